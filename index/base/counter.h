@@ -1,0 +1,70 @@
+/*
+ * Counters and gauges that several threads may touch without waiting.
+ *
+ * Every operation is relaxed: a counter orders nothing. Whoever reads one
+ * sees some recent value, and the sum of all additions once writers rest.
+ *
+ * Thread: any.
+ */
+#ifndef INDEX_BASE_COUNTER_H
+#define INDEX_BASE_COUNTER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct counter {
+    _Atomic uint64_t value;
+};
+
+/* A level that goes up and down; a transient below-zero reads as 0. */
+struct gauge {
+    _Atomic int32_t value;
+};
+
+/* For a counter with many writers. */
+static inline void
+counter_add(struct counter *c, uint64_t n)
+{
+    (void)atomic_fetch_add_explicit(&c->value, n, memory_order_relaxed);
+}
+
+/* For a counter with one writer: a plain add the readers may observe. */
+static inline void
+counter_bump(struct counter *c, uint64_t n)
+{
+    uint64_t v = atomic_load_explicit(&c->value, memory_order_relaxed);
+    atomic_store_explicit(&c->value, v + n, memory_order_relaxed);
+}
+
+static inline void
+counter_set(struct counter *c, uint64_t n)
+{
+    atomic_store_explicit(&c->value, n, memory_order_relaxed);
+}
+
+static inline uint64_t
+counter_read(const struct counter *c)
+{
+    return atomic_load_explicit(&c->value, memory_order_relaxed);
+}
+
+static inline void
+gauge_add(struct gauge *g, int32_t n)
+{
+    (void)atomic_fetch_add_explicit(&g->value, n, memory_order_relaxed);
+}
+
+static inline void
+gauge_set(struct gauge *g, int32_t n)
+{
+    atomic_store_explicit(&g->value, n, memory_order_relaxed);
+}
+
+static inline uint32_t
+gauge_read(const struct gauge *g)
+{
+    int32_t v = atomic_load_explicit(&g->value, memory_order_relaxed);
+    return v > 0 ? (uint32_t)v : 0;
+}
+
+#endif

@@ -1,0 +1,132 @@
+#include "index/base/qsbr.h"
+
+#include "index/base/check.h"
+
+/*
+ * The one hard ordering: a reader's announcement must be visible before its
+ * first read of a shared pointer, and the writer's unlinking before its read
+ * of the announcements (a store, then a load, on both sides). Only a full
+ * fence gives that. ThreadSanitizer knows no fences; a read-modify-write of
+ * the word everyone touches orders the same for it.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define FENCE_BY_RMW 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FENCE_BY_RMW 1
+#endif
+#endif
+
+static void
+full_fence(struct qsbr *q)
+{
+#if defined(FENCE_BY_RMW)
+    (void)atomic_fetch_add_explicit(&q->epoch, 0, memory_order_seq_cst);
+#else
+    (void)q;
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
+void
+qsbr_init(struct qsbr *q)
+{
+    *q = (struct qsbr){.first = NULL};
+    atomic_init(&q->epoch, 1);
+}
+
+void
+qsbr_fini(struct qsbr *q)
+{
+    (void)qsbr_reclaim(q);
+    CHECK(q->first == NULL);
+}
+
+struct qsbr_reader *
+qsbr_register(struct qsbr *q)
+{
+    uint32_t i =
+        atomic_fetch_add_explicit(&q->readers_count, 1, memory_order_acq_rel);
+
+    if (i >= QSBR_READERS_MAX) {
+        (void)atomic_fetch_sub_explicit(&q->readers_count, 1,
+                                        memory_order_acq_rel);
+        return NULL;
+    }
+    return &q->readers[i];
+}
+
+void
+qsbr_online(struct qsbr *q, struct qsbr_reader *reader)
+{
+    /* Acquire: seeing epoch e, the reader sees all unlinked before e. */
+    uint64_t now = atomic_load_explicit(&q->epoch, memory_order_acquire);
+
+    atomic_store_explicit(&reader->seen, now, memory_order_relaxed);
+    full_fence(q);
+}
+
+void
+qsbr_offline(struct qsbr_reader *reader)
+{
+    /* Release: the last use of any pointer comes before the writer's free. */
+    atomic_store_explicit(&reader->seen, 0, memory_order_release);
+}
+
+void
+qsbr_retire(struct qsbr *q, struct qsbr_node *node,
+            void (*free)(struct qsbr_node *node))
+{
+    CHECK(free != NULL);
+    /* Release: the unlinking comes before the epoch that proves it. */
+    uint64_t due =
+        atomic_fetch_add_explicit(&q->epoch, 1, memory_order_acq_rel) + 1;
+
+    *node = (struct qsbr_node){.next = NULL, .due = due, .free = free};
+    if (q->last != NULL) {
+        q->last->next = node;
+    } else {
+        q->first = node;
+    }
+    q->last = node;
+    q->retired_count++;
+}
+
+/* The oldest epoch that some online reader may still be in. */
+static uint64_t
+oldest_seen(struct qsbr *q)
+{
+    uint64_t oldest = UINT64_MAX;
+
+    full_fence(q);
+    for (unsigned i = 0; i < QSBR_READERS_MAX; i++) {
+        uint64_t seen =
+            atomic_load_explicit(&q->readers[i].seen, memory_order_acquire);
+        if (seen != 0 && seen < oldest) {
+            oldest = seen;
+        }
+    }
+    return oldest;
+}
+
+size_t
+qsbr_reclaim(struct qsbr *q)
+{
+    size_t freed = 0;
+
+    if (q->first == NULL) {
+        return 0;
+    }
+    uint64_t oldest = oldest_seen(q);
+    while (q->first != NULL && q->first->due <= oldest) {
+        struct qsbr_node *node = q->first;
+        q->first = node->next;
+        if (q->first == NULL) {
+            q->last = NULL;
+        }
+        q->retired_count--;
+        node->free(node);
+        freed++;
+    }
+    return freed;
+}

@@ -1,0 +1,110 @@
+#include "index/base/ring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/*
+ * Positions only grow; a record lies at position & (size - 1). Each record has
+ * an 8-byte header with its size; SKIP says that the rest of this lap is
+ * unused because the next record would not have fitted before its end.
+ */
+#define HEADER UINT64_C(8)
+#define SKIP   UINT64_MAX
+
+static uint64_t
+round_up(uint64_t size)
+{
+    return (size + 7) & ~UINT64_C(7);
+}
+
+static uint64_t *
+header_at(struct ring *ring, uint64_t position)
+{
+    unsigned char *at = ring->bytes + (position & (ring->size_bytes - 1));
+    return (uint64_t *)(void *)__builtin_assume_aligned(at, 8);
+}
+
+int
+ring_init(struct ring *ring, size_t size_bytes)
+{
+    CHECK(size_bytes >= 4096 && (size_bytes & (size_bytes - 1)) == 0);
+    *ring = (struct ring){.size_bytes = size_bytes};
+    ring->bytes = malloc(size_bytes);
+    return ring->bytes != NULL ? 0 : -ENOMEM;
+}
+
+void
+ring_fini(struct ring *ring)
+{
+    free(ring->bytes);
+    ring->bytes = NULL;
+}
+
+static bool
+has_room(struct ring *ring, uint64_t end)
+{
+    if (end - ring->known_head <= ring->size_bytes) {
+        return true;
+    }
+    /* Acquire: the consumer is done with the bytes before head. */
+    ring->known_head = atomic_load_explicit(&ring->head, memory_order_acquire);
+    return end - ring->known_head <= ring->size_bytes;
+}
+
+void *
+ring_reserve(struct ring *ring, size_t size)
+{
+    uint64_t need = HEADER + round_up(size);
+    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    uint64_t lap_left = ring->size_bytes - (tail & (ring->size_bytes - 1));
+    uint64_t start = lap_left < need ? tail + lap_left : tail;
+
+    if (size > ring->size_bytes / 4 || !has_room(ring, start + need)) {
+        return NULL;
+    }
+    if (start != tail) {
+        *header_at(ring, tail) = SKIP;
+    }
+    *header_at(ring, start) = size;
+    ring->reserved = start + need;
+    return header_at(ring, start) + 1;
+}
+
+void
+ring_commit(struct ring *ring)
+{
+    CHECK(ring->reserved != 0);
+    /* Release: the record's bytes come before the tail that shows them. */
+    atomic_store_explicit(&ring->tail, ring->reserved, memory_order_release);
+    ring->reserved = 0;
+}
+
+const void *
+ring_peek(struct ring *ring, size_t *size)
+{
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    /* Acquire: pairs with ring_commit(). */
+    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+
+    if (head == tail) {
+        return NULL;
+    }
+    uint64_t *header = header_at(ring, head);
+    if (*header == SKIP) {
+        head += ring->size_bytes - (head & (ring->size_bytes - 1));
+        atomic_store_explicit(&ring->head, head, memory_order_release);
+        header = header_at(ring, head);
+    }
+    *size = (size_t)*header;
+    return header + 1;
+}
+
+void
+ring_consume(struct ring *ring)
+{
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+    uint64_t next = head + HEADER + round_up(*header_at(ring, head));
+
+    /* Release: the consumer's reads come before the producer's reuse. */
+    atomic_store_explicit(&ring->head, next, memory_order_release);
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""House limits a machine can see: file length, words left behind, sleeps in
+tests, atomics outside the index, and what stands at the top level."""
+import pathlib
+import re
+import sys
+
+FILE_LINES_MAX = 800
+TOP = {"node", "mesh", "index", "gossip", "storage", "tests", "chaos", "deploy",
+       "meson.build", "README.md", "LICENSE"}
+LEFT_BEHIND = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+SLEEP = re.compile(r"\b(u|nano)?sleep\s*\(")
+ATOMIC = re.compile(r"<stdatomic\.h>|__atomic_|_Atomic\b")
+ROOMS = ["node", "mesh", "index", "gossip", "storage", "chaos", "tests"]
+
+faults = []
+for entry in pathlib.Path(".").iterdir():
+    if not entry.name.startswith((".", "build")) and entry.name not in TOP:
+        faults.append(f"{entry}: does not belong at the top level")
+for room in ROOMS:
+    for path in sorted(pathlib.Path(room).rglob("*.[ch]")):
+        lines = path.read_text(errors="replace").splitlines()
+        if len(lines) > FILE_LINES_MAX:
+            faults.append(f"{path}: {len(lines)} lines, {FILE_LINES_MAX} at most")
+        for n, line in enumerate(lines, 1):
+            if LEFT_BEHIND.search(line):
+                faults.append(f"{path}:{n}: left behind: {line.strip()}")
+            if room == "tests" and SLEEP.search(line):
+                faults.append(f"{path}:{n}: a test must not sleep")
+            if room not in ("index", "tests") and ATOMIC.search(line):
+                faults.append(f"{path}:{n}: atomics live in index/ only")
+for fault in faults:
+    print(fault)
+print(f"shape: {len(faults)} faults")
+sys.exit(len(faults) > 0)

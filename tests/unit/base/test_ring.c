@@ -1,0 +1,72 @@
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "index/base/ring.h"
+#include "index/base/rng.h"
+
+static void
+put(struct ring *ring, size_t size, unsigned char fill)
+{
+    void *at = ring_reserve(ring, size);
+    cr_assert_not_null(at);
+    memset(at, fill, size);
+    ring_commit(ring);
+}
+
+Test(base_ring, gives_back_records_in_order_across_many_laps)
+{
+    struct ring ring;
+    struct rng rng;
+    unsigned char next_in = 0;
+    unsigned char next_out = 0;
+    size_t sizes[256];
+
+    rng_init(&rng, 7);
+    cr_assert_eq(ring_init(&ring, 4096), 0);
+    for (int round = 0; round < 5000; round++) {
+        size_t size = (size_t)rng_below(&rng, 900);
+        if (rng_below(&rng, 2) == 0 && ring_reserve(&ring, size) != NULL) {
+            sizes[next_in] = size;
+            put(&ring, size, next_in++);
+        } else if (next_in != next_out) {
+            size_t got;
+            const unsigned char *at = ring_peek(&ring, &got);
+            cr_assert_not_null(at);
+            cr_assert_eq(got, sizes[next_out]);
+            for (size_t i = 0; i < got; i++) {
+                cr_assert_eq(at[i], next_out);
+            }
+            next_out++;
+            ring_consume(&ring);
+        }
+    }
+    ring_fini(&ring);
+}
+
+Test(base_ring, full_is_an_answer)
+{
+    struct ring ring;
+    size_t size;
+    int held = 0;
+
+    cr_assert_eq(ring_init(&ring, 4096), 0);
+    while (ring_reserve(&ring, 1000) != NULL) {
+        put(&ring, 1000, 1);
+        held++;
+    }
+    cr_assert_eq(held, 4);
+    cr_assert_not_null(ring_peek(&ring, &size));
+    ring_consume(&ring);
+    cr_assert_not_null(ring_reserve(&ring, 1000));
+    ring_fini(&ring);
+}
+
+Test(base_ring, a_record_over_a_quarter_is_refused)
+{
+    struct ring ring;
+
+    cr_assert_eq(ring_init(&ring, 4096), 0);
+    cr_assert_null(ring_reserve(&ring, 1025));
+    cr_assert_not_null(ring_reserve(&ring, 1024));
+    ring_fini(&ring);
+}
