@@ -1,0 +1,41 @@
+#include "index/key.h"
+
+#include <xxhash.h>
+
+/* Lengths go in first, so that no two different triples run together. */
+uint64_t
+key_root(struct slice model, struct slice lora, struct slice salt)
+{
+    uint64_t lens[3] = {model.len, lora.len, salt.len};
+    uint64_t hash = XXH3_64bits(lens, sizeof(lens));
+
+    hash = XXH3_64bits_withSeed(model.ptr, model.len, hash);
+    hash = XXH3_64bits_withSeed(lora.ptr, lora.len, hash);
+    return XXH3_64bits_withSeed(salt.ptr, salt.len, hash);
+}
+
+uint64_t
+key_next(uint64_t parent, const void *block, size_t size)
+{
+    return XXH3_64bits_withSeed(block, size, parent);
+}
+
+uint64_t
+key_chain(uint64_t parent, const void *blocks, size_t count, size_t size_bytes,
+          uint64_t *keys)
+{
+    const unsigned char *at = blocks;
+
+    for (size_t i = 0; i < count; i++) {
+        parent = XXH3_64bits_withSeed(at, size_bytes, parent);
+        keys[i] = parent;
+        at += size_bytes;
+    }
+    return parent;
+}
+
+uint64_t
+key_digest(struct slice bytes)
+{
+    return XXH3_64bits(bytes.ptr, bytes.len);
+}

@@ -1,0 +1,39 @@
+/*
+ * Chained keys: 64 bits that name a whole prefix, not just one block.
+ *
+ *   key_0 = XXH3_64(block_0, seed = root)
+ *   key_i = XXH3_64(block_i, seed = key_{i-1})
+ *
+ * The root is the hash of the namespace: model, LoRA adapter and cache salt.
+ * Two prefixes have the same key exactly when they have the same blocks under
+ * the same namespace, up to the chance of a 64-bit collision (3e-6 over 10
+ * million blocks).
+ *
+ * Role: core. Owns: nothing. Thread: any. Source: XXH3 of xxHash 0.8.
+ */
+#ifndef INDEX_KEY_H
+#define INDEX_KEY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/slice.h"
+
+/* The root of a namespace; parts may be empty, ("a","") differs from
+ * ("","a"). */
+uint64_t key_root(struct slice model, struct slice lora, struct slice salt);
+
+/* The key of one block of size bytes below parent. */
+uint64_t key_next(uint64_t parent, const void *block, size_t size);
+
+/*
+ * The keys of count blocks of size_bytes each, laid out one after another.
+ * Returns the last key (parent when count is 0).
+ */
+uint64_t key_chain(uint64_t parent, const void *blocks, size_t count,
+                   size_t size_bytes, uint64_t *keys);
+
+/* A plain hash of bytes, for media digests and the like. */
+uint64_t key_digest(struct slice bytes);
+
+#endif

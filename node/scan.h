@@ -1,0 +1,112 @@
+/*
+ * Reads what routing needs out of an OpenAI-style JSON body, in one pass over
+ * the bytes in place: no allocation, no object tree.
+ *
+ * Right for any JSON (RFC 8259): keys in any order and spelling (compared
+ * after unescaping), nesting, escapes and surrogates, duplicate keys (the last
+ * one wins, whatever its type), UTF-8 checked. What is not JSON is refused
+ * with the offset. A well-known key with a value of another type is as if it
+ * were absent: the engine will say so better than a router can.
+ *
+ * Role: core. Owns: nothing; spans are offsets into the caller's body.
+ * Thread: any. Limits: struct scan_limits; a body of 4 GiB - 1.
+ * Errors: named outcomes; `fault` says what, `fault_at` where.
+ */
+#ifndef NODE_SCAN_H
+#define NODE_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+
+/* Raw bytes of the body: for strings, between the quotes. */
+struct scan_text {
+    uint32_t at;
+    uint32_t len;
+    bool present;
+    bool escaped; /* holds a backslash: see scan_unescape() */
+};
+
+enum scan_span_kind {
+    SCAN_ROLE,  /* a message begins: its role (empty when it has none) */
+    SCAN_TEXT,  /* text the model reads: string content or a text part */
+    SCAN_MEDIA, /* identity of an image, audio or file part: its URL or data */
+    SCAN_TOOLS, /* raw JSON of `tools` or `functions`, of a message's
+                   `tool_calls`, or of a part of unknown type */
+    SCAN_IDS,   /* raw JSON of an array of token ids, brackets included */
+};
+
+struct scan_span {
+    uint32_t at;
+    uint32_t len;
+    uint8_t kind; /* enum scan_span_kind */
+    bool escaped; /* string kinds: holds a backslash */
+};
+
+/* What the prompt was. */
+enum scan_shape {
+    SCAN_NO_PROMPT,
+    SCAN_MESSAGES, /* chat `messages`, or `input` of message objects */
+    SCAN_STRING,   /* `prompt` or `input`: "..." */
+    SCAN_STRINGS,  /* ["...", ...]: spans of the first only */
+    SCAN_ID_LIST,  /* [1, 2, ...] */
+    SCAN_ID_LISTS, /* [[1, 2], ...]: span of the first only */
+};
+
+struct scan_limits {
+    uint32_t depth_max; /* of nesting; at most 1024 */
+    uint32_t spans_max; /* room at struct scan.spans */
+};
+
+struct scan {
+    struct scan_text model;
+    struct scan_text user;
+    struct scan_text salt;    /* cache_salt */
+    struct scan_text session; /* session_id */
+    bool stream;
+    bool include_usage;  /* stream_options.include_usage */
+    bool has_max_tokens; /* max_completion_tokens, max_output_tokens, or
+                            max_tokens, the first of these that is there */
+    bool has_priority;
+    int64_t max_tokens;
+    int64_t priority;
+    uint32_t n;       /* choices asked for; 1 when absent */
+    uint32_t prompts; /* 1, or the length of SCAN_STRINGS and SCAN_ID_LISTS */
+    enum scan_shape shape;
+
+    /*
+     * The prompt in the order chat templates render it: tools first, then
+     * `system` or `instructions`, then the messages (each a SCAN_ROLE, then
+     * its parts). The array is the caller's.
+     */
+    struct scan_span *spans;
+    uint32_t spans_count;
+    bool spans_cut; /* spans_max was reached: the first spans_count are right */
+
+    const char *fault; /* static text */
+    size_t fault_at;   /* byte offset */
+};
+
+enum {
+    SCAN_E_SYNTAX = 1, /* not JSON, or not UTF-8 */
+    SCAN_E_DEPTH,      /* nested deeper than depth_max */
+    SCAN_E_NOT_OBJECT, /* JSON, but not an object */
+};
+
+/*
+ * Scans body. The caller sets scan->spans before; everything else is written.
+ * 0, or one of the above with fault and fault_at. Reads nothing past len.
+ */
+int scan_body(const char *body, size_t len, const struct scan_limits *limits,
+              struct scan *scan) MUST_CHECK;
+
+/*
+ * Writes the unescaped bytes of a raw JSON string (as UTF-8; a lone surrogate
+ * becomes U+FFFD) to out, which has room for len. Returns how many. raw must
+ * come from a successful scan. out may be raw itself.
+ */
+size_t scan_unescape(const char *raw, size_t len, char *out);
+
+#endif
