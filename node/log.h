@@ -1,0 +1,190 @@
+/*
+ * Log lines: an event name, then key=value.
+ *
+ *   LOG_WARNING("worker_down", KV("worker", id), KV("failures", n));
+ *   2026-01-02T03:04:05.678Z warning worker_down worker=gpu-1 failures=3
+ *
+ * or, as JSON lines, {"ts":"...","level":"warning","event":"worker_down",...}.
+ * KV() takes text, slices, bools and integers by their C type; KV_FAULT() a
+ * -errno, printed by name. Whatever bytes a value holds, the line stays one
+ * line: text is quoted and escaped (see log_line.h).
+ *
+ * Each call site is rate-limited by itself: LOG_BURST lines at once, then one
+ * per LOG_INTERVAL_US. What is over that is dropped, and the next line that
+ * passes ends in dropped=N. A reader of the descriptor who stops reading costs
+ * lines, not requests: a line that could not be written without waiting is
+ * lost, and the next one says lost=N.
+ *
+ * Role: shell. Owns: nothing but its settings. Thread: any, once log_init()
+ * was called before the first of them started; no lock is taken, the line is
+ * built on the stack and leaves in one write(2). Limits: LOG_LINE_MAX,
+ * LOG_VALUE_MAX; longer values are cut and end in "...". Errors: none.
+ */
+#ifndef NODE_LOG_H
+#define NODE_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/gate.h"
+#include "index/base/slice.h"
+
+#define LOG_LINE_MAX    4096 /* bytes with the newline: one pipe write */
+#define LOG_VALUE_MAX   1024 /* bytes of one value, before escaping */
+#define LOG_BURST       20
+#define LOG_INTERVAL_US UINT64_C(1000000)
+
+enum log_level {
+    LOG_LEVEL_ERROR,   /* the node cannot do what it was asked to */
+    LOG_LEVEL_WARNING, /* it can, but someone should look */
+    LOG_LEVEL_INFO,    /* what an operator wants to find afterwards */
+    LOG_LEVEL_DEBUG,
+};
+
+enum log_format {
+    LOG_FORMAT_LOGFMT,
+    LOG_FORMAT_JSON,
+};
+
+enum log_kind {
+    LOG_KIND_TEXT,
+    LOG_KIND_INT,
+    LOG_KIND_UINT,
+    LOG_KIND_BOOL,
+    LOG_KIND_FAULT, /* -errno, by name */
+};
+
+/* One key=value; built by KV(), never by hand. */
+struct log_field {
+    const char *key; /* [a-z0-9_]+ */
+    enum log_kind kind;
+    union {
+        struct slice text; /* borrowed for the call */
+        int64_t number;
+        uint64_t size;
+        bool truth;
+    } as;
+};
+
+struct log_time {
+    uint64_t wall_us;      /* since 1970, UTC */
+    uint64_t monotonic_us; /* for the rate limit */
+};
+
+struct log_options {
+    enum log_level level;
+    enum log_format format;
+    int fd;                           /* borrowed */
+    void (*clock)(struct log_time *); /* NULL: the system's clocks */
+};
+
+/* One per call site, static, all zero at first. */
+struct log_site {
+    struct gate gate;
+};
+
+/* Before this call: info, logfmt, stderr. Call before starting threads. */
+void log_init(const struct log_options *options);
+
+bool log_enabled(enum log_level level);
+
+/* fields[0] is the event as text; count >= 1. Use the macros below. */
+void log_write(struct log_site *site, enum log_level level,
+               const struct log_field *fields, size_t count);
+
+/* Lines so far: passed to the kernel, held back by the rate limit, lost
+ * because nobody read. For the metrics. */
+struct log_stats {
+    uint64_t written;
+    uint64_t dropped;
+    uint64_t lost;
+};
+
+void log_stats(struct log_stats *stats);
+
+/* "error", "warning", "info", "debug". Static text. */
+const char *log_level_text(enum log_level level);
+
+static inline struct log_field
+log_field_text(const char *key, const char *value)
+{
+    return (struct log_field){
+        .key = key, .kind = LOG_KIND_TEXT, .as.text = slice_of(value)};
+}
+
+static inline struct log_field
+log_field_slice(const char *key, struct slice value)
+{
+    return (struct log_field){
+        .key = key, .kind = LOG_KIND_TEXT, .as.text = value};
+}
+
+static inline struct log_field
+log_field_int(const char *key, int64_t value)
+{
+    return (struct log_field){
+        .key = key, .kind = LOG_KIND_INT, .as.number = value};
+}
+
+static inline struct log_field
+log_field_uint(const char *key, uint64_t value)
+{
+    return (struct log_field){
+        .key = key, .kind = LOG_KIND_UINT, .as.size = value};
+}
+
+static inline struct log_field
+log_field_bool(const char *key, bool value)
+{
+    return (struct log_field){
+        .key = key, .kind = LOG_KIND_BOOL, .as.truth = value};
+}
+
+static inline struct log_field
+log_field_fault(const char *key, int fault)
+{
+    return (struct log_field){
+        .key = key, .kind = LOG_KIND_FAULT, .as.number = fault};
+}
+
+/* One field, by the type of value. */
+#define KV(key, value) \
+    _Generic((value),                        \
+             bool: log_field_bool,           \
+             char *: log_field_text,         \
+             const char *: log_field_text,   \
+             struct slice: log_field_slice,  \
+             int: log_field_int,             \
+             long: log_field_int,            \
+             long long: log_field_int,       \
+             unsigned char: log_field_uint,  \
+             unsigned short: log_field_uint, \
+             unsigned: log_field_uint,       \
+             unsigned long: log_field_uint,  \
+             unsigned long long: log_field_uint)((key), (value))
+
+/* A result below zero, as ECONNREFUSED and the like. */
+#define KV_FAULT(key, result) log_field_fault((key), (result))
+
+/* A literal event, then what was given (a trailing comma is fine). */
+#define LOG_FIELDS(event, ...) log_field_text("event", "" event), __VA_ARGS__
+
+/* LOG_AT(level, event, fields...); the event is a literal [a-z0-9_]+. */
+#define LOG_AT(level, ...)                                                 \
+    do {                                                                   \
+        if (log_enabled(level)) {                                          \
+            static struct log_site log_site_here;                          \
+            const struct log_field log_fields_here[] = {                   \
+                LOG_FIELDS(__VA_ARGS__, )};                                \
+            log_write(&log_site_here, (level), log_fields_here,            \
+                      sizeof log_fields_here / sizeof log_fields_here[0]); \
+        }                                                                  \
+    } while (0)
+
+#define LOG_ERROR(...)   LOG_AT(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define LOG_WARNING(...) LOG_AT(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define LOG_INFO(...)    LOG_AT(LOG_LEVEL_INFO, __VA_ARGS__)
+#define LOG_DEBUG(...)   LOG_AT(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * Where something listens: http://HOST[:PORT][/PATH], tcp://HOST:PORT, and
+ * bare HOST:PORT.
+ *
+ * The subset of RFC 3986 that an operator has a use for: no user, no query,
+ * no fragment; a name, an IPv4 address or a bracketed IPv6 address.
+ *
+ * Role: core. Owns: nothing; the results are plain values.
+ * Thread: any. Limits: URL_HOST_MAX, URL_PATH_MAX. Errors: a static text that
+ * says what was expected.
+ */
+#ifndef NODE_URL_H
+#define NODE_URL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+#define URL_HOST_MAX 254 /* a DNS name and its NUL */
+#define URL_PATH_MAX 128 /* with its NUL */
+#define URL_TEXT_MAX (URL_HOST_MAX + URL_PATH_MAX + 24)
+
+struct url {
+    char host[URL_HOST_MAX]; /* lower case, IPv6 without brackets */
+    uint16_t port;           /* 0 only for an address to listen on */
+    char path[URL_PATH_MAX]; /* "" or "/base", never with a trailing slash */
+};
+
+/* http://HOST[:PORT][/PATH], port 80 when absent. NULL, or what was expected
+ * (and *url is undefined). */
+const char *url_parse_http(struct slice text, struct url *url) MUST_CHECK;
+
+/* tcp://HOST:PORT, no path. As above. */
+const char *url_parse_tcp(struct slice text, struct url *url) MUST_CHECK;
+
+/* HOST:PORT of something to connect to, port 1..65535. As above. */
+const char *url_parse_peer(struct slice text, struct url *url) MUST_CHECK;
+
+/* ADDRESS:PORT to listen on: an IP address, port 0..65535. As above. */
+const char *url_parse_listen(struct slice text, struct url *url) MUST_CHECK;
+
+/* "host:port", IPv6 in brackets, into out (URL_TEXT_MAX bytes); returns out.
+ * The Host header of requests to it, and how logs name it. */
+const char *url_authority(const struct url *url, char *out);
+
+/* The socket address of a url whose host is an IP address. 0, or -EINVAL when
+ * it is a name. */
+int url_sockaddr(const struct url *url, struct sockaddr_storage *out)
+    MUST_CHECK;
+
+#endif
