@@ -31,7 +31,7 @@
 #include "index/base/slice.h"
 
 #define LOG_LINE_MAX    4096 /* bytes with the newline: one pipe write */
-#define LOG_VALUE_MAX   1024 /* bytes of one value, before escaping */
+#define LOG_VALUE_MAX   1024 /* bytes of one value, escaped */
 #define LOG_BURST       20
 #define LOG_INTERVAL_US UINT64_C(1000000)
 

@@ -48,6 +48,13 @@ counter_read(const struct counter *c)
     return atomic_load_explicit(&c->value, memory_order_relaxed);
 }
 
+/* Reads and resets in one step: each addition is taken exactly once. */
+static inline uint64_t
+counter_take(struct counter *c)
+{
+    return atomic_exchange_explicit(&c->value, 0, memory_order_relaxed);
+}
+
 static inline void
 gauge_add(struct gauge *g, int32_t n)
 {
