@@ -10,6 +10,7 @@
 #define INDEX_BASE_COUNTER_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct counter {
@@ -65,6 +66,16 @@ static inline void
 gauge_set(struct gauge *g, int32_t n)
 {
     atomic_store_explicit(&g->value, n, memory_order_relaxed);
+}
+
+/* Raises a gauge that stands at 0 to 1: true for the one caller that did. It
+ * guards no memory, so it is relaxed like the rest. */
+static inline bool
+gauge_claim(struct gauge *g)
+{
+    int32_t idle = 0;
+    return atomic_compare_exchange_strong_explicit(
+        &g->value, &idle, 1, memory_order_relaxed, memory_order_relaxed);
 }
 
 static inline uint32_t
