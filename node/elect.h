@@ -1,0 +1,163 @@
+/*
+ * Elects the worker of a request: go where the prefix is (affinity), unless
+ * the load says otherwise (balance).
+ *
+ * The rule, over the candidates (workers that may take the request):
+ *
+ *   imbalanced  when max_load - min_load > balance_abs
+ *               and  max_load > balance_rel * min_load
+ *   imbalanced  -> balance:  of the workers within the tolerance of the least
+ *               load, one with the most overlap
+ *   balanced, best overlap / total > cache_threshold
+ *               -> affinity: one with the most overlap
+ *   balanced otherwise
+ *               -> balance:  one with the least load
+ *
+ * "One with" is decided by two random choices among the near-equals (Azar,
+ * Broder, Karlin, Upfal 1994; Mitzenmacher 1996): two of them are drawn, the
+ * one with the lower load wins, then the one with more overlap, then the first
+ * drawn. A strict best would be the same for every node that holds the same
+ * view, and views are as old as the last gossip or scrape: all nodes would
+ * send to one worker until they see what they did. Two draws spread them and
+ * lose little: among near-equals only two are compared, and with two or fewer
+ * of them the result is the exact best.
+ *
+ * What is near, and within tolerance:
+ *
+ *   tolerance     a quarter of the spread that counts as imbalance at the
+ *                 least load: max(balance_abs, (balance_rel - 1) * min) / 4
+ *                 (16 requests at the defaults while min_load is below 128).
+ *                 Wide enough to keep some affinity, too narrow to keep the
+ *                 imbalance up.
+ *   near overlap  at most total / 32 blocks less than the best: recomputing
+ *                 3 % of the prompt costs less than standing in a queue.
+ *                 Exact equality for prompts under 32 blocks.
+ *   near load     at most 1 + min_load / 8 above the least, but when a worker
+ *                 is idle only idle ones are near.
+ *
+ * A retry elects again without the workers that were tried; that is the rank
+ * order. A worker above kv_pressure_max would preempt what it runs to take
+ * more, so it is left out as long as any other candidate remains: pressure is
+ * a hint, and a hint never refuses a request.
+ *
+ * Simpler policies stand beside for comparison and for engines without a
+ * prefix cache; they ignore overlap but not kv_pressure_max.
+ *
+ * Role: core. Owns: nothing. Thread: any; one owner per elect_state and rng.
+ * Limits: WORKERS_MAX. Errors: none: WORKER_NONE when there is no candidate.
+ * Cost: measured by tests/bench/bench_elect.c.
+ */
+#ifndef NODE_ELECT_H
+#define NODE_ELECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/rng.h"
+#include "index/base/slice.h"
+#include "index/base/worker_set.h"
+#include "index/index.h"
+
+enum elect_policy {
+    ELECT_KVASIR,
+    ELECT_ROUND_ROBIN,  /* in slot order */
+    ELECT_LEAST_LOAD,   /* ties at random */
+    ELECT_RANDOM,       /* uniform */
+    ELECT_POWER_OF_TWO, /* the less loaded of two random ones */
+    ELECT_RENDEZVOUS,   /* highest hash of (prefix_key, worker): Thaler and
+                           Ravishankar 1998; retries go to the next highest */
+};
+
+struct elect_config {
+    enum elect_policy policy;
+    uint32_t cache_threshold_permille; /* of the prompt; 0..1000 */
+    uint32_t balance_abs;              /* requests */
+    uint32_t balance_rel_permille;     /* 1000 or more */
+    uint32_t kv_pressure_max_permille; /* of the KV cache; 0: no limit */
+};
+
+#define ELECT_CONFIG_DEFAULT                                \
+    ((struct elect_config){.policy = ELECT_KVASIR,          \
+                           .cache_threshold_permille = 300, \
+                           .balance_abs = 64,               \
+                           .balance_rel_permille = 1500,    \
+                           .kv_pressure_max_permille = 950})
+
+/* What one elector carries from request to request. */
+struct elect_state {
+    uint32_t last; /* slot that round robin chose last */
+};
+
+struct elect_input {
+    /* Eligible, serving the model, not yet tried. */
+    struct worker_set candidates;
+    const uint32_t *load;     /* by slot: requests in flight, of all nodes */
+    const uint16_t *kv_usage; /* by slot: permille of the KV cache; or NULL */
+    const struct radix_match *match; /* NULL: nothing is known */
+    uint32_t total_blocks;           /* of the prompt */
+    uint64_t prefix_key;             /* rendezvous: hash of the prefix */
+    const uint64_t *identity;        /* by slot; rendezvous only */
+};
+
+enum elect_mode {
+    ELECT_AFFINITY, /* go where the prefix is */
+    ELECT_BALANCE,  /* go where the load is least */
+    ELECT_POLICY,   /* another policy than kvasir decided */
+};
+
+struct elect_choice {
+    uint32_t worker; /* slot, or WORKER_NONE */
+    enum elect_mode mode;
+    uint32_t overlap;   /* blocks that the chosen worker holds */
+    bool imbalanced;    /* the load was, by the rule above */
+    const char *reason; /* static text */
+};
+
+/* Chooses one of the candidates. Draws from rng only where there is a choice
+ * to make. */
+void elect_pick(const struct elect_config *config, struct elect_state *state,
+                const struct elect_input *input, struct rng *rng,
+                struct elect_choice *choice);
+
+/* For elect_explain(): what a worker that is no candidate lacks. */
+struct elect_standing {
+    struct worker_set present;  /* each gets a row */
+    struct worker_set healthy;  /* else "unhealthy" */
+    struct worker_set draining; /* "draining" */
+    struct worker_set open;     /* "circuit open" */
+    struct worker_set serves;   /* the model; else "wrong model" */
+};
+
+struct elect_row {
+    uint32_t worker;
+    uint32_t overlap; /* blocks */
+    uint32_t load;
+    uint16_t kv_usage; /* permille, 0 when unknown */
+    bool candidate;
+    const char *verdict; /* static text: "chosen", "less overlap", ... */
+};
+
+/*
+ * Says for each present worker why it was chosen or not, given what
+ * elect_pick() made of the same input. rows has room for WORKERS_MAX; returns
+ * how many were filled: the chosen one, then candidates, then the rest, each
+ * by falling overlap, rising load, rising slot. load and kv_usage are read for
+ * present workers that are no candidates too.
+ */
+size_t elect_explain(const struct elect_config *config,
+                     const struct elect_input *input,
+                     const struct elect_standing *standing,
+                     const struct elect_choice *choice, struct elect_row *rows);
+
+/* How far above the least load still counts as least, in balance. */
+uint32_t elect_tolerance(const struct elect_config *config, uint32_t min_load);
+
+/* "kvasir", "round_robin", ...; "affinity", "balance", "policy". */
+const char *elect_policy_name(enum elect_policy policy);
+const char *elect_mode_name(enum elect_mode mode);
+
+/* The policy of that name: true and *policy. */
+bool elect_policy_find(struct slice name, enum elect_policy *policy);
+
+#endif

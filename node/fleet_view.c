@@ -1,0 +1,127 @@
+#include "node/fleet_view.h"
+
+const char *
+engine_kind_name(enum engine_kind kind)
+{
+    switch (kind) {
+    case ENGINE_VLLM:
+        return "vllm";
+    case ENGINE_SGLANG:
+        return "sglang";
+    case ENGINE_TRTLLM:
+        return "trtllm";
+    case ENGINE_OTHER:
+        break;
+    }
+    return "other";
+}
+
+static const struct fleet_model *
+find_listed(const struct fleet_models *models, struct slice name)
+{
+    size_t low = 0;
+    size_t high = models->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_compare(models->model[middle].name, name);
+        if (order == 0) {
+            return &models->model[middle];
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+struct worker_set
+fleet_view_find_model(const struct fleet_view *view, struct slice name)
+{
+    if (name.len == 0) {
+        return view->present;
+    }
+    struct worker_set found = view->any_model;
+    const struct fleet_model *listed = find_listed(view->models, name);
+
+    if (listed != NULL) {
+        for (unsigned i = 0; i < WORKER_WORDS; i++) {
+            found.word[i] |= listed->workers.word[i];
+        }
+    }
+    return found;
+}
+
+struct worker_set
+fleet_view_candidates(const struct fleet_view *view,
+                      const struct fleet_board *board)
+{
+    struct worker_set set = view->eligible;
+
+    WORKER_SET_EACH (slot, &view->trial) {
+        if (gauge_read(&board->trial[slot]) == 0) {
+            worker_set_add(&set, slot);
+        }
+    }
+    return set;
+}
+
+void
+fleet_board_loads(const struct fleet_board *board, const struct worker_set *set,
+                  uint32_t *load, uint16_t *kv_usage)
+{
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            load[slot] = gauge_read(&board->inflight[slot]) +
+                         gauge_read(&board->foreign[slot]);
+            if (kv_usage != NULL) {
+                kv_usage[slot] =
+                    (uint16_t)gauge_read(&board->kv_usage_permille[slot]);
+            }
+        }
+    }
+}
+
+bool
+fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
+                const struct fleet_view *view, uint32_t slot)
+{
+    CHECK(slot < WORKERS_MAX && !seat->taken);
+    CHECK(view->worker[slot] != NULL);
+    bool trial = worker_set_has(&view->trial, slot);
+
+    if (trial && !gauge_claim(&board->trial[slot])) {
+        return false;
+    }
+    gauge_add(&board->inflight[slot], 1);
+    *seat = (struct fleet_seat){
+        .slot = slot,
+        .generation = view->worker[slot]->generation,
+        .taken = true,
+        .trial = trial,
+    };
+    return true;
+}
+
+void
+fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board)
+{
+    if (seat->trial) {
+        gauge_set(&board->trial[seat->slot], 0);
+        seat->trial = false;
+    }
+}
+
+void
+fleet_seat_leave(struct fleet_seat *seat, struct fleet_board *board)
+{
+    if (!seat->taken) {
+        return;
+    }
+    fleet_seat_answered(seat, board);
+    gauge_add(&board->inflight[seat->slot], -1);
+    seat->taken = false;
+}
