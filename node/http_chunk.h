@@ -4,10 +4,12 @@
  *
  * Strict: sizes are 1 to 16 hex digits without blanks, every line ends in
  * CRLF, extensions hold no control bytes. Trailer fields are checked like
- * header fields and counted as part of the body.
+ * header fields and counted as part of the body; Content-Length,
+ * Transfer-Encoding, Host and Connection are refused among them.
  *
- * Role: core. Owns: nothing. Thread: any. Limits: HTTP_CHUNK_EXTENSION_MAX and
- * HTTP_CHUNK_TRAILER_MAX bytes. Errors: named outcomes.
+ * Role: core. Owns: nothing. Thread: any. Limits: HTTP_CHUNK_EXTENSION_MAX
+ * bytes on each size line, HTTP_CHUNK_TRAILER_MAX after the last chunk.
+ * Errors: named outcomes.
  */
 #ifndef NODE_HTTP_CHUNK_H
 #define NODE_HTTP_CHUNK_H
@@ -26,7 +28,8 @@ struct http_chunk {
     uint64_t left;     /* data bytes of this chunk still to come */
     uint32_t spent;    /* bytes of extension or trailer so far */
     uint8_t state;     /* where in the grammar */
-    uint8_t digits;    /* of the size line */
+    uint8_t digits;    /* of the size line; length of a suspect name */
+    uint8_t suspects;  /* forbidden names that a trailer may yet spell */
     const char *fault; /* with HTTP_CHUNK_E_BAD */
 };
 
@@ -39,7 +42,9 @@ enum {
 /*
  * Takes input from *in (moved past what was used) up to the next piece of
  * data. 0: the body ended, and *in starts after its last byte.
- * HTTP_CHUNK_E_DATA: *data points into the input; call again.
+ * HTTP_CHUNK_E_DATA: *data points into the input, is not empty, and goes on
+ * in the next piece where the chunk does; call again. An outcome of 0 or
+ * HTTP_CHUNK_E_BAD (*in is at the byte that was wrong) repeats itself.
  */
 int http_chunk_next(struct http_chunk *chunk, struct slice *in,
                     struct slice *data) MUST_CHECK;
