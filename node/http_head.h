@@ -38,7 +38,7 @@ enum http_method {
 
 enum http_body {
     HTTP_BODY_NONE,
-    HTTP_BODY_LENGTH,  /* content_length bytes */
+    HTTP_BODY_LENGTH,  /* content_length bytes, never 0 */
     HTTP_BODY_CHUNKED, /* see http_chunk.h */
     HTTP_BODY_CLOSE,   /* responses only: until the connection closes */
 };
@@ -63,6 +63,8 @@ enum http_field {
     HTTP_FIELD_KVASIR,     /* any x-kvasir-* */
 };
 
+#define HTTP_FIELDS (HTTP_FIELD_KVASIR + 1)
+
 struct http_header {
     struct slice name;  /* as sent */
     struct slice value; /* without surrounding blanks */
@@ -79,7 +81,8 @@ struct http_head {
     struct slice method; /* requests */
     enum http_method method_id;
     struct slice target; /* requests: origin, absolute or asterisk form */
-    struct slice path;   /* requests: target without authority and query */
+    struct slice path;   /* requests: target without authority and query; empty
+                            for an absolute target without a path */
     struct slice reason; /* responses, may be empty */
     unsigned status;     /* responses: 100..599 */
     unsigned minor;      /* HTTP/1.minor: 0 or 1 */
@@ -87,17 +90,24 @@ struct http_head {
     enum http_body body;
     uint64_t content_length; /* with HTTP_BODY_LENGTH; bytes */
     bool keep_alive;         /* may the connection be used again */
-    bool expect_continue;    /* Expect: 100-continue (HTTP/1.1 requests) */
-    bool upgrade;            /* Connection: upgrade and Upgrade: present */
+    bool expect_continue;    /* a body follows once 100 Continue was sent */
+    bool upgrade;            /* Connection: upgrade and Upgrade, HTTP/1.1 */
 
     size_t size_bytes; /* of the head, leading CRLF and blank line included */
-    size_t headers_count;
-    struct http_header headers[HTTP_HEADERS_MAX];
+
+    uint32_t fields_seen;             /* 1 << enum http_field */
+    uint32_t fields_repeated;         /* those seen more than once */
+    bool connection_names;            /* Connection lists fields, see is_hop */
+    uint8_t field_first[HTTP_FIELDS]; /* index in headers, where seen */
 
     /* With HTTP_E_BAD and HTTP_E_LIMIT. */
     const char *fault;     /* static text, fit for an error message */
     size_t fault_at;       /* byte offset */
     unsigned fault_status; /* 400, 414, 417, 431, 501 or 505 (502: response) */
+
+    /* Last, because only the first headers_count of them are written. */
+    size_t headers_count;
+    struct http_header headers[HTTP_HEADERS_MAX];
 };
 
 enum {
