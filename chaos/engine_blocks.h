@@ -1,0 +1,99 @@
+/*
+ * The block pool of the engine model: which prefix blocks are in memory.
+ *
+ * It follows vLLM's pool rule by rule, because what a router wins or loses
+ * depends on them:
+ * - A block is free when no request holds it. Being free does not make it
+ *   forgotten: it stays hittable until its slot is given to another block.
+ *   Only then is its key evicted.
+ * - Slots are given out from the front of one free list. A request's blocks
+ *   come back tail first, to the end of the list, so that of one chain the
+ *   children go before their parents, and a prefix that was used again moves
+ *   to the end. Blocks that never got a key go to the front: nothing is lost
+ *   with them.
+ * - Equal blocks are not merged: a block computed twice occupies two slots,
+ *   is announced twice and evicted twice. Hits go to the oldest twin, so the
+ *   younger ones age and fall out.
+ * One departure: vLLM keeps one of its blocks for itself (the null block); all
+ * `count` blocks are usable here.
+ *
+ * Role: core. Owns: two arrays, allocated once. Thread: one owner.
+ * Limits: count blocks. Errors: -ENOMEM at engine_blocks_init(); everything
+ * else is the caller's promise (CHECK). Cost: constant per block, whatever
+ * the number of twins.
+ */
+#ifndef CHAOS_ENGINE_BLOCKS_H
+#define CHAOS_ENGINE_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+
+#define ENGINE_BLOCKS_MAX (UINT32_C(1) << 30)
+
+/* One slot. Links are slot numbers. */
+struct engine_block {
+    uint64_t key;       /* of the prefix that ends here; valid when cached */
+    uint32_t refs;      /* requests that hold it; 0: on the free list */
+    uint32_t prev;      /* on the free list, towards its front */
+    uint32_t next;      /* on the free list, towards its end */
+    uint32_t chain;     /* leaders: the next leader of this bucket */
+    uint32_t twin_prev; /* ring of equal blocks; before the leader: youngest */
+    uint32_t twin_next; /* ring of equal blocks, by age from the leader */
+    bool cached;        /* has a key */
+    bool leader;        /* the oldest of its twins: the one that is found */
+};
+
+struct engine_blocks {
+    struct engine_block *blocks; /* count, and one more: the list's anchor */
+    uint32_t *buckets;           /* key -> first leader */
+    uint32_t bucket_shift;       /* bucket = mixed key >> bucket_shift */
+    uint32_t count;
+    uint32_t free_count;   /* on the free list, cached ones included */
+    uint32_t cached_count; /* with a key, held ones and twins included */
+};
+
+/* count: 1..ENGINE_BLOCKS_MAX. 0, or -ENOMEM. */
+int engine_blocks_init(struct engine_blocks *pool, uint32_t count) MUST_CHECK;
+
+void engine_blocks_fini(struct engine_blocks *pool);
+
+/*
+ * How many of the first `count` keys are in memory, without a hole. Changes
+ * nothing. *free_count: how many of these are on the free list now, that is
+ * what holding them would take from it.
+ */
+uint32_t engine_blocks_match(const struct engine_blocks *pool,
+                             const uint64_t *keys, uint32_t count,
+                             uint32_t *free_count);
+
+/* Takes a reference to the block of each key (all of them matched just
+ * before) and writes their slots to held. */
+void engine_blocks_hold(struct engine_blocks *pool, const uint64_t *keys,
+                        uint32_t count, uint32_t *held);
+
+/*
+ * Takes the slot at the front of the free list (there must be one) with one
+ * reference and no key. True when a cached block was evicted for it, whose key
+ * is then in *evicted.
+ */
+bool engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
+                        uint64_t *evicted);
+
+/* A held block without a key is full now and can be hit under this key. */
+void engine_blocks_name(struct engine_blocks *pool, uint32_t slot,
+                        uint64_t key);
+
+/* Drops a reference to each of a request's blocks, the last one first. */
+void engine_blocks_release(struct engine_blocks *pool, const uint32_t *slots,
+                           uint32_t count);
+
+/* Forgets every key. False, and nothing changed, when a block is held. */
+bool engine_blocks_clear(struct engine_blocks *pool);
+
+/* Verifies every invariant; false and *reason (static text) when broken. */
+bool engine_blocks_check(const struct engine_blocks *pool, const char **reason);
+
+#endif
