@@ -1,0 +1,59 @@
+/*
+ * Writes JSON (RFC 8259) onto a buffer; cannot write anything else.
+ *
+ * Nesting and the order of keys and values are CHECKed, text of any bytes is
+ * escaped to valid UTF-8 (json_text.h), commas are put by the writer. A buffer
+ * that is full shows in buf->failed, and the document is then not whole.
+ *
+ * Role: core. Owns: nothing. Thread: one owner. Limits: JSON_OUT_DEPTH_MAX.
+ */
+#ifndef NODE_JSON_OUT_H
+#define NODE_JSON_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "index/base/slice.h"
+
+#define JSON_OUT_DEPTH_MAX 32
+
+struct json_out {
+    struct buf *buf;
+    uint32_t depth;
+    uint32_t objects; /* bit d: the container at depth d is an object */
+    bool comma;       /* the next member needs one before it */
+    bool keyed;       /* a key was written, its value is due */
+};
+
+/* Starts a document at the end of buf, which is borrowed. */
+void json_out_init(struct json_out *json, struct buf *buf);
+
+void json_out_object_begin(struct json_out *json);
+void json_out_object_end(struct json_out *json);
+void json_out_array_begin(struct json_out *json);
+void json_out_array_end(struct json_out *json);
+
+/* The name of the next member of an object. */
+void json_out_key(struct json_out *json, const char *key);
+
+void json_out_text(struct json_out *json, const char *text);
+void json_out_slice(struct json_out *json, struct slice text);
+void json_out_uint(struct json_out *json, uint64_t number);
+void json_out_int(struct json_out *json, int64_t number);
+void json_out_bool(struct json_out *json, bool truth);
+void json_out_null(struct json_out *json);
+/* 1234 becomes 1.234. */
+void json_out_milli(struct json_out *json, uint64_t thousandths);
+
+/* A key and its value, the common case. */
+void json_out_put_text(struct json_out *json, const char *key,
+                       const char *text);
+void json_out_put_slice(struct json_out *json, const char *key,
+                        struct slice text);
+void json_out_put_uint(struct json_out *json, const char *key, uint64_t number);
+void json_out_put_bool(struct json_out *json, const char *key, bool truth);
+void json_out_put_milli(struct json_out *json, const char *key,
+                        uint64_t thousandths);
+
+#endif
