@@ -1,0 +1,46 @@
+/*
+ * Timeouts of many things at once, in constant time each: one list per kind of
+ * timeout. Everything in a list waits equally long, so the list is in order of
+ * expiry by itself and only its head is ever looked at.
+ *
+ * Role: core. Owns: nothing; nodes are embedded in what they time.
+ * Thread: the lists' one owner.
+ */
+#ifndef NODE_DEADLINE_H
+#define NODE_DEADLINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct deadline_list;
+
+struct deadline {
+    struct deadline *next;
+    struct deadline *prev;
+    struct deadline_list *list; /* NULL while nothing is timed */
+    uint64_t due_us;
+};
+
+struct deadline_list {
+    struct deadline *first;
+    struct deadline *last;
+    uint64_t timeout_us; /* 0: nothing in this list ever expires */
+};
+
+void deadline_list_init(struct deadline_list *list, uint64_t timeout_us);
+
+/* Starts the timeout afresh, in this list; leaves the list it was in. */
+void deadline_set(struct deadline *d, struct deadline_list *list,
+                  uint64_t now_us);
+
+/* Not timed any more; fine when it was not. */
+void deadline_clear(struct deadline *d);
+
+/* Takes the first expired one out of its list, or NULL. */
+struct deadline *deadline_next_due(struct deadline_list *list, uint64_t now_us);
+
+/* When the head expires; UINT64_MAX when nothing will. */
+uint64_t deadline_list_next_us(const struct deadline_list *list);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * A latency histogram with fixed bounds, one writer and any readers.
+ *
+ * Role: core. Owns: nothing, a plain value. Thread: histogram_add() by one
+ * thread; reading by any. Limits: HISTOGRAM_BOUNDS buckets and one above.
+ */
+#ifndef NODE_HISTOGRAM_H
+#define NODE_HISTOGRAM_H
+
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "index/base/counter.h"
+
+#define HISTOGRAM_BOUNDS 22U
+
+struct histogram {
+    struct counter bucket[HISTOGRAM_BOUNDS + 1];
+    struct counter sum_us;
+};
+
+/* 10 us to 100 s, in 1-2-5 steps. */
+extern const uint64_t histogram_bound_us[HISTOGRAM_BOUNDS];
+
+void histogram_add(struct histogram *h, uint64_t us);
+
+/* Adds what from holds to the plain sums of total, which is not shared. */
+void histogram_merge(struct histogram *total, const struct histogram *from);
+
+/* Prometheus text, in seconds: NAME_bucket{le=""}, NAME_sum, NAME_count. */
+void histogram_print(const struct histogram *h, const char *name,
+                     const char *help, struct buf *out);
+
+#endif

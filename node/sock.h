@@ -1,0 +1,87 @@
+/*
+ * One non-blocking TCP socket on a libuv loop: readiness from libuv, bytes by
+ * recv and sendmsg.
+ *
+ * Readiness (uv_poll) instead of libuv's streams on purpose: the request path
+ * reads into a buffer it chooses at that moment, learns at once how much of a
+ * gathered write the kernel took, and allocates no write requests. Changing
+ * what is waited for costs two system calls in libuv 1.44, so the hot path
+ * waits for reading all the time and for writing only when the kernel is full.
+ *
+ * Role: shell. Owns: the descriptor from sock_open() to sock_close().
+ * Thread: the loop's. Errors: below zero -errno.
+ */
+#ifndef NODE_SOCK_H
+#define NODE_SOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <uv.h>
+
+#include "index/base/check.h"
+
+enum {
+    SOCK_READ = UV_READABLE,
+    SOCK_WRITE = UV_WRITABLE,
+    SOCK_GONE = UV_DISCONNECT, /* the peer closed, while not reading */
+};
+
+struct sock {
+    uv_poll_t poll;
+    int fd;     /* -1 when closed */
+    int wanted; /* what the loop waits for */
+    /* events: SOCK_*; after a connection error SOCK_READ and SOCK_WRITE. */
+    void (*ready)(struct sock *sock, int events);
+    void (*closed)(struct sock *sock);
+};
+
+/* Adopts fd (closed on failure too). Waits for nothing yet. 0 or -errno. */
+int sock_open(struct sock *sock, uv_loop_t *loop, int fd,
+              void (*ready)(struct sock *sock, int events)) MUST_CHECK;
+
+/* Waits for these events from now on; no call when nothing changes. */
+void sock_want(struct sock *sock, int events);
+
+/*
+ * Closes the descriptor now; closed(sock) is called from the loop when the
+ * memory may be reused. With reset, the peer sees a reset instead of an
+ * orderly end. Calling it twice is an error.
+ */
+void sock_close(struct sock *sock, bool reset,
+                void (*closed)(struct sock *sock));
+
+/* Bytes read, 0 at the end of the stream, or -errno (-EAGAIN: none now). */
+ssize_t sock_recv(struct sock *sock, void *at, size_t size);
+
+/* Bytes that the kernel took (0: full), or -errno. */
+ssize_t sock_send(struct sock *sock, const struct iovec *parts, unsigned count);
+
+/* A non-blocking stream socket that has begun to connect; its descriptor, or
+ * -errno. */
+int sock_connect_begin(const struct sockaddr *address, socklen_t len);
+
+/* 0 once connected, -errno of the failed attempt. */
+int sock_connect_result(const struct sock *sock);
+
+/*
+ * A listening socket that shares its port with the other lanes
+ * (SO_REUSEPORT); its descriptor, or -errno. *port: the port it got.
+ */
+int sock_listen(const struct sockaddr *address, socklen_t len, int backlog,
+                uint16_t *port);
+
+/*
+ * Whether somebody already listens there: lanes share their port, and two
+ * processes sharing it by accident would split the traffic between them.
+ * 0 when free, -EADDRINUSE or another -errno.
+ */
+int sock_probe_free(const struct sockaddr *address, socklen_t len);
+
+/* The next accepted connection's descriptor, or -errno (-EAGAIN: none). */
+int sock_accept(struct sock *listener);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * Finds an engine's own account of a request at the end of its answer:
+ * "prompt_tokens" and "cached_tokens" of the usage object, plain JSON or SSE.
+ *
+ * A search, not a parse: the answer is passed on byte for byte and only its
+ * last bytes are kept. A generated text cannot fake it, because in JSON text
+ * its quotes would be escaped.
+ *
+ * Role: core. Owns: nothing. Thread: any. Errors: what is not found is 0.
+ */
+#ifndef NODE_USAGE_H
+#define NODE_USAGE_H
+
+#include <stdint.h>
+
+#include "index/base/slice.h"
+
+struct usage {
+    uint32_t prompt_tokens;
+    uint32_t cached_tokens;
+};
+
+/* tail: the last bytes of an answer, as many as were kept. */
+void usage_find(struct slice tail, struct usage *usage);
+
+#endif
