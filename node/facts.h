@@ -1,0 +1,75 @@
+/*
+ * What lanes tell the control thread, as records in a ring: which prefix was
+ * sent where, how an attempt went, how a request ended. A lost fact costs a
+ * cache miss or a line in /admin/decisions, never a request.
+ *
+ * Role: core. Owns: nothing. Thread: written by a lane, read by control.
+ */
+#ifndef NODE_FACTS_H
+#define NODE_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FACT_ID_MAX    64U
+#define FACT_MODEL_MAX 64U
+
+enum fact_kind {
+    FACT_LEARN,
+    FACT_OUTCOME,
+    FACT_DECISION,
+};
+
+/* A worker was sent this prefix: belief learns it. */
+struct fact_learn {
+    uint32_t kind;
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t priority; /* 0..255 */
+    uint32_t count;
+    uint32_t unused;
+    uint64_t root;
+    uint64_t keys[]; /* count of them */
+};
+
+enum fact_result {
+    FACT_ANSWERED, /* any answer but 502, 503, 504 or 500 */
+    FACT_CONNECT,
+    FACT_TIMEOUT,
+    FACT_CLOSED,
+    FACT_STATUS, /* 5xx */
+};
+
+/* How one attempt went: the circuit breaker's food. */
+struct fact_outcome {
+    uint32_t kind;
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t result; /* enum fact_result */
+};
+
+/* One request, when it ended: for /admin/decisions. */
+struct fact_decision {
+    uint32_t kind;
+    uint32_t slot; /* of the last attempt; WORKER_NONE: none */
+    uint32_t generation;
+    uint32_t mode;    /* enum elect_mode */
+    uint32_t overlap; /* blocks */
+    uint32_t total;   /* blocks */
+    uint32_t attempts;
+    uint32_t status;        /* as sent to the client; 0: cancelled before */
+    uint32_t prompt_tokens; /* as the engine reported; 0 when it did not */
+    uint32_t cached_tokens;
+    bool stream;
+    bool imbalanced;
+    bool cut;         /* broke off after the first byte */
+    bool cancelled;   /* the client went away */
+    uint64_t wall_ms; /* since 1970, when the request was whole */
+    uint64_t route_us;
+    uint64_t first_byte_us; /* 0: none */
+    uint64_t duration_us;
+    char id[FACT_ID_MAX];
+    char model[FACT_MODEL_MAX]; /* cut to fit */
+};
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * From a request's bytes to its worker: scan, cut into blocks, look up, elect.
+ * The lanes and /admin/explain go through the same three steps.
+ *
+ * Role: core. Owns: its scratch memory. Thread: one owner per scratch; the
+ * caller is online in the qsbr around route_elect().
+ * Limits: spans_max, depth_max of the configuration. Errors: named outcomes.
+ */
+#ifndef NODE_ROUTE_H
+#define NODE_ROUTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/rng.h"
+#include "index/base/slice.h"
+#include "index/base/worker_set.h"
+#include "index/index.h"
+#include "node/blocks.h"
+#include "node/config.h"
+#include "node/elect.h"
+#include "node/fleet_view.h"
+#include "node/http_head.h"
+#include "node/scan.h"
+
+/* What a request path asks for. */
+enum route_kind {
+    ROUTE_UNKNOWN, /* 404 */
+    ROUTE_LOCAL,   /* answered by the node: health, readiness, models */
+    ROUTE_PROMPT,  /* a JSON body with a prompt: scanned and routed by it */
+    ROUTE_PLAIN,   /* forwarded by load alone: uploads, lookups */
+};
+
+/* One request's facts, and the memory to find them with. */
+struct route_scratch {
+    struct scan scan;
+    struct blocks blocks;
+    struct slice model; /* into the body or unescaped; empty when absent */
+    bool scanned;       /* scan and blocks are of this request */
+    struct radix_match match;
+    uint32_t load[WORKERS_MAX];
+    uint16_t kv_usage[WORKERS_MAX];
+    struct elect_state elect;
+    struct scan_limits limits;
+    char model_text[256];
+};
+
+enum {
+    ROUTE_E_SYNTAX = 1, /* scan.fault and scan.fault_at say what */
+    ROUTE_E_NO_MODEL,   /* no present worker serves the model */
+    ROUTE_E_NO_WORKER,  /* some do, none is eligible now */
+};
+
+struct route_choice {
+    struct elect_choice elect;
+    struct fleet_seat seat;
+};
+
+/* Allocates spans and keys as the configuration bounds them. 0 or -ENOMEM. */
+int route_scratch_init(struct route_scratch *scratch,
+                       const struct config *config) MUST_CHECK;
+
+void route_scratch_fini(struct route_scratch *scratch);
+
+enum route_kind route_kind_of(const struct http_head *head);
+
+/* Scans a body and cuts its prompt. 0 or ROUTE_E_SYNTAX. */
+int route_read(struct route_scratch *scratch, struct slice body) MUST_CHECK;
+
+/* A request without a prompt: no model, no blocks. */
+void route_read_nothing(struct route_scratch *scratch);
+
+/*
+ * What elect_pick() is to choose from: candidates that serve the model and are
+ * not in tried, their loads, and what they are believed to hold. 0 or
+ * ROUTE_E_NO_MODEL, ROUTE_E_NO_WORKER (*input is filled all the same).
+ */
+int route_input(struct route_scratch *scratch, const struct fleet_view *view,
+                const struct fleet_board *board, const struct radix *belief,
+                const struct worker_set *tried, struct elect_input *input)
+    MUST_CHECK;
+
+/*
+ * Elects a worker and takes a seat at it. 0 and *choice, or ROUTE_E_NO_MODEL,
+ * ROUTE_E_NO_WORKER.
+ */
+int route_elect(struct route_scratch *scratch,
+                const struct elect_config *config,
+                const struct fleet_view *view, struct fleet_board *board,
+                const struct radix *belief, const struct worker_set *tried,
+                struct rng *rng, struct route_choice *choice) MUST_CHECK;
+
+#endif

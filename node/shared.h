@@ -1,0 +1,50 @@
+/*
+ * What the lanes and the control thread share. Everything here is either set
+ * before the lanes start and never again, or safe to touch from both sides by
+ * its own type (counters, gauges, rings, latches, the published view).
+ *
+ * Role: shell. Owns: what serve.c puts in. Thread: as each member says.
+ */
+#ifndef NODE_SHARED_H
+#define NODE_SHARED_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "index/base/latch.h"
+#include "index/base/qsbr.h"
+#include "index/base/ring.h"
+#include "index/index.h"
+#include "node/config.h"
+#include "node/elect.h"
+#include "node/fleet_view.h"
+#include "node/metrics.h"
+
+/* One per lane. */
+struct lane_shared {
+    struct metrics_lane metrics; /* the lane writes */
+    struct ring facts;           /* the lane produces, control consumes */
+    struct qsbr_reader *reader;  /* the lane's */
+    struct gauge connections;
+    struct gauge streams; /* exchanges open now */
+};
+
+struct node_shared {
+    const struct config *config;
+    struct elect_config elect;
+    struct qsbr qsbr;
+    struct radix *belief;      /* control writes, lanes match */
+    struct fleet_board board;  /* control publishes, lanes read and count */
+    struct counter held_bytes; /* in lanes' buffers */
+    struct gauge inflight;     /* requests forwarded now */
+    struct gauge connections;  /* client connections of all lanes */
+    struct gauge ready;        /* 1 once a worker was eligible */
+    struct gauge draining;     /* 1 from SIGTERM on */
+
+    struct latch asleep;       /* control sleeps until woken */
+    uv_async_t *wake;          /* of the control loop */
+    struct lane_shared *lanes; /* lanes_count of them */
+    uint32_t lanes_count;
+};
+
+#endif
