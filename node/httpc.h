@@ -3,8 +3,14 @@
  * path: health checks, model lists, metric scrapes, the CLI, load clients.
  * One connection per call, closed afterwards.
  *
+ * A name's addresses are tried in the order of the resolver; each gets its
+ * share of the time that is left, the last one all of it. 1xx answers are
+ * skipped. An answer may come before the request is sent whole. The process
+ * must ignore SIGPIPE.
+ *
  * Role: shell. Owns: its connection and buffers. Thread: the loop's.
- * Limits: per call, struct httpc_request. Errors: outcomes in the answer.
+ * Limits: per call, struct httpc_request; 16 addresses, 16 interim answers, a
+ * head of 64 KiB. Errors: outcomes in the answer.
  */
 #ifndef NODE_HTTPC_H
 #define NODE_HTTPC_H
@@ -26,7 +32,7 @@ enum httpc_outcome {
     HTTPC_CONNECT,   /* refused or unreachable */
     HTTPC_TIMEOUT,   /* not done within timeout_ms */
     HTTPC_CLOSED,    /* cut before the answer was whole */
-    HTTPC_BAD,       /* not HTTP/1.1 */
+    HTTPC_BAD,       /* not HTTP/1.x */
     HTTPC_TOO_LARGE, /* over answer_bytes_max */
 };
 
@@ -37,18 +43,18 @@ struct httpc_answer {
     enum httpc_outcome outcome;
     const struct http_head *head; /* NULL unless a head arrived */
     struct slice body;            /* decoded; whole, or empty when streamed */
-    int error;                    /* -errno of the connection, or 0 */
+    int error; /* -errno of the connection (UV_EAI_* of the resolver), or 0 */
 };
 
 struct httpc_request {
-    const char *host; /* name or address; copied */
+    const char *host; /* name or address, IPv6 without brackets; copied */
     uint16_t port;
-    const char *method;   /* copied */
-    const char *target;   /* copied */
-    struct slice headers; /* further lines, each ending in CRLF; copied */
-    struct slice body;    /* copied; sent with a Content-Length unless GET */
-    uint32_t timeout_ms;  /* for the whole call; 0: none */
-    size_t answer_bytes_max;
+    const char *method;      /* copied */
+    const char *target;      /* copied */
+    struct slice headers;    /* further lines, each ending in CRLF; copied */
+    struct slice body;       /* copied; sent with a Content-Length unless GET */
+    uint32_t timeout_ms;     /* for the whole call; 0: none */
+    size_t answer_bytes_max; /* of the head, and of the decoded body */
 
     void *context;
     /* Called once, never from within httpc_start(); the answer and all it
@@ -60,11 +66,14 @@ struct httpc_request {
 };
 
 /* Starts a call. 0 and a handle that is good until `done` returns or
- * httpc_cancel(), or -errno. */
+ * httpc_cancel(); or -errno, -EINVAL for a host, method or target that cannot
+ * stand in a request. */
 int httpc_start(struct httpc **out, uv_loop_t *loop,
                 const struct httpc_request *request) MUST_CHECK;
 
-/* Drops the call; no callback follows. Allowed from within `piece`. */
+/* Drops the call; no callback follows. Allowed from within `piece`, and
+ * without effect from within `done`. The loop must run on until its handles
+ * are closed. */
 void httpc_cancel(struct httpc *call);
 
 #endif
