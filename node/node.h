@@ -1,0 +1,19 @@
+/*
+ * The door of node/ for the executables that stand above it (chaos/).
+ *
+ * An HTTP server and client on a libuv loop, strict HTTP/1.1 heads and chunked
+ * bodies, the scanner of request bodies, and the log.
+ */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include "node/http_chunk.h" /* IWYU pragma: export */
+#include "node/http_head.h"  /* IWYU pragma: export */
+#include "node/httpc.h"      /* IWYU pragma: export */
+#include "node/httpd.h"      /* IWYU pragma: export */
+#include "node/json_text.h"  /* IWYU pragma: export */
+#include "node/log.h"        /* IWYU pragma: export */
+#include "node/scan.h"       /* IWYU pragma: export */
+#include "node/url.h"        /* IWYU pragma: export */
+
+#endif
