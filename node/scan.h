@@ -51,9 +51,9 @@ enum scan_shape {
     SCAN_MESSAGES, /* chat `messages`, or `input` of message objects */
     SCAN_STRING,   /* `prompt` or `input`: "..." */
     SCAN_STRINGS,  /* ["...", ...]: spans of the first only */
-    SCAN_ID_LIST,  /* [1, 2, ...] */
+    SCAN_ID_LIST,  /* [1, 2, ...]: all plain digits */
     SCAN_ID_LISTS, /* [[1, 2], ...]: span of the first only */
-};
+};                 /* an empty or mixed `prompt` or `input` is none of these */
 
 struct scan_limits {
     uint32_t depth_max; /* of nesting; at most 1024 */
@@ -70,23 +70,38 @@ struct scan {
     bool has_max_tokens; /* max_completion_tokens, max_output_tokens, or
                             max_tokens, the first of these that is there */
     bool has_priority;
-    int64_t max_tokens;
+    int64_t max_tokens; /* integers exactly, 1.28e2 as 128, saturating; what is
+                           not integral is absent; so priority and n */
     int64_t priority;
     uint32_t n;       /* choices asked for; 1 when absent */
     uint32_t prompts; /* 1, or the length of SCAN_STRINGS and SCAN_ID_LISTS */
     enum scan_shape shape;
 
     /*
-     * The prompt in the order chat templates render it: tools first, then
-     * `system` or `instructions`, then the messages (each a SCAN_ROLE, then
-     * its parts). The array is the caller's.
+     * The prompt in the order chat templates render it, whatever the order
+     * of the keys:
+     *   1. `tools`, then `functions`: one SCAN_TOOLS each, unless empty;
+     *   2. `system` or else `instructions`: a string or an array of parts;
+     *   3. the first of `messages`, `input`, `prompt` that has a known shape.
+     * A message is its SCAN_ROLE, the spans of its content, its `name` and
+     * `reasoning_content` as SCAN_TEXT, its `tool_calls` and `function_call`
+     * as SCAN_TOOLS. An item with neither role nor content (a function call's
+     * output, say) is an empty SCAN_ROLE and itself as SCAN_TOOLS. What is
+     * not an object among messages is passed over.
+     * A part is SCAN_TEXT (text, input_text, output_text, refusal, or a bare
+     * string), SCAN_MEDIA (image_url, input_image, audio_url, video_url,
+     * input_audio, file, image, document: the string itself or its url, data,
+     * file_data or file_id), or itself as SCAN_TOOLS. The array is the
+     * caller's.
      */
     struct scan_span *spans;
     uint32_t spans_count;
     bool spans_cut; /* spans_max was reached: the first spans_count are right */
 
-    const char *fault; /* static text */
-    size_t fault_at;   /* byte offset */
+    const char *fault; /* static text; NULL when there is none */
+    size_t fault_at;   /* offset of the first byte with which no JSON could go
+                          on, or len when the body ends too early; of the
+                          bracket that is too deep; of what is no object */
 };
 
 enum {

@@ -1,0 +1,225 @@
+/*
+ * The prompt in its many shapes: messages, text, lists of texts and of ids.
+ */
+#include "node/scan_walk.h"
+
+#define IS(name, literal) slice_equal(name, SLICE(literal))
+
+/* What one message may hold beside its content, the last of each key. */
+struct message {
+    struct scan_text role;
+    struct scan_text name;
+    struct scan_text reasoning;
+    struct scan_text calls;
+    struct scan_text call;
+    bool known; /* it has a role or content: not an item of another sort */
+};
+
+/*
+ * The spans of `content` come right behind the role's, wherever it stands;
+ * when it stands there twice the first one's are taken back.
+ */
+struct mark {
+    uint32_t spans_count;
+    bool spans_cut;
+};
+
+static void
+take_back(struct walk *w, struct mark mark)
+{
+    w->spans_count = mark.spans_count;
+    w->spans_cut = mark.spans_cut;
+}
+
+static void
+message_value(struct walk *w, struct scan_text key, struct message *m,
+              struct mark after_role)
+{
+    struct scan_name room;
+    struct slice name = walk_name(w, key, &room);
+    struct token value = walk_token(w);
+
+    if (IS(name, "content")) {
+        take_back(w, after_role);
+        m->known = true;
+        (void)walk_content(w, value);
+    } else if (IS(name, "role")) {
+        m->known = true;
+        m->role = walk_text(w, value);
+    } else if (IS(name, "name")) {
+        m->name = walk_text(w, value);
+    } else if (IS(name, "reasoning_content")) {
+        m->reasoning = walk_text(w, value);
+    } else if (IS(name, "tool_calls")) {
+        m->calls = walk_raw(w, value);
+    } else if (IS(name, "function_call")) {
+        m->call = walk_raw(w, value);
+    } else {
+        walk_skip(w, value);
+    }
+}
+
+/* One element of `messages`: see scan.h for the order of its spans. */
+static void
+message(struct walk *w, uint32_t at)
+{
+    struct message m = {.known = false};
+    uint32_t role = w->spans_count;
+    bool placed;
+
+    walk_push(w, SCAN_ROLE, (struct scan_text){.at = at, .present = true});
+    placed = !w->spans_cut;
+    struct mark mark = {.spans_count = w->spans_count,
+                        .spans_cut = w->spans_cut};
+    struct token t = walk_token(w);
+    for (; t.kind == '"'; t = walk_token(w)) {
+        message_value(w, walk_string(w, t.at), &m, mark);
+    }
+    if (placed && m.role.present) {
+        w->spans[role].at = m.role.at;
+        w->spans[role].len = m.role.len;
+        w->spans[role].escaped = m.role.escaped;
+    }
+    if (!m.known) {
+        walk_push(w, SCAN_TOOLS,
+                  (struct scan_text){
+                      .at = at, .len = t.at + 1 - at, .present = true});
+        return;
+    }
+    walk_push(w, SCAN_TEXT, m.name);
+    walk_push(w, SCAN_TEXT, m.reasoning);
+    walk_push(w, SCAN_TOOLS, m.calls);
+    walk_push(w, SCAN_TOOLS, m.call);
+}
+
+/* The elements of an array of messages, of which t is the first. */
+static void
+messages_from(struct walk *w, struct token t)
+{
+    for (; walk_open(t); t = walk_token(w)) {
+        if (t.kind == '{') {
+            message(w, t.at);
+        } else {
+            walk_skip(w, t);
+        }
+    }
+}
+
+struct prompt
+walk_messages(struct walk *w, struct token t)
+{
+    if (t.kind != '[') {
+        walk_skip(w, t);
+        return (struct prompt){.shape = SCAN_NO_PROMPT};
+    }
+    messages_from(w, walk_token(w));
+    return (struct prompt){.shape = SCAN_MESSAGES, .prompts = 1};
+}
+
+/*
+ * Goes past the rest of an array of ids and its bracket. False when there is
+ * anything but plain numbers: then the walk is at the end of that as well.
+ */
+static bool
+ids(struct walk *w, uint32_t *after)
+{
+    struct scan_blocks *b = &w->blocks;
+
+    while ((b->tokens & ~b->plain) == 0) {
+        b->tokens = 0;
+        if (!w->kernel->advance(b, SCAN_ANY_DEPTH)) {
+            return false;
+        }
+    }
+    uint64_t other = b->tokens & ~b->plain;
+    b->tokens &= ~((other & (0 - other)) - 1);
+    struct token t = walk_token(w);
+    if (t.kind == ']') {
+        *after = t.at + 1;
+        return true;
+    }
+    walk_skip(w, t);
+    walk_leave(w, 1);
+    return false;
+}
+
+/* The rest of an array, of which t is the first element, all like it. */
+static struct prompt
+list_from(struct walk *w, struct token t, enum scan_shape shape)
+{
+    struct prompt none = {.shape = SCAN_NO_PROMPT};
+    uint32_t count = 0, after;
+    char kind = t.kind;
+
+    for (; walk_open(t); t = walk_token(w)) {
+        if (t.kind != kind) {
+            walk_skip(w, t);
+            walk_leave(w, 1);
+            return none;
+        }
+        if (kind == '"') {
+            struct scan_text text = walk_string(w, t.at);
+            if (count++ == 0) {
+                walk_push(w, SCAN_TEXT, text);
+            }
+        } else if (!ids(w, &after)) {
+            walk_leave(w, 1);
+            return none;
+        } else if (count++ == 0) {
+            walk_push(w, SCAN_IDS,
+                      (struct scan_text){
+                          .at = t.at, .len = after - t.at, .present = true});
+        }
+    }
+    return (struct prompt){.shape = shape, .prompts = count};
+}
+
+/* An array of ids; its first token is t, still to be judged. */
+static struct prompt
+id_list(struct walk *w, uint32_t at, struct token t)
+{
+    struct scan_blocks *b = &w->blocks;
+    struct prompt none = {.shape = SCAN_NO_PROMPT};
+    uint32_t after;
+
+    if ((b->plain >> (t.at - b->at) & 1) == 0) {
+        walk_leave(w, 1);
+        return none;
+    }
+    if (!ids(w, &after)) {
+        return none;
+    }
+    walk_push(w, SCAN_IDS,
+              (struct scan_text){.at = at, .len = after - at, .present = true});
+    return (struct prompt){.shape = SCAN_ID_LIST, .prompts = 1};
+}
+
+struct prompt
+walk_prompt(struct walk *w, struct token t)
+{
+    struct prompt none = {.shape = SCAN_NO_PROMPT};
+
+    if (t.kind == '"') {
+        walk_push(w, SCAN_TEXT, walk_string(w, t.at));
+        return (struct prompt){.shape = SCAN_STRING, .prompts = 1};
+    }
+    if (t.kind != '[') {
+        walk_skip(w, t);
+        return none;
+    }
+    struct token first = walk_token(w);
+    switch (first.kind) {
+    case '"':
+        return list_from(w, first, SCAN_STRINGS);
+    case '[':
+        return list_from(w, first, SCAN_ID_LISTS);
+    case '{':
+        messages_from(w, first);
+        return (struct prompt){.shape = SCAN_MESSAGES, .prompts = 1};
+    case ']':
+    case 0:
+        return none;
+    default:
+        return id_list(w, t.at, first);
+    }
+}
