@@ -169,7 +169,7 @@ feed_span(struct cutter *c, const char *body, const struct scan_span *span)
         feed_ids(c, raw, span->len);
         return;
     }
-    CHECK(!"a known kind of span");
+    CHECK(false && "a known kind of span");
 }
 
 static struct slice
