@@ -201,13 +201,20 @@ void config_apply_flags(struct config *config, const struct config_flag *flags,
 void config_check(const struct config *config, struct config_errors *errors);
 
 /*
- * One worker as written after --worker, and in the admin API:
- * URL[,events=URL][,replay=URL][,KEY=VALUE]... `where` starts each error line.
- * 0 and *worker, or CONFIG_E_INVALID.
+ * One worker as written after --worker: URL[,events=URL][,KEY=VALUE]...
+ * `where` starts each error line. 0 and *worker, or CONFIG_E_INVALID.
  */
 int config_parse_worker(struct slice text, const char *where,
                         struct config_worker *worker,
                         struct config_errors *errors) MUST_CHECK;
+
+/* The same key by key, for the admin API: start from all zero, set, end. The
+ * end wants a url and gives a default id. 0, or CONFIG_E_INVALID. */
+int config_worker_set(struct config_worker *worker, struct slice key,
+                      struct slice value, const char *where,
+                      struct config_errors *errors);
+int config_worker_end(struct config_worker *worker, const char *where,
+                      struct config_errors *errors) MUST_CHECK;
 
 /* The lower-case names of the file, for status and logs. Static text. */
 const char *config_policy_text(uint32_t name);
@@ -216,6 +223,9 @@ const char *config_eviction_text(uint32_t eviction);
 /* What is in force, as YAML that config_apply_yaml() reads back. API keys are
  * left out. */
 void config_print(const struct config *config, struct buf *out);
+
+/* One line per key as a flag, for --help. */
+void config_print_flags(struct buf *out);
 
 /* The reference: every key with type, default, bounds, environment name and
  * meaning. */

@@ -1,0 +1,37 @@
+/*
+ * Adds a line to the faults of a configuration.
+ *
+ * Role: core. Owns: nothing. Thread: one owner. Limits: CONFIG_ERRORS_MAX
+ * lines; the rest is counted. Errors: none.
+ */
+#ifndef NODE_CONFIG_ERROR_H
+#define NODE_CONFIG_ERROR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/slice.h"
+#include "node/config.h"
+
+#define CONFIG_QUOTE_MAX 80 /* bytes of a quoted value in an error */
+
+/* Where a value was written. */
+struct config_place {
+    const char *source; /* a file, KVASIR_NAME or --name; borrowed */
+    uint32_t line;      /* from 1; 0: the source has no lines */
+    uint32_t column;    /* from 1 */
+};
+
+/* "source:line:column: message". */
+__attribute__((format(printf, 3, 4))) void
+config_error(struct config_errors *errors, const struct config_place *place,
+             const char *format, ...);
+
+/* True while further lines are still printed, not only counted. */
+bool config_errors_open(const struct config_errors *errors);
+
+/* text as it may stand in an error line: printable, bounded, in quotes.
+ * Returns out. */
+const char *config_quote(struct slice text, char out[CONFIG_QUOTE_MAX + 6]);
+
+#endif

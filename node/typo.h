@@ -1,0 +1,29 @@
+/*
+ * Finds what a mistyped word was probably meant to be.
+ *
+ * The distance is optimal string alignment (Damerau-Levenshtein without
+ * repeated edits of one place): insertions, deletions, substitutions and
+ * swaps of neighbours cost one each.
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: words of TYPO_WORD_MAX.
+ */
+#ifndef NODE_TYPO_H
+#define NODE_TYPO_H
+
+#include <stddef.h>
+
+#include "index/base/slice.h"
+
+#define TYPO_WORD_MAX 48 /* longer words are nobody's typo */
+
+/* The best candidate so far; all zero at first. */
+struct typo {
+    const char *best; /* NULL: none is near enough */
+    size_t distance;
+};
+
+/* Offers one candidate; it is kept when it is near word, and nearer than what
+ * was offered before. */
+void typo_offer(struct typo *typo, struct slice word, const char *candidate);
+
+#endif
