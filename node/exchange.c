@@ -176,7 +176,7 @@ tell_end(struct exchange *x, unsigned status, bool cut, bool cancelled)
 static void
 leave_pool(struct exchange *x)
 {
-    fleet_seat_leave(&x->choice.seat, &x->client->lane->node->board);
+    fleet_seat_leave(&x->choice.seat, x->client->lane->node->board);
     if (x->pool != NULL) {
         upstream_pool_put(x->client->lane, x->pool);
         x->pool = NULL;
@@ -243,7 +243,7 @@ exchange_cut(struct exchange *x)
     bool length_unknown = x->body_kind == HTTP_BODY_CLOSE || x->unchunk;
 
     counter_bump(&lane->shared->metrics.cut, 1);
-    counter_add(&lane->node->board.counters[x->pool->slot].streams_cut, 1);
+    counter_add(&lane->node->board->counters[x->pool->slot].streams_cut, 1);
     tell_outcome(x, FACT_CLOSED);
     tell_end(x, x->status, true, false);
     let_go_of_upstream(x);
@@ -349,8 +349,8 @@ elect(struct exchange *x)
     struct node_shared *node = lane->node;
 
     qsbr_online(&node->qsbr, lane->shared->reader);
-    const struct fleet_view *view = fleet_view_get(&node->board);
-    int outcome = route_elect(&lane->route, &node->elect, view, &node->board,
+    const struct fleet_view *view = fleet_view_get(node->board);
+    int outcome = route_elect(&lane->route, &node->elect, view, node->board,
                               node->belief, &x->tried, &lane->rng, &x->choice);
     if (outcome == 0) {
         x->pool = upstream_pool_get(lane, view, x->choice.elect.worker);
@@ -358,7 +358,7 @@ elect(struct exchange *x)
     }
     qsbr_offline(lane->shared->reader);
     if (outcome == 0 && x->pool == NULL) {
-        fleet_seat_leave(&x->choice.seat, &node->board);
+        fleet_seat_leave(&x->choice.seat, node->board);
         return ROUTE_E_NO_WORKER;
     }
     return outcome;
@@ -404,9 +404,9 @@ note_failure(struct exchange *x, enum attempt_fault fault, unsigned status)
     a->status = status;
     memcpy(a->worker, x->pool->worker.id, sizeof(a->worker));
     counter_bump(counters[fault], 1);
-    counter_add(&lane->node->board.counters[x->pool->slot].failures, 1);
+    counter_add(&lane->node->board->counters[x->pool->slot].failures, 1);
     tell_outcome(x, results[fault]);
-    fleet_seat_answered(&x->choice.seat, &lane->node->board);
+    fleet_seat_answered(&x->choice.seat, lane->node->board);
     worker_set_add(&x->tried, x->pool->slot);
     leave_pool(x);
 }
@@ -435,7 +435,7 @@ place(struct exchange *x)
                           x->routed_us - x->begun_us);
         }
         tell_learn(x, &lane->route.blocks);
-        counter_add(&lane->node->board.counters[x->pool->slot].requests, 1);
+        counter_add(&lane->node->board->counters[x->pool->slot].requests, 1);
         if (upstream_begin(x) == 0) {
             return;
         }
@@ -455,7 +455,7 @@ exchange_failed(struct exchange *x, enum attempt_fault fault, unsigned status)
     struct lane *lane = x->client->lane;
 
     CHECK(x->upstream == NULL && x->state != EXCHANGE_STREAMING);
-    counter_add(&lane->node->board.counters[x->pool->slot].retries, 1);
+    counter_add(&lane->node->board->counters[x->pool->slot].retries, 1);
     note_failure(x, fault, status);
     counter_bump(&lane->shared->metrics.retries, 1);
     x->state = EXCHANGE_CONNECTING;
@@ -473,7 +473,7 @@ exchange_answered(struct exchange *x)
     x->first_byte_us = lane_clock_us();
     histogram_add(&m->first_byte, x->first_byte_us - x->begun_us);
     count_mode(x);
-    fleet_seat_answered(&x->choice.seat, &lane->node->board);
+    fleet_seat_answered(&x->choice.seat, lane->node->board);
     tell_outcome(x, x->status == 500 ? FACT_STATUS : FACT_ANSWERED);
     if (x->status < 400) {
         counter_bump(&m->answers_2xx, 1);

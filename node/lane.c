@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "index/base/role.h"
 #include "node/edge.h"
 #include "node/log.h"
 
@@ -151,6 +152,9 @@ on_wake(uv_async_t *wake)
 {
     struct lane *lane = wake->loop->data;
 
+    if (gauge_read(&lane->node->cut) != 0) {
+        cut_what_runs(lane);
+    }
     if (lane->draining || gauge_read(&lane->node->draining) == 0) {
         return;
     }
@@ -171,7 +175,9 @@ run(void *argument)
 {
     struct lane *lane = argument;
 
+    role_is_lane();
     (void)uv_run(&lane->loop, UV_RUN_DEFAULT);
+    gauge_add(&lane->node->lanes_running, -1);
 }
 
 /* The beginning */

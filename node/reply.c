@@ -7,6 +7,7 @@
 #include "node/json_out.h"
 
 #define BODY_MAX_BYTES ((size_t)1 << 20)
+#define MODEL_NAME_MAX 1024
 
 const char *
 reply_reason(unsigned status)
@@ -196,7 +197,7 @@ put_models(struct client *client, struct slice only, struct buf *body)
         json_out_array_begin(&json);
     }
     qsbr_online(&node->qsbr, client->lane->shared->reader);
-    const struct fleet_view *view = fleet_view_get(&node->board);
+    const struct fleet_view *view = fleet_view_get(node->board);
     for (size_t i = 0; i < view->models->count && !found; i++) {
         struct slice name = view->models->model[i].name;
         if (only.len == 0 || slice_equal(only, name)) {
@@ -212,10 +213,57 @@ put_models(struct client *client, struct slice only, struct buf *body)
     return only.len == 0 || found;
 }
 
+static int
+hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool
+hex_pair(const char *at, unsigned *value)
+{
+    int high = hex_digit(at[0]);
+    int low = hex_digit(at[1]);
+
+    *value = (unsigned)(high << 4 | low);
+    return high >= 0 && low >= 0;
+}
+
+/* %2F and its like in a model's name, as client libraries send them. */
+static struct slice
+percent_decode(struct slice in, char *out)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < in.len; i++) {
+        unsigned value;
+        if (in.ptr[i] == '%' && in.len - i > 2 &&
+            hex_pair(in.ptr + i + 1, &value)) {
+            out[len++] = (char)value;
+            i += 2;
+        } else {
+            out[len++] = in.ptr[i];
+        }
+    }
+    return (struct slice){.ptr = out, .len = len};
+}
+
 static void
 reply_models(struct client *client, struct slice only)
 {
+    char name[MODEL_NAME_MAX];
     struct buf body;
+
+    if (only.len > sizeof(name)) {
+        reply_error(client, 404, "model_not_found",
+                    "no worker serves this model");
+        return;
+    }
+    only = percent_decode(only, name);
 
     buf_init(&body, BODY_MAX_BYTES);
     if (!put_models(client, only, &body)) {

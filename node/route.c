@@ -90,6 +90,15 @@ is_json(const struct http_head *head)
                               SLICE("application/x-www-form-urlencoded"));
 }
 
+/* A dot segment or an escape could mean another path to the engine than it
+ * does here; no path under /v1/ needs either. */
+static bool
+climbs(struct slice path)
+{
+    return memmem(path.ptr, path.len, "/.", 2) != NULL ||
+           memchr(path.ptr, '%', path.len) != NULL;
+}
+
 enum route_kind
 route_kind_of(const struct http_head *head)
 {
@@ -104,7 +113,7 @@ route_kind_of(const struct http_head *head)
                                                                  : ROUTE_PLAIN;
         }
     }
-    if (!starts_with(path, SLICE("/v1/"))) {
+    if (!starts_with(path, SLICE("/v1/")) || climbs(path)) {
         return ROUTE_UNKNOWN;
     }
     return head->method_id == HTTP_POST && head->body != HTTP_BODY_NONE &&

@@ -34,12 +34,14 @@ struct node_shared {
     struct elect_config elect;
     struct qsbr qsbr;
     struct radix *belief;      /* control writes, lanes match */
-    struct fleet_board board;  /* control publishes, lanes read and count */
+    struct fleet_board *board; /* control publishes, lanes read and count */
     struct counter held_bytes; /* in lanes' buffers */
     struct gauge inflight;     /* requests forwarded now */
     struct gauge connections;  /* client connections of all lanes */
     struct gauge ready;        /* 1 once a worker was eligible */
     struct gauge draining;     /* 1 from SIGTERM on */
+    struct gauge cut;          /* 1 from a second one on */
+    struct gauge lanes_running;
 
     struct latch asleep;       /* control sleeps until woken */
     uv_async_t *wake;          /* of the control loop */
