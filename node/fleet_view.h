@@ -24,7 +24,7 @@
  *
  * Role: core. Owns: nothing. Thread: views by any thread that is online in
  * the qsbr; the board's arrays by any.
- * Limits: WORKERS_MAX slots, the lengths below. Errors: none.
+ * Limits: WORKERS_MAX slots. Errors: none.
  */
 #ifndef NODE_FLEET_VIEW_H
 #define NODE_FLEET_VIEW_H
@@ -39,12 +39,9 @@
 #include "index/base/publish.h"
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
+#include "node/config.h"
 
-/* Bytes with the closing NUL. */
-#define FLEET_ID_BYTES    64
-#define FLEET_URL_BYTES   256
-#define FLEET_HOST_BYTES  264
-#define FLEET_LABEL_BYTES 64
+#define FLEET_ID_BYTES CONFIG_LABEL_MAX /* with the closing NUL */
 
 enum engine_kind {
     ENGINE_OTHER, /* not recognised, or not yet */
@@ -66,13 +63,16 @@ struct fleet_worker {
     socklen_t address_len; /* 0 while its name is not resolved */
     struct sockaddr_storage address;
     char id[FLEET_ID_BYTES];
-    char url[FLEET_URL_BYTES];          /* http://host:port */
-    char host_header[FLEET_HOST_BYTES]; /* value of Host: host:port */
-    char events_url[FLEET_URL_BYTES];   /* engine's PUB endpoint, or empty */
-    char replay_url[FLEET_URL_BYTES];   /* engine's replay endpoint, or empty */
-    char island[FLEET_LABEL_BYTES];     /* labels: empty when not given */
-    char pool[FLEET_LABEL_BYTES];
-    char role[FLEET_LABEL_BYTES];
+    char url[URL_TEXT_MAX];          /* http://host:port/path */
+    char host_header[URL_TEXT_MAX];  /* value of Host: host:port */
+    char base_path[URL_PATH_MAX];    /* goes before a target: "" or "/base" */
+    char api_key[CONFIG_SECRET_MAX]; /* Authorization: Bearer; or "" */
+    struct url events;               /* engine's PUB endpoint; host "": none */
+    struct url replay;               /* its replay endpoint; host "": none */
+    uint32_t blocks_max;             /* configured cache size; 0: not given */
+    char island[CONFIG_LABEL_MAX];   /* labels: empty when not given */
+    char pool[CONFIG_LABEL_MAX];
+    char role[CONFIG_LABEL_MAX];
 };
 
 struct fleet_model {

@@ -1,0 +1,129 @@
+/* What an engine's metrics become on the board. */
+#include "fleet_rig.h"
+
+TestSuite(fleet_metrics, .init = rig_start, .fini = rig_stop);
+
+static char text[512];
+
+static void
+engine_says(unsigned running, unsigned waiting, double usage)
+{
+    rig.engine[0].metrics = 200;
+    rig.engine[0].metrics_body = text;
+    (void)snprintf(text, sizeof text,
+                   "vllm:num_requests_running %u\n"
+                   "vllm:num_requests_waiting %u\n"
+                   "vllm:kv_cache_usage_perc %f\n",
+                   running, waiting, usage);
+}
+
+Test(fleet_metrics, become_gauges)
+{
+    struct fleet_status status;
+
+    engine_says(7, 3, 0.8126);
+    uint32_t slot = rig_add(0);
+    cr_assert_eq(gauge_read(&rig.board->running[slot]), 7);
+    cr_assert_eq(gauge_read(&rig.board->waiting[slot]), 3);
+    cr_assert_eq(gauge_read(&rig.board->kv_usage_permille[slot]), 813);
+    cr_assert(fleet_status(rig.fleet, slot, &status));
+    cr_assert(status.metrics.running.known);
+    cr_assert_eq(status.metrics_at_us, rig.now_us);
+    engine_says(0, 0, 7.5);
+    rig_pass(RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->running[slot]), 0);
+    cr_assert_eq(gauge_read(&rig.board->kv_usage_permille[slot]), 1000);
+}
+
+Test(fleet_metrics, load_of_others_counts_when_seen_twice)
+{
+    struct fleet_seat seat = {0};
+
+    engine_says(10, 5, 0);
+    uint32_t slot = rig_add(0);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+    rig_pass(RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 15);
+    cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
+    rig_pass(RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 14);
+    engine_says(1, 0, 0);
+    rig_pass(RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+    engine_says(9, 0, 0); /* ours came or went during the scrape */
+    rig_pass(RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+    engine_says(1, 0, 0);
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+    fleet_seat_leave(&seat, rig.board);
+}
+
+Test(fleet_metrics, old_numbers_are_forgotten)
+{
+    engine_says(10, 5, 0.5);
+    uint32_t slot = rig_add(0);
+
+    rig_pass(RIG_S);
+    rig.engine[0].metrics = 500;
+    rig_pass(1800 * RIG_MS);
+    cr_assert_eq(gauge_read(&rig.board->running[slot]), 10);
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->running[slot]), 0);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+    cr_assert_eq(gauge_read(&rig.board->kv_usage_permille[slot]), 0);
+    engine_says(2, 0, 0.25);
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->running[slot]), 2);
+    rig.engine[0].health = 0;
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->running[slot]), 0);
+}
+
+Test(fleet_metrics, are_looked_for_in_the_other_place_too)
+{
+    rig.engine[0].metrics = 200;
+    rig.engine[0].metrics_body = "trtllm_num_requests_running 4\n";
+    rig.engine[1].metrics = 404;
+    rig.engine[1].prometheus = 200;
+    rig.engine[1].metrics_body = "trtllm_num_requests_running 5\n";
+    uint32_t a = rig_add(0);
+    uint32_t b = rig_add(1);
+
+    rig_pass(3 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->running[a]), 4);
+    cr_assert_eq(gauge_read(&rig.board->running[b]), 5);
+    cr_assert_eq(rig_view()->worker[b]->kind, ENGINE_TRTLLM);
+}
+
+Test(fleet_metrics, capacity_is_told_once_and_when_it_changes)
+{
+    rig.engine[0].metrics = 200;
+    rig.engine[0].metrics_body = "vllm:cache_config_info{block_size=\"16\","
+                                 "num_gpu_blocks=\"1000\"} 1\n";
+    (void)rig_add(0);
+    rig_pass(5 * RIG_S);
+    cr_assert_eq(rig_count(FLEET_CAPACITY_CHANGED), 1);
+    cr_assert_eq(rig_last(FLEET_CAPACITY_CHANGED)->number, 16000);
+    rig.engine[0].metrics_body = "vllm:cache_config_info{block_size=\"16\","
+                                 "num_gpu_blocks=\"500\"} 1\n";
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(rig_last(FLEET_CAPACITY_CHANGED)->number, 8000);
+    cr_assert_eq(rig_count(FLEET_CAPACITY_CHANGED), 2);
+}
+
+Test(fleet_metrics, a_new_worker_starts_from_nothing)
+{
+    engine_says(10, 5, 0.5);
+    uint32_t slot = rig_add(0);
+
+    rig_pass(2 * RIG_S);
+    fleet_remove(rig.fleet, slot, rig.now_us);
+    rig_pump();
+    fleet_swept(rig.fleet, slot);
+    rig_pass(RIG_S);
+    rig.engine[1].hangs = true;
+    cr_assert_eq(rig_add(1), slot);
+    cr_assert_eq(gauge_read(&rig.board->running[slot]), 0);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+}

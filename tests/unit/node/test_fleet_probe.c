@@ -1,0 +1,374 @@
+/* Health, models, addresses, the circuit breaker: each transition. */
+#include "fleet_rig.h"
+
+TestSuite(fleet_probe, .init = rig_start, .fini = rig_stop);
+
+Test(fleet_probe, a_new_worker_waits_for_its_first_good_probe)
+{
+    rig.engine[0].health = 0;
+    uint32_t slot = rig_add(0);
+
+    cr_assert(worker_set_has(&rig_view()->present, slot));
+    cr_assert_not(rig_eligible(slot));
+    cr_assert_eq(rig_count(FLEET_DOWN), 1);
+    cr_assert_str_eq(rig_last(FLEET_DOWN)->reason, "connect");
+    rig_pass(20 * RIG_S);
+    cr_assert_eq(rig_count(FLEET_DOWN), 1);
+    rig.engine[0].health = 200;
+    rig_pass(2 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
+{
+    struct fleet_out out;
+    struct config_worker config = rig_config(0);
+    struct fleet_probed ok = {.generation = 1, .status = 200, .failure = ""};
+
+    cr_assert_eq(fleet_add(rig.fleet, &config, rig.now_us, NULL), 0);
+    while (fleet_next_out(rig.fleet, &out)) {
+        if (out.kind == FLEET_OUT_VIEW) {
+            cr_assert_eq(fleet_publish(rig.fleet), 0);
+        }
+    }
+    fleet_probed(rig.fleet, &ok, rig.now_us);
+    cr_assert_eq(fleet_publish(rig.fleet), 0);
+    cr_assert(worker_set_has(&rig_view()->healthy, 0));
+    cr_assert_not(rig_eligible(0));
+    ok.probe = FLEET_PROBE_MODELS;
+    ok.body = SLICE("{\"data\":[{\"id\":\"m\"}]}");
+    fleet_probed(rig.fleet, &ok, rig.now_us);
+    cr_assert_eq(fleet_publish(rig.fleet), 0);
+    cr_assert(rig_eligible(0));
+}
+
+Test(fleet_probe, down_in_one_interval_and_back_in_one)
+{
+    uint32_t slot = rig_add(0);
+
+    for (unsigned round = 0; round < 20; round++) {
+        rig_pass(round * 317 * RIG_MS);
+        cr_assert(rig_eligible(slot));
+        rig.engine[0].health = 0;
+        rig_pass(2 * RIG_S);
+        cr_assert_not(rig_eligible(slot));
+        rig.engine[0].health = 200;
+        rig_pass(2 * RIG_S);
+        cr_assert(rig_eligible(slot));
+    }
+    cr_assert_eq(rig_count(FLEET_DOWN), 20);
+    cr_assert_eq(rig_count(FLEET_UP), 21);
+}
+
+Test(fleet_probe, more_than_one_failure_can_be_asked_for)
+{
+    rig.config.health.failures = 3;
+    rig.config.health.successes = 2;
+    rig_stop();
+    cr_assert_eq(fleet_new(&rig.fleet, &rig.config, &rig.qsbr), 0);
+    rig.board = fleet_board(rig.fleet);
+    uint32_t slot = rig_add(0);
+    cr_assert_not(rig_eligible(slot));
+    rig_pass(2 * RIG_S);
+    cr_assert(rig_eligible(slot));
+    rig.engine[0].health = 503;
+    rig_pass(2 * RIG_S + 1);
+    cr_assert(rig_eligible(slot));
+    rig_pass(4 * RIG_S);
+    cr_assert_not(rig_eligible(slot));
+    cr_assert_str_eq(rig_last(FLEET_DOWN)->reason, "health status");
+}
+
+Test(fleet_probe, intervals_are_jittered_by_seed_and_never_longer)
+{
+    uint64_t first[2][32];
+
+    for (unsigned run = 0; run < 2; run++) {
+        uint64_t last = rig.now_us;
+        (void)rig_add(0);
+        for (unsigned i = 0; i < 32; i++) {
+            uint32_t before = rig.probes[0][FLEET_PROBE_HEALTH];
+            while (rig.probes[0][FLEET_PROBE_HEALTH] == before) {
+                rig_pass(10 * RIG_MS);
+            }
+            uint64_t gap = rig.health_at_us[0] - last;
+            cr_assert(gap <= 2 * RIG_S && gap >= 1800 * RIG_MS);
+            first[run][i] = gap;
+            last = rig.health_at_us[0];
+        }
+        rig_stop();
+        memset(&rig, 0, sizeof rig);
+        rig_start();
+    }
+    cr_assert_eq(memcmp(first[0], first[1], sizeof first[0]), 0);
+    cr_assert_neq(first[0][0], first[0][1]);
+}
+
+Test(fleet_probe, at_most_one_of_a_kind_is_in_flight)
+{
+    rig.engine[0].hangs = true;
+    (void)rig_add(0);
+    rig_pass(60 * RIG_S);
+    for (unsigned p = 0; p < FLEET_PROBES; p++) {
+        cr_assert_eq(rig.probes[0][p], 1);
+    }
+}
+
+Test(fleet_probe, a_server_without_the_health_path_is_asked_for_its_models)
+{
+    rig.engine[0].health = 404;
+    uint32_t slot = rig_add(0);
+
+    cr_assert(rig_eligible(slot));
+    cr_assert_eq(rig_count(FLEET_DOWN), 0);
+    rig.engine[0].models = 401; /* guarded, but alive */
+    rig_pass(4 * RIG_S);
+    cr_assert(rig_eligible(slot));
+    rig.engine[0].models = 404;
+    rig_pass(4 * RIG_S);
+    cr_assert_not(rig_eligible(slot));
+    rig.engine[0].health = 200; /* it learned the path */
+    rig_pass(4 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(fleet_probe, a_guarded_health_path_is_not_good)
+{
+    rig.engine[0].health = 401;
+    cr_assert_not(rig_eligible(rig_add(0)));
+}
+
+static bool
+serves(uint32_t slot, struct slice model)
+{
+    struct worker_set set = fleet_view_find_model(rig_view(), model);
+
+    return worker_set_has(&set, slot);
+}
+
+Test(fleet_probe, models_are_who_lists_them_and_who_lists_none)
+{
+    rig.engine[1].models_body = "{\"data\":[{\"id\":\"other\"},{\"id\":\"m\"},"
+                                "{\"id\":\"adapter\"}]}";
+    rig.engine[2].models = 404;
+    uint32_t a = rig_add(0);
+    uint32_t b = rig_add(1);
+    uint32_t c = rig_add(2);
+
+    cr_assert_eq(rig_view()->models->count, 3);
+    cr_assert(serves(a, SLICE("m")) && serves(b, SLICE("m")));
+    cr_assert_not(serves(a, SLICE("adapter")));
+    cr_assert(serves(b, SLICE("adapter")));
+    cr_assert(serves(c, SLICE("m")) && serves(c, SLICE("anything")));
+    cr_assert(worker_set_has(&rig_view()->any_model, c));
+    cr_assert(rig_eligible(c));
+    cr_assert_eq(rig_count(FLEET_MODELS_CHANGED), 2);
+}
+
+Test(fleet_probe, a_changed_list_is_seen_and_a_lost_one_is_kept)
+{
+    uint32_t slot = rig_add(0);
+
+    rig.engine[0].models_body = "{\"data\":[{\"id\":\"new\"}]}";
+    rig_pass(30 * RIG_S);
+    cr_assert(serves(slot, SLICE("new")));
+    cr_assert_not(serves(slot, SLICE("m")));
+    rig.engine[0].models = 500;
+    rig_pass(60 * RIG_S);
+    cr_assert(serves(slot, SLICE("new")));
+    cr_assert_not(serves(slot, SLICE("m")));
+    cr_assert_eq(rig_count(FLEET_MODELS_CHANGED), 2);
+}
+
+Test(fleet_probe, a_worker_that_came_back_is_asked_again)
+{
+    uint32_t slot = rig_add(0);
+
+    rig.engine[0].health = 0;
+    rig_pass(2 * RIG_S);
+    rig.engine[0].health = 200;
+    rig.engine[0].models_body = "{\"data\":[{\"id\":\"new\"}]}";
+    rig_pass(2 * RIG_S);
+    cr_assert(serves(slot, SLICE("new")));
+}
+
+Test(fleet_probe, kinds_are_recognised)
+{
+    rig.engine[1].models_body =
+        "{\"data\":[{\"id\":\"m\",\"owned_by\":\"sglang\"}]}";
+    rig.engine[2].models_body = "{\"data\":[{\"id\":\"m\"}]}";
+    rig.engine[2].metrics = 200;
+    rig.engine[2].metrics_body = "vllm:num_requests_running 1\n";
+    rig.engine[3].models_body = "{\"data\":[{\"id\":\"m\"}]}";
+    for (unsigned i = 0; i < 4; i++) {
+        (void)rig_add(i);
+    }
+    cr_assert_eq(rig_view()->worker[0]->kind, ENGINE_VLLM);
+    cr_assert_eq(rig_view()->worker[1]->kind, ENGINE_SGLANG);
+    cr_assert_eq(rig_view()->worker[2]->kind, ENGINE_VLLM);
+    cr_assert_eq(rig_view()->worker[3]->kind, ENGINE_OTHER);
+    cr_assert_eq(rig_count(FLEET_RECOGNISED), 3);
+}
+
+static uint32_t
+add_named(void)
+{
+    struct config_worker config = rig_config(0);
+    uint32_t slot;
+
+    (void)snprintf(config.url.host, sizeof config.url.host, "engine.local");
+    cr_assert_eq(fleet_add(rig.fleet, &config, rig.now_us, &slot), 0);
+    rig_pump();
+    return slot;
+}
+
+Test(fleet_probe, a_name_is_resolved_before_anything_else)
+{
+    rig.address = 0x7f000001;
+    uint32_t slot = add_named();
+
+    cr_assert(rig_eligible(slot));
+    const struct fleet_worker *worker = rig_view()->worker[slot];
+    cr_assert_eq(worker->address_len, sizeof(struct sockaddr_in));
+    cr_assert_str_eq(worker->host_header, "engine.local:8000");
+    cr_assert_eq(rig_count(FLEET_ADDRESS_CHANGED), 0);
+}
+
+Test(fleet_probe, a_name_without_an_address_is_unhealthy_until_it_has_one)
+{
+    struct fleet_status status;
+    uint32_t slot = add_named();
+
+    cr_assert_not(rig_eligible(slot));
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH], 0);
+    cr_assert_str_eq(rig_last(FLEET_DOWN)->reason, "name not resolved");
+    cr_assert(fleet_status(rig.fleet, slot, &status));
+    cr_assert_str_eq(status.state, "unhealthy");
+    rig_pass(10 * RIG_S);
+    cr_assert_eq(rig_count(FLEET_DOWN), 1);
+    rig.address = 0x7f000001;
+    rig_pass(2 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(fleet_probe, a_moved_worker_is_found_and_keeps_its_slot)
+{
+    rig.address = 0x7f000001;
+    uint32_t slot = add_named();
+
+    rig.address = 0x7f000002;
+    rig.engine[0].health = 0;
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(rig_count(FLEET_ADDRESS_CHANGED), 1);
+    const struct sockaddr_in *in =
+        (const void *)&rig_view()->worker[slot]->address;
+    cr_assert_eq(in->sin_addr.s_addr, htonl(0x7f000002));
+    cr_assert_eq(rig_view()->worker[slot]->generation, 1);
+    rig.address = 0; /* the last address still does */
+    rig.engine[0].health = 200;
+    rig_pass(60 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(fleet_probe, failures_of_requests_open_the_circuit)
+{
+    static const enum fleet_result failing[] = {
+        FLEET_CONNECT_FAILED, FLEET_TIMED_OUT, FLEET_CUT, FLEET_ANSWERED_5XX,
+        FLEET_ANSWERED_5XX};
+    uint32_t slot = rig_add(0);
+
+    for (unsigned i = 0; i < 4; i++) {
+        rig_report(slot, failing[i]);
+        cr_assert(rig_eligible(slot));
+        cr_assert(worker_set_has(&rig_view()->watched, slot));
+    }
+    rig_report(slot, FLEET_ANSWERED);
+    cr_assert_not(worker_set_has(&rig_view()->watched, slot));
+    for (unsigned i = 0; i < 5; i++) {
+        cr_assert(rig_eligible(slot));
+        rig_report(slot, failing[i]);
+    }
+    cr_assert_not(rig_eligible(slot));
+    cr_assert(worker_set_has(&rig_view()->open, slot));
+    cr_assert(worker_set_has(&rig_view()->healthy, slot));
+    cr_assert_eq(rig_last(FLEET_CIRCUIT_OPEN)->number, 5000);
+}
+
+static uint32_t
+half_open_worker(void)
+{
+    uint32_t slot = rig_add(0);
+
+    for (unsigned i = 0; i < 5; i++) {
+        rig_report(slot, FLEET_ANSWERED_5XX);
+    }
+    rig_pass(5 * RIG_S - 1);
+    cr_assert(worker_set_has(&rig_view()->open, slot));
+    rig_pass(1);
+    cr_assert(worker_set_has(&rig_view()->trial, slot));
+    cr_assert_not(rig_eligible(slot));
+    return slot;
+}
+
+Test(fleet_probe, trials_close_the_circuit)
+{
+    uint32_t slot = half_open_worker();
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct fleet_seat seat = {0};
+        struct fleet_seat other = {0};
+        cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
+        cr_assert_not(fleet_seat_take(&other, rig.board, rig_view(), slot));
+        fleet_seat_leave(&seat, rig.board);
+        rig_report(slot, FLEET_ANSWERED);
+    }
+    cr_assert(rig_eligible(slot));
+    cr_assert_not(worker_set_has(&rig_view()->trial, slot));
+    cr_assert_eq(rig_count(FLEET_CIRCUIT_CLOSED), 1);
+}
+
+Test(fleet_probe, a_failed_trial_opens_the_circuit_for_longer)
+{
+    uint32_t slot = half_open_worker();
+
+    rig_report(slot, FLEET_TIMED_OUT);
+    cr_assert(worker_set_has(&rig_view()->open, slot));
+    cr_assert_eq(rig_last(FLEET_CIRCUIT_OPEN)->number, 10000);
+    rig_pass(9 * RIG_S);
+    cr_assert(worker_set_has(&rig_view()->open, slot));
+    rig_pass(RIG_S);
+    cr_assert(worker_set_has(&rig_view()->trial, slot));
+}
+
+Test(fleet_probe, a_restarted_engine_is_back_within_an_interval)
+{
+    uint32_t slot = rig_add(0);
+
+    rig.engine[0].health = 0;
+    for (unsigned i = 0; i < 5; i++) {
+        rig_report(slot, FLEET_CONNECT_FAILED);
+    }
+    rig_pass(2 * RIG_S);
+    cr_assert(worker_set_has(&rig_view()->open, slot));
+    cr_assert_not(worker_set_has(&rig_view()->healthy, slot));
+    rig.engine[0].health = 200;
+    rig_pass(2 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(fleet_probe, a_connect_failure_brings_the_next_probe_forward)
+{
+    uint32_t slot = rig_add(0);
+
+    rig_pass(1000 * RIG_MS);
+    rig.engine[0].health = 0;
+    rig_report(slot, FLEET_CONNECT_FAILED);
+    cr_assert_not(rig_eligible(slot));
+    uint32_t probes = rig.probes[0][FLEET_PROBE_HEALTH];
+    for (unsigned i = 0; i < 100; i++) { /* but not to a storm */
+        rig_report(slot, FLEET_CONNECT_FAILED);
+    }
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH], probes);
+    rig_pass(200 * RIG_MS);
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH], probes + 1);
+}
