@@ -7,8 +7,11 @@
 #define SIZE_DIGITS_MAX 16
 
 enum state {
-    STATE_SIZE, /* hex digits */
-    STATE_EXTENSION,
+    STATE_SIZE,      /* hex digits */
+    STATE_EXTENSION, /* its name */
+    STATE_EXTENSION_VALUE,
+    STATE_EXTENSION_QUOTED,
+    STATE_EXTENSION_END, /* after the closing quote */
     STATE_SIZE_LF,
     STATE_DATA,
     STATE_DATA_CR,
@@ -27,7 +30,8 @@ enum state {
  * the headers would take them for its framing, so they are refused.
  */
 static const char *const forbidden[] = {"content-length", "transfer-encoding",
-                                        "host", "connection"};
+                                        "host", "connection",
+                                        "proxy-connection"};
 
 #define FORBIDDEN_COUNT (sizeof(forbidden) / sizeof(forbidden[0]))
 #define FORBIDDEN_ALL   ((1U << FORBIDDEN_COUNT) - 1)
@@ -53,6 +57,20 @@ hex_value(char c)
     return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
 }
 
+/* What may follow a size, and each part of an extension. */
+static int
+end_part(struct http_chunk *chunk, char c, const char *fault)
+{
+    if (c == '\r') {
+        return enter(chunk, STATE_SIZE_LF);
+    }
+    if (c == ';') {
+        chunk->digits = 0;
+        return enter(chunk, STATE_EXTENSION);
+    }
+    return bad(chunk, fault);
+}
+
 static int
 step_size(struct http_chunk *chunk, char c)
 {
@@ -67,27 +85,50 @@ step_size(struct http_chunk *chunk, char c)
     if (chunk->digits == 0) {
         return bad(chunk, "chunk without a size");
     }
-    if (c == ';') {
-        chunk->spent = 0;
-        return enter(chunk, STATE_EXTENSION);
-    }
-    return c == '\r' ? enter(chunk, STATE_SIZE_LF)
-                     : bad(chunk, "not a chunk size");
+    return end_part(chunk, c, "not a chunk size");
 }
 
 static int
 step_extension(struct http_chunk *chunk, char c)
 {
-    if (c == '\r') {
-        return enter(chunk, STATE_SIZE_LF);
+    if (http_text_is(c, HTTP_TEXT_TOKEN)) {
+        chunk->digits = 1;
+        return HTTP_CHUNK_E_MORE;
     }
-    if (!http_text_is(c, HTTP_TEXT_FIELD)) {
-        return bad(chunk, "control byte in a chunk extension");
+    if (chunk->digits == 0) {
+        return bad(chunk, "chunk extension without a name");
     }
-    if (++chunk->spent > HTTP_CHUNK_EXTENSION_MAX) {
-        return bad(chunk, "chunk extension too long");
+    if (c == '=') {
+        chunk->digits = 0;
+        return enter(chunk, STATE_EXTENSION_VALUE);
     }
-    return HTTP_CHUNK_E_MORE;
+    return end_part(chunk, c, "name of a chunk extension is not a token");
+}
+
+static int
+step_extension_value(struct http_chunk *chunk, char c)
+{
+    if (http_text_is(c, HTTP_TEXT_TOKEN)) {
+        chunk->digits = 1;
+        return HTTP_CHUNK_E_MORE;
+    }
+    if (chunk->digits == 0) {
+        return c == '"' ? enter(chunk, STATE_EXTENSION_QUOTED)
+                        : bad(chunk, "chunk extension without a value");
+    }
+    return end_part(chunk, c, "value of a chunk extension is not a token");
+}
+
+static int
+step_extension_quoted(struct http_chunk *chunk, char c)
+{
+    if (c == '"') {
+        return enter(chunk, STATE_EXTENSION_END);
+    }
+    /* Not all agree on what a backslash does here, and nobody needs it. */
+    return c != '\\' && http_text_is(c, HTTP_TEXT_FIELD)
+               ? HTTP_CHUNK_E_MORE
+               : bad(chunk, "control byte or backslash in quotes");
 }
 
 static int
@@ -188,19 +229,38 @@ step_end(struct http_chunk *chunk, char c)
     return 0;
 }
 
+/* Counts what is neither size nor data. The line of a size is one extension
+ * to this, the lines after the last chunk are one trailer. */
+static bool
+is_over(struct http_chunk *chunk)
+{
+    if (chunk->state >= STATE_TRAILER) {
+        return ++chunk->spent > HTTP_CHUNK_TRAILER_MAX;
+    }
+    if (chunk->state >= STATE_EXTENSION && chunk->state < STATE_SIZE_LF) {
+        return ++chunk->spent > HTTP_CHUNK_EXTENSION_MAX + 1;
+    }
+    return false;
+}
+
 /* One byte that is not data. 0 when it was the last of the body. */
 static int
 step(struct http_chunk *chunk, char c)
 {
-    if (chunk->state >= STATE_TRAILER &&
-        ++chunk->spent > HTTP_CHUNK_TRAILER_MAX) {
-        return bad(chunk, "trailers too long");
+    if (is_over(chunk)) {
+        return bad(chunk, "chunk extension or trailers too long");
     }
     switch ((enum state)chunk->state) {
     case STATE_SIZE:
         return step_size(chunk, c);
     case STATE_EXTENSION:
         return step_extension(chunk, c);
+    case STATE_EXTENSION_VALUE:
+        return step_extension_value(chunk, c);
+    case STATE_EXTENSION_QUOTED:
+        return step_extension_quoted(chunk, c);
+    case STATE_EXTENSION_END:
+        return end_part(chunk, c, "bytes after a quoted value");
     case STATE_SIZE_LF:
         return step_size_lf(chunk, c);
     case STATE_DATA_CR:

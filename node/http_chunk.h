@@ -3,13 +3,14 @@
  * for byte or taking the data out of it.
  *
  * Strict: sizes are 1 to 16 hex digits without blanks, every line ends in
- * CRLF, extensions hold no control bytes. Trailer fields are checked like
- * header fields and counted as part of the body; Content-Length,
- * Transfer-Encoding, Host and Connection are refused among them.
+ * CRLF, extensions are ";name", ";name=token" or ";name=quoted" without blanks
+ * around and backslashes within. Trailer fields are checked like header fields
+ * and counted as part of the body; Content-Length, Transfer-Encoding, Host,
+ * Connection and Proxy-Connection are refused among them.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: HTTP_CHUNK_EXTENSION_MAX
- * bytes on each size line, HTTP_CHUNK_TRAILER_MAX after the last chunk.
- * Errors: named outcomes.
+ * bytes after the first ';' of a size line, HTTP_CHUNK_TRAILER_MAX after the
+ * last chunk. Errors: named outcomes.
  */
 #ifndef NODE_HTTP_CHUNK_H
 #define NODE_HTTP_CHUNK_H
@@ -28,7 +29,7 @@ struct http_chunk {
     uint64_t left;     /* data bytes of this chunk still to come */
     uint32_t spent;    /* bytes of extension or trailer so far */
     uint8_t state;     /* where in the grammar */
-    uint8_t digits;    /* of the size line; length of a suspect name */
+    uint8_t digits;    /* of the size; length of what follows it */
     uint8_t suspects;  /* forbidden names that a trailer may yet spell */
     const char *fault; /* with HTTP_CHUNK_E_BAD */
 };

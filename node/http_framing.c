@@ -17,6 +17,21 @@ repeats(const struct http_head *head, enum http_field field)
     return (head->fields_repeated & (1U << field)) != 0;
 }
 
+/*
+ * A tab after the value is a blank to the RFC, and part of the value to some
+ * who read lengths and codings. A header line always ends in CR.
+ */
+static bool
+tab_follows(struct slice value)
+{
+    const char *at = value.ptr + value.len;
+
+    while (*at == ' ') {
+        at++;
+    }
+    return *at != '\r';
+}
+
 static int
 read_length(struct http_parse *parse)
 {
@@ -27,7 +42,7 @@ read_length(struct http_parse *parse)
     if (repeats(head, HTTP_FIELD_CONTENT_LENGTH)) {
         return http_parse_bad(parse, text.ptr, "several Content-Length");
     }
-    if (text.len == 0 || text.len > LENGTH_DIGITS_MAX) {
+    if (text.len == 0 || text.len > LENGTH_DIGITS_MAX || tab_follows(text)) {
         return http_parse_bad(parse, text.ptr, "not a valid Content-Length");
     }
     for (size_t i = 0; i < text.len; i++) {
@@ -79,7 +94,7 @@ read_coding(struct http_parse *parse)
     if (repeats(head, HTTP_FIELD_TRANSFER_ENCODING)) {
         return http_parse_bad(parse, text.ptr, "several Transfer-Encoding");
     }
-    if (!slice_equal_nocase(text, SLICE("chunked"))) {
+    if (!slice_equal_nocase(text, SLICE("chunked")) || tab_follows(text)) {
         return refuse_codings(parse, text);
     }
     head->body = HTTP_BODY_CHUNKED;

@@ -28,6 +28,21 @@ method_of(struct slice method)
     }
 }
 
+/* Methods that ask for another protocol than the one we speak. */
+static int
+refuse_method(struct http_parse *parse, struct slice method)
+{
+    if (slice_equal(method, SLICE("CONNECT"))) {
+        return http_parse_refuse(parse, HTTP_E_BAD, 501, method.ptr,
+                                 "CONNECT is not served");
+    }
+    if (slice_equal(method, SLICE("PRI"))) {
+        return http_parse_refuse(parse, HTTP_E_BAD, 505, method.ptr,
+                                 "HTTP/2 is not served");
+    }
+    return 0;
+}
+
 static int
 read_method(struct http_parse *parse)
 {
@@ -41,14 +56,11 @@ read_method(struct http_parse *parse)
     if (stop == at || *stop != ' ') {
         return http_parse_bad(parse, stop, "not a method and a space");
     }
-    if (slice_equal(method, SLICE("CONNECT"))) {
-        return http_parse_refuse(parse, HTTP_E_BAD, 501, at,
-                                 "CONNECT is not served");
-    }
     parse->head->method = method;
     parse->head->method_id = method_of(method);
     parse->at = stop + 1;
-    return 0;
+    return parse->head->method_id == HTTP_OTHER ? refuse_method(parse, method)
+                                                : 0;
 }
 
 /* host [":" port]; no user, no empty host, no list. */

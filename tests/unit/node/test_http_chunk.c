@@ -4,104 +4,9 @@
 
 #include "index/base/buf.h"
 #include "node/http_chunk.h"
+#include "tests/unit/node/http_chunk_cases.h"
 
 #define DATA_MAX 8192
-
-struct good {
-    const char *name;
-    struct slice body; /* whole body, nothing after it */
-    struct slice data;
-};
-
-#define GOOD(name, body, data)         \
-    {                                  \
-        name, SLICE(body), SLICE(data) \
-    }
-
-static const struct good goods[] = {
-    GOOD("empty", "0\r\n\r\n", ""),
-    GOOD("one", "5\r\nhello\r\n0\r\n\r\n", "hello"),
-    GOOD("two", "5\r\nhello\r\n7\r\n, world\r\n0\r\n\r\n", "hello, world"),
-    GOOD("hex of both cases",
-         "a\r\n0123456789\r\nB\r\n0123456789a\r\n0\r\n\r\n",
-         "01234567890123456789a"),
-    GOOD("leading zeros", "0000000000000003\r\nabc\r\n000\r\n\r\n", "abc"),
-    GOOD("data of line ends", "4\r\n\r\n\r\n\r\n0\r\n\r\n", "\r\n\r\n"),
-    GOOD("data of NULs", "2\r\n\0\0\r\n0\r\n\r\n", "\0\0"),
-    GOOD("extension", "3;a=b\r\nabc\r\n0;last\r\n\r\n", "abc"),
-    GOOD("quoted extension", "3;a=\"b; \t\xC3\xA9\"\r\nabc\r\n0\r\n\r\n",
-         "abc"),
-    GOOD("empty extension", "3;\r\nabc\r\n0\r\n\r\n", "abc"),
-    GOOD("trailer", "1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n", "x"),
-    GOOD("two trailers", "0\r\nA:\r\nX-B:\t b \r\n\r\n", ""),
-    GOOD("trailers that nearly frame",
-         "0\r\nContent-Lengt: 1\r\nContent-Lengths: 1\r\nHos: 1\r\nHosts: 1\r\n"
-         "XHost: 1\r\nConnections: 1\r\nTransfer_Encoding: 1\r\n\r\n",
-         ""),
-    GOOD(
-        "a trailer name longer than 255",
-        "0\r\nhostaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        ": 1\r\n\r\n",
-        ""),
-};
-
-struct wrong {
-    const char *name;
-    struct slice bytes;
-    size_t at; /* the byte that is refused */
-};
-
-#define WRONG(name, before, from)                    \
-    {                                                \
-        name, SLICE(before from), sizeof(before) - 1 \
-    }
-
-static const struct wrong wrongs[] = {
-    WRONG("no size", "", "\r\nabc"),
-    WRONG("no size but an extension", "", ";a\r\n"),
-    WRONG("not hex", "", "g\r\n"),
-    WRONG("0x", "0", "x5\r\nhello\r\n"),
-    WRONG("sign", "", "+5\r\nhello\r\n"),
-    WRONG("minus", "", "-1\r\n"),
-    WRONG("blank before the size", "", " 5\r\nhello\r\n"),
-    WRONG("blank after the size", "5", " \r\nhello\r\n"),
-    WRONG("tab after the size", "5", "\t\r\nhello\r\n"),
-    WRONG("blank before an extension", "5", " ;a\r\nhello\r\n"),
-    WRONG("underscore", "1", "_0\r\n"),
-    WRONG("17 digits", "0000000000000000", "5\r\nhello\r\n"),
-    WRONG("overflow", "FFFFFFFFFFFFFFFF", "0\r\n"),
-    WRONG("bare LF after the size", "5", "\nhello\r\n"),
-    WRONG("bare CR after the size", "5\r", "hello\r\n"),
-    WRONG("CR CR LF after the size", "5\r", "\r\nhello\r\n"),
-    WRONG("NUL in the size", "5", "\0\r\nhello\r\n"),
-    WRONG("bare LF in an extension", "5;a", "\nhello\r\n"),
-    WRONG("bare CR in an extension", "5;a\r", "b\r\nhello\r\n"),
-    WRONG("NUL in an extension", "5;a", "\0\r\nhello\r\n"),
-    WRONG("DEL in an extension", "5;a", "\x7F\r\nhello\r\n"),
-    WRONG("longer than its size", "5\r\nhello", "!\r\n0\r\n\r\n"),
-    WRONG("shorter than its size", "5\r\nhell\r", "\n0\r\n\r\n"),
-    WRONG("bare LF after the data", "5\r\nhello", "\n0\r\n\r\n"),
-    WRONG("bare CR after the data", "5\r\nhello\r", "0\r\n\r\n"),
-    WRONG("blank line between chunks", "1\r\na\r\n", "\r\n0\r\n\r\n"),
-    WRONG("bare LF at the end", "0\r\n", "\n"),
-    WRONG("bare CR at the end", "0\r\n\r", "x"),
-    WRONG("trailer without a name", "0\r\n", ": x\r\n\r\n"),
-    WRONG("trailer without a colon", "0\r\nabc", "\r\n\r\n"),
-    WRONG("blank before a trailer's colon", "0\r\nabc", " : x\r\n\r\n"),
-    WRONG("folded trailer", "0\r\nA: x\r\n", " y\r\n\r\n"),
-    WRONG("trailer with a bare LF", "0\r\nA: x", "\nB: y\r\n\r\n"),
-    WRONG("trailer with a bare CR", "0\r\nA: x\r", "B: y\r\n\r\n"),
-    WRONG("trailer with a NUL", "0\r\nA: x", "\0\r\n\r\n"),
-    WRONG("trailer name beyond ASCII", "0\r\nA", "\xC3\xA9: x\r\n\r\n"),
-    WRONG("Content-Length as a trailer", "0\r\ncontent-LENGTH", ": 5\r\n\r\n"),
-    WRONG("Transfer-Encoding as a trailer", "0\r\nA: b\r\nTransfer-Encoding",
-          ": chunked\r\n\r\n"),
-    WRONG("Host as a trailer", "0\r\nhost", ": a\r\n\r\n"),
-    WRONG("Connection as a trailer", "0\r\nConnection", ": close\r\n\r\n"),
-};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -160,8 +65,8 @@ feed_cut(struct slice bytes, size_t a, size_t b, struct buf *data,
 
 Test(node_http_chunk, a_body_is_decoded_wherever_it_is_cut)
 {
-    for (size_t i = 0; i < COUNT(goods); i++) {
-        size_t len = goods[i].body.len;
+    for (size_t i = 0; i < COUNT(http_chunk_goods); i++) {
+        size_t len = http_chunk_goods[i].body.len;
 
         for (size_t a = 0; a <= len; a++) {
             for (size_t b = a; b <= len; b += len > 100 ? 7 : 1) {
@@ -170,11 +75,14 @@ Test(node_http_chunk, a_body_is_decoded_wherever_it_is_cut)
                 int outcome;
 
                 buf_init(&data, DATA_MAX);
-                outcome = feed_cut(goods[i].body, a, b, &data, &taken);
-                cr_assert_eq(outcome, 0, "%s at %zu, %zu", goods[i].name, a, b);
-                cr_assert_eq(taken, len, "%s", goods[i].name);
-                cr_assert(slice_equal(buf_slice(&data), goods[i].data), "%s",
-                          goods[i].name);
+                outcome =
+                    feed_cut(http_chunk_goods[i].body, a, b, &data, &taken);
+                cr_assert_eq(outcome, 0, "%s at %zu, %zu",
+                             http_chunk_goods[i].name, a, b);
+                cr_assert_eq(taken, len, "%s", http_chunk_goods[i].name);
+                cr_assert(
+                    slice_equal(buf_slice(&data), http_chunk_goods[i].data),
+                    "%s", http_chunk_goods[i].name);
                 buf_fini(&data);
             }
         }
@@ -183,9 +91,10 @@ Test(node_http_chunk, a_body_is_decoded_wherever_it_is_cut)
 
 Test(node_http_chunk, every_prefix_of_a_body_wants_more)
 {
-    for (size_t i = 0; i < COUNT(goods); i++) {
-        for (size_t len = 0; len < goods[i].body.len; len++) {
-            struct slice prefix = {.ptr = goods[i].body.ptr, .len = len};
+    for (size_t i = 0; i < COUNT(http_chunk_goods); i++) {
+        for (size_t len = 0; len < http_chunk_goods[i].body.len; len++) {
+            struct slice prefix = {.ptr = http_chunk_goods[i].body.ptr,
+                                   .len = len};
             struct http_chunk next = {0};
             struct http_chunk walk = {0};
             struct buf data;
@@ -193,7 +102,8 @@ Test(node_http_chunk, every_prefix_of_a_body_wants_more)
 
             buf_init(&data, DATA_MAX);
             cr_assert_eq(feed(&next, &walk, prefix, &data, &taken),
-                         HTTP_CHUNK_E_MORE, "%s up to %zu", goods[i].name, len);
+                         HTTP_CHUNK_E_MORE, "%s up to %zu",
+                         http_chunk_goods[i].name, len);
             cr_assert_eq(taken, len);
             buf_fini(&data);
         }
@@ -202,7 +112,7 @@ Test(node_http_chunk, every_prefix_of_a_body_wants_more)
 
 Test(node_http_chunk, what_follows_the_body_is_left)
 {
-    for (size_t i = 0; i < COUNT(goods); i++) {
+    for (size_t i = 0; i < COUNT(http_chunk_goods); i++) {
         struct http_chunk next = {0};
         struct http_chunk walk = {0};
         struct buf wire;
@@ -211,12 +121,12 @@ Test(node_http_chunk, what_follows_the_body_is_left)
 
         buf_init(&wire, DATA_MAX);
         buf_init(&data, DATA_MAX);
-        buf_add_slice(&wire, goods[i].body);
+        buf_add_slice(&wire, http_chunk_goods[i].body);
         buf_add_text(&wire, "GET / HTTP/1.1\r\n");
         for (int again = 0; again < 2; again++) {
             cr_assert_eq(feed(&next, &walk, buf_slice(&wire), &data, &taken), 0,
-                         "%s", goods[i].name);
-            cr_assert_eq(taken, again == 0 ? goods[i].body.len : 0);
+                         "%s", http_chunk_goods[i].name);
+            cr_assert_eq(taken, again == 0 ? http_chunk_goods[i].body.len : 0);
         }
         buf_fini(&wire);
         buf_fini(&data);
@@ -225,8 +135,8 @@ Test(node_http_chunk, what_follows_the_body_is_left)
 
 Test(node_http_chunk, what_is_wrong_is_refused_at_its_byte_wherever_it_is_cut)
 {
-    for (size_t i = 0; i < COUNT(wrongs); i++) {
-        size_t len = wrongs[i].bytes.len;
+    for (size_t i = 0; i < COUNT(http_chunk_wrongs); i++) {
+        size_t len = http_chunk_wrongs[i].bytes.len;
 
         for (size_t a = 0; a <= len; a++) {
             struct buf data;
@@ -234,11 +144,12 @@ Test(node_http_chunk, what_is_wrong_is_refused_at_its_byte_wherever_it_is_cut)
             int outcome;
 
             buf_init(&data, DATA_MAX);
-            outcome = feed_cut(wrongs[i].bytes, a, len, &data, &taken);
+            outcome =
+                feed_cut(http_chunk_wrongs[i].bytes, a, len, &data, &taken);
             cr_assert_eq(outcome, HTTP_CHUNK_E_BAD, "%s cut at %zu",
-                         wrongs[i].name, a);
-            cr_assert_eq(taken, wrongs[i].at, "%s: at %zu", wrongs[i].name,
-                         taken);
+                         http_chunk_wrongs[i].name, a);
+            cr_assert_eq(taken, http_chunk_wrongs[i].at, "%s: at %zu",
+                         http_chunk_wrongs[i].name, taken);
             buf_fini(&data);
         }
     }
