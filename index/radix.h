@@ -2,12 +2,59 @@
  * Belief: a radix tree over chained block keys that remembers which workers
  * were sent which prefixes, bounded like the caches it stands for.
  *
- * (The essay: see the implementation task.)
+ * A key names its whole prefix (key.h), and the tree leans on that everywhere.
+ * A node is a run of keys without a branch. To see that a prompt has the whole
+ * run it is enough to compare the last key, which lies in the node's head; to
+ * find where the two part, to halve. So a match costs a hop for each branch of
+ * the path and nothing for each block, where trees over tokens (SGLang's
+ * RadixAttention, Zheng et al. 2023, from which the eviction policies come)
+ * compare every token.
  *
- * Role: core. Owns: its nodes; retired ones go through the caller's qsbr.
+ * Who holds a node. Blocks of one worker give way from the tail of its leaves
+ * only, so what it holds of a run is a length, and what it holds of the tree
+ * is closed under prefixes. A node names its holders with that length: two of
+ * them in the node itself, more in a crowd beside it, a bitmap of those who
+ * hold all of the run and a length for each. A match walks down with the set
+ * of workers alive, keeps those who hold everything matched so far, and tells
+ * the depth of each one where it drops out. It looks at workers that hold
+ * something and at no others. Keeping a length for each holder instead of
+ * cutting nodes where holders end makes giving up one block one store.
+ *
+ * Readers. An edge never changes once it can be seen: a node that has to be
+ * cut is replaced by two new ones and retired through the qsbr; children hang
+ * in one atomic slot, or in a trie of slots that is copied to grow. So a
+ * reader never waits, never tries again, and finds for each worker a depth
+ * that was true at some moment of the call.
+ *
+ * What gives way. Each (worker, node) pair has a record. It holds what orders
+ * the worker's leaves: last touch, number of touches, creation, priority. An
+ * insert writes them in the last record of its path only. Those above are
+ * owed their share: a parent takes its children's over (latest, sum, greatest)
+ * when it loses them, and not before it has lost all of them can it be a leaf
+ * and be asked. So an insert touches one record however long the path is, and
+ * the answer is the same, block by block, as if it had touched every block
+ * (tests/property/property_radix.c holds it to that). Leaves wait in a 4-ary
+ * heap of their worker, O(log n) per touch. Blocks of a record are alike; an
+ * insert that ends within one, or goes on after blocks were given up, cuts it.
+ *
+ * Stamps are now_us made strictly rising, so there are no ties: the leaves of
+ * a worker are never reached by the same insert.
+ *
+ * The bound. All memory comes from one store (cell.h) whose chunks, tables and
+ * waste count, retired objects included. When it is used up, an insert evicts
+ * the least recently used runs of all workers, in a bounded number of steps,
+ * and radix_work() keeps some room ahead of it. While readers hold on to what
+ * was retired there may be no room for a moment: the insert is refused, which
+ * costs one request's knowledge. A prefix in one namespace too many evicts in
+ * the same order until one is gone, or is refused.
+ *
+ * Role: core. Owns: its nodes; retired ones go through the caller's qsbr,
+ * which radix_insert() and radix_work() also reclaim from.
  * Thread: radix_match() by any registered reader that is online in the qsbr,
  * never waiting; everything else by the one writer.
- * Limits: struct radix_limits. Errors: named outcomes, -ENOMEM.
+ * Limits: struct radix_limits; WORKERS_MAX. Errors: named outcomes, -ENOMEM.
+ * After any outcome but 0 no match, and no worker's blocks, are different,
+ * but for what was evicted to make room.
  */
 #ifndef INDEX_RADIX_H
 #define INDEX_RADIX_H
@@ -22,6 +69,9 @@
 
 struct radix;
 
+#define RADIX_BYTES_MAX ((size_t)31 << 30)  /* greatest bytes_max */
+#define RADIX_DEPTH_MAX (UINT32_C(1) << 20) /* greatest depth_max */
+
 /* Which block a full worker gives up next. */
 enum radix_eviction {
     RADIX_LRU,      /* least recently used leaf */
@@ -32,10 +82,19 @@ enum radix_eviction {
     RADIX_PRIORITY, /* lowest priority leaf, then least recent */
 };
 
+/* Where memory comes from, for tests that count it or let it fail. */
+struct radix_allocator {
+    void *(*alloc)(void *context, size_t size);
+    void (*free)(void *context, void *memory, size_t size);
+    void *context;
+};
+
 struct radix_limits {
-    size_t bytes_max;        /* of everything the tree allocates */
+    size_t bytes_max;        /* of everything the tree allocates; 32 GiB */
     uint32_t namespaces_max; /* roots */
     uint32_t depth_max;      /* blocks of one prefix; longer ones are cut */
+    const struct radix_allocator
+        *allocator; /* outlives the tree; NULL: malloc */
 };
 
 /* What a match found. */
@@ -47,9 +106,14 @@ struct radix_match {
 
 enum {
     RADIX_E_FULL = 1, /* nothing was learned: a bound was reached */
+    RADIX_E_GONE,     /* nothing was learned: no worker lives in this slot */
 };
 
-/* 0 and *out, or -ENOMEM. qsbr outlives the tree. */
+/*
+ * 0 and *out, -EINVAL when bytes_max is below what an empty tree needs (about
+ * 16 bytes for each of depth_max, and 128 KiB), or -ENOMEM. qsbr outlives the
+ * tree.
+ */
 int radix_new(struct radix **out, const struct radix_limits *limits,
               struct qsbr *qsbr) MUST_CHECK;
 
@@ -58,7 +122,8 @@ void radix_free(struct radix *radix);
 
 /*
  * For each worker, how many of the first blocks it is believed to hold.
- * root: key_root() of the namespace; keys: the chained keys, count of them.
+ * root: key_root() of the namespace; keys: the chained keys, count of them,
+ * of which depth_max are looked at. Wait-free.
  */
 void radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
                  size_t count, struct radix_match *match);
@@ -66,7 +131,12 @@ void radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
 /*
  * Learns that worker was sent this prefix: its blocks are added or touched,
  * and the worker's own least valued blocks give way when it is over its
- * capacity. 0, or RADIX_E_FULL, or -ENOMEM (nothing changed).
+ * capacity, never those of this prefix; one longer than the capacity or than
+ * depth_max is cut. priority: kept as the greatest a block was ever given.
+ * now_us: monotonic, below 2^48.
+ *
+ * 0; RADIX_E_FULL: a bound holds it up, later inserts may succeed;
+ * RADIX_E_GONE; -ENOMEM: the allocator failed below the bound.
  */
 int radix_insert(struct radix *radix, uint64_t root, const uint64_t *keys,
                  size_t count, uint32_t worker, uint8_t priority,
@@ -74,26 +144,38 @@ int radix_insert(struct radix *radix, uint64_t root, const uint64_t *keys,
 
 /*
  * Admits a worker to a slot, with the size of its cache in blocks and its
- * engine's policy; again for a change of these. A slot that is still being
- * swept refuses with RADIX_E_FULL: take another.
+ * engine's policy; again for a change of these. A smaller capacity is reached
+ * by radix_work(); another policy takes O(leaves) once, and goes by what was
+ * kept under the old one.
+ *
+ * 0; RADIX_E_FULL: the slot is still being swept, take another, or (for a
+ * change of policy) there is no room and nothing changed; -ENOMEM likewise.
  */
 int radix_worker_add(struct radix *radix, uint32_t worker, uint64_t blocks_max,
                      enum radix_eviction eviction) MUST_CHECK;
 
-/* Takes a worker away: no match sees it from now on, its blocks are swept in
- * the background by radix_work(). */
+/*
+ * Takes a worker away: no match sees it from now on, its blocks are swept in
+ * the background by radix_work(), and its slot can be taken again after that.
+ * Nobody in the slot is fine.
+ */
 void radix_worker_remove(struct radix *radix, uint32_t worker);
 
 /*
- * Background work, at most budget steps: sweeping removed workers, evicting
- * over the byte bound, freeing what the qsbr allows. True when there is more.
+ * Background work, at most budget steps of one leaf each: sweeping removed
+ * workers, shrinking to a smaller capacity, evicting to keep room below the
+ * byte bound; then freeing what the qsbr allows. True when there is more.
  */
 bool radix_work(struct radix *radix, uint32_t budget, uint64_t now_us);
 
 struct radix_stats {
-    size_t bytes; /* allocated now, retired but unfreed included */
+    size_t bytes;         /* allocated now, of everything; <= bytes_max */
+    size_t bytes_used;    /* of these, in objects and tables */
+    size_t bytes_retired; /* of these, waiting for readers to move on */
+    uint64_t oldest_us;   /* last touch of the least recently used leaf, 0 when
+                             there is none: how far back belief reaches */
     uint64_t nodes;
-    uint64_t blocks;        /* distinct blocks */
+    uint64_t blocks; /* distinct blocks stored, tails being given up included */
     uint64_t holder_blocks; /* (worker, block) pairs */
     uint64_t namespaces;
     uint64_t inserts;

@@ -1,0 +1,152 @@
+/*
+ * Nodes in the tree: cutting one in two, taking one out. A node that is cut
+ * is replaced by two new ones and retired; whoever still reads it sees what
+ * was true before.
+ */
+#include "index/radix_tree.h"
+
+/* The slot that children of a record's node hang in. */
+static _Atomic uint32_t *
+children_of(struct radix *radix, uint32_t record)
+{
+    return record == CELL_NONE
+               ? &radix->roots
+               : &node_at(radix, record_at(radix, record)->node)->children;
+}
+
+static void
+node_retire(struct radix *radix, uint32_t ref)
+{
+    uint32_t crowd = slot_load(&node_at(radix, ref)->crowd);
+
+    if (crowd != CELL_NONE) {
+        radix_retire(radix, crowd);
+    }
+    radix_retire(radix, ref);
+}
+
+/* A record between a worker's hold of the lower part and what is above. */
+static uint32_t
+record_between(struct radix *radix, const struct radix_record *lower)
+{
+    uint32_t ref = radix_plan_alloc(radix, sizeof(struct radix_record));
+
+    if (ref != CELL_NONE) {
+        struct radix_record *record = record_at(radix, ref);
+        record->node = CELL_NONE;
+        record->parent = lower->parent;
+        record->kids = 1;
+        record->place[BY_POLICY] = ORDER_NOWHERE;
+        record->place[BY_RECENCY] = ORDER_NOWHERE;
+        record->worker = lower->worker;
+        record->touched = 0;
+        record->count = 0;
+        record->created = lower->created;
+        record->priority = 0;
+    }
+    return ref;
+}
+
+/*
+ * Deals radix->holder[0..count) out: those who hold more than len blocks stay
+ * there as holders of the lower part and get a record for the upper one; all
+ * go to radix->upper. How many stay, UINT32_MAX: no room.
+ */
+static uint32_t
+deal_holders(struct radix *radix, const struct radix_node *node, uint32_t len,
+             uint32_t count)
+{
+    uint32_t below = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct radix_holder holder = radix->holder[i];
+        uint32_t held = node->len - holder.missing;
+        radix->upper[i] = holder;
+        if (held <= len) {
+            radix->upper[i].missing = len - held;
+            continue;
+        }
+        radix->holder[below++] = holder;
+        radix->upper[i].missing = 0;
+        radix->upper[i].record =
+            record_between(radix, record_at(radix, holder.record));
+        if (radix->upper[i].record == CELL_NONE) {
+            return UINT32_MAX;
+        }
+    }
+    return below;
+}
+
+/* Hangs the records of radix->upper and ->holder onto the two parts. */
+static void
+move_records(struct radix *radix, uint32_t upper, uint32_t lower,
+             uint32_t count, uint32_t below)
+{
+    uint32_t next = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t record = radix->upper[i].record;
+        record_at(radix, record)->node = upper;
+        if (next < below &&
+            radix->holder[next].worker == radix->upper[i].worker) {
+            struct radix_record *under =
+                record_at(radix, radix->holder[next++].record);
+            under->node = lower;
+            under->parent = record;
+        }
+    }
+    CHECK(next == below);
+}
+
+bool
+radix_node_cut(struct radix *radix, uint32_t ref, uint32_t len)
+{
+    struct radix_node *node = node_at(radix, ref);
+    uint32_t count = radix_hold_list(radix, node, radix->holder);
+    uint32_t lower = CELL_NONE;
+    uint32_t upper = CELL_NONE;
+
+    CHECK(len >= 1 && len < node->len && count > 0);
+    uint32_t parent = record_at(radix, radix->holder[0].record)->parent;
+    uint32_t below = deal_holders(radix, node, len, count);
+    if (below != UINT32_MAX) {
+        upper = radix_node_build(radix, node->key, len, node->key[len - 1],
+                                 radix->upper, count);
+    }
+    if (upper != CELL_NONE && below > 0) {
+        lower = radix_node_build(radix, node->key + len, node->len - len,
+                                 node->last_key, radix->holder, below);
+    }
+    if (upper == CELL_NONE || (below > 0 && lower == CELL_NONE)) {
+        radix_plan_abort(radix);
+        return false;
+    }
+    uint32_t children = slot_load(&node->children);
+    CHECK(below > 0 || children == CELL_NONE);
+    slot_store(&node_at(radix, upper)->children, lower);
+    if (lower != CELL_NONE) {
+        slot_store(&node_at(radix, lower)->children, children);
+    }
+    move_records(radix, upper, lower, count, below);
+    slot_store(radix_fan_place(radix, children_of(radix, parent),
+                               node_first_key(node)),
+               upper);
+    radix->stats.nodes += lower != CELL_NONE;
+    radix->stats.blocks -= lower != CELL_NONE ? 0 : node->len - len;
+    node_retire(radix, ref);
+    radix_plan_done(radix);
+    return true;
+}
+
+void
+radix_node_drop(struct radix *radix, uint32_t ref, uint32_t parent)
+{
+    struct radix_node *node = node_at(radix, ref);
+
+    CHECK(slot_load(&node->children) == CELL_NONE);
+    radix_fan_remove(radix, children_of(radix, parent), node_first_key(node));
+    radix->stats.nodes--;
+    radix->stats.namespaces -= node->space;
+    radix->stats.blocks -= node->space != 0 ? 0 : node->len;
+    node_retire(radix, ref);
+}

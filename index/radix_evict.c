@@ -1,0 +1,249 @@
+/*
+ * Giving way: the values leaves are ordered by, and the three who take blocks
+ * back: a worker's capacity, the bound of the whole tree, the sweep of a
+ * worker that is gone. All take from the tail of a leaf, so that what a
+ * worker holds stays closed under prefixes.
+ */
+#include "index/radix_tree.h"
+
+/* A node is copied to its size when so much of it is held by nobody. */
+#define TRIM_LEAST 16U
+
+uint64_t
+radix_leaf_value(enum radix_eviction eviction,
+                 const struct radix_record *record)
+{
+    uint64_t touched = record->touched;
+
+    switch (eviction) {
+    case RADIX_LRU:
+        return touched;
+    case RADIX_LFU:
+        return (uint64_t)record->count << 48 | touched;
+    case RADIX_FIFO:
+        return record->created;
+    case RADIX_MRU:
+        return STAMP_MAX - touched;
+    case RADIX_FILO:
+        return STAMP_MAX - record->created;
+    case RADIX_PRIORITY:
+        return (uint64_t)record->priority << 48 | touched;
+    }
+    CHECK(false);
+    return 0;
+}
+
+static bool
+has_recency(const struct radix_worker *worker)
+{
+    return worker->eviction != RADIX_LRU;
+}
+
+bool
+radix_leaf_reserve(struct radix *radix, uint32_t worker, uint32_t n)
+{
+    struct radix_worker *w = &radix->worker[worker];
+
+    return order_reserve(&w->order[BY_POLICY], &radix->store, n) &&
+           (!has_recency(w) ||
+            order_reserve(&w->order[BY_RECENCY], &radix->store, n));
+}
+
+void
+radix_leaf_add(struct radix *radix, uint32_t worker, uint32_t ref)
+{
+    struct radix_worker *w = &radix->worker[worker];
+    const struct radix_record *record = record_at(radix, ref);
+
+    CHECK(record->kids == 0 && record->place[BY_POLICY] == ORDER_NOWHERE);
+    order_push(&w->order[BY_POLICY], &radix->store,
+               radix_leaf_value(w->eviction, record), ref);
+    if (has_recency(w)) {
+        order_push(&w->order[BY_RECENCY], &radix->store, record->touched, ref);
+    }
+}
+
+void
+radix_leaf_remove(struct radix *radix, uint32_t worker, uint32_t ref)
+{
+    struct radix_worker *w = &radix->worker[worker];
+    const struct radix_record *record = record_at(radix, ref);
+
+    for (uint32_t i = 0; i < 2; i++) {
+        if (record->place[i] != ORDER_NOWHERE) {
+            order_remove(&w->order[i], &radix->store, record->place[i]);
+        }
+    }
+}
+
+/* The most blocks that any holder of a node without a crowd has of it. */
+static uint32_t
+greatest_hold(const struct radix *radix, const struct radix_node *node)
+{
+    struct radix_holder holder[INLINE_MAX];
+    uint32_t count = radix_hold_list(radix, node, holder);
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t held = node->len - holder[i].missing;
+        most = held > most ? held : most;
+    }
+    return most;
+}
+
+/* Copies a node that is mostly tail to its size, if there is room for that:
+ * at half, so that it costs O(1) for each block given up. */
+static void
+trim(struct radix *radix, uint32_t ref)
+{
+    const struct radix_node *node = node_at(radix, ref);
+
+    if (node->len >= TRIM_LEAST && slot_load(&node->crowd) == CELL_NONE) {
+        uint32_t most = greatest_hold(radix, node);
+        if (most > 0 && most <= node->len / 2) {
+            (void)!radix_node_cut(radix, ref, most);
+        }
+    }
+}
+
+/* What a parent learns from a child that goes, see struct radix_record. */
+static void
+inherit(struct radix_record *parent, const struct radix_record *child)
+{
+    uint32_t count = (uint32_t)parent->count + (uint32_t)child->count;
+
+    parent->touched =
+        child->touched > parent->touched ? child->touched : parent->touched;
+    parent->count = count > COUNT_MAX ? COUNT_MAX : count & COUNT_MAX;
+    parent->priority =
+        child->priority > parent->priority ? child->priority : parent->priority;
+    CHECK(parent->kids > 0);
+    parent->kids--;
+}
+
+/* Takes a worker's hold of a node away; the parent's record. */
+static uint32_t
+drop_hold(struct radix *radix, uint32_t ref)
+{
+    struct radix_record *record = record_at(radix, ref);
+    uint32_t parent = record->parent;
+    uint32_t node_ref = record->node;
+    struct radix_node *node = node_at(radix, node_ref);
+
+    radix_hold_remove(radix, node, record->worker);
+    if (parent != CELL_NONE) {
+        inherit(record_at(radix, parent), record);
+    }
+    if (radix_hold_count(radix, node) == 0) {
+        radix_node_drop(radix, node_ref, parent);
+    } else {
+        trim(radix, node_ref);
+    }
+    cell_free(&radix->store, ref);
+    return parent;
+}
+
+/*
+ * Takes blocks from the tail of a leaf, at most those of its own node; how
+ * many. A parent left without children becomes a leaf, unless it is keep.
+ */
+static uint32_t
+give_up(struct radix *radix, uint32_t ref, uint64_t blocks, uint32_t keep)
+{
+    struct radix_record *record = record_at(radix, ref);
+    struct radix_node *node = node_at(radix, record->node);
+    uint32_t worker = record->worker;
+    struct radix_hold *hold = radix_hold_find(radix, node, worker);
+    uint32_t held = node->len - hold_missing(hold);
+
+    CHECK(record->kids == 0);
+    uint32_t taken = blocks < held ? (uint32_t)blocks : held;
+    radix->worker[worker].blocks -= taken;
+    radix->stats.holder_blocks -= taken;
+    if (taken < held) {
+        radix_hold_set(radix, node, hold, hold_missing(hold) + taken);
+        trim(radix, record->node);
+        return taken;
+    }
+    radix_leaf_remove(radix, worker, ref);
+    uint32_t parent = drop_hold(radix, ref);
+    if (parent != CELL_NONE && record_at(radix, parent)->kids == 0 &&
+        parent != keep) {
+        record = record_at(radix, parent);
+        if (node_at(radix, record->node)->space != 0) {
+            (void)drop_hold(radix, parent);
+        } else {
+            radix_leaf_add(radix, worker, parent);
+        }
+    }
+    return taken;
+}
+
+void
+radix_evict_worker(struct radix *radix, uint32_t worker, uint32_t keep,
+                   uint64_t steps)
+{
+    struct radix_worker *w = &radix->worker[worker];
+    const struct order *order = &w->order[BY_POLICY];
+
+    while (w->blocks > w->blocks_max && order->count > 0 && steps-- > 0) {
+        uint32_t taken = give_up(radix, order_record(order, &radix->store, 0),
+                                 w->blocks - w->blocks_max, keep);
+        radix->stats.evicted_blocks += taken;
+    }
+    if (w->blocks <= w->blocks_max) {
+        worker_set_remove(&radix->over, worker);
+    }
+}
+
+/* The order of a worker's leaves by recency. */
+static const struct order *
+recency(const struct radix_worker *worker)
+{
+    return &worker->order[has_recency(worker) ? BY_RECENCY : BY_POLICY];
+}
+
+uint64_t
+radix_oldest(const struct radix *radix, uint32_t *worker)
+{
+    uint64_t oldest = UINT64_MAX;
+
+    WORKER_SET_EACH (i, &radix->live) {
+        const struct order *order = recency(&radix->worker[i]);
+        if (order->count > 0) {
+            uint64_t value = order_value(order, &radix->store, 0);
+            *worker = value < oldest ? i : *worker;
+            oldest = value < oldest ? value : oldest;
+        }
+    }
+    return oldest;
+}
+
+bool
+radix_evict_oldest(struct radix *radix)
+{
+    uint32_t worker = 0;
+
+    if (radix_oldest(radix, &worker) == UINT64_MAX) {
+        return false;
+    }
+    const struct radix_worker *w = &radix->worker[worker];
+    const struct order *order =
+        &w->order[has_recency(w) ? BY_RECENCY : BY_POLICY];
+    radix->stats.evicted_bound += give_up(
+        radix, order_record(order, &radix->store, 0), UINT64_MAX, CELL_NONE);
+    return true;
+}
+
+bool
+radix_evict_dead(struct radix *radix, uint32_t worker)
+{
+    const struct order *order = &radix->worker[worker].order[BY_POLICY];
+
+    if (order->count == 0) {
+        return false;
+    }
+    (void)give_up(radix, order_record(order, &radix->store, order->count - 1),
+                  UINT64_MAX, CELL_NONE);
+    return true;
+}

@@ -1,0 +1,437 @@
+/*
+ * Learning a prefix. First the tree is cut where the prefix ends or leaves a
+ * node, which no match can see; then everything the change needs is prepared;
+ * then it is carried out, and that cannot fail. A worker enters the nodes of
+ * a path from the top.
+ */
+#include <errno.h>
+
+#include "index/radix_tree.h"
+
+/* Evictions of one insert to make room, and how often it tries again. */
+#define ROOM_STEPS  32
+#define ROOM_ROUNDS 3
+
+/* So much retired memory makes it worth asking the qsbr for. */
+#define RECLAIM_BYTES ((size_t)64 << 10)
+
+struct insert {
+    struct radix *radix;
+    uint64_t root;
+    const uint64_t *keys;
+    uint32_t count;
+    uint32_t worker;
+    uint8_t priority;
+
+    /* The way down, radix->step[0..steps), the namespace first. */
+    uint32_t steps;
+    uint32_t depth;   /* blocks that are in the tree */
+    uint32_t within;  /* of them in the last node */
+    uint32_t held;    /* steps that the worker holds */
+    uint32_t missing; /* blocks it misses of the last of these */
+
+    /* What is new below it. */
+    uint32_t first_node;
+    uint32_t first_record;
+    uint32_t last_record;
+    uint32_t nodes;
+    struct fan_change change;
+};
+
+static struct radix_node *
+step_node(const struct insert *in, uint32_t step)
+{
+    return node_at(in->radix, in->radix->step[step].node);
+}
+
+/* How far the tree knows the prefix, and how far the worker holds that. */
+static void
+walk(struct insert *in)
+{
+    struct radix *radix = in->radix;
+    uint32_t ref = fan_find(radix, &radix->roots, in->root);
+
+    in->steps = in->depth = in->within = in->held = in->missing = 0;
+    if (ref != CELL_NONE && node_at(radix, ref)->last_key == in->root) {
+        radix->step[in->steps++].node = ref;
+        in->within = 1;
+    }
+    while (in->steps > 0 && in->depth < in->count) {
+        const struct radix_node *node = node_at(radix, ref);
+        ref = fan_find(radix, &node->children, in->keys[in->depth]);
+        uint32_t matched = ref == CELL_NONE ? 0
+                                            : node_match(node_at(radix, ref),
+                                                         in->keys + in->depth,
+                                                         in->count - in->depth);
+        if (matched == 0) {
+            break;
+        }
+        radix->step[in->steps++].node = ref;
+        in->within = matched;
+        in->depth += matched;
+        if (matched < node_at(radix, ref)->len) {
+            break;
+        }
+    }
+    while (in->held < in->steps && in->missing == 0) {
+        const struct radix_hold *hold =
+            radix_hold_find(radix, step_node(in, in->held), in->worker);
+        if (hold == NULL) {
+            break;
+        }
+        radix->step[in->held++].record = hold->record;
+        in->missing = hold_missing(hold);
+    }
+}
+
+/* True when all that orders the worker's leaves is when they were touched:
+ * then a touch makes the blocks of a node alike again. */
+static bool
+by_touch(const struct insert *in)
+{
+    enum radix_eviction eviction = in->radix->worker[in->worker].eviction;
+    return eviction == RADIX_LRU || eviction == RADIX_MRU;
+}
+
+/*
+ * Blocks of one record are alike in all that eviction asks. Where this insert
+ * would part them, or where the tree branches, a node must be cut: *step after
+ * *len blocks. False: nothing to cut.
+ */
+static bool
+find_cut(const struct insert *in, uint32_t *step, uint32_t *len)
+{
+    uint32_t last = in->steps - 1;
+
+    if (in->steps < 2) {
+        return false;
+    }
+    uint32_t last_len = step_node(in, last)->len;
+    bool holds_last = in->held == in->steps;
+    *step = last;
+    *len = in->within;
+    if (in->within < last_len &&
+        (in->depth < in->count ||
+         (holds_last && last_len - in->missing > in->within))) {
+        return true;
+    }
+    if (in->held < 2 || in->missing == 0 || by_touch(in)) {
+        return false;
+    }
+    *step = in->held - 1;
+    *len = step_node(in, *step)->len - in->missing;
+    return !holds_last || in->within > *len;
+}
+
+/* A record of the worker for a node, on the plan. */
+static uint32_t
+new_record(struct insert *in, uint32_t node)
+{
+    uint32_t ref = radix_plan_alloc(in->radix, sizeof(struct radix_record));
+
+    if (ref != CELL_NONE) {
+        struct radix_record *record = record_at(in->radix, ref);
+        record->node = node;
+        record->parent = CELL_NONE;
+        record->kids = 0;
+        record->place[BY_POLICY] = ORDER_NOWHERE;
+        record->place[BY_RECENCY] = ORDER_NOWHERE;
+        record->worker = in->worker;
+        record->touched = 0;
+        record->count = 0;
+        record->created = in->radix->clock & STAMP_MAX;
+        record->priority = 0;
+    }
+    return ref;
+}
+
+/* How a worker will hold a step that it does not hold yet. */
+static struct radix_holder
+step_holder(const struct insert *in, uint32_t step)
+{
+    uint32_t len = step_node(in, step)->len;
+
+    return (struct radix_holder){
+        .worker = in->worker,
+        .missing = step == in->steps - 1 ? len - in->within : 0,
+        .record = in->radix->step[step].record};
+}
+
+/* Records and places for the worker in nodes that others hold. */
+static bool
+prepare_steps(struct insert *in)
+{
+    struct radix *radix = in->radix;
+
+    for (uint32_t i = in->held; i < in->steps; i++) {
+        struct radix_step *step = &radix->step[i];
+        step->record = new_record(in, step->node);
+        struct radix_holder holder = step_holder(in, i);
+        if (step->record == CELL_NONE ||
+            !radix_hold_prepare(radix, step_node(in, i), &holder,
+                                &step->crowd)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One new node above those prepared so far. */
+static bool
+prepare_node(struct insert *in, const uint64_t *keys, uint32_t len)
+{
+    struct radix *radix = in->radix;
+    struct radix_holder holder = {.worker = in->worker};
+
+    holder.record = new_record(in, CELL_NONE);
+    if (holder.record == CELL_NONE) {
+        return false;
+    }
+    uint32_t node =
+        radix_node_build(radix, keys, len, keys[len - 1], &holder, 1);
+    if (node == CELL_NONE) {
+        return false;
+    }
+    struct radix_record *record = record_at(radix, holder.record);
+    record->node = node;
+    if (in->first_node != CELL_NONE) {
+        slot_store(&node_at(radix, node)->children, in->first_node);
+        record_at(radix, in->first_record)->parent = holder.record;
+        record->kids = 1;
+    } else {
+        in->last_record = holder.record;
+    }
+    in->first_node = node;
+    in->first_record = holder.record;
+    in->nodes++;
+    return true;
+}
+
+/* Nodes for the blocks nobody holds, the deepest first. */
+static bool
+prepare_tail(struct insert *in)
+{
+    uint32_t end = in->count;
+
+    in->first_node = in->first_record = in->last_record = CELL_NONE;
+    in->nodes = 0;
+    while (end > in->depth) {
+        uint32_t len = (end - in->depth) % EDGE_MAX;
+        len = len == 0 ? EDGE_MAX : len;
+        if (!prepare_node(in, in->keys + end - len, len)) {
+            return false;
+        }
+        end -= len;
+    }
+    if (in->steps == 0) {
+        if (!prepare_node(in, &in->root, 1)) {
+            return false;
+        }
+        node_at(in->radix, in->first_node)->space = 1;
+    }
+    if (in->first_node == CELL_NONE) {
+        return true;
+    }
+    return radix_fan_prepare(in->radix,
+                             in->steps == 0
+                                 ? &in->radix->roots
+                                 : &step_node(in, in->steps - 1)->children,
+                             in->steps == 0 ? in->root : in->keys[in->depth],
+                             in->first_node, &in->change);
+}
+
+/* The worker's record now has one more child: it is no leaf any more. */
+static void
+gain_kid(struct insert *in, uint32_t ref)
+{
+    struct radix_record *record = record_at(in->radix, ref);
+
+    if (record->kids++ == 0) {
+        radix_leaf_remove(in->radix, in->worker, ref);
+    }
+}
+
+static void
+count_blocks(struct insert *in, uint32_t blocks)
+{
+    in->radix->worker[in->worker].blocks += blocks;
+    in->radix->stats.holder_blocks += blocks;
+}
+
+/* The worker enters the nodes that others hold; the record at the end of
+ * what is there already, CELL_NONE when there is nothing. */
+static uint32_t
+commit_steps(struct insert *in)
+{
+    struct radix *radix = in->radix;
+    uint32_t above = CELL_NONE;
+
+    if (in->held > 0) {
+        uint32_t last = in->held - 1;
+        struct radix_node *node = step_node(in, last);
+        uint32_t reach = in->held == in->steps ? in->within : node->len;
+        above = radix->step[last].record;
+        if (reach > node->len - in->missing) {
+            radix_hold_set(radix, node,
+                           radix_hold_find(radix, node, in->worker),
+                           node->len - reach);
+            count_blocks(in, reach - (node->len - in->missing));
+        }
+    }
+    for (uint32_t i = in->held; i < in->steps; i++) {
+        struct radix_node *node = step_node(in, i);
+        struct radix_holder holder = step_holder(in, i);
+        record_at(radix, holder.record)->parent = above;
+        if (above != CELL_NONE) {
+            gain_kid(in, above);
+        }
+        radix_hold_commit(radix, node, &holder, radix->step[i].crowd);
+        count_blocks(in, node->space != 0 ? 0 : node->len - holder.missing);
+        above = holder.record;
+    }
+    return above;
+}
+
+/* The prefix ends here: its last record is touched, and never gives way to
+ * itself. */
+static void
+touch(struct insert *in, uint32_t ref)
+{
+    struct radix *radix = in->radix;
+    struct radix_record *record = record_at(radix, ref);
+
+    radix_leaf_remove(radix, in->worker, ref);
+    record->touched = radix->clock & STAMP_MAX;
+    if (record->count < COUNT_MAX) {
+        record->count++;
+    }
+    record->priority =
+        in->priority > record->priority ? in->priority : record->priority;
+    radix_evict_worker(radix, in->worker, ref, (uint64_t)in->count + 64);
+    if (record->kids == 0) {
+        radix_leaf_add(radix, in->worker, ref);
+    }
+}
+
+static void
+commit(struct insert *in)
+{
+    struct radix *radix = in->radix;
+    uint32_t end = commit_steps(in);
+
+    if (in->first_node != CELL_NONE) {
+        record_at(radix, in->first_record)->parent = end;
+        if (end != CELL_NONE) {
+            gain_kid(in, end);
+        }
+        radix_fan_commit(radix, &in->change);
+        count_blocks(in, in->count - in->depth);
+        radix->stats.blocks += in->count - in->depth;
+        radix->stats.nodes += in->nodes;
+        radix->stats.namespaces += in->steps == 0;
+        end = in->last_record;
+    }
+    radix_plan_done(radix);
+    touch(in, end);
+}
+
+/* 0; RADIX_E_FULL, -ENOMEM: nothing that a match can see has changed. */
+static int
+attempt(struct insert *in)
+{
+    struct radix *radix = in->radix;
+    uint32_t step;
+    uint32_t len;
+    bool fits = true;
+
+    walk(in);
+    while (fits && find_cut(in, &step, &len)) {
+        fits = radix_node_cut(radix, radix->step[step].node, len);
+        walk(in);
+    }
+    if (in->steps == 0 && radix->stats.namespaces >= radix->namespaces_max) {
+        return RADIX_E_FULL;
+    }
+    fits = fits && radix_leaf_reserve(radix, in->worker, 1) &&
+           prepare_steps(in) && prepare_tail(in);
+    if (!fits) {
+        radix_plan_abort(radix);
+        return cell_starved(&radix->store) ? -ENOMEM : RADIX_E_FULL;
+    }
+    commit(in);
+    return 0;
+}
+
+/* About how much memory the change takes, generously. */
+static size_t
+estimate(const struct insert *in)
+{
+    return (size_t)(in->count - in->depth) * 9 +
+           (size_t)(in->steps - in->held) * 512 + 8192;
+}
+
+/* True when evicting got somewhere and another attempt makes sense. */
+static bool
+make_room(struct insert *in)
+{
+    struct radix *radix = in->radix;
+    size_t need = estimate(in);
+    bool namespaces =
+        in->steps == 0 && radix->stats.namespaces >= radix->namespaces_max;
+    uint32_t steps = 0;
+
+    if (!namespaces && radix->limbo_bytes > 0) {
+        /* What was retired before may be free by now; if readers hold it
+         * still, evicting more would not help. */
+        size_t waiting = radix->limbo_bytes;
+        radix_reclaim(radix);
+        if (radix->limbo_bytes < waiting || radix->limbo_bytes >= need) {
+            return radix->limbo_bytes < waiting;
+        }
+    }
+    size_t goal = radix_live_bytes(radix);
+    goal = goal > need ? goal - need : 0;
+    while (steps < ROOM_STEPS &&
+           (namespaces ? radix->stats.namespaces >= radix->namespaces_max
+                       : radix_live_bytes(radix) > goal) &&
+           radix_evict_any(radix)) {
+        steps++;
+    }
+    radix_reclaim(radix);
+    return steps > 0;
+}
+
+int
+radix_insert(struct radix *radix, uint64_t root, const uint64_t *keys,
+             size_t count, uint32_t worker, uint8_t priority, uint64_t now_us)
+{
+    CHECK(worker < WORKERS_MAX);
+    struct radix_worker *w = &radix->worker[worker];
+    uint32_t rounds = 0;
+    int rc;
+
+    if (w->state != WORKER_LIVE) {
+        return RADIX_E_GONE;
+    }
+    count = count < radix->depth_max ? count : radix->depth_max;
+    count = count < w->blocks_max ? count : (size_t)w->blocks_max;
+    if (count == 0) {
+        return 0;
+    }
+    radix_tick(radix, now_us);
+    struct insert in = {.radix = radix,
+                        .root = root,
+                        .keys = keys,
+                        .count = (uint32_t)count,
+                        .worker = worker,
+                        .priority = priority};
+    do {
+        rc = attempt(&in);
+    } while (rc == RADIX_E_FULL && rounds++ < ROOM_ROUNDS && make_room(&in));
+    radix->stats.inserts += rc == 0;
+    radix->stats.refused += rc == RADIX_E_FULL;
+    if (radix->limbo_bytes >= RECLAIM_BYTES) {
+        radix_reclaim(radix);
+    }
+    return rc;
+}

@@ -1,0 +1,302 @@
+/*
+ * Nodes and who holds them. One or two holders live in the node; more move
+ * to a crowd: a bitmap of members and one entry for each by its rank there.
+ * Joining a crowd copies it (once per worker and node), leaving one only
+ * empties the entry: taking away must never need memory.
+ */
+#include <string.h>
+
+#include "index/radix_tree.h"
+
+static uint32_t
+hold_word(uint32_t worker, uint32_t missing)
+{
+    return (worker + 1) << 16 | missing;
+}
+
+static uint32_t
+word_load(const struct radix_hold *hold)
+{
+    return atomic_load_explicit(&hold->word, memory_order_relaxed);
+}
+
+/* Release: who sees the hold sees the node's earlier state too. */
+static void
+word_store(struct radix_hold *hold, uint32_t word)
+{
+    atomic_store_explicit(&hold->word, word, memory_order_release);
+}
+
+static void
+full_set(struct radix_crowd *crowd, uint32_t worker, bool full)
+{
+    _Atomic uint64_t *word = &crowd->full[worker / 64];
+    uint64_t bit = UINT64_C(1) << (worker % 64);
+    uint64_t now = atomic_load_explicit(word, memory_order_relaxed);
+
+    now = full ? now | bit : now & ~bit;
+    atomic_store_explicit(word, now, memory_order_release);
+}
+
+static struct radix_crowd *
+node_crowd(const struct radix *radix, const struct radix_node *node)
+{
+    uint32_t ref = slot_load(&node->crowd);
+    return ref == CELL_NONE ? NULL : crowd_at(radix, ref);
+}
+
+struct radix_hold *
+radix_hold_find(const struct radix *radix, struct radix_node *node,
+                uint32_t worker)
+{
+    struct radix_crowd *crowd = node_crowd(radix, node);
+
+    if (crowd == NULL) {
+        for (uint32_t i = 0; i < INLINE_MAX; i++) {
+            if (word_load(&node->hold[i]) >> 16 == worker + 1) {
+                return &node->hold[i];
+            }
+        }
+        return NULL;
+    }
+    uint32_t rank = radix_crowd_rank(crowd, worker);
+    if (rank == UINT32_MAX || word_load(&crowd->hold[rank]) == 0) {
+        return NULL;
+    }
+    return &crowd->hold[rank];
+}
+
+uint32_t
+radix_hold_count(const struct radix *radix, const struct radix_node *node)
+{
+    const struct radix_crowd *crowd = node_crowd(radix, node);
+    uint32_t count = 0;
+
+    if (crowd != NULL) {
+        return crowd->live;
+    }
+    for (uint32_t i = 0; i < INLINE_MAX; i++) {
+        count += word_load(&node->hold[i]) != 0;
+    }
+    return count;
+}
+
+uint32_t
+radix_hold_list(const struct radix *radix, const struct radix_node *node,
+                struct radix_holder *list)
+{
+    const struct radix_crowd *crowd = node_crowd(radix, node);
+    const struct radix_hold *hold = crowd != NULL ? crowd->hold : node->hold;
+    uint32_t entries = crowd != NULL ? crowd->members : INLINE_MAX;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < entries; i++) {
+        uint32_t word = word_load(&hold[i]);
+        if (word != 0) {
+            list[count++] = (struct radix_holder){.worker = (word >> 16) - 1,
+                                                  .missing = word & 0xFFFFU,
+                                                  .record = hold[i].record};
+        }
+    }
+    return count;
+}
+
+void
+radix_hold_set(struct radix *radix, struct radix_node *node,
+               struct radix_hold *hold, uint32_t missing)
+{
+    struct radix_crowd *crowd = node_crowd(radix, node);
+    uint32_t worker = (word_load(hold) >> 16) - 1;
+
+    CHECK(missing < node->len);
+    word_store(hold, hold_word(worker, missing));
+    if (crowd != NULL) {
+        full_set(crowd, worker, missing == 0);
+    }
+}
+
+static size_t
+crowd_bytes(uint32_t members)
+{
+    return sizeof(struct radix_crowd) + members * sizeof(struct radix_hold);
+}
+
+/* A crowd of these holders, in any order, on the plan. */
+static uint32_t
+crowd_build(struct radix *radix, const struct radix_holder *holders,
+            uint32_t count)
+{
+    uint32_t ref = radix_plan_alloc(radix, crowd_bytes(count));
+
+    if (ref == CELL_NONE) {
+        return CELL_NONE;
+    }
+    struct radix_crowd *crowd = crowd_at(radix, ref);
+    memset((unsigned char *)crowd + sizeof(struct cell), 0,
+           crowd_bytes(count) - sizeof(struct cell));
+    crowd->members = count;
+    crowd->live = count;
+    for (uint32_t i = 0; i < count; i++) {
+        crowd->member[holders[i].worker / 64] |= UINT64_C(1)
+                                                 << (holders[i].worker % 64);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t worker = holders[i].worker;
+        struct radix_hold *hold = &crowd->hold[radix_crowd_rank(crowd, worker)];
+        word_store(hold, hold_word(worker, holders[i].missing));
+        hold->record = holders[i].record;
+        if (holders[i].missing == 0) {
+            full_set(crowd, worker, true);
+        }
+    }
+    return ref;
+}
+
+bool
+radix_hold_prepare(struct radix *radix, const struct radix_node *node,
+                   const struct radix_holder *holder, uint32_t *crowd)
+{
+    const struct radix_crowd *old = node_crowd(radix, node);
+    uint32_t count = radix_hold_count(radix, node);
+
+    *crowd = CELL_NONE;
+    if (old == NULL ? count < INLINE_MAX
+                    : radix_crowd_rank(old, holder->worker) != UINT32_MAX) {
+        return true;
+    }
+    CHECK(count < WORKERS_MAX);
+    (void)radix_hold_list(radix, node, radix->holder);
+    radix->holder[count] = *holder;
+    *crowd = crowd_build(radix, radix->holder, count + 1);
+    return *crowd != CELL_NONE;
+}
+
+void
+radix_hold_commit(struct radix *radix, struct radix_node *node,
+                  const struct radix_holder *holder, uint32_t crowd)
+{
+    struct radix_crowd *old = node_crowd(radix, node);
+    uint32_t word = hold_word(holder->worker, holder->missing);
+    struct radix_hold *hold = NULL;
+
+    if (crowd != CELL_NONE) {
+        uint32_t gone = slot_load(&node->crowd);
+        slot_store(&node->crowd, crowd);
+        if (gone != CELL_NONE) {
+            radix_retire(radix, gone);
+        }
+        return;
+    }
+    if (old != NULL) {
+        hold = &old->hold[radix_crowd_rank(old, holder->worker)];
+        old->live++;
+    }
+    for (uint32_t i = 0; hold == NULL; i++) {
+        CHECK(i < INLINE_MAX);
+        hold = word_load(&node->hold[i]) == 0 ? &node->hold[i] : NULL;
+    }
+    hold->record = holder->record;
+    word_store(hold, word);
+    if (old != NULL && holder->missing == 0) {
+        full_set(old, holder->worker, true);
+    }
+}
+
+/* Who a place of the node names, also after a crowd has taken over. */
+static uint32_t
+place_worker(const struct radix_node *node, uint32_t place)
+{
+    return (word_load(&node->hold[place]) >> 16) - 1;
+}
+
+/*
+ * A crowd that fits into the node again goes back there. The places in the
+ * node still say who was there before the crowd; those keep their place, for
+ * a reader that has been here since must not miss one who never left.
+ */
+static void
+crowd_dissolve(struct radix *radix, struct radix_node *node,
+               const struct radix_crowd *crowd)
+{
+    uint32_t ref = slot_load(&node->crowd);
+    bool kept[INLINE_MAX];
+    uint32_t next = 0;
+
+    for (uint32_t i = 0; i < INLINE_MAX; i++) {
+        uint32_t rank = radix_crowd_rank(crowd, place_worker(node, i));
+        kept[i] = rank != UINT32_MAX && word_load(&crowd->hold[rank]) != 0;
+    }
+    for (uint32_t i = 0; i < crowd->members; i++) {
+        uint32_t word = word_load(&crowd->hold[i]);
+        uint32_t at = 0;
+        if (word == 0) {
+            continue;
+        }
+        while (at < INLINE_MAX &&
+               !(kept[at] && place_worker(node, at) == (word >> 16) - 1)) {
+            at++;
+        }
+        while (at == INLINE_MAX && kept[next]) {
+            next++;
+        }
+        at = at == INLINE_MAX ? next++ : at;
+        node->hold[at].record = crowd->hold[i].record;
+        word_store(&node->hold[at], word);
+    }
+    for (; next < INLINE_MAX; next++) {
+        if (!kept[next]) {
+            word_store(&node->hold[next], 0);
+        }
+    }
+    slot_store(&node->crowd, CELL_NONE);
+    radix_retire(radix, ref);
+}
+
+void
+radix_hold_remove(struct radix *radix, struct radix_node *node, uint32_t worker)
+{
+    struct radix_crowd *crowd = node_crowd(radix, node);
+    struct radix_hold *hold = radix_hold_find(radix, node, worker);
+
+    CHECK(hold != NULL);
+    word_store(hold, 0);
+    hold->record = CELL_NONE;
+    if (crowd != NULL) {
+        full_set(crowd, worker, false);
+        crowd->live--;
+        if (crowd->live <= INLINE_MAX) {
+            crowd_dissolve(radix, node, crowd);
+        }
+    }
+}
+
+uint32_t
+radix_node_build(struct radix *radix, const uint64_t *keys, uint32_t len,
+                 uint64_t last_key, const struct radix_holder *holders,
+                 uint32_t count)
+{
+    size_t bytes = sizeof(struct radix_node) + (len - 1) * sizeof(uint64_t);
+
+    CHECK(len >= 1 && len <= EDGE_MAX);
+    uint32_t ref = radix_plan_alloc(radix, bytes);
+    if (ref == CELL_NONE) {
+        return CELL_NONE;
+    }
+    struct radix_node *node = node_at(radix, ref);
+    memset((unsigned char *)node + sizeof(struct cell), 0,
+           sizeof(*node) - sizeof(struct cell));
+    node->len = len;
+    node->last_key = last_key;
+    memcpy(node->key, keys, (len - 1) * sizeof(uint64_t));
+    if (count > INLINE_MAX) {
+        uint32_t crowd = crowd_build(radix, holders, count);
+        atomic_init(&node->crowd, crowd);
+        return crowd == CELL_NONE ? CELL_NONE : ref;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        atomic_init(&node->hold[i].word,
+                    hold_word(holders[i].worker, holders[i].missing));
+        node->hold[i].record = holders[i].record;
+    }
+    return ref;
+}
