@@ -1,0 +1,68 @@
+/*
+ * Misbehaviour to order: what the engine does wrong with the next requests,
+ * so that a test can see what a router makes of it.
+ *
+ * Role: core. Owns: nothing. Thread: one owner. Limits: none.
+ * Errors: ENGINE_FAULT_E_BAD with a text.
+ */
+#ifndef CHAOS_ENGINE_FAULT_H
+#define CHAOS_ENGINE_FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+#define ENGINE_FAULT_FOREVER UINT32_MAX /* a count that never runs out */
+#define ENGINE_FAULT_NEVER   UINT32_MAX /* for die_after_tokens */
+
+struct engine_faults {
+    uint32_t health_status;
+    uint32_t fail_status;
+    uint32_t fail_count;
+    uint32_t hang_count;
+    uint32_t die_after_tokens;
+    uint32_t die_count;
+};
+
+/* What happens to one generation request. */
+struct engine_fate {
+    bool hang;
+    uint32_t fail_status;      /* 0: does not fail */
+    uint32_t die_after_tokens; /* ENGINE_FAULT_NEVER: does not die */
+};
+
+/* Orders that concern the whole process, for the shell. */
+struct engine_fault_orders {
+    bool has_exit;
+    uint32_t exit_code;
+    uint32_t stall_ms;      /* 0: none */
+    uint32_t speed_percent; /* 0: none */
+};
+
+enum {
+    ENGINE_FAULT_E_BAD = 1,
+};
+
+/* Healthy. */
+void engine_faults_init(struct engine_faults *faults);
+
+/*
+ * Takes orders from a valid JSON object (see the manual). All or nothing: 0,
+ * or ENGINE_FAULT_E_BAD and *why (static text).
+ */
+int engine_faults_order(struct engine_faults *faults, struct slice object,
+                        struct engine_fault_orders *orders, const char **why)
+    MUST_CHECK;
+
+/* The fate of the next request; uses up one of a count. Hanging goes before
+ * failing, failing before dying. */
+struct engine_fate engine_faults_draw(struct engine_faults *faults);
+
+/* As the JSON object that would order the same. */
+void engine_faults_show(const struct engine_faults *faults, struct buf *out);
+
+#endif

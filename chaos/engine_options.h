@@ -1,0 +1,59 @@
+/*
+ * The command line of kvasir-engine: one table of flags, from which parsing
+ * and the manual both come.
+ *
+ * Role: core. Owns: nothing; texts are those of argv. Thread: any.
+ * Limits: ENGINE_MODELS_MAX, ENGINE_NAME_MAX. Errors: one line of text.
+ */
+#ifndef CHAOS_ENGINE_OPTIONS_H
+#define CHAOS_ENGINE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "chaos/engine_model.h"
+#include "index/base/buf.h"
+#include "index/base/check.h"
+
+#define ENGINE_MODELS_MAX 16
+#define ENGINE_NAME_MAX   128 /* bytes of a model's name, and of others */
+
+struct engine_options {
+    const char *host;                      /* an IP address */
+    const char *name;                      /* in the log and in answers */
+    const char *models[ENGINE_MODELS_MAX]; /* the base, then its adapters */
+    uint32_t models_count;
+    uint64_t port; /* 0: a free one */
+    uint64_t blocks;
+    uint64_t block_size; /* tokens */
+    uint64_t running_max;
+    uint64_t batch_tokens_max;
+    uint64_t requests_max;
+    uint64_t connections_max;
+    uint64_t model_len_max; /* tokens; 0: 32768, or what the pool holds */
+    uint64_t prefill_tokens_per_s;
+    uint64_t seed;
+    uint64_t jitter_permille;
+    double step_ms;
+    double step_per_seq_ms;
+    double speed; /* all of the above times are divided by it */
+    bool help;
+};
+
+enum {
+    ENGINE_OPTIONS_E_BAD = 1, /* fault says why */
+};
+
+/* Fills options from its defaults and the flags. 0, or ENGINE_OPTIONS_E_BAD
+ * and one line, without newline, in fault. */
+int engine_options_parse(struct engine_options *options, int argc, char **argv,
+                         char *fault, size_t fault_size) MUST_CHECK;
+
+/* The manual. */
+void engine_options_help(struct buf *out);
+
+/* What the model is to be made like. */
+struct engine_config engine_options_config(const struct engine_options *o);
+
+#endif
