@@ -120,9 +120,10 @@ class Rig:
         text = path.read_text(errors="replace") if path.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
-    def start_ready(self, argv, log, cpus=None):
+    def start_ready(self, argv, log, cpus=None, environment=None):
         """A child that prints `ready k=v ...`; it, and the k=v as a list."""
-        process = self.start(argv, cpus, log, stdout=subprocess.PIPE, text=True)
+        process = self.start(argv, cpus, log, stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, **(environment or {})})
         if not select.select([process.stdout], [], [], START_TIMEOUT_S)[0]:
             raise Failed(f"{argv[0]}: not ready within {START_TIMEOUT_S} s")
         line = process.stdout.readline()
@@ -285,8 +286,8 @@ def start_kvasir(rig, program, backends, lanes, cpus=None):
     argv = [program, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
     for port in backends.ports:
         argv += ["--worker", f"http://127.0.0.1:{port}"]
-    os.environ["KVASIR_LANES"] = str(lanes)
-    process, ready = rig.start_ready(argv, "kvasir", cpus)
+    process, ready = rig.start_ready(argv, "kvasir", cpus,
+                                     {"KVASIR_LANES": str(lanes)})
     port = int(dict(ready)["serve"].rsplit(":", 1)[1])
     wait_until(lambda: answers(port, "/ready"), "kvasir", process)
     return Server("kvasir", process, port)
