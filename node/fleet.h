@@ -17,6 +17,10 @@
  * workers and nodes do not fall together. A connect failure seen by a lane
  * brings the next health probe forward.
  *
+ * A name may have several addresses of which only some answer (localhost is
+ * ::1 and 127.0.0.1). All are tried before a worker that is not healthy is
+ * called down, and one that answers is kept.
+ *
  * A new worker is not eligible before its first good health probe, and not
  * before it was asked for its models once: a list that never came means "may
  * serve any", and a router must not say that of a worker it merely has not
@@ -175,10 +179,14 @@ void fleet_report(struct fleet *fleet, uint32_t slot, uint32_t generation,
 void fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
                   uint64_t now_us);
 
-/* The address of a worker's name (NULL: it has none now), port included;
- * ignored when the worker is gone. */
+/*
+ * The addresses of a worker's name, in the resolver's order, port included;
+ * none: it has none now. The worker stays where it is while that answers and
+ * is among them; else the next one is tried. Ignored when the worker is gone.
+ */
 void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
-                    const struct sockaddr_storage *address, uint64_t now_us);
+                    const struct sockaddr_storage *addresses, size_t count,
+                    uint64_t now_us);
 
 /* Lets time pass up to now. */
 void fleet_tick(struct fleet *fleet, uint64_t now_us);

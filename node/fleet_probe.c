@@ -107,6 +107,7 @@ health_good(struct fleet *fleet, uint32_t slot)
     struct fleet_slot *s = &fleet->slot[slot];
 
     s->bad_row = 0;
+    s->unanswered = 0;
     s->good_row++;
     if (s->healthy || s->good_row < fleet->config.health.successes) {
         return;
@@ -153,17 +154,20 @@ is_unknown_path(unsigned status)
     return status == 404 || status == 405 || status == 501;
 }
 
-/* Nobody answered: whoever does next may be another server elsewhere. */
-static void
+/* Nobody answered: whoever does next may be another server elsewhere. True
+ * when another address is to be tried before this counts. */
+static bool
 no_answer(struct fleet *fleet, uint32_t slot)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
     s->probe[FLEET_PROBE_HEALTH].alternative = false;
+    s->unanswered++;
     if (s->resolve_due_us != UINT64_MAX) {
         s->resolve_due_us = fleet->now_us;
         fleet_probes_due(fleet, slot);
     }
+    return !s->healthy && s->unanswered < s->addresses_count;
 }
 
 static void
@@ -186,10 +190,13 @@ take_health(struct fleet *fleet, uint32_t slot,
         }
     }
     if (result->status == 0) {
-        no_answer(fleet, slot);
+        if (!no_answer(fleet, slot)) {
+            health_bad(fleet, slot, result->failure);
+        }
+        return;
     }
-    health_bad(fleet, slot,
-               result->status != 0 ? "health status" : result->failure);
+    fleet->slot[slot].unanswered = 0;
+    health_bad(fleet, slot, "health status");
 }
 
 void
@@ -270,30 +277,50 @@ fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
     CHECK(false);
 }
 
+/* Whether two addresses of the resolver are the same. */
+static bool
+same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    return a->ss_family == b->ss_family &&
+           memcmp(a, b, fleet_address_len(a)) == 0;
+}
+
 static void
 move_to(struct fleet *fleet, uint32_t slot,
         const struct sockaddr_storage *address)
 {
     struct fleet_slot *s = &fleet->slot[slot];
-    socklen_t len = fleet_address_len(address);
 
-    if (s->now.address_len == len &&
-        memcmp(&s->now.address, address, len) == 0) {
-        return;
-    }
     if (s->now.address_len != 0) {
         fleet_note(fleet, slot, FLEET_ADDRESS_CHANGED);
     }
     s->now.address = *address;
-    s->now.address_len = len;
+    s->now.address_len = fleet_address_len(address);
     s->record_outdated = true;
+    if (!s->healthy && s->unanswered < s->addresses_count) {
+        s->probe[FLEET_PROBE_HEALTH].due_us = fleet->now_us;
+    }
     fleet_probes_due(fleet, slot);
     fleet_view_changes(fleet);
 }
 
+/* Where to go next: count is not 0. */
+static size_t
+choose_address(const struct fleet_slot *s,
+               const struct sockaddr_storage *addresses, size_t count)
+{
+    for (size_t i = 0; i < count && s->now.address_len != 0; i++) {
+        if (same_address(&s->now.address, &addresses[i])) {
+            return s->unanswered == 0 ? i : (i + 1) % count;
+        }
+    }
+    return 0;
+}
+
 void
 fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
-               const struct sockaddr_storage *address, uint64_t now_us)
+               const struct sockaddr_storage *addresses, size_t count,
+               uint64_t now_us)
 {
     struct fleet_slot *s = fleet_slot_of(fleet, slot, generation);
 
@@ -302,14 +329,20 @@ fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
         return;
     }
     s->resolving = false;
-    if (address != NULL) {
+    s->addresses_count = count;
+    if (count == 0) {
         s->resolve_due_us =
-            after_interval(fleet, fleet->config.resolve_interval_ms);
-        move_to(fleet, slot, address);
+            after_interval(fleet, fleet->config.health.interval_ms);
+        if (s->now.address_len == 0) { /* else the last one may still do */
+            health_bad(fleet, slot, "name not resolved");
+        }
         return;
     }
-    s->resolve_due_us = after_interval(fleet, fleet->config.health.interval_ms);
-    if (s->now.address_len == 0) { /* else the last address may still do */
-        health_bad(fleet, slot, "name not resolved");
+    s->resolve_due_us =
+        after_interval(fleet, fleet->config.resolve_interval_ms);
+    size_t chosen = choose_address(s, addresses, count);
+    if (s->now.address_len == 0 ||
+        !same_address(&s->now.address, &addresses[chosen])) {
+        move_to(fleet, slot, &addresses[chosen]);
     }
 }

@@ -67,6 +67,8 @@ struct fleet_slot {
     uint64_t health_sent_us;
     uint64_t resolve_due_us; /* UINT64_MAX: its host is an address */
     bool resolving;
+    size_t addresses_count; /* of the last look-up */
+    size_t unanswered;      /* health probes in a row that nobody answered */
 
     enum models_state models_state;
     struct engine_models models;

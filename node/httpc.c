@@ -136,6 +136,11 @@ httpc_start(struct httpc **out, uv_loop_t *loop,
     (void)uv_timer_init(loop, &call->timer); /* cannot fail */
     call->timer.data = call;
     call->holds = 1;
+    if (request->address != NULL) {
+        httpc_connect_to(call, request->address);
+        *out = call;
+        return 0;
+    }
     int error = httpc_connect_start(call, request->host);
     if (error != 0) {
         httpc_cancel(call);

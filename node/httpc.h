@@ -49,6 +49,9 @@ struct httpc_answer {
 struct httpc_request {
     const char *host; /* name or address, IPv6 without brackets; copied */
     uint16_t port;
+    /* Optional: where to connect, port included; then host and port are only
+     * the Host header. Copied. */
+    const struct sockaddr *address;
     const char *method;      /* copied */
     const char *target;      /* copied */
     struct slice headers;    /* further lines, each ending in CRLF; copied */

@@ -77,6 +77,9 @@ void httpc_drop(struct httpc *call);
 /* Resolves host and goes on from there. 0, or -errno. */
 int httpc_connect_start(struct httpc *call, const char *host) MUST_CHECK;
 
+/* Goes to that address without resolving anything. */
+void httpc_connect_to(struct httpc *call, const struct sockaddr *address);
+
 /* Closes the connection, or gives up resolving. */
 void httpc_connect_stop(struct httpc *call);
 

@@ -167,6 +167,14 @@ add_numeric(struct httpc *call, const char *host)
     return call->addresses_count != 0;
 }
 
+void
+httpc_connect_to(struct httpc *call, const struct sockaddr *address)
+{
+    add_address(call, address);
+    CHECK(call->addresses_count == 1); /* IPv4 or IPv6 */
+    try_next(call);
+}
+
 int
 httpc_connect_start(struct httpc *call, const char *host)
 {

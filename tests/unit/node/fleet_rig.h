@@ -11,9 +11,10 @@
 
 #include "node/fleet.h"
 
-#define RIG_ENGINES 8
-#define RIG_MS      UINT64_C(1000)
-#define RIG_S       UINT64_C(1000000)
+#define RIG_ENGINES   8
+#define RIG_ADDRESSES 3
+#define RIG_MS        UINT64_C(1000)
+#define RIG_S         UINT64_C(1000000)
 
 struct rig_engine {
     unsigned health;     /* status of health.path; 0: nobody answers */
@@ -43,7 +44,9 @@ struct rig {
     uint32_t probes[RIG_ENGINES][FLEET_PROBES];
     uint64_t health_at_us[RIG_ENGINES]; /* of the last health probe */
     char last_target[FLEET_TARGET_MAX];
-    uint32_t address; /* what names resolve to, host order; 0: nothing */
+    uint32_t address[RIG_ADDRESSES]; /* of any name, host order, up to a 0 */
+    uint32_t dead;                   /* address that nobody answers at */
+    uint32_t lookups;
     struct rig_note note[256];
     size_t notes;
     uint32_t views;
@@ -128,7 +131,9 @@ rig_answer(const struct fleet_out *out)
     if (engine->hangs) {
         return;
     }
-    if (engine->health == 0) {
+    const struct sockaddr_in *in = (const void *)&out->worker->address;
+    bool dead = rig.dead != 0 && in->sin_addr.s_addr == htonl(rig.dead);
+    if (engine->health == 0 || dead) {
         result.failure = "connect";
     } else if (rig_ends_with(out->target, "/v1/models")) {
         result.status = engine->models;
@@ -148,14 +153,19 @@ rig_answer(const struct fleet_out *out)
 static inline void
 rig_resolve(const struct fleet_out *out)
 {
-    struct sockaddr_storage address = {0};
-    struct sockaddr_in *in = (struct sockaddr_in *)(void *)&address;
+    struct sockaddr_storage addresses[RIG_ADDRESSES] = {{0}};
+    size_t count = 0;
 
-    in->sin_family = AF_INET;
-    in->sin_addr.s_addr = htonl(rig.address);
-    in->sin_port = htons(out->url->port);
+    for (; count < RIG_ADDRESSES && rig.address[count] != 0; count++) {
+        struct sockaddr_in *in =
+            (struct sockaddr_in *)(void *)&addresses[count];
+        in->sin_family = AF_INET;
+        in->sin_addr.s_addr = htonl(rig.address[count]);
+        in->sin_port = htons(out->url->port);
+    }
+    rig.lookups++;
     fleet_resolved(rig.fleet, out->worker->slot, out->worker->generation,
-                   rig.address != 0 ? &address : NULL, rig.now_us);
+                   addresses, count, rig.now_us);
 }
 
 static inline void

@@ -161,7 +161,7 @@ Test(fleet, what_names_a_former_worker_of_a_slot_is_ignored)
     struct fleet_probed late = {
         .slot = slot, .generation = 1, .failure = "timeout"};
     fleet_probed(rig.fleet, &late, rig.now_us);
-    fleet_resolved(rig.fleet, slot, 1, NULL, rig.now_us);
+    fleet_resolved(rig.fleet, slot, 1, NULL, 0, rig.now_us);
     rig_pump();
     cr_assert(rig_eligible(slot));
 }

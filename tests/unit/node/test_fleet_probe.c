@@ -224,7 +224,7 @@ add_named(void)
 
 Test(fleet_probe, a_name_is_resolved_before_anything_else)
 {
-    rig.address = 0x7f000001;
+    rig.address[0] = 0x7f000001;
     uint32_t slot = add_named();
 
     cr_assert(rig_eligible(slot));
@@ -246,17 +246,17 @@ Test(fleet_probe, a_name_without_an_address_is_unhealthy_until_it_has_one)
     cr_assert_str_eq(status.state, "unhealthy");
     rig_pass(10 * RIG_S);
     cr_assert_eq(rig_count(FLEET_DOWN), 1);
-    rig.address = 0x7f000001;
+    rig.address[0] = 0x7f000001;
     rig_pass(2 * RIG_S);
     cr_assert(rig_eligible(slot));
 }
 
 Test(fleet_probe, a_moved_worker_is_found_and_keeps_its_slot)
 {
-    rig.address = 0x7f000001;
+    rig.address[0] = 0x7f000001;
     uint32_t slot = add_named();
 
-    rig.address = 0x7f000002;
+    rig.address[0] = 0x7f000002;
     rig.engine[0].health = 0;
     rig_pass(2 * RIG_S);
     cr_assert_eq(rig_count(FLEET_ADDRESS_CHANGED), 1);
@@ -264,9 +264,44 @@ Test(fleet_probe, a_moved_worker_is_found_and_keeps_its_slot)
         (const void *)&rig_view()->worker[slot]->address;
     cr_assert_eq(in->sin_addr.s_addr, htonl(0x7f000002));
     cr_assert_eq(rig_view()->worker[slot]->generation, 1);
-    rig.address = 0; /* the last address still does */
+    rig.address[0] = 0; /* the last address still does */
     rig.engine[0].health = 200;
     rig_pass(60 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(fleet_probe, every_address_is_tried_before_a_worker_is_called_down)
+{
+    rig.address[0] = rig.dead = 0x7f000001;
+    rig.address[1] = 0x7f000002;
+    uint32_t slot = add_named();
+
+    cr_assert(rig_eligible(slot));
+    cr_assert_eq(rig_count(FLEET_DOWN), 0);
+    const struct sockaddr_in *in =
+        (const void *)&rig_view()->worker[slot]->address;
+    cr_assert_eq(in->sin_addr.s_addr, htonl(0x7f000002));
+    rig_pass(100 * RIG_S); /* and the one that answers is kept */
+    cr_assert_eq(rig_count(FLEET_ADDRESS_CHANGED), 1);
+    cr_assert_eq(rig_count(FLEET_DOWN), 0);
+}
+
+Test(fleet_probe, dead_addresses_are_tried_in_turn_without_a_storm)
+{
+    rig.address[0] = 0x7f000001;
+    rig.address[1] = 0x7f000002;
+    rig.engine[0].health = 0;
+    uint32_t slot = add_named();
+
+    cr_assert_eq(rig_count(FLEET_DOWN), 1);
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH], 2);
+    rig_pass(20 * RIG_S);
+    cr_assert_leq(rig.probes[0][FLEET_PROBE_HEALTH], 2 + 12);
+    cr_assert_leq(rig.lookups, 4 + 12);
+    cr_assert_eq(rig_count(FLEET_DOWN), 1);
+    rig.engine[0].health = 200;
+    rig.dead = 0x7f000001;
+    rig_pass(4 * RIG_S);
     cr_assert(rig_eligible(slot));
 }
 
