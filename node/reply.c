@@ -155,15 +155,24 @@ reply_health(struct client *client)
     reply_send(client, 200, "application/json", SLICE("{\"status\":\"ok\"}"));
 }
 
+static bool
+has_worker(struct client *client)
+{
+    struct node_shared *node = client->lane->node;
+
+    qsbr_online(&node->qsbr, client->lane->shared->reader);
+    bool has = !worker_set_empty(&fleet_view_get(node->board)->eligible);
+    qsbr_offline(client->lane->shared->reader);
+    return has;
+}
+
 static void
 reply_ready(struct client *client)
 {
-    const struct node_shared *node = client->lane->node;
-
-    if (gauge_read(&node->draining) != 0) {
+    if (gauge_read(&client->lane->node->draining) != 0) {
         reply_error(client, 503, "draining", "this node is shutting down");
-    } else if (gauge_read(&node->ready) == 0) {
-        reply_error(client, 503, "not_ready", "no worker is eligible yet");
+    } else if (!has_worker(client)) {
+        reply_error(client, 503, "not_ready", "no worker is eligible");
     } else {
         reply_send(client, 200, "application/json",
                    SLICE("{\"status\":\"ready\"}"));

@@ -38,7 +38,6 @@ struct node_shared {
     struct counter held_bytes; /* in lanes' buffers */
     struct gauge inflight;     /* requests forwarded now */
     struct gauge connections;  /* client connections of all lanes */
-    struct gauge ready;        /* 1 once a worker was eligible */
     struct gauge draining;     /* 1 from SIGTERM on */
     struct gauge cut;          /* 1 from a second one on */
     struct gauge lanes_running;

@@ -1,0 +1,209 @@
+/* /metrics: the lanes' counters added up, the workers, belief, the log. */
+#include <inttypes.h>
+
+#include "node/admin.h"
+#include "node/log.h"
+
+static void
+head(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void
+single(struct buf *out, const char *name, const char *type, const char *help,
+       uint64_t value)
+{
+    head(out, name, type, help);
+    buf_printf(out, "%s %" PRIu64 "\n", name, value);
+}
+
+/* A label's value: backslash, quote and newline are escaped. */
+static void
+label(struct buf *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\n') {
+            buf_add_text(out, "\\n");
+            continue;
+        }
+        if (*text == '\\' || *text == '"') {
+            buf_add(out, "\\", 1);
+        }
+        buf_add(out, text, 1);
+    }
+}
+
+struct family {
+    const char *name;
+    const char *type;
+    const char *help;
+    uint64_t (*value)(struct control *control, const struct fleet_view *view,
+                      uint32_t slot);
+};
+
+static uint64_t
+is_eligible(struct control *control, const struct fleet_view *view,
+            uint32_t slot)
+{
+    (void)control;
+    return worker_set_has(&view->eligible, slot);
+}
+
+static uint64_t
+inflight(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->inflight[slot]);
+}
+
+static uint64_t
+waiting(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->waiting[slot]);
+}
+
+static uint64_t
+running(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->running[slot]);
+}
+
+static uint64_t
+kv_usage(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->kv_usage_permille[slot]);
+}
+
+static uint64_t
+requests(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return counter_read(&control->node->board->counters[slot].requests);
+}
+
+static uint64_t
+failures(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return counter_read(&control->node->board->counters[slot].failures);
+}
+
+static uint64_t
+streams_cut(struct control *control, const struct fleet_view *view,
+            uint32_t slot)
+{
+    (void)view;
+    return counter_read(&control->node->board->counters[slot].streams_cut);
+}
+
+static uint64_t
+belief_blocks(struct control *control, const struct fleet_view *view,
+              uint32_t slot)
+{
+    (void)view;
+    return radix_worker_blocks(control->node->belief, slot);
+}
+
+static const struct family families[] = {
+    {"kvasir_worker_eligible", "gauge", "1 when requests may go there",
+     is_eligible},
+    {"kvasir_worker_inflight", "gauge", "Requests this node has open there",
+     inflight},
+    {"kvasir_worker_waiting", "gauge", "Requests in the engine's queue",
+     waiting},
+    {"kvasir_worker_running", "gauge", "Requests the engine runs", running},
+    {"kvasir_worker_kv_usage_permille", "gauge",
+     "Share of the engine's KV cache in use", kv_usage},
+    {"kvasir_worker_requests_total", "counter", "Attempts sent there",
+     requests},
+    {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
+     failures},
+    {"kvasir_worker_streams_cut_total", "counter",
+     "Answers that broke off after their first byte", streams_cut},
+    {"kvasir_worker_belief_blocks", "gauge",
+     "Prompt blocks the worker is believed to hold", belief_blocks},
+};
+
+static void
+put_workers(struct control *control, struct buf *out)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+
+    for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
+        const struct family *f = &families[i];
+        head(out, f->name, f->type, f->help);
+        WORKER_SET_EACH (slot, &view->present) {
+            buf_printf(out, "%s{worker=\"", f->name);
+            label(out, view->worker[slot]->id);
+            buf_printf(out, "\"} %" PRIu64 "\n", f->value(control, view, slot));
+        }
+    }
+}
+
+static void
+put_belief(struct control *control, struct buf *out)
+{
+    struct radix_stats s;
+
+    radix_stats(control->node->belief, &s);
+    single(out, "kvasir_belief_bytes", "gauge", "Memory of the belief tree",
+           s.bytes);
+    single(out, "kvasir_belief_blocks", "gauge", "Distinct blocks believed",
+           s.blocks);
+    single(out, "kvasir_belief_holder_blocks", "gauge",
+           "Pairs of worker and block believed", s.holder_blocks);
+    single(out, "kvasir_belief_namespaces", "gauge", "Namespaces believed",
+           s.namespaces);
+    single(out, "kvasir_belief_inserts_total", "counter", "Prefixes learned",
+           s.inserts);
+    single(out, "kvasir_belief_evicted_total", "counter",
+           "Blocks given up because their worker's cache is full",
+           s.evicted_blocks);
+    single(out, "kvasir_belief_evicted_bound_total", "counter",
+           "Blocks given up because of belief.bytes_max", s.evicted_bound);
+    single(out, "kvasir_belief_refused_total", "counter",
+           "Prefixes not learned because a bound was reached", s.refused);
+}
+
+static void
+put_node(struct control *control, struct buf *out)
+{
+    struct node_shared *node = control->node;
+    struct log_stats log;
+
+    log_stats(&log);
+    single(out, "kvasir_ready", "gauge", "1 while /ready says yes",
+           control_is_ready(control));
+    single(out, "kvasir_connections", "gauge", "Client connections open",
+           gauge_read(&node->connections));
+    single(out, "kvasir_inflight", "gauge", "Requests being served",
+           gauge_read(&node->inflight));
+    single(out, "kvasir_buffered_bytes", "gauge",
+           "Bytes of requests and answers held",
+           counter_read(&node->held_bytes));
+    single(out, "kvasir_facts_total", "counter",
+           "Facts the control thread took from lanes", control->facts_taken);
+    single(out, "kvasir_log_lines_total", "counter", "Log lines written",
+           log.written);
+    single(out, "kvasir_log_dropped_total", "counter",
+           "Log lines held back by their rate limit or lost",
+           log.dropped + log.lost);
+}
+
+void
+admin_put_metrics(struct control *control, struct buf *out)
+{
+    struct metrics_lane total = {0};
+
+    for (uint32_t i = 0; i < control->node->lanes_count; i++) {
+        metrics_merge(&total, &control->node->lanes[i].metrics);
+    }
+    put_node(control, out);
+    put_workers(control, out);
+    put_belief(control, out);
+    metrics_print(&total, out);
+}

@@ -1,0 +1,345 @@
+#include "node/control.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "node/admin.h"
+#include "node/log.h"
+
+#define FACTS_MS         2U   /* between two looks at the rings while awake */
+#define FACTS_PER_TURN   512U /* of one lane */
+#define WORK_MS          20U
+#define WORK_STEPS       4096U
+#define ADMIN_BODY_BYTES ((size_t)64 << 20)
+#define ADMIN_IDLE_MS    30000U
+#define ADMIN_WRITE_MS   30000U
+
+uint64_t
+control_now_us(const struct control *control)
+{
+    (void)control;
+    return probe_now_us();
+}
+
+bool
+control_is_ready(const struct control *control)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+
+    return gauge_read(&control->node->draining) == 0 &&
+           !worker_set_empty(&view->eligible);
+}
+
+/* Facts */
+
+/* Whether the slot still belongs to the worker that the lane meant. */
+static const struct fleet_worker *
+worker_of(struct control *control, uint32_t slot, uint32_t generation)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    const struct fleet_worker *worker =
+        slot < WORKERS_MAX ? view->worker[slot] : NULL;
+
+    return worker != NULL && worker->generation == generation ? worker : NULL;
+}
+
+static void
+take_learn(struct control *control, const struct fact_learn *fact)
+{
+    if (worker_of(control, fact->slot, fact->generation) == NULL) {
+        return;
+    }
+    /* A refusal is in radix_stats(); belief is a hint, and does without. */
+    int outcome = radix_insert(control->node->belief, fact->root, fact->keys,
+                               fact->count, fact->slot, (uint8_t)fact->priority,
+                               control_now_us(control));
+    if (outcome < 0) {
+        LOG_WARNING("belief_out_of_memory", KV_FAULT("error", outcome));
+    }
+}
+
+static void ON_CONTROL
+take_outcome(struct control *control, const struct fact_outcome *fact)
+{
+    static const enum fleet_result results[] = {
+        [FACT_ANSWERED] = FLEET_ANSWERED,
+        [FACT_CONNECT] = FLEET_CONNECT_FAILED,
+        [FACT_TIMEOUT] = FLEET_TIMED_OUT,
+        [FACT_CLOSED] = FLEET_CUT,
+        [FACT_STATUS] = FLEET_ANSWERED_5XX,
+    };
+
+    fleet_report(control->fleet, fact->slot, fact->generation,
+                 results[fact->result], control_now_us(control));
+}
+
+static void
+take_decision(struct control *control, const struct fact_decision *fact)
+{
+    const struct fleet_worker *worker =
+        worker_of(control, fact->slot, fact->generation);
+
+    decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
+}
+
+static void ON_CONTROL
+take_fact(struct control *control, const void *record)
+{
+    switch ((enum fact_kind) * (const uint32_t *)record) {
+    case FACT_LEARN:
+        take_learn(control, record);
+        break;
+    case FACT_OUTCOME:
+        take_outcome(control, record);
+        break;
+    case FACT_DECISION:
+        take_decision(control, record);
+        break;
+    }
+}
+
+/* True when there was something. */
+static bool ON_CONTROL
+take_facts(struct control *control)
+{
+    uint64_t before = control->facts_taken;
+
+    for (uint32_t i = 0; i < control->node->lanes_count; i++) {
+        struct ring *ring = &control->node->lanes[i].facts;
+        for (uint32_t n = 0; n < FACTS_PER_TURN; n++) {
+            size_t size;
+            const void *record = ring_peek(ring, &size);
+            if (record == NULL) {
+                break;
+            }
+            take_fact(control, record);
+            ring_consume(ring);
+            control->facts_taken++;
+        }
+    }
+    if (control->facts_taken != before) {
+        probe_poke(control->probe);
+    }
+    return control->facts_taken != before;
+}
+
+/*
+ * Lanes wake the loop only when it says that it sleeps; under load it looks
+ * every FACTS_MS instead, and no lane pays for a wake-up.
+ */
+static void
+on_facts(uv_timer_t *timer)
+{
+    struct control *control = timer->loop->data;
+
+    role_is_control();
+    if (take_facts(control)) {
+        return;
+    }
+    latch_arm(&control->node->asleep);
+    if (take_facts(control) && latch_take(&control->node->asleep)) {
+        return; /* came in between, and nobody has woken us for it */
+    }
+    (void)uv_timer_stop(&control->facts);
+    control->awake = false;
+}
+
+static void
+on_wake(uv_async_t *wake)
+{
+    struct control *control = wake->loop->data;
+
+    role_is_control();
+    if (!control->awake) {
+        control->awake = true;
+        (void)uv_timer_start(&control->facts, on_facts, FACTS_MS, FACTS_MS);
+    }
+    (void)take_facts(control);
+}
+
+/* Background work */
+
+static void ON_CONTROL
+finish_sweeps(struct control *control)
+{
+    struct worker_set unswept = fleet_unswept(control->fleet);
+
+    WORKER_SET_EACH (slot, &unswept) {
+        if (radix_worker_blocks(control->node->belief, slot) == 0) {
+            fleet_swept(control->fleet, slot);
+        }
+    }
+}
+
+static void
+on_work(uv_timer_t *timer)
+{
+    struct control *control = timer->loop->data;
+
+    role_is_control();
+    (void)radix_work(control->node->belief, WORK_STEPS,
+                     control_now_us(control));
+    (void)qsbr_reclaim(&control->node->qsbr);
+    finish_sweeps(control);
+    probe_poke(control->probe);
+}
+
+/* What happens to workers */
+
+static uint64_t
+blocks_of_tokens(const struct control *control, uint64_t tokens)
+{
+    /* About 4 bytes of text a token; see reference tables of tokenizers. */
+    return tokens * 4 / control->node->config->belief.block_bytes;
+}
+
+static void
+admit(struct control *control, uint32_t slot, uint64_t blocks_max)
+{
+    const struct config_belief *belief = &control->node->config->belief;
+
+    if (blocks_max == 0) {
+        blocks_max = belief->worker_blocks_max;
+    }
+    int outcome = radix_worker_add(control->node->belief, slot, blocks_max,
+                                   (enum radix_eviction)belief->eviction);
+    if (outcome != 0) {
+        LOG_WARNING("belief_slot_refused", KV("slot", slot));
+    }
+}
+
+static void
+on_fleet_event(void *context, const struct fleet_out *out)
+{
+    struct control *control = context;
+
+    if (out->event == FLEET_ADDED) {
+        admit(control, out->worker->slot, 0);
+    } else if (out->event == FLEET_CAPACITY_CHANGED) {
+        admit(control, out->worker->slot,
+              blocks_of_tokens(control, out->number));
+    } else if (out->event == FLEET_REMOVED) {
+        radix_worker_remove(control->node->belief, out->worker->slot);
+    }
+}
+
+/* The beginning and the end */
+
+static void
+open_timers(struct control *control)
+{
+    CHECK(uv_async_init(&control->loop, &control->wake, on_wake) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->facts) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->work) == 0);
+    CHECK(uv_timer_start(&control->work, on_work, WORK_MS, WORK_MS) == 0);
+    control->node->wake = &control->wake;
+    latch_arm(&control->node->asleep);
+}
+
+static int ON_CONTROL
+add_workers(struct control *control)
+{
+    const struct config *config = control->node->config;
+
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        int outcome = fleet_add(control->fleet, &config->workers[i],
+                                control_now_us(control), NULL);
+        if (outcome != 0) {
+            LOG_ERROR("worker_refused", KV("worker", config->workers[i].id),
+                      KV("outcome", outcome));
+            return outcome < 0 ? outcome : -EINVAL;
+        }
+    }
+    probe_poke(control->probe);
+    return 0;
+}
+
+static int ON_CONTROL
+open_fleet(struct control *control, uint64_t seed)
+{
+    const struct config *config = control->node->config;
+    struct fleet_config fleet = {
+        .health = config->health,
+        .breaker = config->breaker,
+        .resolve_interval_ms = 30000,
+        .seed = seed,
+    };
+    int error = fleet_new(&control->fleet, &fleet, &control->node->qsbr);
+
+    if (error < 0) {
+        return error;
+    }
+    control->node->board = fleet_board(control->fleet);
+    struct probe_owner owner = {.context = control, .event = on_fleet_event};
+    error = probe_new(&control->probe, &control->loop, control->fleet, &owner);
+    return error < 0 ? error : add_workers(control);
+}
+
+int
+control_init(struct control *control, struct node_shared *node, uint64_t seed)
+{
+    role_is_control();
+    *control = (struct control){.node = node};
+    int error = uv_loop_init(&control->loop);
+    if (error < 0) {
+        return error;
+    }
+    control->loop.data = control;
+    rng_init(&control->rng, seed);
+    open_timers(control);
+    control->started_us = control_now_us(control);
+    error =
+        decisions_init(&control->decisions, node->config->limits.decisions_max);
+    if (error == 0) {
+        error = route_scratch_init(&control->explain, node->config);
+    }
+    if (error == 0) {
+        error = open_fleet(control, rng_next(&control->rng));
+    }
+    return error;
+}
+
+int
+control_open_admin(struct control *control, const struct sockaddr *address)
+{
+    const struct config_limits *limits = &control->node->config->limits;
+    struct httpd_limits admin = {
+        .connections_max = limits->admin_connections_max,
+        .head_bytes_max = limits->head_bytes_max,
+        .body_bytes_max = limits->body_bytes_max < ADMIN_BODY_BYTES
+                              ? limits->body_bytes_max
+                              : ADMIN_BODY_BYTES,
+        .unsent_bytes_max = ADMIN_BYTES_MAX,
+        .idle_timeout_ms = ADMIN_IDLE_MS,
+        .write_timeout_ms = ADMIN_WRITE_MS,
+    };
+    struct httpd_handler handler = {
+        .context = control,
+        .request = admin_request,
+    };
+
+    return httpd_new(&control->admin, &control->loop, address, &admin,
+                     &handler);
+}
+
+void
+control_stop(struct control *control)
+{
+    httpd_free(control->admin);
+    control->admin = NULL;
+    probe_free(control->probe);
+    control->probe = NULL;
+    uv_close((uv_handle_t *)&control->wake, NULL);
+    uv_close((uv_handle_t *)&control->facts, NULL);
+    uv_close((uv_handle_t *)&control->work, NULL);
+}
+
+void
+control_fini(struct control *control)
+{
+    CHECK(uv_loop_close(&control->loop) == 0);
+    route_scratch_fini(&control->explain);
+    decisions_fini(&control->decisions);
+    (void)qsbr_reclaim(&control->node->qsbr);
+    fleet_free(control->fleet);
+}

@@ -1,0 +1,66 @@
+/*
+ * The control thread: one loop that owns every write to what the lanes read
+ * (belief, the view of the workers), the probes and the admin port.
+ *
+ * Role: shell. Owns: its loop and everything below it. Thread: control; the
+ * wake handle by any. Limits: facts per turn, so that probes and the admin
+ * port get theirs. Errors: below zero -errno.
+ */
+#ifndef NODE_CONTROL_H
+#define NODE_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "index/base/role.h"
+#include "node/decisions.h"
+#include "node/facts.h"
+#include "node/fleet.h"
+#include "node/httpd.h"
+#include "node/probe.h"
+#include "node/route.h"
+#include "node/shared.h"
+
+struct control {
+    uv_loop_t loop;
+    struct node_shared *node;
+    struct fleet *fleet;
+    struct probe *probe;
+    struct httpd *admin;
+    struct decisions decisions;
+    struct route_scratch explain; /* for /admin/explain */
+    struct rng rng;
+    uv_async_t wake;  /* lanes have facts */
+    uv_timer_t facts; /* while awake: looks at the rings again and again */
+    uv_timer_t work;  /* belief's background work, reclamation */
+    uint64_t started_us;
+    uint64_t facts_taken;
+    bool awake;
+};
+
+/*
+ * Makes the control side: the loop, the workers of the configuration, the
+ * admin port (address). Lanes may run once this returned 0. -errno otherwise,
+ * with one line in the log.
+ */
+int control_init(struct control *control, struct node_shared *node,
+                 uint64_t seed) MUST_CHECK;
+
+/* Opens the admin port: 0, or -errno. */
+int control_open_admin(struct control *control, const struct sockaddr *address)
+    MUST_CHECK;
+
+/* Stops probes and the admin port; the loop then runs out of work. */
+void control_stop(struct control *control) ON_CONTROL;
+
+/* After the loop ended and the lanes are gone. */
+void control_fini(struct control *control);
+
+/* Whether /ready says yes: a worker is eligible, and nothing drains. */
+bool control_is_ready(const struct control *control);
+
+/* Now, as the cores below count it. */
+uint64_t control_now_us(const struct control *control);
+
+#endif

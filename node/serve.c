@@ -1,0 +1,316 @@
+#include "node/serve.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "node/control.h"
+#include "node/lane.h"
+#include "node/log.h"
+#include "node/sock.h"
+
+#define FACTS_BYTES   ((size_t)4 << 20) /* of one lane's ring */
+#define DRAIN_LOOK_MS 20U
+
+struct serve {
+    struct node_shared node;
+    struct control control;
+    struct lane *lanes[CONFIG_LANES_MAX];
+    uint32_t lanes_made;
+    uint32_t lanes_started;
+    uv_signal_t terminate;
+    uv_signal_t interrupt;
+    uv_timer_t drained; /* looks whether the lanes are done */
+    struct sockaddr_storage address;
+    uint16_t port;
+};
+
+/* What lanes and control share */
+
+static int
+init_shared(struct node_shared *node, const struct config *config)
+{
+    const struct config_belief *b = &config->belief;
+    const struct config_policy *p = &config->policy;
+    struct radix_limits limits = {
+        .bytes_max = b->bytes_max,
+        .namespaces_max = b->namespaces_max,
+        .depth_max = b->depth_max,
+    };
+
+    node->config = config;
+    node->elect = (struct elect_config){
+        .policy = (enum elect_policy)p->name,
+        .cache_threshold_permille = p->cache_threshold_permille,
+        .balance_abs = p->balance_abs,
+        .balance_rel_permille = p->balance_rel_permille,
+        .kv_pressure_max_permille = p->kv_pressure_max_permille,
+    };
+    qsbr_init(&node->qsbr);
+    node->lanes = aligned_alloc(64, config->lanes * sizeof(*node->lanes));
+    if (node->lanes == NULL) {
+        return -ENOMEM;
+    }
+    memset(node->lanes, 0, config->lanes * sizeof(*node->lanes));
+    for (uint32_t i = 0; i < config->lanes; i++) {
+        node->lanes[i].reader = qsbr_register(&node->qsbr);
+        int error = ring_init(&node->lanes[i].facts, FACTS_BYTES);
+        if (error < 0) {
+            return error;
+        }
+        node->lanes_count++;
+    }
+    return radix_new(&node->belief, &limits, &node->qsbr);
+}
+
+static void
+fini_shared(struct node_shared *node)
+{
+    radix_free(node->belief);
+    qsbr_fini(&node->qsbr);
+    for (uint32_t i = 0; i < node->lanes_count; i++) {
+        ring_fini(&node->lanes[i].facts);
+    }
+    free(node->lanes);
+}
+
+/* Lanes */
+
+static void
+set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET6) {
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    } else {
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+    }
+}
+
+static socklen_t
+address_size(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+static int
+make_lanes(struct serve *serve)
+{
+    const struct config *config = serve->node.config;
+    const struct sockaddr *address = (const struct sockaddr *)&serve->address;
+
+    socklen_t len = address_size(&serve->address);
+
+    int error = sock_probe_free(address, len);
+    if (error < 0) {
+        return error;
+    }
+    for (uint32_t i = 0; i < config->lanes; i++) {
+        error = lane_new(&serve->lanes[i], &serve->node, i, address, len,
+                         rng_next(&serve->control.rng), &serve->port);
+        if (error < 0) {
+            return error;
+        }
+        serve->lanes_made++;
+        /* The first one may have been given a free port: share that one. */
+        set_port(&serve->address, serve->port);
+    }
+    return 0;
+}
+
+static int
+start_lanes(struct serve *serve)
+{
+    for (uint32_t i = 0; i < serve->lanes_made; i++) {
+        int error = lane_start(serve->lanes[i]);
+        if (error < 0) {
+            return error;
+        }
+        serve->lanes_started++;
+        gauge_add(&serve->node.lanes_running, 1);
+    }
+    return 0;
+}
+
+static void
+end_lanes(struct serve *serve)
+{
+    gauge_set(&serve->node.draining, 1);
+    for (uint32_t i = 0; i < serve->lanes_made; i++) {
+        if (i < serve->lanes_started) {
+            lane_drain(serve->lanes[i]);
+            lane_join(serve->lanes[i]);
+        } else {
+            lane_free(serve->lanes[i]);
+        }
+    }
+}
+
+/* The end */
+
+static void
+close_own_handles(struct serve *serve)
+{
+    uv_close((uv_handle_t *)&serve->terminate, NULL);
+    uv_close((uv_handle_t *)&serve->interrupt, NULL);
+    uv_close((uv_handle_t *)&serve->drained, NULL);
+}
+
+static void
+on_drained_look(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+
+    role_is_control();
+    if (gauge_read(&serve->node.lanes_running) == 0) {
+        control_stop(&serve->control);
+        close_own_handles(serve);
+    }
+}
+
+static void
+on_signal(uv_signal_t *handle, int number)
+{
+    struct serve *serve = handle->data;
+
+    if (gauge_read(&serve->node.draining) != 0) {
+        LOG_WARNING("cut", KV("signal", number));
+        gauge_set(&serve->node.cut, 1);
+    } else {
+        LOG_INFO("drain", KV("signal", number),
+                 KV("inflight", gauge_read(&serve->node.inflight)));
+    }
+    gauge_set(&serve->node.draining, 1);
+    for (uint32_t i = 0; i < serve->lanes_started; i++) {
+        lane_drain(serve->lanes[i]);
+    }
+    (void)uv_timer_start(&serve->drained, on_drained_look, 0, DRAIN_LOOK_MS);
+}
+
+/* The beginning */
+
+static void
+open_own_handles(struct serve *serve)
+{
+    uv_loop_t *loop = &serve->control.loop;
+
+    CHECK(uv_signal_init(loop, &serve->terminate) == 0);
+    CHECK(uv_signal_init(loop, &serve->interrupt) == 0);
+    CHECK(uv_timer_init(loop, &serve->drained) == 0);
+    serve->terminate.data = serve;
+    serve->interrupt.data = serve;
+    serve->drained.data = serve;
+    (void)uv_signal_start(&serve->terminate, on_signal, SIGTERM);
+    (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
+}
+
+/* Each connection may need two descriptors: take what the system gives. */
+static void
+raise_descriptor_limit(const struct config *config)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)config->limits.connections_max * 2 + 1024;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < wanted) {
+        LOG_WARNING("few_descriptors", KV("limit", limit.rlim_cur),
+                    KV("wanted", wanted),
+                    KV("hint", "raise the open files limit (ulimit -n), or "
+                               "lower limits.connections_max"));
+    }
+}
+
+static void
+say_ready(const struct serve *serve)
+{
+    const struct config *config = serve->node.config;
+    char serving[URL_TEXT_MAX];
+    char admin[URL_TEXT_MAX];
+    struct url url = config->listen;
+
+    url.port = serve->port;
+    (void)url_authority(&url, serving);
+    url = config->admin;
+    url.port = httpd_port(serve->control.admin);
+    (void)url_authority(&url, admin);
+    printf("ready serve=%s admin=%s\n", serving, admin);
+    (void)fflush(stdout);
+    LOG_INFO("ready", KV("node", config->name), KV("serve", serving),
+             KV("admin", admin), KV("lanes", config->lanes),
+             KV("workers", config->workers_count));
+}
+
+/* Opens both ports and starts the lanes: 0, or -errno and a line was logged. */
+static int
+open_ports(struct serve *serve)
+{
+    const struct config *config = serve->node.config;
+    struct sockaddr_storage admin;
+
+    int error = url_sockaddr(&config->listen, &serve->address);
+    if (error == 0) {
+        error = make_lanes(serve);
+    }
+    if (error < 0) {
+        LOG_ERROR("listen_failed", KV("host", config->listen.host),
+                  KV("port", config->listen.port), KV_FAULT("error", error));
+        return error;
+    }
+    error = url_sockaddr(&config->admin, &admin);
+    if (error == 0) {
+        error = control_open_admin(&serve->control,
+                                   (const struct sockaddr *)&admin);
+    }
+    if (error < 0) {
+        LOG_ERROR("admin_listen_failed", KV("host", config->admin.host),
+                  KV("port", config->admin.port), KV_FAULT("error", error));
+        return error;
+    }
+    return start_lanes(serve);
+}
+
+int
+serve_run(const struct config *config)
+{
+    struct serve *serve = aligned_alloc(64, (sizeof(*serve) + 63) / 64 * 64);
+    int error;
+
+    if (serve == NULL) {
+        LOG_ERROR("out_of_memory");
+        return 1;
+    }
+    memset(serve, 0, sizeof(*serve));
+    (void)signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit(config);
+    role_is_control();
+    error = init_shared(&serve->node, config);
+    if (error == 0) {
+        error = control_init(&serve->control, &serve->node, uv_hrtime());
+    }
+    if (error < 0) {
+        LOG_ERROR("start_failed", KV_FAULT("error", error));
+        return 1; /* the process ends here; nothing is left running */
+    }
+    open_own_handles(serve);
+    error = open_ports(serve);
+    if (error == 0) {
+        say_ready(serve);
+    } else {
+        control_stop(&serve->control);
+        close_own_handles(serve);
+    }
+    (void)uv_run(&serve->control.loop, UV_RUN_DEFAULT);
+    end_lanes(serve);
+    control_fini(&serve->control);
+    fini_shared(&serve->node);
+    free(serve);
+    LOG_INFO("stopped", KV("ok", error == 0));
+    return error == 0 ? 0 : 1;
+}
