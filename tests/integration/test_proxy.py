@@ -1,0 +1,636 @@
+"""The serving port, byte by byte: what is passed on and how, what is refused,
+what happens when either side misbehaves."""
+import json
+import socket
+import threading
+import unittest
+
+import harness
+from fake_worker import Close, FakeWorker
+
+CHAT = "/v1/chat/completions"
+
+
+def chat(text="hello", **more):
+    return {"model": "m", "messages": [{"role": "user", "content": text}], **more}
+
+
+def echo(peer, request):
+    peer.json({"echo": request.body.decode("utf-8", "replace")})
+
+
+class Proxy(harness.Case):
+    def serve(self, *workers, options=(), env=None):
+        """A node in front of the workers, ready and with all of them up."""
+        args = []
+        for worker in workers:
+            args += ["--worker", worker if isinstance(worker, str) else worker.url]
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0",
+                          "--admin", "127.0.0.1:0", "--name", "n1", "--lanes", "1",
+                          *args, *options, env=env)
+        live = [w for w in workers if not isinstance(w, str)]
+        harness.wait_until(lambda: self.healthy(node) >= len(live), "workers are up")
+        self.address = node.at("serve")
+        return node
+
+    def healthy(self, node):
+        status = harness.request(node.at("admin"), "GET", "/admin/status").json()
+        return sum(w["state"] == "healthy" for w in status["workers"])
+
+    def post(self, body=None, headers=None, path=CHAT):
+        return harness.request(self.address, "POST", path, body or chat(), headers)
+
+    def connect(self):
+        s = socket.create_connection(self.address, timeout=harness.IO_TIMEOUT_S)
+        self.addCleanup(s.close)
+        return s
+
+
+def request_bytes(body, extra="", path=CHAT):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return (f"POST {path} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n{extra}\r\n").encode() + body
+
+
+def read_answer(s):
+    """One answer with a Content-Length: (status, headers, body)."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        part = s.recv(65536)
+        if part == b"":
+            raise EOFError(data)
+        data += part
+    head, _, body = data.partition(b"\r\n\r\n")
+    line, *fields = head.decode().split("\r\n")
+    headers = {k.lower(): v.strip() for k, _, v in (f.partition(":") for f in fields)}
+    size = int(headers.get("content-length", "0"))
+    while len(body) < size:
+        body += s.recv(65536)
+    return int(line.split(" ")[1]), headers, body[:size], body[size:]
+
+
+class Forwarding(Proxy):
+    def test_bodies_arrive_byte_for_byte_and_answers_say_where_from(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        body = '{ "messages":[{"content":"\\u00e9 caf\u00e9","role":"user"}] , "model":"m"}'
+        answer = self.post(body, {"content-type": "application/json"})
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.json()["echo"], body)
+        self.assertEqual(answer.headers["x-kvasir-node"], "n1")
+        self.assertEqual(answer.headers["x-kvasir-worker"], worker.id)
+        self.assertIn(answer.headers["x-kvasir-mode"], ("affinity", "balance"))
+        self.assertRegex(answer.headers["x-kvasir-overlap"], r"^0/\d+$")
+        self.assertTrue(answer.headers["x-request-id"])
+
+    def test_headers_that_are_not_for_the_worker_stay_here(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        self.post(headers={"Connection": "x-hop", "X-Hop": "1", "TE": "trailers",
+                           "X-Data-Parallel-Rank": "3", "X-Kvasir-Worker": "forged",
+                           "Authorization": "Bearer k", "X-Request-Id": "mine-1",
+                           "X-Custom": "kept"})
+        headers = worker.requests[0].headers
+        for gone in ("x-hop", "connection", "te", "x-data-parallel-rank", "x-kvasir-worker"):
+            self.assertNotIn(gone, headers)
+        self.assertEqual(headers["authorization"], "Bearer k")
+        self.assertEqual(headers["x-request-id"], "mine-1")
+        self.assertEqual(headers["x-custom"], "kept")
+        self.assertEqual(headers["host"], worker.id)
+
+    def test_connections_are_kept_on_both_sides(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        connection = harness.connect(self.address)
+        for i in range(5):
+            harness.send(connection, "POST", CHAT, chat(str(i)))
+            answer = harness.Answer(connection.getresponse())
+            self.assertEqual(answer.status, 200)
+        connection.close()
+        self.assertEqual(worker.connections, 1)
+        self.assertEqual(len(worker.requests), 5)
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        s = self.connect()
+        s.sendall(b"".join(request_bytes(chat(f"number {i}")) for i in range(20)))
+        rest = b""
+        for i in range(20):
+            while True:
+                head, mark, body = rest.partition(b"\r\n\r\n")
+                size = next((int(f.split(b":")[1]) for f in head.lower().split(b"\r\n")
+                             if f.startswith(b"content-length")), 0) if mark else 0
+                if mark and len(body) >= size:
+                    break
+                rest += s.recv(65536)
+            self.assertIn(f"number {i}\\".encode(), body[:size])
+            rest = body[size:]
+
+    def test_a_request_may_come_byte_by_byte(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        s = self.connect()
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in request_bytes(chat("slowly")):
+            s.send(bytes([byte]))
+        status, _, body, _ = read_answer(s)
+        self.assertEqual(status, 200)
+        self.assertIn(b"slowly", body)
+
+    def test_chunked_bodies_are_put_together(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        body = json.dumps(chat("in pieces " * 5000)).encode()
+        s = self.connect()
+        s.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        for at in range(0, len(body), 777):
+            piece = body[at:at + 777]
+            s.sendall(f"{len(piece):x};ext=1\r\n".encode() + piece + b"\r\n")
+        s.sendall(b"0\r\nTrailer: x\r\n\r\n" + request_bytes(chat("next")))
+        status, _, _, rest = read_answer(s)
+        self.assertEqual(status, 200)
+        self.assertEqual(worker.requests[0].body, body)
+        self.assertEqual(worker.requests[0].headers["content-length"], str(len(body)))
+        self.assertNotIn("transfer-encoding", worker.requests[0].headers)
+        while b"next" not in rest:
+            rest += s.recv(65536)
+
+    def test_large_bodies_pass(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        text = "x" * (9 << 20)
+        answer = self.post(chat(text))
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(worker.requests[0].json()["messages"][0]["content"], text)
+
+    def test_expect_continue_is_answered_before_the_body(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        body = json.dumps(chat("asked first")).encode()
+        s = self.connect()
+        head, _, _ = request_bytes(body, "Expect: 100-continue\r\n").partition(b"\r\n\r\n")
+        s.sendall(head + b"\r\n\r\n")
+        self.assertEqual(s.recv(1000), b"HTTP/1.1 100 Continue\r\n\r\n")
+        s.sendall(body)
+        self.assertEqual(read_answer(s)[0], 200)
+        self.assertNotIn("expect", worker.requests[0].headers)
+
+    def test_http_1_0_clients_are_served(self):
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"one ")
+            peer.chunk(b"two")
+            peer.end_stream()
+        self.serve(FakeWorker(self, handler))
+        body = json.dumps(chat()).encode()
+        answer = harness.raw(self.address, f"POST {CHAT} HTTP/1.0\r\nContent-Length: "
+                             f"{len(body)}\r\n\r\n".encode() + body)
+        head, _, data = answer.partition(b"\r\n\r\n")
+        self.assertEqual(data, b"one two")
+        self.assertNotIn(b"transfer-encoding", head.lower())
+
+    def test_interim_answers_of_a_worker_are_skipped(self):
+        def handler(peer, request):
+            peer.send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n")
+            peer.json({"final": True})
+        self.serve(FakeWorker(self, handler))
+        self.assertEqual(self.post().json(), {"final": True})
+
+    def test_an_answer_that_ends_with_its_connection(self):
+        def handler(peer, request):
+            peer.send("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it")
+            raise Close
+        self.serve(FakeWorker(self, handler))
+        answer = self.post()
+        self.assertEqual(answer.body, b"all of it")
+        self.assertEqual(answer.headers["connection"], "close")
+
+    def test_client_errors_are_passed_on_not_retried(self):
+        def handler(peer, request):
+            peer.json({"error": {"message": "too long"}}, 400)
+        one, two = FakeWorker(self, handler), FakeWorker(self, handler)
+        self.serve(one, two)
+        answer = self.post()
+        self.assertEqual(answer.status, 400)
+        self.assertEqual(answer.json()["error"]["message"], "too long")
+        self.assertEqual(len(one.requests) + len(two.requests), 1)
+
+    def test_the_same_prefix_goes_to_the_same_worker(self):
+        workers = [FakeWorker(self, echo) for _ in range(4)]
+        self.serve(*workers)
+        text = "a long system prompt that everybody shares. " * 100
+        first = self.post(chat(text)).headers["x-kvasir-worker"]
+        harness.wait_until(lambda: self.post(chat(text)).headers["x-kvasir-mode"] == "affinity",
+                           "belief has learned")
+        for i in range(10):
+            answer = self.post(chat(text + f" and more, {i}"))
+            self.assertEqual(answer.headers["x-kvasir-mode"], "affinity")
+            matched, total = map(int, answer.headers["x-kvasir-overlap"].split("/"))
+            self.assertGreater(matched / total, 0.9)
+        self.assertTrue(first)
+
+    def test_models_are_the_union_over_workers(self):
+        self.serve(FakeWorker(self, echo, models=["b", "org/a"]), FakeWorker(self, echo, models=["c"]))
+        harness.wait_until(lambda: len(self.models()) == 3, "all models are known")
+        self.assertEqual(self.models(), ["b", "c", "org/a"])
+        one = harness.request(self.address, "GET", "/v1/models/org%2Fa")
+        self.assertEqual((one.status, one.json()["id"]), (200, "org/a"))
+        missing = harness.request(self.address, "GET", "/v1/models/zzz")
+        self.assertEqual((missing.status, missing.json()["error"]["code"]), (404, "model_not_found"))
+
+    def models(self):
+        return [m["id"] for m in harness.request(self.address, "GET", "/v1/models").json()["data"]]
+
+    def test_a_model_goes_to_those_that_serve_it(self):
+        one, two = FakeWorker(self, echo, models=["a"]), FakeWorker(self, echo, models=["b"])
+        self.serve(one, two)
+        for _ in range(4):
+            self.assertEqual(self.post({**chat(), "model": "b"}).headers["x-kvasir-worker"], two.id)
+        missing = self.post({**chat(), "model": "c"})
+        self.assertEqual((missing.status, missing.json()["error"]["code"]), (404, "model_not_found"))
+
+
+class Streaming(Proxy):
+    def test_events_pass_as_they_arrive_byte_for_byte(self):
+        more = threading.Event()
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"data: {\"n\":1}\n\n")
+            more.wait(harness.IO_TIMEOUT_S)
+            peer.send(b"5;x=y\r\ndata:\r\n8\r\n [DONE]\n\r\n1\r\n\n\r\n0\r\n\r\n")
+
+        self.serve(FakeWorker(self, handler))
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        data = b""
+        while not data.endswith(b"data: {\"n\":1}\n\n\r\n"):
+            data += s.recv(65536)
+        more.set()  # the first event was here before the second existed
+        while not data.endswith(b"0\r\n\r\n"):
+            data += s.recv(65536)
+        _, _, body = data.partition(b"\r\n\r\n")
+        self.assertEqual(body, b"f\r\ndata: {\"n\":1}\n\n\r\n5;x=y\r\ndata:\r\n8\r\n [DONE]\n\r\n"
+                               b"1\r\n\n\r\n0\r\n\r\n".replace(b"f\r\n", b"%x\r\n" % 15, 1))
+
+    def test_a_client_that_goes_away_cancels_at_the_worker(self):
+        gone = threading.Event()
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"data: 1\n\n")
+            peer.wait_closed()
+            gone.set()
+
+        node = self.serve(FakeWorker(self, handler))
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        self.assertTrue(s.recv(10))
+        s.close()
+        self.assertTrue(gone.wait(harness.IO_TIMEOUT_S))
+        harness.wait_until(lambda: harness.metric(node.at("admin"), "kvasir_cancelled_total") == 1,
+                           "the cancel is counted")
+
+    def test_a_client_that_goes_away_before_the_answer_cancels_too(self):
+        gone = threading.Event()
+        asked = threading.Event()
+
+        def handler(peer, request):
+            asked.set()
+            peer.wait_closed()
+            gone.set()
+
+        self.serve(FakeWorker(self, handler))
+        s = self.connect()
+        s.sendall(request_bytes(chat()))
+        self.assertTrue(asked.wait(harness.IO_TIMEOUT_S))
+        s.close()
+        self.assertTrue(gone.wait(harness.IO_TIMEOUT_S))
+
+    def test_a_worker_that_dies_in_the_middle_is_seen_by_its_client_only(self):
+        half, die = threading.Event(), threading.Event()
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"data: 1\n\n")
+            half.set()
+            die.wait(harness.IO_TIMEOUT_S)
+            raise Close
+
+        self.serve(FakeWorker(self, handler))
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        self.assertTrue(half.wait(harness.IO_TIMEOUT_S))
+        die.set()
+        data = b""
+        while (part := s.recv(65536)) != b"":
+            data += part
+        self.assertIn(b"data: 1", data)
+        self.assertNotIn(b"0\r\n\r\n", data)
+
+    def test_a_slow_client_holds_the_worker_back(self):
+        sent = [0]
+        stop = threading.Event()
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.sock.settimeout(2)
+            piece = b"x" * 65536
+            try:
+                while not stop.is_set() and sent[0] < 256 << 20:
+                    peer.chunk(piece)
+                    sent[0] += len(piece)
+            except OSError:
+                stop.set()
+
+        node = self.serve(FakeWorker(self, handler))
+        before = self.rss(node)
+        s = socket.socket()
+        self.addCleanup(s.close)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(self.address)
+        s.sendall(request_bytes(chat(stream=True)))
+        self.assertTrue(stop.wait(harness.IO_TIMEOUT_S), "the worker was never held back")
+        self.assertLess(sent[0], 64 << 20)
+        self.assertLess(self.rss(node) - before, 16 << 20)
+
+    def rss(self, node):
+        with open(f"/proc/{node.pid}/statm", encoding="ascii") as f:
+            return int(f.read().split()[1]) * 4096
+
+
+class Retries(Proxy):
+    def dead_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as s:
+            return s.getsockname()[1]
+
+    def test_a_failing_worker_costs_an_attempt_not_a_request(self):
+        def bad(peer, request):
+            kind[0](peer)
+
+        def closes(peer):
+            raise Close
+
+        kinds = {
+            "closes": closes,
+            "503": lambda peer: peer.answer(503, b"busy"),
+            "502": lambda peer: peer.answer(502),
+            "504": lambda peer: peer.answer(504),
+            "not HTTP": lambda peer: peer.send("SSH-2.0-what\r\n\r\n"),
+            "two lengths": lambda peer: peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n"
+                                                  "Content-Length: 2\r\n\r\nxx"),
+        }
+        kind = [None]
+        for name, kind[0] in kinds.items():
+            with self.subTest(name):
+                good = FakeWorker(self, echo)
+                self.serve(FakeWorker(self, bad), good,
+                           options=["--breaker.failures", "1000", "--policy", "round_robin"])
+                for i in range(6):
+                    answer = self.post(chat(f"try {i}"))
+                    self.assertEqual(answer.status, 200)
+                    self.assertEqual(answer.headers["x-kvasir-worker"], good.id)
+
+    def test_when_all_attempts_fail_the_answer_names_them(self):
+        def bad(peer, request):
+            peer.answer(503)
+
+        workers = [FakeWorker(self, bad) for _ in range(2)]
+        self.serve(*workers)
+        answer = self.post()
+        self.assertEqual(answer.status, 502)
+        message = answer.json()["error"]["message"]
+        for worker in workers:
+            self.assertIn(worker.id, message)
+        self.assertIn("503", message)
+
+    def test_a_server_error_of_the_engine_itself_is_passed_on(self):
+        self.serve(FakeWorker(self, lambda peer, request: peer.json({"error": "bug"}, 500)))
+        answer = self.post()
+        self.assertEqual((answer.status, answer.json()), (500, {"error": "bug"}))
+
+    def test_a_kept_connection_that_died_is_replaced_unseen(self):
+        def once(peer, request):
+            echo(peer, request)
+            raise Close
+
+        worker = FakeWorker(self, once)
+        node = self.serve(worker)
+        connection = harness.connect(self.address)
+        for i in range(5):
+            harness.send(connection, "POST", CHAT, chat(str(i)))
+            self.assertEqual(harness.Answer(connection.getresponse()).status, 200)
+        connection.close()
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_all_failed_total"), 0)
+
+    def test_never_after_a_byte_was_sent(self):
+        def half(peer, request):
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+            raise Close
+
+        one, two = FakeWorker(self, half), FakeWorker(self, half)
+        self.serve(one, two)
+        s = self.connect()
+        s.sendall(request_bytes(chat()))
+        data = b""
+        while (part := s.recv(65536)) != b"":
+            data += part
+        self.assertTrue(data.endswith(b"half"))
+        self.assertEqual(len(one.requests) + len(two.requests), 1)
+
+    def test_a_worker_without_an_answer_in_time_is_left(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+
+        def hang(peer, request):
+            release.wait(harness.IO_TIMEOUT_S)
+            raise Close
+
+        good = FakeWorker(self, echo)
+        self.serve(FakeWorker(self, hang), good,
+                   options=["--timeouts.first_byte", "300ms", "--policy", "round_robin"])
+        for i in range(2):
+            self.assertEqual(self.post(chat(str(i))).headers["x-kvasir-worker"], good.id)
+
+    def test_no_worker_at_all_is_a_clear_503(self):
+        self.serve(f"http://127.0.0.1:{self.dead_port()}")
+        answer = self.post()
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "no_worker"))
+        self.assertEqual(harness.request(self.address, "GET", "/ready").status, 503)
+        self.assertEqual(harness.request(self.address, "GET", "/health").status, 200)
+
+
+class Refusals(Proxy):
+    def setUp(self):
+        super().setUp()
+        self.worker = FakeWorker(self, echo)
+
+    def refused(self, payload, status):
+        """Answered with that status, closed, and the worker saw nothing."""
+        seen = len(self.worker.requests)
+        answer = harness.raw(self.address, payload)
+        self.assertTrue(answer.startswith(f"HTTP/1.1 {status} ".encode()), answer[:200])
+        head, _, body = answer.partition(b"\r\n\r\n")
+        self.assertIn(b"connection: close", head.lower())
+        self.assertIn("message", json.loads(body)["error"])
+        self.assertEqual(len(self.worker.requests), seen)
+
+    def test_smuggling(self):
+        self.serve(self.worker)
+        body = json.dumps(chat()).encode()
+        size = len(body)
+        line = f"POST {CHAT} HTTP/1.1\r\nHost: h\r\n"
+        cases = {
+            "length and coding": f"{line}Content-Length: {size}\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "two lengths": f"{line}Content-Length: {size}\r\nContent-Length: {size + 1}\r\n\r\n",
+            "the same length twice": f"{line}Content-Length: {size}\r\nContent-Length: {size}\r\n\r\n",
+            "a list of lengths": f"{line}Content-Length: {size}, {size}\r\n\r\n",
+            "a signed length": f"{line}Content-Length: +{size}\r\n\r\n",
+            "a folded line": f"{line}Content-Length: {size}\r\nX: a\r\n b\r\n\r\n",
+            "a folded coding": f"{line}Transfer-Encoding:\r\n chunked\r\n\r\n",
+            "bare line feeds": f"POST {CHAT} HTTP/1.1\nHost: h\nContent-Length: {size}\n\n",
+            "a bare carriage return": f"{line}X: a\rb\r\nContent-Length: {size}\r\n\r\n",
+            "a NUL": f"{line}X: a\0b\r\nContent-Length: {size}\r\n\r\n",
+            "a blank before the colon": f"{line}Content-Length : {size}\r\n\r\n",
+            "no host": f"POST {CHAT} HTTP/1.1\r\nContent-Length: {size}\r\n\r\n",
+            "two hosts": f"{line}Host: i\r\nContent-Length: {size}\r\n\r\n",
+            "an unknown coding": f"{line}Transfer-Encoding: xchunked\r\n\r\n",
+        }
+        for name, head in cases.items():
+            with self.subTest(name):
+                status = 501 if name == "an unknown coding" else 400
+                answer = harness.raw(self.address, head.encode("latin-1") + body)
+                self.assertRegex(answer[:13], rb"^HTTP/1\.1 (400|%d)" % status)
+                self.assertEqual(self.worker.requests, [])
+
+    def test_bad_chunks(self):
+        self.serve(self.worker)
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for chunk in ("g\r\n", "-1\r\n", "0x5\r\nhello\r\n", "5 \r\nhello\r\n", "5\nhello\r\n",
+                      "5\r\nhelloX", "fffffffffffffffff\r\n", "\r\n", "5;a\nb\r\nhello\r\n"):
+            with self.subTest(chunk):
+                self.refused((head + chunk).encode(), 400)
+
+    def test_what_is_too_large(self):
+        self.serve(self.worker, options=["--limits.body_bytes_max", "64KiB",
+                                         "--limits.head_bytes_max", "4KiB",
+                                         "--limits.target_bytes_max", "1KiB"])
+        self.refused(request_bytes(b"{" + b" " * 70000 + b"}"), 413)
+        big = f"POST {CHAT} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        self.refused(big + (b"8000\r\n" + b" " * 0x8000 + b"\r\n") * 3, 413)
+        self.refused(request_bytes(b"{}", "X: " + "y" * 5000 + "\r\n"), 431)
+
+    def test_malformed_json_is_named_with_its_place_and_the_connection_stays(self):
+        self.serve(self.worker)
+        s = self.connect()
+        s.sendall(request_bytes(b'{"model": nope}'))
+        status, _, body, _ = read_answer(s)
+        self.assertEqual(status, 400)
+        self.assertIn("byte 11", json.loads(body)["error"]["message"])
+        s.sendall(request_bytes(chat("fine")))
+        self.assertEqual(read_answer(s)[0], 200)
+
+    def test_unknown_paths(self):
+        self.serve(self.worker)
+        for path in ("/", "/reset_prefix_cache", "/v1/../metrics", "/admin/status"):
+            self.assertEqual(self.post(path=path).status, 404, path)
+        self.assertEqual(self.worker.requests, [])
+
+    def test_a_head_that_does_not_come_whole(self):
+        self.serve(self.worker, options=["--timeouts.head", "200ms"])
+        answer = harness.raw(self.address, b"POST /v1/chat/comple")
+        self.assertTrue(answer.startswith(b"HTTP/1.1 408 "), answer)
+
+    def test_a_body_that_does_not_come_whole(self):
+        self.serve(self.worker, options=["--timeouts.body", "200ms"])
+        answer = harness.raw(self.address, request_bytes(chat())[:-3])
+        self.assertTrue(answer.startswith(b"HTTP/1.1 408 "), answer)
+
+    def test_too_many_connections(self):
+        self.serve(self.worker, options=["--limits.connections_max", "3"])
+        held = [self.connect() for _ in range(3)]
+        for s in held:
+            s.sendall(request_bytes(chat()))
+            self.assertEqual(read_answer(s)[0], 200)
+        self.assertTrue(harness.raw(self.address, b"").startswith(b"HTTP/1.1 503 "))
+        held[0].close()
+        harness.wait_until(lambda: harness.raw(
+            self.address, b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+        ).startswith(b"HTTP/1.1 200 "), "a place is free again")
+
+    def test_too_many_requests(self):
+        hold = threading.Event()
+        self.addCleanup(hold.set)
+        asked = threading.Event()
+
+        def handler(peer, request):
+            asked.set()
+            hold.wait(harness.IO_TIMEOUT_S)
+            echo(peer, request)
+
+        self.worker.handler = handler
+        self.serve(self.worker, options=["--limits.inflight_max", "1"])
+        s = self.connect()
+        s.sendall(request_bytes(chat("first")))
+        self.assertTrue(asked.wait(harness.IO_TIMEOUT_S))
+        answer = self.post(chat("second"))
+        self.assertEqual((answer.status, answer.json()["error"]["code"]), (503, "overloaded"))
+        hold.set()
+        self.assertEqual(read_answer(s)[0], 200)
+
+
+class Draining(Proxy):
+    def test_sigterm_finishes_what_runs_and_takes_nothing_new(self):
+        finish, begun = threading.Event(), threading.Event()
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"data: 1\n\n")
+            begun.set()
+            finish.wait(harness.IO_TIMEOUT_S)
+            peer.chunk(b"data: [DONE]\n\n")
+            peer.end_stream()
+
+        node = self.serve(FakeWorker(self, handler))
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        self.assertTrue(begun.wait(harness.IO_TIMEOUT_S))
+        node.signal(15)
+
+        def refuses():
+            try:
+                socket.create_connection(self.address, timeout=1).close()
+                return False
+            except OSError:
+                return True
+
+        harness.wait_until(refuses, "the port is closed")
+        finish.set()
+        data = b""
+        while (part := s.recv(65536)) != b"":
+            data += part
+        self.assertTrue(data.endswith(b"0\r\n\r\n"), data)
+        self.assertEqual(node.wait(), 0)
+
+    def test_a_second_signal_cuts(self):
+        begun = threading.Event()
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"data: 1\n\n")
+            begun.set()
+            peer.wait_closed()
+
+        node = self.serve(FakeWorker(self, handler))
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        self.assertTrue(begun.wait(harness.IO_TIMEOUT_S))
+        node.signal(15)
+        harness.wait_until(lambda: "drain" in node.log(), "it drains")
+        node.signal(15)
+        self.assertEqual(node.wait(), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
