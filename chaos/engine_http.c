@@ -312,7 +312,7 @@ engine_server_init(struct engine_server *server, uv_loop_t *loop,
                    options->name);
     engine_faults_init(&server->faults);
     engine_prompt_init(&server->prompt, ENGINE_BODY_BYTES_MAX);
-    buf_init(&server->out, 4U * ENGINE_BODY_BYTES_MAX);
+    buf_init(&server->out, 4 * ENGINE_BODY_BYTES_MAX);
     open_handles(server);
     int r = engine_init(&server->engine, &config, 0, options->seed);
     if (r == 0) {

@@ -26,8 +26,8 @@
 #include "index/base/buf.h"
 #include "node/node.h"
 
-#define ENGINE_BODY_BYTES_MAX   (16U * 1024 * 1024)
-#define ENGINE_UNSENT_BYTES_MAX (1024U * 1024) /* of a client that is slow */
+#define ENGINE_BODY_BYTES_MAX   ((size_t)16 << 20)
+#define ENGINE_UNSENT_BYTES_MAX ((size_t)1 << 20) /* of a slow client */
 #define ENGINE_MAX_TOKENS       16 /* of an answer whose length is not asked */
 
 /* One generation request under way. */

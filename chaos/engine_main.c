@@ -66,7 +66,7 @@ serve(const struct engine_options *options)
     int r = engine_server_init(server, &loop, options);
     if (r != 0) {
         (void)fprintf(stderr, "kvasir-engine: %s port %u: %s\n", options->host,
-                      (unsigned)options->port, strerror(-r));
+                      (unsigned)options->port, uv_strerror(r));
         goto close_loop;
     }
     LOG_INFO("engine_started", KV("name", options->name),

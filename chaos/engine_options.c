@@ -185,36 +185,60 @@ fault_value(const struct flag *flag, const char *value, char *fault,
     return ENGINE_OPTIONS_E_BAD;
 }
 
+static void
+set_presets(struct engine_options *options)
+{
+    *options = (struct engine_options){.help = false};
+    for (size_t i = 0; i < FLAGS_COUNT; i++) {
+        if (flags[i].preset == NULL || flags[i].kind == FLAG_MODEL) {
+            continue;
+        }
+        CHECK(set(options, &flags[i], flags[i].preset));
+    }
+}
+
+/* One flag. next: the argument behind it, NULL at the end; *took_next: it was
+ * taken as the flag's value. */
+static int
+take(struct engine_options *options, const char *arg, const char *next,
+     bool *took_next, char *fault, size_t fault_size)
+{
+    const char *value = NULL;
+    const struct flag *flag =
+        strncmp(arg, "--", 2) == 0 ? find_flag(arg + 2, &value) : NULL;
+
+    *took_next = false;
+    if (flag == NULL) {
+        (void)snprintf(fault, fault_size, "unknown argument \"%s\"; see --help",
+                       arg);
+        return ENGINE_OPTIONS_E_BAD;
+    }
+    if (flag->kind != FLAG_HELP && value == NULL) {
+        *took_next = true;
+        value = next;
+    }
+    if (flag->kind != FLAG_HELP && value == NULL) {
+        (void)snprintf(fault, fault_size, "--%s: %s is missing", flag->name,
+                       flag->value);
+        return ENGINE_OPTIONS_E_BAD;
+    }
+    return set(options, flag, value)
+               ? 0
+               : fault_value(flag, value, fault, fault_size);
+}
+
 int
 engine_options_parse(struct engine_options *options, int argc, char **argv,
                      char *fault, size_t fault_size)
 {
-    *options = (struct engine_options){.help = false};
-    for (size_t i = 0; i < FLAGS_COUNT; i++) {
-        if (flags[i].preset != NULL && flags[i].kind != FLAG_MODEL) {
-            CHECK(set(options, &flags[i], flags[i].preset));
-        }
-    }
-    for (int i = 1; i < argc; i++) {
-        const char *value = NULL;
-        const struct flag *flag = strncmp(argv[i], "--", 2) == 0
-                                      ? find_flag(argv[i] + 2, &value)
-                                      : NULL;
-        if (flag == NULL) {
-            (void)snprintf(fault, fault_size,
-                           "unknown argument \"%s\"; see --help", argv[i]);
-            return ENGINE_OPTIONS_E_BAD;
-        }
-        if (flag->kind != FLAG_HELP && value == NULL) {
-            if (++i == argc) {
-                (void)snprintf(fault, fault_size, "--%s: %s is missing",
-                               flag->name, flag->value);
-                return ENGINE_OPTIONS_E_BAD;
-            }
-            value = argv[i];
-        }
-        if (!set(options, flag, value)) {
-            return fault_value(flag, value, fault, fault_size);
+    bool took_next;
+
+    set_presets(options);
+    for (int i = 1; i < argc; i += took_next ? 2 : 1) {
+        int r =
+            take(options, argv[i], argv[i + 1], &took_next, fault, fault_size);
+        if (r != 0) {
+            return r;
         }
     }
     if (options->models_count == 0) {

@@ -16,16 +16,19 @@ static const char *const special_names[ENGINE_SPECIAL_COUNT] = {
     "<|tool|>", "<|role|>",   "<|tools|>", "<|media|>",
 };
 
-/* At most five letters each: one token with a space before it. */
+/* Each one token: a space, which a message's first word goes without, and at
+ * most five letters. */
 static const char *const words[] = {
-    "the",   "a",     "of",    "and",   "to",    "in",    "is",    "that",
-    "it",    "for",   "as",    "with",  "on",    "by",    "this",  "from",
-    "at",    "or",    "which", "one",   "all",   "there", "what",  "so",
-    "out",   "about", "more",  "when",  "than",  "only",  "its",   "time",
-    "may",   "like",  "then",  "first", "any",   "now",   "these", "two",
-    "other", "some",  "could", "our",   "into",  "most",  "new",   "made",
-    "over",  "after", "also",  "well",  "many",  "must",  "such",  "where",
-    "much",  "way",   "down",  "point", "world", "still", "state", "cache",
+    " the",   " a",    " of",   " and",   " to",    " in",    " is",
+    " that",  " it",   " for",  " as",    " with",  " on",    " by",
+    " this",  " from", " at",   " or",    " which", " one",   " all",
+    " there", " what", " so",   " out",   " about", " more",  " when",
+    " than",  " only", " its",  " time",  " may",   " like",  " then",
+    " first", " any",  " now",  " these", " two",   " other", " some",
+    " could", " our",  " into", " most",  " new",   " made",  " over",
+    " after", " also", " well", " many",  " must",  " such",  " where",
+    " much",  " way",  " down", " point", " world", " still", " state",
+    " cache",
 };
 
 void
@@ -126,6 +129,8 @@ engine_ids_add_text(struct engine_ids *ids, struct slice text)
     }
 }
 
+static const char symbols[SYMBOL_SPACE + 1] = "\0abcdefghijklmnopqrstuvwxyz ";
+
 static size_t
 word_text(uint32_t id, char *out)
 {
@@ -136,7 +141,7 @@ word_text(uint32_t id, char *out)
         if (symbol == 0 || symbol > SYMBOL_SPACE) {
             return 0;
         }
-        out[n++] = symbol == SYMBOL_SPACE ? ' ' : (char)('a' + symbol - 1);
+        out[n++] = symbols[symbol];
     }
     return n;
 }
@@ -171,14 +176,10 @@ engine_ids_add_reply(struct engine_ids *ids, uint64_t prompt_hash,
     uint64_t words_count = sizeof(words) / sizeof(words[0]);
 
     for (uint32_t i = 0; i < count && !ids->failed; i++) {
-        char text[8] = " ";
         const char *word = words[rng_mix(prompt_hash + i) % words_count];
-        size_t len = strlen(word);
+        bool begins = i == 0 && !spaced;
+        struct slice piece = slice_of(begins ? word + 1 : word);
         size_t at = 0;
-        CHECK(len < WORD_SYMBOLS);
-        memcpy(text + 1, word, len);
-        struct slice piece = spaced || i > 0 ? (struct slice){text, len + 1}
-                                             : (struct slice){text + 1, len};
         engine_ids_add(ids, next_word(piece, &at));
         CHECK(at == piece.len);
     }

@@ -243,6 +243,7 @@ class Metrics(EngineCase):
         self.assertEqual(value("generation_tokens_total"), 20)
         self.assertEqual(value("prefix_cache_queries_total"), 640)
         self.assertEqual(value("prefix_cache_hits_total"), 304)
+        self.assertEqual(value("prompt_tokens_cached_total"), 304)
         self.assertEqual(value("time_to_first_token_seconds_count"), 2)
         self.assertEqual(value("inter_token_latency_seconds_count"), 18)
         self.assertEqual(value("request_success_total"), 2)

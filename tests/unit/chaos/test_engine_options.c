@@ -15,7 +15,7 @@ parse(const char *words)
 {
     static char copy[256];
     static char program[] = "kvasir-engine";
-    char *argv[ARGS_MAX] = {program};
+    char *argv[ARGS_MAX] = {program}; /* and NULL, as main() has it */
     int argc = 1;
 
     (void)snprintf(copy, sizeof(copy), "%s", words);
