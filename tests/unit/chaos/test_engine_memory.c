@@ -1,0 +1,98 @@
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "chaos/engine_model.h"
+#include "chaos/engine_prompt.h"
+#include "failing_alloc.h"
+
+static const struct engine_config config = {
+    .blocks_max = 64,
+    .block_tokens = 16,
+    .running_max = 8,
+    .batch_tokens_max = 512,
+    .requests_max = 4,
+    .request_tokens_max = 1024,
+    .prefill_tokens_per_s = 100000,
+    .step_us = 1000,
+    .events = true,
+};
+
+/* An engine and two requests to their end; false: memory was out. */
+static bool
+live(void)
+{
+    static uint32_t ids[100];
+    struct engine engine;
+    struct engine_out out;
+    const char *reason;
+    uint64_t ticket;
+    uint32_t ends = 0;
+    uint32_t submitted = 0;
+    int r = engine_init(&engine, &config, 0, 1);
+
+    if (r != 0) {
+        cr_assert_eq(r, -ENOMEM);
+        return false;
+    }
+    struct engine_request request = {
+        .prompt = ids, .prompt_len = 100, .output_len = 5};
+    for (int i = 0; i < 2; i++) {
+        r = engine_submit(&engine, &request, 0, &ticket);
+        cr_assert(r == 0 || r == -ENOMEM);
+        submitted += r == 0;
+        cr_assert(engine_check(&engine, &reason), "%s", reason);
+    }
+    while (engine_deadline(&engine) != UINT64_MAX) {
+        engine_tick(&engine, engine_deadline(&engine));
+        while (engine_next_out(&engine, &out)) {
+            ends += out.kind == ENGINE_OUT_END;
+        }
+    }
+    cr_assert_eq(ends, submitted);
+    engine_fini(&engine);
+    return submitted == 2;
+}
+
+Test(chaos_engine_memory, the_model_survives_each_allocation_failing)
+{
+    uint64_t n = 0;
+    uint64_t failures = 0;
+
+    for (; failing_alloc_after(n); n++) {
+        failures += !live();
+    }
+    failing_alloc_stop();
+    cr_assert_gt(n, 8);
+    cr_assert_eq(failures, n - 1);
+    cr_assert(live());
+}
+
+static bool
+render(void)
+{
+    static struct engine_prompt prompt;
+
+    engine_prompt_init(&prompt, 1000);
+    cr_assert_eq(
+        engine_prompt_scan(&prompt, SLICE("{\"messages\":[{\"role\":\"user\","
+                                          "\"content\":\"a\\nb\"}]}")),
+        0);
+    int r = engine_prompt_render(&prompt, true);
+    cr_assert(r == 0 || r == ENGINE_PROMPT_E_MEMORY);
+    engine_prompt_fini(&prompt);
+    return r == 0;
+}
+
+Test(chaos_engine_memory, a_prompt_survives_each_allocation_failing)
+{
+    uint64_t n = 0;
+    uint64_t failures = 0;
+
+    for (; failing_alloc_after(n); n++) {
+        failures += !render();
+    }
+    failing_alloc_stop();
+    cr_assert_eq(n, 3);
+    cr_assert_eq(failures, 2);
+    cr_assert(render());
+}

@@ -1,0 +1,57 @@
+#include "failing_alloc.h"
+
+#include <stddef.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static bool armed;
+static uint64_t left;
+
+bool
+failing_alloc_after(uint64_t n)
+{
+    bool reached = n == 0 || !armed;
+
+    left = n;
+    armed = reached;
+    return reached;
+}
+
+void
+failing_alloc_stop(void)
+{
+    armed = false;
+}
+
+static bool
+fails(void)
+{
+    if (!armed || left-- > 0) {
+        return false;
+    }
+    armed = false;
+    return true;
+}
+
+void *
+__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *
+__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *
+__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
