@@ -120,10 +120,9 @@ wall_ms(void)
 }
 
 static void
-fill_decision(const struct exchange *x, unsigned status, bool cut,
-              bool cancelled, struct fact_decision *fact)
+fill_decision(const struct exchange *x, unsigned status, uint64_t now_us,
+              struct fact_decision *fact)
 {
-    uint64_t now_us = lane_clock_us();
     uint64_t first_us = x->first_byte_us;
 
     *fact = (struct fact_decision){
@@ -137,8 +136,6 @@ fill_decision(const struct exchange *x, unsigned status, bool cut,
         .status = status,
         .stream = x->stream,
         .imbalanced = x->choice.elect.imbalanced,
-        .cut = cut,
-        .cancelled = cancelled,
         .wall_ms = wall_ms() - (now_us - x->begun_us) / 1000,
         .route_us = x->routed_us != 0 ? x->routed_us - x->begun_us : 0,
         .first_byte_us = first_us != 0 ? first_us - x->begun_us : 0,
@@ -156,15 +153,18 @@ tell_end(struct exchange *x, unsigned status, bool cut, bool cancelled)
     struct metrics_lane *m = &lane->shared->metrics;
     struct fact_decision *fact = fact_reserve(lane, sizeof(*fact));
     struct usage usage = {.prompt_tokens = 0};
+    uint64_t now_us = lane_clock_us();
 
     if (x->state == EXCHANGE_STREAMING && !cut && !cancelled) {
         usage_find((struct slice){.ptr = x->tail, .len = x->tail_len}, &usage);
         counter_bump(&m->prompt_tokens, usage.prompt_tokens);
         counter_bump(&m->cached_tokens, usage.cached_tokens);
     }
-    histogram_add(&m->duration, lane_clock_us() - x->begun_us);
+    histogram_add(&m->duration, now_us - x->begun_us);
     if (fact != NULL) {
-        fill_decision(x, status, cut, cancelled, fact);
+        fill_decision(x, status, now_us, fact);
+        fact->cut = cut;
+        fact->cancelled = cancelled;
         fact->prompt_tokens = usage.prompt_tokens;
         fact->cached_tokens = usage.cached_tokens;
         fact_commit(lane);

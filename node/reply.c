@@ -1,8 +1,6 @@
 /*
  * Answers of our own: errors, health, readiness, the model list.
  */
-#include <inttypes.h>
-
 #include "node/edge.h"
 #include "node/json_out.h"
 
@@ -56,8 +54,10 @@ reply_add_headers(struct buf *out, const struct exchange *x)
         buf_add_text(out, x->pool->worker.id);
         buf_add_text(out, "\r\nx-kvasir-mode: ");
         buf_add_text(out, elect_mode_name(x->choice.elect.mode));
-        buf_printf(out, "\r\nx-kvasir-overlap: %" PRIu32 "/%" PRIu32,
-                   x->choice.elect.overlap, x->blocks_total);
+        buf_add_text(out, "\r\nx-kvasir-overlap: ");
+        buf_add_uint(out, x->choice.elect.overlap);
+        buf_add_text(out, "/");
+        buf_add_uint(out, x->blocks_total);
     }
     buf_add_text(out, "\r\nx-request-id: ");
     buf_add_text(out, x->id);

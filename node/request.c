@@ -2,7 +2,6 @@
  * A whole request: refused, answered by the node itself, or put on its way to
  * a worker.
  */
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "node/edge.h"
@@ -32,7 +31,12 @@ set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
         x->id[given->value.len] = '\0';
         return;
     }
-    (void)snprintf(x->id, sizeof(x->id), "kv-%016" PRIx64, rng_next(rng));
+    uint64_t bits = rng_next(rng);
+    memcpy(x->id, "kv-", 3);
+    for (unsigned i = 0; i < 16; i++) {
+        x->id[3 + i] = "0123456789abcdef"[bits >> (60 - 4 * i) & 15];
+    }
+    x->id[19] = '\0';
 }
 
 /* Origin form, whatever form the client used. */
@@ -99,7 +103,8 @@ build_head(struct exchange *x, const struct http_head *head)
     buf_add_text(out, "x-request-id: ");
     buf_add_text(out, x->id);
     if (x->body.len != 0 || head->body != HTTP_BODY_NONE) {
-        buf_printf(out, "\r\nContent-Length: %zu", x->body.len);
+        buf_add_text(out, "\r\nContent-Length: ");
+        buf_add_uint(out, x->body.len);
     }
     buf_add_text(out, "\r\n\r\n");
 }

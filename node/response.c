@@ -71,7 +71,9 @@ static void
 build_head(struct exchange *x, const struct http_head *head, struct buf *out)
 {
     buf_clear(out);
-    buf_printf(out, "HTTP/1.1 %u ", head->status);
+    buf_add_text(out, "HTTP/1.1 ");
+    buf_add_uint(out, head->status);
+    buf_add(out, " ", 1);
     buf_add_slice(out, head->reason);
     buf_add(out, "\r\n", 2);
     for (size_t i = 0; i < head->headers_count; i++) {

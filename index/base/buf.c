@@ -78,6 +78,19 @@ buf_add_text(struct buf *buf, const char *text)
 }
 
 void
+buf_add_uint(struct buf *buf, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    buf_add(buf, digits + at, sizeof(digits) - at);
+}
+
+void
 buf_printf(struct buf *buf, const char *format, ...)
 {
     va_list args;

@@ -31,6 +31,21 @@ Test(base_buf, drop_keeps_the_rest)
     buf_fini(&buf);
 }
 
+Test(base_buf, numbers_are_written_whole)
+{
+    struct buf buf;
+
+    buf_init(&buf, 100);
+    buf_add_uint(&buf, 0);
+    buf_add_text(&buf, " ");
+    buf_add_uint(&buf, 907);
+    buf_add_text(&buf, " ");
+    buf_add_uint(&buf, UINT64_MAX);
+    cr_assert(
+        slice_equal(buf_slice(&buf), SLICE("0 907 18446744073709551615")));
+    buf_fini(&buf);
+}
+
 Test(base_slice, trim_and_fold)
 {
     cr_assert(slice_equal(slice_trim(SLICE(" \t a b ")), SLICE("a b")));
