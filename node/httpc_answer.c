@@ -21,9 +21,14 @@ give(struct httpc *call, struct slice piece)
         call->piece(call->context, piece);
         return;
     }
+    if (piece.len > call->answer_bytes_max - call->body.len) {
+        httpc_finish(call, HTTPC_TOO_LARGE);
+        return;
+    }
     buf_add_slice(&call->body, piece);
     if (call->body.failed) {
-        httpc_finish(call, HTTPC_TOO_LARGE);
+        call->error = -ENOMEM;
+        httpc_finish(call, HTTPC_CLOSED);
     }
 }
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,7 +10,7 @@
 
 #define BACKLOG          1024
 #define ACCEPTS_MAX      64 /* at a time, then others have the loop */
-#define ACCEPT_PAUSE_MS  50
+#define ACCEPT_PAUSE_US  UINT64_C(50000)
 #define REFUSED_MAX      32 /* at a time; beyond, no answer at all */
 #define SPARE_MAX        64
 #define TARGET_BYTES_MAX 8192
@@ -24,8 +23,7 @@ static void
 free_connection(struct httpd_conn *conn)
 {
     buf_fini(&conn->in);
-    buf_fini(&conn->sending);
-    buf_fini(&conn->waiting);
+    buf_fini(&conn->out);
     free(conn);
 }
 
@@ -52,6 +50,12 @@ on_handle_closed(uv_handle_t *handle)
     unref(handle->data);
 }
 
+static void
+on_listener_closed(struct sock *listener)
+{
+    unref(LINK_OWNER(listener, struct httpd, listener));
+}
+
 static struct httpd_conn *
 new_connection(struct httpd *httpd)
 {
@@ -63,12 +67,10 @@ new_connection(struct httpd *httpd)
     }
     buf_init(&conn->in, limits->head_bytes_max + limits->body_bytes_max +
                             PIPELINE_BYTES_MAX);
-    buf_init(&conn->sending, SIZE_MAX / 2); /* bounded by httpd_send() */
-    buf_init(&conn->waiting, SIZE_MAX / 2);
+    buf_init(&conn->out, SIZE_MAX / 2); /* bounded by httpd_send() */
     conn->httpd = httpd;
     conn->request.conn = conn;
     link_init(&conn->all);
-    link_init(&conn->deadline);
     link_init(&conn->ready);
     return conn;
 }
@@ -94,12 +96,12 @@ put_spare(struct httpd_conn *conn)
 {
     struct httpd *httpd = conn->httpd;
 
-    CHECK(link_is_empty(&conn->all) && link_is_empty(&conn->deadline));
+    CHECK(link_is_empty(&conn->all) && conn->deadline.list == NULL);
     CHECK(link_is_empty(&conn->ready) && !conn->request.open);
     buf_clear(&conn->in);
-    buf_clear(&conn->sending);
-    buf_clear(&conn->waiting);
-    conn->reading = conn->writing = conn->pumping = false;
+    buf_clear(&conn->out);
+    conn->out_at = 0;
+    conn->reading = conn->pumping = false;
     conn->input_over = conn->close_after = conn->linger = false;
     conn->refused = false;
     conn->request.user = NULL;
@@ -124,8 +126,7 @@ httpd_release(struct httpd_conn *conn)
     }
     put_spare(conn);
     if (httpd->stopped && !httpd->freed && httpd->stats.connections == 0) {
-        (void)uv_timer_stop(&httpd->timer); /* lets the loop end */
-        httpd->timer_due_ms = UINT64_MAX;
+        httpd_timer_stop(httpd);
     }
     unref(httpd);
 }
@@ -164,22 +165,16 @@ welcome(struct httpd *httpd, int fd)
         (void)close(fd);
         return -ENOMEM;
     }
-    if (uv_tcp_init(httpd->loop, &conn->tcp) != 0) {
+    int error = httpd_conn_open(conn, fd);
+    if (error != 0) {
         put_spare(conn);
-        (void)close(fd);
-        return -ENOMEM;
+        return error;
     }
-    conn->tcp.data = conn;
     conn->refused = full;
     httpd->refused += full;
     httpd->stats.connections += !full;
     httpd->handles++;
     link_append(&httpd->connections, &conn->all);
-    int error = httpd_conn_open(conn, fd);
-    if (error != 0) {
-        (void)close(fd);
-        return error;
-    }
     httpd->stats.accepted += !full;
     if (full) {
         httpd_answer_refuse(conn, 503, "too many connections");
@@ -191,41 +186,24 @@ static void
 pause_accepting(struct httpd *httpd)
 {
     httpd->stats.accept_pauses++;
-    (void)uv_poll_stop(&httpd->poll);
-    httpd_timer_pause(httpd, ACCEPT_PAUSE_MS);
-}
-
-/* True when the fault was that of one connection, already gone. */
-static bool
-is_passing(int error)
-{
-    return error == EINTR || error == ECONNABORTED || error == EPROTO ||
-           error == ENETDOWN || error == ENETUNREACH || error == EHOSTDOWN ||
-           error == EHOSTUNREACH || error == ENOPROTOOPT || error == ENONET ||
-           error == EOPNOTSUPP;
+    sock_want(&httpd->listener, 0);
+    httpd_timer_pause(httpd, ACCEPT_PAUSE_US);
 }
 
 /*
- * Accepts by hand: libuv's listener spins when accept() says EMFILE and it
- * could not get its spare descriptor back, and has no way to be paused.
+ * libuv's own listener was no choice: it spins when accept() says EMFILE and
+ * it could not get its spare descriptor back, and it cannot be paused.
  */
 static void
-on_connection(uv_poll_t *poll, int status, int events)
+on_connection(struct sock *listener, int events)
 {
-    struct httpd *httpd = poll->data;
+    struct httpd *httpd = LINK_OWNER(listener, struct httpd, listener);
 
     (void)events;
-    if (status < 0) {
-        pause_accepting(httpd);
-        return;
-    }
     for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-        int fd = accept4(httpd->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        int fd = sock_accept(listener);
+        if (fd == -EAGAIN) {
             return;
-        }
-        if (fd < 0 && is_passing(errno)) {
-            continue;
         }
         if (fd < 0 || welcome(httpd, fd) != 0) {
             pause_accepting(httpd);
@@ -237,9 +215,8 @@ on_connection(uv_poll_t *poll, int status, int events)
 void
 httpd_resume(struct httpd *httpd)
 {
-    if (!httpd->stopped &&
-        uv_poll_start(&httpd->poll, UV_READABLE, on_connection) != 0) {
-        pause_accepting(httpd);
+    if (!httpd->stopped) {
+        sock_want(&httpd->listener, SOCK_READ);
     }
 }
 
@@ -269,7 +246,7 @@ httpd_wake(struct httpd_conn *conn)
     }
 }
 
-/* Linux passes TCP_NODELAY on to accepted sockets. */
+/* Not shared (SO_REUSEPORT): a second server on this port is a mistake. */
 static int
 open_listener(const struct sockaddr *address)
 {
@@ -284,7 +261,6 @@ open_listener(const struct sockaddr *address)
         return -errno;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
         bind(fd, address, len) != 0 || listen(fd, BACKLOG) != 0) {
         int error = -errno;
         (void)close(fd);
@@ -307,20 +283,26 @@ port_of(int fd)
                : ntohs(((struct sockaddr_in *)&name)->sin_port);
 }
 
-/* Registers the server's own handles; on failure there are none. */
+/* Opens the listener and the server's own handles; on failure none is left. */
 static int
-init_handles(struct httpd *httpd)
+open_handles(struct httpd *httpd, const struct sockaddr *address)
 {
-    int error = uv_poll_init(httpd->loop, &httpd->poll, httpd->fd);
+    int fd = open_listener(address);
 
+    if (fd < 0) {
+        return fd;
+    }
+    httpd->port = port_of(fd);
+    int error = sock_open(&httpd->listener, httpd->loop, fd, on_connection);
     if (error != 0) {
         return error;
     }
-    /* These two cannot fail. */
+    /* These cannot fail. */
     (void)uv_timer_init(httpd->loop, &httpd->timer);
     (void)uv_idle_init(httpd->loop, &httpd->idle);
-    httpd->poll.data = httpd->timer.data = httpd->idle.data = httpd;
+    httpd->timer.data = httpd->idle.data = httpd;
     httpd->handles = 3;
+    sock_want(&httpd->listener, SOCK_READ);
     return 0;
 }
 
@@ -348,27 +330,13 @@ httpd_new(struct httpd **out, uv_loop_t *loop, const struct sockaddr *address,
     link_init(&httpd->ready);
     httpd_timer_init(httpd);
 
-    int error = httpd->fd = open_listener(address);
-    if (error < 0) {
-        goto no_handles;
-    }
-    httpd->port = port_of(httpd->fd);
-    error = init_handles(httpd);
+    int error = open_handles(httpd, address);
     if (error != 0) {
-        (void)close(httpd->fd);
-        goto no_handles;
-    }
-    error = uv_poll_start(&httpd->poll, UV_READABLE, on_connection);
-    if (error != 0) {
-        httpd_free(httpd);
+        free(httpd);
         return error;
     }
     *out = httpd;
     return 0;
-
-no_handles:
-    free(httpd);
-    return error;
 }
 
 uint16_t
@@ -390,11 +358,8 @@ httpd_stop(struct httpd *httpd)
         return;
     }
     httpd->stopped = true;
-    httpd->resume_ms = UINT64_MAX;
-    uv_close((uv_handle_t *)&httpd->poll, on_handle_closed);
-    (void)close(httpd->fd);
-    httpd->fd = -1;
-
+    httpd->resume_us = UINT64_MAX;
+    sock_close(&httpd->listener, false, on_listener_closed);
     for (struct link *at = httpd->connections.next; at != &httpd->connections;
          at = at->next) {
         struct httpd_conn *conn = LINK_OWNER(at, struct httpd_conn, all);

@@ -13,8 +13,8 @@
  *
  * Callbacks come from the loop, one at a time, with these exceptions: `gone`
  * comes from within httpd_free(); no callback ever comes from within
- * httpd_answer(), httpd_send(), httpd_end() and their like. The process must
- * ignore SIGPIPE.
+ * httpd_answer(), httpd_send(), httpd_end() and their like. No SIGPIPE comes
+ * from here, nor from anything else of node/ but httpc.h: ignore it anyway.
  *
  * Role: shell. Owns: listener, connections, their buffers.
  * Thread: the loop's. Limits: struct httpd_limits; a connection over

@@ -10,11 +10,11 @@
 
 /* What httpd_out_write() takes, in the order of the wire. */
 struct pieces {
-    uv_buf_t items[PIECES_MAX];
+    struct iovec items[PIECES_MAX];
     unsigned count;
 };
 
-/* libuv has no constant buffers, but only reads these. */
+/* Gathered writes have no constant buffers, but only read these. */
 static void
 add(struct pieces *pieces, const char *bytes, size_t len)
 {
@@ -25,7 +25,7 @@ add(struct pieces *pieces, const char *bytes, size_t len)
             char *wanted;
         } base = {.given = bytes};
         pieces->items[pieces->count++] =
-            (uv_buf_t){.base = base.wanted, .len = len};
+            (struct iovec){.iov_base = base.wanted, .iov_len = len};
     }
 }
 
@@ -266,7 +266,7 @@ httpd_answer_refuse(struct httpd_conn *conn, unsigned status,
     conn->close_after = true;
     conn->linger = true;
     conn->request.chunked = conn->request.bodiless = false;
-    httpd_timer_disarm(conn);
+    deadline_clear(&conn->deadline);
     send_answer(conn, &answer);
     httpd_conn_answered(conn);
 }

@@ -1,5 +1,6 @@
 #include "node/httpd_conn.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 
 #define FIRST_READ_BYTES  4096
@@ -9,34 +10,38 @@
 #define BODY_STEP_BYTES   1024
 #define DISCARD_BYTES_MAX ((uint64_t)1024 * 1024)
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *room);
-static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *room);
+static void on_ready(struct sock *sock, int events);
 
-static void
-start_reading(struct httpd_conn *conn)
+void
+httpd_conn_want(struct httpd_conn *conn)
 {
-    if (conn->reading || conn->input_over || conn->state == HTTPD_CLOSED) {
+    int events = 0;
+
+    if (conn->state == HTTPD_CLOSED) {
         return;
     }
-    conn->reading = true;
-    if (uv_read_start((uv_stream_t *)&conn->tcp, on_alloc, on_read) != 0) {
-        httpd_conn_close(conn);
-    }
-}
-
-static void
-stop_reading(struct httpd_conn *conn)
-{
     if (conn->reading) {
-        conn->reading = false;
-        (void)uv_read_stop((uv_stream_t *)&conn->tcp);
+        events |= SOCK_READ;
+    } else if (conn->state == HTTPD_BUSY) {
+        events |= SOCK_GONE;
     }
+    if (httpd_out_unsent(conn) != 0) {
+        events |= SOCK_WRITE;
+    }
+    sock_want(&conn->sock, events);
 }
 
 static void
-on_closed(uv_handle_t *handle)
+set_reading(struct httpd_conn *conn, bool reading)
 {
-    struct httpd_conn *conn = handle->data;
+    conn->reading = reading && !conn->input_over;
+    httpd_conn_want(conn);
+}
+
+static void
+on_closed(struct sock *sock)
+{
+    struct httpd_conn *conn = LINK_OWNER(sock, struct httpd_conn, sock);
 
     httpd_gone(conn);
     httpd_release(conn);
@@ -49,23 +54,22 @@ httpd_conn_close(struct httpd_conn *conn)
         return;
     }
     conn->state = HTTPD_CLOSED;
-    httpd_timer_disarm(conn);
+    deadline_clear(&conn->deadline);
     link_remove(&conn->ready);
-    uv_close((uv_handle_t *)&conn->tcp, on_closed);
+    sock_close(&conn->sock, false, on_closed);
 }
 
 int
 httpd_conn_open(struct httpd_conn *conn, int fd)
 {
-    int error = uv_tcp_open(&conn->tcp, fd);
+    int error = sock_open(&conn->sock, conn->httpd->loop, fd, on_ready);
 
-    conn->state = HTTPD_IDLE;
     if (error != 0) {
-        httpd_conn_close(conn);
         return error;
     }
+    conn->state = HTTPD_IDLE;
     httpd_timer_arm(conn, HTTPD_DEADLINE_IDLE);
-    start_reading(conn);
+    set_reading(conn, true);
     return 0;
 }
 
@@ -100,39 +104,19 @@ read_size(const struct httpd_conn *conn)
     return 0;
 }
 
-static void
-on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *room)
-{
-    struct httpd_conn *conn = handle->data;
-    struct buf *in = &conn->in;
-    size_t size = read_size(conn);
-
-    (void)suggested;
-    if (conn->state == HTTPD_LINGER) {
-        in->len = 0;
-    }
-    if (size != 0 && buf_reserve(in, size) == NULL) {
-        *room = uv_buf_init(NULL, 0); /* on_read() then hears of it */
-        return;
-    }
-    *room = (uv_buf_t){.base = in->ptr + in->len, .len = in->size - in->len};
-}
-
 /* Sends our FIN and waits for the client's. */
 static void
 start_lingering(struct httpd_conn *conn)
 {
-    uv_os_fd_t fd = -1;
-
-    if (conn->input_over || uv_fileno((uv_handle_t *)&conn->tcp, &fd) != 0 ||
-        shutdown(fd, SHUT_WR) != 0) {
+    if (conn->input_over || shutdown(conn->sock.fd, SHUT_WR) != 0) {
         httpd_conn_close(conn);
         return;
     }
     conn->state = HTTPD_LINGER;
+    conn->in.len = 0;
     conn->discarded = 0;
     httpd_timer_arm(conn, HTTPD_DEADLINE_LINGER);
-    start_reading(conn);
+    set_reading(conn, true);
 }
 
 static void
@@ -144,42 +128,70 @@ discard(struct httpd_conn *conn, size_t got)
     }
 }
 
-/* The client sends no more, or the connection is broken. */
+/* The client ended its side. What was answered may still leave, and so may the
+ * answers to requests that are already here. */
 static void
-input_ended(struct httpd_conn *conn, int error)
+input_ended(struct httpd_conn *conn)
 {
-    bool may_go_on = error == UV_EOF && (conn->state == HTTPD_FLUSH ||
-                                         !link_is_empty(&conn->ready));
-
-    stop_reading(conn);
     conn->input_over = true;
-    if (!may_go_on) {
+    set_reading(conn, false);
+    if (conn->state != HTTPD_FLUSH && link_is_empty(&conn->ready)) {
         httpd_conn_close(conn);
     }
 }
 
 static void
-on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
+take_input(struct httpd_conn *conn, size_t got)
 {
-    struct httpd_conn *conn = stream->data;
-
-    (void)room;
-    if (got < 0) {
-        input_ended(conn, (int)got);
-        return;
-    }
     if (conn->state == HTTPD_LINGER) {
-        discard(conn, (size_t)got);
+        discard(conn, got);
         return;
     }
-    conn->in.len += (size_t)got;
-    if (conn->state == HTTPD_BUSY || conn->state == HTTPD_FLUSH) {
-        if (conn->in.len == conn->in.size) {
-            stop_reading(conn);
-        }
+    conn->in.len += got;
+    if (conn->state != HTTPD_BUSY && conn->state != HTTPD_FLUSH) {
+        httpd_conn_pump(conn);
+    } else if (conn->in.len == conn->in.size) {
+        set_reading(conn, false);
+    }
+}
+
+static void
+read_input(struct httpd_conn *conn)
+{
+    struct buf *in = &conn->in;
+    size_t size = read_size(conn);
+
+    if (size != 0 && buf_reserve(in, size) == NULL) {
+        httpd_conn_close(conn);
         return;
     }
-    httpd_conn_pump(conn);
+    CHECK(in->len < in->size);
+    ssize_t n = sock_recv(&conn->sock, in->ptr + in->len, in->size - in->len);
+    if (n > 0) {
+        take_input(conn, (size_t)n);
+    } else if (n == 0) {
+        input_ended(conn);
+    } else if (n != -EAGAIN) {
+        httpd_conn_close(conn);
+    }
+}
+
+static void
+on_ready(struct sock *sock, int events)
+{
+    struct httpd_conn *conn = LINK_OWNER(sock, struct httpd_conn, sock);
+
+    if ((events & SOCK_WRITE) != 0) {
+        httpd_out_ready(conn);
+    }
+    if (conn->state == HTTPD_CLOSED) {
+        return;
+    }
+    if (!conn->reading && (events & (SOCK_READ | SOCK_GONE)) != 0) {
+        httpd_conn_close(conn); /* broken, or the handler works for nobody */
+    } else if (conn->reading && (events & SOCK_READ) != 0) {
+        read_input(conn);
+    }
 }
 
 static int
@@ -207,7 +219,7 @@ static void
 send_continue(struct httpd_conn *conn)
 {
     static char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    uv_buf_t piece = {.base = go_on, .len = sizeof(go_on) - 1};
+    struct iovec piece = {.iov_base = go_on, .iov_len = sizeof(go_on) - 1};
 
     httpd_out_write(conn, &piece, 1);
 }
@@ -310,9 +322,6 @@ deliver(struct httpd_conn *conn)
         httpd_conn_close(conn);
         return;
     }
-    if (in->len == in->size) {
-        stop_reading(conn);
-    }
     if (in->ptr != conn->parsed) {
         int again = parse_head(conn);
         CHECK(again == 0);
@@ -325,7 +334,8 @@ deliver(struct httpd_conn *conn)
     request->begun = request->streaming = request->chunked = false;
     conn->close_after = !request->head.keep_alive;
     conn->state = HTTPD_BUSY;
-    httpd_timer_disarm(conn);
+    set_reading(conn, in->len < in->size);
+    deadline_clear(&conn->deadline);
     httpd->stats.requests++;
     httpd->stats.requests_open++;
     httpd->handler.request(httpd->handler.context, request);
@@ -395,7 +405,7 @@ httpd_conn_pump(struct httpd_conn *conn)
         httpd_conn_close(conn);
         return;
     }
-    start_reading(conn);
+    set_reading(conn, true);
 }
 
 void
@@ -428,7 +438,7 @@ httpd_conn_flushed(struct httpd_conn *conn)
 {
     struct httpd *httpd = conn->httpd;
 
-    CHECK(conn->state == HTTPD_FLUSH && !conn->writing);
+    CHECK(conn->state == HTTPD_FLUSH && httpd_out_unsent(conn) == 0);
     if (conn->close_after || httpd->stopped) {
         conn->linger = conn->linger || !conn->close_after;
         finish(conn);
@@ -446,7 +456,7 @@ httpd_conn_flushed(struct httpd_conn *conn)
         httpd_wake(conn);
         return;
     }
-    start_reading(conn);
+    set_reading(conn, true);
 }
 
 void

@@ -12,7 +12,7 @@
  *              \______\______________^  \--> LINGER --> CLOSED
  *            (answers of our own)
  *
- * Any state may go to CLOSED at once, which calls uv_close(); a request that
+ * Any state may go to CLOSED at once, which closes the socket; a request that
  * the handler still has then is reported gone from the close callback, so that
  * no call of the handler's is answered by a callback from within.
  *
@@ -27,10 +27,12 @@
 #include <uv.h>
 
 #include "index/base/buf.h"
+#include "node/deadline.h"
 #include "node/http_chunk.h"
 #include "node/http_head.h"
 #include "node/httpd.h"
 #include "node/link.h"
+#include "node/sock.h"
 
 /* Memory that an empty buffer keeps. */
 #define HTTPD_KEEP_BYTES ((size_t)64 * 1024)
@@ -43,10 +45,9 @@ enum httpd_state {
     HTTPD_FLUSH,  /* answered; the kernel has not taken everything */
     HTTPD_LINGER, /* said goodbye (FIN); throws away what still comes, since
                      closing on unread bytes would reset the answer away */
-    HTTPD_CLOSED, /* uv_close() was called */
+    HTTPD_CLOSED, /* sock_close() was called */
 };
 
-/* Each deadline has one length, so a list of them is in order of time. */
 enum httpd_deadline {
     HTTPD_DEADLINE_IDLE,
     HTTPD_DEADLINE_WRITE,
@@ -67,15 +68,13 @@ struct httpd_request {
 };
 
 struct httpd_conn {
-    uv_tcp_t tcp;
+    struct sock sock;
     struct httpd *httpd;
-    struct link all;      /* httpd->connections, or httpd->spare */
-    struct link deadline; /* one of httpd->deadlines, or none */
-    struct link ready;    /* httpd->ready, or none */
-    uint64_t due_ms;
+    struct link all;          /* httpd->connections, or httpd->spare */
+    struct link ready;        /* httpd->ready, or none */
+    struct deadline deadline; /* in one of httpd->deadlines, or none */
     enum httpd_state state;
     bool reading;
-    bool writing;     /* `sending` belongs to libuv */
     bool pumping;     /* httpd_conn_pump() is below us on the stack */
     bool input_over;  /* the client ended its side */
     bool close_after; /* the answer under way is the last */
@@ -91,11 +90,10 @@ struct httpd_conn {
     struct http_chunk chunk;
     uint64_t discarded; /* bytes, while lingering */
 
-    struct buf sending;  /* with libuv */
-    struct buf waiting;  /* behind it */
-    uint64_t queued;     /* bytes that ever went to `waiting` */
+    struct buf out;      /* what the kernel did not take at once */
+    size_t out_at;       /* ... of which this much has left since */
+    uint64_t queued;     /* bytes that ever went to `out` */
     uint64_t taken_then; /* ... and had left when the deadline was set */
-    uv_write_t write;
 
     struct httpd_request request;
 };
@@ -106,7 +104,6 @@ struct httpd {
     struct http_limits head_limits;
     struct httpd_handler handler;
     struct httpd_stats stats;
-    int fd; /* listening, or -1 */
     uint16_t port;
     bool stopped;
     bool freed;
@@ -116,11 +113,10 @@ struct httpd {
     struct link connections;
     struct link spare;
     struct link ready; /* have input to look at, from the loop */
-    struct link deadlines[HTTPD_DEADLINES];
-    uint64_t durations_ms[HTTPD_DEADLINES];
-    uint64_t resume_ms;    /* accept again; UINT64_MAX: not paused */
-    uint64_t timer_due_ms; /* UINT64_MAX: not running */
-    uv_poll_t poll;
+    struct deadline_list deadlines[HTTPD_DEADLINES];
+    uint64_t resume_us;    /* accept again; UINT64_MAX: not paused */
+    uint64_t timer_due_us; /* UINT64_MAX: not running */
+    struct sock listener;
     uv_timer_t timer;
     uv_idle_t idle; /* runs while `ready` has members */
 };
@@ -146,16 +142,20 @@ void httpd_timer_init(struct httpd *httpd);
 /* Replaces the connection's deadline by one from now. */
 void httpd_timer_arm(struct httpd_conn *conn, enum httpd_deadline which);
 
-void httpd_timer_disarm(struct httpd_conn *conn);
-
 /* Calls httpd_resume() in a while. */
-void httpd_timer_pause(struct httpd *httpd, uint64_t pause_ms);
+void httpd_timer_pause(struct httpd *httpd, uint64_t pause_us);
+
+/* Lets the loop end when nothing else keeps it. */
+void httpd_timer_stop(struct httpd *httpd);
 
 /* httpd_conn.c */
 
-/* Starts a connection, whose handle is initialised, on fd. 0: fd is its own;
- * else -errno, and the connection closes. */
+/* Starts a connection on fd, which is closed when this fails. 0, or -errno
+ * and the connection was never open. */
 int httpd_conn_open(struct httpd_conn *conn, int fd) MUST_CHECK;
+
+/* Waits for what the state asks for, next time the loop looks. */
+void httpd_conn_want(struct httpd_conn *conn);
 
 /* Looks at the input there is, as far as requests can be handed over. */
 void httpd_conn_pump(struct httpd_conn *conn);
@@ -182,11 +182,18 @@ void httpd_answer_refuse(struct httpd_conn *conn, unsigned status,
 
 /* Gives the bytes to the kernel as far as it takes them now, and keeps a copy
  * of the rest. Cuts the connection when that fails. */
-void httpd_out_write(struct httpd_conn *conn, const uv_buf_t *pieces,
+void httpd_out_write(struct httpd_conn *conn, const struct iovec *pieces,
                      unsigned count);
 
+/* The kernel takes bytes again. */
+void httpd_out_ready(struct httpd_conn *conn);
+
 /* Bytes that the kernel has not taken. */
-size_t httpd_out_unsent(const struct httpd_conn *conn);
+static inline size_t
+httpd_out_unsent(const struct httpd_conn *conn)
+{
+    return conn->out.len - conn->out_at;
+}
 
 /* Gives the client another write_timeout_ms to take something. */
 void httpd_out_watch(struct httpd_conn *conn);

@@ -1,13 +1,5 @@
 #include "node/httpd_conn.h"
 
-static void on_write(uv_write_t *write, int status);
-
-size_t
-httpd_out_unsent(const struct httpd_conn *conn)
-{
-    return conn->tcp.write_queue_size + conn->waiting.len;
-}
-
 static uint64_t
 taken(const struct httpd_conn *conn)
 {
@@ -44,99 +36,93 @@ is_answering(const struct httpd_conn *conn)
     return conn->state == HTTPD_BUSY || conn->state == HTTPD_FLUSH;
 }
 
-/* Hands libuv what waits; it stays in `sending` until on_write(). */
+/* Everything queued is with the kernel. */
 static void
-start_write(struct httpd_conn *conn)
+drained(struct httpd_conn *conn)
 {
-    CHECK(!conn->writing && conn->sending.len == 0);
-    struct buf empty = conn->sending;
-    conn->sending = conn->waiting;
-    conn->waiting = empty;
+    const struct httpd_handler *handler = &conn->httpd->handler;
 
-    uv_buf_t all = {.base = conn->sending.ptr, .len = conn->sending.len};
-    conn->write.data = conn;
-    conn->writing = true;
-    if (uv_write(&conn->write, (uv_stream_t *)&conn->tcp, &all, 1, on_write) !=
-        0) {
-        conn->writing = false;
-        httpd_conn_close(conn);
+    conn->out_at = 0;
+    buf_clear(&conn->out);
+    httpd_out_trim(&conn->out);
+    httpd_conn_want(conn);
+    if (!is_answering(conn)) {
+        return; /* it was a 100 Continue; the deadline is the reader's */
+    }
+    deadline_clear(&conn->deadline);
+    if (conn->state == HTTPD_FLUSH) {
+        httpd_conn_flushed(conn);
+    } else if (handler->drained != NULL) {
+        handler->drained(handler->context, &conn->request);
     }
 }
 
-static void
-on_write(uv_write_t *write, int status)
+void
+httpd_out_ready(struct httpd_conn *conn)
 {
-    struct httpd_conn *conn = write->data;
-    const struct httpd_handler *handler = &conn->httpd->handler;
+    size_t unsent = httpd_out_unsent(conn);
 
-    conn->writing = false;
-    buf_clear(&conn->sending);
-    if (conn->state == HTTPD_CLOSED) {
-        return;
+    if (unsent == 0) {
+        return; /* an error, which reading will tell */
     }
-    if (status < 0) {
+    struct iovec rest = {.iov_base = conn->out.ptr + conn->out_at,
+                         .iov_len = unsent};
+    ssize_t n = sock_send(&conn->sock, &rest, 1);
+    if (n < 0) {
         httpd_conn_close(conn);
         return;
     }
-    if (conn->waiting.len != 0) {
-        start_write(conn);
-        return;
-    }
-    httpd_out_trim(&conn->sending);
-    httpd_out_trim(&conn->waiting);
-    if (!is_answering(conn)) {
-        return; /* a 100 Continue; the deadline is the reader's */
-    }
-    httpd_timer_disarm(conn);
-    if (conn->state == HTTPD_FLUSH) {
-        httpd_conn_flushed(conn);
-    } else if (conn->request.open && handler->drained != NULL) {
-        handler->drained(handler->context, &conn->request);
+    conn->out_at += (size_t)n;
+    if (httpd_out_unsent(conn) == 0) {
+        drained(conn);
     }
 }
 
 /* Queues everything behind the first `took` bytes of the pieces. */
 static void
-keep_rest(struct httpd_conn *conn, const uv_buf_t *pieces, unsigned count,
+keep_rest(struct httpd_conn *conn, const struct iovec *pieces, unsigned count,
           size_t took)
 {
-    size_t before = conn->waiting.len;
-
-    for (unsigned i = 0; i < count; i++) {
-        size_t skip = took < pieces[i].len ? took : pieces[i].len;
-        took -= skip;
-        buf_add(&conn->waiting, pieces[i].base + skip, pieces[i].len - skip);
+    if (conn->out_at > conn->out.len / 2) {
+        buf_drop(&conn->out, conn->out_at);
+        conn->out_at = 0;
     }
-    conn->queued += conn->waiting.len - before;
+    size_t before = conn->out.len;
+    for (unsigned i = 0; i < count; i++) {
+        const char *bytes = pieces[i].iov_base;
+        size_t skip = took < pieces[i].iov_len ? took : pieces[i].iov_len;
+        took -= skip;
+        buf_add(&conn->out, bytes + skip, pieces[i].iov_len - skip);
+    }
+    conn->queued += conn->out.len - before;
 }
 
 void
-httpd_out_write(struct httpd_conn *conn, const uv_buf_t *pieces, unsigned count)
+httpd_out_write(struct httpd_conn *conn, const struct iovec *pieces,
+                unsigned count)
 {
-    int took = UV_EAGAIN;
+    ssize_t took = 0;
 
     if (conn->state == HTTPD_CLOSED) {
         return;
     }
-    if (!conn->writing) {
-        took = uv_try_write((uv_stream_t *)&conn->tcp, pieces, count);
+    if (httpd_out_unsent(conn) == 0) {
+        took = sock_send(&conn->sock, pieces, count);
     }
-    if (took < 0 && took != UV_EAGAIN) {
+    if (took < 0) {
         httpd_conn_close(conn);
         return;
     }
-    keep_rest(conn, pieces, count, took > 0 ? (size_t)took : 0);
-    if (conn->waiting.failed) {
+    keep_rest(conn, pieces, count, (size_t)took);
+    if (conn->out.failed) {
         httpd_conn_close(conn);
         return;
     }
-    if (conn->waiting.len == 0) {
+    if (conn->out.len == 0) {
         return;
     }
-    if (!conn->writing) {
-        start_write(conn);
-    }
-    if (is_answering(conn) && link_is_empty(&conn->deadline)) {
+    httpd_conn_want(conn);
+    if (is_answering(conn) && conn->deadline.list == NULL) {
         httpd_out_watch(conn);
     }
 }

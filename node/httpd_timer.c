@@ -1,97 +1,88 @@
 #include "node/httpd_conn.h"
 
 /* How long a client may go on sending after our last answer. */
-#define LINGER_MS 2000
+#define LINGER_US UINT64_C(2000000)
 
 static void on_timer(uv_timer_t *timer);
 
-static void
-start_timer(struct httpd *httpd, uint64_t due_ms)
+static uint64_t
+now_us(const struct httpd *httpd)
 {
-    uint64_t now_ms = uv_now(httpd->loop);
+    return uv_now(httpd->loop) * 1000;
+}
 
-    if (due_ms >= httpd->timer_due_ms || httpd->freed) {
+/* Has the timer fire at due_us at the latest. It is not set back when a
+ * deadline is met: it fires at the first that was set, and then looks. */
+static void
+fire_by(struct httpd *httpd, uint64_t due_us)
+{
+    uint64_t now = now_us(httpd);
+
+    if (due_us >= httpd->timer_due_us || httpd->freed) {
         return;
     }
-    httpd->timer_due_ms = due_ms;
+    httpd->timer_due_us = due_us;
     /* Fails only for a closing handle. */
     (void)uv_timer_start(&httpd->timer, on_timer,
-                         due_ms > now_ms ? due_ms - now_ms : 0, 0);
+                         due_us > now ? (due_us - now + 999) / 1000 : 0, 0);
 }
 
-static void
-expire(struct httpd *httpd, struct link *list, uint64_t now_ms)
-{
-    while (!link_is_empty(list)) {
-        struct httpd_conn *conn =
-            LINK_OWNER(list->next, struct httpd_conn, deadline);
-        if (conn->due_ms > now_ms) {
-            start_timer(httpd, conn->due_ms);
-            return;
-        }
-        link_remove(&conn->deadline);
-        httpd_conn_expired(conn);
-    }
-}
-
-/* Deadlines are not taken out of the timer when they are met: it fires at the
- * time of the first one set, and then looks. */
 static void
 on_timer(uv_timer_t *timer)
 {
     struct httpd *httpd = timer->data;
-    uint64_t now_ms = uv_now(httpd->loop);
+    uint64_t now = now_us(httpd);
 
-    httpd->timer_due_ms = UINT64_MAX;
+    httpd->timer_due_us = UINT64_MAX;
     for (unsigned i = 0; i < HTTPD_DEADLINES; i++) {
-        expire(httpd, &httpd->deadlines[i], now_ms);
+        struct deadline_list *list = &httpd->deadlines[i];
+        struct deadline *due = NULL;
+        while ((due = deadline_next_due(list, now)) != NULL) {
+            httpd_conn_expired(LINK_OWNER(due, struct httpd_conn, deadline));
+        }
+        fire_by(httpd, deadline_list_next_us(list));
     }
-    if (httpd->resume_ms <= now_ms) {
-        httpd->resume_ms = UINT64_MAX;
+    if (httpd->resume_us <= now) {
+        httpd->resume_us = UINT64_MAX;
         httpd_resume(httpd);
     }
-    if (httpd->resume_ms != UINT64_MAX) {
-        start_timer(httpd, httpd->resume_ms);
-    }
+    fire_by(httpd, httpd->resume_us);
 }
 
 void
 httpd_timer_init(struct httpd *httpd)
 {
-    for (unsigned i = 0; i < HTTPD_DEADLINES; i++) {
-        link_init(&httpd->deadlines[i]);
-    }
-    httpd->durations_ms[HTTPD_DEADLINE_IDLE] = httpd->limits.idle_timeout_ms;
-    httpd->durations_ms[HTTPD_DEADLINE_WRITE] = httpd->limits.write_timeout_ms;
-    httpd->durations_ms[HTTPD_DEADLINE_LINGER] = LINGER_MS;
-    httpd->resume_ms = UINT64_MAX;
-    httpd->timer_due_ms = UINT64_MAX;
+    const struct httpd_limits *limits = &httpd->limits;
+
+    deadline_list_init(&httpd->deadlines[HTTPD_DEADLINE_IDLE],
+                       limits->idle_timeout_ms * UINT64_C(1000));
+    deadline_list_init(&httpd->deadlines[HTTPD_DEADLINE_WRITE],
+                       limits->write_timeout_ms * UINT64_C(1000));
+    deadline_list_init(&httpd->deadlines[HTTPD_DEADLINE_LINGER], LINGER_US);
+    httpd->resume_us = UINT64_MAX;
+    httpd->timer_due_us = UINT64_MAX;
 }
 
 void
 httpd_timer_arm(struct httpd_conn *conn, enum httpd_deadline which)
 {
     struct httpd *httpd = conn->httpd;
-    uint64_t duration_ms = httpd->durations_ms[which];
+    struct deadline_list *list = &httpd->deadlines[which];
 
-    link_remove(&conn->deadline);
-    if (duration_ms == 0) {
-        return;
-    }
-    conn->due_ms = uv_now(httpd->loop) + duration_ms;
-    link_append(&httpd->deadlines[which], &conn->deadline);
-    start_timer(httpd, conn->due_ms);
+    deadline_set(&conn->deadline, list, now_us(httpd));
+    fire_by(httpd, deadline_list_next_us(list));
 }
 
 void
-httpd_timer_disarm(struct httpd_conn *conn)
+httpd_timer_pause(struct httpd *httpd, uint64_t pause_us)
 {
-    link_remove(&conn->deadline);
+    httpd->resume_us = now_us(httpd) + pause_us;
+    fire_by(httpd, httpd->resume_us);
 }
 
 void
-httpd_timer_pause(struct httpd *httpd, uint64_t pause_ms)
+httpd_timer_stop(struct httpd *httpd)
 {
-    httpd->resume_ms = uv_now(httpd->loop) + pause_ms;
-    start_timer(httpd, httpd->resume_ms);
+    httpd->timer_due_us = UINT64_MAX;
+    (void)uv_timer_stop(&httpd->timer); /* cannot fail */
 }

@@ -18,6 +18,17 @@
 #define FLOOD_PIECE 8192
 #define FLOOD_BYTES ((size_t)32 * 1024 * 1024)
 
+/* Requests, whole. */
+#define ECHO_LENGTH                      \
+    "POST /echo HTTP/1.1\r\nHost: h\r\n" \
+    "Content-Length: 5\r\n\r\nhello"
+#define ECHO_CHUNKED                                                       \
+    "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" \
+    "3;a=b\r\nhel\r\n2\r\nlo\r\n0\r\nT: x\r\n\r\n"
+#define GET_LATER  "GET /later HTTP/1.1\r\nHost: h\r\n\r\n"
+#define GET_STREAM "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n"
+#define GET_FLOOD  "GET /flood HTTP/1.1\r\nHost: h\r\n\r\n"
+
 struct rig {
     uv_loop_t loop;
     struct httpd *httpd;
@@ -158,6 +169,25 @@ rig_fini(struct rig *rig)
     httpd_free(rig->httpd);
     cr_assert_eq(uv_run(&rig->loop, UV_RUN_DEFAULT), 0);
     cr_assert_eq(uv_loop_close(&rig->loop), 0);
+}
+
+static inline void
+rig_expect(struct wire *wire, unsigned status, const char *body)
+{
+    struct wire_reply reply;
+
+    wire_reply(wire, &reply);
+    cr_assert_eq(reply.status, status, "%u: %s", reply.status, reply.body);
+    cr_assert_str_eq(reply.body, body);
+}
+
+/* What the timer would do, without the wait. */
+static inline void
+rig_let_expire(struct httpd_conn *conn)
+{
+    cr_assert_not_null(conn->deadline.list);
+    deadline_clear(&conn->deadline);
+    httpd_conn_expired(conn);
 }
 
 #endif
