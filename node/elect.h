@@ -92,12 +92,14 @@ struct elect_state {
 struct elect_input {
     /* Eligible, serving the model, not yet tried. */
     struct worker_set candidates;
-    const uint32_t *load;     /* by slot: requests in flight, of all nodes */
-    const uint16_t *kv_usage; /* by slot: permille of the KV cache; or NULL */
+    /* Arrays of WORKERS_MAX by slot, all of them initialised; only candidates'
+     * elements matter. */
+    const uint32_t *load;            /* requests in flight, of all nodes */
+    const uint16_t *kv_usage;        /* permille of the KV cache; or NULL */
     const struct radix_match *match; /* NULL: nothing is known */
     uint32_t total_blocks;           /* of the prompt */
     uint64_t prefix_key;             /* rendezvous: hash of the prefix */
-    const uint64_t *identity;        /* by slot; rendezvous only */
+    const uint64_t *identity;        /* an array like load; rendezvous only */
 };
 
 enum elect_mode {

@@ -1,7 +1,7 @@
 /*
  * What the rule of elect.h makes of one input, before any draw: the workers
- * among which chance decides. Private to elect.c and elect_explain.c, so that
- * the explanation cannot differ from the choice.
+ * among which chance decides. Private to elect*.c: the choice and its
+ * explanation come from the same plan and cannot differ.
  *
  * Role: core. Owns: nothing. Thread: any.
  */

@@ -68,18 +68,46 @@ fleet_view_candidates(const struct fleet_view *view,
     return set;
 }
 
+static uint32_t
+load_of(const struct fleet_board *board, uint32_t slot)
+{
+    return gauge_read(&board->inflight[slot]) +
+           gauge_read(&board->foreign[slot]);
+}
+
+static uint16_t
+kv_usage_of(const struct fleet_board *board, uint32_t slot)
+{
+    return (uint16_t)gauge_read(&board->kv_usage_permille[slot]);
+}
+
+/* A word of the set that is full needs no search for its bits. */
+static void
+full_loads(const struct fleet_board *board, uint32_t first, uint32_t *load,
+           uint16_t *kv_usage)
+{
+    for (uint32_t slot = first; slot < first + 64; slot++) {
+        load[slot] = load_of(board, slot);
+    }
+    for (uint32_t slot = first; slot < first + 64 && kv_usage != NULL; slot++) {
+        kv_usage[slot] = kv_usage_of(board, slot);
+    }
+}
+
 void
 fleet_board_loads(const struct fleet_board *board, const struct worker_set *set,
                   uint32_t *load, uint16_t *kv_usage)
 {
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        if (set->word[i] == UINT64_MAX) {
+            full_loads(board, i * 64, load, kv_usage);
+            continue;
+        }
         for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
             uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            load[slot] = gauge_read(&board->inflight[slot]) +
-                         gauge_read(&board->foreign[slot]);
+            load[slot] = load_of(board, slot);
             if (kv_usage != NULL) {
-                kv_usage[slot] =
-                    (uint16_t)gauge_read(&board->kv_usage_permille[slot]);
+                kv_usage[slot] = kv_usage_of(board, slot);
             }
         }
     }

@@ -1,0 +1,147 @@
+/*
+ * What one election costs: reading the live numbers of all workers and
+ * choosing one, by policy and number of workers, and as a ratio to round
+ * robin in the same run.
+ *
+ *   bench_elect [ROUNDS]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "node/elect.h"
+#include "node/fleet_view.h"
+
+#define REPEATS 15
+
+struct scene {
+    struct fleet_board board;
+    struct elect_config config;
+    struct elect_state state;
+    struct elect_input input;
+    struct rng rng;
+    uint32_t load[WORKERS_MAX];
+    uint16_t kv_usage[WORKERS_MAX];
+    uint64_t identity[WORKERS_MAX];
+    struct radix_match match;
+};
+
+static struct scene scene;
+static volatile uint32_t sink;
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static void
+elect_rounds(uint64_t rounds)
+{
+    struct elect_choice choice;
+
+    for (uint64_t i = 0; i < rounds; i++) {
+        fleet_board_loads(&scene.board, &scene.input.candidates, scene.load,
+                          scene.kv_usage);
+        elect_pick(&scene.config, &scene.state, &scene.input, &scene.rng,
+                   &choice);
+        sink = choice.worker;
+    }
+}
+
+static void
+read_rounds(uint64_t rounds)
+{
+    for (uint64_t i = 0; i < rounds; i++) {
+        fleet_board_loads(&scene.board, &scene.input.candidates, scene.load,
+                          scene.kv_usage);
+        sink = scene.load[0];
+    }
+}
+
+/* Nanoseconds of one round, the best of REPEATS. */
+static double
+measure(void (*run)(uint64_t), uint64_t rounds)
+{
+    uint64_t best = UINT64_MAX;
+
+    for (int i = 0; i < REPEATS; i++) {
+        uint64_t start = now_ns();
+        run(rounds);
+        uint64_t took = now_ns() - start;
+        best = took < best ? took : best;
+    }
+    return (double)best / (double)rounds;
+}
+
+/* holders: workers that hold a part of the prefix; hot: one is overloaded. */
+static void
+arrange(uint32_t workers, uint32_t holders, bool hot)
+{
+    scene = (struct scene){.config = ELECT_CONFIG_DEFAULT};
+    rng_init(&scene.rng, 1);
+    for (uint32_t i = 0; i < workers; i++) {
+        worker_set_add(&scene.input.candidates, i);
+        gauge_set(&scene.board.inflight[i], (int32_t)rng_below(&scene.rng, 30));
+        scene.identity[i] = rng_next(&scene.rng);
+    }
+    for (uint32_t i = 0; i < holders; i++) {
+        uint32_t w = (uint32_t)rng_below(&scene.rng, workers);
+        worker_set_add(&scene.match.workers, w);
+        scene.match.depth[w] = 40 + (uint32_t)rng_below(&scene.rng, 60);
+    }
+    if (hot) {
+        gauge_set(&scene.board.inflight[0], 500);
+    }
+    scene.input.load = scene.load;
+    scene.input.kv_usage = scene.kv_usage;
+    scene.input.match = &scene.match;
+    scene.input.total_blocks = 100;
+    scene.input.identity = scene.identity;
+}
+
+int
+main(int argc, char **argv)
+{
+    static const uint32_t counts[] = {8, 64, 256};
+    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000;
+
+    printf("%-34s %8s %8s %8s\n", "ns per election (x round robin)", "8", "64",
+           "256 workers");
+    double base[3];
+    for (unsigned row = 0; row < 8; row++) {
+        static const struct {
+            const char *name;
+            enum elect_policy policy;
+            bool prefix;
+            bool hot;
+        } rows[] = {
+            {"reading the board alone", ELECT_KVASIR, false, false},
+            {"round_robin", ELECT_ROUND_ROBIN, false, false},
+            {"kvasir, affinity", ELECT_KVASIR, true, false},
+            {"kvasir, no prefix", ELECT_KVASIR, false, false},
+            {"kvasir, imbalanced", ELECT_KVASIR, true, true},
+            {"least_load", ELECT_LEAST_LOAD, false, false},
+            {"power_of_two", ELECT_POWER_OF_TWO, false, false},
+            {"rendezvous", ELECT_RENDEZVOUS, false, false},
+        };
+        printf("%-34s", rows[row].name);
+        for (unsigned c = 0; c < 3; c++) {
+            arrange(counts[c], rows[row].prefix ? counts[c] / 4 : 0,
+                    rows[row].hot);
+            scene.config.policy = rows[row].policy;
+            double ns = measure(row == 0 ? read_rounds : elect_rounds, rounds);
+            base[c] = row == 1 ? ns : base[c];
+            if (row < 2) {
+                printf(" %8.0f", ns);
+            } else {
+                printf(" %4.0f (%.1fx)", ns, ns / base[c]);
+            }
+        }
+        printf("\n");
+    }
+    return 0;
+}

@@ -1,0 +1,286 @@
+/*
+ * The election against a restatement of its rule in plain loops over plain
+ * arrays, on random loads, overlaps, pressure and thresholds: the same mode,
+ * the same set of workers among which chance decides, a choice from it that
+ * is not the worse of any two, every one of it reachable, and an explanation
+ * that agrees.
+ *
+ *   property_elect SCENES [FIRST_SEED]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/elect.h"
+
+#define DRAWS 24
+
+struct scene {
+    struct elect_config config;
+    uint32_t load[WORKERS_MAX];
+    uint16_t kv[WORKERS_MAX];
+    uint64_t identity[WORKERS_MAX];
+    struct radix_match match;
+    struct elect_input input;
+};
+
+/* What the rule says, restated. */
+struct verdict {
+    bool near[WORKERS_MAX];
+    unsigned near_count;
+    enum elect_mode mode;
+    bool imbalanced;
+};
+
+static uint64_t seed;
+
+#define REQUIRE(condition)                                                  \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            printf("property_elect: %s (line %d), seed %llu\n", #condition, \
+                   __LINE__, (unsigned long long)seed);                     \
+            exit(1);                                                        \
+        }                                                                   \
+    } while (0)
+
+static uint32_t
+overlap_of(const struct scene *s, uint32_t worker)
+{
+    return worker_set_has(&s->match.workers, worker) ? s->match.depth[worker]
+                                                     : 0;
+}
+
+static void
+usable(const struct scene *s, bool *in)
+{
+    unsigned count = 0;
+
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        in[w] = worker_set_has(&s->input.candidates, w) &&
+                (s->config.kv_pressure_max_permille == 0 ||
+                 s->kv[w] <= s->config.kv_pressure_max_permille);
+        count += in[w];
+    }
+    for (uint32_t w = 0; w < WORKERS_MAX && count == 0; w++) {
+        in[w] = worker_set_has(&s->input.candidates, w);
+    }
+}
+
+/* Keeps of `in` who has at least `blocks` less than the best of them. */
+static void
+keep_best_overlap(const struct scene *s, bool *in)
+{
+    uint32_t best = 0;
+    uint32_t slack = s->input.total_blocks / 32;
+
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        if (in[w] && overlap_of(s, w) > best) {
+            best = overlap_of(s, w);
+        }
+    }
+    for (uint32_t w = 0; w < WORKERS_MAX && best > 0; w++) {
+        uint32_t have = overlap_of(s, w);
+        in[w] = in[w] && have > 0 && have + slack >= best;
+    }
+}
+
+static void
+keep_load(const struct scene *s, bool *in, double most)
+{
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        in[w] = in[w] && (double)s->load[w] <= most;
+    }
+}
+
+static void
+restate(const struct scene *s, struct verdict *v)
+{
+    double least = 1e18;
+    double most = 0;
+    double best = 0;
+    bool *in = v->near;
+
+    memset(v, 0, sizeof *v);
+    usable(s, in);
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        if (in[w]) {
+            least = s->load[w] < least ? s->load[w] : least;
+            most = s->load[w] > most ? s->load[w] : most;
+            best = overlap_of(s, w) > best ? overlap_of(s, w) : best;
+        }
+    }
+    double rel = s->config.balance_rel_permille / 1000.0;
+    double abs = s->config.balance_abs;
+    v->imbalanced = most - least > abs && most > rel * least + 1e-9;
+    v->mode = ELECT_BALANCE;
+    if (v->imbalanced) {
+        double spread = (rel - 1) * least > abs ? (rel - 1) * least : abs;
+        keep_load(
+            s, in,
+            least + (double)(uint64_t)((double)(uint64_t)(spread + 1e-9) / 4));
+        keep_best_overlap(s, in);
+    } else if (best > 0 &&
+               best * 1000 > (double)s->config.cache_threshold_permille *
+                                 s->input.total_blocks) {
+        v->mode = ELECT_AFFINITY;
+        keep_best_overlap(s, in);
+    } else {
+        keep_load(s, in,
+                  least > 0 ? least + 1 + (double)((uint64_t)least / 8) : 0);
+    }
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        v->near_count += in[w];
+    }
+}
+
+static bool
+is_worse(const struct scene *s, uint32_t a, uint32_t b)
+{
+    return s->load[a] > s->load[b] ||
+           (s->load[a] == s->load[b] && overlap_of(s, a) < overlap_of(s, b));
+}
+
+/* Nobody whom every other near-equal beats wins two draws. */
+static bool
+is_the_worst(const struct scene *s, const struct verdict *v, uint32_t worker)
+{
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        if (w != worker && v->near[w] && !is_worse(s, worker, w)) {
+            return false;
+        }
+    }
+    return v->near_count > 1;
+}
+
+static void
+check_explanation(const struct scene *s, const struct verdict *v,
+                  const struct elect_choice *choice)
+{
+    static struct elect_row rows[WORKERS_MAX];
+    struct elect_standing standing = {
+        .present = s->input.candidates,
+        .healthy = s->input.candidates,
+        .serves = s->input.candidates,
+    };
+    size_t count =
+        elect_explain(&s->config, &s->input, &standing, choice, rows);
+
+    REQUIRE(count == worker_set_count(&s->input.candidates));
+    REQUIRE(rows[0].worker == choice->worker);
+    REQUIRE(strcmp(rows[0].verdict, "chosen") == 0);
+    for (size_t i = 1; i < count; i++) {
+        bool near = strcmp(rows[i].verdict, "near-equal, not drawn") == 0;
+        REQUIRE(near == v->near[rows[i].worker]);
+        REQUIRE(i < 2 || rows[i - 1].overlap >= rows[i].overlap);
+    }
+}
+
+static void
+check_scene(const struct scene *s, struct rng *rng)
+{
+    struct elect_state state = {.last = WORKER_NONE};
+    struct elect_choice choice;
+    struct verdict v;
+
+    restate(s, &v);
+    for (unsigned i = 0; i < DRAWS; i++) {
+        elect_pick(&s->config, &state, &s->input, rng, &choice);
+        REQUIRE(choice.worker < WORKERS_MAX);
+        REQUIRE(v.near[choice.worker]);
+        REQUIRE(choice.mode == v.mode);
+        REQUIRE(choice.imbalanced == v.imbalanced);
+        REQUIRE(choice.overlap == overlap_of(s, choice.worker));
+        REQUIRE(!is_the_worst(s, &v, choice.worker));
+    }
+    check_explanation(s, &v, &choice);
+}
+
+/* Every candidate is chosen exactly once when each failed one is taken out,
+ * whatever the policy. */
+static void
+check_rank(const struct scene *s, struct rng *rng)
+{
+    for (unsigned p = ELECT_KVASIR; p <= ELECT_RENDEZVOUS; p++) {
+        struct scene left = *s;
+        struct elect_state state = {.last = (uint32_t)rng_below(rng, 300)};
+        struct elect_choice choice;
+        uint32_t count = worker_set_count(&s->input.candidates);
+
+        left.config.policy = (enum elect_policy)p;
+        for (uint32_t i = 0; i < count; i++) {
+            elect_pick(&left.config, &state, &left.input, rng, &choice);
+            REQUIRE(worker_set_has(&left.input.candidates, choice.worker));
+            worker_set_remove(&left.input.candidates, choice.worker);
+        }
+        elect_pick(&left.config, &state, &left.input, rng, &choice);
+        REQUIRE(choice.worker == WORKER_NONE);
+    }
+}
+
+static uint32_t
+below(struct rng *rng, uint32_t bound)
+{
+    return (uint32_t)rng_below(rng, bound);
+}
+
+static void
+make_scene(struct scene *s, struct rng *rng)
+{
+    static const uint32_t loads[] = {1, 3, 20, 100, 1000, 100000};
+    static const uint32_t totals[] = {0, 1, 10, 31, 32, 100, 4096};
+    uint32_t workers = 1 + below(rng, below(rng, 4) == 0 ? WORKERS_MAX : 12);
+    uint32_t load_max = loads[below(rng, 6)];
+    uint32_t total = totals[below(rng, 7)];
+
+    memset(s, 0, sizeof *s);
+    s->config = ELECT_CONFIG_DEFAULT;
+    if (below(rng, 2) == 0) {
+        s->config.balance_abs = below(rng, 100);
+        s->config.balance_rel_permille = 1000 + below(rng, 2000);
+        s->config.cache_threshold_permille = below(rng, 1001);
+        s->config.kv_pressure_max_permille = below(rng, 1001);
+    }
+    bool everyone = below(rng, 8) == 0; /* full words have loops of their own */
+    for (uint32_t i = 0; i < (everyone ? WORKERS_MAX : workers); i++) {
+        uint32_t w = everyone ? i : below(rng, WORKERS_MAX);
+        worker_set_add(&s->input.candidates, w);
+        s->load[w] = below(rng, load_max);
+        s->kv[w] = (uint16_t)below(rng, 1001);
+        s->identity[w] = rng_next(rng);
+    }
+    if (everyone && below(rng, 2) == 0) {
+        worker_set_remove(&s->input.candidates, below(rng, WORKERS_MAX));
+    }
+    for (uint32_t w = 0; w < WORKERS_MAX && total > 0; w++) {
+        if (below(rng, 3) == 0) { /* others than candidates too */
+            worker_set_add(&s->match.workers, w);
+            s->match.depth[w] = 1 + below(rng, total);
+        }
+    }
+    s->input.load = s->load;
+    s->input.kv_usage = s->kv;
+    s->input.match = &s->match;
+    s->input.total_blocks = total;
+    s->input.prefix_key = rng_next(rng);
+    s->input.identity = s->identity;
+}
+
+int
+main(int argc, char **argv)
+{
+    uint64_t scenes = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    static struct scene scene;
+    struct rng rng;
+
+    for (seed = first; seed < first + scenes; seed++) {
+        rng_init(&rng, seed);
+        make_scene(&scene, &rng);
+        check_scene(&scene, &rng);
+        if (seed % 16 == 0) {
+            check_rank(&scene, &rng);
+        }
+    }
+    printf("property_elect: %llu scenes\n", (unsigned long long)scenes);
+    return 0;
+}
