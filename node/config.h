@@ -28,7 +28,6 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
-#include "index/index.h"
 #include "node/log.h"
 #include "node/url.h"
 
@@ -37,16 +36,6 @@
 #define CONFIG_LABEL_MAX      64  /* a name or label and its NUL */
 #define CONFIG_SECRET_MAX     256 /* an API key and its NUL */
 #define CONFIG_LANES_MAX      64
-
-/* How a worker is chosen; the names in the file are the same in lower case. */
-enum config_policy_name {
-    CONFIG_POLICY_KVASIR, /* affinity, unless the load says otherwise */
-    CONFIG_POLICY_ROUND_ROBIN,
-    CONFIG_POLICY_LEAST_LOAD,
-    CONFIG_POLICY_RANDOM,
-    CONFIG_POLICY_POWER_OF_TWO,
-    CONFIG_POLICY_RENDEZVOUS,
-};
 
 /* One engine. Strings are "" when absent. */
 struct config_worker {
@@ -62,7 +51,7 @@ struct config_worker {
 };
 
 struct config_policy {
-    uint32_t name;                     /* enum config_policy_name */
+    uint32_t name;                     /* enum elect_policy */
     uint32_t cache_threshold_permille; /* of the prompt's blocks */
     uint32_t balance_abs;              /* requests in flight */
     uint32_t balance_rel_permille;     /* 1500: one and a half times */
@@ -184,7 +173,7 @@ void config_fini(struct config *config);
 /*
  * Defaults, then each source, then the checks across keys, then what only the
  * machine knows (name, lanes). *config is initialised by this call and is the
- * caller's to config_fini() in every case. 0, or CONFIG_E_INVALID, or -ENOMEM.
+ * caller's to config_fini() in every case. 0 or CONFIG_E_INVALID.
  */
 int config_load(const struct config_sources *sources, struct config *config,
                 struct config_errors *errors) MUST_CHECK;
@@ -216,15 +205,11 @@ int config_worker_set(struct config_worker *worker, struct slice key,
 int config_worker_end(struct config_worker *worker, const char *where,
                       struct config_errors *errors) MUST_CHECK;
 
-/* The lower-case names of the file, for status and logs. Static text. */
-const char *config_policy_text(uint32_t name);
-const char *config_eviction_text(uint32_t eviction);
-
 /* What is in force, as YAML that config_apply_yaml() reads back. API keys are
  * left out. */
 void config_print(const struct config *config, struct buf *out);
 
-/* One line per key as a flag, for --help. */
+/* Every key as an option, with default and meaning, for --help. */
 void config_print_flags(struct buf *out);
 
 /* The reference: every key with type, default, bounds, environment name and

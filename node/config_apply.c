@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/quote.h"
 #include "node/typo.h"
 
 void
@@ -10,7 +11,7 @@ config_apply_value(const struct config_key *key, struct slice text,
                    const struct config_place *place, void *into,
                    struct config_errors *errors)
 {
-    char quoted[CONFIG_QUOTE_MAX + 6];
+    char quoted[QUOTE_ROOM];
     struct typo typo = {.best = NULL};
     struct buf want;
 
@@ -22,12 +23,12 @@ config_apply_value(const struct config_key *key, struct slice text,
     for (size_t i = 0; key->choices != NULL && key->choices[i] != NULL; i++) {
         typo_offer(&typo, text, key->choices[i]);
     }
-    config_error(
-        errors, place, "%s: expected %.*s, not %s%s%s%s", key->name,
-        (int)want.len, want.ptr,
-        key->type == CONFIG_SECRET ? "this" : config_quote(text, quoted),
-        typo.best != NULL ? " (did you mean " : "",
-        typo.best != NULL ? typo.best : "", typo.best != NULL ? "?)" : "");
+    config_error(errors, place, "%s: expected %.*s, not %s%s%s%s", key->name,
+                 (int)want.len, want.ptr,
+                 key->type == CONFIG_SECRET ? "this" : quote_text(text, quoted),
+                 typo.best != NULL ? " (did you mean " : "",
+                 typo.best != NULL ? typo.best : "",
+                 typo.best != NULL ? "?)" : "");
     buf_fini(&want);
 }
 
@@ -74,13 +75,13 @@ config_apply_unknown(const struct config_schema *schema, struct slice section,
                      struct slice name, const struct config_place *place,
                      struct config_errors *errors)
 {
-    char quoted[CONFIG_QUOTE_MAX + 6];
+    char quoted[QUOTE_ROOM];
     const char *meant = config_errors_open(errors)
                             ? probably_meant(schema, section, name)
                             : NULL;
 
     config_error(errors, place, "unknown key %s%s%.*s%s%s%s",
-                 config_quote(name, quoted), section.len != 0 ? " in " : "",
+                 quote_text(name, quoted), section.len != 0 ? " in " : "",
                  (int)section.len, section.len != 0 ? section.ptr : "",
                  meant != NULL ? ", did you mean " : "",
                  meant != NULL ? meant : "", meant != NULL ? "?" : "");
@@ -217,7 +218,7 @@ config_parse_worker(struct slice text, const char *where,
 {
     struct config_place place = {.source = where};
     uint32_t before = errors->count;
-    char quoted[CONFIG_QUOTE_MAX + 6];
+    char quoted[QUOTE_ROOM];
     uint64_t seen = UINT64_C(1) << CONFIG_WORKER_URL;
 
     *worker = (struct config_worker){.blocks_max = 0};
@@ -230,7 +231,7 @@ config_parse_worker(struct slice text, const char *where,
             config_schema_find(&config_schema_worker, name);
         if (value.ptr == NULL) {
             config_error(errors, &place, "expected KEY=VALUE, not %s",
-                         config_quote(name, quoted));
+                         quote_text(name, quoted));
         } else if (key != NULL) {
             uint64_t bit = UINT64_C(1) << (key - config_schema_worker.keys);
             if ((seen & bit) != 0) {

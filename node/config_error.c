@@ -3,8 +3,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "node/json_text.h"
-
 #define TEXT_MAX (1024 * 1024)
 
 void
@@ -47,20 +45,4 @@ config_error(struct config_errors *errors, const struct config_place *place,
         buf_printf(&errors->text, "%s: %s\n", place->source, message);
     }
     errors->printed++;
-}
-
-const char *
-config_quote(struct slice text, char out[CONFIG_QUOTE_MAX + 6])
-{
-    struct slice rest = text;
-    size_t len = 0;
-
-    out[len++] = '"';
-    len += json_text_escape(&rest, out + len, CONFIG_QUOTE_MAX);
-    for (unsigned i = 0; i < 3 && rest.len != 0; i++) {
-        out[len++] = '.';
-    }
-    out[len++] = '"';
-    out[len] = '\0';
-    return out;
 }

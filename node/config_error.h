@@ -10,10 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "index/base/slice.h"
 #include "node/config.h"
-
-#define CONFIG_QUOTE_MAX 80 /* bytes of a quoted value in an error */
 
 /* Where a value was written. */
 struct config_place {
@@ -29,9 +26,5 @@ config_error(struct config_errors *errors, const struct config_place *place,
 
 /* True while further lines are still printed, not only counted. */
 bool config_errors_open(const struct config_errors *errors);
-
-/* text as it may stand in an error line: printable, bounded, in quotes.
- * Returns out. */
-const char *config_quote(struct slice text, char out[CONFIG_QUOTE_MAX + 6]);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "node/config_apply.h"
 #include "node/config_yaml.h"
+#include "node/quote.h"
 
 /* What one walk over a tree carries along. */
 struct walk {
@@ -29,12 +30,12 @@ is_first(const struct walk *walk, const struct config_yaml_node *node,
          uint32_t *line)
 {
     struct config_place place = place_of(walk, node);
-    char quoted[CONFIG_QUOTE_MAX + 6];
+    char quoted[QUOTE_ROOM];
 
     if (*line != 0) {
         config_error(
             walk->errors, &place, "key %s appears twice, first in line %u",
-            config_quote(config_yaml_text(walk->yaml, node), quoted), *line);
+            quote_text(config_yaml_text(walk->yaml, node), quoted), *line);
         return false;
     }
     *line = node->line;

@@ -1,5 +1,4 @@
 /* A configuration as YAML, and the schema as reference and help. */
-#include <stdio.h>
 
 #include "node/config_schema.h"
 
@@ -64,19 +63,51 @@ config_print(const struct config *config, struct buf *out)
     print_workers(config, out);
 }
 
+#define LINE_WIDTH 79
+
+/* text in lines of at most LINE_WIDTH, each behind `indent` spaces. */
+static void
+print_wrapped(struct slice text, size_t indent, struct buf *out)
+{
+    size_t used = 0; /* of the current line; 0: none begun */
+
+    while (text.len != 0) {
+        const char *blank = memchr(text.ptr, ' ', text.len);
+        size_t len = blank != NULL ? (size_t)(blank - text.ptr) : text.len;
+        if (used == 0 || used + 1 + len > LINE_WIDTH) {
+            buf_printf(out, "%s%*s", used != 0 ? "\n" : "", (int)indent, "");
+            used = indent;
+        } else {
+            buf_add_text(out, " ");
+            used++;
+        }
+        buf_add(out, text.ptr, len);
+        used += len;
+        len += blank != NULL ? 1 : 0;
+        text.ptr += len;
+        text.len -= len;
+    }
+    buf_add_text(out, "\n");
+}
+
 static void
 print_reference_row(const struct config_key *key, const char *variable,
                     struct buf *out)
 {
-    buf_printf(out, "%s\n    ", key->name);
-    config_value_describe(key, SLICE(""), out);
+    struct buf line;
+
+    buf_init(&line, 1024);
+    config_value_describe(key, SLICE(""), &line);
     if (key->fallback[0] != '\0') {
-        buf_printf(out, "; default %s", key->fallback);
+        buf_printf(&line, "; default %s", key->fallback);
     }
+    buf_printf(out, "%s\n", key->name);
+    print_wrapped(buf_slice(&line), 4, out);
     if (variable != NULL) {
-        buf_printf(out, "\n    %s, --%s", variable, key->name);
+        buf_printf(out, "    %s, --%s\n", variable, key->name);
     }
-    buf_printf(out, "\n    %s\n", key->doc);
+    print_wrapped(slice_of(key->doc), 4, out);
+    buf_fini(&line);
 }
 
 static void
@@ -109,7 +140,7 @@ config_print_reference(struct buf *out)
                  "\n# workers: a list; each is a mapping of the keys below, "
                  "or URL[,KEY=VALUE]...\n"
                  "# KVASIR_WORKERS (blanks between them) or --worker (once for "
-                 "each) replaces the whole list\n");
+                 "each) replaces\n# the whole list\n");
     for (size_t i = 0; i < config_schema_worker.count; i++) {
         print_reference_row(&config_schema_worker.keys[i], NULL, out);
     }
@@ -120,13 +151,11 @@ config_print_flags(struct buf *out)
 {
     for (size_t i = 0; i < config_schema_node.count; i++) {
         const struct config_key *key = &config_schema_node.keys[i];
-        char flag[CONFIG_KEY_NAME_MAX + 32];
-        (void)snprintf(flag, sizeof flag, "--%s %s", key->name,
-                       config_type_word(key->type));
-        buf_printf(out, "  %-42s %s", flag, key->doc);
+        buf_printf(out, "  --%s %s", key->name, config_type_word(key->type));
         if (key->fallback[0] != '\0') {
             buf_printf(out, " [%s]", key->fallback);
         }
         buf_add_text(out, "\n");
+        print_wrapped(slice_of(key->doc), 6, out);
     }
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "index/index.h"
+#include "node/elect.h"
 #include "node/http_head.h"
 
 #define KIB    UINT64_C(1024)
@@ -14,17 +16,17 @@
 #define AT(member)        offsetof(struct config, member)
 #define AT_WORKER(member) offsetof(struct config_worker, member)
 
-const char *const config_policy_choices[] = {
-    [CONFIG_POLICY_KVASIR] = "kvasir",
-    [CONFIG_POLICY_ROUND_ROBIN] = "round_robin",
-    [CONFIG_POLICY_LEAST_LOAD] = "least_load",
-    [CONFIG_POLICY_RANDOM] = "random",
-    [CONFIG_POLICY_POWER_OF_TWO] = "power_of_two",
-    [CONFIG_POLICY_RENDEZVOUS] = "rendezvous",
-    [CONFIG_POLICY_RENDEZVOUS + 1] = NULL,
+static const char *const policy_choices[] = {
+    [ELECT_KVASIR] = "kvasir",
+    [ELECT_ROUND_ROBIN] = "round_robin",
+    [ELECT_LEAST_LOAD] = "least_load",
+    [ELECT_RANDOM] = "random",
+    [ELECT_POWER_OF_TWO] = "power_of_two",
+    [ELECT_RENDEZVOUS] = "rendezvous",
+    [ELECT_RENDEZVOUS + 1] = NULL,
 };
 
-const char *const config_eviction_choices[] = {
+static const char *const eviction_choices[] = {
     [RADIX_LRU] = "lru",         [RADIX_LFU] = "lfu",
     [RADIX_FIFO] = "fifo",       [RADIX_MRU] = "mru",
     [RADIX_FILO] = "filo",       [RADIX_PRIORITY] = "priority",
@@ -65,16 +67,16 @@ static const struct config_key node_keys[] = {
      "Event loops that serve requests; 0: one for each CPU."},
 
     {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
-     config_policy_choices,
+     policy_choices,
      "The rule; kvasir is affinity to cached prefixes unless the load says otherwise."},
     {"policy.cache_threshold", CONFIG_RATIO, AT(policy.cache_threshold_permille), "0.3", 0, 1000, NULL,
      "Part of a prompt's blocks a worker must hold for affinity to decide."},
     {"policy.balance_abs", CONFIG_COUNT, AT(policy.balance_abs), "64", 0, 1000000, NULL,
-     "Imbalanced only when the loads differ by more requests than this, and"},
+     "The load is imbalanced when workers differ by more requests than this and by balance_rel."},
     {"policy.balance_rel", CONFIG_RATIO, AT(policy.balance_rel_permille), "1.5", 1000, 1000000, NULL,
-     "when the highest is over this many times the lowest."},
+     "The load is imbalanced when the highest is also over this many times the lowest."},
     {"policy.kv_pressure_max", CONFIG_RATIO, AT(policy.kv_pressure_max_permille), "0.98", 0, 1000, NULL,
-     "A worker with more of its KV cache in use is not eligible."},
+     "A worker with more of its KV cache in use is passed over while another remains."},
     {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, 16, NULL,
      "Workers tried for one request before its first byte is answered."},
 
@@ -89,7 +91,7 @@ static const struct config_key node_keys[] = {
     {"belief.worker_blocks_max", CONFIG_COUNT, AT(belief.worker_blocks_max), "100000", 16, 1000000000, NULL,
      "Blocks that a worker is believed to hold, unless it says blocks_max."},
     {"belief.eviction", CONFIG_CHOICE, AT(belief.eviction), "lru", 0, 0,
-     config_eviction_choices,
+     eviction_choices,
      "Which block a full worker gives up: the policy of its engine's cache."},
 
     {"limits.connections_max", CONFIG_COUNT, AT(limits.connections_max), "20000", 1, 1000000, NULL,
@@ -158,9 +160,9 @@ static const struct config_key node_keys[] = {
     {"breaker.successes", CONFIG_COUNT, AT(breaker.successes), "2", 1, 10000, NULL,
      "Probes that must succeed in a row until all are sent again."},
     {"breaker.open", CONFIG_DURATION, AT(breaker.open_ms), "5s", 10, HOUR, NULL,
-     "Pause before the first probe; doubles with each probe that fails, up to"},
+     "Pause before the first probe; it doubles with each probe that fails."},
     {"breaker.open_max", CONFIG_DURATION, AT(breaker.open_max_ms), "60s", 10, 24 * HOUR, NULL,
-     "this pause."},
+     "Longest pause between two probes."},
 
     {"log.level", CONFIG_CHOICE, AT(log.level), "info", 0, 0, level_choices,
      "Lines of this weight and heavier are written."},
@@ -278,18 +280,4 @@ config_schema_defaults(const struct config_schema *schema, void *into)
                     config_value_set(key, slice_of(key->fallback), into);
         CHECK(good);
     }
-}
-
-const char *
-config_policy_text(uint32_t name)
-{
-    CHECK(name < LEN(config_policy_choices) - 1);
-    return config_policy_choices[name];
-}
-
-const char *
-config_eviction_text(uint32_t eviction)
-{
-    CHECK(eviction < LEN(config_eviction_choices) - 1);
-    return config_eviction_choices[eviction];
 }

@@ -62,9 +62,6 @@ extern const struct config_schema config_schema_node;
 extern const struct config_schema config_schema_worker;
 #define CONFIG_WORKER_URL 0 /* the row of its url */
 
-extern const char *const config_policy_choices[];
-extern const char *const config_eviction_choices[];
-
 /* The sections of the node's keys, in their order; NULL when at is too high. */
 const struct config_section *config_schema_section(size_t at);
 
@@ -100,9 +97,9 @@ void config_value_print(const struct config_key *key, const void *from,
 /* The stored number of a count, size, duration, ratio or choice. */
 uint64_t config_value_number(const struct config_key *key, const void *from);
 
-/* Appends what a value of the key looks like, "a size from 1KiB to 4GiB such
- * as 64KiB", for the reference (text is empty) and to say what is wrong with
- * a text that config_value_set() refused. */
+/* Appends what a value of the key looks like: "a size from 1KiB to 4GiB" for
+ * the reference (text is empty); with an example to say what is wrong with a
+ * text that config_value_set() refused. */
 void config_value_describe(const struct config_key *key, struct slice text,
                            struct buf *out);
 

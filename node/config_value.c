@@ -314,13 +314,14 @@ config_value_print(const struct config_key *key, const void *from,
 }
 
 static void
-describe_range(const struct config_key *key, const char *what, struct buf *out)
+describe_range(const struct config_key *key, const char *what, bool example,
+               struct buf *out)
 {
     buf_printf(out, "%s from ", what);
     print_number(key->type, key->min, out);
     buf_add_text(out, " to ");
     print_number(key->type, key->max, out);
-    if (key->type != CONFIG_COUNT) {
+    if (example && key->type != CONFIG_COUNT) {
         buf_printf(out, " such as %s", key->fallback);
     }
 }
@@ -354,16 +355,17 @@ config_value_describe(const struct config_key *key, struct slice text,
 {
     switch (key->type) {
     case CONFIG_COUNT:
-        describe_range(key, "a number", out);
+        describe_range(key, "a number", text.len != 0, out);
         break;
     case CONFIG_SIZE:
-        describe_range(key, "a size", out);
+        describe_range(key, "a size", text.len != 0, out);
         break;
     case CONFIG_DURATION:
-        describe_range(key, "a duration", out);
+        describe_range(key, "a duration", text.len != 0, out);
         break;
     case CONFIG_RATIO:
-        describe_range(key, "a decimal of at most three places", out);
+        describe_range(key, "a decimal of at most three places", text.len != 0,
+                       out);
         break;
     case CONFIG_CHOICE:
         describe_choice(key, out);

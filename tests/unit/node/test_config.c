@@ -1,7 +1,9 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+#include "index/index.h"
 #include "node/config.h"
+#include "node/elect.h"
 
 static struct config config;
 static struct config_errors errors;
@@ -38,7 +40,7 @@ Test(node_config, defaults_are_those_of_the_design)
     cr_assert_str_eq(config.admin.host, "127.0.0.1");
     cr_assert_eq(config.admin.port, 9080);
     cr_assert_eq(config.lanes, 0);
-    cr_assert_eq(config.policy.name, CONFIG_POLICY_KVASIR);
+    cr_assert_eq(config.policy.name, ELECT_KVASIR);
     cr_assert_eq(config.policy.cache_threshold_permille, 300);
     cr_assert_eq(config.policy.balance_abs, 64);
     cr_assert_eq(config.policy.balance_rel_permille, 1500);
@@ -99,7 +101,7 @@ Test(node_config, a_file_sets_what_it_names_and_nothing_else)
     cr_assert_str_eq(config.name, "node-1");
     cr_assert_str_eq(config.listen.host, "::1");
     cr_assert_eq(config.listen.port, 0);
-    cr_assert_eq(config.policy.name, CONFIG_POLICY_ROUND_ROBIN);
+    cr_assert_eq(config.policy.name, ELECT_ROUND_ROBIN);
     cr_assert_eq(config.policy.balance_rel_permille, 2250);
     cr_assert_eq(config.policy.balance_abs, 64);
     cr_assert_eq(config.limits.body_bytes_max, 8U << 20);
@@ -154,7 +156,7 @@ Test(node_config, later_sources_win)
     config_apply_flags(&config, flags, 4, &errors);
     cr_assert_eq(errors.count, 0, "%s", told());
     cr_assert_eq(config.timeouts.head_ms, 3000);
-    cr_assert_eq(config.policy.name, CONFIG_POLICY_RANDOM);
+    cr_assert_eq(config.policy.name, ELECT_RANDOM);
     cr_assert_eq(config.workers_count, 2);
     cr_assert_str_eq(config.workers[0].id, "e:1");
     cr_assert_str_eq(config.workers[1].id, "f:1");
