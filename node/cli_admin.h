@@ -1,0 +1,41 @@
+/*
+ * Asks the admin port of a node, for the commands that talk to one.
+ *
+ * Role: shell. Owns: nothing afterwards. Thread: main; runs a loop of its own
+ * until the answer is there. Limits: CLI_ADMIN_ANSWER_MAX,
+ * CLI_ADMIN_TIMEOUT_MS. Errors: told on stderr.
+ */
+#ifndef NODE_CLI_ADMIN_H
+#define NODE_CLI_ADMIN_H
+
+#include <stdbool.h>
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+#define CLI_ADMIN_ANSWER_MAX (32 * 1024 * 1024)
+#define CLI_ADMIN_TIMEOUT_MS 10000
+
+struct cli_admin {
+    const char *command; /* "status": starts each line on stderr */
+    const char *address; /* HOST:PORT, from --admin; NULL: from KVASIR_ADMIN,
+                            else 127.0.0.1:9080 */
+    bool json;           /* --json */
+    bool help;           /* -h */
+};
+
+/* Reads --admin, --json, --help; true, or false when they were wrong (told).
+ * argv is borrowed for as long as *cli is used. */
+bool cli_admin_read(struct cli_admin *cli, const char *command, int argc,
+                    char *const *argv) MUST_CHECK;
+
+/*
+ * Sends one request (GET when body is empty, else POST) and prints a JSON
+ * answer: as it is with --json, else with json_show(). Returns the exit code;
+ * whatever else came of it is told in one line.
+ */
+int cli_admin_print(const struct cli_admin *cli, const char *target,
+                    struct slice body) MUST_CHECK;
+
+#endif

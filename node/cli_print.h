@@ -1,0 +1,20 @@
+/*
+ * Prints a command's answer to stdout.
+ *
+ * Role: shell. Owns: nothing. Thread: main. Errors: told on stderr.
+ */
+#ifndef NODE_CLI_PRINT_H
+#define NODE_CLI_PRINT_H
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+/* Writes and flushes. Returns the exit code: CMD_FINE, or CMD_FAILED when
+ * stdout did not take all of it; `command` starts the line that says so. */
+int cli_print(const char *command, struct slice text) MUST_CHECK;
+
+/* The same for what a buffer holds; one that is failed is not printed. */
+int cli_print_buf(const char *command, const struct buf *buf) MUST_CHECK;
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * The commands of `kvasir`, one function each.
+ *
+ * Role: shell. Each gets the arguments behind its own name, prints its answer
+ * to stdout and its faults to stderr, and returns the exit code: 0 fine,
+ * 1 failed while running, 2 bad usage or configuration. `--help` of each is
+ * its manual.
+ */
+#ifndef NODE_CMD_H
+#define NODE_CMD_H
+
+enum {
+    CMD_FINE = 0,
+    CMD_FAILED = 1, /* while running */
+    CMD_USAGE = 2,  /* bad usage or configuration */
+};
+
+/* Tells whether a configuration is right, and what is in force then. */
+int cmd_check(int argc, char *const *argv);
+
+/* Where the request on stdin would go, and why. */
+int cmd_explain(int argc, char *const *argv);
+
+/* Runs a node until it is told to stop. */
+int cmd_serve(int argc, char *const *argv);
+
+/* The state of a running node. */
+int cmd_status(int argc, char *const *argv);
+
+/* Becomes kvasir-engine; argv ends in NULL. Returns only when that failed. */
+int cmd_engine(int argc, char *const *argv);
+
+#endif

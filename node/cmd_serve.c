@@ -1,0 +1,79 @@
+#include "index/base/buf.h"
+#include "node/cli_config.h"
+#include "node/cli_print.h"
+#include "node/cmd.h"
+#include "node/log.h"
+#include "node/serve.h"
+
+#define OUT_MAX (1024 * 1024)
+
+static const char help[] =
+    "usage: kvasir serve [-c FILE] [--worker URL[,KEY=VALUE]...]... [OPTIONS]\n"
+    "\n"
+    "Runs a node in front of LLM engines. It prints `ready serve=H:P "
+    "admin=H:P`\n"
+    "to stdout when both ports are open, and logs to stderr. SIGTERM drains: "
+    "it\n"
+    "stops accepting, finishes what runs, and leaves with 0; a second signal\n"
+    "cuts what is left.\n"
+    "\n"
+    "  -c, --config FILE  the configuration file (YAML); - is stdin\n"
+    "  --worker URL[,events=URL][,replay=URL][,KEY=VALUE]...\n"
+    "                     an engine: its OpenAI API, its ZeroMQ sockets of KV\n"
+    "                     events, and id, island, pool, role, api_key,\n"
+    "                     blocks_max; once for each engine\n"
+    "  --policy NAME      short for --policy.name\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "Options win over KVASIR_* variables (limits.body_bytes_max is\n"
+    "KVASIR_LIMITS_BODY_BYTES_MAX, the engines are KVASIR_WORKERS), variables\n"
+    "over the file, the file over the defaults. Workers of one source replace\n"
+    "those of another. `kvasir check --reference` tells more of each key.\n"
+    "\n"
+    "examples:\n"
+    "  kvasir serve --worker http://gpu-1:8000 --worker http://gpu-2:8000\n"
+    "  kvasir serve -c /etc/kvasir.yaml --listen 0.0.0.0:80 --log.level debug\n"
+    "\n"
+    "keys, each with its default:\n";
+
+static int
+print_help(void)
+{
+    struct buf out;
+
+    buf_init(&out, OUT_MAX);
+    buf_add_text(&out, help);
+    config_print_flags(&out);
+    int code = cli_print_buf("serve", &out);
+    buf_fini(&out);
+    return code;
+}
+
+static int
+serve(const struct cli_config *cli)
+{
+    struct config config;
+    int code = CMD_USAGE;
+
+    if (cli_config_load(cli, &config) == 0) {
+        log_init(&(struct log_options){
+            .level = (enum log_level)config.log.level,
+            .format = (enum log_format)config.log.format,
+            .fd = 2,
+        });
+        code = serve_run(&config);
+    }
+    config_fini(&config);
+    return code;
+}
+
+int
+cmd_serve(int argc, char *const *argv)
+{
+    struct cli_config cli;
+
+    if (!cli_config_read(&cli, "serve", argc, argv)) {
+        return CMD_USAGE;
+    }
+    return cli.help ? print_help() : serve(&cli);
+}

@@ -1,0 +1,34 @@
+/*
+ * Shows a JSON document to people: what `kvasir status` and `explain` print.
+ *
+ * Members of the top-level object become lines: a scalar "key  value"; an
+ * object its members as "name=value" with inner names joined by dots; a list of
+ * objects a table, one row each, one column for each name that has a value
+ * somewhere; a list of scalars the values. So whatever a newer node answers is
+ * shown, and --json has the whole truth.
+ *
+ * Nothing that a terminal would obey passes: text stays as escaped in JSON,
+ * and C1 controls become "?".
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: JSON_SHOW_COLUMNS_MAX
+ * columns, JSON_SHOW_CELL_MAX bytes of one cell. Errors: a named outcome.
+ */
+#ifndef NODE_JSON_SHOW_H
+#define NODE_JSON_SHOW_H
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+#define JSON_SHOW_COLUMNS_MAX 32
+#define JSON_SHOW_CELL_MAX    64
+
+enum {
+    JSON_SHOW_E_BAD = 1, /* not JSON, or not an object */
+};
+
+/* Appends the document to out. 0 or JSON_SHOW_E_BAD (out is then unchanged but
+ * for its memory). */
+int json_show(struct slice json, struct buf *out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,290 @@
+"""The command line: manuals, exit codes, check, and what asks a node."""
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+BUILD = pathlib.Path(os.environ["KVASIR_BUILD"])
+KVASIR = BUILD / "node" / "kvasir"
+COMMANDS = ["serve", "status", "explain", "check"]
+
+
+def run(*args, stdin="", program=KVASIR, **env):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("KVASIR_")}
+    return subprocess.run([program, *args], input=stdin, text=True,
+                          capture_output=True, timeout=60,
+                          env={**clean, **env})
+
+
+class Manual(unittest.TestCase):
+    def test_help_lists_every_command_and_each_has_a_manual(self):
+        top = run("--help")
+        self.assertEqual((top.returncode, top.stderr), (0, ""))
+        for command in COMMANDS + ["engine"]:
+            self.assertRegex(top.stdout, rf"(?m)^  {command} ")
+        for command in COMMANDS:
+            for flag in "--help", "-h":
+                told = run(command, flag)
+                self.assertEqual((told.returncode, told.stderr), (0, ""))
+                self.assertTrue(told.stdout.startswith(
+                    f"usage: kvasir {command} "))
+                self.assertIn("\nexamples:\n", told.stdout)
+                self.assertLessEqual(
+                    max(map(len, told.stdout.splitlines())), 80)
+
+    def test_version_is_one_line(self):
+        told = run("--version")
+        self.assertRegex(told.stdout, r"\Akvasir \d+\.\d+\.\d+\n\Z")
+
+    def test_nothing_to_do_is_bad_usage(self):
+        told = run()
+        self.assertEqual((told.returncode, told.stdout), (2, ""))
+        self.assertTrue(told.stderr.startswith("usage: kvasir "))
+
+    def test_unknown_commands_and_options_are_named(self):
+        cases = [
+            (["stauts"], "kvasir: unknown command stauts, did you mean status?"
+                         " (see kvasir --help)\n"),
+            (["--frobnicate"], "kvasir: unknown option --frobnicate"
+                               " (see kvasir --help)\n"),
+            (["status", "--jsn"], "kvasir status: unknown option --jsn,"
+                                  " did you mean --json?\n"),
+            (["status", "--json=1"], "kvasir status: --json takes no value\n"),
+            (["status", "now"], "kvasir status: takes no operand: now\n"),
+            (["check", "-c"], "kvasir check: --config needs a value\n"),
+            (["check", "-c", "a", "-c", "b"],
+             "kvasir check: --config appears twice\n"),
+            (["check", "--limit.head_bytes_max", "1"],
+             "kvasir check: unknown option --limit.head_bytes_max,"
+             " did you mean --limits.head_bytes_max?\n"),
+        ]
+        for args, line in cases:
+            told = run(*args)
+            self.assertEqual((told.returncode, told.stdout, told.stderr),
+                             (2, "", line))
+
+    def test_what_is_not_built_yet_says_so(self):
+        for command in "serve", "check":
+            for flag in ["--mesh", "1.2.3.4:5"], ["--join=dns:a:1"], \
+                    ["--data", "d"]:
+                told = run(command, *flag)
+                name = flag[0].split("=")[0]
+                self.assertEqual(
+                    (told.returncode, told.stdout, told.stderr),
+                    (2, "", f"kvasir {command}: {name} is not built yet\n"))
+
+    def test_serve_refuses_what_check_refuses(self):
+        told = run("serve", "--lanes", "65")
+        self.assertEqual(
+            (told.returncode, told.stdout, told.stderr),
+            (2, "", "--lanes: lanes: expected a number from 0 to 64, not "
+                    '"65"\nkvasir serve: 1 error in the configuration\n'))
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name) / "node.yaml"
+
+    def test_a_good_file_prints_what_is_in_force(self):
+        self.file.write_text("name: n1\nlanes: 3\ntimeouts: {head: 4s}\n"
+                             "workers: ['http://a:1']\n")
+        told = run("check", "-c", str(self.file), "--policy", "least_load",
+                   "--worker=http://b:2,pool=x", KVASIR_TIMEOUTS_HEAD="5s",
+                   KVASIR_TIMEOUTS_BODY="6s", KVASIR_SERVICE_HOST="10.0.0.1")
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        for line in ['name: "n1"', "lanes: 3", "  head: 5s", "  body: 6s",
+                     "  name: least_load", '  - url: "http://b:2"',
+                     '    pool: "x"']:
+            self.assertIn(line + "\n", told.stdout)
+        self.assertNotIn("http://a:1", told.stdout)
+        again = run("check", "-c", "-", stdin=told.stdout)
+        self.assertEqual((again.returncode, again.stdout),
+                         (0, told.stdout))
+
+    def test_a_bad_file_prints_every_error_with_its_place(self):
+        self.file.write_text("lisen: 1\nlimits:\n  head_bytes_max: 64kb\n"
+                             "workers:\n- url: gpu\n")
+        told = run("check", "-c", str(self.file), "--lanes", "many",
+                   KVASIR_LOG_LEVL="info")
+        self.assertEqual((told.returncode, told.stdout), (2, ""))
+        self.assertEqual(told.stderr.splitlines(), [
+            f'{self.file}:1:1: unknown key "lisen", did you mean listen?',
+            f"{self.file}:3:19: limits.head_bytes_max: expected a size from"
+            ' 1KiB to 1MiB such as 32KiB, not "64kb"',
+            f'{self.file}:5:8: url: expected http://HOST:PORT, not "gpu"',
+            "KVASIR_LOG_LEVL: no key has this name",
+            '--lanes: lanes: expected a number from 0 to 64, not "many"',
+            "kvasir check: 5 errors in the configuration",
+        ])
+
+    def test_a_missing_folder_or_huge_file_is_one_line(self):
+        missing = run("check", "-c", str(self.file))
+        self.assertEqual(missing.returncode, 2)
+        self.assertEqual(missing.stderr.splitlines()[0],
+                         f"{self.file}: cannot be read: "
+                         "no such file or directory")
+        folder = run("check", "-c", str(self.file.parent))
+        self.assertIn("cannot be read: illegal operation on a directory",
+                      folder.stderr)
+        self.file.write_text("# nothing\n" * 200000)
+        huge = run("check", "-c", str(self.file))
+        self.assertEqual(huge.stderr.splitlines()[0],
+                         f"{self.file}: over 1048576 bytes")
+
+    def test_the_reference_has_every_key_that_check_prints(self):
+        reference = run("check", "--reference").stdout
+        section = ""
+        for line in run("check").stdout.splitlines():
+            key, value = line.split(":", 1)
+            if not line.startswith(" ") and value == "":
+                section = key + "."
+                continue
+            name = section + key.strip() if line.startswith(" ") else key
+            self.assertRegex(reference, rf"(?m)^{name}$")
+
+
+class Admin(http.server.BaseHTTPRequestHandler):
+    """A node's admin port with canned answers."""
+    answers = {}
+    asked = []
+
+    def answer(self):
+        size = int(self.headers.get("Content-Length") or 0)
+        Admin.asked.append((self.command, self.path, self.rfile.read(size)))
+        status, body = Admin.answers[self.path]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+    def log_message(self, *_):
+        pass
+
+
+class Asking(unittest.TestCase):
+    def setUp(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Admin)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.address = "127.0.0.1:%d" % server.server_port
+        Admin.asked = []
+
+    def test_status_is_a_table_or_the_answer_itself(self):
+        body = json.dumps({"node": "n1", "ready": True, "workers": [
+            {"id": "gpu-1", "state": "up", "inflight": 3},
+            {"id": "gpu-22", "state": "down", "inflight": 0}]}).encode()
+        Admin.answers = {"/admin/status": (200, body)}
+        told = run("status", "--admin", self.address)
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        self.assertEqual(told.stdout,
+                         "node          n1\n"
+                         "ready         yes\n"
+                         "workers\n"
+                         "  ID      STATE  INFLIGHT\n"
+                         "  gpu-1   up            3\n"
+                         "  gpu-22  down          0\n")
+        raw = run("status", "--json", KVASIR_ADMIN=self.address)
+        self.assertEqual(raw.stdout.encode(), body)
+        self.assertEqual(Admin.asked, [("GET", "/admin/status", b"")] * 2)
+
+    def test_explain_posts_what_it_reads(self):
+        Admin.answers = {"/admin/explain": (
+            200, b'{"worker":"gpu-1","candidates":[{"worker":"gpu-1"}]}')}
+        request = json.dumps({"prompt": "x" * 100000})
+        told = run("explain", "--admin", self.address, stdin=request)
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        self.assertIn("worker        gpu-1\n", told.stdout)
+        self.assertEqual(Admin.asked,
+                         [("POST", "/admin/explain", request.encode())])
+
+    def test_explain_without_a_request_is_bad_usage(self):
+        told = run("explain", "--admin", self.address)
+        self.assertEqual((told.returncode, told.stderr),
+                         (2, "kvasir explain: expected a request body on "
+                             "stdin\n"))
+        self.assertEqual(Admin.asked, [])
+
+    def test_an_error_of_the_node_is_passed_on(self):
+        Admin.answers = {"/admin/explain": (400, json.dumps({"error": {
+            "message": "not valid JSON: \x1b[2J at byte 3"}}).encode())}
+        told = run("explain", "--admin", self.address, stdin="{")
+        self.assertEqual(told.returncode, 1)
+        self.assertEqual(told.stderr,
+                         f"kvasir explain: {self.address} answered 400: "
+                         '"not valid JSON: \\u001b[2J at byte 3"\n')
+
+    def test_an_answer_that_is_no_json_is_refused(self):
+        Admin.answers = {"/admin/status": (200, b"<html>")}
+        told = run("status", "--admin", self.address)
+        self.assertEqual((told.returncode, told.stderr),
+                         (1, "kvasir status: the answer is not a JSON "
+                             "object\n"))
+
+    def test_nobody_there_is_one_clear_line(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))  # bound, not listening: refused
+            address = "127.0.0.1:%d" % free.getsockname()[1]
+            told = run("status", "--admin", address)
+        self.assertEqual(told.returncode, 1)
+        self.assertEqual(told.stderr,
+                         f"kvasir status: cannot reach a node at {address}: "
+                         "connection refused (its admin port is --admin "
+                         "HOST:PORT)\n")
+
+    def test_a_bad_address_is_bad_usage(self):
+        for args, env, source in [(["--admin", "x"], {}, "--admin"),
+                                  ([], {"KVASIR_ADMIN": "x"}, "KVASIR_ADMIN")]:
+            told = run("status", *args, **env)
+            self.assertEqual((told.returncode, told.stderr),
+                             (2, f"kvasir status: {source}: expected "
+                                 'HOST:PORT, not "x"\n'))
+
+
+class Engine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve()
+        (self.root / "bin").mkdir()
+        self.kvasir = self.root / "bin" / "kvasir"
+        shutil.copy(KVASIR, self.kvasir)
+
+    def install(self, place):
+        engine = self.root / place / "kvasir-engine"
+        engine.parent.mkdir(parents=True, exist_ok=True)
+        engine.write_text('#!/bin/sh\necho "$# $*"\nexit 7\n')
+        engine.chmod(0o755)
+        return engine
+
+    def test_it_is_found_beside_in_the_build_and_in_libexec(self):
+        for place in "libexec/kvasir", "chaos", "bin":
+            engine = self.install(place)
+            told = run("engine", "--port", "0", "a b", program=self.kvasir)
+            self.assertEqual((told.returncode, told.stdout, told.stderr),
+                             (7, "3 --port 0 a b\n", ""))
+            engine.unlink()
+
+    def test_a_missing_engine_is_one_clear_line(self):
+        told = run("engine", program=self.kvasir)
+        self.assertEqual(told.returncode, 1)
+        self.assertEqual(told.stderr,
+                         "kvasir engine: kvasir-engine is not installed: "
+                         f"looked in {self.root}/bin/ and {self.root}/bin/"
+                         "../libexec/kvasir\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
