@@ -148,9 +148,13 @@ add_header(struct http_head *head, struct slice name, struct slice value)
     head->field_first[field] = (uint8_t)index;
 }
 
+/* line up to stop is no name. */
 static int
 refuse_name(struct http_parse *parse, const char *line, const char *stop)
 {
+    if (stop == parse->end) {
+        return HTTP_E_MORE;
+    }
     if (stop != line) {
         return http_parse_bad(parse, stop,
                               *stop == ' ' || *stop == '\t'
@@ -164,32 +168,31 @@ refuse_name(struct http_parse *parse, const char *line, const char *stop)
         parse, stop, *stop == ':' ? "header without a name" : "not a header");
 }
 
-/* One "name: value CRLF" from parse->at on. */
+/*
+ * One "name: value CRLF" from parse->at on. A name is of bytes that a value
+ * may hold too, so where the line ends is sought from its start: the next line
+ * then waits for one search and not for two in a row.
+ */
 static int
 read_header(struct http_parse *parse)
 {
     const char *line = parse->at;
     const char *end = parse->end;
+    const char *stop = http_text_field_end(line, end);
     const char *colon = http_text_token_end(line, end);
     const char *value;
-    const char *stop;
-    int outcome;
 
-    if (colon == end) {
-        return HTTP_E_MORE;
-    }
-    if (*colon != ':' || colon == line) {
+    if (UNLIKELY(colon == end || *colon != ':' || colon == line)) {
         return refuse_name(parse, line, colon);
     }
-    value = colon + 1;
-    while (value != end && (*value == ' ' || *value == '\t')) {
-        value++;
+    if (UNLIKELY(end - stop < 2 || stop[0] != '\r' || stop[1] != '\n')) {
+        parse->at = stop;
+        return http_parse_line_end(parse);
     }
-    stop = http_text_field_end(value, end);
-    parse->at = stop;
-    outcome = http_parse_line_end(parse);
-    if (outcome != 0) {
-        return outcome;
+    parse->at = stop + 2;
+    value = colon + 1;
+    while (value != stop && (*value == ' ' || *value == '\t')) {
+        value++;
     }
     while (stop != value && (stop[-1] == ' ' || stop[-1] == '\t')) {
         stop--;
