@@ -142,16 +142,16 @@ step_size_lf(struct http_chunk *chunk, char c)
     return enter(chunk, chunk->left != 0 ? STATE_DATA : STATE_TRAILER);
 }
 
-/* Drops from suspects each forbidden name that this byte is not part of. */
+/*
+ * Drops from suspects each forbidden name that this byte is not part of. The
+ * NUL at its end is no token byte, so none is read beyond.
+ */
 static void
 suspect(struct http_chunk *chunk, char c)
 {
     for (unsigned i = 0; i < FORBIDDEN_COUNT; i++) {
-        const char *name = forbidden[i];
-
         if ((chunk->suspects & (1U << i)) != 0 &&
-            (chunk->digits >= strlen(name) ||
-             (c | 0x20) != name[chunk->digits])) {
+            (c | 0x20) != forbidden[i][chunk->digits]) {
             chunk->suspects &= (uint8_t) ~(1U << i);
         }
     }

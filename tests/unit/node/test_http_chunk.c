@@ -158,13 +158,17 @@ Test(node_http_chunk, what_is_wrong_is_refused_at_its_byte_wherever_it_is_cut)
 Test(node_http_chunk, a_refusal_lasts_and_names_its_reason)
 {
     struct http_chunk chunk = {0};
+    const char *fault;
     size_t taken;
 
     cr_assert_eq(http_chunk_walk(&chunk, "x", 1, &taken), HTTP_CHUNK_E_BAD);
     cr_assert_not_null(chunk.fault);
+    fault = chunk.fault;
+    cr_assert_eq(http_chunk_walk(&chunk, "", 0, &taken), HTTP_CHUNK_E_BAD);
     cr_assert_eq(http_chunk_walk(&chunk, "0\r\n\r\n", 5, &taken),
                  HTTP_CHUNK_E_BAD);
     cr_assert_eq(taken, 0);
+    cr_assert_eq(chunk.fault, fault);
 }
 
 Test(node_http_chunk, a_size_of_16_digits_is_all_of_64_bits)

@@ -213,6 +213,7 @@ Test(node_http_head, paths_leave_out_authority_and_query)
         {"http://h/", "/"},
         {"http://h?q", ""},
         {"HTTPS://h/a?q", "/a"},
+        {"https://h", ""},
         {"http://H/a/http://b", "/a/http://b"},
     };
 
@@ -229,6 +230,57 @@ Test(node_http_head, paths_leave_out_authority_and_query)
         cr_assert(slice_equal(head.target, slice_of(rows[i].target)));
         cr_assert(slice_equal(head.path, slice_of(rows[i].path)), "%s",
                   rows[i].target);
+    }
+}
+
+/* Whether a head with that byte in a run of `run` letters is accepted. */
+static bool
+takes_byte(const char *before, char byte, size_t run, const char *after)
+{
+    struct buf wire;
+    int outcome;
+
+    buf_init(&wire, 8192);
+    buf_add_text(&wire, before);
+    for (size_t i = 0; i < run; i++) {
+        buf_add_text(&wire, "r");
+    }
+    buf_add(&wire, &byte, 1);
+    buf_add_text(&wire, "r");
+    buf_add_text(&wire, after);
+    buf_add_text(&wire, "\r\n\r\nwhatever follows a head, 16 bytes and more");
+    outcome = parse_request(buf_slice(&wire));
+    buf_fini(&wire);
+    cr_assert(outcome == 0 || outcome == HTTP_E_BAD);
+    return outcome == 0;
+}
+
+Test(node_http_head, each_alphabet_holds_its_bytes_and_no_other)
+{
+    static const char marks[] = "!#$%&'*+-.^_`|~";
+    static const size_t runs[] = {0, 1, 15, 16, 17, 40};
+
+    for (size_t i = 0; i < HTTP_CASES_COUNT(runs) * 256; i++) {
+        size_t run = runs[i / 256];
+        char byte = (char)(i % 256);
+        unsigned code = (unsigned)(i % 256);
+        bool letter = (code >= '0' && code <= '9') ||
+                      (code >= 'A' && code <= 'Z') ||
+                      (code >= 'a' && code <= 'z');
+        bool token = letter || (code != 0 && strchr(marks, byte) != NULL);
+        bool visible = code > ' ' && code < 0x7F;
+
+        /* A colon ends a name, a space ends a target. */
+        cr_assert_eq(takes_byte("GET / HTTP/1.0\r\n", byte, run, ":"),
+                     token || (code == ':' && run != 0), "name %zu %02x", run,
+                     code);
+        cr_assert_eq(takes_byte("GET / HTTP/1.0\r\nX: ", byte, run, ""),
+                     visible || code == ' ' || code == '\t' || code >= 0x80,
+                     "value %zu %02x", run, code);
+        cr_assert_eq(takes_byte("GET /", byte, run, " HTTP/1.0"),
+                     visible && code != '#', "target %zu %02x", run, code);
+        cr_assert_eq(takes_byte("G", byte, run, " / HTTP/1.0"), token,
+                     "method %zu %02x", run, code);
     }
 }
 
