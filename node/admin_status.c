@@ -102,6 +102,8 @@ admin_put_workers(struct control *control, struct json_out *json)
         json_out_put_text(json, "engine", engine_kind_name(w->kind));
         json_out_put_text(json, "state", status.state);
         json_out_put_text(json, "reason", status.reason);
+        json_out_put_bool(json, "eligible",
+                          worker_set_has(&view->eligible, slots[i]));
         put_labels(json, w);
         put_models(json, view, slots[i]);
         put_numbers(json, control->node, slots[i]);
