@@ -40,37 +40,38 @@ struct probe_state {
     bool alternative; /* ask the second path */
 };
 
+/* What each tick looks at comes first, in a few cache lines. */
 struct fleet_slot {
     enum slot_state state;
     uint32_t generation;
+    struct breaker breaker;
+    struct probe_state probe[FLEET_PROBES];
+    uint64_t resolve_due_us; /* UINT64_MAX: its host is an address */
+    bool resolving;
+    bool healthy;
+    bool draining;
+    bool drained;
+    bool remove_drained;
+    bool swept;
+    bool record_outdated; /* the record does not say what `now` says */
+    enum models_state models_state;
     uint32_t records_alive; /* records of any generation not yet freed */
-    struct config_worker config;
+    uint32_t events;        /* a bit per fleet_event not yet pulled */
+    uint64_t drain_version; /* of the first view without it */
+
     struct fleet_record *record; /* current; NULL unless present */
     struct fleet_worker now;     /* what the record should say */
-    bool record_outdated;        /* ... and does not */
+    struct config_worker config;
 
-    bool healthy;
     uint32_t good_row; /* health probes in a row */
     uint32_t bad_row;
     uint64_t probes_failed;
     const char *reason; /* static text */
     uint64_t since_us;
-    struct breaker breaker;
-
-    bool draining;
-    bool remove_drained;
-    bool drained;
-    uint64_t drain_version; /* of the first view without it */
-    bool swept;
-
-    struct probe_state probe[FLEET_PROBES];
     uint64_t health_sent_us;
-    uint64_t resolve_due_us; /* UINT64_MAX: its host is an address */
-    bool resolving;
     size_t addresses_count; /* of the last look-up */
     size_t unanswered;      /* health probes in a row that nobody answered */
 
-    enum models_state models_state;
     struct engine_models models;
     struct engine_metrics metrics;
     uint64_t metrics_at_us;
@@ -78,8 +79,6 @@ struct fleet_slot {
     uint32_t metrics_bad_row;
     uint32_t inflight_before; /* ours, when the scrape was sent */
     uint32_t foreign_seen;    /* by the last scrape */
-
-    uint32_t events; /* a bit per fleet_event not yet pulled */
 };
 
 struct fleet_models_table {

@@ -59,6 +59,27 @@ Test(fleet_metrics, load_of_others_counts_when_seen_twice)
     fleet_seat_leave(&seat, rig.board);
 }
 
+Test(fleet_metrics, requests_that_ended_during_a_scrape_were_ours)
+{
+    struct fleet_probed scrape = {.generation = 1,
+                                  .probe = FLEET_PROBE_METRICS,
+                                  .status = 200,
+                                  .failure = "",
+                                  .body = SLICE("vllm:num_requests_running 1")};
+    uint32_t slot = rig_add(0);
+
+    rig.engine[0].hangs = true;
+    for (unsigned i = 0; i < 3; i++) {
+        struct fleet_seat seat = {0};
+        cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
+        rig_pass(RIG_S); /* the scrape is sent */
+        fleet_seat_leave(&seat, rig.board);
+        fleet_probed(rig.fleet, &scrape, rig.now_us);
+        cr_assert_eq(gauge_read(&rig.board->running[slot]), 1);
+        cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+    }
+}
+
 Test(fleet_metrics, old_numbers_are_forgotten)
 {
     engine_says(10, 5, 0.5);

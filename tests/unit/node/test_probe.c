@@ -107,12 +107,12 @@ on_published(void *context)
 }
 
 static void
-start(void)
+start_with(uint32_t timeout_ms)
 {
     struct fleet_config config = {
         .health = {.path = "/health",
                    .interval_ms = 20,
-                   .timeout_ms = 500,
+                   .timeout_ms = timeout_ms,
                    .failures = 1,
                    .successes = 1,
                    .metrics_interval_ms = 20,
@@ -136,6 +136,18 @@ start(void)
 }
 
 static void
+start(void)
+{
+    start_with(500);
+}
+
+static void
+start_patient(void)
+{
+    start_with(3600000);
+}
+
+static void
 stop(void)
 {
     probe_free(probe);
@@ -146,7 +158,8 @@ stop(void)
     qsbr_fini(&qsbr);
 }
 
-TestSuite(probe, .init = start, .fini = stop, .timeout = 60);
+TestSuite(probe, .init = start, .fini = stop);
+TestSuite(probe_patient, .init = start_patient, .fini = stop);
 
 static uint32_t
 add(const char *host)
@@ -237,6 +250,23 @@ Test(probe, names_are_resolved_and_kept_as_host)
     cr_assert_str_eq(server.host, expected);
 }
 
+Test(probe, probes_go_to_the_address_that_lanes_use)
+{
+    struct sockaddr_storage address = {0};
+    struct sockaddr_in *in = (struct sockaddr_in *)(void *)&address;
+    char expected[64];
+    uint32_t slot = add("nobody.invalid");
+
+    in->sin_family = AF_INET;
+    in->sin_port = htons(server.port);
+    in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    fleet_resolved(fleet, slot, 1, &address, 1, probe_now_us());
+    probe_poke(probe);
+    until_eligible(slot, true);
+    (void)snprintf(expected, sizeof expected, "nobody.invalid:%u", server.port);
+    cr_assert_str_eq(server.host, expected);
+}
+
 Test(probe, a_name_that_does_not_exist_is_down)
 {
     uint32_t slot = add("nobody.invalid");
@@ -248,7 +278,7 @@ Test(probe, a_name_that_does_not_exist_is_down)
     cr_assert_not(is_eligible(slot));
 }
 
-Test(probe, removal_cancels_what_is_in_flight)
+Test(probe_patient, removal_cancels_what_is_in_flight)
 {
     server.mute = true;
     uint32_t slot = add("127.0.0.1");
@@ -265,7 +295,7 @@ Test(probe, removal_cancels_what_is_in_flight)
     cr_assert_eq(events[FLEET_DOWN], 0);
 }
 
-Test(probe, can_be_freed_with_everything_in_flight)
+Test(probe_patient, can_be_freed_with_everything_in_flight)
 {
     server.mute = true;
     (void)add("127.0.0.1");
