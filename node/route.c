@@ -73,20 +73,19 @@ is_json(const struct http_head *head)
 {
     const struct http_header *type =
         http_head_find(head, HTTP_FIELD_CONTENT_TYPE);
-    struct slice json = SLICE("application/json");
 
     if (type == NULL) {
-        return true; /* curl users forget it; the scanner will tell */
+        return true; /* forgotten; the scanner will tell */
     }
-    struct slice value = type->value;
-    if (value.len > json.len && value.ptr[json.len] != ';' &&
-        value.ptr[json.len] != ' ') {
-        return false;
+    const char *end = memchr(type->value.ptr, ';', type->value.len);
+    struct slice media = type->value;
+    if (end != NULL) {
+        media.len = (size_t)(end - media.ptr);
     }
-    value.len = value.len < json.len ? value.len : json.len;
-    /* curl -d says this of every body it is given. */
-    return slice_equal_nocase(value, json) ||
-           slice_equal_nocase(type->value,
+    media = slice_trim(media);
+    /* The second is what curl -d says of every body it is given. */
+    return slice_equal_nocase(media, SLICE("application/json")) ||
+           slice_equal_nocase(media,
                               SLICE("application/x-www-form-urlencoded"));
 }
 

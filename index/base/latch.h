@@ -4,7 +4,7 @@
  *
  * The sleeper arms, then looks once more for work, then sleeps; the waker
  * makes work visible, then takes. Both orders are store-then-load, hence
- * sequentially consistent operations: else each side could miss the other.
+ * the full fences: else each side could miss the other.
  *
  * Thread: any.
  */
@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "index/base/fence.h"
+
 struct latch {
     _Atomic bool armed;
 };
@@ -22,14 +24,14 @@ static inline void
 latch_arm(struct latch *latch)
 {
     atomic_store(&latch->armed, true);
-    atomic_thread_fence(memory_order_seq_cst);
+    fence_full();
 }
 
 /* True for exactly one taker per arming. */
 static inline bool
 latch_take(struct latch *latch)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    fence_full();
     return atomic_load(&latch->armed) && atomic_exchange(&latch->armed, false);
 }
 

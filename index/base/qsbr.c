@@ -1,32 +1,18 @@
 #include "index/base/qsbr.h"
 
 #include "index/base/check.h"
+#include "index/base/fence.h"
+
+#if defined(FENCE_BY_RMW)
+_Atomic unsigned fence_word;
+#endif
 
 /*
  * The one hard ordering: a reader's announcement must be visible before its
  * first read of a shared pointer, and the writer's unlinking before its read
  * of the announcements (a store, then a load, on both sides). Only a full
- * fence gives that. ThreadSanitizer knows no fences; a read-modify-write of
- * the word everyone touches orders the same for it.
+ * fence gives that.
  */
-#if defined(__SANITIZE_THREAD__)
-#define FENCE_BY_RMW 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define FENCE_BY_RMW 1
-#endif
-#endif
-
-static void
-full_fence(struct qsbr *q)
-{
-#if defined(FENCE_BY_RMW)
-    (void)atomic_fetch_add_explicit(&q->epoch, 0, memory_order_seq_cst);
-#else
-    (void)q;
-    atomic_thread_fence(memory_order_seq_cst);
-#endif
-}
 
 void
 qsbr_init(struct qsbr *q)
@@ -63,7 +49,7 @@ qsbr_online(struct qsbr *q, struct qsbr_reader *reader)
     uint64_t now = atomic_load_explicit(&q->epoch, memory_order_acquire);
 
     atomic_store_explicit(&reader->seen, now, memory_order_relaxed);
-    full_fence(q);
+    fence_full();
 }
 
 void
@@ -98,7 +84,7 @@ oldest_seen(struct qsbr *q)
 {
     uint64_t oldest = UINT64_MAX;
 
-    full_fence(q);
+    fence_full();
     for (unsigned i = 0; i < QSBR_READERS_MAX; i++) {
         uint64_t seen =
             atomic_load_explicit(&q->readers[i].seen, memory_order_acquire);

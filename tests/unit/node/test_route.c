@@ -28,6 +28,10 @@ Test(node_route, prompts_are_posts_of_json)
                          "Content-Type: application/json; charset=utf-8\r\n"
                          "Content-Length: 2\r\n"),
                  ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/completions",
+                         "Content-Type: application/x-www-form-urlencoded\r\n"
+                         "Content-Length: 2\r\n"),
+                 ROUTE_PROMPT);
     cr_assert_eq(kind_of("POST /tokenize", "Content-Length: 2\r\n"),
                  ROUTE_PROMPT);
     cr_assert_eq(kind_of("POST /v1/some/new/thing", JSON), ROUTE_PROMPT);
