@@ -214,8 +214,9 @@ on_fleet_event(void *context, const struct fleet_out *out)
     struct control *control = context;
 
     if (out->event == FLEET_ADDED) {
-        admit(control, out->worker->slot, 0);
-    } else if (out->event == FLEET_CAPACITY_CHANGED) {
+        admit(control, out->worker->slot, out->worker->blocks_max);
+    } else if (out->event == FLEET_CAPACITY_CHANGED &&
+               out->worker->blocks_max == 0) {
         admit(control, out->worker->slot,
               blocks_of_tokens(control, out->number));
     } else if (out->event == FLEET_REMOVED) {

@@ -47,6 +47,7 @@
 #define EDGE_MODEL_MAX     64U          /* of a model's name in a decision */
 #define EDGE_TAIL_BYTES    640U /* end of an answer, to find its usage */
 #define EDGE_ATTEMPTS_MAX  8U
+#define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
 
 enum lane_timeout {
@@ -75,8 +76,10 @@ struct upstream_pool {
     bool current;          /* still the lane's pool for the slot */
     uint64_t view_version; /* that `worker` was copied from */
     uint32_t idle_count;
-    struct upstream *idle;      /* most recently used first */
-    struct fleet_worker worker; /* a copy: outlives the view */
+    struct upstream *idle;          /* most recently used first */
+    struct fleet_worker worker;     /* a copy: outlives the view */
+    char lines[UPSTREAM_LINES_MAX]; /* Host, and its Authorization if any */
+    size_t lines_len;
 };
 
 struct lane {
@@ -194,8 +197,13 @@ struct exchange {
     bool watched;       /* control wants to hear of a success at this worker */
     bool retried_stale; /* a kept connection was dead: tried a fresh one */
     struct slice body;  /* in client->in, until the answer begins */
-    struct buf head;    /* request line and fields without Host; kept */
-    size_t line_bytes;  /* of head: where the fields begin */
+    /* METHOD, target and version, fields with their blank line, then the
+     * client's Authorization line, each from where the one before ends. What
+     * depends on the worker goes in between: see gather() in upstream.c. */
+    struct buf head; /* its memory is kept from request to request */
+    size_t method_end;
+    size_t line_end;
+    size_t fields_end;
     uint32_t blocks_total;
     bool stream;
     char id[EDGE_ID_MAX];

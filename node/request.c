@@ -63,6 +63,7 @@ is_ours(const struct http_header *h)
     case HTTP_FIELD_REQUEST_ID:
     case HTTP_FIELD_KVASIR:
     case HTTP_FIELD_UPGRADE:
+    case HTTP_FIELD_AUTHORIZATION: /* the worker's own goes first */
         return true;
     case HTTP_FIELD_OTHER:
         return slice_equal_nocase(h->name, SLICE("x-data-parallel-rank"));
@@ -72,32 +73,30 @@ is_ours(const struct http_header *h)
     case HTTP_FIELD_PROXY:
     case HTTP_FIELD_TE:
     case HTTP_FIELD_TRAILER:
-    case HTTP_FIELD_AUTHORIZATION:
     case HTTP_FIELD_SESSION_ID:
         return false;
     }
     return false;
 }
 
-/* The head that every attempt sends; Host goes in between, per worker. */
 static void
-build_head(struct exchange *x, const struct http_head *head)
+add_field(struct buf *out, const struct http_header *h)
+{
+    buf_add_slice(out, h->name);
+    buf_add(out, ": ", 2);
+    buf_add_slice(out, h->value);
+    buf_add(out, "\r\n", 2);
+}
+
+static void
+add_fields(struct exchange *x, const struct http_head *head)
 {
     struct buf *out = &x->head;
 
-    buf_clear(out);
-    buf_add_slice(out, head->method);
-    buf_add(out, " ", 1);
-    buf_add_slice(out, origin_target(head));
-    buf_add_text(out, " HTTP/1.1\r\n");
-    x->line_bytes = out->len;
     for (size_t i = 0; i < head->headers_count; i++) {
         const struct http_header *h = &head->headers[i];
         if (!is_ours(h) && !http_head_is_hop(head, h)) {
-            buf_add_slice(out, h->name);
-            buf_add(out, ": ", 2);
-            buf_add_slice(out, h->value);
-            buf_add(out, "\r\n", 2);
+            add_field(out, h);
         }
     }
     buf_add_text(out, "x-request-id: ");
@@ -107,6 +106,28 @@ build_head(struct exchange *x, const struct http_head *head)
         buf_add_uint(out, x->body.len);
     }
     buf_add_text(out, "\r\n\r\n");
+}
+
+/* The head that every attempt sends. */
+static void
+build_head(struct exchange *x, const struct http_head *head)
+{
+    struct buf *out = &x->head;
+    const struct http_header *key =
+        http_head_find(head, HTTP_FIELD_AUTHORIZATION);
+
+    buf_clear(out);
+    buf_add_slice(out, head->method);
+    buf_add(out, " ", 1);
+    x->method_end = out->len;
+    buf_add_slice(out, origin_target(head));
+    buf_add_text(out, " HTTP/1.1\r\n");
+    x->line_end = out->len;
+    add_fields(x, head);
+    x->fields_end = out->len;
+    if (key != NULL) {
+        add_field(out, key);
+    }
 }
 
 static void

@@ -3,6 +3,7 @@
  * ones when there are none.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "node/edge.h"
@@ -86,6 +87,19 @@ new_pool(struct lane *lane, uint32_t slot, uint32_t generation)
     return pool;
 }
 
+static void
+note_lines(struct upstream_pool *pool)
+{
+    const struct fleet_worker *worker = &pool->worker;
+    bool key = worker->api_key[0] != '\0';
+    int len = snprintf(pool->lines, sizeof(pool->lines), "Host: %s\r\n%s%s%s",
+                       worker->host_header, key ? "Authorization: Bearer " : "",
+                       key ? worker->api_key : "", key ? "\r\n" : "");
+
+    CHECK(len > 0 && (size_t)len < sizeof(pool->lines));
+    pool->lines_len = (size_t)len;
+}
+
 struct upstream_pool *
 upstream_pool_get(struct lane *lane, const struct fleet_view *view,
                   uint32_t slot)
@@ -107,6 +121,7 @@ upstream_pool_get(struct lane *lane, const struct fleet_view *view,
     if (pool->view_version != view->version) {
         pool->view_version = view->version;
         pool->worker = *worker;
+        note_lines(pool);
     }
     pool->refs++;
     return pool;
@@ -237,39 +252,49 @@ upstream_resume(struct upstream *up)
 
 /* Sending the request */
 
-/* The parts from byte up->sent on. */
-static unsigned
-gather(const struct exchange *x, size_t skip, struct iovec parts[5])
-{
-    const struct fleet_worker *worker = &x->pool->worker;
-    const struct slice all[5] = {
-        {x->head.ptr, x->line_bytes},
-        SLICE("Host: "),
-        slice_of(worker->host_header),
-        {x->head.ptr + x->line_bytes - 2, x->head.len - x->line_bytes + 2},
-        x->body,
-    };
-    unsigned count = 0;
+#define PARTS 7U
 
-    for (unsigned i = 0; i < 5; i++) {
-        if (skip >= all[i].len) {
-            skip -= all[i].len;
-            continue;
-        }
-        parts[count++] = (struct iovec){
-            .iov_base = (void *)(uintptr_t)(all[i].ptr + skip),
-            .iov_len = all[i].len - skip,
-        };
-        skip = 0;
-    }
-    return count;
+/* A request as this worker gets it. */
+static void
+list_parts(const struct exchange *x, struct slice parts[PARTS])
+{
+    const struct upstream_pool *pool = x->pool;
+    const char *head = x->head.ptr;
+    size_t key_bytes =
+        pool->worker.api_key[0] == '\0' ? x->head.len - x->fields_end : 0;
+
+    parts[0] = (struct slice){head, x->method_end};
+    parts[1] = slice_of(pool->worker.base_path);
+    parts[2] =
+        (struct slice){head + x->method_end, x->line_end - x->method_end};
+    parts[3] = (struct slice){pool->lines, pool->lines_len};
+    parts[4] = (struct slice){head + x->fields_end, key_bytes};
+    parts[5] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
+    parts[6] = x->body;
 }
 
-static size_t
-request_size(const struct exchange *x)
+/* What is left of the request after skip bytes; *size: how large it is. */
+static unsigned
+gather(const struct exchange *x, size_t skip, struct iovec left[PARTS],
+       size_t *size)
 {
-    return x->head.len + sizeof("Host: \r\n") - 1 +
-           strlen(x->pool->worker.host_header) + x->body.len;
+    struct slice parts[PARTS];
+    unsigned count = 0;
+
+    list_parts(x, parts);
+    *size = 0;
+    for (unsigned i = 0; i < PARTS; i++) {
+        size_t done = skip < parts[i].len ? skip : parts[i].len;
+        skip -= done;
+        *size += parts[i].len;
+        if (done < parts[i].len) {
+            left[count++] = (struct iovec){
+                .iov_base = (void *)(uintptr_t)(parts[i].ptr + done),
+                .iov_len = parts[i].len - done,
+            };
+        }
+    }
+    return count;
 }
 
 /* 0, or -errno: the connection is dead. */
@@ -277,11 +302,11 @@ static int
 send_request(struct upstream *up)
 {
     struct exchange *x = up->exchange;
-    struct iovec parts[5];
-    size_t size = request_size(x);
+    struct iovec parts[PARTS];
+    size_t size;
+    unsigned count = gather(x, up->sent, parts, &size);
 
-    if (up->sent < size) {
-        unsigned count = gather(x, up->sent, parts);
+    if (count != 0) {
         ssize_t n = sock_send(&up->sock, parts, count);
         if (n < 0) {
             return (int)n;

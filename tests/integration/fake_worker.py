@@ -107,6 +107,7 @@ class FakeWorker:
         self.handler = handler
         self.models = list(models)
         self.healthy = True
+        self.base = ""
         self.requests = []
         self.connections = 0
         self.lock = threading.Lock()
@@ -176,6 +177,7 @@ class FakeWorker:
             peer.close()
 
     def _own(self, peer, target):
+        target = target.removeprefix(self.base)
         if target == "/health":
             peer.answer(200 if self.healthy else 503)
         elif target == "/v1/models":

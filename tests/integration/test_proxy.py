@@ -1,6 +1,7 @@
 """The serving port, byte by byte: what is passed on and how, what is refused,
 what happens when either side misbehaves."""
 import json
+import os
 import socket
 import threading
 import unittest
@@ -9,6 +10,7 @@ import harness
 from fake_worker import Close, FakeWorker
 
 CHAT = "/v1/chat/completions"
+LANES = os.environ.get("KVASIR_TEST_LANES", "1")  # several under TSan
 
 
 def chat(text="hello", **more):
@@ -20,16 +22,16 @@ def echo(peer, request):
 
 
 class Proxy(harness.Case):
-    def serve(self, *workers, options=(), env=None):
+    def serve(self, *workers, options=(), env=None, count=None):
         """A node in front of the workers, ready and with all of them up."""
         args = []
         for worker in workers:
             args += ["--worker", worker if isinstance(worker, str) else worker.url]
         node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0",
-                          "--admin", "127.0.0.1:0", "--name", "n1", "--lanes", "1",
+                          "--admin", "127.0.0.1:0", "--name", "n1", "--lanes", LANES,
                           *args, *options, env=env)
-        live = [w for w in workers if not isinstance(w, str)]
-        harness.wait_until(lambda: self.eligible(node) >= len(live), "workers are up")
+        live = sum(not isinstance(w, str) for w in workers) if count is None else count
+        harness.wait_until(lambda: self.eligible(node) >= live, "workers are up")
         self.address = node.at("serve")
         return node
 
@@ -97,6 +99,19 @@ class Forwarding(Proxy):
         self.assertEqual(headers["x-request-id"], "mine-1")
         self.assertEqual(headers["x-custom"], "kept")
         self.assertEqual(headers["host"], worker.id)
+
+    def test_a_worker_may_have_a_base_path_and_a_key_of_its_own(self):
+        keyed, plain = FakeWorker(self, echo), FakeWorker(self, echo)
+        keyed.base = "/base"
+        self.serve(f"{keyed.url}/base,api_key=secret,id=keyed", plain,
+                   options=["--policy", "round_robin"], count=2)
+        for _ in range(2):
+            self.post(headers={"Authorization": "Bearer client"}, path=CHAT + "?x=1")
+        self.assertEqual(keyed.requests[0].target, "/base" + CHAT + "?x=1")
+        self.assertEqual(keyed.requests[0].raw_head.lower().count(b"authorization"), 1)
+        self.assertEqual(keyed.requests[0].headers["authorization"], "Bearer secret")
+        self.assertEqual(plain.requests[0].target, CHAT + "?x=1")
+        self.assertEqual(plain.requests[0].headers["authorization"], "Bearer client")
 
     def test_connections_are_kept_on_both_sides(self):
         worker = FakeWorker(self, echo)
