@@ -207,14 +207,19 @@ open_own_handles(struct serve *serve)
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
 }
 
-/* Each connection may need two descriptors: take what the system gives. */
+/* Each connection may need two descriptors: take what the system gives, and
+ * more than its hard limit if it lets us (root). */
 static void
 raise_descriptor_limit(const struct config *config)
 {
-    struct rlimit limit;
     rlim_t wanted = (rlim_t)config->limits.connections_max * 2 + 1024;
+    struct rlimit all = {.rlim_cur = wanted, .rlim_max = wanted};
+    struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
+        return;
+    }
+    if (limit.rlim_max < wanted && setrlimit(RLIMIT_NOFILE, &all) == 0) {
         return;
     }
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;

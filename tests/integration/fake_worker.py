@@ -112,7 +112,8 @@ class FakeWorker:
         self.connections = 0
         self.lock = threading.Lock()
         self.peers = set()
-        self.listener = socket.create_server((host, 0), backlog=128)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, 0), family=family, backlog=128)
         self.address = self.listener.getsockname()[:2]
         threading.Thread(target=self._accept, daemon=True).start()
         case.addCleanup(self.close)

@@ -1,0 +1,303 @@
+"""The serving port on bad days: whatever happens, what was taken is given
+back, nothing spins, and the node goes on."""
+import json
+import os
+import socket
+import threading
+
+import harness
+from fake_worker import Close, FakeWorker
+from test_proxy import CHAT, Proxy, chat, echo, read_answer, request_bytes
+
+
+class Faults(Proxy):
+    def levels(self, node):
+        """Everything that must be back where it began when nothing runs."""
+        values = harness.metrics(node.at("admin"))
+        return {
+            "connections": values["kvasir_connections"],
+            "inflight": values["kvasir_inflight"],
+            "buffered": values["kvasir_buffered_bytes"],
+            "seats": sum(v for k, v in values.items() if k.startswith("kvasir_worker_inflight")),
+        }
+
+    def settles(self, node):
+        zero = {"connections": 0, "inflight": 0, "buffered": 0, "seats": 0}
+        harness.wait_until(lambda: self.levels(node) == zero, "all is given back")
+
+    def cpu_ticks(self, node):
+        with open(f"/proc/{node.pid}/stat", encoding="ascii") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    def fds(self, node):
+        return len(os.listdir(f"/proc/{node.pid}/fd"))
+
+    def test_every_way_out_gives_back_what_was_taken(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+
+        def handler(peer, request):
+            text = request.json()["messages"][0]["content"]
+            if text.startswith("close"):
+                raise Close
+            if text.startswith("503"):
+                peer.answer(503)
+            elif text.startswith("cut"):
+                peer.begin_stream()
+                peer.chunk(b"data: 1\n\n")
+                raise Close
+            elif text.startswith("garbage"):
+                peer.send("\0\0\0\r\n\r\n")
+            elif text.startswith("hang"):
+                release.wait(harness.IO_TIMEOUT_S)
+                raise Close
+            else:
+                echo(peer, request)
+
+        node = self.serve(FakeWorker(self, handler), FakeWorker(self, handler),
+                          options=["--breaker.failures", "1000", "--timeouts.first_byte", "5s"])
+        before = self.fds(node)
+        for text in ("fine", "close", "503", "garbage"):
+            for i in range(3):
+                self.post(chat(f"{text} {i} " + "x" * 2000))
+        for _ in range(3):
+            try:
+                self.post(chat("cut"))
+            except (OSError, harness.http.client.HTTPException):
+                pass
+        for payload in (request_bytes(b"{nope"), b"GARBAGE\r\n\r\n", request_bytes(chat())[:50]):
+            s = self.connect()
+            s.sendall(payload)
+            s.close()
+        held = [self.connect() for _ in range(5)]
+        for s in held:
+            s.sendall(request_bytes(chat("hang", stream=True)))
+        harness.wait_until(lambda: self.levels(node)["inflight"] == 5, "five hang")
+        for s in held:
+            s.close()
+        self.settles(node)
+        # Kept connections to the workers may stay, a few of them.
+        self.assertLessEqual(self.fds(node), before + 8)
+
+    def test_workers_come_and_go_under_load(self):
+        workers = [FakeWorker(self, echo) for _ in range(4)]
+        node = self.serve(*workers)
+        admin = node.at("admin")
+        stop = threading.Event()
+        failures, done = [], [0]
+
+        def load(n):
+            connection = harness.connect(self.address)
+            try:
+                while not stop.is_set():
+                    harness.send(connection, "POST", CHAT, chat(f"load {n} {done[0]} " * 30))
+                    answer = harness.Answer(connection.getresponse())
+                    if answer.status != 200:
+                        failures.append(answer.text)
+                    done[0] += 1
+            finally:
+                connection.close()
+
+        threads = [threading.Thread(target=load, args=(n,)) for n in range(4)]
+        for t in threads:
+            t.start()
+        try:
+            for turn in range(6):
+                worker = workers[turn % 3]  # the fourth stays throughout
+                if turn % 2 == 0:
+                    gone = harness.request(admin, "DELETE", f"/admin/workers/{worker.id}")
+                else:
+                    gone = harness.request(admin, "POST", f"/admin/workers/{worker.id}/drain")
+                self.assertEqual(gone.status, 200, gone.text)
+                at = done[0]
+                harness.wait_until(lambda: done[0] > at + 20, "the load goes on")
+                harness.request(admin, "DELETE", f"/admin/workers/{worker.id}")
+                back = harness.request(admin, "POST", "/admin/workers", {"url": worker.url})
+                self.assertEqual(back.status, 200, back.text)
+                harness.wait_until(lambda: self.eligible(node) == 4, "it is back")
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+        self.assertEqual(failures, [])
+        self.settles(node)
+
+    def test_bad_orders_to_the_admin_port_are_refused_in_words(self):
+        node = self.serve(FakeWorker(self, echo))
+        admin = node.at("admin")
+        for body in ("", "[]", "{}", '{"url":"ftp://x"}', '{"url":"http://h:1","ur1":"x"}',
+                     '{"url":7}', '{"url":"http://h:1"', '{"url":"http://h:1"} x'):
+            answer = harness.request(admin, "POST", "/admin/workers", body)
+            self.assertEqual(answer.status, 400, body)
+            self.assertTrue(answer.json()["error"]["message"], body)
+        first = harness.request(admin, "GET", "/admin/workers").json()[0]
+        again = harness.request(admin, "POST", "/admin/workers", {"url": first["url"], "id": "z"})
+        self.assertEqual(again.status, 409)
+        for method, path, status in (("DELETE", "/admin/workers/nobody", 404),
+                                     ("POST", "/admin/workers/nobody/drain", 404),
+                                     ("GET", "/admin/workers/nobody", 405),
+                                     ("GET", "/admin/nothing", 404),
+                                     ("DELETE", "/admin/status", 405),
+                                     ("GET", "/admin/decisions?count=x", 400)):
+            self.assertEqual(harness.request(admin, method, path).status, status, path)
+        bad = harness.request(admin, "POST", "/admin/explain", b"{nope")
+        self.assertEqual(bad.status, 400)
+
+    def test_explain_says_what_serve_does(self):
+        node = self.serve(*[FakeWorker(self, echo) for _ in range(3)])
+        request = chat("a prefix that is long enough to be worth something. " * 30)
+        went = self.post(request).headers["x-kvasir-worker"]
+
+        def explained():
+            answer = harness.request(node.at("admin"), "POST", "/admin/explain", request).json()
+            return answer if answer.get("mode") == "affinity" else None
+
+        answer = harness.wait_until(explained, "belief has learned")
+        self.assertEqual(answer["worker"], went)
+        self.assertEqual(answer["overlap"], answer["total"])
+        self.assertEqual(len(answer["candidates"]), 3)
+        self.assertEqual(answer["candidates"][0]["verdict"], "chosen")
+
+    def test_decisions_are_remembered_newest_first(self):
+        node = self.serve(FakeWorker(self, echo), options=["--limits.decisions_max", "3"])
+        for i in range(5):
+            self.post(chat(), {"x-request-id": f"id-{i}"})
+
+        def remembered():
+            found = harness.request(node.at("admin"), "GET", "/admin/decisions").json()
+            return [d["id"] for d in found] == ["id-4", "id-3", "id-2"]
+
+        harness.wait_until(remembered, "the last three decisions")
+
+    def test_an_answer_before_the_whole_request_was_read(self):
+        def handler(peer, request):
+            peer.answer(413, b"too long for me", "Connection: close\r\n")
+            peer.wait_closed()
+
+        handler.reads_body = True
+        self.serve(FakeWorker(self, handler))
+        answer = self.post(chat("x" * (8 << 20)))
+        self.assertEqual((answer.status, answer.body), (413, b"too long for me"))
+
+    def test_answers_without_a_body(self):
+        def handler(peer, request):
+            peer.send("HTTP/1.1 204 No Content\r\n\r\n")
+
+        self.serve(FakeWorker(self, handler))
+        connection = harness.connect(self.address)
+        for _ in range(3):
+            harness.send(connection, "POST", "/v1/audio/speech", b"x", {"content-type": "audio/x"})
+            answer = harness.Answer(connection.getresponse())
+            self.assertEqual((answer.status, answer.body), (204, b""))
+        connection.close()
+
+    def test_head_requests_get_heads(self):
+        def handler(peer, request):
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+
+        self.serve(FakeWorker(self, handler))
+        connection = harness.connect(self.address)
+        for path in ("/health", "/v1/models", "/v1/files/7"):
+            harness.send(connection, "HEAD", path)
+            response = connection.getresponse()
+            self.assertEqual((response.status, response.read()), (200, b""), path)
+            self.assertGreater(int(response.getheader("content-length")), 0)
+        connection.close()
+
+    def test_half_closed_and_idle_peers_cost_no_cpu(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"x" * 4_000_000)
+            release.wait(harness.IO_TIMEOUT_S)
+            raise Close
+
+        node = self.serve(FakeWorker(self, handler))
+        # One that does not read, pipelines more than fits, and stays.
+        full = self.connect()
+        full.setblocking(False)
+        payload = request_bytes(chat(stream=True)) + request_bytes(chat("y" * 30000)) * 40
+        try:
+            full.send(payload)
+        except BlockingIOError:
+            pass
+        # One that ended its own direction in the middle of a request.
+        half = self.connect()
+        half.sendall(request_bytes(chat())[:60])
+        half.shutdown(socket.SHUT_WR)
+        harness.wait_until(lambda: self.levels(node)["inflight"] == 1, "the first one streams")
+        before, base = self.cpu_ticks(node), len(node.log())
+        threading.Event().wait(1.0)  # real time passes: that is what is measured
+        # A spinning lane burns all of a core: 100 ticks a second.
+        self.assertLess(self.cpu_ticks(node) - before, 40)
+        self.assertLess(len(node.log()) - base, 4000)
+
+    def test_when_descriptors_run_out_others_are_served_and_it_recovers(self):
+        worker = FakeWorker(self, echo)
+        # More than any system allows, so that it cannot raise its own limit.
+        node = self.start("/bin/sh", "-c",
+                          'ulimit -n 48; exec "$@"', "sh", harness.program("kvasir"), "serve",
+                          "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--lanes", "1",
+                          "--limits.connections_max", "1000000", "--worker", worker.url)
+        self.address = node.at("serve")
+        harness.wait_until(lambda: self.eligible(node) == 1, "the worker is up")
+        kept = harness.connect(self.address)
+        harness.send(kept, "POST", CHAT, chat("before"))
+        self.assertEqual(harness.Answer(kept.getresponse()).status, 200)
+        crowd = [self.connect() for _ in range(100)]
+        harness.wait_until(lambda: "accept_failed" in node.log(), "accepting fails")
+        for i in range(5):
+            harness.send(kept, "POST", CHAT, chat(f"during {i}"))
+            self.assertEqual(harness.Answer(kept.getresponse()).status, 200)
+        before = self.cpu_ticks(node)
+        threading.Event().wait(1.0)  # real time passes: that is what is measured
+        self.assertLess(self.cpu_ticks(node) - before, 40)
+        for s in crowd:
+            s.close()
+        harness.wait_until(lambda: self.answers(), "new connections are served again")
+        kept.close()
+
+    def answers(self):
+        try:
+            return self.post(chat("after")).status == 200
+        except OSError:
+            return False
+
+    def test_a_body_bound_for_the_whole_node(self):
+        node = self.serve(FakeWorker(self, echo),
+                          options=["--limits.buffered_bytes_max", "4MiB",
+                                   "--limits.body_bytes_max", "2MiB"])
+        held = []
+        statuses = []
+        for _ in range(8):
+            s = self.connect()
+            s.sendall(request_bytes(b" " * (1 << 20))[:-1])
+            held.append(s)
+            harness.wait_until(lambda n=len(held): self.levels(node)["buffered"] > 0, "it buffers")
+        for s in held[-1:]:
+            statuses.append(read_answer(s)[0])
+        self.assertEqual(statuses, [503])
+        for s in held:
+            s.close()
+        self.settles(node)
+        self.assertEqual(self.post(chat("still here")).status, 200)
+
+    def test_ipv6(self):
+        try:
+            worker = FakeWorker(self, echo, host="::1")
+        except OSError:
+            self.skipTest("no IPv6 on this machine")
+        node = self.start("kvasir", "serve", "--listen", "[::1]:0", "--admin", "[::1]:0",
+                          "--worker", f"http://[::1]:{worker.address[1]}")
+        self.address = node.at("serve")
+        harness.wait_until(lambda: self.eligible(node) == 1, "the worker is up")
+        answer = self.post(chat("six"))
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(worker.requests[0].headers["host"], f"[::1]:{worker.address[1]}")
+
+
+if __name__ == "__main__":
+    harness.main()
