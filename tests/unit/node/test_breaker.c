@@ -29,7 +29,7 @@ open_at(uint64_t at_us)
     cr_assert_eq(breaker.state, BREAKER_OPEN);
 }
 
-Test(breaker, opens_after_failures_in_a_row)
+Test(node_breaker, opens_after_failures_in_a_row)
 {
     cr_assert_not(fail(1));
     cr_assert_not(fail(2));
@@ -41,7 +41,7 @@ Test(breaker, opens_after_failures_in_a_row)
     cr_assert_eq(breaker_deadline(&breaker), 5 * S + 6);
 }
 
-Test(breaker, late_results_change_nothing_while_open)
+Test(node_breaker, late_results_change_nothing_while_open)
 {
     open_at(0);
     cr_assert_not(succeed(1));
@@ -49,7 +49,7 @@ Test(breaker, late_results_change_nothing_while_open)
     cr_assert_eq(breaker_deadline(&breaker), 5 * S);
 }
 
-Test(breaker, half_opens_when_its_time_is_over)
+Test(node_breaker, half_opens_when_its_time_is_over)
 {
     open_at(0);
     cr_assert_not(breaker_tick(&breaker, 5 * S - 1));
@@ -59,7 +59,7 @@ Test(breaker, half_opens_when_its_time_is_over)
     cr_assert_eq(breaker_deadline(&breaker), UINT64_MAX);
 }
 
-Test(breaker, successes_in_a_row_close_it)
+Test(node_breaker, successes_in_a_row_close_it)
 {
     open_at(0);
     (void)breaker_tick(&breaker, 5 * S);
@@ -69,7 +69,7 @@ Test(breaker, successes_in_a_row_close_it)
     cr_assert_not(breaker_watches(&breaker));
 }
 
-Test(breaker, one_failure_opens_it_again_for_twice_as_long_up_to_a_cap)
+Test(node_breaker, one_failure_opens_it_again_for_twice_as_long_up_to_a_cap)
 {
     uint64_t now = 0;
     const uint32_t expected_ms[] = {5000, 10000, 12000, 12000};
@@ -90,7 +90,7 @@ Test(breaker, one_failure_opens_it_again_for_twice_as_long_up_to_a_cap)
     cr_assert_eq(breaker.open_ms, 5000);
 }
 
-Test(breaker, reset_closes_but_remembers_until_a_success)
+Test(node_breaker, reset_closes_but_remembers_until_a_success)
 {
     open_at(0);
     cr_assert(breaker_reset(&breaker));
@@ -106,7 +106,7 @@ Test(breaker, reset_closes_but_remembers_until_a_success)
     cr_assert_eq(breaker.open_ms, 5000);
 }
 
-Test(breaker, watches_whenever_a_success_would_matter)
+Test(node_breaker, watches_whenever_a_success_would_matter)
 {
     cr_assert_not(breaker_watches(&breaker));
     (void)fail(0);

@@ -67,7 +67,7 @@ ever_picked(void)
     return seen;
 }
 
-Test(elect, no_candidate_is_no_worker)
+Test(node_elect, no_candidate_is_no_worker)
 {
     set_up(0, 10);
     for (unsigned p = ELECT_KVASIR; p <= ELECT_RENDEZVOUS; p++) {
@@ -76,7 +76,7 @@ Test(elect, no_candidate_is_no_worker)
     }
 }
 
-Test(elect, the_longest_prefix_wins_while_balanced)
+Test(node_elect, the_longest_prefix_wins_while_balanced)
 {
     set_up(4, 20);
     holds(1, 10);
@@ -89,7 +89,7 @@ Test(elect, the_longest_prefix_wins_while_balanced)
     cr_assert_not(choice.imbalanced);
 }
 
-Test(elect, a_share_at_the_threshold_is_not_above_it)
+Test(node_elect, a_share_at_the_threshold_is_not_above_it)
 {
     set_up(3, 10);
     holds(1, 3); /* 3 / 10 = 0.3 exactly */
@@ -101,7 +101,7 @@ Test(elect, a_share_at_the_threshold_is_not_above_it)
     cr_assert_eq(pick().worker, 1);
 }
 
-Test(elect, imbalance_needs_the_absolute_and_the_relative_excess)
+Test(node_elect, imbalance_needs_the_absolute_and_the_relative_excess)
 {
     set_up(2, 10);
     holds(0, 10);
@@ -120,7 +120,7 @@ Test(elect, imbalance_needs_the_absolute_and_the_relative_excess)
     cr_assert(pick().imbalanced);
 }
 
-Test(elect, balance_keeps_what_affinity_it_can)
+Test(node_elect, balance_keeps_what_affinity_it_can)
 {
     set_up(4, 10);
     scene.load[0] = 200; /* the hot one, with everything */
@@ -136,7 +136,7 @@ Test(elect, balance_keeps_what_affinity_it_can)
     cr_assert_eq(choice.overlap, 5);
 }
 
-Test(elect, tolerance_is_a_quarter_of_the_spread_that_counts)
+Test(node_elect, tolerance_is_a_quarter_of_the_spread_that_counts)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
 
@@ -147,7 +147,7 @@ Test(elect, tolerance_is_a_quarter_of_the_spread_that_counts)
     cr_assert_eq(elect_tolerance(&config, 1000), 16);
 }
 
-Test(elect, equal_overlap_goes_to_the_lower_load)
+Test(node_elect, equal_overlap_goes_to_the_lower_load)
 {
     set_up(2, 10);
     holds(0, 8);
@@ -159,7 +159,7 @@ Test(elect, equal_overlap_goes_to_the_lower_load)
     }
 }
 
-Test(elect, near_equal_overlap_gives_way_to_load)
+Test(node_elect, near_equal_overlap_gives_way_to_load)
 {
     set_up(3, 64); /* 64 / 32: two blocks less are near */
     holds(0, 60);
@@ -172,7 +172,7 @@ Test(elect, near_equal_overlap_gives_way_to_load)
     cr_assert_eq(pick().worker, 0);
 }
 
-Test(elect, only_idle_workers_are_near_an_idle_one)
+Test(node_elect, only_idle_workers_are_near_an_idle_one)
 {
     set_up(8, 10);
     for (uint32_t i = 0; i < 8; i++) {
@@ -183,7 +183,7 @@ Test(elect, only_idle_workers_are_near_an_idle_one)
     cr_assert(worker_set_has(&seen, 3) && worker_set_has(&seen, 5));
 }
 
-Test(elect, near_loads_share_and_far_ones_do_not)
+Test(node_elect, near_loads_share_and_far_ones_do_not)
 {
     set_up(4, 10);
     scene.load[0] = 8;
@@ -195,7 +195,7 @@ Test(elect, near_loads_share_and_far_ones_do_not)
     cr_assert_not(worker_set_has(&seen, 2));
 }
 
-Test(elect, nodes_with_the_same_view_do_not_herd)
+Test(node_elect, nodes_with_the_same_view_do_not_herd)
 {
     uint32_t sent[8] = {0};
     struct rng node[3];
@@ -218,7 +218,7 @@ Test(elect, nodes_with_the_same_view_do_not_herd)
     }
 }
 
-Test(elect, holders_of_the_same_prefix_share_its_requests)
+Test(node_elect, holders_of_the_same_prefix_share_its_requests)
 {
     set_up(8, 40);
     holds(2, 30);
@@ -228,7 +228,7 @@ Test(elect, holders_of_the_same_prefix_share_its_requests)
     cr_assert_eq(worker_set_count(&seen), 3);
 }
 
-Test(elect, retries_follow_the_rank)
+Test(node_elect, retries_follow_the_rank)
 {
     const uint32_t expected[] = {3, 1, 0};
 
@@ -246,7 +246,7 @@ Test(elect, retries_follow_the_rank)
     cr_assert_eq(pick().worker, WORKER_NONE);
 }
 
-Test(elect, a_holder_that_is_no_candidate_is_not_chosen)
+Test(node_elect, a_holder_that_is_no_candidate_is_not_chosen)
 {
     set_up(2, 10);
     holds(5, 10);
@@ -256,7 +256,7 @@ Test(elect, a_holder_that_is_no_candidate_is_not_chosen)
     cr_assert_eq(pick().overlap, 0);
 }
 
-Test(elect, kv_pressure_sends_elsewhere_while_there_is_elsewhere)
+Test(node_elect, kv_pressure_sends_elsewhere_while_there_is_elsewhere)
 {
     set_up(2, 10);
     holds(0, 10);
@@ -271,7 +271,7 @@ Test(elect, kv_pressure_sends_elsewhere_while_there_is_elsewhere)
     cr_assert_eq(pick().worker, 0);
 }
 
-Test(elect, works_without_match_and_kv)
+Test(node_elect, works_without_match_and_kv)
 {
     set_up(3, 0);
     scene.input.match = NULL;
@@ -282,7 +282,7 @@ Test(elect, works_without_match_and_kv)
     cr_assert(pick().imbalanced);
 }
 
-Test(elect, round_robin_visits_in_turn_whoever_is_there)
+Test(node_elect, round_robin_visits_in_turn_whoever_is_there)
 {
     set_up(4, 10);
     scene.config.policy = ELECT_ROUND_ROBIN;
@@ -295,7 +295,7 @@ Test(elect, round_robin_visits_in_turn_whoever_is_there)
     cr_assert_eq(pick().mode, ELECT_POLICY);
 }
 
-Test(elect, least_load_is_strict_with_ties_at_random)
+Test(node_elect, least_load_is_strict_with_ties_at_random)
 {
     set_up(4, 10);
     scene.config.policy = ELECT_LEAST_LOAD;
@@ -308,7 +308,7 @@ Test(elect, least_load_is_strict_with_ties_at_random)
     cr_assert_eq(seen.word[0], 0xc);
 }
 
-Test(elect, random_and_power_of_two_reach_everyone_but_the_worst)
+Test(node_elect, random_and_power_of_two_reach_everyone_but_the_worst)
 {
     set_up(5, 10);
     scene.load[4] = 100;
@@ -318,7 +318,7 @@ Test(elect, random_and_power_of_two_reach_everyone_but_the_worst)
     cr_assert_eq(ever_picked().word[0], 0xf);
 }
 
-Test(elect, rendezvous_moves_only_the_prefixes_of_a_lost_worker)
+Test(node_elect, rendezvous_moves_only_the_prefixes_of_a_lost_worker)
 {
     uint32_t moved = 0;
 
@@ -336,7 +336,7 @@ Test(elect, rendezvous_moves_only_the_prefixes_of_a_lost_worker)
     cr_assert(moved > 180 && moved < 330, "an eighth, not %u", moved);
 }
 
-Test(elect, extreme_loads_do_not_overflow)
+Test(node_elect, extreme_loads_do_not_overflow)
 {
     set_up(2, UINT32_MAX);
     holds(0, UINT32_MAX);
@@ -350,7 +350,7 @@ Test(elect, extreme_loads_do_not_overflow)
     cr_assert_eq(pick().worker, 0);
 }
 
-Test(elect, policies_have_names_that_are_found_again)
+Test(node_elect, policies_have_names_that_are_found_again)
 {
     enum elect_policy found;
 

@@ -57,7 +57,7 @@ verdict_of(uint32_t worker, size_t count)
     return "no row";
 }
 
-Test(elect_explain, every_reason_has_its_verdict)
+Test(node_elect_explain, every_reason_has_its_verdict)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(8);
@@ -88,7 +88,7 @@ Test(elect_explain, every_reason_has_its_verdict)
     cr_assert_str_eq(verdict_of(7, count), "not available now");
 }
 
-Test(elect_explain, load_decides_and_says_so)
+Test(node_elect_explain, load_decides_and_says_so)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(3);
@@ -102,7 +102,7 @@ Test(elect_explain, load_decides_and_says_so)
     cr_assert_str_eq(verdict_of(1, count), "more load");
 }
 
-Test(elect_explain, rows_are_ordered_by_candidacy_overlap_load_slot)
+Test(node_elect_explain, rows_are_ordered_by_candidacy_overlap_load_slot)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(7);
@@ -123,7 +123,7 @@ Test(elect_explain, rows_are_ordered_by_candidacy_overlap_load_slot)
     }
 }
 
-Test(elect_explain, other_policies_have_their_words)
+Test(node_elect_explain, other_policies_have_their_words)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(2);
@@ -145,7 +145,7 @@ Test(elect_explain, other_policies_have_their_words)
     cr_assert_str_eq(rows[1].verdict, "more load");
 }
 
-Test(elect_explain, nobody_chosen_is_explained_too)
+Test(node_elect_explain, nobody_chosen_is_explained_too)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(2);

@@ -17,7 +17,7 @@ expect(struct engine_number number, double value)
     cr_assert_float_eq(number.value, value, 1e-9, "%f", number.value);
 }
 
-Test(engine_metrics, vllm_now)
+Test(node_engine_metrics, vllm_now)
 {
     read_text(
         "# HELP vllm:num_requests_running Number of requests in model "
@@ -52,7 +52,7 @@ Test(engine_metrics, vllm_now)
     expect(metrics.preemptions, 2);
 }
 
-Test(engine_metrics, vllm_with_old_and_new_names_counts_the_new)
+Test(node_engine_metrics, vllm_with_old_and_new_names_counts_the_new)
 {
     read_text("vllm:gpu_cache_usage_perc 0.9\n"
               "vllm:kv_cache_usage_perc 0.4\n"
@@ -66,7 +66,7 @@ Test(engine_metrics, vllm_with_old_and_new_names_counts_the_new)
     expect(metrics.waiting, 5);
 }
 
-Test(engine_metrics, absent_is_not_zero)
+Test(node_engine_metrics, absent_is_not_zero)
 {
     read_text("vllm:num_requests_running 0.0\n"
               "vllm:kv_cache_usage_perc NaN\n"
@@ -79,7 +79,7 @@ Test(engine_metrics, absent_is_not_zero)
     expect(metrics.block, 16);
 }
 
-Test(engine_metrics, sglang)
+Test(node_engine_metrics, sglang)
 {
     read_text("sglang:num_running_reqs{model_name=\"m\",tp_rank=\"0\"} 8\n"
               "sglang:num_queue_reqs{model_name=\"m\",tp_rank=\"0\"} 2\n"
@@ -102,7 +102,7 @@ Test(engine_metrics, sglang)
     expect(metrics.prefix_queries, 100);
 }
 
-Test(engine_metrics, tensorrt_llm)
+Test(node_engine_metrics, tensorrt_llm)
 {
     read_text("trtllm_num_requests_running 3\ntrtllm_num_requests_waiting 1\n"
               "trtllm_kv_cache_utilization 0.75\n"
@@ -115,7 +115,7 @@ Test(engine_metrics, tensorrt_llm)
     expect(metrics.capacity, 3200);
 }
 
-Test(engine_metrics, anything_else_is_nothing)
+Test(node_engine_metrics, anything_else_is_nothing)
 {
     read_text("[{\"iter\": 1}]");
     cr_assert_eq(metrics.kind, ENGINE_OTHER);

@@ -11,7 +11,7 @@ read_text(const char *text)
     return engine_models_read(slice_of(text), &models);
 }
 
-Test(engine_models, vllm_with_an_adapter)
+Test(node_engine_models, vllm_with_an_adapter)
 {
     cr_assert_eq(
         read_text("{\"object\":\"list\",\"data\":[{\"id\":\"Qwen/Qwen3-8B\","
@@ -28,7 +28,7 @@ Test(engine_models, vllm_with_an_adapter)
     engine_models_fini(&models);
 }
 
-Test(engine_models, sglang_and_others)
+Test(node_engine_models, sglang_and_others)
 {
     cr_assert_eq(read_text("{\"data\":[{\"owned_by\":\"sglang\","
                            "\"id\":\"m\"}]}"),
@@ -40,7 +40,7 @@ Test(engine_models, sglang_and_others)
     engine_models_fini(&models);
 }
 
-Test(engine_models, names_are_sorted_unescaped_and_unique)
+Test(node_engine_models, names_are_sorted_unescaped_and_unique)
 {
     cr_assert_eq(
         read_text("{\"x\":{\"data\":[{\"id\":\"no\"}]},\"data\":["
@@ -54,14 +54,14 @@ Test(engine_models, names_are_sorted_unescaped_and_unique)
     engine_models_fini(&models);
 }
 
-Test(engine_models, an_empty_list_is_a_list)
+Test(node_engine_models, an_empty_list_is_a_list)
 {
     cr_assert_eq(read_text("{\"data\":[]}"), 0);
     cr_assert_eq(models.count, 0);
     engine_models_fini(&models);
 }
 
-Test(engine_models, anything_else_is_refused_and_leaves_nothing)
+Test(node_engine_models, anything_else_is_refused_and_leaves_nothing)
 {
     static const char *const bad[] = {
         "",
@@ -87,7 +87,7 @@ Test(engine_models, anything_else_is_refused_and_leaves_nothing)
     }
 }
 
-Test(engine_models, what_is_over_a_limit_is_left_out_and_counted)
+Test(node_engine_models, what_is_over_a_limit_is_left_out_and_counted)
 {
     struct buf text;
 
@@ -105,7 +105,7 @@ Test(engine_models, what_is_over_a_limit_is_left_out_and_counted)
     buf_fini(&text);
 }
 
-Test(engine_models, equal_means_the_same_names)
+Test(node_engine_models, equal_means_the_same_names)
 {
     struct engine_models other;
 

@@ -1,7 +1,7 @@
 /* The table: who is there, slots and their reuse, draining, views. */
 #include "fleet_rig.h"
 
-TestSuite(fleet, .init = rig_start, .fini = rig_stop);
+TestSuite(node_fleet, .init = rig_start, .fini = rig_stop);
 
 static int
 add(unsigned engine, const char *id)
@@ -12,7 +12,7 @@ add(unsigned engine, const char *id)
     return fleet_add(rig.fleet, &worker, rig.now_us, NULL);
 }
 
-Test(fleet, begins_with_an_empty_view)
+Test(node_fleet, begins_with_an_empty_view)
 {
     cr_assert_not_null(rig_view());
     cr_assert_eq(rig_view()->version, 1);
@@ -21,7 +21,7 @@ Test(fleet, begins_with_an_empty_view)
     cr_assert_eq(fleet_deadline(rig.fleet), UINT64_MAX);
 }
 
-Test(fleet, a_worker_is_described_in_the_view)
+Test(node_fleet, a_worker_is_described_in_the_view)
 {
     struct config_worker config = rig_config(1);
     uint32_t slot;
@@ -51,7 +51,7 @@ Test(fleet, a_worker_is_described_in_the_view)
     cr_assert_eq(strncmp(rig.last_target, "/base/", 6), 0);
 }
 
-Test(fleet, ids_and_urls_are_unique_among_the_present)
+Test(node_fleet, ids_and_urls_are_unique_among_the_present)
 {
     cr_assert_eq(add(0, "a"), 0);
     cr_assert_eq(add(1, "a"), FLEET_E_DUPLICATE_ID);
@@ -62,7 +62,7 @@ Test(fleet, ids_and_urls_are_unique_among_the_present)
     rig_pump();
 }
 
-Test(fleet, is_bounded)
+Test(node_fleet, is_bounded)
 {
     struct config_worker worker = rig_config(0);
 
@@ -76,7 +76,7 @@ Test(fleet, is_bounded)
     cr_assert_eq(fleet_add(rig.fleet, &worker, rig.now_us, NULL), FLEET_E_FULL);
 }
 
-Test(fleet, removal_is_at_once_for_new_requests)
+Test(node_fleet, removal_is_at_once_for_new_requests)
 {
     uint32_t slot = rig_add(0);
     uint64_t version = rig_view()->version;
@@ -101,7 +101,7 @@ is_reused(uint32_t slot)
     return got == slot;
 }
 
-Test(fleet, a_slot_is_not_reused_before_it_is_swept)
+Test(node_fleet, a_slot_is_not_reused_before_it_is_swept)
 {
     uint32_t slot = rig_add(0);
 
@@ -116,7 +116,7 @@ Test(fleet, a_slot_is_not_reused_before_it_is_swept)
     cr_assert_eq(rig_view()->worker[slot]->generation, 2);
 }
 
-Test(fleet, a_slot_is_not_reused_while_requests_run_there)
+Test(node_fleet, a_slot_is_not_reused_while_requests_run_there)
 {
     uint32_t slot = rig_add(0);
     struct fleet_seat seat = {0};
@@ -130,7 +130,7 @@ Test(fleet, a_slot_is_not_reused_while_requests_run_there)
     cr_assert(is_reused(slot));
 }
 
-Test(fleet, a_slot_is_not_reused_while_a_reader_may_hold_its_worker)
+Test(node_fleet, a_slot_is_not_reused_while_a_reader_may_hold_its_worker)
 {
     uint32_t slot = rig_add(0);
     struct qsbr_reader *reader = qsbr_register(&rig.qsbr);
@@ -146,7 +146,7 @@ Test(fleet, a_slot_is_not_reused_while_a_reader_may_hold_its_worker)
     cr_assert(is_reused(slot));
 }
 
-Test(fleet, what_names_a_former_worker_of_a_slot_is_ignored)
+Test(node_fleet, what_names_a_former_worker_of_a_slot_is_ignored)
 {
     uint32_t slot = rig_add(0);
 
@@ -166,7 +166,7 @@ Test(fleet, what_names_a_former_worker_of_a_slot_is_ignored)
     cr_assert(rig_eligible(slot));
 }
 
-Test(fleet, draining_lets_requests_finish)
+Test(node_fleet, draining_lets_requests_finish)
 {
     uint32_t slot = rig_add(0);
     struct fleet_seat seat = {0};
@@ -187,7 +187,7 @@ Test(fleet, draining_lets_requests_finish)
     cr_assert(worker_set_has(&rig_view()->healthy, slot));
 }
 
-Test(fleet, a_drained_worker_is_removed_if_so_wished)
+Test(node_fleet, a_drained_worker_is_removed_if_so_wished)
 {
     uint32_t slot = rig_add(0);
 
@@ -200,7 +200,7 @@ Test(fleet, a_drained_worker_is_removed_if_so_wished)
     cr_assert_null(rig_view()->worker[slot]);
 }
 
-Test(fleet, nobody_is_drained_while_a_lane_may_still_send)
+Test(node_fleet, nobody_is_drained_while_a_lane_may_still_send)
 {
     uint32_t slot = rig_add(0);
     struct qsbr_reader *reader = qsbr_register(&rig.qsbr);
@@ -216,7 +216,7 @@ Test(fleet, nobody_is_drained_while_a_lane_may_still_send)
     cr_assert_eq(rig_count(FLEET_REMOVED), 1);
 }
 
-Test(fleet, nothing_changes_when_nothing_happens)
+Test(node_fleet, nothing_changes_when_nothing_happens)
 {
     (void)rig_add(0);
     rig_pass(RIG_S);
@@ -229,7 +229,7 @@ Test(fleet, nothing_changes_when_nothing_happens)
     cr_assert_gt(rig.probes[0][FLEET_PROBE_HEALTH], 49);
 }
 
-Test(fleet, views_share_what_did_not_change)
+Test(node_fleet, views_share_what_did_not_change)
 {
     (void)rig_add(0);
     rig_pass(RIG_S);
@@ -243,7 +243,7 @@ Test(fleet, views_share_what_did_not_change)
     cr_assert_eq(rig_view()->models, models);
 }
 
-Test(fleet, status_names_the_state)
+Test(node_fleet, status_names_the_state)
 {
     struct fleet_status status;
     uint32_t slot = rig_add(0);
@@ -281,7 +281,7 @@ Test(fleet, status_names_the_state)
     cr_assert_str_eq(status.state, "new");
 }
 
-Test(fleet, events_and_probes_have_names)
+Test(node_fleet, events_and_probes_have_names)
 {
     for (unsigned i = 0; i < FLEET_EVENTS; i++) {
         cr_assert_not_null(fleet_event_name((enum fleet_event)i));

@@ -90,7 +90,7 @@ live(uint64_t n)
     qsbr_fini(&qsbr);
 }
 
-Test(fleet_memory, every_allocation_may_fail_once)
+Test(node_fleet_memory, every_allocation_may_fail_once)
 {
     uint64_t n = 0;
 

@@ -1,7 +1,7 @@
 /* What an engine's metrics become on the board. */
 #include "fleet_rig.h"
 
-TestSuite(fleet_metrics, .init = rig_start, .fini = rig_stop);
+TestSuite(node_fleet_metrics, .init = rig_start, .fini = rig_stop);
 
 static char text[512];
 
@@ -17,7 +17,7 @@ engine_says(unsigned running, unsigned waiting, double usage)
                    running, waiting, usage);
 }
 
-Test(fleet_metrics, become_gauges)
+Test(node_fleet_metrics, become_gauges)
 {
     struct fleet_status status;
 
@@ -35,7 +35,7 @@ Test(fleet_metrics, become_gauges)
     cr_assert_eq(gauge_read(&rig.board->kv_usage_permille[slot]), 1000);
 }
 
-Test(fleet_metrics, load_of_others_counts_when_seen_twice)
+Test(node_fleet_metrics, load_of_others_counts_when_seen_twice)
 {
     struct fleet_seat seat = {0};
 
@@ -59,7 +59,7 @@ Test(fleet_metrics, load_of_others_counts_when_seen_twice)
     fleet_seat_leave(&seat, rig.board);
 }
 
-Test(fleet_metrics, requests_that_ended_during_a_scrape_were_ours)
+Test(node_fleet_metrics, requests_that_ended_during_a_scrape_were_ours)
 {
     struct fleet_probed scrape = {.generation = 1,
                                   .probe = FLEET_PROBE_METRICS,
@@ -80,7 +80,7 @@ Test(fleet_metrics, requests_that_ended_during_a_scrape_were_ours)
     }
 }
 
-Test(fleet_metrics, old_numbers_are_forgotten)
+Test(node_fleet_metrics, old_numbers_are_forgotten)
 {
     engine_says(10, 5, 0.5);
     uint32_t slot = rig_add(0);
@@ -101,7 +101,7 @@ Test(fleet_metrics, old_numbers_are_forgotten)
     cr_assert_eq(gauge_read(&rig.board->running[slot]), 0);
 }
 
-Test(fleet_metrics, are_looked_for_in_the_other_place_too)
+Test(node_fleet_metrics, are_looked_for_in_the_other_place_too)
 {
     rig.engine[0].metrics = 200;
     rig.engine[0].metrics_body = "trtllm_num_requests_running 4\n";
@@ -117,7 +117,7 @@ Test(fleet_metrics, are_looked_for_in_the_other_place_too)
     cr_assert_eq(rig_view()->worker[b]->kind, ENGINE_TRTLLM);
 }
 
-Test(fleet_metrics, capacity_is_told_once_and_when_it_changes)
+Test(node_fleet_metrics, capacity_is_told_once_and_when_it_changes)
 {
     rig.engine[0].metrics = 200;
     rig.engine[0].metrics_body = "vllm:cache_config_info{block_size=\"16\","
@@ -133,7 +133,7 @@ Test(fleet_metrics, capacity_is_told_once_and_when_it_changes)
     cr_assert_eq(rig_count(FLEET_CAPACITY_CHANGED), 2);
 }
 
-Test(fleet_metrics, a_new_worker_starts_from_nothing)
+Test(node_fleet_metrics, a_new_worker_starts_from_nothing)
 {
     engine_says(10, 5, 0.5);
     uint32_t slot = rig_add(0);

@@ -1,9 +1,9 @@
 /* Health, models, addresses, the circuit breaker: each transition. */
 #include "fleet_rig.h"
 
-TestSuite(fleet_probe, .init = rig_start, .fini = rig_stop);
+TestSuite(node_fleet_probe, .init = rig_start, .fini = rig_stop);
 
-Test(fleet_probe, a_new_worker_waits_for_its_first_good_probe)
+Test(node_fleet_probe, a_new_worker_waits_for_its_first_good_probe)
 {
     rig.engine[0].health = 0;
     uint32_t slot = rig_add(0);
@@ -19,7 +19,7 @@ Test(fleet_probe, a_new_worker_waits_for_its_first_good_probe)
     cr_assert(rig_eligible(slot));
 }
 
-Test(fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
+Test(node_fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
 {
     struct fleet_out out;
     struct config_worker config = rig_config(0);
@@ -42,7 +42,7 @@ Test(fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
     cr_assert(rig_eligible(0));
 }
 
-Test(fleet_probe, down_in_one_interval_and_back_in_one)
+Test(node_fleet_probe, down_in_one_interval_and_back_in_one)
 {
     uint32_t slot = rig_add(0);
 
@@ -60,7 +60,7 @@ Test(fleet_probe, down_in_one_interval_and_back_in_one)
     cr_assert_eq(rig_count(FLEET_UP), 21);
 }
 
-Test(fleet_probe, more_than_one_failure_can_be_asked_for)
+Test(node_fleet_probe, more_than_one_failure_can_be_asked_for)
 {
     rig.config.health.failures = 3;
     rig.config.health.successes = 2;
@@ -79,7 +79,7 @@ Test(fleet_probe, more_than_one_failure_can_be_asked_for)
     cr_assert_str_eq(rig_last(FLEET_DOWN)->reason, "health status");
 }
 
-Test(fleet_probe, intervals_are_jittered_by_seed_and_never_longer)
+Test(node_fleet_probe, intervals_are_jittered_by_seed_and_never_longer)
 {
     uint64_t first[2][32];
 
@@ -104,7 +104,7 @@ Test(fleet_probe, intervals_are_jittered_by_seed_and_never_longer)
     cr_assert_neq(first[0][0], first[0][1]);
 }
 
-Test(fleet_probe, at_most_one_of_a_kind_is_in_flight)
+Test(node_fleet_probe, at_most_one_of_a_kind_is_in_flight)
 {
     rig.engine[0].hangs = true;
     (void)rig_add(0);
@@ -114,7 +114,7 @@ Test(fleet_probe, at_most_one_of_a_kind_is_in_flight)
     }
 }
 
-Test(fleet_probe, a_server_without_the_health_path_is_asked_for_its_models)
+Test(node_fleet_probe, a_server_without_the_health_path_is_asked_for_its_models)
 {
     rig.engine[0].health = 404;
     uint32_t slot = rig_add(0);
@@ -132,7 +132,7 @@ Test(fleet_probe, a_server_without_the_health_path_is_asked_for_its_models)
     cr_assert(rig_eligible(slot));
 }
 
-Test(fleet_probe, a_guarded_health_path_is_not_good)
+Test(node_fleet_probe, a_guarded_health_path_is_not_good)
 {
     rig.engine[0].health = 401;
     cr_assert_not(rig_eligible(rig_add(0)));
@@ -146,7 +146,7 @@ serves(uint32_t slot, struct slice model)
     return worker_set_has(&set, slot);
 }
 
-Test(fleet_probe, models_are_who_lists_them_and_who_lists_none)
+Test(node_fleet_probe, models_are_who_lists_them_and_who_lists_none)
 {
     rig.engine[1].models_body = "{\"data\":[{\"id\":\"other\"},{\"id\":\"m\"},"
                                 "{\"id\":\"adapter\"}]}";
@@ -165,7 +165,7 @@ Test(fleet_probe, models_are_who_lists_them_and_who_lists_none)
     cr_assert_eq(rig_count(FLEET_MODELS_CHANGED), 2);
 }
 
-Test(fleet_probe, a_changed_list_is_seen_and_a_lost_one_is_kept)
+Test(node_fleet_probe, a_changed_list_is_seen_and_a_lost_one_is_kept)
 {
     uint32_t slot = rig_add(0);
 
@@ -180,7 +180,7 @@ Test(fleet_probe, a_changed_list_is_seen_and_a_lost_one_is_kept)
     cr_assert_eq(rig_count(FLEET_MODELS_CHANGED), 2);
 }
 
-Test(fleet_probe, a_worker_that_came_back_is_asked_again)
+Test(node_fleet_probe, a_worker_that_came_back_is_asked_again)
 {
     uint32_t slot = rig_add(0);
 
@@ -192,7 +192,7 @@ Test(fleet_probe, a_worker_that_came_back_is_asked_again)
     cr_assert(serves(slot, SLICE("new")));
 }
 
-Test(fleet_probe, kinds_are_recognised)
+Test(node_fleet_probe, kinds_are_recognised)
 {
     rig.engine[1].models_body =
         "{\"data\":[{\"id\":\"m\",\"owned_by\":\"sglang\"}]}";
@@ -222,7 +222,7 @@ add_named(void)
     return slot;
 }
 
-Test(fleet_probe, a_name_is_resolved_before_anything_else)
+Test(node_fleet_probe, a_name_is_resolved_before_anything_else)
 {
     rig.address[0] = 0x7f000001;
     uint32_t slot = add_named();
@@ -234,7 +234,7 @@ Test(fleet_probe, a_name_is_resolved_before_anything_else)
     cr_assert_eq(rig_count(FLEET_ADDRESS_CHANGED), 0);
 }
 
-Test(fleet_probe, a_name_without_an_address_is_unhealthy_until_it_has_one)
+Test(node_fleet_probe, a_name_without_an_address_is_unhealthy_until_it_has_one)
 {
     struct fleet_status status;
     uint32_t slot = add_named();
@@ -251,7 +251,7 @@ Test(fleet_probe, a_name_without_an_address_is_unhealthy_until_it_has_one)
     cr_assert(rig_eligible(slot));
 }
 
-Test(fleet_probe, a_moved_worker_is_found_and_keeps_its_slot)
+Test(node_fleet_probe, a_moved_worker_is_found_and_keeps_its_slot)
 {
     rig.address[0] = 0x7f000001;
     uint32_t slot = add_named();
@@ -270,7 +270,7 @@ Test(fleet_probe, a_moved_worker_is_found_and_keeps_its_slot)
     cr_assert(rig_eligible(slot));
 }
 
-Test(fleet_probe, every_address_is_tried_before_a_worker_is_called_down)
+Test(node_fleet_probe, every_address_is_tried_before_a_worker_is_called_down)
 {
     rig.address[0] = rig.dead = 0x7f000001;
     rig.address[1] = 0x7f000002;
@@ -286,7 +286,7 @@ Test(fleet_probe, every_address_is_tried_before_a_worker_is_called_down)
     cr_assert_eq(rig_count(FLEET_DOWN), 0);
 }
 
-Test(fleet_probe, dead_addresses_are_tried_in_turn_without_a_storm)
+Test(node_fleet_probe, dead_addresses_are_tried_in_turn_without_a_storm)
 {
     rig.address[0] = 0x7f000001;
     rig.address[1] = 0x7f000002;
@@ -305,7 +305,7 @@ Test(fleet_probe, dead_addresses_are_tried_in_turn_without_a_storm)
     cr_assert(rig_eligible(slot));
 }
 
-Test(fleet_probe, failures_of_requests_open_the_circuit)
+Test(node_fleet_probe, failures_of_requests_open_the_circuit)
 {
     static const enum fleet_result failing[] = {
         FLEET_CONNECT_FAILED, FLEET_TIMED_OUT, FLEET_CUT, FLEET_ANSWERED_5XX,
@@ -345,7 +345,7 @@ half_open_worker(void)
     return slot;
 }
 
-Test(fleet_probe, trials_close_the_circuit)
+Test(node_fleet_probe, trials_close_the_circuit)
 {
     uint32_t slot = half_open_worker();
 
@@ -362,7 +362,7 @@ Test(fleet_probe, trials_close_the_circuit)
     cr_assert_eq(rig_count(FLEET_CIRCUIT_CLOSED), 1);
 }
 
-Test(fleet_probe, a_failed_trial_opens_the_circuit_for_longer)
+Test(node_fleet_probe, a_failed_trial_opens_the_circuit_for_longer)
 {
     uint32_t slot = half_open_worker();
 
@@ -375,7 +375,7 @@ Test(fleet_probe, a_failed_trial_opens_the_circuit_for_longer)
     cr_assert(worker_set_has(&rig_view()->trial, slot));
 }
 
-Test(fleet_probe, a_restarted_engine_is_back_within_an_interval)
+Test(node_fleet_probe, a_restarted_engine_is_back_within_an_interval)
 {
     uint32_t slot = rig_add(0);
 
@@ -391,7 +391,7 @@ Test(fleet_probe, a_restarted_engine_is_back_within_an_interval)
     cr_assert(rig_eligible(slot));
 }
 
-Test(fleet_probe, a_connect_failure_brings_the_next_probe_forward)
+Test(node_fleet_probe, a_connect_failure_brings_the_next_probe_forward)
 {
     uint32_t slot = rig_add(0);
 

@@ -17,7 +17,7 @@ one_trial_worker(void)
     publish_set(&board.view, &view);
 }
 
-Test(fleet_view, a_model_is_found_among_sorted_names)
+Test(node_fleet_view, a_model_is_found_among_sorted_names)
 {
     static const struct fleet_model list[] = {
         {.name = {.ptr = "a", .len = 1}, .workers = {{1}}},
@@ -36,7 +36,7 @@ Test(fleet_view, a_model_is_found_among_sorted_names)
     cr_assert_eq(fleet_view_find_model(&view, SLICE("")).word[0], 0xff);
 }
 
-Test(fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
+Test(node_fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
 {
     struct fleet_seat a = {0};
     struct fleet_seat b = {0};
@@ -62,7 +62,7 @@ Test(fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
     cr_assert_eq(gauge_read(&board.inflight[3]), 0);
 }
 
-Test(fleet_view, a_seat_remembers_whose_it_is)
+Test(node_fleet_view, a_seat_remembers_whose_it_is)
 {
     struct fleet_seat seat = {0};
 
@@ -75,7 +75,7 @@ Test(fleet_view, a_seat_remembers_whose_it_is)
     fleet_seat_leave(&seat, &board);
 }
 
-Test(fleet_view, load_is_ours_and_that_of_others)
+Test(node_fleet_view, load_is_ours_and_that_of_others)
 {
     uint32_t load[WORKERS_MAX] = {[2] = 77};
     uint16_t kv_usage[WORKERS_MAX];
@@ -95,7 +95,7 @@ Test(fleet_view, load_is_ours_and_that_of_others)
     fleet_board_loads(&board, &set, load, NULL);
 }
 
-Test(fleet_view, engine_kinds_have_names)
+Test(node_fleet_view, engine_kinds_have_names)
 {
     cr_assert_str_eq(engine_kind_name(ENGINE_VLLM), "vllm");
     cr_assert_str_eq(engine_kind_name(ENGINE_SGLANG), "sglang");

@@ -22,7 +22,7 @@ tokens_of(const char *text)
     return seen;
 }
 
-Test(json_pull, yields_the_tokens_of_a_document)
+Test(node_json_pull, yields_the_tokens_of_a_document)
 {
     cr_assert_str_eq(tokens_of(" { \"a\" : [ 1 , -2.5e+3, true ] ,\r\n\t"
                                "\"b\":{}, \"c\":null, \"d\":[] } "),
@@ -32,7 +32,7 @@ Test(json_pull, yields_the_tokens_of_a_document)
     cr_assert_str_eq(tokens_of("false"), "f.");
 }
 
-Test(json_pull, refuses_what_is_not_json)
+Test(node_json_pull, refuses_what_is_not_json)
 {
     static const char *const bad[] = {
         "",
@@ -84,7 +84,7 @@ Test(json_pull, refuses_what_is_not_json)
     }
 }
 
-Test(json_pull, depth_is_bounded)
+Test(node_json_pull, depth_is_bounded)
 {
     char text[2 * JSON_PULL_DEPTH_MAX + 3];
 
@@ -99,7 +99,7 @@ Test(json_pull, depth_is_bounded)
     cr_assert_str_eq(pull.fault, "nested too deep");
 }
 
-Test(json_pull, skips_the_value_of_a_key_and_the_rest_of_a_container)
+Test(node_json_pull, skips_the_value_of_a_key_and_the_rest_of_a_container)
 {
     json_pull_init(&pull, SLICE("{\"a\":{\"x\":[1,{}]},\"b\":[[2]],\"c\":3}"));
     cr_assert_eq(json_pull_next(&pull), PULL_OBJECT);
@@ -129,7 +129,7 @@ copy_of(const char *text, char *out, size_t room)
     return json_pull_copy(&pull, out, room);
 }
 
-Test(json_pull, copies_unescaped)
+Test(node_json_pull, copies_unescaped)
 {
     char out[64];
 
@@ -147,7 +147,7 @@ Test(json_pull, copies_unescaped)
     cr_assert_eq(copy_of("\"a\\u0000b\"", out, 64), -1);
 }
 
-Test(json_pull, compares_unescaped)
+Test(node_json_pull, compares_unescaped)
 {
     json_pull_init(&pull, SLICE("{\"\\u0069d\":1}"));
     cr_assert_eq(json_pull_next(&pull), PULL_OBJECT);
@@ -166,7 +166,7 @@ uint_of(const char *text, uint64_t max, uint64_t *value)
     return json_pull_uint(&pull, max, value);
 }
 
-Test(json_pull, integers_are_bounded)
+Test(node_json_pull, integers_are_bounded)
 {
     uint64_t value;
 

@@ -158,8 +158,8 @@ stop(void)
     qsbr_fini(&qsbr);
 }
 
-TestSuite(probe, .init = start, .fini = stop);
-TestSuite(probe_patient, .init = start_patient, .fini = stop);
+TestSuite(node_probe, .init = start, .fini = stop);
+TestSuite(node_probe_patient, .init = start_patient, .fini = stop);
 
 static uint32_t
 add(const char *host)
@@ -196,7 +196,7 @@ until_eligible(uint32_t slot, bool eligible)
     cr_assert_eq(is_eligible(slot), eligible);
 }
 
-Test(probe, finds_a_worker_with_its_models_and_metrics)
+Test(node_probe, finds_a_worker_with_its_models_and_metrics)
 {
     uint32_t slot = add("127.0.0.1");
 
@@ -212,7 +212,7 @@ Test(probe, finds_a_worker_with_its_models_and_metrics)
     cr_assert_gt(views, 1);
 }
 
-Test(probe, sees_a_server_go_and_come_back)
+Test(node_probe, sees_a_server_go_and_come_back)
 {
     uint32_t slot = add("127.0.0.1");
 
@@ -225,7 +225,7 @@ Test(probe, sees_a_server_go_and_come_back)
     cr_assert_eq(events[FLEET_UP], 2);
 }
 
-Test(probe, a_server_that_does_not_answer_times_out)
+Test(node_probe, a_server_that_does_not_answer_times_out)
 {
     server.mute = true;
     uint32_t slot = add("127.0.0.1");
@@ -238,7 +238,7 @@ Test(probe, a_server_that_does_not_answer_times_out)
 }
 
 /* localhost may be ::1 first, where nobody listens. */
-Test(probe, names_are_resolved_and_kept_as_host)
+Test(node_probe, names_are_resolved_and_kept_as_host)
 {
     char expected[64];
     uint32_t slot = add("localhost");
@@ -250,7 +250,7 @@ Test(probe, names_are_resolved_and_kept_as_host)
     cr_assert_str_eq(server.host, expected);
 }
 
-Test(probe, probes_go_to_the_address_that_lanes_use)
+Test(node_probe, probes_go_to_the_address_that_lanes_use)
 {
     struct sockaddr_storage address = {0};
     struct sockaddr_in *in = (struct sockaddr_in *)(void *)&address;
@@ -267,7 +267,7 @@ Test(probe, probes_go_to_the_address_that_lanes_use)
     cr_assert_str_eq(server.host, expected);
 }
 
-Test(probe, a_name_that_does_not_exist_is_down)
+Test(node_probe, a_name_that_does_not_exist_is_down)
 {
     uint32_t slot = add("nobody.invalid");
 
@@ -278,7 +278,7 @@ Test(probe, a_name_that_does_not_exist_is_down)
     cr_assert_not(is_eligible(slot));
 }
 
-Test(probe_patient, removal_cancels_what_is_in_flight)
+Test(node_probe_patient, removal_cancels_what_is_in_flight)
 {
     server.mute = true;
     uint32_t slot = add("127.0.0.1");
@@ -295,7 +295,7 @@ Test(probe_patient, removal_cancels_what_is_in_flight)
     cr_assert_eq(events[FLEET_DOWN], 0);
 }
 
-Test(probe_patient, can_be_freed_with_everything_in_flight)
+Test(node_probe_patient, can_be_freed_with_everything_in_flight)
 {
     server.mute = true;
     (void)add("127.0.0.1");

@@ -28,7 +28,7 @@ number(const char *text)
     return value;
 }
 
-Test(promtext, samples_in_all_their_shapes)
+Test(node_promtext, samples_in_all_their_shapes)
 {
     cr_assert_eq(number("up 1"), 1);
     cr_assert_eq(number("up\t1\n"), 1);
@@ -45,7 +45,7 @@ Test(promtext, samples_in_all_their_shapes)
     cr_assert_eq(number("vllm:num_requests_running{engine=\"0\"} 9.0"), 9);
 }
 
-Test(promtext, lines_that_are_no_samples_are_counted_and_passed_over)
+Test(node_promtext, lines_that_are_no_samples_are_counted_and_passed_over)
 {
     struct promtext walk =
         promtext_of(SLICE("{a=\"b\"} 1\nup\nup \nup{a=\"b\" 1\nup{a=\"b} 1\n"
@@ -58,7 +58,7 @@ Test(promtext, lines_that_are_no_samples_are_counted_and_passed_over)
     cr_assert_not(promtext_next(&walk, &sample));
 }
 
-Test(promtext, braces_commas_and_quotes_inside_labels)
+Test(node_promtext, braces_commas_and_quotes_inside_labels)
 {
     struct slice value;
 
@@ -73,7 +73,7 @@ Test(promtext, braces_commas_and_quotes_inside_labels)
     cr_assert_not(promtext_label(&sample, SLICE("a"), &value));
 }
 
-Test(promtext, what_says_nothing_is_no_number)
+Test(node_promtext, what_says_nothing_is_no_number)
 {
     static const char *const none[] = {
         "m NaN",
@@ -97,7 +97,7 @@ Test(promtext, what_says_nothing_is_no_number)
     }
 }
 
-Test(promtext, an_empty_text_has_no_samples)
+Test(node_promtext, an_empty_text_has_no_samples)
 {
     cr_assert_not(parse(""));
     cr_assert_not(parse("\n\n# only comments"));
