@@ -40,6 +40,7 @@ struct rig {
     unsigned drained;
     unsigned depth; /* of callbacks; never above one */
     size_t flooded;
+    uint64_t digest; /* of the flood so far */
     size_t unsent_most;
     bool free_in_handler;
 };
@@ -72,6 +73,9 @@ rig_flood(struct rig *rig, struct httpd_request *request)
             return;
         }
         rig->flooded += sizeof(piece);
+        for (size_t i = 0; i < sizeof(piece); i++) {
+            rig->digest = wire_digest(rig->digest, piece[i]);
+        }
     }
     httpd_end(request);
 }
@@ -188,6 +192,17 @@ rig_let_expire(struct httpd_conn *conn)
     cr_assert_not_null(conn->deadline.list);
     deadline_clear(&conn->deadline);
     httpd_conn_expired(conn);
+}
+
+/* As if the timer had fired for something that is gone by now. */
+static inline void
+rig_fire_timer(struct rig *rig)
+{
+    uv_timer_t *timer = &rig->httpd->timer;
+
+    cr_assert(uv_is_active((uv_handle_t *)timer));
+    (void)uv_timer_stop(timer);
+    timer->timer_cb(timer);
 }
 
 #endif

@@ -159,6 +159,8 @@ Test(node_httpd, a_body_of_the_largest_size_is_taken)
         cr_assert_eq(reply.status, 200);
         cr_assert_eq(reply.size, 65536);
     }
+    /* An idle connection does not keep what a large body took. */
+    cr_assert_leq(rig.last->conn->in.size, HTTPD_KEEP_BYTES);
     wire_close(&wire);
     rig_fini(&rig);
 }
@@ -196,10 +198,36 @@ Test(node_httpd, expect_is_answered_before_the_body_comes)
     wire_text(&wire, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n"
                      "Expect: 100-continue\r\n\r\nok");
     rig_expect(&wire, 200, "ok"); /* no 100: the body was there */
+    wire_text(&wire, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n"
+                     "Expect: 100-continue\r\n\r\no");
+    (void)uv_run(&rig.loop, UV_RUN_NOWAIT);
+    wire_text(&wire, "k");
+    rig_expect(&wire, 200, "ok"); /* no 100: the body had begun */
     wire_text(&wire, "POST /echo HTTP/1.1\r\nHost: h\r\n"
                      "Content-Length: 70000\r\nExpect: 100-continue\r\n\r\n");
     wire_reply(&wire, &reply);
     cr_assert_eq(reply.status, 413);
+    wire_expect_end(&wire);
+    wire_close(&wire);
+    rig_fini(&rig);
+}
+
+Test(node_httpd, a_request_seen_before_the_end_of_input_is_answered)
+{
+    struct rig rig;
+    struct wire wire;
+
+    rig_init(&rig, &rig_limits);
+    wire_open(&wire, &rig.loop, rig.port);
+    wire_text(&wire, GET_LATER ECHO_LENGTH);
+    WAIT(&rig.loop, rig.held != NULL);
+    struct sock *sock = &rig.held->conn->sock;
+    httpd_answer(rig.held, 200, NULL, SLICE(""), SLICE("first"));
+    /* The end arrives before the loop comes to what is already here. */
+    cr_assert_eq(shutdown(wire.fd, SHUT_WR), 0);
+    sock->ready(sock, SOCK_READ);
+    rig_expect(&wire, 200, "first");
+    rig_expect(&wire, 200, "hello");
     wire_expect_end(&wire);
     wire_close(&wire);
     rig_fini(&rig);

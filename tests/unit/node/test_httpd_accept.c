@@ -19,6 +19,8 @@ Test(node_httpd_accept, without_descriptors_it_waits_and_goes_on)
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     wire_text(&wire, "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
     WAIT(&rig.loop, httpd_stats(rig.httpd)->accept_pauses == 2);
+    rig_fire_timer(&rig); /* too early */
+    WAIT(&rig.loop, httpd_stats(rig.httpd)->accept_pauses == 3);
     cr_assert_eq(httpd_stats(rig.httpd)->accepted, 0);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     wire_reply(&wire, &reply);
@@ -72,8 +74,9 @@ Test(node_httpd_accept, stopping_lets_open_requests_end)
     cr_assert_str_eq(reply.body, "last");
     wire_expect_end(&open);
     wire_close(&open);
+    WAIT(&rig.loop, httpd_stats(rig.httpd)->connections == 0);
+    cr_assert(!uv_is_active((uv_handle_t *)&rig.httpd->timer));
     cr_assert_eq(uv_run(&rig.loop, UV_RUN_DEFAULT), 0); /* it can end */
-    cr_assert_eq(httpd_stats(rig.httpd)->connections, 0);
     rig_fini(&rig);
 }
 

@@ -148,6 +148,21 @@ Test(node_httpd_refuse, silence_is_just_closed)
     rig_fini(&rig);
 }
 
+Test(node_httpd_refuse, a_timer_that_fires_early_is_set_again)
+{
+    struct rig rig;
+    struct wire wire;
+
+    rig_init(&rig, &rig_limits);
+    wire_open(&wire, &rig.loop, rig.port);
+    struct httpd_conn *conn = wait_for_state(&rig, HTTPD_IDLE);
+    rig_fire_timer(&rig);
+    cr_assert(uv_is_active((uv_handle_t *)&rig.httpd->timer));
+    cr_assert_not_null(conn->deadline.list);
+    wire_close(&wire);
+    rig_fini(&rig);
+}
+
 Test(node_httpd_refuse, a_slow_handler_is_not_timed)
 {
     struct rig rig;

@@ -49,12 +49,75 @@ Test(node_httpd_stream, a_slow_client_costs_bounded_memory_and_gets_it_all)
     wire_reply(&wire, reply);
     cr_assert_eq(reply->size, FLOOD_BYTES);
     cr_assert_eq(rig.flooded, FLOOD_BYTES);
+    cr_assert_eq(reply->digest, rig.digest);
     cr_assert_gt(rig.drained, 0);
     /* One piece's chunk framing may come on top. */
     cr_assert_leq(rig.unsent_most, rig_limits.unsent_bytes_max + 16);
     wire_text(&wire, ECHO_LENGTH);
     rig_expect(&wire, 200, "hello");
     free(reply);
+    wire_close(&wire);
+    rig_fini(&rig);
+}
+
+Test(node_httpd_stream, pieces_behind_a_half_sent_queue_keep_their_order)
+{
+    struct rig rig;
+    struct wire wire;
+    struct wire_reply *reply = malloc(sizeof(*reply));
+    struct httpd_limits limits = rig_limits;
+
+    limits.unsent_bytes_max = FLOOD_BYTES / 2; /* more than a kernel takes */
+    rig_init(&rig, &limits);
+    wire_open(&wire, &rig.loop, rig.port);
+    (void)uv_poll_stop(&wire.poll);
+    wire_text(&wire, GET_FLOOD);
+    WAIT(&rig.loop, httpd_stats(rig.httpd)->sends_refused != 0);
+    const struct httpd_conn *conn = rig.last->conn;
+    wire_listen(&wire);
+    WAIT(&rig.loop, conn->out_at > conn->out.len / 2);
+    cr_assert_lt(conn->out_at, conn->out.len);
+    cr_assert_lt(rig.flooded, FLOOD_BYTES);
+    rig_flood(&rig, rig.last);
+    WAIT(&rig.loop, wire.got.len > FLOOD_BYTES && rig.flooded == FLOOD_BYTES);
+    wire_reply(&wire, reply);
+    cr_assert_eq(reply->size, FLOOD_BYTES);
+    cr_assert_eq(reply->digest, rig.digest);
+    free(reply);
+    wire_close(&wire);
+    rig_fini(&rig);
+}
+
+Test(node_httpd_stream, a_long_pipeline_stays_within_its_bound)
+{
+    struct rig rig;
+    struct wire wire;
+    struct buf all;
+    struct httpd_limits limits = rig_limits;
+    enum {
+        COUNT = 3000
+    };
+
+    limits.head_bytes_max = 256;
+    limits.body_bytes_max = 256;
+    rig_init(&rig, &limits);
+    buf_init(&all, 1 << 20);
+    for (int i = 0; i < COUNT; i++) {
+        buf_add_text(&all, GET_LATER);
+    }
+    wire_open(&wire, &rig.loop, rig.port);
+    wire_put(&wire, all.ptr, all.len);
+    for (unsigned i = 1; i <= COUNT; i++) {
+        WAIT(&rig.loop, rig.requests == i);
+        /* Lets it read ahead as far as it will. */
+        (void)uv_run(&rig.loop, UV_RUN_NOWAIT);
+        cr_assert_leq(rig.held->conn->in.size, 512 + 16384);
+        httpd_answer(rig.held, 200, NULL, SLICE(""), SLICE("x"));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        rig_expect(&wire, 200, "x");
+    }
+    buf_fini(&all);
     wire_close(&wire);
     rig_fini(&rig);
 }

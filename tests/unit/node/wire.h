@@ -49,7 +49,8 @@ struct wire_reply {
     enum http_body framing;
     struct http_head head; /* its slices are gone */
     char body[4096];
-    size_t size; /* of the body, which may be longer than what is kept */
+    size_t size;     /* of the body, which may be longer than what is kept */
+    uint64_t digest; /* of all of it; see wire_digest() */
 };
 
 static inline struct sockaddr_in
@@ -157,6 +158,13 @@ wire_text(struct wire *wire, const char *text)
     wire_put(wire, text, strlen(text));
 }
 
+/* A digest of bytes and their order, one byte further. */
+static inline uint64_t
+wire_digest(uint64_t digest, char byte)
+{
+    return digest * UINT64_C(1099511628211) + (unsigned char)byte;
+}
+
 static inline void
 wire_keep(struct wire_reply *reply, struct slice piece)
 {
@@ -164,6 +172,7 @@ wire_keep(struct wire_reply *reply, struct slice piece)
         if (reply->size < sizeof(reply->body) - 1) {
             reply->body[reply->size] = piece.ptr[i];
         }
+        reply->digest = wire_digest(reply->digest, piece.ptr[i]);
     }
 }
 
@@ -218,6 +227,7 @@ wire_take(struct wire *wire, enum http_method method, struct wire_reply *reply)
     }
     memset(reply->body, 0, sizeof(reply->body));
     reply->size = 0;
+    reply->digest = 0;
     int outcome = http_head_parse_response(wire->got.ptr, wire->got.len,
                                            &limits, method, &reply->head);
     cr_assert_neq(outcome, HTTP_E_BAD, "%s", reply->head.fault);
