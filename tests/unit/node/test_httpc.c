@@ -423,6 +423,42 @@ Test(node_httpc, an_address_that_swallows_packets_does_not_use_up_the_call)
     rig_fini(&rig);
 }
 
+Test(node_httpc, ipv6_is_spoken)
+{
+    struct rig rig;
+    struct wire wire;
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                   .sin6_addr = in6addr_loopback};
+    socklen_t len = sizeof(address);
+
+    rig_init(&rig);
+    (void)close(rig.listener);
+    rig.listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (rig.listener < 0 ||
+        bind(rig.listener, (struct sockaddr *)&address, len) != 0) {
+        cr_skip_test("no IPv6 on this machine");
+    }
+    cr_assert_eq(listen(rig.listener, 1), 0);
+    cr_assert_eq(getsockname(rig.listener, (struct sockaddr *)&address, &len),
+                 0);
+    rig.port = ntohs(address.sin6_port);
+    struct httpc_request request = request_for(&rig);
+    request.host = "::1";
+    start(&rig, &request);
+    accept_call(&rig, &wire);
+    char text[64];
+    int size =
+        snprintf(text, sizeof(text), "GET /x HTTP/1.1\r\nHost: [::1]:%u\r\n",
+                 (unsigned)rig.port);
+    WAIT(&rig.loop, wire.got.len >= (size_t)size);
+    cr_assert_eq(strncmp(wire.got.ptr, text, (size_t)size), 0);
+    wire_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    WAIT(&rig.loop, rig.done == 1);
+    expect(&rig, HTTPC_OK, 200, "ok");
+    wire_close(&wire);
+    rig_fini(&rig);
+}
+
 Test(node_httpc, a_name_without_address_is_resolve)
 {
     struct rig rig;
