@@ -8,26 +8,11 @@
 
 #include "chaos/engine_http.h"
 
-#define MANUAL_BYTES_MAX 65536
-
 enum {
     EXIT_FINE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2
 };
-
-static int
-print_manual(void)
-{
-    struct buf out;
-
-    buf_init(&out, MANUAL_BYTES_MAX);
-    engine_options_help(&out);
-    bool done = !out.failed && fwrite(out.ptr, 1, out.len, stdout) == out.len &&
-                fflush(stdout) == 0;
-    buf_fini(&out);
-    return done ? EXIT_FINE : EXIT_FAILED;
-}
 
 /* A descriptor per client; the default of 1024 is soon reached. */
 static void
@@ -86,15 +71,16 @@ close_loop:
 int
 main(int argc, char **argv)
 {
+    (void)argc;
     struct engine_options options;
     char fault[512];
 
-    if (engine_options_parse(&options, argc, argv, fault, sizeof(fault)) != 0) {
+    if (engine_options_parse(&options, argv, fault, sizeof(fault)) != 0) {
         (void)fprintf(stderr, "kvasir-engine: %s\n", fault);
         return EXIT_USAGE;
     }
     if (options.help) {
-        return print_manual();
+        return flags_print(engine_options_help) ? EXIT_FINE : EXIT_FAILED;
     }
     (void)signal(SIGPIPE, SIG_IGN);
     raise_descriptors();

@@ -1,42 +1,19 @@
 #include "chaos/engine_options.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "chaos/flags.h"
 
-enum flag_kind {
-    FLAG_TEXT,
-    FLAG_HOST,
-    FLAG_MODEL,
-    FLAG_COUNT,
-    FLAG_REAL,
-    FLAG_HELP
-};
-
-struct flag {
-    const char *name;
-    enum flag_kind kind;
-    size_t at; /* offset in struct engine_options */
-    double min;
-    double max;
-    const char *value;  /* how the manual names it */
-    const char *preset; /* the default, as it would be written */
-    const char *help;
-};
-
-#define AT(member) offsetof(struct engine_options, member)
+#define MODEL_PRESET "kvasir/stand-in"
+#define AT(member)   offsetof(struct engine_options, member)
 
 static const struct flag flags[] = {
     {"host", FLAG_HOST, AT(host), 0, 0, "ADDRESS", "127.0.0.1",
      "IP address to listen on"},
     {"port", FLAG_COUNT, AT(port), 0, 65535, "N", "8000",
      "port; 0: a free one"},
-    {"model", FLAG_MODEL, 0, 0, 0, "NAME", "kvasir/stand-in",
+    {"model", FLAG_LIST, AT(models), 0, ENGINE_MODELS_MAX, "NAME", MODEL_PRESET,
      "model that it serves; may be repeated: further ones\n"
-     "are adapters of the first"},
+     "are adapters of the first",
+     AT(models_count)},
     {"name", FLAG_TEXT, AT(name), 0, 0, "NAME", "engine",
      "in its log and its answers"},
     {"blocks", FLAG_COUNT, AT(blocks), 1, 1U << 24, "N", "4096",
@@ -64,187 +41,21 @@ static const struct flag flags[] = {
     {"speed", FLAG_REAL, AT(speed), 0.001, 1e6, "X", "1", "divides all times"},
     {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
      "of the jitter and of the block hashes"},
-    {"help", FLAG_HELP, 0, 0, 0, NULL, NULL, "this text"},
+    {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
 };
 
-#define FLAGS_COUNT (sizeof(flags) / sizeof(flags[0]))
-
-/* The flag that `arg` (behind its dashes) names; its value, if it holds one,
- * behind the '='. */
-static const struct flag *
-find_flag(const char *arg, const char **value)
-{
-    const char *equals = strchr(arg, '=');
-    size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
-
-    for (size_t i = 0; i < FLAGS_COUNT; i++) {
-        if (strlen(flags[i].name) == len &&
-            strncmp(flags[i].name, arg, len) == 0) {
-            *value = equals != NULL ? equals + 1 : NULL;
-            return &flags[i];
-        }
-    }
-    return NULL;
-}
-
-static bool
-set_number(struct engine_options *options, const struct flag *flag,
-           const char *value)
-{
-    char *at = (char *)options + flag->at;
-    char *end;
-    double number;
-
-    errno = 0;
-    number = strtod(value, &end);
-    if (errno != 0 || end == value || *end != '\0' || !isfinite(number) ||
-        number < flag->min || number > flag->max) {
-        return false;
-    }
-    if (flag->kind == FLAG_REAL) {
-        memcpy(at, &number, sizeof(number));
-        return true;
-    }
-    uint64_t count = (uint64_t)number;
-    memcpy(at, &count, sizeof(count));
-    return (double)count == number;
-}
-
-/* Fit to stand in headers, JSON and metrics without escapes. */
-static bool
-is_plain(const char *text)
-{
-    const char *c = text;
-
-    while (*c > ' ' && *c < 0x7f && *c != '"' && *c != '\\') {
-        c++;
-    }
-    return *c == '\0' && c != text && c - text <= ENGINE_NAME_MAX;
-}
-
-static bool
-is_address(const char *text)
-{
-    struct in6_addr unused;
-
-    return inet_pton(AF_INET, text, &unused) == 1 ||
-           inet_pton(AF_INET6, text, &unused) == 1;
-}
-
-static bool
-set(struct engine_options *options, const struct flag *flag, const char *value)
-{
-    switch (flag->kind) {
-    case FLAG_TEXT:
-        memcpy((char *)options + flag->at, &value, sizeof(value));
-        return is_plain(value);
-    case FLAG_HOST:
-        options->host = value;
-        return is_address(value);
-    case FLAG_MODEL:
-        if (options->models_count == ENGINE_MODELS_MAX || !is_plain(value)) {
-            return false;
-        }
-        options->models[options->models_count++] = value;
-        return true;
-    case FLAG_COUNT:
-    case FLAG_REAL:
-        return set_number(options, flag, value);
-    case FLAG_HELP:
-        options->help = true;
-        return true;
-    }
-    return false;
-}
-
-static int
-fault_value(const struct flag *flag, const char *value, char *fault,
-            size_t size)
-{
-    switch (flag->kind) {
-    case FLAG_COUNT:
-    case FLAG_REAL:
-        (void)snprintf(
-            fault, size, "--%s: \"%s\" is not a%s number from %g to %.0f",
-            flag->name, value, flag->kind == FLAG_COUNT ? " whole" : "",
-            flag->min, flag->max);
-        break;
-    case FLAG_HOST:
-        (void)snprintf(fault, size, "--%s: \"%s\" is not an IP address",
-                       flag->name, value);
-        break;
-    case FLAG_TEXT:
-    case FLAG_MODEL:
-    case FLAG_HELP:
-        (void)snprintf(fault, size,
-                       "--%s: \"%s\" is not a plain name, or one "
-                       "too many",
-                       flag->name, value);
-        break;
-    }
-    return ENGINE_OPTIONS_E_BAD;
-}
-
-static void
-set_presets(struct engine_options *options)
-{
-    *options = (struct engine_options){.help = false};
-    for (size_t i = 0; i < FLAGS_COUNT; i++) {
-        if (flags[i].preset == NULL || flags[i].kind == FLAG_MODEL) {
-            continue;
-        }
-        CHECK(set(options, &flags[i], flags[i].preset));
-    }
-}
-
-/* One flag. next: the argument behind it, NULL at the end; *took_next: it was
- * taken as the flag's value. */
-static int
-take(struct engine_options *options, const char *arg, const char *next,
-     bool *took_next, char *fault, size_t fault_size)
-{
-    const char *value = NULL;
-    const struct flag *flag =
-        strncmp(arg, "--", 2) == 0 ? find_flag(arg + 2, &value) : NULL;
-
-    *took_next = false;
-    if (flag == NULL) {
-        (void)snprintf(fault, fault_size, "unknown argument \"%s\"; see --help",
-                       arg);
-        return ENGINE_OPTIONS_E_BAD;
-    }
-    if (flag->kind != FLAG_HELP && value == NULL) {
-        *took_next = true;
-        value = next;
-    }
-    if (flag->kind != FLAG_HELP && value == NULL) {
-        (void)snprintf(fault, fault_size, "--%s: %s is missing", flag->name,
-                       flag->value);
-        return ENGINE_OPTIONS_E_BAD;
-    }
-    return set(options, flag, value)
-               ? 0
-               : fault_value(flag, value, fault, fault_size);
-}
+static const struct flags all = {flags, sizeof(flags) / sizeof(flags[0])};
 
 int
-engine_options_parse(struct engine_options *options, int argc, char **argv,
-                     char *fault, size_t fault_size)
+engine_options_parse(struct engine_options *options, char **argv, char *fault,
+                     size_t fault_size)
 {
-    bool took_next;
-
-    set_presets(options);
-    for (int i = 1; i < argc; i += took_next ? 2 : 1) {
-        int r =
-            take(options, argv[i], argv[i + 1], &took_next, fault, fault_size);
-        if (r != 0) {
-            return r;
-        }
+    *options = (struct engine_options){.help = false};
+    int r = flags_parse(&all, options, argv, fault, fault_size);
+    if (r == 0 && options->models_count == 0) {
+        options->models[options->models_count++] = MODEL_PRESET;
     }
-    if (options->models_count == 0) {
-        options->models[options->models_count++] = "kvasir/stand-in";
-    }
-    return 0;
+    return r;
 }
 
 static const char manual_head[] =
@@ -294,34 +105,11 @@ static const char manual_tail[] =
     "  \"exit\": CODE                leave at once, without goodbye\n"
     "Counts of 4294967295 never run out.\n";
 
-static void
-help_flag(const struct flag *flag, struct buf *out)
-{
-    char left[64];
-    const char *line = flag->help;
-
-    (void)snprintf(left, sizeof(left), "--%s %s", flag->name,
-                   flag->value != NULL ? flag->value : "");
-    while (line != NULL) {
-        const char *end = strchr(line, '\n');
-        int len = (int)(end != NULL ? (size_t)(end - line) : strlen(line));
-        buf_printf(out, "  %-24s  %.*s", left, len, line);
-        left[0] = '\0';
-        if (end == NULL && flag->preset != NULL) {
-            buf_printf(out, " (%s)", flag->preset);
-        }
-        buf_add_text(out, "\n");
-        line = end != NULL ? end + 1 : NULL;
-    }
-}
-
 void
 engine_options_help(struct buf *out)
 {
     buf_add_text(out, manual_head);
-    for (size_t i = 0; i < FLAGS_COUNT; i++) {
-        help_flag(&flags[i], out);
-    }
+    flags_help(&all, out);
     buf_add_text(out, manual_tail);
 }
 

@@ -1,6 +1,5 @@
 /*
- * The command line of kvasir-engine: one table of flags, from which parsing
- * and the manual both come.
+ * The command line of kvasir-engine, by flags.h.
  *
  * Role: core. Owns: nothing; texts are those of argv. Thread: any.
  * Limits: ENGINE_MODELS_MAX, ENGINE_NAME_MAX. Errors: one line of text.
@@ -13,11 +12,12 @@
 #include <stdint.h>
 
 #include "chaos/engine_model.h"
+#include "chaos/flags.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
 
 #define ENGINE_MODELS_MAX 16
-#define ENGINE_NAME_MAX   128 /* bytes of a model's name, and of others */
+#define ENGINE_NAME_MAX   FLAGS_TEXT_MAX /* of a model's name, and of others */
 
 struct engine_options {
     const char *host;                      /* an IP address */
@@ -41,13 +41,9 @@ struct engine_options {
     bool help;
 };
 
-enum {
-    ENGINE_OPTIONS_E_BAD = 1, /* fault says why */
-};
-
-/* Fills options from its defaults and the flags. 0, or ENGINE_OPTIONS_E_BAD
- * and one line, without newline, in fault. */
-int engine_options_parse(struct engine_options *options, int argc, char **argv,
+/* Fills options from its defaults and the flags. 0, or FLAGS_E_BAD and one
+ * line, without newline, in fault. */
+int engine_options_parse(struct engine_options *options, char **argv,
                          char *fault, size_t fault_size) MUST_CHECK;
 
 /* The manual. */
