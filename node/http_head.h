@@ -5,9 +5,19 @@
  * LF or CR, NUL, obs-fold, space before a colon, empty header names, bytes
  * outside the token and field-value alphabets, repeated or conflicting
  * Content-Length, Content-Length beside Transfer-Encoding, any coding but a
- * single final "chunked", Transfer-Encoding under HTTP/1.0, no or several Host
- * under HTTP/1.1 are all refused. One leading CRLF before a request line is
- * skipped, as RFC 9112 section 2.2 asks.
+ * single final "chunked", Transfer-Encoding under HTTP/1.0, a tab behind either
+ * value, no or several Host under HTTP/1.1, a Host that is no host or is not
+ * the target's are all refused. So are "#" and bytes beyond ASCII in a target,
+ * CONNECT, HTTP/2's PRI, and expectations other than 100-continue. One leading
+ * CRLF before a request line is skipped, as RFC 9112 section 2.2 asks; a
+ * response may leave out its reason and the space before it.
+ *
+ * An own parser, because llhttp 8.1 takes obs-fold, empty names, HTTP/2.0,
+ * Transfer-Encoding under HTTP/1.0 and several Host even in strict mode. What
+ * this one accepts llhttp accepts too, and reads the same: tests/fuzz holds it
+ * to that. A head costs 0.2 us (617 bytes) to 0.5 us (3.7 KB), from a
+ * vectorised search per line; parsing again from the start on each read is
+ * cheaper than keeping a state machine.
  *
  * Role: core. Owns: nothing; every slice points into the caller's bytes.
  * Thread: any. Limits: struct http_limits, HTTP_HEADERS_MAX.
@@ -135,7 +145,7 @@ int http_head_parse_response(const char *bytes, size_t len,
                              enum http_method to_method, struct http_head *head)
     MUST_CHECK;
 
-/* The first header of that field, or NULL. */
+/* The first header of that field, or NULL. head was filled by a parse. */
 const struct http_header *http_head_find(const struct http_head *head,
                                          enum http_field field);
 
@@ -146,6 +156,8 @@ const struct http_header *http_head_find_name(const struct http_head *head,
 /*
  * True when a proxy must not pass this header on: the hop-by-hop fields of
  * RFC 9110 section 7.6.1, and those named by the message's own Connection.
+ * Host and Content-Length are never among them, whatever Connection names;
+ * Transfer-Encoding always is, so a forwarded chunked body needs its own.
  */
 bool http_head_is_hop(const struct http_head *head,
                       const struct http_header *header);

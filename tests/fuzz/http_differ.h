@@ -2,8 +2,8 @@
  * Holds the HTTP files to llhttp. The property: what ours accepts, llhttp
  * accepts in strict mode, with the same method, target, status, headers,
  * framing, body bytes and end. Ours may refuse more. And of our own: each
- * prefix of an accepted head wants more, and a chunked body reads the same
- * wherever it is cut.
+ * prefix of a head wants more or has the verdict of the whole, and a chunked
+ * body reads the same wherever it is cut.
  *
  * Exempt: methods outside llhttp's list, which are tokens to us; several
  * extensions on one chunk, where llhttp 8.1 breaks off; Proxy-Connection,
