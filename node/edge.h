@@ -86,6 +86,7 @@ struct lane {
     uv_loop_t loop;
     uv_thread_t thread;
     uv_timer_t tick;
+    uv_prepare_t turn; /* counts: a loop that spins shows in the metrics */
     uv_timer_t accept_again; /* after running out of descriptors */
     uv_async_t wake;         /* the control thread asks for a drain */
     struct sock listener;

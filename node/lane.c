@@ -114,10 +114,19 @@ cut_what_runs(struct lane *lane)
 }
 
 static void
+on_turn(uv_prepare_t *turn)
+{
+    struct lane *lane = turn->loop->data;
+
+    counter_bump(&lane->shared->metrics.loop_turns, 1);
+}
+
+static void
 on_tick(uv_timer_t *timer)
 {
     struct lane *lane = timer->loop->data;
 
+    counter_bump(&lane->shared->metrics.loop_ticks, 1);
     expire_all(lane);
     if (lane->draining && lane_now_us(lane) >= lane->drain_due_us) {
         cut_what_runs(lane);
@@ -142,6 +151,7 @@ lane_check_drained(struct lane *lane)
     upstream_drop_idle(lane);
     if (!uv_is_closing((uv_handle_t *)&lane->tick)) {
         uv_close((uv_handle_t *)&lane->tick, NULL);
+        uv_close((uv_handle_t *)&lane->turn, NULL);
         uv_close((uv_handle_t *)&lane->accept_again, NULL);
         uv_close((uv_handle_t *)&lane->wake, NULL);
     }
@@ -230,6 +240,8 @@ open_loop(struct lane *lane)
     lane->loop.data = lane;
     CHECK(uv_timer_init(&lane->loop, &lane->tick) == 0);
     CHECK(uv_timer_init(&lane->loop, &lane->accept_again) == 0);
+    CHECK(uv_prepare_init(&lane->loop, &lane->turn) == 0);
+    CHECK(uv_prepare_start(&lane->turn, on_turn) == 0);
     error = uv_async_init(&lane->loop, &lane->wake, on_wake);
     CHECK(error == 0);
     CHECK(uv_timer_start(&lane->tick, on_tick, TICK_MS, TICK_MS) == 0);

@@ -50,6 +50,8 @@
     X(prompt_tokens, "Prompt tokens, as engines reported them")               \
     X(cached_tokens, "Prompt tokens from cache, as engines reported them")    \
     X(spans_cut, "Prompts with more pieces than limits.spans_max")            \
+    X(loop_turns, "Turns of the lanes' event loops")                          \
+    X(loop_ticks, "Turns that were due to the 50 ms tick")                    \
     X(facts_lost, "Facts for the control thread lost to a full queue")        \
     X(upstream_opened, "Connections opened to workers")                       \
     X(upstream_reused, "Requests sent over a kept connection")
