@@ -198,7 +198,7 @@ print_answer(const struct cli_admin *cli, struct slice json)
     if (cli->json) {
         return cli_print(cli->command, json);
     }
-    buf_init(&out, (size_t)4 * CLI_ADMIN_ANSWER_MAX);
+    buf_init(&out, 4 * CLI_ADMIN_ANSWER_MAX);
     if (json_show(json, &out) == 0) {
         code = cli_print_buf(cli->command, &out);
     } else {

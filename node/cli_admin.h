@@ -14,7 +14,7 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 
-#define CLI_ADMIN_ANSWER_MAX (32 * 1024 * 1024)
+#define CLI_ADMIN_ANSWER_MAX ((size_t)32 << 20)
 #define CLI_ADMIN_TIMEOUT_MS 10000
 
 struct cli_admin {

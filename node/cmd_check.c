@@ -3,7 +3,7 @@
 #include "node/cli_print.h"
 #include "node/cmd.h"
 
-#define OUT_MAX (4 * 1024 * 1024)
+#define OUT_MAX ((size_t)4 << 20)
 
 static const char help[] =
     "usage: kvasir check [-c FILE] [OPTIONS]\n"

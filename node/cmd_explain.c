@@ -4,7 +4,7 @@
 #include "node/cli_print.h"
 #include "node/cmd.h"
 
-#define BODY_MAX (64 * 1024 * 1024)
+#define BODY_MAX ((size_t)64 << 20)
 
 static const char help[] =
     "usage: kvasir explain [--admin HOST:PORT] [--json] < REQUEST.json\n"

@@ -5,7 +5,7 @@
 #include "node/log.h"
 #include "node/serve.h"
 
-#define OUT_MAX (1024 * 1024)
+#define OUT_MAX ((size_t)1 << 20)
 
 static const char help[] =
     "usage: kvasir serve [-c FILE] [--worker URL[,KEY=VALUE]...]... [OPTIONS]\n"

@@ -31,7 +31,7 @@
 #include "node/log.h"
 #include "node/url.h"
 
-#define CONFIG_FILE_BYTES_MAX (1024 * 1024)
+#define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
 #define CONFIG_ERRORS_MAX     100 /* further ones are counted, not printed */
 #define CONFIG_LABEL_MAX      64  /* a name or label and its NUL */
 #define CONFIG_SECRET_MAX     256 /* an API key and its NUL */

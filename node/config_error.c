@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define TEXT_MAX (1024 * 1024)
+#define TEXT_MAX ((size_t)1 << 20)
 
 void
 config_errors_init(struct config_errors *errors)

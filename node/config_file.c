@@ -256,7 +256,7 @@ config_apply_yaml(struct config *config, const char *file, struct slice bytes,
     struct walk walk = {.yaml = &yaml, .file = file, .errors = errors};
 
     if (bytes.len > CONFIG_FILE_BYTES_MAX) {
-        config_error(errors, &place, "over %d bytes", CONFIG_FILE_BYTES_MAX);
+        config_error(errors, &place, "over %zu bytes", CONFIG_FILE_BYTES_MAX);
         return;
     }
     config_yaml_read(&yaml, file, bytes, errors);

@@ -13,45 +13,59 @@ byte_at(struct slice text, size_t i)
     return (unsigned char)text.ptr[i];
 }
 
-static bool
-is_tail(struct slice text, size_t i)
-{
-    return i < text.len && (byte_at(text, i) & 0xC0U) == 0x80;
-}
+/* What a first byte asks for. The second byte's range is what rules out
+ * overlong forms, surrogates and code points that do not exist. */
+struct lead {
+    size_t len; /* of the character; 0: no first byte */
+    unsigned char low;
+    unsigned char high;
+};
 
-/* The second byte is what rules out overlong forms and surrogates. */
-static bool
-is_second(struct slice text, unsigned char low, unsigned char high)
+static struct lead
+lead_of(unsigned char first)
 {
-    return text.len > 1 && byte_at(text, 1) >= low && byte_at(text, 1) <= high;
+    if (first >= 0xC2 && first <= 0xDF) {
+        return (struct lead){2, 0x80, 0xBF};
+    }
+    switch (first) {
+    case 0xE0:
+        return (struct lead){3, 0xA0, 0xBF};
+    case 0xED:
+        return (struct lead){3, 0x80, 0x9F};
+    case 0xF0:
+        return (struct lead){4, 0x90, 0xBF};
+    case 0xF4:
+        return (struct lead){4, 0x80, 0x8F};
+    default:
+        break;
+    }
+    if (first > 0xE0 && first <= 0xEF) {
+        return (struct lead){3, 0x80, 0xBF};
+    }
+    if (first > 0xF0 && first < 0xF4) {
+        return (struct lead){4, 0x80, 0xBF};
+    }
+    return (struct lead){.len = 0};
 }
 
 size_t
 json_text_char(struct slice text)
 {
     CHECK(text.len >= 1);
-    unsigned char first = byte_at(text, 0);
-
-    if (first < 0x80) {
+    if (byte_at(text, 0) < 0x80) {
         return 1;
     }
-    if (first >= 0xC2 && first <= 0xDF) {
-        return is_tail(text, 1) ? 2 : 0;
+    struct lead lead = lead_of(byte_at(text, 0));
+    if (lead.len == 0 || lead.len > text.len || byte_at(text, 1) < lead.low ||
+        byte_at(text, 1) > lead.high) {
+        return 0;
     }
-    if (first >= 0xE0 && first <= 0xEF) {
-        unsigned char low = first == 0xE0 ? 0xA0 : 0x80;
-        unsigned char high = first == 0xED ? 0x9F : 0xBF;
-        return is_second(text, low, high) && is_tail(text, 2) ? 3 : 0;
+    for (size_t i = 2; i < lead.len; i++) {
+        if ((byte_at(text, i) & 0xC0U) != 0x80) {
+            return 0;
+        }
     }
-    if (first >= 0xF0 && first <= 0xF4) {
-        unsigned char low = first == 0xF0 ? 0x90 : 0x80;
-        unsigned char high = first == 0xF4 ? 0x8F : 0xBF;
-        return is_second(text, low, high) && is_tail(text, 2) &&
-                       is_tail(text, 3)
-                   ? 4
-                   : 0;
-    }
-    return 0;
+    return lead.len;
 }
 
 /* The escape of an ASCII byte that needs one; its length. */
