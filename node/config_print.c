@@ -17,6 +17,7 @@ print_pair(const struct config_key *key, const void *from, const char *indent,
 
     buf_init(&value, 1024);
     config_value_print(key, from, &value);
+    out->failed = out->failed || value.failed;
     bool shown = value.len != 0 && key->type != CONFIG_SECRET;
     if (shown) {
         const char *quote = is_text(key->type) ? "\"" : "";
@@ -107,6 +108,7 @@ print_reference_row(const struct config_key *key, const char *variable,
         buf_printf(out, "    %s, --%s\n", variable, key->name);
     }
     print_wrapped(slice_of(key->doc), 4, out);
+    out->failed = out->failed || line.failed;
     buf_fini(&line);
 }
 

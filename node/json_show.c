@@ -6,7 +6,8 @@
 #include "node/json_pull.h"
 #include "node/json_text.h"
 
-#define KEY_WIDTH 12 /* of the names of top-level lines */
+#define KEY_WIDTH   12   /* of the names of top-level lines */
+#define SCRATCH_MAX 4096 /* of a value before it is cut to a cell */
 
 struct column {
     struct slice name;
@@ -354,7 +355,11 @@ json_show(struct slice json, struct buf *out)
     if (!is_object(json)) {
         return JSON_SHOW_E_BAD;
     }
-    buf_init(&scratch, 2 * json.len + 1024);
+    buf_init(&scratch, SCRATCH_MAX);
+    if (buf_reserve(&scratch, SCRATCH_MAX) == NULL) {
+        out->failed = true;
+        return 0;
+    }
     json_pull_init(&pull, json);
     enum pull_token token = json_pull_next(&pull);
     CHECK(token == PULL_OBJECT);

@@ -27,8 +27,8 @@ enum {
     JSON_SHOW_E_BAD = 1, /* not JSON, or not an object */
 };
 
-/* Appends the document to out. 0 or JSON_SHOW_E_BAD (out is then unchanged but
- * for its memory). */
+/* Appends the document to out. 0 (look at out->failed, too), or
+ * JSON_SHOW_E_BAD and out is unchanged. */
 int json_show(struct slice json, struct buf *out) MUST_CHECK;
 
 #endif
