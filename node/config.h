@@ -36,6 +36,7 @@
 #define CONFIG_LABEL_MAX      64  /* a name or label and its NUL */
 #define CONFIG_SECRET_MAX     256 /* an API key and its NUL */
 #define CONFIG_LANES_MAX      64
+#define CONFIG_ATTEMPTS_MAX   8 /* workers tried for one request */
 
 /* One engine. Strings are "" when absent. */
 struct config_worker {
@@ -46,8 +47,9 @@ struct config_worker {
     char island[CONFIG_LABEL_MAX]; /* among which traffic is cheap */
     char pool[CONFIG_LABEL_MAX];   /* workers sized alike */
     char role[CONFIG_LABEL_MAX];
-    char api_key[CONFIG_SECRET_MAX]; /* sent as Authorization: Bearer */
-    uint32_t blocks_max;             /* 0: belief.worker_blocks_max */
+    char api_key
+        [CONFIG_SECRET_MAX]; /* Authorization: Bearer, not the client's */
+    uint32_t blocks_max;     /* 0: belief.worker_blocks_max */
 };
 
 struct config_policy {
@@ -77,7 +79,6 @@ struct config_limits {
     uint64_t target_bytes_max;   /* of a request line's target */
     uint64_t body_bytes_max;     /* of one request */
     uint64_t buffered_bytes_max; /* of all request bodies held */
-    uint64_t stream_bytes_max;   /* of one answer, read but not yet sent */
     uint32_t json_depth_max;     /* nesting of a body */
     uint32_t spans_max;          /* pieces of prompt looked at */
     uint32_t upstream_idle_max;  /* kept connections per worker and lane */

@@ -77,7 +77,7 @@ static const struct config_key node_keys[] = {
      "The load is imbalanced when the highest is also over this many times the lowest."},
     {"policy.kv_pressure_max", CONFIG_RATIO, AT(policy.kv_pressure_max_permille), "0.98", 0, 1000, NULL,
      "A worker with more of its KV cache in use is passed over while another remains."},
-    {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, 16, NULL,
+    {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
      "Workers tried for one request before its first byte is answered."},
 
     {"belief.block_bytes", CONFIG_SIZE, AT(belief.block_bytes), "128", 16, 4 * KIB, NULL,
@@ -108,8 +108,6 @@ static const struct config_key node_keys[] = {
      "Body of one request; 413 above."},
     {"limits.buffered_bytes_max", CONFIG_SIZE, AT(limits.buffered_bytes_max), "1GiB", MIB, 1024 * GIB, NULL,
      "All request bodies held at one time; 503 above."},
-    {"limits.stream_bytes_max", CONFIG_SIZE, AT(limits.stream_bytes_max), "256KiB", 16 * KIB, 64 * MIB, NULL,
-     "Answer read from a worker and not yet taken by its client; reading waits above."},
     {"limits.json_depth_max", CONFIG_COUNT, AT(limits.json_depth_max), "128", 8, 1024, NULL,
      "Nesting of a JSON body; 400 above."},
     {"limits.spans_max", CONFIG_COUNT, AT(limits.spans_max), "4096", 16, 1000000, NULL,
@@ -186,7 +184,7 @@ static const struct config_key worker_keys[] = {
     {"role", CONFIG_LABEL, AT_WORKER(role), "", 0, 0, NULL,
      "What it is for, such as prefill or decode."},
     {"api_key", CONFIG_SECRET, AT_WORKER(api_key), "", 0, 0, NULL,
-     "Sent to it as Authorization: Bearer."},
+     "Sent to it as Authorization: Bearer, in place of the client's."},
     {"blocks_max", CONFIG_COUNT, AT_WORKER(blocks_max), "0", 0, 1000000000, NULL,
      "Blocks it is believed to hold; 0: belief.worker_blocks_max."},
 };

@@ -46,7 +46,7 @@
 #define EDGE_ID_MAX        64U          /* x-request-id and its NUL */
 #define EDGE_MODEL_MAX     64U          /* of a model's name in a decision */
 #define EDGE_TAIL_BYTES    640U /* end of an answer, to find its usage */
-#define EDGE_ATTEMPTS_MAX  8U
+#define EDGE_ATTEMPTS_MAX  CONFIG_ATTEMPTS_MAX
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
 
