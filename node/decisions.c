@@ -1,8 +1,8 @@
 #include "node/decisions.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int
 decisions_init(struct decisions *d, uint32_t size)
@@ -36,7 +36,7 @@ decisions_add(struct decisions *d, const struct fact_decision *fact,
         return;
     }
     d->record[d->next] = *fact;
-    (void)snprintf(d->worker[d->next], FACT_ID_MAX, "%s", worker);
+    (void)strncpy(d->worker[d->next], worker, FACT_ID_MAX - 1);
     d->next = (d->next + 1) % d->size;
     d->count += d->count < d->size;
 }

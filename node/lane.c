@@ -1,6 +1,8 @@
 #include "node/lane.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "index/base/role.h"
@@ -185,7 +187,11 @@ run(void *argument)
 {
     struct lane *lane = argument;
 
+    char name[16];
+
     role_is_lane();
+    (void)snprintf(name, sizeof(name), "lane-%u", lane->number);
+    (void)pthread_setname_np(pthread_self(), name);
     (void)uv_run(&lane->loop, UV_RUN_DEFAULT);
     gauge_add(&lane->node->lanes_running, -1);
 }

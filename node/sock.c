@@ -3,7 +3,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <unistd.h>
+
+#define PARTS_MAX  8U
+#define FLAT_BYTES 8192U
 
 static void
 on_poll(uv_poll_t *poll, int status, int events)
@@ -83,22 +87,47 @@ sock_recv(struct sock *sock, void *at, size_t size)
     }
 }
 
+/* All parts in one run of bytes, when they are few: then the kernel has no
+ * vector to import, which costs more than copying a chat's bytes. */
+static size_t
+flatten(const struct iovec *parts, unsigned count, char flat[FLAT_BYTES])
+{
+    size_t len = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (parts[i].iov_len > FLAT_BYTES - len) {
+            return 0;
+        }
+        memcpy(flat + len, parts[i].iov_base, parts[i].iov_len);
+        len += parts[i].iov_len;
+    }
+    return len;
+}
+
+static ssize_t
+send_parts(int fd, const struct iovec *parts, unsigned count)
+{
+    struct iovec copy[PARTS_MAX];
+    struct msghdr message = {.msg_iov = copy, .msg_iovlen = count};
+    char flat[FLAT_BYTES];
+
+    if (count == 1) {
+        return send(fd, parts->iov_base, parts->iov_len, MSG_NOSIGNAL);
+    }
+    size_t len = flatten(parts, count, flat);
+    if (len != 0) {
+        return send(fd, flat, len, MSG_NOSIGNAL);
+    }
+    CHECK(count <= PARTS_MAX);
+    memcpy(copy, parts, count * sizeof(*parts));
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
 ssize_t
 sock_send(struct sock *sock, const struct iovec *parts, unsigned count)
 {
     for (;;) {
-        ssize_t n;
-        if (count == 1) {
-            n = send(sock->fd, parts->iov_base, parts->iov_len, MSG_NOSIGNAL);
-        } else {
-            struct iovec copy[8];
-            CHECK(count <= 8);
-            for (unsigned i = 0; i < count; i++) {
-                copy[i] = parts[i];
-            }
-            struct msghdr message = {.msg_iov = copy, .msg_iovlen = count};
-            n = sendmsg(sock->fd, &message, MSG_NOSIGNAL);
-        }
+        ssize_t n = send_parts(sock->fd, parts, count);
         if (n >= 0) {
             return n;
         }
