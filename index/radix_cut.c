@@ -25,6 +25,16 @@ node_retire(struct radix *radix, uint32_t ref)
     radix_retire(radix, ref);
 }
 
+void
+radix_node_replace(struct radix *radix, uint32_t ref, uint32_t by,
+                   uint32_t parent)
+{
+    uint64_t key = node_first_key(node_at(radix, ref));
+
+    slot_store(radix_fan_place(radix, children_of(radix, parent), key), by);
+    node_retire(radix, ref);
+}
+
 /* A record between a worker's hold of the lower part and what is above. */
 static uint32_t
 record_between(struct radix *radix, const struct radix_record *lower)
@@ -128,12 +138,9 @@ radix_node_cut(struct radix *radix, uint32_t ref, uint32_t len)
         slot_store(&node_at(radix, lower)->children, children);
     }
     move_records(radix, upper, lower, count, below);
-    slot_store(radix_fan_place(radix, children_of(radix, parent),
-                               node_first_key(node)),
-               upper);
     radix->stats.nodes += lower != CELL_NONE;
     radix->stats.blocks -= lower != CELL_NONE ? 0 : node->len - len;
-    node_retire(radix, ref);
+    radix_node_replace(radix, ref, upper, parent);
     radix_plan_done(radix);
     return true;
 }

@@ -30,7 +30,8 @@ struct insert {
     uint32_t held;    /* steps that the worker holds */
     uint32_t missing; /* blocks it misses of the last of these */
 
-    /* What is new below it. */
+    /* What is new: the last node grown, or nodes below it. */
+    uint32_t grown;
     uint32_t first_node;
     uint32_t first_record;
     uint32_t last_record;
@@ -207,14 +208,48 @@ prepare_node(struct insert *in, const uint64_t *keys, uint32_t len)
     return true;
 }
 
+/*
+ * True when the last node may grow instead of getting a child: the worker is
+ * its only holder and nothing branches off. So a conversation stays one node
+ * for all its turns, and not one for each.
+ */
+static bool
+may_grow(const struct insert *in)
+{
+    if (in->steps < 2 || in->held < in->steps || !by_touch(in)) {
+        return false;
+    }
+    const struct radix_node *last = step_node(in, in->steps - 1);
+    return in->depth < in->count && in->within == last->len &&
+           last->len + (in->count - in->depth) <= EDGE_MAX &&
+           slot_load(&last->children) == CELL_NONE &&
+           radix_hold_count(in->radix, last) == 1;
+}
+
+static bool
+prepare_growth(struct insert *in)
+{
+    const struct radix_step *last = &in->radix->step[in->steps - 1];
+    uint32_t start = in->depth - in->within;
+    struct radix_holder holder = {.worker = in->worker, .record = last->record};
+
+    in->grown = radix_node_build(in->radix, in->keys + start, in->count - start,
+                                 in->keys[in->count - 1], &holder, 1);
+    return in->grown != CELL_NONE;
+}
+
 /* Nodes for the blocks nobody holds, the deepest first. */
 static bool
 prepare_tail(struct insert *in)
 {
     uint32_t end = in->count;
 
+    in->grown = CELL_NONE;
     in->first_node = in->first_record = in->last_record = CELL_NONE;
     in->nodes = 0;
+    if (may_grow(in)) {
+        return prepare_growth(in);
+    }
     while (end > in->depth) {
         uint32_t len = (end - in->depth) % EDGE_MAX;
         len = len == 0 ? EDGE_MAX : len;
@@ -313,12 +348,31 @@ touch(struct insert *in, uint32_t ref)
     }
 }
 
+/* Puts the grown node in the place of the last one. */
+static void
+commit_growth(struct insert *in)
+{
+    const struct radix_step *last = &in->radix->step[in->steps - 1];
+    struct radix_record *record = record_at(in->radix, last->record);
+
+    radix_node_replace(in->radix, last->node, in->grown, record->parent);
+    record->node = in->grown;
+    count_blocks(in, in->missing + in->count - in->depth);
+    in->radix->stats.blocks += in->count - in->depth;
+}
+
 static void
 commit(struct insert *in)
 {
     struct radix *radix = in->radix;
-    uint32_t end = commit_steps(in);
+    uint32_t end = CELL_NONE;
 
+    if (in->grown != CELL_NONE) {
+        commit_growth(in);
+        end = radix->step[in->steps - 1].record;
+    } else {
+        end = commit_steps(in);
+    }
     if (in->first_node != CELL_NONE) {
         record_at(radix, in->first_record)->parent = end;
         if (end != CELL_NONE) {

@@ -365,6 +365,11 @@ uint32_t radix_node_build(struct radix *radix, const uint64_t *keys,
  */
 bool radix_node_cut(struct radix *radix, uint32_t ref, uint32_t len) MUST_CHECK;
 
+/* Puts a node that begins with the same key in the place of another, which
+ * is retired. parent: the record whose node it hangs below. */
+void radix_node_replace(struct radix *radix, uint32_t ref, uint32_t by,
+                        uint32_t parent);
+
 /* Takes a node that nobody holds any more out of the tree. parent: the
  * record whose node it hangs below, CELL_NONE at the top. */
 void radix_node_drop(struct radix *radix, uint32_t ref, uint32_t parent);
