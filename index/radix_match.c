@@ -8,18 +8,34 @@
  */
 #include "index/radix_tree.h"
 
-/* These workers hold depth blocks, and no more. */
+/* From so many of 64 on, writing all 64 costs less than picking them. */
+#define EMIT_WIDE 12
+
+/*
+ * These workers hold depth blocks, and no more. When many of 64 stop at once
+ * and none of these did before, all 64 depths are written, wide: those in
+ * between are not valid yet, and whoever walks on gets another one later.
+ */
 static void
 emit(struct radix_match *match, const struct worker_set *set, uint32_t depth)
 {
     if (depth == 0 || worker_set_empty(set)) {
         return;
     }
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        match->workers.word[i] |= set->word[i];
-    }
-    WORKER_SET_EACH (worker, set) {
-        match->depth[worker] = depth;
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        uint64_t bits = set->word[i];
+        uint32_t *to = &match->depth[i * 64];
+        if (match->workers.word[i] == 0 &&
+            __builtin_popcountll(bits) >= EMIT_WIDE) {
+            for (uint32_t k = 0; k < 64; k++) {
+                to[k] = depth;
+            }
+        } else {
+            for (uint64_t left = bits; left != 0; left &= left - 1) {
+                to[__builtin_ctzll(left)] = depth;
+            }
+        }
+        match->workers.word[i] |= bits;
     }
     match->best = depth > match->best ? depth : match->best;
 }

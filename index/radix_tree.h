@@ -256,6 +256,9 @@ node_match(const struct radix_node *node, const uint64_t *keys, size_t count)
         }
         high--;
     }
+    if (high > 0 && keys[0] != node->key[0]) {
+        return 0; /* a child that only shares bits of its hash */
+    }
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         if (keys[middle] == node->key[middle]) {
