@@ -34,7 +34,7 @@
 #define CELL_CHUNK_LOG2 16 /* units of one chunk, as a power of two: 1 MiB */
 #define CELL_CHUNK_MAX  ((size_t)CELL_UNIT << CELL_CHUNK_LOG2)
 #define CELL_SIZE_MAX   ((size_t)256 << 10)
-#define CELL_CLASSES    208
+#define CELL_CLASSES    ((CELL_CHUNK_LOG2 - 3) * 16)
 #define CELL_NONE       0U
 
 /* The head of every object; the rest is the owner's. */

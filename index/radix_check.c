@@ -61,7 +61,7 @@ expand_fan(struct check *check, size_t at)
 {
     struct entry entry = check->stack[at];
     const struct radix_fan *fan = fan_at(check->radix, entry.ref);
-    uint32_t slots = (uint32_t)__builtin_popcount(fan->bitmap);
+    uint32_t slots = ones(fan->bitmap);
     uint32_t live = 0;
 
     check->bytes += cell_size(&check->radix->store, entry.ref & ~FAN_TAG);

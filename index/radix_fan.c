@@ -1,6 +1,6 @@
 /*
  * Children of a node: none, one (the slot names the node), or a trie over the
- * hash of their first keys, five bits a level. A trie and not a hash table,
+ * hash of their first keys, six bits a level. A trie and not a hash table,
  * because it never has to be rehashed: adding a child copies one fan of at
  * most 32 slots however many thousand siblings there are, and taking one out
  * needs no memory at all.
@@ -12,18 +12,18 @@
 static size_t
 fan_bytes(uint32_t slots)
 {
-    return sizeof(struct radix_fan) + slots * sizeof(uint32_t);
+    return offsetof(struct radix_fan, slot) + slots * sizeof(uint32_t);
 }
 
 static uint32_t
 fan_slots(const struct radix_fan *fan)
 {
-    return (uint32_t)__builtin_popcount(fan->bitmap);
+    return ones(fan->bitmap);
 }
 
 /* A fan of one or two nodes that differ at this level; CELL_NONE: no room. */
 static uint32_t
-fan_pair(struct radix *radix, const uint32_t *bit, const uint32_t *child,
+fan_pair(struct radix *radix, const uint64_t *bit, const uint32_t *child,
          uint32_t count)
 {
     uint32_t ref = radix_plan_alloc(radix, fan_bytes(count));
@@ -51,18 +51,17 @@ fan_split(struct radix *radix, uint32_t level, uint64_t key_a, uint32_t a,
 {
     uint32_t deepest = level;
 
-    while (fan_index(key_a, deepest) == fan_index(key_b, deepest)) {
+    while (fan_bit(key_a, deepest) == fan_bit(key_b, deepest)) {
         deepest++;
         CHECK(deepest < FAN_LEVELS);
     }
-    bool a_first = fan_index(key_a, deepest) < fan_index(key_b, deepest);
-    uint32_t bit[2] = {1U << fan_index(a_first ? key_a : key_b, deepest),
-                       1U << fan_index(a_first ? key_b : key_a, deepest)};
+    bool a_first = fan_bit(key_a, deepest) < fan_bit(key_b, deepest);
+    uint64_t bit[2] = {fan_bit(key_a, deepest), fan_bit(key_b, deepest)};
     uint32_t child[2] = {a_first ? a : b, a_first ? b : a};
     uint32_t ref = fan_pair(radix, bit, child, 2);
 
     while (ref != CELL_NONE && deepest-- > level) {
-        bit[0] = 1U << fan_index(key_a, deepest);
+        bit[0] = fan_bit(key_a, deepest);
         child[0] = ref;
         ref = fan_pair(radix, bit, child, 1);
     }
@@ -71,11 +70,11 @@ fan_split(struct radix *radix, uint32_t level, uint64_t key_a, uint32_t a,
 
 /* A copy of a fan with one slot more; CELL_NONE: no room. */
 static uint32_t
-fan_grow(struct radix *radix, const struct radix_fan *old, uint32_t bit,
+fan_grow(struct radix *radix, const struct radix_fan *old, uint64_t bit,
          uint32_t child)
 {
     uint32_t slots = fan_slots(old);
-    uint32_t at = (uint32_t)__builtin_popcount(old->bitmap & (bit - 1));
+    uint32_t at = fan_rank(old, bit);
     uint32_t ref = radix_plan_alloc(radix, fan_bytes(slots + 1));
 
     if (ref == CELL_NONE) {
@@ -110,14 +109,14 @@ radix_fan_prepare(struct radix *radix, _Atomic uint32_t *slot, uint64_t key,
             return change->value != CELL_NONE;
         }
         struct radix_fan *fan = fan_at(radix, ref);
-        uint32_t bit = 1U << fan_index(key, level);
+        uint64_t bit = fan_bit(key, level);
         if ((fan->bitmap & bit) == 0) {
             change->grown = CELL_NONE;
             change->retired = ref & ~FAN_TAG;
             change->value = fan_grow(radix, fan, bit, child);
             return change->value != CELL_NONE;
         }
-        change->slot = &fan->slot[__builtin_popcount(fan->bitmap & (bit - 1))];
+        change->slot = &fan->slot[fan_rank(fan, bit)];
         change->grown = ref & ~FAN_TAG;
     }
 }
@@ -145,9 +144,9 @@ fan_way(const struct radix *radix, _Atomic uint32_t *slot, uint64_t key,
     for (uint32_t ref = slot_load(slot); (ref & FAN_TAG) != 0;
          ref = slot_load(way[levels])) {
         struct radix_fan *fan = fan_at(radix, ref);
-        uint32_t bit = 1U << fan_index(key, levels);
+        uint64_t bit = fan_bit(key, levels);
         CHECK((fan->bitmap & bit) != 0 && levels < FAN_LEVELS);
-        way[++levels] = &fan->slot[__builtin_popcount(fan->bitmap & (bit - 1))];
+        way[++levels] = &fan->slot[fan_rank(fan, bit)];
     }
     return levels;
 }

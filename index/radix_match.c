@@ -8,14 +8,28 @@
  */
 #include "index/radix_tree.h"
 
-/* From so many of 64 on, writing all 64 costs less than picking them. */
-#define EMIT_WIDE 12
+/* So many of 64 are picked one by one; from there on, writing all 64 costs
+ * less. */
+#define PICKS_MAX 8
 
-/*
- * These workers hold depth blocks, and no more. When many of 64 stop at once
- * and none of these did before, all 64 depths are written, wide: those in
- * between are not valid yet, and whoever walks on gets another one later.
- */
+/* Depths for some of 64 workers of whom none has one yet: when they are many
+ * all 64 are written, wide. Those in between are not valid yet, and whoever
+ * walks on gets another one later. */
+static void
+emit_fresh(uint32_t *to, uint64_t bits, uint32_t depth)
+{
+    for (uint32_t picks = 0; bits != 0; bits &= bits - 1) {
+        to[__builtin_ctzll(bits)] = depth;
+        if (++picks == PICKS_MAX) {
+            for (uint32_t k = 0; k < 64; k++) {
+                to[k] = depth;
+            }
+            return;
+        }
+    }
+}
+
+/* These workers hold depth blocks, and no more. */
 static void
 emit(struct radix_match *match, const struct worker_set *set, uint32_t depth)
 {
@@ -25,11 +39,8 @@ emit(struct radix_match *match, const struct worker_set *set, uint32_t depth)
     for (uint32_t i = 0; i < WORKER_WORDS; i++) {
         uint64_t bits = set->word[i];
         uint32_t *to = &match->depth[i * 64];
-        if (match->workers.word[i] == 0 &&
-            __builtin_popcountll(bits) >= EMIT_WIDE) {
-            for (uint32_t k = 0; k < 64; k++) {
-                to[k] = depth;
-            }
+        if (match->workers.word[i] == 0) {
+            emit_fresh(to, bits, depth);
         } else {
             for (uint64_t left = bits; left != 0; left &= left - 1) {
                 to[__builtin_ctzll(left)] = depth;
@@ -50,72 +61,154 @@ emit_one(struct radix_match *match, uint32_t worker, uint32_t depth)
     }
 }
 
-/* A holder that is among those still walking: it stays when it holds the
- * matched blocks, or is told apart here. */
-static void
-meet(uint32_t word, uint32_t len, uint32_t matched, uint32_t depth,
-     struct worker_set *set, struct radix_match *match)
-{
-    uint32_t worker = (word >> 16) - 1;
-    uint32_t held = len - (word & 0xFFFFU);
+/*
+ * Who holds all that was matched so far: many, as a set, and below the first
+ * node that has no crowd a few, by name. Most of a path is of the second
+ * kind, and passing a node costs a comparison there.
+ */
+struct walk {
+    const struct radix *radix;
+    struct radix_match *match;
+    struct worker_set many;
+    uint32_t few[INLINE_MAX];
+    uint32_t few_count;
+    bool by_name;
+};
 
+/* A worker that was walking meets its hold of a node: it stays among the few
+ * when it holds the matched blocks, or stops within. */
+static void
+meet(struct walk *walk, uint32_t worker, uint32_t held, uint32_t matched,
+     uint32_t depth)
+{
     if (held >= matched) {
-        worker_set_add(set, worker);
+        walk->few[walk->few_count++] = worker;
     } else {
-        emit_one(match, worker, depth + held);
+        emit_one(walk->match, worker, depth + held);
     }
 }
 
-/* Of those in *walking, who holds the matched blocks of a node. */
-static struct worker_set
-pass_inline(const struct radix_node *node, uint32_t matched, uint32_t depth,
-            struct worker_set *walking, struct radix_match *match)
+/* What a node says of one worker: a hold's word, 0 when it holds nothing. */
+static uint32_t
+word_of(const struct radix *radix, const struct radix_node *node,
+        uint32_t worker)
 {
-    struct worker_set stay;
+    uint32_t ref = slot_load(&node->crowd);
 
-    worker_set_clear(&stay);
+    if (ref != CELL_NONE) {
+        const struct radix_crowd *crowd = crowd_at(radix, ref);
+        uint32_t rank = radix_crowd_rank(crowd, worker);
+        return rank == UINT32_MAX ? 0 : slot_load(&crowd->hold[rank].word);
+    }
     for (uint32_t i = 0; i < INLINE_MAX; i++) {
         uint32_t word = slot_load(&node->hold[i].word);
-        if (word != 0 && worker_set_has(walking, (word >> 16) - 1)) {
-            worker_set_remove(walking, (word >> 16) - 1);
-            meet(word, node->len, matched, depth, &stay, match);
+        if (word >> 16 == worker + 1) {
+            return word;
         }
     }
-    return stay;
+    return 0;
 }
 
-static struct worker_set
-pass_crowd(const struct radix_crowd *crowd, uint32_t len, uint32_t matched,
-           uint32_t depth, struct worker_set *walking,
-           struct radix_match *match)
+static void
+pass_few(struct walk *walk, const struct radix_node *node, uint32_t matched,
+         uint32_t depth)
+{
+    uint32_t count = walk->few_count;
+
+    walk->few_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t worker = walk->few[i];
+        uint32_t word = word_of(walk->radix, node, worker);
+        uint32_t held = word == 0 ? 0 : node->len - (word & 0xFFFFU);
+        meet(walk, worker, held, matched, depth);
+    }
+}
+
+/* From many to the few that a node without a crowd names. */
+static void
+pass_inline(struct walk *walk, const struct radix_node *node, uint32_t matched,
+            uint32_t depth)
+{
+    for (uint32_t i = 0; i < INLINE_MAX; i++) {
+        uint32_t word = slot_load(&node->hold[i].word);
+        uint32_t worker = (word >> 16) - 1;
+        if (word != 0 && worker_set_has(&walk->many, worker)) {
+            worker_set_remove(&walk->many, worker);
+            meet(walk, worker, node->len - (word & 0xFFFFU), matched, depth);
+        }
+    }
+    emit(walk->match, &walk->many, depth);
+    walk->by_name = true;
+}
+
+static void
+pass_crowd(struct walk *walk, const struct radix_crowd *crowd, uint32_t len,
+           uint32_t matched, uint32_t depth)
 {
     struct worker_set stay;
     struct worker_set part;
+    uint64_t parts = 0;
 
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
         uint64_t full =
             atomic_load_explicit(&crowd->full[i], memory_order_acquire);
-        stay.word[i] = walking->word[i] & full;
-        walking->word[i] &= ~full;
-        part.word[i] = walking->word[i] & crowd->member[i];
+        stay.word[i] = walk->many.word[i] & full;
+        walk->many.word[i] &= ~full;
+        part.word[i] = walk->many.word[i] & crowd->member[i];
+        parts |= part.word[i];
     }
-    WORKER_SET_EACH (worker, &part) {
-        uint32_t rank = radix_crowd_rank(crowd, worker);
-        uint32_t word = slot_load(&crowd->hold[rank].word);
-        if (word != 0) {
-            worker_set_remove(walking, worker);
-            meet(word, len, matched, depth, &stay, match);
+    for (uint32_t worker = parts != 0 ? worker_set_next(&part, 0) : WORKER_NONE;
+         worker != WORKER_NONE; worker = worker_set_next(&part, worker + 1)) {
+        uint32_t word =
+            slot_load(&crowd->hold[radix_crowd_rank(crowd, worker)].word);
+        uint32_t held = word == 0 ? 0 : len - (word & 0xFFFFU);
+        worker_set_remove(&walk->many, worker);
+        if (held >= matched) {
+            worker_set_add(&stay, worker);
+        } else {
+            emit_one(walk->match, worker, depth + held);
         }
     }
-    return stay;
+    emit(walk->match, &walk->many, depth);
+    walk->many = stay;
+}
+
+/* Passes a node of which matched blocks are those asked for, the first at
+ * depth. False when nobody is left. */
+static bool
+pass(struct walk *walk, const struct radix_node *node, uint32_t matched,
+     uint32_t depth)
+{
+    if (walk->by_name) {
+        pass_few(walk, node, matched, depth);
+        return walk->few_count > 0;
+    }
+    uint32_t crowd = slot_load(&node->crowd);
+    if (crowd == CELL_NONE) {
+        pass_inline(walk, node, matched, depth);
+        return walk->few_count > 0;
+    }
+    pass_crowd(walk, crowd_at(walk->radix, crowd), node->len, matched, depth);
+    return !worker_set_empty(&walk->many);
+}
+
+/* Nobody goes further than depth. */
+static void
+finish(struct walk *walk, uint32_t depth)
+{
+    for (uint32_t i = 0; i < walk->few_count; i++) {
+        emit_one(walk->match, walk->few[i], depth);
+    }
+    if (!walk->by_name) {
+        emit(walk->match, &walk->many, depth);
+    }
 }
 
 void
 radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
             size_t count, struct radix_match *match)
 {
-    struct worker_set walking;
-    const struct radix_node *node;
+    struct walk walk = {.radix = radix, .match = match};
     uint32_t depth = 0;
     uint32_t ref = fan_find(radix, &radix->roots, root);
 
@@ -124,33 +217,26 @@ radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
     if (ref == CELL_NONE || node_at(radix, ref)->last_key != root) {
         return;
     }
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        walking.word[i] =
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        walk.many.word[i] =
             atomic_load_explicit(&radix->alive[i], memory_order_acquire);
     }
     count = count < radix->depth_max ? count : radix->depth_max;
-    for (node = node_at(radix, ref); depth < count;) {
+    const struct radix_node *node = node_at(radix, ref);
+    while (depth < count) {
         ref = fan_find(radix, &node->children, keys[depth]);
         if (ref == CELL_NONE) {
             break;
         }
         node = node_at(radix, ref);
         uint32_t matched = node_match(node, keys + depth, count - depth);
-        if (matched == 0) {
+        if (matched == 0 || !pass(&walk, node, matched, depth)) {
             break;
         }
-        uint32_t crowd = slot_load(&node->crowd);
-        struct worker_set stay =
-            crowd == CELL_NONE
-                ? pass_inline(node, matched, depth, &walking, match)
-                : pass_crowd(crowd_at(radix, crowd), node->len, matched, depth,
-                             &walking, match);
-        emit(match, &walking, depth);
-        walking = stay;
         depth += matched;
-        if (matched < node->len || worker_set_empty(&walking)) {
+        if (matched < node->len) {
             break;
         }
     }
-    emit(match, &walking, depth);
+    finish(&walk, depth);
 }

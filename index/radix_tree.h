@@ -29,8 +29,8 @@
  * set). Readers load it with acquire, the writer stores it with release.
  */
 #define FAN_TAG    0x80000000U
-#define FAN_BITS   5
-#define FAN_LEVELS 13 /* 12 of five bits, one of four */
+#define FAN_BITS   6
+#define FAN_LEVELS 11 /* 10 of six bits, one of four */
 
 /*
  * One holder of a node. word: (worker + 1) << 16 | blocks missing at the
@@ -52,10 +52,10 @@ struct radix_node {
     uint64_t key[]; /* len - 1, all but the last */
 };
 
-/* Children by five bits of their first key's hash (Bagwell's trie). */
+/* Children by six bits of their first key's hash (Bagwell's trie). */
 struct radix_fan {
     struct cell cell;
-    uint32_t bitmap; /* which of 32 have a slot */
+    uint64_t bitmap; /* which of 64 have a slot */
     uint32_t live;   /* slots that are not empty; the writer's */
     _Atomic uint32_t slot[];
 };
@@ -205,14 +205,35 @@ node_first_key(const struct radix_node *node)
     return node->len > 1 ? node->key[0] : node->last_key;
 }
 
-/* Which of 32 a child is at a level; an odd factor keeps keys distinct. */
+/* Bits that are set. The builtin is a call into the compiler's library where
+ * the instruction cannot be assumed, as on plain x86-64. */
 static inline uint32_t
-fan_index(uint64_t key, uint32_t level)
+ones(uint64_t x)
+{
+#if defined(__POPCNT__) || !defined(__x86_64__)
+    return (uint32_t)__builtin_popcountll(x);
+#else
+    x -= x >> 1 & 0x5555555555555555U;
+    x = (x & 0x3333333333333333U) + (x >> 2 & 0x3333333333333333U);
+    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0FU;
+    return (uint32_t)(x * 0x0101010101010101U >> 56);
+#endif
+}
+
+/* Which of 64 a child is at a level; an odd factor keeps keys distinct. */
+static inline uint64_t
+fan_bit(uint64_t key, uint32_t level)
 {
     uint64_t h = key * 0x9E3779B97F4A7C15U;
-    return level < FAN_LEVELS - 1
-               ? (uint32_t)(h >> (59 - FAN_BITS * level)) & 31U
-               : (uint32_t)h & 15U;
+    uint32_t shift = 64 - FAN_BITS - FAN_BITS * level;
+
+    return UINT64_C(1) << (level < FAN_LEVELS - 1 ? h >> shift & 63U : h & 15U);
+}
+
+static inline uint32_t
+fan_rank(const struct radix_fan *fan, uint64_t bit)
+{
+    return ones(fan->bitmap & (bit - 1));
 }
 
 /* The only child that can begin with key, or CELL_NONE. Wait-free. */
@@ -223,12 +244,11 @@ fan_find(const struct radix *radix, const _Atomic uint32_t *slot, uint64_t key)
 
     for (uint32_t level = 0; (ref & FAN_TAG) != 0; level++) {
         const struct radix_fan *fan = fan_at(radix, ref);
-        uint32_t bit = 1U << fan_index(key, level);
+        uint64_t bit = fan_bit(key, level);
         if ((fan->bitmap & bit) == 0) {
             return CELL_NONE;
         }
-        ref =
-            slot_load(&fan->slot[__builtin_popcount(fan->bitmap & (bit - 1))]);
+        ref = slot_load(&fan->slot[fan_rank(fan, bit)]);
     }
     return ref;
 }
@@ -310,10 +330,9 @@ radix_crowd_rank(const struct radix_crowd *crowd, uint32_t worker)
         return UINT32_MAX;
     }
     for (uint32_t i = 0; i < word; i++) {
-        rank += (uint32_t)__builtin_popcountll(crowd->member[i]);
+        rank += ones(crowd->member[i]);
     }
-    return rank +
-           (uint32_t)__builtin_popcountll(crowd->member[word] & (bit - 1));
+    return rank + ones(crowd->member[word] & (bit - 1));
 }
 
 /* The worker's hold of a node, NULL when it has none. */
