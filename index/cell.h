@@ -45,6 +45,7 @@ struct cell {
 
 struct cell_store {
     unsigned char **chunk; /* by number, NULL where there is none */
+    char apart[64];        /* readers need only what is above */
     uint32_t *chunk_units;
     uint32_t chunks_max;
     uint32_t chunks_count;

@@ -106,6 +106,12 @@ push_nodes(struct check *check, const _Atomic uint32_t *slot, uint32_t parent)
 }
 
 static bool
+bit_of(const _Atomic uint64_t *words, uint32_t worker)
+{
+    return (atomic_load(&words[worker / 64]) >> (worker % 64) & 1U) != 0;
+}
+
+static bool
 check_crowd(struct check *check, const struct radix_node *node)
 {
     uint32_t ref = slot_load(&node->crowd);
@@ -119,15 +125,17 @@ check_crowd(struct check *check, const struct radix_node *node)
     check->bytes += cell_size(&check->radix->store, ref);
     for (uint32_t worker = 0; worker < WORKERS_MAX; worker++) {
         uint32_t rank = radix_crowd_rank(crowd, worker);
-        bool full =
-            (atomic_load(&crowd->full[worker / 64]) >> (worker % 64) & 1U) != 0;
+        bool full = bit_of(crowd->full, worker);
+        bool some = bit_of(crowd->some, worker);
         uint32_t word =
             rank == UINT32_MAX ? 0 : slot_load(&crowd->hold[rank].word);
         members += rank != UINT32_MAX;
         live += word != 0;
         if (!fact(check, word == 0 || word >> 16 == worker + 1,
                   "radix: a crowd's entry is not its member's") ||
-            !fact(check, full == (word != 0 && (word & 0xFFFFU) == 0),
+            !fact(check, some == (word != 0),
+                  "radix: a crowd's set of holders is wrong") ||
+            !fact(check, full == (some && (word & 0xFFFFU) == 0),
                   "radix: a crowd's full set is wrong")) {
             return false;
         }
@@ -277,7 +285,7 @@ check_workers(struct check *check)
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         const struct radix_worker *w = &radix->worker[i];
         uint32_t second = w->eviction != RADIX_LRU ? check->leaves[i] : 0;
-        bool alive = (atomic_load(&radix->alive[i / 64]) >> (i % 64) & 1U) != 0;
+        bool alive = bit_of(radix->alive, i);
         sum += w->blocks;
         check->bytes += order_bytes(&w->order[BY_POLICY], &radix->store) +
                         order_bytes(&w->order[BY_RECENCY], &radix->store);

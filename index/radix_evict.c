@@ -6,8 +6,9 @@
  */
 #include "index/radix_tree.h"
 
-/* A node is copied to its size when so much of it is held by nobody. */
-#define TRIM_LEAST 16U
+/* Shorter nodes are not worth copying: the next blocks to give way are most
+ * often what is left of them. */
+#define TRIM_LEAST (EDGE_MAX / 8)
 
 uint64_t
 radix_leaf_value(enum radix_eviction eviction,

@@ -95,19 +95,11 @@ bool
 radix_fan_prepare(struct radix *radix, _Atomic uint32_t *slot, uint64_t key,
                   uint32_t child, struct fan_change *change)
 {
+    uint32_t ref = slot_load(slot);
+    uint32_t level = 0;
+
     *change = (struct fan_change){.slot = slot, .value = child};
-    for (uint32_t level = 0;; level++) {
-        uint32_t ref = slot_load(change->slot);
-        if (ref == CELL_NONE) {
-            return true;
-        }
-        if ((ref & FAN_TAG) == 0) {
-            uint64_t other = node_first_key(node_at(radix, ref));
-            CHECK(other != key);
-            change->grown = CELL_NONE;
-            change->value = fan_split(radix, level, other, ref, key, child);
-            return change->value != CELL_NONE;
-        }
+    for (; (ref & FAN_TAG) != 0; level++) {
         struct radix_fan *fan = fan_at(radix, ref);
         uint64_t bit = fan_bit(key, level);
         if ((fan->bitmap & bit) == 0) {
@@ -118,7 +110,16 @@ radix_fan_prepare(struct radix *radix, _Atomic uint32_t *slot, uint64_t key,
         }
         change->slot = &fan->slot[fan_rank(fan, bit)];
         change->grown = ref & ~FAN_TAG;
+        ref = slot_load(change->slot);
     }
+    if (ref == CELL_NONE) {
+        return true; /* an empty slot, at the top or in the last fan */
+    }
+    uint64_t other = node_first_key(node_at(radix, ref));
+    CHECK(other != key);
+    change->grown = CELL_NONE;
+    change->value = fan_split(radix, level, other, ref, key, child);
+    return change->value != CELL_NONE;
 }
 
 void

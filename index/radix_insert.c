@@ -85,13 +85,29 @@ walk(struct insert *in)
     }
 }
 
-/* True when all that orders the worker's leaves is when they were touched:
- * then a touch makes the blocks of a node alike again. */
+/*
+ * True when the blocks of the last node the worker holds, and those that this
+ * insert puts after them, will be alike: what orders leaves is when they were
+ * touched, or it is their priority and this insert does not lower it.
+ */
 static bool
-by_touch(const struct insert *in)
+stay_alike(const struct insert *in)
 {
-    enum radix_eviction eviction = in->radix->worker[in->worker].eviction;
-    return eviction == RADIX_LRU || eviction == RADIX_MRU;
+    const struct radix_record *record =
+        record_at(in->radix, in->radix->step[in->held - 1].record);
+
+    switch (in->radix->worker[in->worker].eviction) {
+    case RADIX_LRU:
+    case RADIX_MRU:
+        return true;
+    case RADIX_PRIORITY:
+        return in->priority >= record->priority;
+    case RADIX_LFU:
+    case RADIX_FIFO:
+    case RADIX_FILO:
+        break;
+    }
+    return false;
 }
 
 /*
@@ -116,7 +132,7 @@ find_cut(const struct insert *in, uint32_t *step, uint32_t *len)
          (holds_last && last_len - in->missing > in->within))) {
         return true;
     }
-    if (in->held < 2 || in->missing == 0 || by_touch(in)) {
+    if (in->held < 2 || in->missing == 0 || stay_alike(in)) {
         return false;
     }
     *step = in->held - 1;
@@ -216,7 +232,7 @@ prepare_node(struct insert *in, const uint64_t *keys, uint32_t len)
 static bool
 may_grow(const struct insert *in)
 {
-    if (in->steps < 2 || in->held < in->steps || !by_touch(in)) {
+    if (in->steps < 2 || in->held < in->steps || !stay_alike(in)) {
         return false;
     }
     const struct radix_node *last = step_node(in, in->steps - 1);

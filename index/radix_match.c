@@ -38,7 +38,7 @@ emit(struct radix_match *match, const struct worker_set *set, uint32_t depth)
     }
     for (uint32_t i = 0; i < WORKER_WORDS; i++) {
         uint64_t bits = set->word[i];
-        uint32_t *to = &match->depth[i * 64];
+        uint32_t *to = &match->depth[(size_t)i * 64];
         if (match->workers.word[i] == 0) {
             emit_fresh(to, bits, depth);
         } else {
@@ -69,34 +69,43 @@ emit_one(struct radix_match *match, uint32_t worker, uint32_t depth)
 struct walk {
     const struct radix *radix;
     struct radix_match *match;
-    struct worker_set many;
-    uint32_t few[INLINE_MAX];
-    uint32_t few_count;
+    const struct radix_node *node; /* being passed */
+    uint32_t depth;                /* of its first block */
+    uint32_t matched;              /* blocks of it that were asked for */
     bool by_name;
+    uint32_t few_count;
+    uint32_t few[INLINE_MAX];
+    struct worker_set many;
 };
 
-/* A worker that was walking meets its hold of a node: it stays among the few
- * when it holds the matched blocks, or stops within. */
-static void
-meet(struct walk *walk, uint32_t worker, uint32_t held, uint32_t matched,
-     uint32_t depth)
+/* Blocks of the node that a hold's word speaks of. */
+static uint32_t
+held_of(const struct walk *walk, uint32_t word)
 {
-    if (held >= matched) {
+    return word == 0 ? 0 : walk->node->len - (word & 0xFFFFU);
+}
+
+/* A worker that was walking stays among the few when it holds the matched
+ * blocks, or stops within. */
+static void
+meet(struct walk *walk, uint32_t worker, uint32_t held)
+{
+    if (held >= walk->matched) {
         walk->few[walk->few_count++] = worker;
     } else {
-        emit_one(walk->match, worker, depth + held);
+        emit_one(walk->match, worker, walk->depth + held);
     }
 }
 
-/* What a node says of one worker: a hold's word, 0 when it holds nothing. */
+/* What the node says of one worker: a hold's word, 0 when it has none. */
 static uint32_t
-word_of(const struct radix *radix, const struct radix_node *node,
-        uint32_t worker)
+word_of(const struct walk *walk, uint32_t worker)
 {
+    const struct radix_node *node = walk->node;
     uint32_t ref = slot_load(&node->crowd);
 
     if (ref != CELL_NONE) {
-        const struct radix_crowd *crowd = crowd_at(radix, ref);
+        const struct radix_crowd *crowd = crowd_at(walk->radix, ref);
         uint32_t rank = radix_crowd_rank(crowd, worker);
         return rank == UINT32_MAX ? 0 : slot_load(&crowd->hold[rank].word);
     }
@@ -110,40 +119,50 @@ word_of(const struct radix *radix, const struct radix_node *node,
 }
 
 static void
-pass_few(struct walk *walk, const struct radix_node *node, uint32_t matched,
-         uint32_t depth)
+pass_few(struct walk *walk)
 {
     uint32_t count = walk->few_count;
 
     walk->few_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t worker = walk->few[i];
-        uint32_t word = word_of(walk->radix, node, worker);
-        uint32_t held = word == 0 ? 0 : node->len - (word & 0xFFFFU);
-        meet(walk, worker, held, matched, depth);
+        meet(walk, worker, held_of(walk, word_of(walk, worker)));
     }
 }
 
 /* From many to the few that a node without a crowd names. */
 static void
-pass_inline(struct walk *walk, const struct radix_node *node, uint32_t matched,
-            uint32_t depth)
+pass_inline(struct walk *walk)
 {
     for (uint32_t i = 0; i < INLINE_MAX; i++) {
-        uint32_t word = slot_load(&node->hold[i].word);
+        uint32_t word = slot_load(&walk->node->hold[i].word);
         uint32_t worker = (word >> 16) - 1;
         if (word != 0 && worker_set_has(&walk->many, worker)) {
             worker_set_remove(&walk->many, worker);
-            meet(walk, worker, node->len - (word & 0xFFFFU), matched, depth);
+            meet(walk, worker, held_of(walk, word));
         }
     }
-    emit(walk->match, &walk->many, depth);
+    emit(walk->match, &walk->many, walk->depth);
     walk->by_name = true;
 }
 
+/* Those of a crowd who miss some of the edge's tail: none goes further. */
 static void
-pass_crowd(struct walk *walk, const struct radix_crowd *crowd, uint32_t len,
-           uint32_t matched, uint32_t depth)
+stop_parts(struct walk *walk, const struct radix_crowd *crowd,
+           const struct worker_set *part)
+{
+    for (uint32_t worker = worker_set_next(part, 0); worker != WORKER_NONE;
+         worker = worker_set_next(part, worker + 1)) {
+        uint32_t rank = radix_crowd_rank(crowd, worker);
+        uint32_t held = held_of(walk, slot_load(&crowd->hold[rank].word));
+        held = held < walk->matched ? held : walk->matched;
+        worker_set_remove(&walk->many, worker);
+        emit_one(walk->match, worker, walk->depth + held);
+    }
+}
+
+static void
+pass_crowd(struct walk *walk, const struct radix_crowd *crowd)
 {
     struct worker_set stay;
     struct worker_set part;
@@ -152,55 +171,46 @@ pass_crowd(struct walk *walk, const struct radix_crowd *crowd, uint32_t len,
     for (uint32_t i = 0; i < WORKER_WORDS; i++) {
         uint64_t full =
             atomic_load_explicit(&crowd->full[i], memory_order_acquire);
+        uint64_t some =
+            atomic_load_explicit(&crowd->some[i], memory_order_acquire);
         stay.word[i] = walk->many.word[i] & full;
         walk->many.word[i] &= ~full;
-        part.word[i] = walk->many.word[i] & crowd->member[i];
+        part.word[i] = walk->many.word[i] & some;
         parts |= part.word[i];
     }
-    for (uint32_t worker = parts != 0 ? worker_set_next(&part, 0) : WORKER_NONE;
-         worker != WORKER_NONE; worker = worker_set_next(&part, worker + 1)) {
-        uint32_t word =
-            slot_load(&crowd->hold[radix_crowd_rank(crowd, worker)].word);
-        uint32_t held = word == 0 ? 0 : len - (word & 0xFFFFU);
-        worker_set_remove(&walk->many, worker);
-        if (held >= matched) {
-            worker_set_add(&stay, worker);
-        } else {
-            emit_one(walk->match, worker, depth + held);
-        }
+    if (parts != 0) {
+        stop_parts(walk, crowd, &part);
     }
-    emit(walk->match, &walk->many, depth);
+    emit(walk->match, &walk->many, walk->depth);
     walk->many = stay;
 }
 
-/* Passes a node of which matched blocks are those asked for, the first at
- * depth. False when nobody is left. */
+/* Tells those apart who stop before or in the node. False: nobody is left. */
 static bool
-pass(struct walk *walk, const struct radix_node *node, uint32_t matched,
-     uint32_t depth)
+pass(struct walk *walk)
 {
     if (walk->by_name) {
-        pass_few(walk, node, matched, depth);
+        pass_few(walk);
         return walk->few_count > 0;
     }
-    uint32_t crowd = slot_load(&node->crowd);
+    uint32_t crowd = slot_load(&walk->node->crowd);
     if (crowd == CELL_NONE) {
-        pass_inline(walk, node, matched, depth);
+        pass_inline(walk);
         return walk->few_count > 0;
     }
-    pass_crowd(walk, crowd_at(walk->radix, crowd), node->len, matched, depth);
+    pass_crowd(walk, crowd_at(walk->radix, crowd));
     return !worker_set_empty(&walk->many);
 }
 
-/* Nobody goes further than depth. */
+/* Nobody goes further. */
 static void
-finish(struct walk *walk, uint32_t depth)
+finish(struct walk *walk)
 {
     for (uint32_t i = 0; i < walk->few_count; i++) {
-        emit_one(walk->match, walk->few[i], depth);
+        emit_one(walk->match, walk->few[i], walk->depth);
     }
     if (!walk->by_name) {
-        emit(walk->match, &walk->many, depth);
+        emit(walk->match, &walk->many, walk->depth);
     }
 }
 
@@ -209,8 +219,8 @@ radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
             size_t count, struct radix_match *match)
 {
     struct walk walk = {.radix = radix, .match = match};
-    uint32_t depth = 0;
     uint32_t ref = fan_find(radix, &radix->roots, root);
+    bool whole = true;
 
     worker_set_clear(&match->workers);
     match->best = 0;
@@ -221,22 +231,21 @@ radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
         walk.many.word[i] =
             atomic_load_explicit(&radix->alive[i], memory_order_acquire);
     }
+    walk.node = node_at(radix, ref);
     count = count < radix->depth_max ? count : radix->depth_max;
-    const struct radix_node *node = node_at(radix, ref);
-    while (depth < count) {
-        ref = fan_find(radix, &node->children, keys[depth]);
+    while (whole && walk.depth < count) {
+        const uint64_t *from = keys + walk.depth;
+        ref = fan_find(radix, &walk.node->children, *from);
         if (ref == CELL_NONE) {
             break;
         }
-        node = node_at(radix, ref);
-        uint32_t matched = node_match(node, keys + depth, count - depth);
-        if (matched == 0 || !pass(&walk, node, matched, depth)) {
+        walk.node = node_at(radix, ref);
+        walk.matched = node_match(walk.node, from, count - walk.depth);
+        if (walk.matched == 0 || !pass(&walk)) {
             break;
         }
-        depth += matched;
-        if (matched < node->len) {
-            break;
-        }
+        walk.depth += walk.matched;
+        whole = walk.matched == walk.node->len;
     }
-    finish(&walk, depth);
+    finish(&walk);
 }

@@ -3,6 +3,10 @@
  * to a crowd: a bitmap of members and one entry for each by its rank there.
  * Joining a crowd copies it (once per worker and node), leaving one only
  * empties the entry: taking away must never need memory.
+ *
+ * Readers look at `full` first, then at `some`, then at the entry; the writer
+ * therefore stores an entry before its bits, and clears `some` only when
+ * there is nothing left.
  */
 #include <string.h>
 
@@ -27,14 +31,15 @@ word_store(struct radix_hold *hold, uint32_t word)
     atomic_store_explicit(&hold->word, word, memory_order_release);
 }
 
+/* Release: who sees the bit sees the entry it speaks of. */
 static void
-full_set(struct radix_crowd *crowd, uint32_t worker, bool full)
+bit_set(_Atomic uint64_t *words, uint32_t worker, bool value)
 {
-    _Atomic uint64_t *word = &crowd->full[worker / 64];
+    _Atomic uint64_t *word = &words[worker / 64];
     uint64_t bit = UINT64_C(1) << (worker % 64);
     uint64_t now = atomic_load_explicit(word, memory_order_relaxed);
 
-    now = full ? now | bit : now & ~bit;
+    now = value ? now | bit : now & ~bit;
     atomic_store_explicit(word, now, memory_order_release);
 }
 
@@ -111,7 +116,7 @@ radix_hold_set(struct radix *radix, struct radix_node *node,
     CHECK(missing < node->len);
     word_store(hold, hold_word(worker, missing));
     if (crowd != NULL) {
-        full_set(crowd, worker, missing == 0);
+        bit_set(crowd->full, worker, missing == 0);
     }
 }
 
@@ -145,9 +150,8 @@ crowd_build(struct radix *radix, const struct radix_holder *holders,
         struct radix_hold *hold = &crowd->hold[radix_crowd_rank(crowd, worker)];
         word_store(hold, hold_word(worker, holders[i].missing));
         hold->record = holders[i].record;
-        if (holders[i].missing == 0) {
-            full_set(crowd, worker, true);
-        }
+        bit_set(crowd->some, worker, true);
+        bit_set(crowd->full, worker, holders[i].missing == 0);
     }
     return ref;
 }
@@ -197,59 +201,73 @@ radix_hold_commit(struct radix *radix, struct radix_node *node,
     }
     hold->record = holder->record;
     word_store(hold, word);
-    if (old != NULL && holder->missing == 0) {
-        full_set(old, holder->worker, true);
+    if (old != NULL) {
+        bit_set(old->some, holder->worker, true);
+        bit_set(old->full, holder->worker, holder->missing == 0);
     }
 }
 
-/* Who a place of the node names, also after a crowd has taken over. */
+/* The place of the node that named a worker before the crowd took over,
+ * INLINE_MAX when there is none. */
 static uint32_t
-place_worker(const struct radix_node *node, uint32_t place)
+old_place(const struct radix_node *node, uint32_t worker)
 {
-    return (word_load(&node->hold[place]) >> 16) - 1;
+    uint32_t at = 0;
+
+    while (at < INLINE_MAX && word_load(&node->hold[at]) >> 16 != worker + 1) {
+        at++;
+    }
+    return at;
 }
 
 /*
- * A crowd that fits into the node again goes back there. The places in the
- * node still say who was there before the crowd; those keep their place, for
- * a reader that has been here since must not miss one who never left.
+ * A crowd that fits into the node again goes back there. Who was in the node
+ * before the crowd gets the same place: a reader that has been here since
+ * must not miss one who never left.
  */
 static void
-crowd_dissolve(struct radix *radix, struct radix_node *node,
-               const struct radix_crowd *crowd)
+crowd_dissolve(struct radix *radix, struct radix_node *node)
 {
     uint32_t ref = slot_load(&node->crowd);
-    bool kept[INLINE_MAX];
-    uint32_t next = 0;
+    struct radix_holder holder[INLINE_MAX];
+    struct radix_holder place[INLINE_MAX] = {{.record = CELL_NONE}};
+    uint32_t count = radix_hold_list(radix, node, holder);
 
-    for (uint32_t i = 0; i < INLINE_MAX; i++) {
-        uint32_t rank = radix_crowd_rank(crowd, place_worker(node, i));
-        kept[i] = rank != UINT32_MAX && word_load(&crowd->hold[rank]) != 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = old_place(node, holder[i].worker);
+        if (at < INLINE_MAX) {
+            place[at] = holder[i];
+            holder[i].record = CELL_NONE;
+        }
     }
-    for (uint32_t i = 0; i < crowd->members; i++) {
-        uint32_t word = word_load(&crowd->hold[i]);
-        uint32_t at = 0;
-        if (word == 0) {
-            continue;
+    for (uint32_t at = 0; at < INLINE_MAX; at++) {
+        for (uint32_t i = 0; i < count && place[at].record == CELL_NONE; i++) {
+            place[at] = holder[i];
+            holder[i].record = CELL_NONE;
         }
-        while (at < INLINE_MAX &&
-               !(kept[at] && place_worker(node, at) == (word >> 16) - 1)) {
-            at++;
-        }
-        while (at == INLINE_MAX && kept[next]) {
-            next++;
-        }
-        at = at == INLINE_MAX ? next++ : at;
-        node->hold[at].record = crowd->hold[i].record;
-        word_store(&node->hold[at], word);
-    }
-    for (; next < INLINE_MAX; next++) {
-        if (!kept[next]) {
-            word_store(&node->hold[next], 0);
-        }
+        node->hold[at].record = place[at].record;
+        word_store(&node->hold[at],
+                   place[at].record == CELL_NONE
+                       ? 0
+                       : hold_word(place[at].worker, place[at].missing));
     }
     slot_store(&node->crowd, CELL_NONE);
     radix_retire(radix, ref);
+}
+
+/* A crowd of mostly empty entries is copied, if there is room for that. */
+static void
+crowd_shrink(struct radix *radix, struct radix_node *node)
+{
+    uint32_t old = slot_load(&node->crowd);
+    uint32_t count = radix_hold_list(radix, node, radix->holder);
+    uint32_t crowd = crowd_build(radix, radix->holder, count);
+
+    if (crowd != CELL_NONE) {
+        slot_store(&node->crowd, crowd);
+        radix_retire(radix, old);
+    }
+    radix_plan_done(radix);
 }
 
 void
@@ -262,10 +280,13 @@ radix_hold_remove(struct radix *radix, struct radix_node *node, uint32_t worker)
     word_store(hold, 0);
     hold->record = CELL_NONE;
     if (crowd != NULL) {
-        full_set(crowd, worker, false);
+        bit_set(crowd->full, worker, false);
+        bit_set(crowd->some, worker, false);
         crowd->live--;
         if (crowd->live <= INLINE_MAX) {
-            crowd_dissolve(radix, node, crowd);
+            crowd_dissolve(radix, node);
+        } else if (crowd->live <= crowd->members / 2) {
+            crowd_shrink(radix, node);
         }
     }
 }

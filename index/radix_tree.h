@@ -8,7 +8,7 @@
  *   fan     bitmap                                immutable, copied to grow
  *           slot[]                                atomic
  *   crowd   member                                immutable, copied to grow
- *           full, hold[].word                     atomic
+ *           full, some, hold[].word               atomic
  * Records belong to the writer alone.
  */
 #ifndef INDEX_RADIX_TREE_H
@@ -21,8 +21,11 @@
 #include "index/order.h"
 #include "index/radix.h"
 
-#define EDGE_MAX   512 /* keys of one node; longer runs become chains */
-#define INLINE_MAX 2   /* holders a node keeps without a crowd */
+/* Keys of one node; longer runs become chains. Another value for tests. */
+#ifndef EDGE_MAX
+#define EDGE_MAX 512
+#endif
+#define INLINE_MAX 2 /* holders a node keeps without a crowd */
 
 /*
  * A slot is an atomic word that holds CELL_NONE, a node, or a fan (FAN_TAG
@@ -67,6 +70,7 @@ struct radix_crowd {
     uint32_t live;    /* entries that are not empty; the writer's */
     uint64_t member[WORKER_WORDS];
     _Atomic uint64_t full[WORKER_WORDS]; /* those that miss nothing */
+    _Atomic uint64_t some[WORKER_WORDS]; /* those whose entry is not empty */
     struct radix_hold hold[];
 };
 
@@ -135,10 +139,11 @@ struct radix_holder {
 };
 
 struct radix {
-    struct cell_store store;
+    /* What readers need, on cache lines that seldom change. */
+    _Atomic uint64_t alive[WORKER_WORDS];
     _Atomic uint32_t roots;
     uint32_t depth_max;
-    _Atomic uint64_t alive[WORKER_WORDS];
+    struct cell_store store;
 
     /* From here on the writer's. */
     struct qsbr *qsbr;
@@ -399,10 +404,10 @@ void radix_node_drop(struct radix *radix, uint32_t ref, uint32_t parent);
 /* radix_evict.c: values, leaves, giving way */
 
 /* Enters a leaf into its worker's orders; there is room. */
-void radix_leaf_add(struct radix *radix, uint32_t worker, uint32_t record);
+void radix_leaf_add(struct radix *radix, uint32_t worker, uint32_t ref);
 
 /* Takes a record out of them, if it is in. */
-void radix_leaf_remove(struct radix *radix, uint32_t worker, uint32_t record);
+void radix_leaf_remove(struct radix *radix, uint32_t worker, uint32_t ref);
 
 /* The value a leaf is ordered by. */
 uint64_t radix_leaf_value(enum radix_eviction eviction,

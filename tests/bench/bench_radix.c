@@ -478,38 +478,61 @@ read_beside(void *arg)
     return NULL;
 }
 
+/* Learns for a second of its own CPU time; how much each took of that. */
+static double
+write_beside(struct radix *radix, const struct population *p, uint64_t *first)
+{
+    uint64_t *keys = malloc((size_t)BATCH * p->blocks * sizeof(uint64_t));
+    double took = 0;
+    uint64_t inserts = 0;
+
+    CHECK(keys != NULL);
+    while (took < SECOND_NS) {
+        for (uint64_t k = 0; k < BATCH; k++) {
+            conversation(p, *first + k, keys + k * p->blocks);
+        }
+        took += learn_batch(radix, p, keys, *first);
+        *first += BATCH;
+        inserts += BATCH;
+    }
+    free(keys);
+    return took / (double)inserts;
+}
+
 static void
 bench_beside(void)
 {
     struct population p = {
         .blocks = 128, .system = 32, .workers = 256, .root = 0xABCDEF0000};
-    uint64_t keys[128];
+    uint64_t first = UINT64_C(1) << 30;
     pthread_t thread;
 
     p.conversations = BLOCKS_TOTAL / 96;
     struct radix *radix = new_tree((size_t)1 << 30, 256, 8192);
     (void)populate(radix, NULL, &p);
-    struct beside b = {.radix = radix, .p = &p, .queries = QUERIES};
-    uint64_t *queries = make_queries(&p, HIT, QUERIES);
-    b.keys = queries;
+    uint64_t *queries = make_queries(&p, BRANCH, QUERIES);
+    struct beside b = {
+        .radix = radix, .p = &p, .keys = queries, .queries = QUERIES};
+    double alone = write_beside(radix, &p, &first);
     for (int writing = 0; writing < 2; writing++) {
-        uint64_t inserts = 0;
+        double insert = 0;
         double start = now_ns();
         atomic_store(&b.stop, 0);
         CHECK(pthread_create(&thread, NULL, read_beside, &b) == 0);
+        if (writing) {
+            insert = write_beside(radix, &p, &first);
+        }
         while (now_ns() - start < SECOND_NS) {
-            if (writing) {
-                conversation(&p, inserts + (UINT64_C(1) << 30), keys);
-                (void)!radix_insert(radix, p.root, keys, 128,
-                                    (uint32_t)inserts % 256, 0, inserts);
-                inserts++;
-            }
         }
         atomic_store(&b.stop, 1);
         CHECK(pthread_join(thread, NULL) == 0);
-        printf("beside %s: match %5.0f ns mean, %6.0f inserts/s\n",
-               writing ? "a writer at full rate" : "no writer           ",
-               b.mean, (double)inserts);
+        printf("beside %s: match %4.0f ns of CPU",
+               writing ? "a writer at full rate" : "nobody               ",
+               b.mean);
+        if (writing) {
+            printf(", insert %.0f, alone %.0f", insert, alone);
+        }
+        printf("\n");
     }
     free(queries);
     radix_free(radix);

@@ -18,7 +18,7 @@
 #include "index/index.h"
 
 #define WORKERS    6
-#define DEPTH_MAX  48
+#define DEPTH_MAX  100
 #define PAIRS_LOG2 9 /* the model's table of one worker */
 #define PAIRS_MAX  (1U << PAIRS_LOG2)
 #define BLOCKS_MAX 300
@@ -209,9 +209,16 @@ model_insert(uint32_t worker, uint64_t root, const uint64_t *keys, size_t count,
         pair->priority = priority > pair->priority ? priority : pair->priority;
         above = keys[i];
     }
-    while (model.blocks[worker] > model.blocks_max[worker]) {
-        struct pair *pair =
-            victim(worker, model.eviction[worker], keys[count - 1]);
+}
+
+/* A worker gives up blocks for its capacity; keep: the last of the prefix
+ * that it was just sent, or 0. */
+static void
+model_shrink(uint32_t worker, uint64_t blocks, uint64_t keep)
+{
+    while (blocks-- > 0) {
+        REQUIRE(model.blocks[worker] > model.blocks_max[worker]);
+        struct pair *pair = victim(worker, model.eviction[worker], keep);
         REQUIRE(pair != NULL);
         pair_remove(pair);
     }
@@ -272,6 +279,7 @@ struct run {
     struct qsbr_reader *reader;
     struct radix_limits limits;
     uint64_t evicted_bound;
+    uint64_t evicted_blocks;
     uint32_t dead; /* workers removed and not yet swept */
 };
 
@@ -291,6 +299,39 @@ follow_bound(struct run *run)
     REQUIRE(stats.bytes <= run->limits.bytes_max);
     REQUIRE(stats.bytes_used <= stats.bytes);
     REQUIRE(stats.namespaces <= run->limits.namespaces_max);
+}
+
+/* How many blocks capacities took since the last call. */
+static uint64_t
+shrunk(struct run *run)
+{
+    struct radix_stats stats;
+    uint64_t before = run->evicted_blocks;
+
+    radix_stats(run->radix, &stats);
+    run->evicted_blocks = stats.evicted_blocks;
+    return stats.evicted_blocks - before;
+}
+
+/* Background work: capacities that were lowered come first, by worker. */
+static bool
+work(struct run *run, uint32_t budget)
+{
+    bool more = radix_work(run->radix, budget, model.clock);
+    uint64_t blocks = shrunk(run);
+
+    for (uint32_t worker = 0; worker < WORKERS && blocks > 0; worker++) {
+        uint64_t over = model.live[worker] &&
+                                model.blocks[worker] > model.blocks_max[worker]
+                            ? model.blocks[worker] - model.blocks_max[worker]
+                            : 0;
+        over = over < blocks ? over : blocks;
+        model_shrink(worker, over, 0);
+        blocks -= over;
+    }
+    REQUIRE(blocks == 0);
+    follow_bound(run);
+    return more;
 }
 
 static void
@@ -329,7 +370,10 @@ op_insert(struct run *run, struct rng *rng)
     follow_bound(run);
     model.clock = now > model.clock ? now : model.clock + 1;
     if (rc == 0 && count > 0) {
+        bool over = model.blocks[worker] > model.blocks_max[worker];
         model_insert(worker, root, keys, count, priority);
+        model_shrink(worker, shrunk(run), keys[count - 1]);
+        REQUIRE(over || model.blocks[worker] <= model.blocks_max[worker]);
     }
     REQUIRE(rc == 0 || rc == RADIX_E_FULL);
     compare_match(run->radix, root, keys, count);
@@ -354,13 +398,8 @@ op_worker(struct run *run, struct rng *rng)
         model.blocks_max[worker] = rng_below(rng, BLOCKS_MAX);
         REQUIRE(radix_worker_add(run->radix, worker, model.blocks_max[worker],
                                  model.eviction[worker]) == 0);
-        while (model.blocks[worker] > model.blocks_max[worker]) {
-            pair_remove(victim(worker, model.eviction[worker], 0));
+        while (rng_below(rng, 3) > 0 && work(run, 8)) {
         }
-        while (radix_work(run->radix, 8, model.clock)) {
-            follow_bound(run);
-        }
-        follow_bound(run);
     } else if (model.live[worker]) {
         radix_worker_remove(run->radix, worker);
         model_forget(worker);
@@ -379,11 +418,9 @@ op_worker(struct run *run, struct rng *rng)
 static void
 op_work(struct run *run, struct rng *rng)
 {
-    if (!radix_work(run->radix, 1 + (uint32_t)rng_below(rng, 20),
-                    model.clock)) {
+    if (!work(run, 1 + (uint32_t)rng_below(rng, 20))) {
         run->dead = 0;
     }
-    follow_bound(run);
 }
 
 /* A reader that stays is what makes retired memory pile up. */

@@ -162,6 +162,24 @@ Test(index_radix, each_worker_drops_out_where_it_stops)
     cr_assert_eq(stats().blocks, 79);
 }
 
+Test(index_radix, many_stop_together_at_several_depths)
+{
+    for (uint32_t worker = 0; worker < 60; worker++) {
+        admit(worker, 1000, RADIX_LRU);
+        cr_assert_eq(learn(worker, 100, 10 + worker / 20 * 10, 0), 0);
+    }
+    for (uint32_t worker = 0; worker < 60; worker++) {
+        cr_assert_eq(depth(worker, 100, 50, 0), 10 + worker / 20 * 10);
+    }
+    for (uint32_t worker = 0; worker < 60; worker += 2) {
+        radix_worker_remove(radix, worker);
+    }
+    for (uint32_t worker = 0; worker < 60; worker++) {
+        cr_assert_eq(depth(worker, 100, 50, 0),
+                     worker % 2 == 0 ? 0 : 10 + worker / 20 * 10);
+    }
+}
+
 Test(index_radix, a_full_house_shares_one_node_and_leaves_it)
 {
     for (uint32_t worker = 0; worker < WORKERS_MAX; worker++) {
@@ -502,6 +520,94 @@ Test(index_radix, a_namespace_too_many_replaces_the_least_recent)
     cr_assert_eq(depth_in(2, 1, 0, 20, 1), 20);
     cr_assert_eq(stats().namespaces, 64);
     cr_assert_eq(stats().evicted_bound, 20);
+}
+
+Test(index_radix, a_conversation_stays_one_node_while_its_blocks_are_alike)
+{
+    admit(1, 1000, RADIX_LRU);
+    admit(2, 1000, RADIX_LFU);
+    for (size_t turn = 1; turn <= 10; turn++) {
+        cr_assert_eq(learn(1, 0, turn * 10, 1), 0);
+        cr_assert_eq(stats().nodes, 2);
+        cr_assert_eq(depth(1, 0, 100, 1), turn * 10);
+        sound();
+    }
+    for (size_t turn = 1; turn <= 10; turn++) {
+        cr_assert_eq(learn(2, 0, turn * 10, 2), 0);
+        cr_assert_eq(stats().nodes, 2 + turn);
+    }
+    cr_assert_eq(learn(2, 0, 100, 1), 0); /* now two hold it */
+    cr_assert_eq(learn(1, 0, 120, 1), 0);
+    cr_assert_eq(stats().nodes, 13);
+    cr_assert_eq(depth(1, 0, 120, 1), 120);
+    cr_assert_eq(depth(2, 0, 120, 1), 100);
+}
+
+Test(index_radix, priority_grows_a_node_only_when_it_is_not_lowered)
+{
+    static const uint8_t priority[] = {1, 1, 3, 2};
+    static const uint64_t nodes[] = {2, 2, 2, 3};
+    uint64_t keys[40];
+
+    admit(1, 30, RADIX_PRIORITY);
+    prompt(keys, ROOT, 0, 40, 1);
+    for (size_t turn = 0; turn < 4; turn++) {
+        cr_assert_eq(radix_insert(radix, ROOT, keys, 5 + turn * 5, 1,
+                                  priority[turn], ++now),
+                     0);
+        cr_assert_eq(stats().nodes, nodes[turn]);
+    }
+    prompt(keys, ROOT, 0, 20, 2);
+    cr_assert_eq(radix_insert(radix, ROOT, keys, 20, 1, 2, ++now), 0);
+    cr_assert_eq(depth(1, 0, 40, 1), 10);
+}
+
+Test(index_radix, prompts_longer_than_a_node_are_chained)
+{
+    static uint64_t keys[5000];
+    struct radix_match match;
+
+    radix_free(radix);
+    setup_with(&(struct radix_limits){
+        .bytes_max = BIG, .namespaces_max = 4, .depth_max = 4096});
+    admit(1, 3000, RADIX_LRU);
+    admit(2, 10000, RADIX_FIFO);
+    prompt(keys, ROOT, 0, 5000, 1);
+    for (size_t count = 700; count <= 5000; count += 700) {
+        cr_assert_eq(radix_insert(radix, ROOT, keys, count, 2, 0, ++now), 0);
+        cr_assert_eq(radix_insert(radix, ROOT, keys, count, 1, 0, ++now), 0);
+        sound();
+        for (size_t asked = 0; asked <= 5000; asked += 123) {
+            size_t two = asked < count ? asked : count;
+            two = two < 4096 ? two : 4096;
+            radix_match(radix, ROOT, keys, asked, &match);
+            cr_assert_eq(match.best, two);
+            cr_assert(two == 0 || match.depth[1] == (two < 3000 ? two : 3000));
+        }
+    }
+    cr_assert_eq(radix_worker_blocks(radix, 1), 3000);
+    cr_assert_eq(radix_worker_blocks(radix, 2), 4096);
+    prompt(keys, ROOT, 0, 2500, 2);
+    cr_assert_eq(radix_insert(radix, ROOT, keys, 2500, 1, 0, ++now), 0);
+    prompt(keys, ROOT, 0, 5000, 1);
+    radix_match(radix, ROOT, keys, 5000, &match);
+    cr_assert_eq(match.depth[1], 500);
+    cr_assert_eq(match.depth[2], 4096);
+}
+
+Test(index_radix, the_rest_of_a_long_leaf_is_copied_to_its_size)
+{
+    admit(1, 220, RADIX_LRU);
+    cr_assert_eq(learn(1, 0, 200, 1), 0);
+    size_t before = stats().bytes_used;
+    cr_assert_eq(learn(1, 0, 30, 2), 0); /* 10 gone, 190 left */
+    cr_assert_eq(stats().blocks, 230);
+    cr_assert_eq(learn(1, 0, 110, 3), 0); /* 80 left */
+    while (radix_work(radix, 1, now)) {
+    }
+    cr_assert_eq(stats().blocks, 220);
+    cr_assert_eq(depth(1, 0, 200, 1), 80);
+    cr_assert_lt(stats().bytes_used, before + 80 * 8 + 600);
 }
 
 Test(index_radix, keys_that_are_no_chain_do_no_harm)
