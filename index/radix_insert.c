@@ -471,6 +471,7 @@ make_room(struct insert *in)
     return steps > 0;
 }
 
+/* Seven arguments: a struct for one call's worth would only move them. */
 int
 radix_insert(struct radix *radix, uint64_t root, const uint64_t *keys,
              size_t count, uint32_t worker, uint8_t priority, uint64_t now_us)

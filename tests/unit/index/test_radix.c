@@ -204,6 +204,59 @@ Test(index_radix, a_full_house_shares_one_node_and_leaves_it)
     cr_assert_eq(stats().namespaces, 0);
 }
 
+/* The node in which a worker's only leaf ends. */
+static const struct radix_node *
+leaf_node(uint32_t worker)
+{
+    const struct order *order = &radix->worker[worker].order[BY_POLICY];
+    uint32_t record = order_record(order, &radix->store, 0);
+
+    cr_assert_eq(order->count, 1);
+    return node_at(radix, record_at(radix, record)->node);
+}
+
+/* A reader may be at the node since before the crowd: see radix_node.c. */
+Test(index_radix, who_outlasts_a_crowd_is_where_it_was_before)
+{
+    for (uint32_t worker = 0; worker < 5; worker++) {
+        admit(worker, 1000, RADIX_LRU);
+        cr_assert_eq(learn(worker, 50, 50, 0), 0);
+    }
+    const struct radix_node *node = leaf_node(1);
+    cr_assert_neq(slot_load(&node->crowd), CELL_NONE);
+    cr_assert_eq(slot_load(&node->hold[1].word) >> 16, 2);
+    for (uint32_t worker = 0; worker < 5; worker++) {
+        if (worker != 1 && worker != 3) {
+            radix_worker_remove(radix, worker);
+        }
+    }
+    while (radix_work(radix, 1, now)) {
+        sound();
+    }
+    cr_assert_eq(leaf_node(1), node);
+    cr_assert_eq(slot_load(&node->crowd), CELL_NONE);
+    cr_assert_eq(slot_load(&node->hold[0].word) >> 16, 4);
+    cr_assert_eq(slot_load(&node->hold[1].word) >> 16, 2);
+}
+
+Test(index_radix, a_crowd_is_copied_when_most_have_left)
+{
+    for (uint32_t worker = 0; worker < 40; worker++) {
+        admit(worker, 1000, RADIX_LRU);
+        cr_assert_eq(learn(worker, 50, 50, 0), 0);
+    }
+    for (uint32_t worker = 0; worker < 35; worker++) {
+        radix_worker_remove(radix, worker);
+    }
+    while (radix_work(radix, 1, now)) {
+    }
+    const struct radix_crowd *crowd =
+        crowd_at(radix, slot_load(&leaf_node(39)->crowd));
+    cr_assert_eq(crowd->live, 5);
+    cr_assert_leq(crowd->members, 10);
+    cr_assert_eq(depth(39, 50, 50, 0), 50);
+}
+
 Test(index_radix, thousands_of_children_are_all_found)
 {
     admit(1, 1 << 20, RADIX_LRU);
