@@ -1,27 +1,56 @@
 #!/usr/bin/env python3
-"""The last line of tests/run: adds up what meson's reports say.
+"""The last lines of tests/run: adds up what meson's logs say.
 
-summary.py SANITIZER_DIR REPORT.xml...   exit 1 when anything failed, left a
-sanitizer report, or when nothing ran at all.
+summary.py SANITIZER_DIR testlog.json...   exit 1 when anything failed, left a
+sanitizer report, when a log is missing or empty.
+
+meson's other report, for JUnit, takes a test that ran out of time for a good
+one, and so one that dies after its last subtest.
 """
+import json
 import pathlib
+import re
 import sys
-import xml.etree.ElementTree as ET
+
+SUBTEST = re.compile(r"^(not )?ok\b.*$", re.MULTILINE)
 
 reports, logs = pathlib.Path(sys.argv[1]), sys.argv[2:]
-passed = failed = skipped = 0
+passed = 0
+failed, skipped = [], []
+
+
+def add(test):
+    """Counts one program: by its subtests where it has them."""
+    global passed
+    name, result, said = test["name"], test["result"], test.get("stdout", "")
+    subtests = list(SUBTEST.finditer(said)) if "TAP version" in said else []
+    bad = [line.group(0) for line in subtests if line.group(1)]
+    passed += len(subtests) - len(bad)
+    if result == "SKIP":
+        why = re.search(r"skipped:? *(.*)", said + test.get("stderr", ""))
+        skipped.append(f"{name}: {why.group(1)}" if why else name)
+    elif result == "OK" and not bad:
+        passed += not subtests
+    else:
+        failed.extend(f"{name}: {line}" for line in bad or [result.lower()])
+
+
 for log in logs:
-    for case in ET.parse(log).getroot().iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed += 1
-            print(f"failed: {case.get('classname')} {case.get('name')}")
-        elif case.find("skipped") is not None:
-            skipped += 1
-            print(f"skipped: {case.get('classname')} {case.get('name')}")
-        else:
-            passed += 1
+    try:
+        tests = pathlib.Path(log).read_text(errors="replace").splitlines()
+    except OSError as error:
+        tests = []
+        print(error)
+    if not tests:
+        failed.append(f"{log} holds no test")
+    for line in tests:
+        add(json.loads(line))
 for report in sorted(reports.iterdir()):
-    failed += 1
-    print(f"failed: a sanitizer report\n{report.read_text(errors='replace')[:4000]}")
-print(f"{passed} passed, {failed} failed, {skipped} skipped")
-sys.exit(failed > 0 or passed == 0)
+    print(report.read_text(errors="replace")[:4000])
+    failed.append(f"a sanitizer report, {report}")
+for name in skipped:
+    print("skipped:", name)
+for name in failed:
+    print("failed:", name)
+print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+sys.exit(len(failed) > 0)
