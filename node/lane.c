@@ -294,6 +294,7 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
         free(lane);
         return error;
     }
+    lane->route.elect.last = number; /* lanes do not start in step */
     error = open_loop(lane);
     if (error < 0) {
         route_scratch_fini(&lane->route);

@@ -25,7 +25,19 @@ HERE = pathlib.Path(__file__).resolve().parent
 START_TIMEOUT_S = 15
 PORT_TRIES = 5
 PR_SET_PDEATHSIG = 1
-FILES_MAX = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+def files_max(wanted=65536):
+    """The hard limit of open files, raised when it is low and we may."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+            hard = wanted
+        except (OSError, ValueError):
+            pass  # not root: the rows that need more say so
+    return hard
+
+
+FILES_MAX = files_max()
 
 
 class Missing(Exception):
