@@ -14,6 +14,13 @@ on_poll(uv_poll_t *poll, int status, int events)
 {
     struct sock *sock = poll->data;
 
+    if (status < 0) {
+        /* libuv has stopped watching. But bytes may lie before the error, and
+         * whoever takes them must be called again for what comes behind. */
+        int wanted = sock->wanted;
+        sock->wanted = 0;
+        sock_want(sock, wanted);
+    }
     /* An error shows again, with its number, in the recv or send it causes. */
     sock->ready(sock, status < 0 ? SOCK_READ | SOCK_WRITE : events);
 }

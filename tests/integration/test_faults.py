@@ -2,7 +2,9 @@
 back, nothing spins, and the node goes on."""
 import json
 import os
+import signal
 import socket
+import struct
 import threading
 
 import harness
@@ -10,7 +12,21 @@ from fake_worker import Close, FakeWorker
 from test_proxy import CHAT, Proxy, chat, echo, read_answer, request_bytes
 
 
-class Faults(Proxy):
+def reset(s):
+    """Closes as a crash does: the other side sees a reset, not an end."""
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+
+
+def read_all(s):
+    """Everything up to the end; a reset raises ConnectionResetError."""
+    data = b""
+    while (part := s.recv(65536)) != b"":
+        data += part
+    return data
+
+
+class Rig(Proxy):
     def levels(self, node):
         """Everything that must be back where it began when nothing runs."""
         values = harness.metrics(node.at("admin"))
@@ -40,6 +56,8 @@ class Faults(Proxy):
     def fds(self, node):
         return len(os.listdir(f"/proc/{node.pid}/fd"))
 
+
+class Faults(Rig):
     def test_every_way_out_gives_back_what_was_taken(self):
         release = threading.Event()
         self.addCleanup(release.set)
@@ -301,6 +319,49 @@ class Faults(Proxy):
         answer = self.post(chat("six"))
         self.assertEqual(answer.status, 200)
         self.assertEqual(worker.requests[0].headers["host"], f"[::1]:{worker.address[1]}")
+
+
+class Resets(Rig):
+    """A reset behind bytes that are still to be read. The node is stopped
+    while both arrive, so that it finds them together."""
+
+    def frozen(self, node):
+        node.signal(signal.SIGSTOP)
+        self.addCleanup(node.signal, signal.SIGCONT)
+
+    def test_a_worker_that_resets_behind_its_last_bytes_is_noticed(self):
+        frozen, gone = threading.Event(), threading.Event()
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"data: 1\n\n")
+            frozen.wait(harness.IO_TIMEOUT_S)
+            peer.chunk(b"x" * 90_000)
+            reset(peer.sock)
+            gone.set()
+
+        node = self.serve(FakeWorker(self, handler), options=["--timeouts.stream_idle", "1h"])
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        self.assertIn(b"200", s.recv(65536))
+        self.frozen(node)
+        frozen.set()
+        self.assertTrue(gone.wait(harness.IO_TIMEOUT_S))
+        node.signal(signal.SIGCONT)
+        try:
+            self.assertNotIn(b"\r\n0\r\n", read_all(s))
+        except ConnectionResetError:
+            pass
+        self.settles(node)
+
+    def test_a_client_that_resets_in_its_body_is_noticed(self):
+        node = self.serve(FakeWorker(self, echo), options=["--timeouts.body", "1h"])
+        s = self.connect()
+        self.frozen(node)
+        s.sendall(request_bytes(b" " * 200_000)[:90_000])
+        reset(s)
+        node.signal(signal.SIGCONT)
+        self.settles(node)
 
 
 if __name__ == "__main__":
