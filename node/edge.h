@@ -357,8 +357,8 @@ void upstream_drop_idle(struct lane *lane);
 
 /* Bytes of an answer, in the lane's scratch or in up->partial. */
 void response_bytes(struct upstream *up, const char *bytes, size_t len);
-/* The worker closed its side. */
-void response_end(struct upstream *up);
+/* The worker closed its side (0), or the connection broke (-errno). */
+void response_end(struct upstream *up, int error);
 
 /* reply.c */
 

@@ -344,13 +344,13 @@ response_bytes(struct upstream *up, const char *bytes, size_t len)
 }
 
 void
-response_end(struct upstream *up)
+response_end(struct upstream *up, int error)
 {
     struct exchange *x = up->exchange;
 
     if (x->state != EXCHANGE_STREAMING) {
         upstream_failed(up, ATTEMPT_CLOSED, 0);
-    } else if (x->body_kind == HTTP_BODY_CLOSE) {
+    } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0) {
         finish(up, 0);
     } else {
         exchange_cut(x);

@@ -345,7 +345,7 @@ read_answer(struct upstream *up)
         up->answered = true;
         response_bytes(up, lane->scratch, (size_t)n);
     } else {
-        response_end(up);
+        response_end(up, (int)n);
     }
 }
 

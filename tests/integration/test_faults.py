@@ -363,6 +363,25 @@ class Resets(Rig):
         node.signal(signal.SIGCONT)
         self.settles(node)
 
+    def test_a_reset_does_not_end_an_answer_that_ends_with_its_connection(self):
+        read = threading.Event()
+
+        def handler(peer, request):
+            peer.send("HTTP/1.1 200 OK\r\n\r\nhalf")
+            read.wait(harness.IO_TIMEOUT_S)
+            reset(peer.sock)
+
+        node = self.serve(FakeWorker(self, handler))
+        s = self.connect()
+        s.sendall(request_bytes(chat()))
+        data = b""
+        while not data.endswith(b"half"):
+            data += s.recv(65536)
+        read.set()
+        with self.assertRaises(ConnectionResetError):
+            read_all(s)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_cut_total"), 1)
+
 
 if __name__ == "__main__":
     harness.main()
