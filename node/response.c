@@ -128,10 +128,24 @@ note_tail(struct exchange *x, const char *bytes, size_t len)
     x->tail_len += (uint32_t)len;
 }
 
+enum {
+    BODY_MORE,
+    BODY_END,
+    BODY_BAD,
+};
+
+static int
+body_of_chunks(int outcome)
+{
+    return outcome == 0                   ? BODY_END
+           : outcome == HTTP_CHUNK_E_MORE ? BODY_MORE
+                                          : BODY_BAD;
+}
+
 /* Of an HTTP/1.0 client: the data without its chunks, in the lane's text
  * behind what is already there. */
 static int
-take_unchunked(struct exchange *x, const char *bytes, size_t len,
+take_unchunked(struct exchange *x, const char *bytes, size_t len, size_t *taken,
                struct buf *out)
 {
     struct slice in = {.ptr = bytes, .len = len};
@@ -142,21 +156,14 @@ take_unchunked(struct exchange *x, const char *bytes, size_t len,
            HTTP_CHUNK_E_DATA) {
         buf_add_slice(out, data);
     }
-    return out->failed ? HTTP_CHUNK_E_BAD : outcome;
+    *taken = len - in.len;
+    return out->failed ? BODY_BAD : body_of_chunks(outcome);
 }
-
-enum {
-    BODY_MORE,
-    BODY_END,
-    BODY_BAD,
-};
 
 /* How many of the bytes belong to the body, and whether it ends there. */
 static int
 take_body(struct exchange *x, const char *bytes, size_t len, size_t *taken)
 {
-    int outcome;
-
     *taken = len;
     switch (x->body_kind) {
     case HTTP_BODY_NONE:
@@ -167,10 +174,7 @@ take_body(struct exchange *x, const char *bytes, size_t len, size_t *taken)
         x->body_left -= *taken;
         return x->body_left == 0 ? BODY_END : BODY_MORE;
     case HTTP_BODY_CHUNKED:
-        outcome = http_chunk_walk(&x->chunk, bytes, len, taken);
-        return outcome == 0                   ? BODY_END
-               : outcome == HTTP_CHUNK_E_MORE ? BODY_MORE
-                                              : BODY_BAD;
+        return body_of_chunks(http_chunk_walk(&x->chunk, bytes, len, taken));
     case HTTP_BODY_CLOSE:
         return BODY_MORE;
     }
@@ -225,13 +229,8 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         if (!with_head) {
             buf_clear(text);
         }
-        int outcome = take_unchunked(x, bytes, len, text);
-        body = outcome == 0                   ? BODY_END
-               : outcome == HTTP_CHUNK_E_MORE ? BODY_MORE
-                                              : BODY_BAD;
+        body = take_unchunked(x, bytes, len, &taken, text);
         with_head = text->len != 0;
-        bytes += len;
-        len = 0;
     } else {
         body = take_body(x, bytes, len, &taken);
     }
@@ -243,9 +242,11 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         parts[count++] =
             (struct iovec){.iov_base = text->ptr, .iov_len = text->len};
     }
-    if (taken != 0) {
+    if (taken != 0 && !x->unchunk) {
         parts[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)bytes,
                                         .iov_len = taken};
+    }
+    if (taken != 0) {
         note_tail(x, bytes, taken);
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }

@@ -383,5 +383,19 @@ class Resets(Rig):
         self.assertEqual(harness.metric(node.at("admin"), "kvasir_cut_total"), 1)
 
 
+class Answers(Rig):
+    def test_bytes_behind_an_unchunked_answer_spoil_the_connection(self):
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.send("2\r\nhi\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n")
+
+        worker = FakeWorker(self, handler)
+        self.serve(worker)
+        for _ in range(2):
+            answer = harness.raw(self.address, request_bytes(chat()).replace(b"/1.1", b"/1.0", 1))
+            self.assertTrue(answer.endswith(b"\r\n\r\nhi"), answer)
+        self.assertEqual(worker.connections, 2)
+
+
 if __name__ == "__main__":
     harness.main()
