@@ -42,6 +42,7 @@
 #include "node/sock.h"
 
 #define EDGE_SCRATCH_BYTES (64U * 1024) /* of one read from a worker */
+#define EDGE_ADDED_BYTES   (4U * 1024)  /* to a head on its way, at most */
 #define EDGE_INPUT_BYTES   (16U * 1024) /* first read of a request */
 #define EDGE_ID_MAX        64U          /* x-request-id and its NUL */
 #define EDGE_MODEL_MAX     64U          /* of a model's name in a decision */

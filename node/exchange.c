@@ -10,7 +10,8 @@
 #include "node/facts.h"
 #include "node/usage.h"
 
-#define HEAD_MAX_BYTES ((size_t)1 << 20)
+/* limits.head_bytes_max is at most 1 MiB. */
+#define HEAD_MAX_BYTES (((size_t)1 << 20) + EDGE_ADDED_BYTES)
 
 struct exchange *
 exchange_new(struct client *client)

@@ -14,7 +14,6 @@
 #define ACCEPTS_MAX     64 /* at one go, so that open connections get a turn */
 #define LISTEN_BACKLOG  4096
 #define LINGER_MS       2000U
-#define TEXT_MAX_BYTES  ((size_t)256 * 1024)
 
 uint64_t
 lane_now_us(struct lane *lane)
@@ -232,7 +231,9 @@ set_limits(struct lane *lane)
     lane->response_limits = lane->request_limits;
     lane_memory_init(&lane->memory, &lane->node->held_bytes,
                      l->buffered_bytes_max);
-    buf_init(&lane->text, TEXT_MAX_BYTES);
+    /* A worker's head with our lines added, and what it came with. */
+    buf_init(&lane->text,
+             l->head_bytes_max + EDGE_SCRATCH_BYTES + EDGE_ADDED_BYTES);
 }
 
 static int

@@ -89,24 +89,29 @@ build_head(struct exchange *x, const struct http_head *head, struct buf *out)
     add_framing(out, x);
 }
 
-/* The answer is this one: from here on there is no other worker. */
-static void
+/* The answer is this one: from here on there is no other worker. False when
+ * its head cannot be written; then it is as if it had not come. */
+static bool
 begin(struct upstream *up, const struct http_head *head)
 {
     struct exchange *x = up->exchange;
     struct client *client = x->client;
 
-    x->state = EXCHANGE_STREAMING;
-    x->status = head->status;
     x->body_kind = head->body;
     x->body_left = head->body == HTTP_BODY_LENGTH ? head->content_length : 0;
     x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
     if (head->body == HTTP_BODY_CLOSE || x->unchunk) {
         client->close_after = true;
     }
-    up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
-    exchange_answered(x);
     build_head(x, head, &up->lane->text);
+    if (up->lane->text.failed) {
+        return false;
+    }
+    up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
+    x->state = EXCHANGE_STREAMING;
+    x->status = head->status;
+    exchange_answered(x);
+    return true;
 }
 
 /* The body */
@@ -318,7 +323,10 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
         upstream_failed(up, ATTEMPT_STATUS, up->lane->head.status);
         return;
     }
-    begin(up, &up->lane->head);
+    if (!begin(up, &up->lane->head)) {
+        upstream_failed(up, ATTEMPT_BAD, 0);
+        return;
+    }
     /* An answer before the whole request was read: the rest is not sent, and
      * so the connection cannot be used again. */
     if (up->sock.wanted & SOCK_WRITE) {

@@ -396,6 +396,21 @@ class Answers(Rig):
             self.assertTrue(answer.endswith(b"\r\n\r\nhi"), answer)
         self.assertEqual(worker.connections, 2)
 
+    def test_a_long_head_of_an_answer_is_whole_or_refused(self):
+        lines = "".join(f"X-{i}: {'v' * 4000}\r\n" for i in range(90))
+
+        def handler(peer, request):
+            peer.answer(200, b"body", lines)
+
+        node = self.serve(FakeWorker(self, handler), options=["--limits.head_bytes_max", "1MiB"])
+        answer = harness.raw(self.address, request_bytes(chat(), "Connection: close\r\n"))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        self.assertEqual(body, b"body")
+        self.assertEqual(head.count(b"v" * 4000), 90)
+        node.stop()
+        self.serve(FakeWorker(self, handler))
+        self.assertEqual(self.post().status, 502)
+
 
 if __name__ == "__main__":
     harness.main()
