@@ -101,7 +101,8 @@ add_fields(struct exchange *x, const struct http_head *head)
     }
     buf_add_text(out, "x-request-id: ");
     buf_add_text(out, x->id);
-    if (x->body.len != 0 || head->body != HTTP_BODY_NONE) {
+    if (x->body.len != 0 || head->body != HTTP_BODY_NONE ||
+        http_head_find(head, HTTP_FIELD_CONTENT_LENGTH) != NULL) {
         buf_add_text(out, "\r\nContent-Length: ");
         buf_add_uint(out, x->body.len);
     }

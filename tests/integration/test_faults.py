@@ -411,6 +411,12 @@ class Answers(Rig):
         self.serve(FakeWorker(self, handler))
         self.assertEqual(self.post().status, 502)
 
+    def test_a_length_of_nothing_is_passed_on(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        self.post(b"", {"Content-Length": "0"}, path="/v1/responses/7/cancel")
+        self.assertEqual(worker.requests[0].headers.get("content-length"), "0")
+
 
 if __name__ == "__main__":
     harness.main()
