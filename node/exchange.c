@@ -71,7 +71,9 @@ tell_learn(struct exchange *x, const struct blocks *blocks)
 {
     struct lane *lane = x->client->lane;
     struct fact_learn *fact;
-    size_t keys_bytes = blocks->count * sizeof(*blocks->keys);
+    uint32_t count =
+        blocks->count < FACT_KEYS_MAX ? blocks->count : FACT_KEYS_MAX;
+    size_t keys_bytes = count * sizeof(*blocks->keys);
 
     if (!x->routed || blocks->count == 0) {
         return;
@@ -84,7 +86,7 @@ tell_learn(struct exchange *x, const struct blocks *blocks)
         .kind = FACT_LEARN,
         .slot = x->pool->slot,
         .generation = x->pool->generation,
-        .count = blocks->count,
+        .count = count,
         .root = blocks->root,
     };
     memcpy(fact->keys, blocks->keys, keys_bytes);

@@ -20,13 +20,15 @@ enum fact_kind {
     FACT_DECISION,
 };
 
-/* A worker was sent this prefix: belief learns it. */
+#define FACT_KEYS_MAX 65536U /* of one prompt; a ring takes twice that */
+
+/* A worker was sent this prefix, or so much of it: belief learns it. */
 struct fact_learn {
     uint32_t kind;
     uint32_t slot;
     uint32_t generation;
     uint32_t priority; /* 0..255 */
-    uint32_t count;
+    uint32_t count;    /* FACT_KEYS_MAX at most */
     uint32_t unused;
     uint64_t root;
     uint64_t keys[]; /* count of them */

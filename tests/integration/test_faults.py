@@ -417,6 +417,19 @@ class Answers(Rig):
         self.post(b"", {"Content-Length": "0"}, path="/v1/responses/7/cancel")
         self.assertEqual(worker.requests[0].headers.get("content-length"), "0")
 
+    def test_a_prompt_longer_than_a_fact_is_learned_from_its_beginning(self):
+        node = self.serve(FakeWorker(self, echo), options=["--belief.depth_max", "200000",
+                                                           "--belief.block_bytes", "16"])
+        request = chat("0123456789abcdef" * 150_000)
+        self.assertEqual(self.post(request).status, 200)
+
+        def explained():
+            answer = harness.request(node.at("admin"), "POST", "/admin/explain", request).json()
+            return answer["overlap"]
+
+        self.assertEqual(harness.wait_until(explained, "belief has learned"), 65536)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_facts_lost_total"), 0)
+
 
 if __name__ == "__main__":
     harness.main()
