@@ -5,6 +5,18 @@
 
 #define DECISIONS_DEFAULT 100U
 
+/* What was written, unless it outgrew its bound: half an answer is none. */
+static void
+answer_buf(struct httpd_request *request, const char *content_type,
+           const struct buf *body)
+{
+    if (body->failed) {
+        httpd_error(request, 503, "too_large", "the answer is over 16 MiB");
+    } else {
+        httpd_answer(request, 200, content_type, SLICE(""), buf_slice(body));
+    }
+}
+
 static void
 answer_json(struct control *control, struct httpd_request *request,
             void (*put)(struct control *control, struct json_out *json))
@@ -16,12 +28,7 @@ answer_json(struct control *control, struct httpd_request *request,
     json_out_init(&json, &body);
     put(control, &json);
     buf_add(&body, "\n", 1);
-    if (body.failed) {
-        httpd_error(request, 503, "too_large", "the answer is over 16 MiB");
-    } else {
-        httpd_answer(request, 200, "application/json", SLICE(""),
-                     buf_slice(&body));
-    }
+    answer_buf(request, "application/json", &body);
     buf_fini(&body);
 }
 
@@ -32,8 +39,7 @@ answer_metrics(struct control *control, struct httpd_request *request)
 
     buf_init(&body, ADMIN_BYTES_MAX);
     admin_put_metrics(control, &body);
-    httpd_answer(request, 200, "text/plain; version=0.0.4", SLICE(""),
-                 buf_slice(&body));
+    answer_buf(request, "text/plain; version=0.0.4", &body);
     buf_fini(&body);
 }
 
@@ -52,8 +58,7 @@ answer_explain(struct control *control, struct httpd_request *request)
     if (status != 0) {
         httpd_error(request, status, "invalid_json", fault);
     } else {
-        httpd_answer(request, 200, "application/json", SLICE(""),
-                     buf_slice(&body));
+        answer_buf(request, "application/json", &body);
     }
     buf_fini(&body);
 }
@@ -95,7 +100,7 @@ answer_decisions(struct control *control, struct httpd_request *request)
     json_out_init(&json, &body);
     admin_put_decisions(control, &json, count);
     buf_add(&body, "\n", 1);
-    httpd_answer(request, 200, "application/json", SLICE(""), buf_slice(&body));
+    answer_buf(request, "application/json", &body);
     buf_fini(&body);
 }
 

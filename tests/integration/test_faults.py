@@ -430,6 +430,26 @@ class Answers(Rig):
         self.assertEqual(harness.wait_until(explained, "belief has learned"), 65536)
         self.assertEqual(harness.metric(node.at("admin"), "kvasir_facts_lost_total"), 0)
 
+    def test_a_list_of_decisions_over_its_bound_is_refused_not_cut(self):
+        node = self.serve(options=["--limits.decisions_max", "100000"], count=0)
+        count, got, rest = 45_000, 0, b""
+        payload = request_bytes({"model": "m" * 60, "prompt": "x"},
+                                "X-Request-Id: " + '"' * 60 + "\r\n", "/v1/completions") * count
+        s = self.connect()
+        sender = threading.Thread(target=s.sendall, args=(payload,))
+        sender.start()
+        while got < count:
+            data = rest + s.recv(1 << 20)
+            got += data.count(b"HTTP/1.1 503 ")
+            rest = data[-12:]
+        sender.join()
+        target = "/admin/decisions?count="
+        few = harness.request(node.at("admin"), "GET", target + "1000")
+        self.assertEqual((few.status, len(few.json())), (200, 1000))
+        all_of_them = harness.request(node.at("admin"), "GET", target + "100000")
+        self.assertEqual((all_of_them.status, all_of_them.json()["error"]["code"]),
+                         (503, "too_large"))
+
 
 if __name__ == "__main__":
     harness.main()
