@@ -173,6 +173,7 @@ enum exchange_state {
 /* Why an attempt ended without an answer. */
 enum attempt_fault {
     ATTEMPT_CONNECT,
+    ATTEMPT_EXHAUSTED, /* this node's fault, not the worker's */
     ATTEMPT_CONNECT_TIMEOUT,
     ATTEMPT_FIRST_BYTE_TIMEOUT,
     ATTEMPT_CLOSED, /* before a byte of an answer */
@@ -315,6 +316,8 @@ void exchange_drop(struct exchange *x, unsigned status);
  * 502. The upstream connection is gone or no longer belongs to x. */
 void exchange_failed(struct exchange *x, enum attempt_fault fault,
                      unsigned status);
+/* The fault behind an outcome of upstream_begin(). */
+enum attempt_fault exchange_fault_of(int outcome);
 /* The client went away. */
 void exchange_cancel(struct exchange *x);
 /* The client took everything that was pending. */
@@ -335,10 +338,13 @@ struct upstream_pool *upstream_pool_get(struct lane *lane,
 void upstream_pool_put(struct lane *lane, struct upstream_pool *pool);
 /*
  * Gives x a connection to its pool's worker and sends, or begins to connect.
- * 0, or UPSTREAM_E_CONNECT: x has none, try another worker.
+ * 0, or x has none, try another worker: UPSTREAM_E_CONNECT, this one cannot
+ * be reached; UPSTREAM_E_EXHAUSTED, this node can open no connection, but may
+ * have kept one to another.
  */
 enum {
-    UPSTREAM_E_CONNECT = 1
+    UPSTREAM_E_CONNECT = 1,
+    UPSTREAM_E_EXHAUSTED,
 };
 int upstream_begin(struct exchange *x) MUST_CHECK;
 /* The connection failed before an answer: a kept one is replaced by a fresh

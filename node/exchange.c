@@ -263,6 +263,8 @@ fault_text(const struct attempt *a)
     switch (a->fault) {
     case ATTEMPT_CONNECT:
         return "could not connect";
+    case ATTEMPT_EXHAUSTED:
+        return "no descriptor, port or memory here to connect";
     case ATTEMPT_CONNECT_TIMEOUT:
         return "connecting timed out";
     case ATTEMPT_FIRST_BYTE_TIMEOUT:
@@ -395,6 +397,7 @@ note_failure(struct exchange *x, enum attempt_fault fault, unsigned status)
     struct metrics_lane *m = &lane->shared->metrics;
     struct counter *counters[] = {
         [ATTEMPT_CONNECT] = &m->attempts_connect,
+        [ATTEMPT_EXHAUSTED] = &m->attempts_connect,
         [ATTEMPT_CONNECT_TIMEOUT] = &m->attempts_timeout,
         [ATTEMPT_FIRST_BYTE_TIMEOUT] = &m->attempts_timeout,
         [ATTEMPT_CLOSED] = &m->attempts_closed,
@@ -407,11 +410,20 @@ note_failure(struct exchange *x, enum attempt_fault fault, unsigned status)
     a->status = status;
     memcpy(a->worker, x->pool->worker.id, sizeof(a->worker));
     counter_bump(counters[fault], 1);
-    counter_add(&lane->node->board->counters[x->pool->slot].failures, 1);
-    tell_outcome(x, results[fault]);
+    if (fault != ATTEMPT_EXHAUSTED) {
+        counter_add(&lane->node->board->counters[x->pool->slot].failures, 1);
+        tell_outcome(x, results[fault]);
+    }
     fleet_seat_answered(&x->choice.seat, lane->node->board);
     worker_set_add(&x->tried, x->pool->slot);
     leave_pool(x);
+}
+
+enum attempt_fault
+exchange_fault_of(int outcome)
+{
+    return outcome == UPSTREAM_E_EXHAUSTED ? ATTEMPT_EXHAUSTED
+                                           : ATTEMPT_CONNECT;
 }
 
 /* Goes through the candidates until one takes the request or none is left. */
@@ -439,10 +451,11 @@ place(struct exchange *x)
         }
         tell_learn(x, &lane->route.blocks);
         counter_add(&lane->node->board->counters[x->pool->slot].requests, 1);
-        if (upstream_begin(x) == 0) {
+        outcome = upstream_begin(x);
+        if (outcome == 0) {
             return;
         }
-        note_failure(x, ATTEMPT_CONNECT, 0);
+        note_failure(x, exchange_fault_of(outcome), 0);
     }
 }
 

@@ -141,13 +141,16 @@ upstream_drop_idle(struct lane *lane)
 /* The end of a connection */
 
 static void
+give_unused(struct upstream *up)
+{
+    up->next = up->lane->free_upstreams;
+    up->lane->free_upstreams = up;
+}
+
+static void
 on_closed(struct sock *sock)
 {
-    struct upstream *up = upstream_of(sock);
-    struct lane *lane = up->lane;
-
-    up->next = lane->free_upstreams;
-    lane->free_upstreams = up;
+    give_unused(upstream_of(sock));
 }
 
 static void
@@ -194,8 +197,9 @@ upstream_failed(struct upstream *up, enum attempt_fault fault, unsigned status)
      * that says nothing about the engine. */
     counter_bump(&m->retries_stale, 1);
     x->retried_stale = true;
-    if (upstream_begin(x) != 0) {
-        exchange_failed(x, ATTEMPT_CONNECT, 0);
+    int outcome = upstream_begin(x);
+    if (outcome != 0) {
+        exchange_failed(x, exchange_fault_of(outcome), 0);
     }
 }
 
@@ -404,22 +408,39 @@ allocate(struct lane *lane)
     return up;
 }
 
+/* What this node lacks itself says nothing about the worker. */
+static int
+judge_connect(const struct fleet_worker *worker, int error)
+{
+    LOG_DEBUG("connect_failed", KV("worker", worker->id),
+              KV_FAULT("error", error));
+    switch (-error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRNOTAVAIL:
+        return UPSTREAM_E_EXHAUSTED;
+    default:
+        return UPSTREAM_E_CONNECT;
+    }
+}
+
 static int
 connect_fresh(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
     const struct fleet_worker *worker = &x->pool->worker;
+    struct upstream *up = allocate(lane);
+    if (up == NULL) {
+        return UPSTREAM_E_EXHAUSTED;
+    }
     int fd = sock_connect_begin((const struct sockaddr *)&worker->address,
                                 worker->address_len);
-    if (fd < 0) {
-        LOG_DEBUG("connect_failed", KV("worker", worker->id),
-                  KV_FAULT("error", fd));
-        return UPSTREAM_E_CONNECT;
-    }
-    struct upstream *up = allocate(lane);
-    if (up == NULL || sock_open(&up->sock, &lane->loop, fd, on_ready) < 0) {
-        free(up);
-        return UPSTREAM_E_CONNECT;
+    int error = fd < 0 ? fd : sock_open(&up->sock, &lane->loop, fd, on_ready);
+    if (error < 0) {
+        give_unused(up);
+        return judge_connect(worker, error);
     }
     counter_bump(&lane->shared->metrics.upstream_opened, 1);
     up->state = UPSTREAM_CONNECTING;

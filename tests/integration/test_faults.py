@@ -2,6 +2,7 @@
 back, nothing spins, and the node goes on."""
 import json
 import os
+import resource
 import signal
 import socket
 import struct
@@ -255,6 +256,31 @@ class Faults(Rig):
         half.shutdown(socket.SHUT_WR)
         harness.wait_until(lambda: self.levels(node)["inflight"] == 1, "the first one streams")
         self.assert_not_spinning(node)
+
+    def test_a_worker_is_not_blamed_for_descriptors_that_this_node_lacks(self):
+        node = self.serve(FakeWorker(self, echo), options=["--health.interval", "1h"])
+        client, admin = harness.connect(self.address), harness.connect(node.at("admin"))
+        self.addCleanup(client.close)
+        self.addCleanup(admin.close)
+
+        def ask(connection, *what):
+            harness.send(connection, *what)
+            return harness.Answer(connection.getresponse())
+
+        def failures():
+            return ask(admin, "GET", "/admin/workers").json()[0]["failures"]
+
+        self.assertEqual(ask(client, "GET", "/health").status, 200)
+        self.assertEqual(failures(), 0)
+        before = resource.prlimit(node.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(node.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        for _ in range(8):  # more than breaker.failures
+            answer = ask(client, "POST", CHAT, chat())
+            self.assertEqual(answer.status, 502)
+            self.assertIn("no descriptor", answer.json()["error"]["message"])
+        self.assertEqual(failures(), 0)
+        resource.prlimit(node.pid, resource.RLIMIT_NOFILE, before)
+        self.assertEqual(ask(client, "POST", CHAT, chat()).status, 200)
 
     def test_when_descriptors_run_out_others_are_served_and_it_recovers(self):
         worker = FakeWorker(self, echo)
