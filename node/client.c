@@ -11,6 +11,7 @@
 #define CLAIM_BYTES ((size_t)1 << 20) /* of a body, before it has come */
 
 static void process(struct client *client);
+static void read_request(struct client *client);
 
 static struct client *
 client_of(struct sock *sock)
@@ -171,10 +172,13 @@ client_expired(struct client *client)
 void
 client_drain(struct client *client)
 {
+    client->close_after = true;
+    if (client->state == CLIENT_READING && client->in_len == 0) {
+        /* A request may have come that nobody has looked at yet. */
+        read_request(client);
+    }
     if (client->state == CLIENT_READING && client->in_len == 0) {
         client_close(client, false);
-    } else {
-        client->close_after = true;
     }
 }
 

@@ -158,6 +158,21 @@ lane_check_drained(struct lane *lane)
     }
 }
 
+/* Who has connected already is answered, and told that it is the last time. */
+static void
+stop_listening(struct lane *lane)
+{
+    for (int i = 0; i < LISTEN_BACKLOG; i++) {
+        int fd = sock_accept(&lane->listener);
+        if (fd < 0) {
+            break;
+        }
+        client_new(lane, fd);
+    }
+    lane->listening = false;
+    sock_close(&lane->listener, false, on_listener_closed);
+}
+
 static void
 on_wake(uv_async_t *wake)
 {
@@ -172,8 +187,7 @@ on_wake(uv_async_t *wake)
     lane->draining = true;
     lane->drain_due_us = lane_now_us(lane) +
                          lane->node->config->timeouts.drain_ms * UINT64_C(1000);
-    lane->listening = false;
-    sock_close(&lane->listener, false, on_listener_closed);
+    stop_listening(lane);
     for (struct client *c = lane->clients, *next; c != NULL; c = next) {
         next = c->next;
         client_drain(c);

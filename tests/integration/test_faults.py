@@ -477,5 +477,38 @@ class Answers(Rig):
                          (503, "too_large"))
 
 
+class Draining(Rig):
+    def test_who_has_connected_before_sigterm_is_answered(self):
+        node = self.serve(count=0)
+        ended = []
+
+        def load():
+            while True:
+                try:
+                    s = socket.create_connection(self.address, timeout=harness.IO_TIMEOUT_S)
+                except OSError:
+                    return  # the port is closed: as it should be
+                try:
+                    s.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+                    ended.append(s.recv(4096)[:12])
+                except OSError:
+                    ended.append(b"reset")
+                finally:
+                    s.close()
+
+        threads = [threading.Thread(target=load) for _ in range(24)]
+        for t in threads:
+            t.start()
+        harness.wait_until(lambda: len(ended) > 500, "the load is on")
+        node.signal(signal.SIGTERM)
+        for t in threads:
+            t.join()
+        self.assertEqual(node.wait(), 0)
+        # Nobody can help those who connect while the port closes; without
+        # care it is every one of them.
+        lost = [e for e in ended if e != b"HTTP/1.1 200"]
+        self.assertLess(len(lost), 6, lost)
+
+
 if __name__ == "__main__":
     harness.main()
