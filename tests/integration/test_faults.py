@@ -510,5 +510,63 @@ class Draining(Rig):
         self.assertLess(len(lost), 6, lost)
 
 
+class Limits(Rig):
+    def status(self, payload):
+        s = self.connect()
+        s.sendall(payload)
+        return read_answer(s)[0]
+
+    def test_a_limit_is_the_last_size_that_passes(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker, options=["--limits.body_bytes_max", "64KiB",
+                                    "--limits.head_bytes_max", "4KiB",
+                                    "--limits.target_bytes_max", "1KiB"])
+
+        def body(size):
+            return json.dumps(chat()).encode().ljust(size)
+
+        def chunked(size):
+            head = f"POST {CHAT} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+            half = size // 2
+            data = body(size)
+            return (head.encode() + b"%x\r\n%s\r\n" % (half, data[:half]) +
+                    b"%x\r\n%s\r\n0\r\n\r\n" % (size - half, data[half:]))
+
+        def head(size):
+            whole = request_bytes(chat(), "X: \r\n")
+            missing = size - whole.index(b"\r\n\r\n") - 4
+            return whole.replace(b"X: ", b"X: " + b"x" * missing)
+
+        for make, limit, over in ((lambda n: request_bytes(body(n)), 65536, 413),
+                                  (chunked, 65536, 413), (head, 4096, 431)):
+            self.assertEqual(self.status(make(limit - 1)), 200)
+            self.assertEqual(self.status(make(limit)), 200)
+            self.assertEqual(self.status(make(limit + 1)), over)
+        self.assertEqual([len(r.body) for r in worker.requests[:4]],
+                         [65535, 65536, 65535, 65536])
+
+    def test_an_absolute_target_goes_to_the_worker_in_origin_form(self):
+        worker = FakeWorker(self, echo)
+        self.serve(worker)
+        for target, status in ((f"http://h{CHAT}?a=1", 200), ("http://h", 404),
+                               ("http://h?a=/v1/x", 404), ("http://h/v1/x/../y", 404)):
+            self.assertEqual(self.status(request_bytes(chat(), path=target)), status, target)
+        self.assertEqual([r.target for r in worker.requests], [CHAT + "?a=1"])
+
+    def test_odd_bytes_in_a_request_id_come_back_as_they_were(self):
+        node = self.serve(FakeWorker(self, echo))
+        odd = b'a"\\\t\xe9\xff<b'
+        s = self.connect()
+        s.sendall(request_bytes(chat()).replace(b"Host: h", b"Host: h\r\nX-Request-Id: " + odd))
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += s.recv(65536)
+        self.assertIn(b"\r\nx-request-id: " + odd + b"\r\n", head)
+        found = harness.wait_until(
+            lambda: harness.request(node.at("admin"), "GET", "/admin/decisions").json(),
+            "a decision")
+        self.assertTrue(found[0]["id"].startswith('a"\\\t'))
+
+
 if __name__ == "__main__":
     harness.main()
