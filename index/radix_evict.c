@@ -7,8 +7,8 @@
 #include "index/radix_tree.h"
 
 /* Shorter nodes are not worth copying: the next blocks to give way are most
- * often what is left of them. */
-#define TRIM_LEAST (EDGE_MAX / 8)
+ * often what is left of them. 65 blocks. */
+#define TRIM_LEAST (EDGE_MAX / 32 + 1)
 
 uint64_t
 radix_leaf_value(enum radix_eviction eviction,

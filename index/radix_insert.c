@@ -8,9 +8,16 @@
 
 #include "index/radix_tree.h"
 
-/* Evictions of one insert to make room, and how often it tries again. */
-#define ROOM_STEPS  32
-#define ROOM_ROUNDS 3
+/* How often an insert that found no room evicts and tries again, and how many
+ * runs it evicts at most: some, and one for each four blocks of its own. */
+#define ROOM_ROUNDS     3
+#define ROOM_STEPS      32U
+#define ROOM_STEP_BLOCK 4U
+
+/* Free memory may lie in small pieces: from one attempt to the next new nodes
+ * get shorter by this factor, but not shorter than this. */
+#define SHORTER       8U
+#define EDGE_SHORTEST (EDGE_MAX < 128 ? 1U : EDGE_MAX / 128U)
 
 /* So much retired memory makes it worth asking the qsbr for. */
 #define RECLAIM_BYTES ((size_t)64 << 10)
@@ -22,6 +29,7 @@ struct insert {
     uint32_t count;
     uint32_t worker;
     uint8_t priority;
+    uint32_t edge_max; /* of new nodes, in this attempt */
 
     /* The way down, radix->step[0..steps), the namespace first. */
     uint32_t steps;
@@ -237,7 +245,7 @@ may_grow(const struct insert *in)
     }
     const struct radix_node *last = step_node(in, in->steps - 1);
     return in->depth < in->count && in->within == last->len &&
-           last->len + (in->count - in->depth) <= EDGE_MAX &&
+           last->len + (in->count - in->depth) <= in->edge_max &&
            slot_load(&last->children) == CELL_NONE &&
            radix_hold_count(in->radix, last) == 1;
 }
@@ -267,8 +275,8 @@ prepare_tail(struct insert *in)
         return prepare_growth(in);
     }
     while (end > in->depth) {
-        uint32_t len = (end - in->depth) % EDGE_MAX;
-        len = len == 0 ? EDGE_MAX : len;
+        uint32_t len = (end - in->depth) % in->edge_max;
+        len = len == 0 ? in->edge_max : len;
         if (!prepare_node(in, in->keys + end - len, len)) {
             return false;
         }
@@ -449,6 +457,7 @@ make_room(struct insert *in)
     bool namespaces =
         in->steps == 0 && radix->stats.namespaces >= radix->namespaces_max;
     uint32_t steps = 0;
+    uint32_t most = ROOM_STEPS + (in->count - in->depth) / ROOM_STEP_BLOCK;
 
     if (!namespaces && radix->limbo_bytes > 0) {
         /* What was retired before may be free by now; if readers hold it
@@ -461,7 +470,7 @@ make_room(struct insert *in)
     }
     size_t goal = radix_live_bytes(radix);
     goal = goal > need ? goal - need : 0;
-    while (steps < ROOM_STEPS &&
+    while (steps < most &&
            (namespaces ? radix->stats.namespaces >= radix->namespaces_max
                        : radix_live_bytes(radix) > goal) &&
            radix_evict_any(radix)) {
@@ -495,10 +504,14 @@ radix_insert(struct radix *radix, uint64_t root, const uint64_t *keys,
                         .keys = keys,
                         .count = (uint32_t)count,
                         .worker = worker,
-                        .priority = priority};
-    do {
-        rc = attempt(&in);
-    } while (rc == RADIX_E_FULL && rounds++ < ROOM_ROUNDS && make_room(&in));
+                        .priority = priority,
+                        .edge_max = EDGE_MAX};
+    while ((rc = attempt(&in)) == RADIX_E_FULL && rounds++ < ROOM_ROUNDS &&
+           make_room(&in)) {
+        in.edge_max = in.edge_max / SHORTER > EDGE_SHORTEST
+                          ? in.edge_max / SHORTER
+                          : EDGE_SHORTEST;
+    }
     radix->stats.inserts += rc == 0;
     radix->stats.refused += rc == RADIX_E_FULL;
     if (radix->limbo_bytes >= RECLAIM_BYTES) {

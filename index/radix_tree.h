@@ -23,7 +23,7 @@
 
 /* Keys of one node; longer runs become chains. Another value for tests. */
 #ifndef EDGE_MAX
-#define EDGE_MAX 512
+#define EDGE_MAX 2048
 #endif
 #define INLINE_MAX 2 /* holders a node keeps without a crowd */
 

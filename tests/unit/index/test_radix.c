@@ -617,35 +617,35 @@ Test(index_radix, priority_grows_a_node_only_when_it_is_not_lowered)
 
 Test(index_radix, prompts_longer_than_a_node_are_chained)
 {
-    static uint64_t keys[5000];
+    static uint64_t keys[9000];
     struct radix_match match;
 
     radix_free(radix);
     setup_with(&(struct radix_limits){
-        .bytes_max = BIG, .namespaces_max = 4, .depth_max = 4096});
-    admit(1, 3000, RADIX_LRU);
+        .bytes_max = BIG, .namespaces_max = 4, .depth_max = 8000});
+    admit(1, 6000, RADIX_LRU);
     admit(2, 10000, RADIX_FIFO);
-    prompt(keys, ROOT, 0, 5000, 1);
-    for (size_t count = 700; count <= 5000; count += 700) {
+    prompt(keys, ROOT, 0, 9000, 1);
+    for (size_t count = 1500; count <= 9000; count += 1500) {
         cr_assert_eq(radix_insert(radix, ROOT, keys, count, 2, 0, ++now), 0);
         cr_assert_eq(radix_insert(radix, ROOT, keys, count, 1, 0, ++now), 0);
         sound();
-        for (size_t asked = 0; asked <= 5000; asked += 123) {
+        for (size_t asked = 0; asked <= 9000; asked += 123) {
             size_t two = asked < count ? asked : count;
-            two = two < 4096 ? two : 4096;
+            two = two < 8000 ? two : 8000;
             radix_match(radix, ROOT, keys, asked, &match);
             cr_assert_eq(match.best, two);
-            cr_assert(two == 0 || match.depth[1] == (two < 3000 ? two : 3000));
+            cr_assert(two == 0 || match.depth[1] == (two < 6000 ? two : 6000));
         }
     }
-    cr_assert_eq(radix_worker_blocks(radix, 1), 3000);
-    cr_assert_eq(radix_worker_blocks(radix, 2), 4096);
-    prompt(keys, ROOT, 0, 2500, 2);
-    cr_assert_eq(radix_insert(radix, ROOT, keys, 2500, 1, 0, ++now), 0);
-    prompt(keys, ROOT, 0, 5000, 1);
-    radix_match(radix, ROOT, keys, 5000, &match);
+    cr_assert_eq(radix_worker_blocks(radix, 1), 6000);
+    cr_assert_eq(radix_worker_blocks(radix, 2), 8000);
+    prompt(keys, ROOT, 0, 5500, 2);
+    cr_assert_eq(radix_insert(radix, ROOT, keys, 5500, 1, 0, ++now), 0);
+    prompt(keys, ROOT, 0, 9000, 1);
+    radix_match(radix, ROOT, keys, 9000, &match);
     cr_assert_eq(match.depth[1], 500);
-    cr_assert_eq(match.depth[2], 4096);
+    cr_assert_eq(match.depth[2], 8000);
 }
 
 Test(index_radix, the_rest_of_a_long_leaf_is_copied_to_its_size)

@@ -402,3 +402,35 @@ Test(index_radix_bound, a_tenant_per_request_does_not_starve_the_others)
     }
     teardown();
 }
+
+/* Free memory is in pieces the size of small prompts, and there is room to be
+ * made from hundreds of them. */
+Test(index_radix_bound, a_long_prompt_finds_room_among_short_ones)
+{
+    static uint64_t keys[6000];
+    struct radix_limits limits = {
+        .bytes_max = 1 << 20, .namespaces_max = 10, .depth_max = 6000};
+    struct rng rng;
+    uint64_t key = 1;
+
+    rng_init(&rng, 9);
+    qsbr_init(&qsbr);
+    cr_assert_eq(radix_new(&radix, &limits, &qsbr), 0);
+    for (uint32_t worker = 0; worker < 16; worker++) {
+        cr_assert_eq(radix_worker_add(radix, worker, UINT64_MAX, RADIX_LRU), 0);
+    }
+    for (uint64_t i = 0; i < 20000; i++) {
+        size_t count =
+            i > 5000 && i % 100 == 0 ? 6000 : 4 + (size_t)rng_below(&rng, 24);
+        for (size_t k = 0; k < count; k++) {
+            key = rng_mix(key);
+            keys[k] = key;
+        }
+        cr_assert_eq(
+            radix_insert(radix, ROOT, keys, count, (uint32_t)i % 16, 0, i), 0);
+    }
+    cr_assert_gt(stats().bytes_used, (size_t)9 << 20 >> 4);
+    sound();
+    radix_free(radix);
+    qsbr_fini(&qsbr);
+}
