@@ -195,18 +195,25 @@ take(const struct flags *flags, char **argv, struct given *given, char *fault,
     return 0;
 }
 
+static void
+set_presets(const struct flags *flags, char *options)
+{
+    for (size_t i = 0; i < flags->count; i++) {
+        const struct flag *flag = &flags->table[i];
+        if (flag->preset == NULL || flag->kind == FLAG_LIST) {
+            continue;
+        }
+        CHECK(set(options, flag, flag->preset));
+    }
+}
+
 int
 flags_parse(const struct flags *flags, void *options, char **argv, char *fault,
             size_t fault_size)
 {
     struct given given;
 
-    for (size_t i = 0; i < flags->count; i++) {
-        const struct flag *flag = &flags->table[i];
-        if (flag->preset != NULL && flag->kind != FLAG_LIST) {
-            CHECK(set(options, flag, flag->preset));
-        }
-    }
+    set_presets(flags, options);
     for (char **at = argv + 1; *at != NULL; at += given.took_next ? 2 : 1) {
         int r = take(flags, at, &given, fault, fault_size);
         if (r != 0) {

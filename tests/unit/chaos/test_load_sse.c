@@ -112,6 +112,9 @@ Test(chaos_load_sse, data_lines_of_an_event_are_joined)
                       "\"a\"}}]}\n\n"),
                  0);
     cr_assert(said("a"));
+    /* With a line end between them: this is not the end. */
+    cr_assert_eq(feed("data: [DO\ndata: NE]\n\n"), LOAD_SSE_E_BAD);
+    cr_assert_not(sse.done);
 }
 
 Test(chaos_load_sse, what_follows_the_end_is_ignored)
