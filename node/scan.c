@@ -3,33 +3,8 @@
 #include <string.h>
 
 #include "node/scan_fault.h"
+#include "node/scan_section.h"
 #include "node/scan_walk.h"
-
-/*
- * What the prompt is made of, in the order in which it is rendered. Of the
- * two names of the system prompt, and of the three of the prompt proper, the
- * first that is present is meant.
- */
-enum section_id {
-    TOOLS,
-    FUNCTIONS,
-    SYSTEM,
-    INSTRUCTIONS,
-    MESSAGES,
-    INPUT,
-    PROMPT,
-    SECTIONS,
-};
-
-/* The last value at one of these keys, and its spans. */
-struct section {
-    bool present; /* of a type that we know */
-    uint32_t at;  /* the value's first byte */
-    uint32_t end; /* the byte after its last */
-    uint32_t first;
-    uint32_t count;
-    struct prompt prompt;
-};
 
 /* The names of the output's limit, the first that is present is meant. */
 enum {
@@ -47,75 +22,20 @@ struct integer {
 struct top {
     struct walk walk;
     struct scan *scan;
-    struct section sections[SECTIONS];
+    struct sections sections;
     struct integer maxes[MAXES];
     struct integer priority;
     struct integer n;
 };
 
-#define IS(name, literal) slice_equal(name, SLICE(literal))
-
-/* Walks one section's value; its spans go behind those that are there. */
-static void
-walk_section(struct walk *w, enum section_id id, struct token t,
-             struct section *s)
-{
-    struct scan_text raw;
-
-    *s = (struct section){.at = t.at, .first = w->spans_count};
-    switch (id) {
-    case TOOLS:
-    case FUNCTIONS:
-        raw = walk_raw(w, t);
-        walk_push(w, SCAN_TOOLS, raw);
-        s->present = raw.present;
-        break;
-    case SYSTEM:
-    case INSTRUCTIONS:
-        s->present = walk_content(w, t);
-        break;
-    case MESSAGES:
-        s->prompt = walk_messages(w, t);
-        s->present = s->prompt.shape != SCAN_NO_PROMPT;
-        break;
-    case INPUT:
-    case PROMPT:
-        s->prompt = walk_prompt(w, t);
-        s->present = s->prompt.shape != SCAN_NO_PROMPT;
-        break;
-    case SECTIONS:
-        break;
-    }
-    s->end = w->taken + 1;
-    s->count = w->spans_count - s->first;
-    if (!s->present) {
-        w->spans_count = s->first;
-    }
-}
-
-/* A section's key came: what an earlier one said is void. */
-static void
-section(struct top *top, enum section_id id, struct token t)
-{
-    struct section *s = &top->sections[id];
-    struct walk *w = &top->walk;
-
-    if (s->present && s->first + s->count == w->spans_count) {
-        w->spans_count = s->first;
-    }
-    walk_section(w, id, t, s);
-}
-
 static struct integer
 integer(struct walk *w, struct token t)
 {
     struct integer found = {.present = false};
-    const struct scan_blocks *b = &w->blocks;
-
     if (t.kind == 0) {
         return found;
     }
-    found.present = scan_integer(b->body, t.at, b->end, &found.value);
+    found.present = scan_integer(w->body, t.at, w->blocks.end, &found.value);
     walk_skip(w, t);
     return found;
 }
@@ -142,7 +62,7 @@ include_usage(struct walk *w, struct token t)
         struct slice name = walk_name(w, walk_string(w, t.at), &room);
         struct token value = walk_token(w);
         bool is = is_true(w, value);
-        found = IS(name, "include_usage") ? is : found;
+        found = WALK_IS(name, "include_usage") ? is : found;
     }
     return found;
 }
@@ -154,27 +74,27 @@ option(struct top *top, struct slice name, struct token t)
     struct walk *w = &top->walk;
     struct scan *scan = top->scan;
 
-    if (IS(name, "model")) {
+    if (WALK_IS(name, "model")) {
         scan->model = walk_text(w, t);
-    } else if (IS(name, "stream")) {
+    } else if (WALK_IS(name, "stream")) {
         scan->stream = is_true(w, t);
-    } else if (IS(name, "stream_options")) {
+    } else if (WALK_IS(name, "stream_options")) {
         scan->include_usage = include_usage(w, t);
-    } else if (IS(name, "user")) {
+    } else if (WALK_IS(name, "user")) {
         scan->user = walk_text(w, t);
-    } else if (IS(name, "cache_salt")) {
+    } else if (WALK_IS(name, "cache_salt")) {
         scan->salt = walk_text(w, t);
-    } else if (IS(name, "session_id")) {
+    } else if (WALK_IS(name, "session_id")) {
         scan->session = walk_text(w, t);
-    } else if (IS(name, "max_completion_tokens")) {
+    } else if (WALK_IS(name, "max_completion_tokens")) {
         top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);
-    } else if (IS(name, "max_output_tokens")) {
+    } else if (WALK_IS(name, "max_output_tokens")) {
         top->maxes[MAX_OUTPUT_TOKENS] = integer(w, t);
-    } else if (IS(name, "max_tokens")) {
+    } else if (WALK_IS(name, "max_tokens")) {
         top->maxes[MAX_TOKENS] = integer(w, t);
-    } else if (IS(name, "priority")) {
+    } else if (WALK_IS(name, "priority")) {
         top->priority = integer(w, t);
-    } else if (IS(name, "n")) {
+    } else if (WALK_IS(name, "n")) {
         top->n = integer(w, t);
     } else {
         return false;
@@ -185,24 +105,11 @@ option(struct top *top, struct slice name, struct token t)
 static void
 member(struct top *top, struct slice name, struct token t)
 {
-    static const struct {
-        const char *name;
-        size_t len;
-    } names[SECTIONS] = {
-        [TOOLS] = {"tools", 5},       [FUNCTIONS] = {"functions", 9},
-        [SYSTEM] = {"system", 6},     [INSTRUCTIONS] = {"instructions", 12},
-        [MESSAGES] = {"messages", 8}, [INPUT] = {"input", 5},
-        [PROMPT] = {"prompt", 6},
-    };
+    enum section_id id = section_named(name);
 
-    for (unsigned id = 0; id < SECTIONS; id++) {
-        if (name.len == names[id].len &&
-            memcmp(name.ptr, names[id].name, name.len) == 0) {
-            section(top, (enum section_id)id, t);
-            return;
-        }
-    }
-    if (!option(top, name, t)) {
+    if (id != SECTIONS) {
+        sections_walk(&top->sections, &top->walk, id, t);
+    } else if (!option(top, name, t)) {
         walk_skip(&top->walk, t);
     }
 }
@@ -211,14 +118,13 @@ member(struct top *top, struct slice name, struct token t)
 static bool
 ends_here(const struct walk *w)
 {
-    const struct scan_blocks *b = &w->blocks;
-    size_t at = (size_t)w->taken + 1;
+    size_t at = (size_t)w->taken + 1, end = w->blocks.end;
 
-    while (at < b->end && (b->body[at] == ' ' || b->body[at] == '\t' ||
-                           b->body[at] == '\n' || b->body[at] == '\r')) {
+    while (at < end && (w->body[at] == ' ' || w->body[at] == '\t' ||
+                        w->body[at] == '\n' || w->body[at] == '\r')) {
         at++;
     }
-    return at == b->end;
+    return at == end;
 }
 
 /* False: a fault, somewhere. */
@@ -240,102 +146,15 @@ walk_top(struct top *top)
     return t.kind == '}' && ends_here(w);
 }
 
-/* The sections that are meant, in order; how many. */
-static unsigned
-meant(struct top *top, struct section *list[SECTIONS])
-{
-    struct section *s = top->sections;
-    unsigned count = 0;
-
-    for (unsigned id = TOOLS; id <= FUNCTIONS; id++) {
-        if (s[id].present) {
-            list[count++] = &s[id];
-        }
-    }
-    for (unsigned id = SYSTEM; id <= INSTRUCTIONS; id++) {
-        if (s[id].present) {
-            list[count++] = &s[id];
-            break;
-        }
-    }
-    for (unsigned id = MESSAGES; id <= PROMPT; id++) {
-        if (s[id].present) {
-            list[count++] = &s[id];
-            top->scan->shape = s[id].prompt.shape;
-            top->scan->prompts = s[id].prompt.prompts;
-            break;
-        }
-    }
-    return count;
-}
-
-static void
-reverse(struct scan_span *spans, uint32_t from, uint32_t to)
-{
-    while (from + 1 < to) {
-        struct scan_span span = spans[from];
-        spans[from++] = spans[--to];
-        spans[to] = span;
-    }
-}
-
-/*
- * Brings the spans of each section to its place: what stood between moves
- * behind it. In most bodies they are there already.
- */
-static void
-arrange(struct walk *w, struct section *const *list, unsigned count)
-{
-    uint32_t place = 0;
-
-    for (unsigned i = 0; i < count; i++) {
-        uint32_t first = list[i]->first, end = first + list[i]->count;
-        if (first != place) {
-            reverse(w->spans, place, first);
-            reverse(w->spans, first, end);
-            reverse(w->spans, place, end);
-            for (unsigned k = i + 1; k < count; k++) {
-                list[k]->first += list[k]->first < first ? list[i]->count : 0;
-            }
-        }
-        place += list[i]->count;
-    }
-    w->spans_count = place;
-}
-
-/*
- * The spans did not all fit, so they are gathered again, this time in order:
- * those that are kept must be the first.
- */
-static void
-gather(struct top *top, struct section *const *list, unsigned count)
-{
-    struct walk *w = &top->walk;
-
-    w->spans_count = 0;
-    w->spans_cut = false;
-    for (unsigned i = 0; i < count && !w->spans_cut; i++) {
-        struct section s = *list[i];
-        enum section_id id = (enum section_id)(list[i] - top->sections);
-        uint32_t depth_max = (uint32_t)w->blocks.depth_max;
-        scan_blocks_init(&w->blocks, w->blocks.body, s.at, s.end, depth_max);
-        walk_section(w, id, walk_token(w), &s);
-    }
-}
-
 /* From what was found to what was asked. */
 static void
 conclude(struct top *top)
 {
     struct scan *scan = top->scan;
-    struct section *list[SECTIONS];
-    unsigned count = meant(top, list);
+    struct prompt prompt = sections_finish(&top->sections, &top->walk);
 
-    if (top->walk.spans_cut) {
-        gather(top, list, count);
-    } else {
-        arrange(&top->walk, list, count);
-    }
+    scan->shape = prompt.shape;
+    scan->prompts = prompt.prompts;
     scan->spans_count = top->walk.spans_count;
     scan->spans_cut = top->walk.spans_cut;
     for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {
@@ -377,20 +196,18 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
 
     CHECK(body.len <= UINT32_MAX && limits->depth_max <= SCAN_DEPTH_MAX);
     *scan = (struct scan){.spans = scan->spans, .n = 1, .prompts = 1};
-    memset(top.sections, 0, sizeof(top.sections));
+    memset(&top.sections, 0, sizeof(top.sections));
     memset(top.maxes, 0, sizeof(top.maxes));
     top.priority.present = false;
     top.priority.value = 0;
     top.n.present = false;
     top.scan = scan;
     top.walk.kernel = kernel;
-    top.walk.taken = 0;
     top.walk.spans = scan->spans;
     top.walk.spans_max = limits->spans_max;
     top.walk.spans_count = 0;
     top.walk.spans_cut = false;
-    scan_blocks_init(&top.walk.blocks, body.ptr, 0, body.len,
-                     limits->depth_max);
+    walk_init(&top.walk, body, 0, limits->depth_max);
     if (!walk_top(&top)) {
         return refuse(body, limits, scan);
     }

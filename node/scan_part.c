@@ -112,7 +112,7 @@ part(struct walk *w, uint32_t at)
     for (; t.kind == '"'; t = walk_token(w)) {
         struct slice name = walk_name(w, walk_string(w, t.at), &room);
         struct token value = walk_token(w);
-        if (slice_equal(name, SLICE("type"))) {
+        if (WALK_IS(name, "type")) {
             type = walk_text(w, value);
             continue;
         }

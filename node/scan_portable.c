@@ -6,17 +6,16 @@
 #include "node/scan_masks.h"
 
 #define SCAN_TARGET
+#define SCAN_LANES 1
+
+#include "node/scan_words.h"
 
 /* Classes of bytes; a mask is made by collecting one class. */
 enum {
     QUOTE = 1U << 0,
     SLASH = 1U << 1,
     CONTROL = 1U << 2,
-    OPEN = 1U << 3,
-    CLOSE = 1U << 4,
-    BRACE = 1U << 5,
-    COMMA = 1U << 6,
-    COLON = 1U << 7,
+    FRAME = 1U << 3,
     SPACE = 1U << 8,
     ESCAPE = 1U << 9,
     DIGIT = 1U << 10,
@@ -32,23 +31,23 @@ static const uint16_t classes[256] = {
     [14 ... 31] = CONTROL,
     [' '] = SPACE,
     ['"'] = QUOTE | ESCAPE,
-    [','] = COMMA,
+    [','] = FRAME,
     ['/'] = ESCAPE,
     ['0' ... '9'] = DIGIT | HEX,
-    [':'] = COLON,
+    [':'] = FRAME,
     ['A' ... 'F'] = HEX,
-    ['['] = OPEN,
+    ['['] = FRAME,
     ['\\'] = SLASH | ESCAPE,
-    [']'] = CLOSE,
+    [']'] = FRAME,
     ['a'] = HEX,
     ['b'] = HEX | ESCAPE,
     ['c' ... 'e'] = HEX,
     ['f'] = HEX | ESCAPE,
     ['n'] = ESCAPE,
     ['r'] = ESCAPE,
-    ['t' ... 'u'] = ESCAPE,
-    ['{'] = OPEN | BRACE,
-    ['}'] = CLOSE | BRACE,
+    ['t'] = ESCAPE,
+    ['{'] = FRAME,
+    ['}'] = FRAME,
 };
 
 static inline uint64_t
@@ -74,37 +73,78 @@ range_of(const unsigned char *block, unsigned low, unsigned high)
     return mask;
 }
 
-static inline struct text_masks
-text_masks(const unsigned char *block)
+/* The classes of a window's bytes. */
+struct text_sum {
+    bool control;
+    bool high;
+};
+
+static inline struct text_sum
+text_none(void)
 {
+    return (struct text_sum){.control = false};
+}
+
+static inline uint64_t
+control_mask(const unsigned char *block)
+{
+    return mask_of(block, CONTROL);
+}
+
+static inline uint64_t
+high_mask(const unsigned char *block)
+{
+    return range_of(block, 0x80, 0xFF);
+}
+
+static inline struct text_masks
+text_masks(const unsigned char *block, struct text_sum *sum)
+{
+    sum->control |= control_mask(block) != 0;
+    sum->high |= high_mask(block) != 0;
     return (struct text_masks){
         .quote = mask_of(block, QUOTE),
         .slash = mask_of(block, SLASH),
-        .control = mask_of(block, CONTROL),
-        .high = range_of(block, 0x80, 0xFF),
+        .escapable = mask_of(block, ESCAPE),
     };
+}
+
+static inline bool
+text_has_control(struct text_sum sum)
+{
+    return sum.control;
+}
+
+static inline bool
+text_has_high(struct text_sum sum)
+{
+    return sum.high;
+}
+
+static inline uint64_t
+space_mask(const unsigned char *block)
+{
+    return mask_of(block, SPACE);
 }
 
 static inline struct frame_masks
 frame_masks(const unsigned char *block)
 {
-    return (struct frame_masks){
-        .open = mask_of(block, OPEN),
-        .close = mask_of(block, CLOSE),
-        .brace = mask_of(block, BRACE),
-        .comma = mask_of(block, COMMA),
-        .colon = mask_of(block, COLON),
-        .space = mask_of(block, SPACE),
-    };
+    struct frame_masks m = {.space = space_mask(block)};
+
+    for (unsigned i = 0; i < SCAN_BLOCK; i++) {
+        unsigned c = (classes[block[i]] & FRAME) != 0 ? block[i] : 0;
+        m.bit_2 |= (uint64_t)(c >> 2 & 1) << i;
+        m.bit_5 |= (uint64_t)(c >> 5 & 1) << i;
+        m.bit_6 |= (uint64_t)(c >> 6 & 1) << i;
+    }
+    return m;
 }
 
-static inline struct escape_masks
-escape_masks(const unsigned char *block)
+static inline uint64_t
+byte_mask(const unsigned char *block, char c)
 {
-    return (struct escape_masks){
-        .allowed = mask_of(block, ESCAPE),
-        .u = range_of(block, 'u', 'u'),
-    };
+    return range_of(block, (unsigned char)c, (unsigned char)c);
 }
 
 static inline uint64_t
@@ -127,12 +167,21 @@ utf8_masks(const unsigned char *block)
 {
     return (struct utf8_masks){
         .continuation = range_of(block, 0x80, 0xBF),
-        .from_90 = range_of(block, 0x90, 0xFF),
-        .from_a0 = range_of(block, 0xA0, 0xFF),
         .from_c0 = range_of(block, 0xC0, 0xFF),
         .from_e0 = range_of(block, 0xE0, 0xFF),
         .from_f0 = range_of(block, 0xF0, 0xFF),
-        .never = range_of(block, 0xC0, 0xC1) | range_of(block, 0xF5, 0xFF),
+        .special = range_of(block, 0xC0, 0xC1) | range_of(block, 0xE0, 0xE0) |
+                   range_of(block, 0xED, 0xED) | range_of(block, 0xF0, 0xF0) |
+                   range_of(block, 0xF4, 0xFF),
+    };
+}
+
+static inline struct special_masks
+special_masks(const unsigned char *block)
+{
+    return (struct special_masks){
+        .from_90 = range_of(block, 0x90, 0xFF),
+        .from_a0 = range_of(block, 0xA0, 0xFF),
         .e0 = range_of(block, 0xE0, 0xE0),
         .ed = range_of(block, 0xED, 0xED),
         .f0 = range_of(block, 0xF0, 0xF0),
@@ -140,16 +189,25 @@ utf8_masks(const unsigned char *block)
     };
 }
 
-static inline uint64_t
-parity(uint64_t word)
+static inline unsigned
+lane_tops(words x)
 {
-    for (unsigned shift = 1; shift < 64; shift *= 2) {
-        word ^= word << shift;
-    }
-    return word;
+    return (unsigned)(x[0] >> 63);
 }
 
-#include "node/scan_advance.h"
+static inline unsigned
+lanes_set(words x)
+{
+    return x[0] != 0;
+}
+
+static inline words
+fill_lanes(unsigned bits)
+{
+    return (words){0 - (uint64_t)(bits & 1)};
+}
+
+#include "node/scan_window.h"
 
 static bool
 usable(void)
@@ -160,5 +218,5 @@ usable(void)
 const struct scan_kernel scan_kernel_portable = {
     .name = "portable",
     .usable = usable,
-    .advance = advance,
+    .read = read_window,
 };

@@ -3,8 +3,6 @@
  */
 #include "node/scan_walk.h"
 
-#define IS(name, literal) slice_equal(name, SLICE(literal))
-
 /* What one message may hold beside its content, the last of each key. */
 struct message {
     struct scan_text role;
@@ -39,20 +37,20 @@ message_value(struct walk *w, struct scan_text key, struct message *m,
     struct slice name = walk_name(w, key, &room);
     struct token value = walk_token(w);
 
-    if (IS(name, "content")) {
+    if (WALK_IS(name, "content")) {
         take_back(w, after_role);
         m->known = true;
         (void)walk_content(w, value);
-    } else if (IS(name, "role")) {
+    } else if (WALK_IS(name, "role")) {
         m->known = true;
         m->role = walk_text(w, value);
-    } else if (IS(name, "name")) {
+    } else if (WALK_IS(name, "name")) {
         m->name = walk_text(w, value);
-    } else if (IS(name, "reasoning_content")) {
+    } else if (WALK_IS(name, "reasoning_content")) {
         m->reasoning = walk_text(w, value);
-    } else if (IS(name, "tool_calls")) {
+    } else if (WALK_IS(name, "tool_calls")) {
         m->calls = walk_raw(w, value);
-    } else if (IS(name, "function_call")) {
+    } else if (WALK_IS(name, "function_call")) {
         m->call = walk_raw(w, value);
     } else {
         walk_skip(w, value);
@@ -117,30 +115,50 @@ walk_messages(struct walk *w, struct token t)
 }
 
 /*
- * Goes past the rest of an array of ids and its bracket. False when there is
- * anything but plain numbers: then the walk is at the end of that as well.
+ * Goes past a block that has plain numbers and nothing else, and on to the
+ * next. False: the last of them turned out to be something else there.
  */
 static bool
-ids(struct walk *w, uint32_t *after)
+pass_block(struct walk *w)
 {
-    struct scan_blocks *b = &w->blocks;
+    const struct scan_frames *f = &w->blocks.window.frames;
+    size_t last = w->at + 63 - (size_t)__builtin_clzll(w->tokens);
 
-    while ((b->tokens & ~b->plain) == 0) {
-        b->tokens = 0;
-        if (!w->kernel->advance(b, SCAN_ANY_DEPTH)) {
-            return false;
+    return walk_block(w, INT32_MAX) &&
+           ((f->plain >> w->frame & 1) != 0 ||
+            scan_scalar(w->body, last, w->blocks.end) == SCAN_PLAIN);
+}
+
+/*
+ * Goes past the rest of an array of ids and its bracket; the offset after it.
+ * 0 when there is anything but plain numbers: then the walk is at the end of
+ * that as well.
+ */
+static uint32_t
+ids(struct walk *w)
+{
+    const struct scan_frames *f = &w->blocks.window.frames;
+    struct token t;
+
+    for (;;) {
+        while ((f->plain >> w->frame & 1) != 0 && w->tokens != 0 &&
+               (w->tokens & ~f->starts[w->frame]) == 0) {
+            if (!pass_block(w)) {
+                walk_leave(w, 1);
+                return 0;
+            }
+        }
+        t = walk_token(w);
+        if (t.kind == ']' || t.kind == 0) {
+            return t.at + 1;
+        }
+        if (t.kind == '"' || t.kind == '{' || t.kind == '[' ||
+            scan_scalar(w->body, t.at, w->blocks.end) != SCAN_PLAIN) {
+            walk_skip(w, t);
+            walk_leave(w, 1);
+            return 0;
         }
     }
-    uint64_t other = b->tokens & ~b->plain;
-    b->tokens &= ~((other & (0 - other)) - 1);
-    struct token t = walk_token(w);
-    if (t.kind == ']') {
-        *after = t.at + 1;
-        return true;
-    }
-    walk_skip(w, t);
-    walk_leave(w, 1);
-    return false;
 }
 
 /* The rest of an array, of which t is the first element, all like it. */
@@ -148,45 +166,44 @@ static struct prompt
 list_from(struct walk *w, struct token t, enum scan_shape shape)
 {
     struct prompt none = {.shape = SCAN_NO_PROMPT};
-    uint32_t count = 0, after;
+    uint32_t count = 0;
     char kind = t.kind;
 
-    for (; walk_open(t); t = walk_token(w)) {
-        if (t.kind != kind) {
+    for (; walk_open(t); t = walk_token(w), count++) {
+        struct scan_text found = {.present = false};
+        if (t.kind == '"' && kind == '"') {
+            found = walk_string(w, t.at);
+        } else if (t.kind == '[' && kind == '[') {
+            uint32_t after = ids(w);
+            found = (struct scan_text){
+                .at = t.at, .len = after - t.at, .present = after != 0};
+        } else {
             walk_skip(w, t);
+        }
+        if (!found.present) {
             walk_leave(w, 1);
             return none;
         }
-        if (kind == '"') {
-            struct scan_text text = walk_string(w, t.at);
-            if (count++ == 0) {
-                walk_push(w, SCAN_TEXT, text);
-            }
-        } else if (!ids(w, &after)) {
-            walk_leave(w, 1);
-            return none;
-        } else if (count++ == 0) {
-            walk_push(w, SCAN_IDS,
-                      (struct scan_text){
-                          .at = t.at, .len = after - t.at, .present = true});
+        if (count == 0) {
+            walk_push(w, kind == '"' ? SCAN_TEXT : SCAN_IDS, found);
         }
     }
     return (struct prompt){.shape = shape, .prompts = count};
 }
 
-/* An array of ids; its first token is t, still to be judged. */
+/* An array at `at` whose first element t is a scalar. */
 static struct prompt
 id_list(struct walk *w, uint32_t at, struct token t)
 {
-    struct scan_blocks *b = &w->blocks;
     struct prompt none = {.shape = SCAN_NO_PROMPT};
     uint32_t after;
 
-    if ((b->plain >> (t.at - b->at) & 1) == 0) {
+    if (scan_scalar(w->body, t.at, w->blocks.end) != SCAN_PLAIN) {
         walk_leave(w, 1);
         return none;
     }
-    if (!ids(w, &after)) {
+    after = ids(w);
+    if (after == 0) {
         return none;
     }
     walk_push(w, SCAN_IDS,

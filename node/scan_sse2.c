@@ -9,6 +9,9 @@
 #include "node/scan_masks.h"
 
 #define SCAN_TARGET
+#define SCAN_LANES 2
+
+#include "node/scan_words.h"
 
 struct vectors {
     __m128i v[4];
@@ -65,47 +68,129 @@ folded(struct vectors x)
          _mm_or_si128(x.v[2], bit), _mm_or_si128(x.v[3], bit)}};
 }
 
+/* Least and greatest byte of a window, at each of 16 places. */
+struct text_sum {
+    __m128i least;
+    __m128i most;
+};
+
+static inline struct text_sum
+text_none(void)
+{
+    return (struct text_sum){.least = _mm_set1_epi8((char)0xFF),
+                             .most = _mm_setzero_si128()};
+}
+
+/* The bytes that may follow a backslash, u aside. */
+static inline uint64_t
+escapable(struct vectors x)
+{
+    return equal(x, 'n') | equal(x, '"') | equal(x, '\\') | equal(x, 't') |
+           equal(x, 'r') | equal(x, '/') | equal(x, 'b') | equal(x, 'f');
+}
+
 static inline struct text_masks
-text_masks(const unsigned char *block)
+text_masks(const unsigned char *block, struct text_sum *sum)
 {
     struct vectors x = load(block);
+    __m128i most = _mm_or_si128(_mm_or_si128(x.v[0], x.v[1]),
+                                _mm_or_si128(x.v[2], x.v[3]));
+    __m128i least = _mm_min_epu8(_mm_min_epu8(x.v[0], x.v[1]),
+                                 _mm_min_epu8(x.v[2], x.v[3]));
 
+    sum->most = _mm_or_si128(sum->most, most);
+    sum->least = _mm_min_epu8(sum->least, least);
     return (struct text_masks){
         .quote = equal(x, '"'),
         .slash = equal(x, '\\'),
-        .control = ~from(x, 0x20),
-        .high = tops(x.v[0], x.v[1], x.v[2], x.v[3]),
+        .escapable = escapable(x),
     };
+}
+
+static inline bool
+text_has_control(struct text_sum sum)
+{
+    __m128i limit = _mm_set1_epi8(0x1F);
+    __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(sum.least, limit), sum.least);
+
+    return _mm_movemask_epi8(low) != 0;
+}
+
+static inline bool
+text_has_high(struct text_sum sum)
+{
+    return _mm_movemask_epi8(sum.most) != 0;
+}
+
+static inline uint64_t
+control_mask(const unsigned char *block)
+{
+    return ~from(load(block), 0x20);
+}
+
+static inline uint64_t
+high_mask(const unsigned char *block)
+{
+    struct vectors x = load(block);
+
+    return tops(x.v[0], x.v[1], x.v[2], x.v[3]);
+}
+
+/* Bit i: this bit of byte i. */
+static inline uint64_t
+plane(struct vectors x, int bit)
+{
+    return tops(
+        _mm_slli_epi16(x.v[0], 7 - bit), _mm_slli_epi16(x.v[1], 7 - bit),
+        _mm_slli_epi16(x.v[2], 7 - bit), _mm_slli_epi16(x.v[3], 7 - bit));
+}
+
+/* The bytes { } [ ] , : and 0 for all others. */
+static inline __m128i
+frame_bytes(__m128i x, __m128i low)
+{
+    __m128i open = _mm_cmpeq_epi8(low, _mm_set1_epi8('{'));
+    __m128i close = _mm_cmpeq_epi8(low, _mm_set1_epi8('}'));
+    __m128i comma = _mm_cmpeq_epi8(x, _mm_set1_epi8(','));
+    __m128i colon = _mm_cmpeq_epi8(x, _mm_set1_epi8(':'));
+
+    return _mm_and_si128(
+        x, _mm_or_si128(_mm_or_si128(open, close), _mm_or_si128(comma, colon)));
+}
+
+static inline uint64_t
+spaces(struct vectors x)
+{
+    return equal(x, ' ') | equal(x, '\n') | equal(x, '\r') | equal(x, '\t');
+}
+
+static inline uint64_t
+space_mask(const unsigned char *block)
+{
+    return spaces(load(block));
 }
 
 static inline struct frame_masks
 frame_masks(const unsigned char *block)
 {
     struct vectors x = load(block), low = folded(x);
+    uint64_t space = spaces(x);
 
+    for (unsigned i = 0; i < 4; i++) {
+        x.v[i] = frame_bytes(x.v[i], low.v[i]);
+    }
     return (struct frame_masks){
-        .open = equal(low, '{'),
-        .close = equal(low, '}'),
-        .brace = from(x, '{'),
-        .comma = equal(x, ','),
-        .colon = equal(x, ':'),
-        .space =
-            equal(x, ' ') | equal(x, '\n') | equal(x, '\r') | equal(x, '\t'),
+        .bit_2 = plane(x, 2),
+        .bit_5 = plane(x, 5),
+        .bit_6 = plane(x, 6),
+        .space = space,
     };
 }
 
-static inline struct escape_masks
-escape_masks(const unsigned char *block)
+static inline uint64_t
+byte_mask(const unsigned char *block, char c)
 {
-    struct vectors x = load(block);
-    uint64_t u = equal(x, 'u');
-
-    return (struct escape_masks){
-        .allowed = equal(x, 'n') | equal(x, '"') | equal(x, '\\') |
-                   equal(x, 't') | equal(x, 'r') | equal(x, '/') |
-                   equal(x, 'b') | equal(x, 'f') | u,
-        .u = u,
-    };
+    return equal(load(block), c);
 }
 
 static inline uint64_t
@@ -136,12 +221,22 @@ utf8_masks(const unsigned char *block)
 
     return (struct utf8_masks){
         .continuation = tops(x.v[0], x.v[1], x.v[2], x.v[3]) & ~from_c0,
-        .from_90 = from(x, 0x90),
-        .from_a0 = from(x, 0xA0),
         .from_c0 = from_c0,
         .from_e0 = from(x, 0xE0),
         .from_f0 = from(x, 0xF0),
-        .never = (from_c0 & ~from(x, 0xC2)) | from(x, 0xF5),
+        .special = (from_c0 & ~from(x, 0xC2)) | equal(x, (char)0xE0) |
+                   equal(x, (char)0xED) | equal(x, (char)0xF0) | from(x, 0xF4),
+    };
+}
+
+static inline struct special_masks
+special_masks(const unsigned char *block)
+{
+    struct vectors x = load(block);
+
+    return (struct special_masks){
+        .from_90 = from(x, 0x90),
+        .from_a0 = from(x, 0xA0),
         .e0 = equal(x, (char)0xE0),
         .ed = equal(x, (char)0xED),
         .f0 = equal(x, (char)0xF0),
@@ -149,18 +244,25 @@ utf8_masks(const unsigned char *block)
     };
 }
 
-static inline uint64_t
-parity(uint64_t word)
+static inline unsigned
+lane_tops(words x)
 {
-    word ^= word << 1;
-    word ^= word << 2;
-    word ^= word << 4;
-    word ^= word << 8;
-    word ^= word << 16;
-    return word ^ word << 32;
+    return (unsigned)_mm_movemask_pd((__m128d)x);
 }
 
-#include "node/scan_advance.h"
+static inline unsigned
+lanes_set(words x)
+{
+    return lane_tops((words)(x != 0));
+}
+
+static inline words
+fill_lanes(unsigned bits)
+{
+    return (words){0 - (uint64_t)(bits & 1), 0 - (uint64_t)(bits >> 1 & 1)};
+}
+
+#include "node/scan_window.h"
 
 static bool
 usable(void)
@@ -171,7 +273,7 @@ usable(void)
 const struct scan_kernel scan_kernel_sse2 = {
     .name = "sse2",
     .usable = usable,
-    .advance = advance,
+    .read = read_window,
 };
 
 #endif

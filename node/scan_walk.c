@@ -1,46 +1,81 @@
 #include "node/scan_walk.h"
 
-struct scan_text
-walk_string(struct walk *w, uint32_t at)
+void
+walk_init(struct walk *w, struct slice body, size_t at, uint32_t depth_max)
 {
-    const struct scan_blocks *b = &w->blocks;
-    struct token close = walk_token(w);
+    scan_blocks_init(&w->blocks, body.ptr, at, body.len, depth_max);
+    w->body = body.ptr;
+    w->frame = 0;
+    w->at = at;
+    w->tokens = 0;
+    w->taken = (uint32_t)at;
+}
 
-    if (close.kind == 0) {
-        return (struct scan_text){.present = false};
+bool
+walk_block(struct walk *w, int32_t depth)
+{
+    const struct scan_window *window = &w->blocks.window;
+    const struct scan_frames *f = &window->frames;
+
+    for (w->frame++;; w->frame = 0) {
+        for (; w->frame < f->count; w->frame++) {
+            if (f->lowest[w->frame] <= depth && f->tokens[w->frame] != 0) {
+                w->at = window->at + (size_t)f->block[w->frame] * SCAN_BLOCK;
+                w->tokens = f->tokens[w->frame];
+                w->slash = window->slash[f->block[w->frame]];
+                return true;
+            }
+        }
+        if (!w->kernel->read(&w->blocks)) {
+            w->tokens = 0;
+            return false;
+        }
     }
-    uint64_t below = (UINT64_C(1) << (close.at - b->at)) - 1;
-    uint64_t slashes = b->slashes & below;
-    size_t slash = slashes != 0 ? b->at + 64 - (size_t)__builtin_clzll(slashes)
-                                : b->slash_before;
-    return (struct scan_text){.at = at + 1,
-                              .len = close.at - at - 1,
-                              .present = true,
-                              .escaped = slash > at + 1};
+}
+
+bool
+walk_slashed(const struct walk *w, size_t from, size_t close)
+{
+    const struct scan_window *window = &w->blocks.window;
+    size_t last = (close - window->at) / SCAN_BLOCK;
+    uint64_t between = (UINT64_C(1) << last) - 1;
+    uint64_t slash = w->slash & ((UINT64_C(1) << (close - w->at)) - 1);
+
+    if (from < window->at) {
+        return (slash | window->carried | (window->slashed & between)) != 0;
+    }
+    size_t first = (from - window->at) / SCAN_BLOCK;
+    if (first < last) {
+        slash |= window->slash[first] >> (from - window->at) % SCAN_BLOCK;
+    }
+    between &= UINT64_MAX << first << 1;
+    return (slash | (window->slashed & between)) != 0;
 }
 
 uint32_t
 walk_leave(struct walk *w, int32_t level)
 {
-    struct scan_blocks *b = &w->blocks;
+    const struct scan_frames *f = &w->blocks.window.frames;
 
     for (;;) {
-        uint64_t left = b->tokens & (b->opens | b->closes);
+        uint64_t open = f->open[w->frame];
+        uint64_t left = w->tokens & (open | f->close[w->frame]);
         for (; left != 0; left &= left - 1) {
             uint64_t bit = left & (0 - left);
-            level += (b->opens & bit) != 0 ? 1 : -1;
+            level += (open & bit) != 0 ? 1 : -1;
             if (level == 0) {
-                b->tokens &= ~(bit | (bit - 1));
-                w->taken = (uint32_t)(b->at + (size_t)__builtin_ctzll(bit));
+                w->tokens &= ~(bit | (bit - 1));
+                w->taken = (uint32_t)(w->at + (size_t)__builtin_ctzll(bit));
                 return w->taken + 1;
             }
         }
-        int32_t outside = b->depth - level;
-        if (!w->kernel->advance(b, outside)) {
-            return (uint32_t)b->end;
+        int32_t outside = f->depth[w->frame] - level;
+        if (!walk_block(w, outside)) {
+            return (uint32_t)w->blocks.end;
         }
-        level = b->depth - outside - __builtin_popcountll(b->opens) +
-                __builtin_popcountll(b->closes);
+        level = f->depth[w->frame] - outside -
+                __builtin_popcountll(f->open[w->frame]) +
+                __builtin_popcountll(f->close[w->frame]);
     }
 }
 
@@ -59,16 +94,6 @@ walk_skip(struct walk *w, struct token t)
 }
 
 struct scan_text
-walk_text(struct walk *w, struct token t)
-{
-    if (t.kind == '"') {
-        return walk_string(w, t.at);
-    }
-    walk_skip(w, t);
-    return (struct scan_text){.present = false};
-}
-
-struct scan_text
 walk_raw(struct walk *w, struct token t)
 {
     if (t.kind != '{' && t.kind != '[') {
@@ -84,35 +109,14 @@ walk_raw(struct walk *w, struct token t)
         .at = t.at, .len = walk_leave(w, 1) - t.at, .present = true};
 }
 
-void
-walk_push(struct walk *w, enum scan_span_kind kind, struct scan_text text)
-{
-    if (!text.present || w->spans_cut) {
-        return;
-    }
-    if (w->spans_count == w->spans_max) {
-        w->spans_cut = true;
-        return;
-    }
-    w->spans[w->spans_count++] = (struct scan_span){
-        .at = text.at,
-        .len = text.len,
-        .kind = (uint8_t)kind,
-        .escaped = text.escaped,
-    };
-}
-
 struct slice
-walk_name(const struct walk *w, struct scan_text text, struct scan_name *name)
+walk_unescaped(const struct walk *w, struct scan_text text,
+               struct scan_name *name)
 {
-    const char *raw = w->blocks.body + text.at;
-
-    if (!text.escaped) {
-        return (struct slice){.ptr = raw, .len = text.len};
-    }
     if (text.len > sizeof(name->room)) {
         return (struct slice){.ptr = NULL, .len = 0};
     }
-    return (struct slice){.ptr = name->room,
-                          .len = scan_unescape(raw, text.len, name->room)};
+    return (struct slice){
+        .ptr = name->room,
+        .len = scan_unescape(w->body + text.at, text.len, name->room)};
 }

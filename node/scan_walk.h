@@ -23,8 +23,14 @@ struct token {
 };
 
 struct walk {
-    struct scan_blocks blocks;
+    const char *body;
     const struct scan_kernel *kernel;
+
+    /* Where the walk is: the block, and its tokens that are not taken yet. */
+    size_t at; /* the block's offset in the body */
+    uint64_t tokens;
+    uint64_t slash; /* the block's backslashes */
+    unsigned frame; /* which of the window's */
     uint32_t taken; /* offset of the token taken last */
 
     /* Where spans go. */
@@ -32,6 +38,8 @@ struct walk {
     uint32_t spans_max;
     uint32_t spans_count;
     bool spans_cut; /* one did not fit; none is written any more */
+
+    struct scan_blocks blocks;
 };
 
 /* The prompt, or a part of it, as found at one key. */
@@ -40,18 +48,26 @@ struct prompt {
     uint32_t prompts;
 };
 
+/* Starts at body[at], where a value must begin; see scan_blocks_init(). */
+void walk_init(struct walk *w, struct slice body, size_t at,
+               uint32_t depth_max);
+
+/*
+ * Goes on to the next block that has tokens and in which the depth may have
+ * come down to `depth` or below. False: there is none.
+ */
+bool walk_block(struct walk *w, int32_t depth);
+
 static inline struct token
 walk_token(struct walk *w)
 {
-    struct scan_blocks *b = &w->blocks;
-
-    if (b->tokens == 0 && !w->kernel->advance(b, SCAN_ANY_DEPTH)) {
-        return (struct token){.at = (uint32_t)b->end, .kind = 0};
+    if (w->tokens == 0 && !walk_block(w, INT32_MAX)) {
+        return (struct token){.at = (uint32_t)w->blocks.end, .kind = 0};
     }
-    size_t at = b->at + (size_t)__builtin_ctzll(b->tokens);
-    b->tokens &= b->tokens - 1;
+    size_t at = w->at + (size_t)__builtin_ctzll(w->tokens);
+    w->tokens &= w->tokens - 1;
     w->taken = (uint32_t)at;
-    return (struct token){.at = (uint32_t)at, .kind = b->body[at]};
+    return (struct token){.at = (uint32_t)at, .kind = w->body[at]};
 }
 
 /* True when the next token is the first byte of a value or of a key. */
@@ -61,8 +77,31 @@ walk_open(struct token t)
     return t.kind != 0 && t.kind != ']' && t.kind != '}';
 }
 
+/* Whether a string that begins before the current block, at `from`, and ends
+ * in it at `close`, has a backslash. */
+bool walk_slashed(const struct walk *w, size_t from, size_t close);
+
 /* The string whose opening quote is at `at`; takes its closing quote. */
-struct scan_text walk_string(struct walk *w, uint32_t at);
+static inline struct scan_text
+walk_string(struct walk *w, uint32_t at)
+{
+    struct token close = walk_token(w);
+    bool escaped;
+
+    if (UNLIKELY(close.kind == 0)) {
+        return (struct scan_text){.present = false};
+    }
+    if (at >= w->at) {
+        uint64_t below = (UINT64_C(1) << (close.at - w->at)) - 1;
+        escaped = (w->slash & below) >> (at - w->at) != 0;
+    } else {
+        escaped = walk_slashed(w, (size_t)at + 1, close.at);
+    }
+    return (struct scan_text){.at = at + 1,
+                              .len = close.at - at - 1,
+                              .present = true,
+                              .escaped = escaped};
+}
 
 /* Goes past the value that begins with t; the offset after an array, object
  * or string (of a scalar: its own). */
@@ -73,14 +112,38 @@ uint32_t walk_skip(struct walk *w, struct token t);
 uint32_t walk_leave(struct walk *w, int32_t level);
 
 /* As walk_string() when t begins a string; else skips it: not present. */
-struct scan_text walk_text(struct walk *w, struct token t);
+static inline struct scan_text
+walk_text(struct walk *w, struct token t)
+{
+    if (LIKELY(t.kind == '"')) {
+        return walk_string(w, t.at);
+    }
+    walk_skip(w, t);
+    return (struct scan_text){.present = false};
+}
 
 /* The raw bytes of an array or object that is not empty; anything else is
  * skipped and not present. */
 struct scan_text walk_raw(struct walk *w, struct token t);
 
-/* Adds a span unless the room is used up. */
-void walk_push(struct walk *w, enum scan_span_kind kind, struct scan_text text);
+/* Adds a span if it is present, unless the room is used up. */
+static inline void
+walk_push(struct walk *w, enum scan_span_kind kind, struct scan_text text)
+{
+    if (!text.present || w->spans_cut) {
+        return;
+    }
+    if (w->spans_count == w->spans_max) {
+        w->spans_cut = true;
+        return;
+    }
+    w->spans[w->spans_count++] = (struct scan_span){
+        .at = text.at,
+        .len = text.len,
+        .kind = (uint8_t)kind,
+        .escaped = text.escaped,
+    };
+}
 
 /* `content`, `system`: a string, or an array of parts. Spans in order. False
  * when it was neither. (scan_part.c) */
@@ -93,16 +156,32 @@ struct prompt walk_messages(struct walk *w, struct token t);
 struct prompt walk_prompt(struct walk *w, struct token t);
 
 /*
- * The string as the bytes it stands for: in the body, or in name when it is
- * escaped. An escaped string that is longer than any spelling of a name of
- * SCAN_NAME_MAX bytes is given as the empty one: nobody asks for that.
+ * Room for an escaped name of at most SCAN_NAME_MAX bytes, however it is
+ * spelt; a longer one is given as the empty one, as nobody asks for it.
  */
 #define SCAN_NAME_MAX 24
 struct scan_name {
     char room[SCAN_NAME_MAX * 6];
 };
-struct slice walk_name(const struct walk *w, struct scan_text text,
-                       struct scan_name *name);
+
+/* The bytes that an escaped string stands for. */
+struct slice walk_unescaped(const struct walk *w, struct scan_text text,
+                            struct scan_name *name);
+
+/* The bytes that a string stands for: in the body, or in name. */
+static inline struct slice
+walk_name(const struct walk *w, struct scan_text text, struct scan_name *name)
+{
+    if (UNLIKELY(text.escaped)) {
+        return walk_unescaped(w, text, name);
+    }
+    return (struct slice){.ptr = w->body + text.at, .len = text.len};
+}
+
+/* Compares with a literal, whose length the compiler knows. */
+#define WALK_IS(name, literal)            \
+    ((name).len == sizeof(literal) - 1 && \
+     memcmp((name).ptr, literal, sizeof(literal) - 1) == 0)
 
 /*
  * The scalar at body[at] as an integer: exact for integers and for fractions

@@ -186,6 +186,61 @@ Test(node_scan_fault, deepest_allowed_nesting_works)
     cr_assert_eq(try.scan.fault_at, 5 + 1022);
 }
 
+/* Opens levels of this pattern of brackets, then closes them; the closing
+ * bracket of level `wrong` is of the other kind. */
+static size_t
+nest(char *body, const char *pattern, unsigned levels, unsigned wrong)
+{
+    size_t len = 0, kinds = strlen(pattern);
+
+    for (unsigned i = 0; i < levels; i++) {
+        bool object = pattern[i % kinds] == '{';
+        len += (size_t)sprintf(body + len, object ? "{\"k\":" : "[1,");
+    }
+    len += (size_t)sprintf(body + len, "0");
+    for (unsigned i = levels; i-- > 0;) {
+        bool object = (pattern[i % kinds] == '{') != (i == wrong);
+        len += (size_t)sprintf(body + len, object ? "}" : "]");
+    }
+    return len;
+}
+
+Test(node_scan_fault, brackets_match_at_every_depth)
+{
+    static const char *const patterns[] = {"{", "{[", "{{{[[", "{[[[[[[[[["};
+    static const unsigned depths[] = {3, 63, 64, 65, 66, 127, 128, 129, 700};
+    static char body[8192];
+    struct scan_limits limits = {.depth_max = 1024, .spans_max = 1};
+
+    for (unsigned p = 0; p < 4; p++) {
+        for (unsigned d = 0; d < 9; d++) {
+            size_t len = nest(body, patterns[p], depths[d], UINT32_MAX);
+            struct slice s = {.ptr = body, .len = len};
+            cr_assert_eq(try_slice(s, &limits).outcome, 0);
+            for (unsigned wrong = 0; wrong < depths[d]; wrong += 31) {
+                len = nest(body, patterns[p], depths[d], wrong);
+                struct try try = try_slice(s, &limits);
+                cr_assert_eq(try.outcome, SCAN_E_SYNTAX);
+                cr_assert_eq(try.scan.fault_at, len - 1 - wrong);
+            }
+        }
+    }
+}
+
+Test(node_scan_fault, brackets_behind_the_end_do_no_harm)
+{
+    static char body[8192];
+    struct scan_limits limits = {.depth_max = 1024, .spans_max = 1};
+    size_t len = nest(body, "{[", 66, UINT32_MAX);
+
+    memset(body + len, ']', 70);
+    memset(body + len + 70, '[', 200);
+    struct try try =
+        try_slice((struct slice){.ptr = body, .len = len + 270}, &limits);
+    cr_assert_eq(try.outcome, SCAN_E_SYNTAX);
+    cr_assert_eq(try.scan.fault_at, len);
+}
+
 Test(node_scan_fault, every_truncation_ends_too_early_at_its_end)
 {
     const char *body =
