@@ -21,6 +21,7 @@ import rig as r
 WORKERS = 4  # engines, all in one backend process
 OPPONENTS = ("nginx", "haproxy")
 RETRIES_MAX = 2  # of a measurement that others disturbed
+STREAM_TRIES = 3
 LISTEN_S = 0.25  # to hear whether the machine is quiet
 
 
@@ -64,7 +65,8 @@ class Bench:
 
     def subjects(self, backends, threads, cpus):
         """Starts every proxy that there is, the bare engine first."""
-        starts = [lambda: r.start_nginx(self.rig, backends, threads, cpus),
+        starts = [lambda: r.start_relay(self.rig, self.args.build, backends, cpus),
+                  lambda: r.start_nginx(self.rig, backends, threads, cpus),
                   lambda: r.start_haproxy(self.rig, backends, threads, cpus),
                   lambda: r.start_kvasir(self.rig, self.kvasir, backends, threads,
                                          cpus)]
@@ -151,7 +153,7 @@ class Bench:
             m = {k: statistics.median(x[k] for x in rows[name])
                  for k in ("rate", "p50_us", "p99_us", "cpu_us", "others")}
             errors = sum(x["errors"] for x in rows[name])
-            print(f"{connections:5} {name:8} {m['rate']:9.0f} {m['p50_us']:8.0f} "
+            print(f"{connections:6} {name:8} {m['rate']:9.0f} {m['p50_us']:8.0f} "
                   f"{m['p99_us']:8.0f} {m['cpu_us']:10.2f} {m['others']:7.2f}"
                   + (f"  {errors} errors" if errors else ""), flush=True)
         self.print_ratios(rows, connections, (("rate", "req/s", max),
@@ -166,24 +168,24 @@ class Bench:
                 x["subject"] == name and x["load"] == load]
 
     def print_ratios(self, rows, load, columns):
-        """The subject to the better of its opponents, by column: the median
-        over rounds of the ratio within a round, and the range of its middle
-        half."""
-        subject = "nginx2" if self.args.aa else "kvasir"
+        """kvasir, and the relay as the most that could be had here, to the
+        better of the opponents, by column: the median over rounds of the ratio
+        within a round, and the range of its middle half."""
         others = ["nginx"] if self.args.aa else \
             [n for n in OPPONENTS if n in rows]
-        if subject not in rows or not others:
-            return
-        parts = []
-        for key, label, better in columns:
-            best = better(others, key=lambda n: statistics.median(
-                x[key] for x in rows[n]))
-            ratios = sorted(a[key] / max(b[key], 1e-9)
-                            for a, b in zip(rows[subject], rows[best]))
-            cut = len(ratios) // 4
-            parts.append(f"{label} {statistics.median(ratios):.2f} "
-                         f"[{ratios[cut]:.2f}..{ratios[-1 - cut]:.2f}] of {best}")
-        print(f"{load:5} {subject} is " + ", ".join(parts), flush=True)
+        for subject in ("relay", "nginx2" if self.args.aa else "kvasir"):
+            if subject not in rows or not others:
+                continue
+            parts = []
+            for key, label, better in columns:
+                best = better(others, key=lambda n: statistics.median(
+                    x[key] for x in rows[n]))
+                ratios = sorted(a[key] / max(b[key], 1e-9)
+                                for a, b in zip(rows[subject], rows[best]))
+                cut = len(ratios) // 4
+                parts.append(f"{label} {statistics.median(ratios):.2f} "
+                             f"[{ratios[cut]:.2f}..{ratios[-1 - cut]:.2f}] of {best}")
+            print(f"{load:6} {subject} is {', '.join(parts)}", flush=True)
 
     # Streams.
 
@@ -197,8 +199,8 @@ class Bench:
         proxy_cpu, rest = {cpus[-1]}, {cpus[0]}
         backends = r.start_backend(self.rig, self.args.build, WORKERS, cpus=rest)
         servers = self.subjects(backends, 1, proxy_cpu)
-        events = 50 * (self.args.seconds + 1)
         for count in counts:
+            events = 50 * (self.args.seconds + 1) + count // 8
             for turn in range((self.args.rounds + 1) // 2):
                 for server in servers[turn % len(servers):] + \
                         servers[:turn % len(servers)]:
@@ -211,18 +213,27 @@ class Bench:
         self.stop(servers)
 
     def one_stream_load(self, server, count, events, cpus):
-        result = r.sse(self.rig, self.args.build, server, count, events,
-                       30 + events // 20, cpus)
-        steady = result["steady_events"]
-        return {"cpu_us": result.get("cpu_us", 0) / max(steady, 1),
-                "rate": steady / max(result["steady_us"], 1) * 1e6,
+        """Streams of at least so many events; of more when they were not all
+        open at once before the first had ended."""
+        for _ in range(STREAM_TRIES):
+            result = r.sse(self.rig, self.args.build, server, count, events,
+                           30 + events, cpus)
+            steady = result["steady_events"]
+            if steady != 0:
+                break
+            events *= 2
+        else:
+            raise r.Failed(f"{server.name}: {count} streams were never all open: "
+                           f"{result['open_peak']}, {result['failed']}")
+        return {"cpu_us": result["cpu_us"] / steady,
+                "rate": steady / result["steady_us"] * 1e6,
                 "delay_p50_us": result["delay_us"]["p50"],
                 "delay_p99_us": result["delay_us"]["p99"],
                 "gap_p99_us": result["gap_us"]["p99"],
                 "lost": count - result["complete"],
                 "peak": result["open_peak"], "failed": result["failed"],
                 "own_us": result["own_us"],
-                "rss_each_bytes": (result.get("rss_open_bytes", 0) -
+                "rss_each_bytes": (result["rss_open_bytes"] -
                                    result["rss_before_bytes"]) / count}
 
     def print_streams(self, table, count, names):
@@ -258,7 +269,8 @@ class Bench:
                                              threads))
             try:
                 server = starts[which]()
-            except r.Missing:
+            except r.Missing as why:
+                print(f"skipped: {why}")
                 self.stop([backends])
                 continue
             x = self.one_stream_load(server, count, 30, None)
@@ -275,7 +287,7 @@ def title(text, columns):
     print(f"\n{text}\n{columns}", flush=True)
 
 
-REQUEST_COLUMNS = ("conns subject      req/s   p50 us   p99 us CPU us/req  others")
+REQUEST_COLUMNS = (" conns subject      req/s   p50 us   p99 us CPU us/req  others")
 STREAM_COLUMNS = ("streams subject  events/s CPU us/ev dly p50  dly p99  gap p99  "
                   "lost  others")
 MANY_COLUMNS = ("streams subject open at once  lost   KiB/stream CPU us/ev dly p50 "

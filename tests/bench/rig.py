@@ -215,6 +215,15 @@ def start_backend(rig, build, ports, interval_us=20000, cpus=None):
     return server
 
 
+def start_relay(rig, build, backends, cpus=None):
+    """What passes bytes and does nothing else: the floor of any proxy."""
+    argv = [pathlib.Path(build) / "tests" / "bench" / "bench_relay"]
+    for port in backends.ports:
+        argv += ["--to", port]
+    process, ready = rig.start_ready(argv, "relay", cpus)
+    return Server("relay", process, int(ready[0][1].rsplit(":", 1)[1]))
+
+
 def start_on_free_port(rig, name, start):
     """start(port) -> process, tried again when the port was taken meanwhile."""
     for _ in range(PORT_TRIES):
