@@ -1,6 +1,6 @@
 -- What wrk sends in the proxy benchmark: chats of ~4 KB whose prefixes grow.
 --
---   wrk ... -s chat.lua URL -- SEED
+--   wrk ... -s chat.lua URL -- SEED [CONTENT-TYPE]
 --
 -- 64 conversations under 8 system prompts take turns; each goes through 6
 -- turns, and a turn's body is the one before it with an answer and a question
@@ -47,9 +47,9 @@ local function body(conversation, turn)
    return table.concat(out)
 end
 
-local function template(conversation, turn)
+local function template(conversation, turn, content_type)
    local request = wrk.format("POST", "/v1/chat/completions",
-      { ["Host"] = "bench", ["Content-Type"] = "application/json" },
+      { ["Host"] = "bench", ["Content-Type"] = content_type },
       body(conversation, turn))
    local id_at = request:find("ID" .. ID, 1, true) + 2
    return { head = request:sub(1, id_at - 1), tail = request:sub(id_at + #ID) }
@@ -59,7 +59,8 @@ function init(args)
    seed = tonumber(args[1]) or 1
    for turn = 1, TURNS do
       for conversation = 1, CONVERSATIONS do
-         templates[#templates + 1] = template(conversation, turn)
+         templates[#templates + 1] = template(conversation, turn,
+            args[2] or "application/json")
       end
    end
 end

@@ -25,7 +25,7 @@ def start_httpd(rig, build, cpus):
 
 def measure(rig, server, connections, seconds, seed, cpus):
     before_us = server.cpu_us()
-    result = r.wrk(rig, server.port, connections, seconds, seed, cpus)
+    result = r.wrk(rig, server, connections, seconds, seed, cpus)
     if result["errors"]:
         raise r.Failed(f"{server.name}: {result['errors']} errors")
     return (result["requests"] / result["us"] * 1e6,

@@ -147,8 +147,9 @@ class Rig:
 class Server:
     """A process tree under load: where it listens, what it has used."""
 
-    def __init__(self, name, process, port):
+    def __init__(self, name, process, port, content_type="application/json"):
         self.name, self.process, self.port = name, process, port
+        self.content_type = content_type  # what its chats are sent as
 
     def pids(self):
         found, todo = [], [self.process.pid]
@@ -322,11 +323,12 @@ def reap(rig, process):
     return (usage.ru_utime + usage.ru_stime) * 1e6
 
 
-def wrk(rig, port, connections, seconds, seed, cpus=None):
+def wrk(rig, server, connections, seconds, seed, cpus=None):
     """One run of wrk with chat.lua: requests, us, p50_us, p99_us, errors."""
     process = rig.start(
         [tool("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "5s",
-         "-s", HERE / "chat.lua", f"http://127.0.0.1:{port}", "--", seed],
+         "-s", HERE / "chat.lua", f"http://127.0.0.1:{server.port}", "--", seed,
+         server.content_type],
         cpus, "wrk", stdout=subprocess.PIPE, text=True)
     said = process.stdout.read()
     own_us = reap(rig, process)
