@@ -337,7 +337,7 @@ def demo(load):
     say(load_line(plain))
     say("The engines are stand-ins: no GPU and made-up words, but a real block cache, queue and\n"
         "batches, and a timing model after measurements (8,000 prompt tokens/s, 8 ms a step\n"
-        "and 0.65 ms per sequence in it). On GPUs the times differ; what is cached does not.")
+        "and 0.65 ms per sequence in it). On real engines times and cache sizes are others.")
     failed = plain["requests"]["failed"] + ours["requests"]["failed"]
     if failed:
         raise Failure(f"{failed} requests failed, see {logs}")
