@@ -27,6 +27,7 @@ walk_block(struct walk *w, int32_t depth)
             }
         }
         if (!w->kernel->read(&w->blocks)) {
+            w->frame = 0;
             w->tokens = 0;
             return false;
         }

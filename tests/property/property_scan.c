@@ -109,6 +109,7 @@ string(struct gen *g)
 {
     unsigned n = chance(g, 10) ? (unsigned)below(g, 80) : (unsigned)below(g, 6);
 
+    n = chance(g, 1) ? 2000 : n;
     add(g, "\"");
     while (n-- > 0) {
         if (chance(g, 60)) {
@@ -574,11 +575,12 @@ damage(struct gen *g)
     }
 }
 
-/* Moves the body against the blocks. */
+/* Moves the body against the blocks and the windows. */
 static void
 shift(struct gen *g)
 {
-    size_t n = (size_t)below(g, 64);
+    size_t window = SCAN_BLOCK * SCAN_WINDOW;
+    size_t n = (size_t)below(g, chance(g, 30) ? window : 64);
 
     if (buf_reserve(&g->buf, n) != NULL) {
         memmove(g->buf.ptr + n, g->buf.ptr, g->buf.len);
