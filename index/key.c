@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include "index/base/rng.h"
+
 /* Lengths go in first, so that no two different triples run together. */
 uint64_t
 key_root(struct slice model, struct slice lora, struct slice salt)
@@ -15,9 +17,23 @@ key_root(struct slice model, struct slice lora, struct slice salt)
 }
 
 uint64_t
+key_token_root(struct slice lora, struct slice salt)
+{
+    return key_root(SLICE("\xff tokens"), lora, salt); /* no model's name */
+}
+
+uint64_t
 key_next(uint64_t parent, const void *block, size_t size)
 {
     return XXH3_64bits_withSeed(block, size, parent);
+}
+
+uint64_t
+key_next_apart(uint64_t parent, uint64_t extra, const void *block, size_t size)
+{
+    uint64_t seed = extra == 0 ? parent : rng_mix(parent ^ rng_mix(extra));
+
+    return XXH3_64bits_withSeed(block, size, seed);
 }
 
 uint64_t

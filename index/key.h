@@ -23,8 +23,20 @@
  * ("","a"). */
 uint64_t key_root(struct slice model, struct slice lora, struct slice salt);
 
+/*
+ * The root of prefixes of token ids (32 bits each, little endian), for engines
+ * whose blocks are known exactly. The model is not in it: which workers serve
+ * the request's model is known elsewhere, and names of models have aliases.
+ */
+uint64_t key_token_root(struct slice lora, struct slice salt);
+
 /* The key of one block of size bytes below parent. */
 uint64_t key_next(uint64_t parent, const void *block, size_t size);
+
+/* The same for a block that something beside its bytes sets apart (an image
+ * behind placeholder tokens); extra 0 is key_next(). */
+uint64_t key_next_apart(uint64_t parent, uint64_t extra, const void *block,
+                        size_t size);
 
 /*
  * The keys of count blocks of size_bytes each, laid out one after another.

@@ -90,7 +90,7 @@ unsigned
 admin_add_worker(struct control *control, struct slice body, char fault[160])
 {
     struct config_errors errors;
-    struct config_worker worker = {.blocks_max = 0};
+    struct config_worker worker = {.ranks = 1};
     unsigned status = 400;
 
     config_errors_init(&errors);

@@ -50,6 +50,9 @@ struct config_worker {
     char api_key
         [CONFIG_SECRET_MAX]; /* Authorization: Bearer, not the client's */
     uint32_t blocks_max;     /* 0: belief.worker_blocks_max */
+    uint32_t ranks; /* data-parallel ranks; their event ports follow on */
+    char topic[CONFIG_LABEL_MAX]; /* of its events, exactly; "": any */
+    struct url sse;               /* http: a sidecar's stream of cache events */
 };
 
 struct config_policy {
@@ -68,6 +71,36 @@ struct config_belief {
     uint32_t depth_max;         /* blocks of one prefix */
     uint32_t worker_blocks_max; /* blocks a worker is believed to hold */
     uint32_t eviction;          /* enum radix_eviction */
+};
+
+/* What engines' events tell, and how it is followed. */
+struct config_mirror {
+    uint64_t bytes_max;          /* of the index */
+    uint64_t ledger_bytes_max;   /* of engines' block names */
+    uint64_t expected_bytes_max; /* of what is on its way */
+    uint32_t expected_ms;        /* how long a decision counts as on its way */
+    uint32_t host_permille;      /* a block in host memory, of one in the GPU */
+    uint32_t disk_permille;
+    uint32_t external_permille;
+    uint32_t stale_permille; /* trust in a stream that misses events */
+    uint32_t wrong_permille; /* of answers that differ: read again */
+};
+
+struct config_events {
+    uint32_t replay_timeout_ms; /* of silence within one round */
+    uint32_t replay_rounds;
+    uint32_t probe_ms;          /* between looks for a lost tail */
+    uint32_t silence_ms;        /* without events despite requests: say so */
+    uint64_t pending_bytes_max; /* per stream, while a replay runs */
+    uint64_t payload_bytes_max; /* of one batch */
+    uint32_t hwm;               /* messages that ZeroMQ keeps per socket */
+};
+
+struct config_tokens {
+    uint32_t wait_ms;         /* for an engine's renderer; 0: never ask */
+    uint32_t timeout_ms;      /* after which an answer is not taken */
+    uint64_t cache_bytes_max; /* of all lanes */
+    uint32_t open_max;        /* questions at one time, per lane */
 };
 
 /* Per node unless said otherwise. */
@@ -128,6 +161,9 @@ struct config {
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     struct config_policy policy;
     struct config_belief belief;
+    struct config_mirror mirror;
+    struct config_events events;
+    struct config_tokens tokens;
     struct config_limits limits;
     struct config_timeouts timeouts;
     struct config_health health;

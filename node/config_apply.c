@@ -221,7 +221,7 @@ config_parse_worker(struct slice text, const char *where,
     char quoted[QUOTE_ROOM];
     uint64_t seen = UINT64_C(1) << CONFIG_WORKER_URL;
 
-    *worker = (struct config_worker){.blocks_max = 0};
+    *worker = (struct config_worker){.ranks = 1};
     (void)config_worker_set(worker, SLICE("url"), take_part(&text, ','), where,
                             errors);
     while (text.len != 0 && errors->count == before) {

@@ -144,7 +144,7 @@ static void
 take_worker(const struct walk *walk, const struct config_yaml_node *node,
             struct config *config)
 {
-    struct config_worker worker = {.blocks_max = 0};
+    struct config_worker worker = {.ranks = 1};
     struct config_place place = place_of(walk, node);
     int rc = CONFIG_E_INVALID;
     char where[512];

@@ -111,6 +111,9 @@ describe(struct fleet_worker *worker, const struct config_worker *config)
     worker->events = config->events;
     worker->replay = config->replay;
     worker->blocks_max = config->blocks_max;
+    worker->sse = config->sse;
+    worker->ranks = config->ranks != 0 ? config->ranks : 1;
+    memcpy(worker->topic, config->topic, sizeof worker->topic);
     worker->identity = key_digest(slice_of(config->id));
 }
 

@@ -69,6 +69,9 @@ struct fleet_worker {
     char api_key[CONFIG_SECRET_MAX]; /* Authorization: Bearer; or "" */
     struct url events;               /* engine's PUB endpoint; host "": none */
     struct url replay;               /* its replay endpoint; host "": none */
+    struct url sse;                  /* sidecar's cache events; host "": none */
+    char topic[CONFIG_LABEL_MAX];    /* of its events, exactly; "": any */
+    uint32_t ranks;                  /* data-parallel ranks, 1 or more */
     uint32_t blocks_max;             /* configured cache size; 0: not given */
     char island[CONFIG_LABEL_MAX];   /* labels: empty when not given */
     char pool[CONFIG_LABEL_MAX];

@@ -1,0 +1,133 @@
+/*
+ * The mirror: an exact index of which blocks each worker's caches hold, kept
+ * from their own events.
+ *
+ * A slot of the mirror is one incarnation of one stream (a worker's rank).
+ * 256 shards, each on cache lines of its own, chosen by the top bits of
+ * key * 0x9E3779B97F4A7C15; a shard is an open-addressing table from key to
+ * the set of slots that hold the block.
+ * [the essay: layout, readers, growth, two-phase removal, the search, cost]
+ *
+ * Role: core. Owns: its tables; retired memory goes through the caller's qsbr.
+ * Thread: mirror_match() and mirror_score() by any registered reader that is
+ * online in the qsbr, never waiting; everything else by the one writer.
+ * Limits: struct mirror_limits, WORKERS_MAX slots. Errors: named outcomes,
+ * -ENOMEM.
+ */
+#ifndef INDEX_MIRROR_H
+#define INDEX_MIRROR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/qsbr.h"
+#include "index/base/worker_set.h"
+#include "index/event.h"
+
+struct mirror;
+
+struct mirror_limits {
+    size_t bytes_max; /* of everything it allocates, retired included */
+};
+
+/* For each slot of the asked set, how many of the first blocks it holds
+ * without a hole. */
+struct mirror_match {
+    struct worker_set slots;     /* those with depth > 0 */
+    uint32_t depth[WORKERS_MAX]; /* blocks; valid for those in slots */
+    uint32_t best;               /* greatest depth, 0 when none */
+};
+
+enum {
+    MIRROR_E_FULL = 1, /* bytes_max is reached: what was left out is counted,
+                          and the slot is to be closed or re-read */
+    MIRROR_E_NO_SLOT,  /* all slots are open or being swept */
+};
+
+/* 0 and *out, -EINVAL when bytes_max is below what an empty index needs, or
+ * -ENOMEM. qsbr outlives it. */
+int mirror_new(struct mirror **out, const struct mirror_limits *limits,
+               struct qsbr *qsbr) MUST_CHECK;
+
+/* No reader may be online. NULL is fine. */
+void mirror_free(struct mirror *mirror);
+
+/* Takes a free slot, alive and empty. 0 and *slot, or MIRROR_E_NO_SLOT. */
+int mirror_open(struct mirror *mirror, uint32_t *slot) MUST_CHECK;
+
+/* The slot is dead: no match sees it from now on, in O(1). Its bits are swept
+ * by mirror_work() and the slot is free again after that, and after every
+ * reader that may have known it alive. */
+void mirror_close(struct mirror *mirror, uint32_t slot);
+
+/*
+ * Applies the words of a record (event.h; checked) to an open slot; a CLEAR
+ * is for the caller to turn into a close and an open, and is refused by CHECK.
+ * holes: the record's; when it is not 0, the slot is walked block by block.
+ * 0, MIRROR_E_FULL or -ENOMEM: part of it was applied.
+ */
+int mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
+                 uint32_t count, uint32_t holes) MUST_CHECK;
+
+/* Background work, at most budget table slots looked at: sweeping dead slots,
+ * growing and shrinking tables ahead of need; then freeing what the qsbr
+ * allows. True when there is more. */
+bool mirror_work(struct mirror *mirror, uint32_t budget);
+
+/*
+ * The depth of each asked slot that is alive: the longest run of keys[0..count)
+ * from the first that it holds in any tier, without a hole. Wait-free.
+ */
+void mirror_match(const struct mirror *mirror, const struct worker_set *asked,
+                  const uint64_t *keys, size_t count,
+                  struct mirror_match *match);
+
+/* What a block in each tier is worth, in permille of one in the device. */
+struct mirror_weights {
+    uint32_t permille[TIERS];
+};
+
+/*
+ * What the first `depth` blocks of a slot are worth: the sum over them of the
+ * weight of the nearest tier each is in, in thousandths of a block. *worst:
+ * the farthest tier among them (TIER_DEVICE for depth 0). O(1) for a slot that
+ * holds nothing outside the device, else O(depth). Wait-free.
+ */
+uint64_t mirror_score(const struct mirror *mirror, uint32_t slot,
+                      const uint64_t *keys, uint32_t depth,
+                      const struct mirror_weights *weights, enum tier *worst);
+
+/* Slots that hold something outside the device, for whom mirror_score() is
+ * worth asking. Wait-free. */
+struct worker_set mirror_tiered(const struct mirror *mirror);
+
+struct mirror_stats {
+    size_t bytes;           /* allocated now, of everything; <= bytes_max */
+    size_t bytes_retired;   /* of these, waiting for readers */
+    uint64_t blocks;        /* distinct keys held by someone */
+    uint64_t holder_blocks; /* (slot, key) pairs, dead slots' included */
+    uint64_t tiered_blocks; /* (slot, key) pairs outside the device alone */
+    uint64_t stored;        /* STOREs that changed something */
+    uint64_t removed;       /* REMOVEs that did */
+    uint64_t repeated;      /* of both, those that changed nothing */
+    uint64_t refused;       /* blocks left out for bytes_max */
+    uint64_t grown;         /* tables replaced by larger ones */
+    uint32_t open;          /* slots */
+    uint32_t sweeping;      /* slots */
+};
+
+void mirror_stats(const struct mirror *mirror, struct mirror_stats *stats);
+
+/* Blocks that an open slot holds, in any tier. */
+uint64_t mirror_slot_blocks(const struct mirror *mirror, uint32_t slot);
+
+/* An order-independent digest of what an open slot holds: the count above and
+ * the XOR of rng_mix(key) over its blocks; equal sets have equal digests. */
+uint64_t mirror_slot_digest(const struct mirror *mirror, uint32_t slot);
+
+/* Walks everything and verifies each invariant; for tests and simulations. */
+bool mirror_check(const struct mirror *mirror, const char **reason);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * The intake: one thread that reads every worker's KV events over ZeroMQ,
+ * decodes them, and hands records to the control thread.
+ *
+ * Per rank of a worker a SUB socket with a monitor, and while a replay runs a
+ * DEALER. Each turn takes at most a budget of messages from each socket, so
+ * that one flooding engine starves nobody. When the ring to control is full it
+ * stops reading: what waits then waits in ZeroMQ up to its high-water mark,
+ * and beyond that is lost there, seen as a gap and replayed.
+ *
+ * Role: shell. Owns: its thread, its sockets, the ledger, the streams.
+ * Thread: intake_* by control; the inside by its own thread.
+ * Limits: WORKERS_MAX streams, INTAKE_RING_BYTES, the configuration's.
+ * Errors: below zero -errno.
+ */
+#ifndef NODE_INTAKE_H
+#define NODE_INTAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "index/base/ring.h"
+#include "index/index.h"
+#include "node/config.h"
+#include "node/kv_apply.h"
+#include "node/kv_stream.h"
+#include "node/url.h"
+
+#define INTAKE_RING_BYTES ((size_t)32 << 20)
+
+struct intake;
+
+/* What control finds in the ring: an item, followed by a struct event_record
+ * (INTAKE_RECORD only). */
+enum intake_item_kind {
+    INTAKE_RECORD, /* apply it: the stream goes on */
+    INTAKE_RESET,  /* a new epoch: drop what is known, then records follow */
+    INTAKE_STATE,  /* the stream's state changed */
+};
+
+struct intake_item {
+    uint32_t kind;
+    uint32_t worker;     /* the worker's slot in the fleet */
+    uint32_t generation; /* ... and its generation */
+    uint32_t rank;
+    uint32_t state; /* enum kv_stream_state, of now */
+    uint32_t unused;
+    uint64_t epoch;   /* of now */
+    uint64_t sent_us; /* batch's own wall clock time, 0 when unknown */
+    char reason[40];  /* INTAKE_RESET */
+};
+
+/* A worker as the intake needs it; copied. */
+struct intake_worker {
+    uint32_t slot;
+    uint32_t generation;
+    uint64_t identity;
+    uint32_t ranks; /* ports follow each other from those of the URLs */
+    struct url events;
+    struct url replay;            /* host "": none */
+    char topic[CONFIG_LABEL_MAX]; /* exact topic; "": every one */
+    char id[CONFIG_LABEL_MAX];
+};
+
+/* Starts the thread. wake: sent when the ring was empty and is not any more.
+ * 0 and *out, or -errno. */
+int intake_new(struct intake **out, const struct config *config,
+               uv_async_t *wake, uint64_t seed) MUST_CHECK;
+
+/* Ends and joins the thread. NULL is fine. */
+void intake_free(struct intake *intake);
+
+/* Follow this worker; forget it; read a rank of it from scratch. -ENOMEM or
+ * -EAGAIN when the queue of commands is full. */
+int intake_add(struct intake *intake, const struct intake_worker *worker)
+    MUST_CHECK;
+int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
+    MUST_CHECK;
+int intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
+                  uint32_t rank) MUST_CHECK;
+
+/* Control's end of the ring. */
+struct ring *intake_ring(struct intake *intake);
+
+/* Live numbers of one stream, for metrics and status. */
+struct intake_numbers {
+    struct kv_counters kv;
+    struct gauge state; /* enum kv_stream_state */
+    struct counter next_seq;
+    struct counter last_message_us; /* monotonic; 0: none yet */
+};
+
+/* Of a rank that is followed now; NULL else. Good until intake_remove() of
+ * the worker. */
+const struct intake_numbers *intake_numbers(const struct intake *intake,
+                                            uint32_t slot, uint32_t rank);
+
+/* Of the ledger, as of the last second. */
+void intake_ledger_stats(const struct intake *intake,
+                         struct ledger_stats *stats);
+
+#endif
