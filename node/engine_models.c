@@ -12,6 +12,7 @@ struct entry {
     char id[NAME_ROOM];
     int id_len; /* -1: none, or over the limit */
     bool over;
+    bool adapter;
     enum engine_kind kind;
 };
 
@@ -33,7 +34,10 @@ remember(struct reader *reader, const struct entry *entry)
     CHECK(reader->bytes_used + len <= reader->bytes_room);
     char *copy = models->bytes + reader->bytes_used;
     memcpy(copy, entry->id, len);
-    models->name[models->count++] = (struct slice){.ptr = copy, .len = len};
+    models->model[models->count++] = (struct engine_model){
+        .name = {.ptr = copy, .len = len},
+        .adapter = entry->adapter,
+    };
     reader->bytes_used += len;
 }
 
@@ -49,6 +53,14 @@ kind_of(const struct json_pull *pull)
     return ENGINE_OTHER;
 }
 
+/* Whatever it is, a parent that is there makes an adapter. */
+static bool
+read_parent(struct json_pull *pull, struct entry *entry)
+{
+    entry->adapter = json_pull_next(pull) != PULL_NULL;
+    return json_pull_skip(pull);
+}
+
 /* Takes the value of a key of one entry. */
 static bool
 read_member(struct json_pull *pull, struct entry *entry)
@@ -56,6 +68,9 @@ read_member(struct json_pull *pull, struct entry *entry)
     bool is_id = json_pull_is(pull, SLICE("id"));
     bool is_owner = json_pull_is(pull, SLICE("owned_by"));
 
+    if (json_pull_is(pull, SLICE("parent"))) {
+        return read_parent(pull, entry);
+    }
     if (!is_id && !is_owner) {
         return json_pull_skip(pull);
     }
@@ -111,9 +126,12 @@ read_data(struct reader *reader)
 }
 
 static int
-compare_names(const void *a, const void *b)
+compare_names(const void *left, const void *right)
 {
-    return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
+    const struct engine_model *a = left;
+    const struct engine_model *b = right;
+
+    return slice_compare(a->name, b->name);
 }
 
 static void
@@ -121,11 +139,14 @@ sort_names(struct engine_models *models)
 {
     size_t kept = 0;
 
-    qsort(models->name, models->count, sizeof *models->name, compare_names);
+    qsort(models->model, models->count, sizeof *models->model, compare_names);
     for (size_t i = 0; i < models->count; i++) {
-        if (kept == 0 ||
-            !slice_equal(models->name[i], models->name[kept - 1])) {
-            models->name[kept++] = models->name[i];
+        const struct engine_model *model = &models->model[i];
+        struct engine_model *last = kept > 0 ? &models->model[kept - 1] : NULL;
+        if (last != NULL && slice_equal(model->name, last->name)) {
+            last->adapter = last->adapter && model->adapter;
+        } else {
+            models->model[kept++] = *model;
         }
     }
     models->count = kept;
@@ -163,9 +184,9 @@ engine_models_read(struct slice body, struct engine_models *models)
     struct reader reader = {.models = models, .bytes_room = body.len};
 
     *models = (struct engine_models){.kind = ENGINE_OTHER};
-    models->name = calloc(ENGINE_MODELS_MAX, sizeof *models->name);
+    models->model = calloc(ENGINE_MODELS_MAX, sizeof *models->model);
     models->bytes = malloc(body.len + 1);
-    if (models->name == NULL || models->bytes == NULL) {
+    if (models->model == NULL || models->bytes == NULL) {
         engine_models_fini(models);
         return -ENOMEM;
     }
@@ -181,7 +202,7 @@ engine_models_read(struct slice body, struct engine_models *models)
 void
 engine_models_fini(struct engine_models *models)
 {
-    free(models->name);
+    free(models->model);
     free(models->bytes);
     *models = (struct engine_models){.kind = ENGINE_OTHER};
 }
@@ -194,7 +215,8 @@ engine_models_equal(const struct engine_models *a,
         return false;
     }
     for (size_t i = 0; i < a->count; i++) {
-        if (!slice_equal(a->name[i], b->name[i])) {
+        if (!slice_equal(a->model[i].name, b->model[i].name) ||
+            a->model[i].adapter != b->model[i].adapter) {
             return false;
         }
     }

@@ -1,8 +1,9 @@
 /*
  * The models an engine says it serves: GET /v1/models.
  *
- * Reads {"data":[{"id":...,"owned_by":...},...]} as vLLM, SGLang and other
- * OpenAI-compatible servers give it. LoRA adapters are entries like others.
+ * Reads {"data":[{"id":...,"owned_by":...,"parent":...},...]} as vLLM, SGLang
+ * and other OpenAI-compatible servers give it. A LoRA adapter is an entry like
+ * others whose parent, the model it stands on, is not null.
  *
  * Role: core. Owns: a list owns its names. Thread: any.
  * Limits: ENGINE_MODELS_MAX names of ENGINE_MODEL_NAME_MAX bytes; what is over
@@ -22,12 +23,17 @@
 #define ENGINE_MODELS_MAX     512
 #define ENGINE_MODEL_NAME_MAX 256 /* bytes */
 
+struct engine_model {
+    struct slice name;
+    bool adapter; /* every entry of that name has a parent */
+};
+
 struct engine_models {
     enum engine_kind kind; /* by owned_by */
     size_t count;
-    struct slice *name; /* sorted by slice_compare(), no name twice */
-    char *bytes;        /* the names' */
-    uint64_t left_out;  /* over a limit */
+    struct engine_model *model; /* by slice_compare() of the name, none twice */
+    char *bytes;                /* the names' */
+    uint64_t left_out;          /* over a limit */
 };
 
 enum {
@@ -41,7 +47,7 @@ int engine_models_read(struct slice body, struct engine_models *models)
 
 void engine_models_fini(struct engine_models *models);
 
-/* The same names (left_out and kind aside). */
+/* The same names, adapters the same ones (left_out and kind aside). */
 bool engine_models_equal(const struct engine_models *a,
                          const struct engine_models *b);
 

@@ -10,6 +10,7 @@
 struct listing {
     struct slice name;
     uint32_t slot;
+    bool adapter;
 };
 
 static int
@@ -70,10 +71,12 @@ collect(const struct fleet *fleet, struct listing *list, size_t *bytes)
     WORKER_SET_EACH (slot, &fleet->present) {
         const struct fleet_slot *s = &fleet->slot[slot];
         for (size_t i = 0; lists_models(s) && i < s->models.count; i++) {
+            const struct engine_model *model = &s->models.model[i];
             if (list != NULL) {
-                list[count] = (struct listing){s->models.name[i], slot};
+                list[count] =
+                    (struct listing){model->name, slot, model->adapter};
             }
-            *bytes += s->models.name[i].len;
+            *bytes += model->name.len;
             count++;
         }
     }
@@ -92,11 +95,13 @@ merge(struct fleet_models_table *table, const struct listing *list,
         if (last == NULL || !slice_equal(last->name, list[i].name)) {
             last = &table->list[table->models.count++];
             *last = (struct fleet_model){
-                .name = {.ptr = bytes, .len = list[i].name.len}};
+                .name = {.ptr = bytes, .len = list[i].name.len},
+                .adapter = true};
             memcpy(bytes, list[i].name.ptr, list[i].name.len);
             bytes += list[i].name.len;
         }
         worker_set_add(&last->workers, list[i].slot);
+        last->adapter = last->adapter && list[i].adapter;
     }
 }
 

@@ -81,6 +81,7 @@ struct fleet_worker {
 struct fleet_model {
     struct slice name;
     struct worker_set workers; /* that list it */
+    bool adapter;              /* a LoRA adapter: all of them say so */
 };
 
 /* Every model that some worker lists, sorted by slice_compare(), no name

@@ -52,7 +52,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (engine_models_read(text, &models) == 0) {
         CHECK(taken);
         for (size_t i = 1; i < models.count; i++) {
-            CHECK(slice_compare(models.name[i - 1], models.name[i]) < 0);
+            CHECK(slice_compare(models.model[i - 1].name,
+                                models.model[i].name) < 0);
         }
     }
     engine_models_fini(&models);

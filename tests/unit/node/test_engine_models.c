@@ -23,8 +23,10 @@ Test(node_engine_models, vllm_with_an_adapter)
         0);
     cr_assert_eq(models.kind, ENGINE_VLLM);
     cr_assert_eq(models.count, 2);
-    cr_assert(slice_equal(models.name[0], SLICE("Qwen/Qwen3-8B")));
-    cr_assert(slice_equal(models.name[1], SLICE("adapter")));
+    cr_assert(slice_equal(models.model[0].name, SLICE("Qwen/Qwen3-8B")));
+    cr_assert_not(models.model[0].adapter);
+    cr_assert(slice_equal(models.model[1].name, SLICE("adapter")));
+    cr_assert(models.model[1].adapter);
     engine_models_fini(&models);
 }
 
@@ -49,8 +51,34 @@ Test(node_engine_models, names_are_sorted_unescaped_and_unique)
                   "],\"data\":[{\"id\":\"again\"}]}"),
         0);
     cr_assert_eq(models.count, 2);
-    cr_assert(slice_equal(models.name[0], SLICE("a")));
-    cr_assert(slice_equal(models.name[1], SLICE("b")));
+    cr_assert(slice_equal(models.model[0].name, SLICE("a")));
+    cr_assert(slice_equal(models.model[1].name, SLICE("b")));
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, an_adapter_is_what_has_a_parent_whatever_it_is)
+{
+    cr_assert_eq(read_text("{\"data\":[{\"id\":\"a\"},"
+                           "{\"parent\":{\"id\":null},\"id\":\"b\"},"
+                           "{\"id\":\"c\",\"parent\":[\"x\"]},"
+                           "{\"id\":\"d\",\"parent\":null}]}"),
+                 0);
+    cr_assert_eq(models.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert_eq(models.model[i].adapter, i == 1 || i == 2);
+    }
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, a_name_listed_without_a_parent_once_is_no_adapter)
+{
+    cr_assert_eq(read_text("{\"data\":[{\"id\":\"a\",\"parent\":\"b\"},"
+                           "{\"id\":\"a\"},{\"id\":\"b\",\"parent\":\"c\"},"
+                           "{\"id\":\"b\",\"parent\":\"d\"}]}"),
+                 0);
+    cr_assert_eq(models.count, 2);
+    cr_assert_not(models.model[0].adapter);
+    cr_assert(models.model[1].adapter);
     engine_models_fini(&models);
 }
 
@@ -83,7 +111,7 @@ Test(node_engine_models, anything_else_is_refused_and_leaves_nothing)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         cr_assert_eq(read_text(bad[i]), ENGINE_MODELS_E_BAD, "%s", bad[i]);
         cr_assert_eq(models.count, 0);
-        cr_assert_null(models.name);
+        cr_assert_null(models.model);
     }
 }
 
@@ -105,7 +133,7 @@ Test(node_engine_models, what_is_over_a_limit_is_left_out_and_counted)
     buf_fini(&text);
 }
 
-Test(node_engine_models, equal_means_the_same_names)
+Test(node_engine_models, equal_means_the_same_names_and_adapters)
 {
     struct engine_models other;
 
@@ -120,6 +148,12 @@ Test(node_engine_models, equal_means_the_same_names)
         engine_models_read(SLICE("{\"data\":[{\"id\":\"a\"},{\"id\":\"c\"}]}"),
                            &other),
         0);
+    cr_assert_not(engine_models_equal(&models, &other));
+    engine_models_fini(&other);
+    cr_assert_eq(engine_models_read(SLICE("{\"data\":[{\"id\":\"b\"},{\"id\":"
+                                          "\"a\",\"parent\":\"b\"}]}"),
+                                    &other),
+                 0);
     cr_assert_not(engine_models_equal(&models, &other));
     engine_models_fini(&other);
     cr_assert_not(engine_models_equal(&models, &other));

@@ -165,6 +165,24 @@ Test(node_fleet_probe, models_are_who_lists_them_and_who_lists_none)
     cr_assert_eq(rig_count(FLEET_MODELS_CHANGED), 2);
 }
 
+Test(node_fleet_probe, an_adapter_is_one_when_all_who_list_it_say_so)
+{
+    rig.engine[0].models_body = "{\"data\":[{\"id\":\"m\"},"
+                                "{\"id\":\"n\",\"parent\":\"m\"},"
+                                "{\"id\":\"o\",\"parent\":\"m\"}]}";
+    rig.engine[1].models_body = "{\"data\":[{\"id\":\"m\"},{\"id\":\"n\"},"
+                                "{\"id\":\"o\",\"parent\":\"m\"}]}";
+    (void)rig_add(0);
+    const struct fleet_models *models = rig_view()->models;
+    cr_assert_eq(models->count, 3);
+    cr_assert(!models->model[0].adapter && models->model[1].adapter);
+    (void)rig_add(1);
+    models = rig_view()->models;
+    cr_assert_eq(models->count, 3);
+    cr_assert(!models->model[0].adapter && !models->model[1].adapter);
+    cr_assert(models->model[2].adapter);
+}
+
 Test(node_fleet_probe, a_changed_list_is_seen_and_a_lost_one_is_kept)
 {
     uint32_t slot = rig_add(0);
