@@ -308,6 +308,7 @@ void
 engine_post_reset(struct engine_server *s, struct httpd_request *request)
 {
     if (engine_reset_cache(&s->engine) == 0) {
+        engine_server_publish(s);
         engine_server_answer(s, request, "application/json");
     } else {
         httpd_error(request, 409, "busy", "blocks are in use");
@@ -321,6 +322,28 @@ engine_get_chaos(struct engine_server *s, struct httpd_request *request)
     engine_server_answer(s, request, "application/json");
 }
 
+/* The key of each block in the cache, twins included, in no order. */
+void
+engine_get_cache(struct engine_server *s, struct httpd_request *request)
+{
+    const struct engine_blocks *pool = &s->engine.pool;
+    struct json_out json;
+
+    json_out_init(&json, &s->out);
+    json_out_object_begin(&json);
+    json_out_put_uint(&json, "next_seq", s->publisher.log.next_seq);
+    json_out_key(&json, "keys");
+    json_out_array_begin(&json);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        if (pool->blocks[i].cached) {
+            json_out_uint(&json, pool->blocks[i].key);
+        }
+    }
+    json_out_array_end(&json);
+    json_out_object_end(&json);
+    engine_server_answer(s, request, "application/json");
+}
+
 /* Freezes the whole loop, which is the point. */
 static void
 stall(uint32_t stall_ms)
@@ -329,6 +352,17 @@ stall(uint32_t stall_ms)
                             .tv_nsec = (long)(stall_ms % 1000) * 1000000};
 
     while (nanosleep(&left, &left) != 0) {
+    }
+}
+
+static void
+obey_events(struct engine_server *s, const struct engine_fault_orders *orders)
+{
+    if (orders->events_stall_ms != 0) {
+        engine_server_stall_events(s, orders->events_stall_ms);
+    } else if (s->faults.events_stalled == 0 &&
+               engine_publish_wanted(s->options)) {
+        engine_publisher_resume(&s->publisher);
     }
 }
 
@@ -350,6 +384,11 @@ engine_post_chaos(struct engine_server *s, struct httpd_request *request)
         engine_server_set_speed(
             s, s->options->speed * (double)orders.speed_percent / 100);
     }
+    if (orders.restart != 0 && engine_server_restart(s) != 0) {
+        httpd_error(request, 503, "overloaded", "out of memory");
+        return;
+    }
+    obey_events(s, &orders);
     engine_faults_show(&s->faults, &s->out);
     engine_server_answer(s, request, "application/json");
     if (orders.stall_ms != 0) {

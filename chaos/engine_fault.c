@@ -3,11 +3,15 @@
 #include "chaos/engine_json.h"
 
 #define STALL_MAX_MS 60000
+#define NO_EXIT      UINT32_MAX
 
 void
 engine_faults_init(struct engine_faults *faults)
 {
-    *faults = (struct engine_faults){.health_status = 200, .fail_status = 500};
+    *faults = (struct engine_faults){.health_status = 200,
+                                     .fail_status = 500,
+                                     .events = 1,
+                                     .replay_hole_every = 2};
 }
 
 /* One member: where it goes and what it may be. */
@@ -31,6 +35,46 @@ obey(struct slice object, const struct order *order)
     }
     *order->value = (uint32_t)number;
     return number >= order->min ? 0 : ENGINE_JSON_E_OTHER;
+}
+
+static int
+obey_all(struct slice object, const struct order *orders, size_t count,
+         const char **why)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (obey(object, &orders[i]) == ENGINE_JSON_E_OTHER) {
+            *why = orders[i].why;
+            return ENGINE_FAULT_E_BAD;
+        }
+    }
+    return 0;
+}
+
+/* What concerns the events. */
+static int
+obey_events(struct slice object, struct engine_faults *f,
+            struct engine_fault_orders *orders, const char **why)
+{
+    const struct order known[] = {
+        {SLICE("events"), &f->events, 0, 1, "events: 0 or 1"},
+        {SLICE("events_stalled"), &f->events_stalled, 0, 1,
+         "events_stalled: 0 or 1"},
+        {SLICE("events_stall_ms"), &orders->events_stall_ms, 1, STALL_MAX_MS,
+         "events_stall_ms: 1 to 60000"},
+        {SLICE("event_drop_count"), &f->event_drop_count, 0, UINT32_MAX,
+         "event_drop_count: a count"},
+        {SLICE("replay_mute_count"), &f->replay_mute_count, 0, UINT32_MAX,
+         "replay_mute_count: a count"},
+        {SLICE("replay_hole_every"), &f->replay_hole_every, 1, UINT32_MAX,
+         "replay_hole_every: a number, 1 or more"},
+        {SLICE("replay_hole_count"), &f->replay_hole_count, 0, UINT32_MAX,
+         "replay_hole_count: a count"},
+        {SLICE("replay_noend_count"), &f->replay_noend_count, 0, UINT32_MAX,
+         "replay_noend_count: a count"},
+        {SLICE("restart"), &orders->restart, 0, 1, "restart: 0 or 1"},
+    };
+
+    return obey_all(object, known, sizeof(known) / sizeof(known[0]), why);
 }
 
 int
@@ -57,17 +101,16 @@ engine_faults_order(struct engine_faults *faults, struct slice object,
         {SLICE("exit"), &orders->exit_code, 0, 255, "exit: a code, 0 to 255"},
     };
 
-    *orders = (struct engine_fault_orders){.stall_ms = 0};
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        int r = obey(object, &known[i]);
-        if (r == ENGINE_JSON_E_OTHER) {
-            *why = known[i].why;
-            return ENGINE_FAULT_E_BAD;
-        }
-        if (r == 0 && known[i].value == &orders->exit_code) {
-            orders->has_exit = true;
-        }
+    *orders = (struct engine_fault_orders){.exit_code = NO_EXIT};
+    int r = obey_all(object, known, sizeof(known) / sizeof(known[0]), why);
+    if (r == 0) {
+        r = obey_events(object, &f, orders, why);
     }
+    if (r != 0) {
+        return r;
+    }
+    orders->has_exit = orders->exit_code != NO_EXIT;
+    f.events_stalled |= orders->events_stall_ms != 0;
     *faults = f;
     return 0;
 }
@@ -97,12 +140,39 @@ engine_faults_draw(struct engine_faults *faults)
     return fate;
 }
 
+bool
+engine_faults_drop_event(struct engine_faults *faults)
+{
+    return use_up(&faults->event_drop_count);
+}
+
+struct engine_replay_fate
+engine_faults_draw_replay(struct engine_faults *faults)
+{
+    struct engine_replay_fate fate = {.mute = false};
+
+    if (use_up(&faults->replay_hole_count)) {
+        fate.hole_every = faults->replay_hole_every;
+    }
+    fate.endless = use_up(&faults->replay_noend_count);
+    fate.mute = use_up(&faults->replay_mute_count);
+    return fate;
+}
+
 void
 engine_faults_show(const struct engine_faults *faults, struct buf *out)
 {
     buf_printf(out,
                "{\"health\":%u,\"fail_status\":%u,\"fail_count\":%u,"
-               "\"hang_count\":%u,\"die_after_tokens\":%u,\"die_count\":%u}",
+               "\"hang_count\":%u,\"die_after_tokens\":%u,\"die_count\":%u,",
                faults->health_status, faults->fail_status, faults->fail_count,
                faults->hang_count, faults->die_after_tokens, faults->die_count);
+    buf_printf(out,
+               "\"events\":%u,\"events_stalled\":%u,"
+               "\"event_drop_count\":%u,\"replay_mute_count\":%u,"
+               "\"replay_hole_every\":%u,\"replay_hole_count\":%u,"
+               "\"replay_noend_count\":%u}",
+               faults->events, faults->events_stalled, faults->event_drop_count,
+               faults->replay_mute_count, faults->replay_hole_every,
+               faults->replay_hole_count, faults->replay_noend_count);
 }

@@ -26,6 +26,14 @@ struct engine_faults {
     uint32_t hang_count;
     uint32_t die_after_tokens;
     uint32_t die_count;
+    uint32_t events;             /* 0: nothing is published, nothing counted */
+    uint32_t events_stalled;     /* 1: batches wait, and so do replays */
+    uint32_t event_drop_count;   /* live messages that are lost on the way */
+    uint32_t replay_mute_count;  /* replays that are not answered at all */
+    uint32_t replay_hole_every;  /* each batch whose seq is one less than a
+                                    multiple of this is left out ... */
+    uint32_t replay_hole_count;  /* ... of so many replays */
+    uint32_t replay_noend_count; /* replays without an end marker */
 };
 
 /* What happens to one generation request. */
@@ -35,12 +43,21 @@ struct engine_fate {
     uint32_t die_after_tokens; /* ENGINE_FAULT_NEVER: does not die */
 };
 
+/* What happens to one replay. */
+struct engine_replay_fate {
+    bool mute;
+    bool endless;
+    uint32_t hole_every; /* 0: whole */
+};
+
 /* Orders that concern the whole process, for the shell. */
 struct engine_fault_orders {
     bool has_exit;
     uint32_t exit_code;
-    uint32_t stall_ms;      /* 0: none */
-    uint32_t speed_percent; /* 0: none */
+    uint32_t stall_ms;        /* 0: none */
+    uint32_t speed_percent;   /* 0: none */
+    uint32_t events_stall_ms; /* 0: none */
+    uint32_t restart;         /* 1: forget all, as a new process would */
 };
 
 enum {
@@ -61,6 +78,13 @@ int engine_faults_order(struct engine_faults *faults, struct slice object,
 /* The fate of the next request; uses up one of a count. Hanging goes before
  * failing, failing before dying. */
 struct engine_fate engine_faults_draw(struct engine_faults *faults);
+
+/* Whether the next live event message is lost; uses up one of the count. */
+bool engine_faults_drop_event(struct engine_faults *faults);
+
+/* The fate of the next replay; uses up one of each count. */
+struct engine_replay_fate
+engine_faults_draw_replay(struct engine_faults *faults);
 
 /* As the JSON object that would order the same. */
 void engine_faults_show(const struct engine_faults *faults, struct buf *out);

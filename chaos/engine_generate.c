@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "index/index.h"
@@ -27,6 +28,8 @@ void
 engine_call_drop(struct engine_server *server, struct engine_call *call)
 {
     call->request = NULL;
+    free(call->salt);
+    call->salt = NULL;
     server->idle_calls[server->idle_count++] = (uint32_t)(call - server->calls);
 }
 
@@ -46,6 +49,19 @@ engine_call_cut_hanging(struct engine_server *server)
         struct engine_call *call = &server->calls[i];
         if (call->request != NULL && call->ticket == 0) {
             httpd_abort(call->request);
+            engine_call_drop(server, call);
+        }
+    }
+}
+
+void
+engine_call_cut_all(struct engine_server *server)
+{
+    for (uint32_t i = 0; i < server->engine.config.requests_max; i++) {
+        struct engine_call *call = &server->calls[i];
+        if (call->request != NULL) {
+            httpd_abort(call->request);
+            server->report.aborted++;
             engine_call_drop(server, call);
         }
     }
@@ -115,6 +131,20 @@ find_length(struct engine_server *server, struct httpd_request *request,
     return false;
 }
 
+/* Keeps the salt for the events, which tell it. False: out of memory. */
+static bool
+keep_salt(struct engine_server *server, struct engine_call *call)
+{
+    struct slice salt =
+        engine_prompt_text(&server->prompt, server->prompt.scan.salt);
+
+    if (salt.len == 0) {
+        return true;
+    }
+    call->salt = strndup(salt.ptr, salt.len);
+    return call->salt != NULL;
+}
+
 /*
  * Puts the rendered prompt into the model's queue. False: refused and
  * answered.
@@ -136,7 +166,7 @@ submit(struct engine_server *server, struct engine_call *call)
         .prompt_len = (uint32_t)prompt_len,
         .output_len = call->output_len,
     };
-    int r = ids->failed
+    int r = ids->failed || !keep_salt(server, call)
                 ? -ENOMEM
                 : engine_submit(&server->engine, &wanted,
                                 engine_server_now(server), &call->ticket);

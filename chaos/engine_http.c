@@ -10,6 +10,7 @@
 #define WRITE_TIMEOUT_MS 60000
 #define STOP_POLL_MS     5
 #define WAIT_MAX_MS      UINT64_C(3600000)
+#define SEED_STEP        UINT64_C(1000003) /* from one life to the next */
 
 uint64_t
 engine_server_now(const struct engine_server *server)
@@ -46,6 +47,7 @@ on_timer(uv_timer_t *timer)
 
     while (engine_deadline(&server->engine) <= now_us) {
         engine_tick(&server->engine, now_us);
+        engine_server_publish(server);
         while (engine_next_out(&server->engine, &out)) {
             engine_call_output(server, &out);
         }
@@ -73,6 +75,79 @@ engine_server_arm(struct engine_server *server)
     CHECK(uv_timer_start(
               &server->timer, on_timer,
               wait_ms < WAIT_MAX_MS ? (uint64_t)wait_ms : WAIT_MAX_MS, 0) == 0);
+}
+
+/* Whose block it is: the call is still there, see engine_server_publish(). */
+static struct engine_events_owner
+owner_of(const struct engine_server *server, const struct engine_event *event)
+{
+    const struct engine_call *call = &server->calls[event->user];
+
+    CHECK(call->request != NULL);
+    return (struct engine_events_owner){
+        .lora_name = slice_of(
+            call->model > 0 ? server->options->models[call->model] : NULL),
+        .lora_id = call->model,
+        .salt = slice_of(call->salt),
+    };
+}
+
+void
+engine_server_publish(struct engine_server *server)
+{
+    struct engine_event event;
+
+    while (engine_next_event(&server->engine, &event)) {
+        struct engine_events_owner owner = {.lora_id = 0};
+        if (event.kind == ENGINE_EVENT_STORED) {
+            owner = owner_of(server, &event);
+        }
+        engine_publisher_add(&server->publisher, &event, &owner);
+    }
+    if (engine_publish_wanted(server->options)) {
+        engine_publisher_flush(&server->publisher);
+    }
+}
+
+static void
+on_stall_timer(uv_timer_t *timer)
+{
+    struct engine_server *server = timer->data;
+
+    server->faults.events_stalled = 0;
+    if (engine_publish_wanted(server->options)) {
+        engine_publisher_resume(&server->publisher);
+    }
+}
+
+void
+engine_server_stall_events(struct engine_server *server, uint32_t ms)
+{
+    uv_update_time(server->loop);
+    CHECK(uv_timer_start(&server->stall_timer, on_stall_timer, ms, 0) == 0);
+}
+
+int
+engine_server_restart(struct engine_server *server)
+{
+    struct engine fresh;
+    int r =
+        engine_init(&fresh, &server->engine.config, engine_server_now(server),
+                    server->options->seed + (server->restarts + 1) * SEED_STEP);
+
+    if (r != 0) {
+        return r;
+    }
+    server->restarts++;
+    engine_call_cut_all(server);
+    engine_fini(&server->engine);
+    server->engine = fresh;
+    server->report = (struct engine_report){.finished = 0};
+    if (engine_publish_wanted(server->options)) {
+        engine_publisher_restart(&server->publisher);
+    }
+    engine_server_arm(server);
+    return 0;
 }
 
 void
@@ -154,6 +229,7 @@ static const struct route {
     {HTTP_POST, "/reset_prefix_cache", engine_post_reset},
     {HTTP_POST, "/chaos", engine_post_chaos},
     {HTTP_GET, "/chaos", engine_get_chaos},
+    {HTTP_GET, "/chaos/cache", engine_get_cache},
     {HTTP_GET, "/v1/models", engine_get_models},
     {HTTP_GET, "/health", engine_get_health},
     {HTTP_GET, "/version", engine_get_version},
@@ -199,14 +275,14 @@ static void
 close_all(struct engine_server *server)
 {
     uv_handle_t *handles[] = {
-        (uv_handle_t *)&server->timer,
-        (uv_handle_t *)&server->stop_timer,
-        (uv_handle_t *)&server->terminate,
+        (uv_handle_t *)&server->timer,       (uv_handle_t *)&server->stop_timer,
+        (uv_handle_t *)&server->stall_timer, (uv_handle_t *)&server->terminate,
         (uv_handle_t *)&server->interrupt,
     };
 
     httpd_free(server->httpd);
     server->httpd = NULL;
+    engine_publisher_close(&server->publisher);
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
         if (!uv_is_closing(handles[i])) {
             uv_close(handles[i], NULL);
@@ -275,10 +351,12 @@ open_handles(struct engine_server *server)
 {
     CHECK(uv_timer_init(server->loop, &server->timer) == 0);
     CHECK(uv_timer_init(server->loop, &server->stop_timer) == 0);
+    CHECK(uv_timer_init(server->loop, &server->stall_timer) == 0);
     CHECK(uv_signal_init(server->loop, &server->terminate) == 0);
     CHECK(uv_signal_init(server->loop, &server->interrupt) == 0);
     server->timer.data = server;
     server->stop_timer.data = server;
+    server->stall_timer.data = server;
     server->terminate.data = server;
     server->interrupt.data = server;
 }
@@ -318,6 +396,10 @@ engine_server_init(struct engine_server *server, uv_loop_t *loop,
     if (r == 0) {
         r = start_calls(server, config.requests_max);
     }
+    if (r == 0 && engine_publish_wanted(options)) {
+        r = engine_publisher_init(&server->publisher, loop, options,
+                                  &server->faults, 0);
+    }
     if (r == 0) {
         r = uv_signal_start(&server->terminate, on_signal, SIGTERM);
     }
@@ -344,6 +426,11 @@ engine_server_port(const struct engine_server *server)
 void
 engine_server_fini(struct engine_server *server)
 {
+    for (uint32_t i = 0;
+         server->calls != NULL && i < server->engine.config.requests_max; i++) {
+        free(server->calls[i].salt);
+    }
+    engine_publisher_fini(&server->publisher);
     engine_fini(&server->engine);
     engine_prompt_fini(&server->prompt);
     buf_fini(&server->out);

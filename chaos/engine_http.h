@@ -22,6 +22,7 @@
 #include "chaos/engine_model.h"
 #include "chaos/engine_options.h"
 #include "chaos/engine_prompt.h"
+#include "chaos/engine_publish.h"
 #include "chaos/engine_report.h"
 #include "index/base/buf.h"
 #include "node/node.h"
@@ -38,6 +39,7 @@ struct engine_call {
     uint64_t reply_hash;           /* what its words come from */
     uint64_t created_s;            /* wall clock */
     uint64_t token_us;             /* model's clock: the last token */
+    char *salt;                    /* of its namespace; NULL: none */
     uint32_t output_len;
     uint32_t model;            /* in options.models */
     uint32_t die_after_tokens; /* ENGINE_FAULT_NEVER */
@@ -65,6 +67,10 @@ struct engine_server {
     uint32_t *idle_calls;      /* stack of unused ones */
     uint32_t idle_count;
     uint64_t next_number;
+    uint64_t restarts; /* ordered ones */
+
+    struct engine_publisher publisher; /* all zero without events */
+    uv_timer_t stall_timer;            /* the end of a stall of events */
 
     struct engine_faults faults;
     struct engine_report report;
@@ -94,6 +100,17 @@ double engine_server_seconds(const struct engine_server *server,
 
 /* Sets the timer by the model's deadline; after each change of the model. */
 void engine_server_arm(struct engine_server *server);
+
+/* Publishes what changed in the cache. Before anything that might give the
+ * place of a call back: events name their calls. */
+void engine_server_publish(struct engine_server *server);
+
+/* Events wait for so long. */
+void engine_server_stall_events(struct engine_server *server, uint32_t ms);
+
+/* Cuts all calls and forgets everything, as a new process would, but for the
+ * ports and the orders. 0, or -ENOMEM and nothing changed. */
+int engine_server_restart(struct engine_server *server) MUST_CHECK;
 
 /* From now on the model's clock runs at this speed. */
 void engine_server_set_speed(struct engine_server *server, double speed);
@@ -132,6 +149,7 @@ void engine_post_detokenize(struct engine_server *s,
 void engine_post_reset(struct engine_server *s, struct httpd_request *request);
 void engine_post_chaos(struct engine_server *s, struct httpd_request *request);
 void engine_get_chaos(struct engine_server *s, struct httpd_request *request);
+void engine_get_cache(struct engine_server *s, struct httpd_request *request);
 void engine_get_models(struct engine_server *s, struct httpd_request *request);
 void engine_get_health(struct engine_server *s, struct httpd_request *request);
 void engine_get_version(struct engine_server *s, struct httpd_request *request);
@@ -149,5 +167,8 @@ void engine_call_gone(struct engine_server *server, struct engine_call *call);
 
 /* Cuts the calls that hang on purpose: they would never end. */
 void engine_call_cut_hanging(struct engine_server *server);
+
+/* Cuts all calls; the model does not hear of it. */
+void engine_call_cut_all(struct engine_server *server);
 
 #endif

@@ -32,8 +32,13 @@ announce(const struct engine_server *server)
     const char *host = server->options->host;
     bool v6 = strchr(host, ':') != NULL;
 
-    return printf("ready http=%s%s%s:%u\n", v6 ? "[" : "", host, v6 ? "]" : "",
-                  engine_server_port(server)) > 0 &&
+    const char *events = server->publisher.events_url;
+    const char *replay = server->publisher.replay_url;
+
+    return printf("ready http=%s%s%s:%u%s%s%s%s\n", v6 ? "[" : "", host,
+                  v6 ? "]" : "", engine_server_port(server),
+                  *events != '\0' ? " events=" : "", events,
+                  *replay != '\0' ? " replay=" : "", replay) > 0 &&
            fflush(stdout) == 0;
 }
 

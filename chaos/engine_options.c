@@ -1,5 +1,6 @@
 #include "chaos/engine_options.h"
 
+#include "chaos/engine_events.h"
 #include "chaos/flags.h"
 
 #define MODEL_PRESET "kvasir/stand-in"
@@ -41,6 +42,30 @@ static const struct flag flags[] = {
     {"speed", FLAG_REAL, AT(speed), 0.001, 1e6, "X", "1", "divides all times"},
     {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
      "of the jitter and of the block hashes"},
+    {"events", FLAG_TEXT, AT(events), 0, 0, "P|URL", NULL,
+     "publish cache events here: a port, or a ZeroMQ\n"
+     "endpoint, tcp://ADDRESS:PORT; port 0: a free one"},
+    {"replay", FLAG_TEXT, AT(replay), 0, 0, "P|URL", NULL,
+     "and replay missed ones here"},
+    {"event-topic", FLAG_TEXT, AT(event_topic), 0, 0, "TEXT", NULL,
+     "their topic; none: the empty one"},
+    {"event-encoding", FLAG_CHOICE, AT(event_encoding), 0, 0,
+     "map|array|sglang-map|sglang-array", "map",
+     "vLLM's since 0.24 and before, and SGLang's"},
+    {"event-slots", FLAG_COUNT, AT(event_slots), ENGINE_EVENTS_SLOTS_MIN,
+     ENGINE_EVENTS_SLOTS_MAX, "N", "11",
+     "array: elements of a BlockStored; 6: v0.9, 7: 0.11,\n"
+     "8: 0.13, 9: 0.17"},
+    {"event-hashes", FLAG_CHOICE, AT(event_hashes), 0, 0, "int|bytes", "int",
+     "how vLLM's block hashes are written"},
+    {"buffer-steps", FLAG_COUNT, AT(buffer_steps), 1, 1U << 24, "N", "10000",
+     "batches kept for replay"},
+    {"replay-frames", FLAG_COUNT, AT(replay_frames), 3, 4, "N", "4",
+     "4: with topic, vLLM's since 0.26; 3: before that,\n"
+     "and SGLang's"},
+    {"replay-hwm", FLAG_COUNT, AT(replay_hwm), 0, 1U << 30, "N", "1000",
+     "messages of a replay that may wait; what exceeds\n"
+     "that is lost, as in engines; 0: nothing is"},
     {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
 };
 
@@ -73,11 +98,12 @@ static const char manual_head[] =
 
 static const char manual_tail[] =
     "\n"
-    "When it listens it prints `ready http=HOST:PORT` on stdout; the log goes "
-    "to\n"
-    "stderr. SIGTERM: finishes what it has begun and exits with 0. Exit "
-    "codes:\n"
-    "0 fine, 1 failed, 2 bad usage.\n"
+    "When it listens it prints `ready http=HOST:PORT events=URL replay=URL` "
+    "on\n"
+    "stdout, the URLs only if they were asked for; the log goes to stderr.\n"
+    "SIGTERM: finishes what it has begun and exits with 0. Exit codes: 0 "
+    "fine,\n"
+    "1 failed, 2 bad usage.\n"
     "\n"
     "endpoints\n"
     "  POST /v1/chat/completions, /v1/completions    `stream` or not; one "
@@ -89,6 +115,9 @@ static const char manual_tail[] =
     "  POST /tokenize, /detokenize\n"
     "  POST /reset_prefix_cache    fails while requests run\n"
     "  GET  /v1/models, /health, /version, /metrics (vLLM's names)\n"
+    "  GET  /chaos/cache    the hash of each cached block, and the next "
+    "event's\n"
+    "       number\n"
     "\n"
     "misbehaviour: POST /chaos with any of these members, as JSON; each stays\n"
     "until it is used up or set again; GET /chaos shows them\n"
@@ -103,6 +132,20 @@ static const char manual_tail[] =
     "it\n"
     "                              accepts, reads and sends nothing\n"
     "  \"exit\": CODE                leave at once, without goodbye\n"
+    "  \"restart\": 1               cut all requests and forget everything, as "
+    "a\n"
+    "                              new process would: an empty cache, other "
+    "block\n"
+    "                              hashes, events from 0, nothing to replay\n"
+    "and of the events\n"
+    "  \"events\": 0                publish nothing from now on; 1: again\n"
+    "  \"events_stalled\": 1        batches and replays wait; 0: go on\n"
+    "  \"events_stall_ms\": T       ... for so long\n"
+    "  \"event_drop_count\": N      lose the next N live messages\n"
+    "  \"replay_mute_count\": N     do not answer the next N replays\n"
+    "  \"replay_hole_every\": K     leave each K-th batch out (2)\n"
+    "  \"replay_hole_count\": N     ... of the next N replays\n"
+    "  \"replay_noend_count\": N    no end marker behind the next N replays\n"
     "Counts of 4294967295 never run out.\n";
 
 void
@@ -130,5 +173,6 @@ engine_options_config(const struct engine_options *o)
         .step_us = (uint32_t)(o->step_ms * 1000),
         .step_per_seq_us = (uint32_t)(o->step_per_seq_ms * 1000),
         .step_jitter_permille = (uint32_t)o->jitter_permille,
+        .events = o->events != NULL || o->replay != NULL,
     };
 }

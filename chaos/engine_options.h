@@ -35,6 +35,15 @@ struct engine_options {
     uint64_t prefill_tokens_per_s;
     uint64_t seed;
     uint64_t jitter_permille;
+    const char *events;      /* a port, or a ZeroMQ endpoint; NULL: none */
+    const char *replay;      /* likewise */
+    const char *event_topic; /* NULL: the empty one */
+    uint32_t event_encoding; /* enum engine_events_encoding */
+    uint32_t event_hashes;   /* 1: bytes */
+    uint64_t event_slots;
+    uint64_t buffer_steps; /* batches kept for replay */
+    uint64_t replay_frames;
+    uint64_t replay_hwm; /* messages; 0: no limit */
     double step_ms;
     double step_per_seq_ms;
     double speed; /* all of the above times are divided by it */

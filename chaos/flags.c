@@ -98,6 +98,25 @@ set_url(char *at, const char *value)
     return true;
 }
 
+/* Which of "one|another" the word is. */
+static bool
+set_choice(char *at, const char *words, const char *value)
+{
+    size_t len = strlen(value);
+
+    for (uint32_t i = 0;; i++) {
+        size_t word_len = strcspn(words, "|");
+        if (word_len == len && memcmp(words, value, len) == 0) {
+            memcpy(at, &i, sizeof(i));
+            return true;
+        }
+        if (words[word_len] == '\0') {
+            return false;
+        }
+        words += word_len + 1;
+    }
+}
+
 static bool
 set(char *options, const struct flag *flag, const char *value)
 {
@@ -118,6 +137,8 @@ set(char *options, const struct flag *flag, const char *value)
     case FLAG_COUNT:
     case FLAG_REAL:
         return set_number(at, flag, value);
+    case FLAG_CHOICE:
+        return set_choice(at, flag->value, value);
     case FLAG_SWITCH:
         memcpy(at, &yes, sizeof(yes));
         return true;
@@ -144,6 +165,9 @@ fault_value(const struct flag *flag, const char *value, char *fault,
         break;
     case FLAG_URL:
         wanted = "http://HOST[:PORT][/PATH]";
+        break;
+    case FLAG_CHOICE:
+        wanted = flag->value;
         break;
     case FLAG_TEXT:
     case FLAG_LIST:
@@ -233,7 +257,13 @@ help_flag(const struct flag *flag, struct buf *out)
     const char *line = flag->help;
 
     (void)snprintf(left, sizeof(left), "--%s %s", flag->name,
-                   flag->value != NULL ? flag->value : "");
+                   flag->kind == FLAG_CHOICE ? "WORD"
+                   : flag->value != NULL     ? flag->value
+                                             : "");
+    if (flag->kind == FLAG_CHOICE) {
+        buf_printf(out, "  %-24s  %s:\n", left, flag->value);
+        left[0] = '\0';
+    }
     while (line != NULL) {
         const char *end = strchr(line, '\n');
         int len = (int)(end != NULL ? (size_t)(end - line) : strlen(line));

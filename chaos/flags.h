@@ -27,6 +27,7 @@ enum flag_kind {
     FLAG_URL,    /* struct url: http://HOST[:PORT][/PATH] */
     FLAG_COUNT,  /* uint64_t */
     FLAG_REAL,   /* double */
+    FLAG_CHOICE, /* uint32_t: which of the words of `value`, "one|another" */
     FLAG_SWITCH, /* bool: true when given; it has no value */
 };
 

@@ -110,7 +110,9 @@ class Process:
         return host.strip("[]"), int(port)
 
     def url(self, key):
-        return "http://" + self.ready[key]
+        """Where that is: tcp:// of an engine's `events` and `replay`."""
+        address = self.ready[key]
+        return address if "://" in address else "http://" + address
 
     def signal(self, number):
         self.popen.send_signal(number)

@@ -77,6 +77,47 @@ Test(chaos_engine_fault, orders_for_the_process_are_handed_out)
     cr_assert_eq(orders.stall_ms, 0);
 }
 
+Test(chaos_engine_fault, live_events_are_lost_by_count)
+{
+    engine_faults_init(&faults);
+    cr_assert_eq(faults.events, 1);
+    cr_assert_not(engine_faults_drop_event(&faults));
+    cr_assert_eq(order("{\"event_drop_count\":2}"), 0);
+    cr_assert(engine_faults_drop_event(&faults));
+    cr_assert(engine_faults_drop_event(&faults));
+    cr_assert_not(engine_faults_drop_event(&faults));
+}
+
+Test(chaos_engine_fault, a_replay_uses_up_one_of_each_count)
+{
+    engine_faults_init(&faults);
+    cr_assert_eq(order("{\"replay_hole_every\":7,\"replay_hole_count\":1,"
+                       "\"replay_noend_count\":2,\"replay_mute_count\":3}"),
+                 0);
+    struct engine_replay_fate fate = engine_faults_draw_replay(&faults);
+    cr_assert(fate.mute && fate.endless);
+    cr_assert_eq(fate.hole_every, 7);
+    fate = engine_faults_draw_replay(&faults);
+    cr_assert(fate.mute && fate.endless);
+    cr_assert_eq(fate.hole_every, 0);
+    fate = engine_faults_draw_replay(&faults);
+    cr_assert(fate.mute && !fate.endless);
+    fate = engine_faults_draw_replay(&faults);
+    cr_assert_not(fate.mute);
+}
+
+Test(chaos_engine_fault, a_stall_with_an_end_begins_at_once)
+{
+    engine_faults_init(&faults);
+    cr_assert_eq(order("{\"events_stall_ms\":5,\"restart\":1}"), 0);
+    cr_assert_eq(orders.events_stall_ms, 5);
+    cr_assert_eq(orders.restart, 1);
+    cr_assert_eq(faults.events_stalled, 1);
+    cr_assert_eq(order("{\"events\":2}"), ENGINE_FAULT_E_BAD);
+    cr_assert_eq(order("{\"replay_hole_every\":0}"), ENGINE_FAULT_E_BAD);
+    cr_assert_eq(faults.events, 1);
+}
+
 Test(chaos_engine_fault, shows_itself_as_the_order_that_made_it)
 {
     struct buf out;

@@ -46,6 +46,35 @@ Test(chaos_engine_options, values_come_behind_a_space_or_an_equals_sign)
     cr_assert(options.help);
 }
 
+Test(chaos_engine_options, events_are_kept_only_for_who_publishes_them)
+{
+    cr_assert_eq(parse(""), 0);
+    cr_assert_not(engine_options_config(&options).events);
+    cr_assert_null(options.events);
+    cr_assert_eq(options.buffer_steps, 10000);
+    cr_assert_eq(options.replay_frames, 4);
+    cr_assert_eq(options.event_encoding, 0);
+    cr_assert_eq(parse("--events 0"), 0);
+    cr_assert(engine_options_config(&options).events);
+    cr_assert_eq(parse("--replay tcp://127.0.0.1:5557"), 0);
+    cr_assert(engine_options_config(&options).events);
+}
+
+Test(chaos_engine_options, a_choice_is_one_of_its_words)
+{
+    cr_assert_eq(parse("--event-encoding array --event-hashes=bytes"), 0);
+    cr_assert_eq(options.event_encoding, 1);
+    cr_assert_eq(options.event_hashes, 1);
+    cr_assert_eq(parse("--event-encoding sglang-array"), 0);
+    cr_assert_eq(options.event_encoding, 3);
+    cr_assert_neq(parse("--event-encoding arr"), 0);
+    cr_assert_str_eq(fault, "--event-encoding: \"arr\" is not "
+                            "map|array|sglang-map|sglang-array");
+    cr_assert_neq(parse("--event-encoding arrays"), 0);
+    cr_assert_neq(parse("--event-encoding="), 0);
+    cr_assert_neq(parse("--event-hashes map|array"), 0);
+}
+
 Test(chaos_engine_options, models_add_up_and_replace_the_default)
 {
     cr_assert_eq(parse("--model a --model=b"), 0);
