@@ -2,14 +2,58 @@
  * Follows one rank's event stream: which messages are next, which are missing,
  * when the engine is another process.
  *
- * [the essay: numbering, joining late, gaps, restarts, the lost tail, replay
- * with holes, what proves that a connection leads to the same process: see the
- * reference's sections 1.3 and mesh notes 2.2; where this departs and why]
+ * Numbering. An engine's process numbers its batches from 0, one by one, and
+ * says nowhere which process it is. What tells processes apart is the print of
+ * a batch (key_digest() of its payload, which holds the engine's clock): the
+ * same seq with another print is another process. An epoch is one reading of
+ * one process. It is named by the print of seq 0, so that all observers of a
+ * process find the same name; by the first one that is known and its seq where
+ * seq 0 is gone; and mixed with a count when a process is read again.
+ *
+ * Two sources. Live messages come by the event socket, and all between
+ * kv_stream_connected() and kv_stream_disconnected() must have come by one TCP
+ * connection: the shell opens a fresh socket for each. Replays answer from a
+ * given seq on, then say that this is all. The replay is the authority: what
+ * it does not confirm is not trusted, and it is always asked from the last
+ * applied batch on, that one included, so that its print proves (or disproves)
+ * that the answer is of the epoch's process. The first reply is taken as it
+ * is; engines lose replies in the middle and at the end, never the first.
+ *
+ *   first reply is the last applied batch    same process, go on
+ *   ... under another print                  restarted: read from 0
+ *   first reply is beyond it                 history is gone: a new epoch from
+ *                                            there on, partial
+ *   the end marker alone                     restarted: read from 0, which
+ *                                            may well be empty
+ *
+ * Linking. That a live message follows on does not say that it is of the same
+ * process: a restarted engine comes to the same seq again. So a connection is
+ * linked to the epoch only by a message that came both ways, live and
+ * replayed, with the same print. Until then live messages wait (pending), and
+ * cause the replay that will prove them. Once linked, contiguous messages are
+ * applied as they come, also while a replay runs: replies are judged against
+ * what was known when they were asked for.
+ *
+ * Holes. Replies beyond a hole are kept, and the replay is asked again from
+ * the hole on, as long as that helps; three answers in a row that do not help
+ * make the hole permanent (engines do skip a seq when publishing fails): it is
+ * jumped over, and the stream is partial. A round without an end marker ends
+ * by silence and is asked again; replay_rounds silent rounds in a row, and
+ * nobody answers there: the stream goes on as one without a replay, and looks
+ * again from time to time.
+ *
+ * The lost tail and the idle restart show in no live message, so an idle
+ * stream is probed.
+ *
+ * Without a replay the live connection is all there is: whatever does not
+ * follow on, and every reconnect, begins a new epoch, which is partial unless
+ * it begins with seq 0. A tail that is lost then shows with the next batch.
  *
  * Outputs are pulled after each call, before the next one: an APPLY points at
- * bytes of the call that caused it, or at pending ones.
+ * bytes of the call that caused it, or at held ones, good until the next
+ * output. kv_stream_reread() and kv_stream_cleared() may be called in between.
  *
- * Role: core. Owns: pending messages. Thread: one owner.
+ * Role: core. Owns: held messages. Thread: one owner.
  * Limits: struct kv_stream_config. Errors: none; what goes wrong is an output
  * or a counter.
  */
@@ -29,10 +73,11 @@ struct kv_stream;
 struct kv_stream_config {
     bool has_replay;            /* there is a replay endpoint */
     uint32_t replay_timeout_ms; /* of silence within one round */
-    uint32_t replay_rounds;     /* until a gap counts as unrecoverable */
+    uint32_t replay_rounds;     /* silent ones, until nobody is there */
     uint32_t probe_interval_ms; /* between looks for a lost tail when idle */
     uint32_t retry_ms;          /* least time between two replay requests */
-    size_t pending_bytes_max;   /* live messages kept during a replay */
+    size_t pending_bytes_max;   /* live messages kept during a replay; as much
+                                   again of replayed ones beyond a hole */
 };
 
 enum kv_stream_state {
@@ -91,6 +136,11 @@ void kv_stream_replay_end(struct kv_stream *stream, uint64_t now_us);
  * retry_ms * 2^n, n growing while it does not help. */
 void kv_stream_reread(struct kv_stream *stream, const char *reason,
                       uint64_t now_us);
+
+/* The batch of the last APPLY said that the engine cleared its cache: what
+ * follows, the rest of that batch included, is a new epoch, which this
+ * returns; there is no RESET. All of it is known from here on. */
+uint64_t kv_stream_cleared(struct kv_stream *stream) MUST_CHECK;
 
 void kv_stream_tick(struct kv_stream *stream, uint64_t now_us);
 
