@@ -28,6 +28,32 @@ struct top {
     struct integer n;
 };
 
+#define NAME(literal)                                \
+    {                                                \
+        .ptr = (literal), .len = sizeof(literal) - 1 \
+    }
+
+static const struct slice option_names[SCAN_OPTIONS] = {
+    [SCAN_CHAT_TEMPLATE] = NAME("chat_template"),
+    [SCAN_CHAT_TEMPLATE_KWARGS] = NAME("chat_template_kwargs"),
+    [SCAN_REASONING_EFFORT] = NAME("reasoning_effort"),
+    [SCAN_TOOL_CHOICE] = NAME("tool_choice"),
+    [SCAN_DOCUMENTS] = NAME("documents"),
+    [SCAN_ADD_GENERATION_PROMPT] = NAME("add_generation_prompt"),
+    [SCAN_CONTINUE_FINAL_MESSAGE] = NAME("continue_final_message"),
+    [SCAN_ADD_SPECIAL_TOKENS] = NAME("add_special_tokens"),
+    [SCAN_MM_PROCESSOR_KWARGS] = NAME("mm_processor_kwargs"),
+    [SCAN_MEDIA_IO_KWARGS] = NAME("media_io_kwargs"),
+    [SCAN_TRUNCATE_PROMPT_TOKENS] = NAME("truncate_prompt_tokens"),
+};
+
+const char *
+scan_option_name(enum scan_option option)
+{
+    CHECK(option < SCAN_OPTIONS);
+    return option_names[option].ptr;
+}
+
 static struct integer
 integer(struct walk *w, struct token t)
 {
@@ -102,15 +128,65 @@ option(struct top *top, struct slice name, struct token t)
     return true;
 }
 
+/* The option of that name; SCAN_OPTIONS: none. Each name's length is its own,
+ * but for two. */
+static enum scan_option
+option_named(struct slice name)
+{
+    enum scan_option option;
+
+    switch (name.len) {
+    case 9:
+        option = SCAN_DOCUMENTS;
+        break;
+    case 11:
+        option = SCAN_TOOL_CHOICE;
+        break;
+    case 13:
+        option = SCAN_CHAT_TEMPLATE;
+        break;
+    case 15:
+        option = SCAN_MEDIA_IO_KWARGS;
+        break;
+    case 16:
+        option = SCAN_REASONING_EFFORT;
+        break;
+    case 18:
+        option = SCAN_ADD_SPECIAL_TOKENS;
+        break;
+    case 19:
+        option = SCAN_MM_PROCESSOR_KWARGS;
+        break;
+    case 20:
+        option = SCAN_CHAT_TEMPLATE_KWARGS;
+        break;
+    case 21:
+        option = SCAN_ADD_GENERATION_PROMPT;
+        break;
+    case 22:
+        option = name.ptr[0] == 'c' ? SCAN_CONTINUE_FINAL_MESSAGE
+                                    : SCAN_TRUNCATE_PROMPT_TOKENS;
+        break;
+    default:
+        return SCAN_OPTIONS;
+    }
+    return slice_equal(name, option_names[option]) ? option : SCAN_OPTIONS;
+}
+
 static void
 member(struct top *top, struct slice name, struct token t)
 {
-    enum section_id id = section_named(name);
+    enum section_id section = section_named(name);
 
-    if (id != SECTIONS) {
-        sections_walk(&top->sections, &top->walk, id, t);
+    if (section != SECTIONS) {
+        sections_walk(&top->sections, &top->walk, section, t);
     } else if (!option(top, name, t)) {
-        walk_skip(&top->walk, t);
+        enum scan_option id = option_named(name);
+        if (id != SCAN_OPTIONS) {
+            top->scan->options[id] = walk_value(&top->walk, t);
+        } else {
+            walk_skip(&top->walk, t);
+        }
     }
 }
 

@@ -45,6 +45,25 @@ struct scan_span {
     bool escaped; /* string kinds: holds a backslash */
 };
 
+/* Further keys of the body that change how it is rendered into tokens. */
+enum scan_option {
+    SCAN_CHAT_TEMPLATE,
+    SCAN_CHAT_TEMPLATE_KWARGS,
+    SCAN_REASONING_EFFORT,
+    SCAN_TOOL_CHOICE,
+    SCAN_DOCUMENTS,
+    SCAN_ADD_GENERATION_PROMPT,
+    SCAN_CONTINUE_FINAL_MESSAGE,
+    SCAN_ADD_SPECIAL_TOKENS,
+    SCAN_MM_PROCESSOR_KWARGS,
+    SCAN_MEDIA_IO_KWARGS,
+    SCAN_TRUNCATE_PROMPT_TOKENS,
+    SCAN_OPTIONS,
+};
+
+/* "chat_template", ...: the key. Static text. */
+const char *scan_option_name(enum scan_option option);
+
 /* What the prompt was. */
 enum scan_shape {
     SCAN_NO_PROMPT,
@@ -65,6 +84,8 @@ struct scan {
     struct scan_text user;
     struct scan_text salt;    /* cache_salt */
     struct scan_text session; /* session_id */
+    /* Raw JSON of any type, with its quotes or brackets; never `escaped`. */
+    struct scan_text options[SCAN_OPTIONS];
     bool stream;
     bool include_usage;  /* stream_options.include_usage */
     bool has_max_tokens; /* max_completion_tokens, max_output_tokens, or

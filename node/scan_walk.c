@@ -1,5 +1,7 @@
 #include "node/scan_walk.h"
 
+#include <string.h>
+
 void
 walk_init(struct walk *w, struct slice body, size_t at, uint32_t depth_max)
 {
@@ -108,6 +110,29 @@ walk_raw(struct walk *w, struct token t)
     walk_skip(w, first);
     return (struct scan_text){
         .at = t.at, .len = walk_leave(w, 1) - t.at, .present = true};
+}
+
+/* The offset after the scalar at `at`: the grammar lets only these follow. */
+static uint32_t
+scalar_end(const struct walk *w, uint32_t at)
+{
+    while (at < w->blocks.end && memchr(",]} \t\r\n", w->body[at], 7) == NULL) {
+        at++;
+    }
+    return at;
+}
+
+struct scan_text
+walk_value(struct walk *w, struct token t)
+{
+    bool scalar = t.kind != '"' && t.kind != '{' && t.kind != '[';
+    uint32_t end = walk_skip(w, t);
+
+    if (t.kind == 0) {
+        return (struct scan_text){.present = false};
+    }
+    end = scalar ? scalar_end(w, t.at) : end;
+    return (struct scan_text){.at = t.at, .len = end - t.at, .present = true};
 }
 
 struct slice

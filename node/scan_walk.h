@@ -126,6 +126,9 @@ walk_text(struct walk *w, struct token t)
  * skipped and not present. */
 struct scan_text walk_raw(struct walk *w, struct token t);
 
+/* The raw bytes of the value that begins with t, whatever its type. */
+struct scan_text walk_value(struct walk *w, struct token t);
+
 /* Adds a span if it is present, unless the room is used up. */
 static inline void
 walk_push(struct walk *w, enum scan_span_kind kind, struct scan_text text)

@@ -427,6 +427,12 @@ stream_options(struct gen *g)
 }
 
 static void
+any(struct gen *g)
+{
+    value(g, 3);
+}
+
+static void
 body(struct gen *g)
 {
     static const struct field fields[] = {{"model", string},
@@ -447,12 +453,23 @@ body(struct gen *g)
                                           {"n", number},
                                           {"user", string},
                                           {"cache_salt", string},
-                                          {"session_id", string}};
+                                          {"session_id", string},
+                                          {"chat_template", any},
+                                          {"chat_template_kwargs", any},
+                                          {"reasoning_effort", any},
+                                          {"tool_choice", any},
+                                          {"documents", any},
+                                          {"add_generation_prompt", truth},
+                                          {"continue_final_message", truth},
+                                          {"add_special_tokens", any},
+                                          {"mm_processor_kwargs", any},
+                                          {"media_io_kwargs", any},
+                                          {"truncate_prompt_tokens", number}};
 
     buf_clear(&g->buf);
     g->blanks = (unsigned)below(g, 3);
     blank(g);
-    object(g, fields, 19, 1 + (unsigned)below(g, 9));
+    object(g, fields, 30, 1 + (unsigned)below(g, 12));
     blank(g);
 }
 
@@ -467,13 +484,26 @@ die(const char *kernel, const struct buf *b, const char *why)
 }
 
 static bool
+same_options(const struct scan *a, const struct scan *b)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < SCAN_OPTIONS; i++) {
+        const struct scan_text *x = &a->options[i], *y = &b->options[i];
+        all = all && x->present == y->present && x->at == y->at &&
+              x->len == y->len;
+    }
+    return all;
+}
+
+static bool
 same(const struct scan *a, const struct scan *b)
 {
     return a->spans_count == b->spans_count && a->spans_cut == b->spans_cut &&
            a->shape == b->shape && a->prompts == b->prompts &&
            a->fault_at == b->fault_at && a->max_tokens == b->max_tokens &&
            a->model.at == b->model.at && a->model.len == b->model.len &&
-           a->model.escaped == b->model.escaped &&
+           a->model.escaped == b->model.escaped && same_options(a, b) &&
            (a->spans_count == 0 ||
             memcmp(a->spans, b->spans, a->spans_count * sizeof(*a->spans)) ==
                 0);

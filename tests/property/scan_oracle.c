@@ -266,11 +266,14 @@ is_string(struct oracle *o, uint32_t at, uint32_t len, bool escaped,
 }
 
 static bool
-is_raw(struct oracle *o, const struct scan_span *span, json_t *value)
+is_raw(struct oracle *o, uint32_t at, uint32_t len, json_t *value)
 {
+    const char *raw = o->body + at;
     json_t *found =
-        json_loadb(o->body + span->at, span->len, JSON_ALLOW_NUL, NULL);
-    bool same = found != NULL && json_equal(found, value);
+        json_loadb(raw, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    bool blank = memchr(" \t\r\n", raw[0], 4) != NULL ||
+                 memchr(" \t\r\n", raw[len - 1], 4) != NULL;
+    bool same = found != NULL && !blank && json_equal(found, value);
 
     json_decref(found);
     return same ? true : no(o, "another raw value");
@@ -296,7 +299,7 @@ right_spans(struct oracle *o)
                 return no(o, "a role from nowhere");
             }
         } else if (s->kind == SCAN_TOOLS || s->kind == SCAN_IDS) {
-            if (!is_raw(o, s, w->value)) {
+            if (!is_raw(o, s->at, s->len, w->value)) {
                 return false;
             }
         } else if (!is_string(o, s->at, s->len, s->escaped, w->value)) {
@@ -359,6 +362,24 @@ right_max_tokens(struct oracle *o, json_t *doc)
     return !o->scan->has_max_tokens ? true : no(o, "max_tokens from nowhere");
 }
 
+/* Any value, as it stands there. */
+static bool
+right_options(struct oracle *o, json_t *doc)
+{
+    for (unsigned i = 0; i < SCAN_OPTIONS; i++) {
+        const struct scan_text *text = &o->scan->options[i];
+        json_t *value =
+            json_object_get(doc, scan_option_name((enum scan_option)i));
+        if (text->present != (value != NULL) || text->escaped) {
+            return no(o, "an option is there or not there");
+        }
+        if (value != NULL && !is_raw(o, text->at, text->len, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool
 right(struct oracle *o, json_t *doc)
 {
@@ -387,7 +408,7 @@ right(struct oracle *o, json_t *doc)
            right_text(o, &scan->session, json_object_get(doc, "session_id")) &&
            right_number(o, json_object_get(doc, "priority"), scan->has_priority,
                         scan->priority) &&
-           right_max_tokens(o, doc);
+           right_max_tokens(o, doc) && right_options(o, doc);
 }
 
 /* Whether jansson refuses what RFC 8259 allows. */

@@ -368,3 +368,60 @@ Test(node_scan, long_strings_and_blanks_cross_blocks)
     snprintf(spans, sizeof(spans), "role u|text %s|", text);
     try_spans(body, spans);
 }
+
+static void
+option_is(const char *body, enum scan_option option, const char *raw)
+{
+    struct try try = try_body(body);
+    const struct scan_text *found = &try.scan.options[option];
+
+    cr_assert_eq(try.outcome, 0);
+    cr_assert_eq(found->present, raw != NULL);
+    if (raw != NULL) {
+        cr_assert(slice_equal(
+            (struct slice){.ptr = body + found->at, .len = found->len},
+            slice_of(raw)));
+    }
+}
+
+Test(node_scan, options_of_rendering_are_kept_raw)
+{
+    option_is("{\"chat_template\":\"a\\n\"}", SCAN_CHAT_TEMPLATE, "\"a\\n\"");
+    option_is("{\"tool_choice\" : {\"a\": [1] } }", SCAN_TOOL_CHOICE,
+              "{\"a\": [1] }");
+    option_is("{\"documents\":[]}", SCAN_DOCUMENTS, "[]");
+    option_is("{\"add_generation_prompt\": false }", SCAN_ADD_GENERATION_PROMPT,
+              "false");
+    option_is("{\"reasoning_effort\":null}", SCAN_REASONING_EFFORT, "null");
+    option_is("{\"truncate_prompt_tokens\":-1\n,\"n\":1}",
+              SCAN_TRUNCATE_PROMPT_TOKENS, "-1");
+    option_is("{\"chat_template_kwargs\":1,\"chat_template_kwargs\":{}}",
+              SCAN_CHAT_TEMPLATE_KWARGS, "{}");
+    option_is("{\"mm_processor_kwargs\":[[1,2],3]}", SCAN_MM_PROCESSOR_KWARGS,
+              "[[1,2],3]");
+    option_is("{\"a\":{\"documents\":1}}", SCAN_DOCUMENTS, NULL);
+    option_is("{\"response_format\":1}", SCAN_DOCUMENTS, NULL);
+}
+
+Test(node_scan, each_option_has_its_name)
+{
+    for (unsigned i = 0; i < SCAN_OPTIONS; i++) {
+        char body[128];
+        snprintf(body, sizeof(body), "{\"%s\":[%u]}",
+                 scan_option_name((enum scan_option)i), i);
+        char raw[16];
+        snprintf(raw, sizeof(raw), "[%u]", i);
+        option_is(body, (enum scan_option)i, raw);
+    }
+}
+
+Test(node_scan, a_number_that_crosses_blocks_is_kept_whole)
+{
+    char body[512], digits[201];
+
+    memset(digits, '7', 200);
+    digits[200] = '\0';
+    snprintf(body, sizeof(body), "{\"x\":\"%30s\",\"documents\":%s}", "",
+             digits);
+    option_is(body, SCAN_DOCUMENTS, digits);
+}
