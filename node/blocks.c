@@ -5,8 +5,7 @@
 #include "index/base/check.h"
 #include "index/index.h"
 
-#define PREFIX_BYTES  256U /* of each message that rendezvous looks at */
-#define ESCAPES_BYTES 240U /* unescaped at a time; 12 is one surrogate pair */
+#define PREFIX_BYTES 256U /* of each message that rendezvous looks at */
 
 /* Bytes that JSON text holds only escaped, so no message can fake them. */
 #define MARK_ROLE  0x1e
@@ -64,35 +63,6 @@ feed_mark(struct cutter *c, char mark)
     feed(c, &mark, 1);
 }
 
-/* Raw bytes of the escape at *raw; the scanner has checked its grammar. */
-static size_t
-escape_len(const char *raw)
-{
-    return raw[1] == 'u' ? 6 : 2;
-}
-
-static bool
-is_high_surrogate(const char *raw)
-{
-    return raw[1] == 'u' && (raw[2] == 'd' || raw[2] == 'D') &&
-           (raw[3] == '8' || raw[3] == '9' || (raw[3] | 0x20) == 'a' ||
-            (raw[3] | 0x20) == 'b');
-}
-
-/* Length of the run of escapes at raw, cut where a pair is not torn. */
-static size_t
-escapes_len(const char *raw, size_t len)
-{
-    size_t n = 0;
-    bool torn = false;
-
-    while (n < len && raw[n] == '\\' && (n < ESCAPES_BYTES - 12 || torn)) {
-        torn = !torn && is_high_surrogate(raw + n);
-        n += escape_len(raw + n);
-    }
-    return n;
-}
-
 static void
 feed_string(struct cutter *c, const char *raw, size_t len, bool escaped)
 {
@@ -100,20 +70,11 @@ feed_string(struct cutter *c, const char *raw, size_t len, bool escaped)
         feed(c, raw, len);
         return;
     }
-    while (len != 0 && !is_full(c)) {
-        const char *escape = memchr(raw, '\\', len);
-        size_t plain = escape != NULL ? (size_t)(escape - raw) : len;
-        feed(c, raw, plain);
-        raw += plain;
-        len -= plain;
-        if (len != 0) {
-            char out[ESCAPES_BYTES];
-            size_t run = escapes_len(raw, len);
-            CHECK(run != 0 && run <= sizeof(out));
-            feed(c, out, scan_unescape(raw, run, out));
-            raw += run;
-            len -= run;
-        }
+    char room[SCAN_PIECE_BYTES];
+    struct slice left = {.ptr = raw, .len = len};
+    while (left.len != 0 && !is_full(c)) {
+        struct slice piece = scan_unescape_next(&left, room);
+        feed(c, piece.ptr, piece.len);
     }
 }
 

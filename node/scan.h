@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "index/base/check.h"
+#include "index/base/slice.h"
 
 /* Raw bytes of the body: for strings, between the quotes. */
 struct scan_text {
@@ -144,5 +145,14 @@ int scan_body(const char *body, size_t len, const struct scan_limits *limits,
  * come from a successful scan. out may be raw itself.
  */
 size_t scan_unescape(const char *raw, size_t len, char *out);
+
+#define SCAN_PIECE_BYTES 240
+
+/*
+ * The same piece by piece, for strings of any length: the next bytes that raw
+ * stands for, in raw itself or in room, which is then taken off raw. Empty at
+ * the end, and only there.
+ */
+struct slice scan_unescape_next(struct slice *raw, char *room);
 
 #endif

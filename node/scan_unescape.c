@@ -112,3 +112,55 @@ scan_unescape(const char *raw, size_t len, char *out)
     }
     return written;
 }
+
+/* Bytes of the escape at raw; the scan has checked its grammar. */
+static size_t
+escape_len(const char *raw)
+{
+    return raw[1] == 'u' ? 6 : 2;
+}
+
+/* Whether the escape at raw is that half of a pair. */
+static bool
+is_half(const char *raw, unsigned half)
+{
+    return raw[1] == 'u' && (hex_unit(raw + 2) & 0xFC00U) == half;
+}
+
+/* Length of the run of escapes at raw, cut where no pair is torn. */
+static size_t
+escapes_len(const char *raw, size_t len)
+{
+    size_t n = 0;
+    bool high = false;
+
+    while (n < len && raw[n] == '\\' &&
+           (n < SCAN_PIECE_BYTES - 12 || (high && is_half(raw + n, 0xDC00U)))) {
+        high = is_half(raw + n, 0xD800U);
+        n += escape_len(raw + n);
+    }
+    return n;
+}
+
+struct slice
+scan_unescape_next(struct slice *raw, char *room)
+{
+    struct slice piece = *raw;
+    const char *slash = raw->len != 0 ? memchr(raw->ptr, '\\', raw->len) : NULL;
+
+    if (slash == raw->ptr && raw->len != 0) {
+        size_t run = escapes_len(raw->ptr, raw->len);
+        CHECK(run != 0 && run <= SCAN_PIECE_BYTES);
+        piece.ptr = room;
+        piece.len = scan_unescape(raw->ptr, run, room);
+        raw->ptr += run;
+        raw->len -= run;
+        return piece;
+    }
+    if (slash != NULL) {
+        piece.len = (size_t)(slash - raw->ptr);
+    }
+    raw->ptr += piece.len;
+    raw->len -= piece.len;
+    return piece;
+}

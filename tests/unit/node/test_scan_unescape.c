@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "index/base/rng.h"
 #include "index/base/slice.h"
 #include "node/scan.h"
 
@@ -85,5 +86,47 @@ Test(node_scan_unescape, long_runs_between_escapes_stay_whole)
         raw[at] = '\0';
         want[to] = '\0';
         unescape(raw, want);
+    }
+}
+
+/* Whatever the pieces, they make up the whole. */
+static void
+pieces_make(const char *raw, size_t len)
+{
+    static char want[65536], got[65536];
+    char room[SCAN_PIECE_BYTES];
+    struct slice left = {.ptr = raw, .len = len};
+    size_t count = scan_unescape(raw, len, want), at = 0;
+
+    for (;;) {
+        struct slice piece = scan_unescape_next(&left, room);
+        if (piece.len == 0) {
+            break;
+        }
+        memcpy(got + at, piece.ptr, piece.len);
+        at += piece.len;
+    }
+    cr_assert_eq(left.len, 0);
+    cr_assert_eq(at, count);
+    cr_assert_eq(memcmp(got, want, count), 0, "%.*s", (int)len, raw);
+}
+
+Test(node_scan_unescape, pieces_tear_no_pair)
+{
+    static const char *const kinds[] = {"\\ud83d", "\\ud83d", "\\ude00",
+                                        "\\ude00", "\\n",     "plain"};
+    static char raw[8192];
+    struct rng rng;
+
+    rng_init(&rng, 1);
+    for (unsigned round = 0; round < 3000; round++) {
+        uint64_t count = rng_below(&rng, 120), odds = 4 + rng_below(&rng, 3);
+        size_t len = 0;
+        for (uint64_t i = 0; i < count; i++) {
+            const char *kind = kinds[rng_below(&rng, odds)];
+            memcpy(raw + len, kind, strlen(kind));
+            len += strlen(kind);
+        }
+        pieces_make(raw, len);
     }
 }
