@@ -1,0 +1,106 @@
+/*
+ * The reader's inside: one event off the bytes. Private to kv_wire.
+ *
+ * Role: core. Owns: struct kv_arrays. Thread: one owner.
+ * Limits: struct kv_limits. Errors: enum kv_fault, NULL for broken bytes.
+ */
+#ifndef NODE_KV_WIRE_EVENT_H
+#define NODE_KV_WIRE_EVENT_H
+
+#include "node/kv_wire.h"
+#include "node/kv_wire_token.h"
+
+/* Memory that grows to the largest event seen and stays. */
+struct kv_array {
+    void *ptr;
+    size_t size; /* bytes */
+};
+
+struct kv_arrays {
+    struct kv_array hashes;    /* uint64_t */
+    struct kv_array tokens;    /* uint32_t */
+    struct kv_array remaining; /* uint32_t */
+    struct kv_array media;     /* uint64_t */
+    struct kv_array seen;      /* uint32_t or uint64_t: of kv_has_repeated() */
+};
+
+/* Room for count elements of so many bytes; what was there is lost. False:
+ * no memory. */
+bool kv_array_reserve(struct kv_array *array, size_t count, size_t bytes)
+    MUST_CHECK;
+
+enum kv_field {
+    KV_FIELD_TYPE,
+    KV_FIELD_HASHES,
+    KV_FIELD_PARENT,
+    KV_FIELD_TOKENS,
+    KV_FIELD_BLOCK_SIZE,
+    KV_FIELD_LORA_ID,
+    KV_FIELD_MEDIUM,
+    KV_FIELD_LORA_NAME,
+    KV_FIELD_EXTRAS,
+    KV_FIELD_MM_KEYS,
+    KV_FIELD_GROUP,
+    KV_FIELD_SPEC_KIND,
+    KV_FIELD_SALT,
+    KV_FIELD_LOCALITY,
+    KV_FIELD_REMAINING,
+    KV_FIELD_NONE,
+};
+
+/* One event on the way. A field is good, bad (the wrong type) or neither. */
+struct kv_decode {
+    struct kv_arrays *arrays;
+    const struct kv_limits *limits;
+    const uint8_t *end;
+    struct kv_event *event;
+    uint32_t good;
+    uint32_t bad;
+    bool deep; /* a container was nested deeper than is allowed */
+    bool no_memory;
+    bool has_type;
+    struct slice type;
+    struct slice mm_keys;
+    uint32_t remaining_count;
+};
+
+#define KV_FIELD_BIT(field) (UINT32_C(1) << (field))
+#define KV_LEVEL_EVENT      3 /* of nesting */
+#define KV_LEVEL_FIELD      4
+
+/* An int, or bytes, as a block's hash; false: it is none. */
+bool kv_fold(const struct token *token, uint64_t *hash);
+
+/* Passes over a value that lies at this level. NULL: broken off. */
+static inline const uint8_t *
+kv_pass(struct kv_decode *d, const uint8_t *at, uint32_t level)
+{
+    return token_skip(at, d->end, level, d->limits->depth_max, &d->deep);
+}
+
+/* The fields that are arrays: read the value at `at` into the event and mark
+ * it. What is behind it, or NULL. */
+const uint8_t *kv_read_tokens(struct kv_decode *d, const uint8_t *at);
+const uint8_t *kv_read_hashes(struct kv_decode *d, const uint8_t *at);
+const uint8_t *kv_read_remaining(struct kv_decode *d, const uint8_t *at);
+
+/*
+ * One event. Returns what is behind it, or NULL when the payload is broken
+ * off. *fault and *event as kv_reader_next() says.
+ */
+const uint8_t *kv_event_read(struct kv_arrays *arrays,
+                             const struct kv_limits *limits, const uint8_t *at,
+                             const uint8_t *end, struct kv_event *event,
+                             enum kv_fault *fault) MUST_CHECK;
+
+/* kv_reader_media(). */
+int kv_media_read(struct kv_arrays *arrays, const struct kv_event *event,
+                  const uint64_t **media, struct slice *salt,
+                  enum kv_fault *fault) MUST_CHECK;
+
+/* Whether a hash stands twice in the list. In linear time, and in n log n when
+ * somebody chose the hashes to collide. False: no memory. */
+bool kv_find_repeated(struct kv_array *seen, const uint64_t *hashes,
+                      uint32_t count, bool *repeated) MUST_CHECK;
+
+#endif
