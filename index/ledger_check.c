@@ -1,0 +1,213 @@
+#include <string.h>
+
+#include "index/ledger_table.h"
+
+/* What the walk over all entries adds up to. */
+struct sums {
+    uint64_t blocks[LEDGER_STREAMS_MAX];
+    uint64_t copies[LEDGER_STREAMS_MAX];
+    uint64_t holes[LEDGER_STREAMS_MAX];
+    uint64_t entries;
+    uint64_t sets;
+    uint64_t copies_rows;
+    uint64_t counted;      /* kids that are counted */
+    uint64_t counts;       /* what their parents say */
+    uint64_t counted_held; /* pairs of them and streams */
+};
+
+static const char *
+check_kids(const struct ledger *l, uint32_t ref, struct sums *sums)
+{
+    uint32_t kid = entry_at(l, ref)->kid;
+    uint32_t len = 0;
+
+    if ((kid & KID_COUNTED) != 0) {
+        sums->counts += kid & REF_MASK;
+        return (kid & REF_MASK) == 0 ? "counts no kids" : NULL;
+    }
+    while (kid != REF_NONE) {
+        const struct entry *entry = entry_at(l, kid);
+        if (++len > KIDS_LIST_MAX || entry->link == 0 ||
+            (entry->link & LINK_COUNTED) != 0) {
+            return "a list of kids is broken";
+        }
+        if (ledger_parent(l, entry) != ref) {
+            return "a kid has another parent";
+        }
+        kid = (entry->link & LINK_UP) != 0 ? REF_NONE : entry->link & REF_MASK;
+    }
+    return NULL;
+}
+
+/* Whether the entry is where its parent and its name say. */
+static const char *
+check_place(const struct ledger *l, uint32_t ref)
+{
+    const struct entry *entry = entry_at(l, ref);
+    uint32_t parent = ledger_parent(l, entry);
+    uint32_t at = *name_head(&l->names, entry->name);
+    struct worker_set mine = ledger_holders_set(l, entry->holders);
+
+    if (parent != REF_NONE) {
+        const struct entry *above = entry_at(l, parent);
+        if (above->link == 0 || above->kid == REF_NONE) {
+            return "a parent does not know its kid";
+        }
+        if (((above->kid & KID_COUNTED) != 0) !=
+            ((entry->link & LINK_COUNTED) != 0)) {
+            return "a kid is counted by a parent with a list";
+        }
+    }
+    bool there = false;
+    for (; at != REF_NONE; at = entry_at(l, at)->next) {
+        const struct entry *other = entry_at(l, at);
+        there = there || at == ref;
+        struct worker_set theirs = ledger_holders_set(l, other->holders);
+        struct worker_set both = worker_set_and(&mine, &theirs);
+        if (at != ref && other->name == entry->name &&
+            !worker_set_empty(&both)) {
+            return "a stream holds two entries of one name";
+        }
+    }
+    return there ? NULL : "an entry is not under its name";
+}
+
+static const char *
+check_pair(const struct ledger *l, uint32_t ref, uint32_t stream,
+           struct sums *sums)
+{
+    const struct entry *entry = entry_at(l, ref);
+    uint32_t parent = ledger_parent(l, entry);
+    uint32_t row = ledger_rows_get(&l->copies, ref, stream);
+    uint32_t copies = row == 0 ? COPIES_PLAIN : row;
+    bool several = false;
+
+    if (l->stream[stream].state == STREAM_FREE) {
+        return "a free stream holds a block";
+    }
+    if (row == COPIES_PLAIN || row >> (4 * (uint32_t)TIERS) != 0 ||
+        (row != 0 && (entry->link & LINK_ODD) == 0)) {
+        return "a row of copies is wrong";
+    }
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        several = several || copies_in(copies, tier) > 1;
+        if (copies_in(copies, tier) > LEDGER_COPIES_MAX) {
+            return "too many copies";
+        }
+    }
+    sums->copies_rows += row != 0;
+    sums->blocks[stream]++;
+    sums->copies[stream] += several;
+    sums->counted_held += (entry->link & LINK_COUNTED) != 0;
+    sums->holes[stream] +=
+        parent != REF_NONE &&
+        !holders_has(l, entry_at(l, parent)->holders, stream);
+    return NULL;
+}
+
+static const char *
+check_entry(const struct ledger *l, uint32_t ref, struct sums *sums)
+{
+    const struct entry *entry = entry_at(l, ref);
+    struct worker_set set = ledger_holders_set(l, entry->holders);
+    const char *reason = check_kids(l, ref, sums);
+
+    sums->entries++;
+    sums->sets += (entry->holders & 3) == 0 && entry->holders != 0;
+    sums->counted += (entry->link & LINK_COUNTED) != 0;
+    if (reason == NULL) {
+        reason = check_place(l, ref);
+    }
+    if (reason == NULL && entry->holders == 0 && entry->kid == REF_NONE &&
+        !l->litter && l->cursor == 0) {
+        reason = "an entry that nobody needs";
+    }
+    WORKER_SET_EACH (stream, &set) {
+        if (reason == NULL) {
+            reason = check_pair(l, ref, stream, sums);
+        }
+    }
+    return reason;
+}
+
+static const char *
+check_sums(const struct ledger *l, const struct sums *sums)
+{
+    uint64_t rows = 0;
+    uint64_t counts_held = 0;
+
+    for (uint32_t s = 0; s < LEDGER_STREAMS_MAX; s++) {
+        const struct stream *st = &l->stream[s];
+        if (st->state != STREAM_FREE &&
+            (st->blocks != sums->blocks[s] || st->copies != sums->copies[s] ||
+             st->holes != sums->holes[s])) {
+            return "a stream's counts are wrong";
+        }
+    }
+    for (uint32_t i = 0; i < ROW_SHARDS; i++) {
+        rows += l->copies.shard[i].count;
+        for (uint32_t at = 0; at < l->kids.shard[i].size; at++) {
+            counts_held += l->kids.shard[i].row[at] & ROW_VALUE_MAX;
+        }
+    }
+    if (rows != sums->copies_rows) {
+        return "a row of copies that no pair has";
+    }
+    if (sums->counts != sums->counted || counts_held != sums->counted_held) {
+        return "kids are counted wrong";
+    }
+    if (l->entries.used != sums->entries || l->sets.used != sums->sets) {
+        return "something is lost";
+    }
+    return NULL;
+}
+
+/* Chains: each live entry once, in the bucket of its name. */
+static const char *
+check_chains(const struct ledger *l)
+{
+    uint64_t found = 0;
+
+    for (uint32_t b = 0; b < l->names.buckets; b++) {
+        const uint32_t *head =
+            &l->names.segment[b >> HEADS_SHIFT][b & ((1U << HEADS_SHIFT) - 1)];
+        for (uint32_t ref = *head; ref != REF_NONE;
+             ref = entry_at(l, ref)->next) {
+            const struct entry *entry = entry_at(l, ref);
+            if (entry->link == 0 || name_head(&l->names, entry->name) != head ||
+                ++found > l->entries.used) {
+                return "a chain is broken";
+            }
+        }
+    }
+    return found == l->entries.used ? NULL : "a chain lacks an entry";
+}
+
+static const char *
+check_all(const struct ledger *l)
+{
+    struct sums sums;
+
+    if (l->bytes > l->bytes_max || l->entries.claimed != 0 ||
+        l->sets.claimed != 0) {
+        return "the bound or a claim is broken";
+    }
+    if (!ledger_rows_check(&l->copies) || !ledger_rows_check(&l->kids)) {
+        return "rows are out of order";
+    }
+    memset(&sums, 0, sizeof(sums));
+    const char *reason = check_chains(l);
+    for (uint32_t ref = 1; ref < l->entries.fresh && reason == NULL; ref++) {
+        if (entry_at(l, ref)->link != 0) {
+            reason = check_entry(l, ref, &sums);
+        }
+    }
+    return reason == NULL ? check_sums(l, &sums) : reason;
+}
+
+bool
+ledger_check(const struct ledger *ledger, const char **reason)
+{
+    *reason = check_all(ledger);
+    return *reason == NULL;
+}

@@ -1,0 +1,103 @@
+#include <errno.h>
+#include <stdlib.h>
+
+#include "index/ledger_table.h"
+
+void *
+ledger_take(struct ledger *l, size_t size)
+{
+    if (size > l->bytes_max - l->bytes) {
+        l->refusal = LEDGER_E_FULL;
+        return NULL;
+    }
+    void *memory = calloc(1, size);
+    if (memory == NULL) {
+        l->refusal = -ENOMEM;
+        return NULL;
+    }
+    l->bytes += size;
+    return memory;
+}
+
+void
+ledger_give(struct ledger *l, void *memory, size_t size)
+{
+    if (memory != NULL) {
+        CHECK(l->bytes >= size);
+        l->bytes -= size;
+        free(memory);
+    }
+}
+
+int
+ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
+{
+    size_t segments = l->bytes_max / SEGMENT_BYTES + 1;
+
+    *pool = (struct pool){.size = size, .fresh = 1};
+    while (((size_t)size << (pool->shift + 1)) <= SEGMENT_BYTES) {
+        pool->shift++;
+    }
+    size_t most = ((size_t)REF_MASK + 1) >> pool->shift;
+    pool->segments_max = (uint32_t)(segments < most ? segments : most);
+    pool->segment = ledger_take(l, pool->segments_max * sizeof(void *));
+    return pool->segment == NULL ? l->refusal : 0;
+}
+
+void
+ledger_pool_fini(struct ledger *l, struct pool *pool)
+{
+    for (uint32_t i = 0; i < pool->segments; i++) {
+        ledger_give(l, pool->segment[i], SEGMENT_BYTES);
+    }
+    ledger_give(l, pool->segment, pool->segments_max * sizeof(void *));
+}
+
+static uint32_t
+numbers(const struct pool *pool)
+{
+    return pool->segments == 0 ? 0 : (pool->segments << pool->shift) - 1;
+}
+
+bool
+ledger_pool_claim(struct ledger *l, struct pool *pool)
+{
+    if (numbers(pool) - pool->used <= pool->claimed) {
+        if (pool->segments == pool->segments_max) {
+            l->refusal = LEDGER_E_FULL;
+            return false;
+        }
+        unsigned char *segment = ledger_take(l, SEGMENT_BYTES);
+        if (segment == NULL) {
+            return false;
+        }
+        pool->segment[pool->segments++] = segment;
+    }
+    pool->claimed++;
+    return true;
+}
+
+uint32_t
+ledger_pool_take(struct pool *pool)
+{
+    uint32_t ref = pool->free;
+
+    CHECK(pool->claimed > 0);
+    pool->claimed--;
+    pool->used++;
+    if (ref != REF_NONE) {
+        pool->free = *(const uint32_t *)pool_at(pool, ref);
+        return ref;
+    }
+    CHECK(pool->fresh <= numbers(pool));
+    return pool->fresh++;
+}
+
+void
+ledger_pool_give(struct pool *pool, uint32_t ref)
+{
+    CHECK(pool->used > 0);
+    pool->used--;
+    *(uint32_t *)pool_at(pool, ref) = pool->free;
+    pool->free = ref;
+}

@@ -1,0 +1,81 @@
+#include "index/ledger_table.h"
+
+#define GROUP 16
+
+/* What the engine says is left is believed, where there is room for it. */
+static uint32_t
+copies_left(struct ledger *l, uint32_t ref, uint32_t stream, uint32_t count,
+            const uint32_t *remaining)
+{
+    if (remaining == NULL) {
+        return count - 1;
+    }
+    uint32_t left =
+        *remaining < LEDGER_COPIES_MAX ? *remaining : LEDGER_COPIES_MAX;
+    bool room = left <= count || ledger_copies_claim(l, ref, stream);
+    return room ? left : count;
+}
+
+static void
+remove_one(struct ledger *l, uint32_t stream, uint64_t name,
+           const uint32_t *remaining, enum tier tier, struct event_words *out,
+           struct ledger_done *done)
+{
+    uint32_t ref = ledger_held(l, stream, name);
+    uint32_t copies = ref == REF_NONE ? 0 : ledger_copies(l, ref, stream);
+    uint32_t count = copies_in(copies, tier);
+
+    if (count == 0) {
+        done->unknown++;
+        return;
+    }
+    uint32_t left = copies_left(l, ref, stream, count, remaining);
+    copies = copies_with(copies, tier, left);
+    if (left > 0) {
+        done->duplicates++;
+    } else {
+        done->changed++;
+        *event_words_add(out, EVENT_REMOVE, tier, 1) = entry_at(l, ref)->key;
+    }
+    if (copies == 0) {
+        ledger_leave(l, ref, stream);
+    } else {
+        ledger_copies_set(l, ref, stream, copies);
+    }
+}
+
+/* What is looked at for each of a group: its chain's head, its entry, and of
+ * that its parent. */
+static void
+prefetch(const struct ledger *l, const uint64_t *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        __builtin_prefetch(name_head(&l->names, names[i]), 1);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t ref = *name_head(&l->names, names[i]);
+        if (ref != REF_NONE) {
+            __builtin_prefetch(entry_at(l, ref), 1);
+        }
+    }
+}
+
+void
+ledger_remove(struct ledger *ledger, uint32_t stream, const uint64_t *hashes,
+              uint32_t count, const uint32_t *remaining, enum tier tier,
+              struct event_words *out, struct ledger_done *done)
+{
+    CHECK(stream < LEDGER_STREAMS_MAX && tier < TIERS);
+    CHECK(ledger->stream[stream].state == STREAM_OPEN);
+    CHECK(!out->failed && out->max - out->count > count);
+    *done = (struct ledger_done){0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % GROUP == 0 && count > 1) {
+            uint32_t left = count - i;
+            prefetch(ledger, hashes + i, left < GROUP ? left : GROUP);
+        }
+        remove_one(ledger, stream, hashes[i],
+                   remaining == NULL ? NULL : remaining + i, tier, out, done);
+    }
+    ledger_rows_unclaim(&ledger->copies);
+}

@@ -1,0 +1,287 @@
+/*
+ * The ledger's inside: entries, holder sets, rows, and how they hang together.
+ *
+ * An entry is one block as engines name it: (name, key, entry of the block
+ * before it). Streams that say the same share it and stand in its holders.
+ * Entries hang in the chains of a table by name that grows by one bucket at a
+ * time (linear hashing, Litwin, VLDB 1980), so no call ever moves more than
+ * one chain. What is out of the ordinary of one (entry, stream) pair is a row
+ * of 8 bytes in a side table: its copies when they are not just one in the
+ * device, and the kids a stream holds below an entry that has many.
+ *
+ * Role: core, private. Owns: nothing. Thread: one owner.
+ */
+#ifndef INDEX_LEDGER_TABLE_H
+#define INDEX_LEDGER_TABLE_H
+
+#include "index/base/rng.h"
+#include "index/ledger.h"
+
+#define REF_BITS 29
+#define REF_MASK ((UINT32_C(1) << REF_BITS) - 1)
+#define REF_NONE 0U
+
+/* entry.link: the next of its parent's kids, or when LINK_UP the parent, 0 for
+ * a root. Zero altogether: the entry is free. */
+#define LINK_UP      (UINT32_C(1) << 31)
+#define LINK_ODD     (UINT32_C(1) << 30) /* there may be rows of its copies */
+#define LINK_COUNTED (UINT32_C(1) << 29) /* the parent's kids are counted */
+
+/* entry.kid: the first kid, or when KID_COUNTED how many there are; who holds
+ * them is then in rows. */
+#define KID_COUNTED   (UINT32_C(1) << 31)
+#define KIDS_LIST_MAX 8
+
+struct entry {
+    uint64_t name;
+    uint64_t key;
+    uint32_t next;    /* in the name's chain, or in the list of free ones */
+    uint32_t holders; /* ledger_holders.c */
+    uint32_t kid;
+    uint32_t link;
+};
+_Static_assert(sizeof(struct entry) == 32, "two to a cache line");
+
+/* Things of one size in segments, named by numbers from 1. */
+#define SEGMENT_BYTES ((size_t)64 << 10)
+
+struct pool {
+    unsigned char **segment;
+    uint32_t segments;
+    uint32_t segments_max;
+    uint32_t size;  /* of one, bytes */
+    uint32_t shift; /* a segment holds 1 << shift */
+    uint32_t fresh; /* the lowest number never given out */
+    uint32_t free;  /* the first that was given back */
+    uint32_t used;
+    uint32_t claimed; /* promised, not yet taken */
+};
+
+/* A row: entry, stream and a value that is not 0. */
+#define ROW_SHARDS     256
+#define ROW_VALUE_BITS 24
+#define ROW_VALUE_MAX  ((UINT32_C(1) << ROW_VALUE_BITS) - 1)
+#define STREAM_BITS    10
+_Static_assert(LEDGER_STREAMS_MAX <= 1 << STREAM_BITS, "streams fit in rows");
+_Static_assert(REF_BITS + STREAM_BITS + ROW_VALUE_BITS <= 64, "rows fit");
+
+struct row_shard {
+    uint64_t *row;
+    uint32_t size;
+    uint32_t count;
+    uint32_t claimed;
+};
+
+struct rows {
+    struct row_shard shard[ROW_SHARDS];
+    uint64_t claimed; /* of all shards */
+    uint32_t tidied;  /* the shard to look at next */
+};
+
+enum stream_state {
+    STREAM_FREE,
+    STREAM_OPEN,
+    STREAM_CLOSED,   /* waits for the next sweep */
+    STREAM_SWEEPING, /* this one clears it */
+};
+
+struct stream {
+    enum stream_state state;
+    uint32_t holes;
+    uint64_t blocks;
+    uint64_t copies; /* blocks with several copies in a tier */
+};
+
+#define HEADS_SHIFT 14 /* of a segment of the name table */
+_Static_assert(SEGMENT_BYTES == sizeof(uint32_t) << HEADS_SHIFT, "one size");
+
+struct names {
+    uint32_t **segment;
+    uint32_t segments;
+    uint32_t segments_max;
+    uint32_t buckets; /* in use */
+    uint32_t mask;    /* of the greatest power of two below, or equal */
+};
+
+struct ledger {
+    size_t bytes;
+    size_t bytes_max;
+    int refusal; /* why the last take() failed */
+    struct pool entries;
+    struct pool sets;
+    struct names names;
+    struct rows copies;
+    struct rows kids;
+    uint32_t *scratch;
+    size_t scratch_len;
+    uint32_t cursor; /* of the sweep, 0 when there is none */
+    bool litter;     /* entries nobody needs were left for a sweep */
+    struct stream stream[LEDGER_STREAMS_MAX];
+};
+
+/* ---- ledger_memory.c: bytes within the bound, and pools ---- */
+
+/* Zeroed; NULL and l->refusal when there is no room. */
+void *ledger_take(struct ledger *l, size_t size);
+void ledger_give(struct ledger *l, void *memory, size_t size);
+
+int ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
+    MUST_CHECK;
+void ledger_pool_fini(struct ledger *l, struct pool *pool);
+
+/* One more is sure to be had. False and l->refusal. */
+bool ledger_pool_claim(struct ledger *l, struct pool *pool) MUST_CHECK;
+
+/* A number that was claimed. Its first word is the pool's while it is free;
+ * the content is what it was. */
+uint32_t ledger_pool_take(struct pool *pool);
+void ledger_pool_give(struct pool *pool, uint32_t ref);
+
+static inline void *
+pool_at(const struct pool *pool, uint32_t ref)
+{
+    return pool->segment[ref >> pool->shift] +
+           (size_t)(ref & ((1U << pool->shift) - 1)) * pool->size;
+}
+
+static inline struct entry *
+entry_at(const struct ledger *l, uint32_t ref)
+{
+    return pool_at(&l->entries, ref);
+}
+
+/* ---- ledger_names.c: entries by name ---- */
+
+int ledger_names_init(struct ledger *l) MUST_CHECK;
+void ledger_names_fini(struct ledger *l);
+
+static inline uint32_t *
+name_head(const struct names *names, uint64_t name)
+{
+    uint64_t hash = rng_mix(name);
+    uint32_t at = (uint32_t)hash & (names->mask * 2 + 1);
+
+    at = at < names->buckets ? at : at & names->mask;
+    return &names->segment[at >> HEADS_SHIFT][at & ((1U << HEADS_SHIFT) - 1)];
+}
+
+/* The entry that the stream holds under this name, or REF_NONE. */
+uint32_t ledger_held(const struct ledger *l, uint32_t stream, uint64_t name);
+
+void ledger_names_insert(struct ledger *l, uint32_t ref);
+void ledger_names_remove(struct ledger *l, uint32_t ref);
+
+/* Gives up one bucket when there are far too many; true when it did. */
+bool ledger_names_tidy(struct ledger *l);
+
+/* ---- ledger_holders.c: sets of streams in a word ---- */
+
+/*
+ * Low two bits 1 to 3: so many streams, 10 bits each from bit 2 on. Low two
+ * bits 0: the number of a bitmap in l->sets from bit 2 on, or 0 for nobody.
+ */
+#define HOLDERS_INLINE 3
+
+/* Whether one more may need a bitmap. */
+static inline bool
+holders_tight(uint32_t word)
+{
+    return (word & 3) == HOLDERS_INLINE;
+}
+
+static inline uint32_t
+holders_inline(uint32_t word, uint32_t i)
+{
+    return word >> (2 + i * STREAM_BITS) & ((1U << STREAM_BITS) - 1);
+}
+
+static inline bool
+holders_has(const struct ledger *l, uint32_t word, uint32_t stream)
+{
+    uint32_t count = word & 3;
+
+    if (count == 0) {
+        return word != 0 &&
+               worker_set_has(pool_at(&l->sets, word >> 2), stream);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (holders_inline(word, i) == stream) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The word with one more, who was not in it; a bitmap was claimed if tight. */
+uint32_t ledger_holders_add(struct ledger *l, uint32_t word, uint32_t stream);
+/* The word without one that was in it. */
+uint32_t ledger_holders_remove(struct ledger *l, uint32_t word,
+                               uint32_t stream);
+struct worker_set ledger_holders_set(const struct ledger *l, uint32_t word);
+
+/* ---- ledger_rows.c: the side tables ---- */
+
+/* 0 when there is no row. */
+uint32_t ledger_rows_get(const struct rows *rows, uint32_t ref,
+                         uint32_t stream);
+/* Room for one more row of this pair. False and l->refusal. */
+bool ledger_rows_claim(struct ledger *l, struct rows *rows, uint32_t ref,
+                       uint32_t stream) MUST_CHECK;
+/* Sets, or with 0 removes; a new row was claimed. */
+void ledger_rows_put(struct rows *rows, uint32_t ref, uint32_t stream,
+                     uint32_t value);
+void ledger_rows_unclaim(struct rows *rows);
+/* Looks at one shard and shrinks it when it is far too large. */
+void ledger_rows_tidy(struct ledger *l, struct rows *rows);
+void ledger_rows_fini(struct ledger *l, struct rows *rows);
+bool ledger_rows_check(const struct rows *rows);
+
+/* ---- ledger_kids.c: which block comes before which ---- */
+
+uint32_t ledger_parent(const struct ledger *l, const struct entry *entry);
+/* Room for a new kid of ref whom the stream will hold. */
+bool ledger_kids_claim(struct ledger *l, uint32_t ref, uint32_t stream)
+    MUST_CHECK;
+/* A new entry without holders, below parent (or REF_NONE). */
+void ledger_kids_add(struct ledger *l, uint32_t parent, uint32_t ref);
+/* An entry without holders leaves its parent, whom it returns. */
+uint32_t ledger_kids_remove(struct ledger *l, uint32_t ref);
+/* How many kids of the entry the stream holds. */
+uint32_t ledger_kids_held(const struct ledger *l, uint32_t ref,
+                          uint32_t stream);
+
+/* ---- ledger_pair.c: a stream and an entry ---- */
+
+/* Copies of a block per tier, 4 bits each. */
+#define COPIES_PLAIN 1U /* one in the device: no row */
+
+static inline uint32_t
+copies_in(uint32_t copies, enum tier tier)
+{
+    return copies >> (4 * (uint32_t)tier) & 15;
+}
+
+static inline uint32_t
+copies_with(uint32_t copies, enum tier tier, uint32_t count)
+{
+    uint32_t shift = 4 * (uint32_t)tier;
+
+    return (copies & ~(UINT32_C(15) << shift)) | count << shift;
+}
+
+/* Of a pair that is held. */
+uint32_t ledger_copies(const struct ledger *l, uint32_t ref, uint32_t stream);
+/* Room for whatever the pair's copies may become. */
+bool ledger_copies_claim(struct ledger *l, uint32_t ref, uint32_t stream)
+    MUST_CHECK;
+void ledger_copies_set(struct ledger *l, uint32_t ref, uint32_t stream,
+                       uint32_t copies);
+
+/* The stream holds the entry from now on, once and in the device. */
+void ledger_enter(struct ledger *l, uint32_t ref, uint32_t stream);
+/* It holds it no more; the entry goes when nobody needs it. */
+void ledger_leave(struct ledger *l, uint32_t ref, uint32_t stream);
+/* Frees an entry without holders and kids, and what only it kept. */
+void ledger_release(struct ledger *l, uint32_t ref);
+
+#endif
