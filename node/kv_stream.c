@@ -111,6 +111,7 @@ wipe(struct kv_stream *stream)
     stream->gap = false;
     stream->proved = false;
     stream->reading = false;
+    stream->unread = false;
     stream->accepting = false;
     stream->why = NULL;
 }
@@ -317,6 +318,7 @@ begin_live(struct kv_stream *stream, uint64_t seq, uint64_t print,
     }
     kv_stream_begin(stream, seq, print, reason);
     stream->linked = true;
+    stream->unread = seq > 0;
 }
 
 /* Without a replay the connection is the only witness: what does not follow
@@ -392,7 +394,12 @@ live_aided(struct kv_stream *stream, uint64_t seq, uint64_t print,
         stream->dead ? KV_KNOWN_NOT : kv_stream_known(stream, seq, print);
 
     if (known == KV_KNOWN_SAME) {
-        stream->linked = true;
+        if (!stream->linked) { /* what came before it ran ahead of it */
+            kv_held_clear(&stream->pending);
+            stream->linked = true;
+            stream->live_last = seq;
+            stream->has_live_last = true;
+        }
         return;
     }
     if (is_pending(stream, seq, print)) {

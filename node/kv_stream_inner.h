@@ -30,7 +30,6 @@ struct kv_round {
     uint64_t next_before; /* to see whether the round helped */
     uint32_t early_before;
     bool linked_before;
-    bool silent_before;
 };
 
 struct kv_stream {
@@ -55,6 +54,7 @@ struct kv_stream {
     bool proved;     /* a replay since the connection came up said that this is
                       the process and that nothing is missing */
     bool reading;    /* begun by a replay that did not reach its end yet */
+    bool unread;     /* begun live in the middle: a replay may know more */
     const char *why; /* dead */
     uint64_t epoch;
     uint64_t base;  /* the epoch's id before mixing */

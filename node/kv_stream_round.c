@@ -50,7 +50,6 @@ kv_round_ask(struct kv_stream *stream)
         .next_before = stream->next_seq,
         .early_before = stream->early.count,
         .linked_before = stream->linked,
-        .silent_before = stream->silent,
     };
     listen_on(stream);
     counter_bump(&stream->counters->replays, 1);
@@ -116,7 +115,6 @@ static void
 in_step(struct kv_stream *stream)
 {
     bool helped = round_helped(stream);
-    bool back = stream->round.silent_before && !stream->complete;
 
     stream->proved = true;
     stream->reading = false;
@@ -132,7 +130,8 @@ in_step(struct kv_stream *stream)
     if (stream->confirmed >= confirmations(stream)) {
         give_up_pending(stream);
     }
-    if (back) {
+    if (stream->unread && !stream->complete) {
+        stream->unread = false;
         kv_stream_read_again(stream, "replay answers again");
     }
 }
