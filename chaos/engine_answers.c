@@ -44,7 +44,14 @@ engine_get_version(struct engine_server *s, struct httpd_request *request)
 void
 engine_get_metrics(struct engine_server *s, struct httpd_request *request)
 {
-    engine_report_write(&s->report, &s->engine, s->options->models[0], &s->out);
+    struct engine_report_source sources[ENGINE_RANKS_MAX];
+
+    for (uint32_t i = 0; i < s->ranks_count; i++) {
+        sources[i].report = &s->ranks[i].report;
+        sources[i].engine = &s->ranks[i].engine;
+    }
+    engine_report_write(sources, s->ranks_count, s->options->models[0],
+                        &s->out);
     engine_server_answer(s, request, "text/plain; version=0.0.4");
 }
 
@@ -73,7 +80,7 @@ engine_get_models(struct engine_server *s, struct httpd_request *request)
             json_out_null(&json);
         }
         json_out_put_uint(&json, "max_model_len",
-                          s->engine.config.request_tokens_max);
+                          s->ranks[0].engine.config.request_tokens_max);
         json_out_key(&json, "permission");
         json_out_array_begin(&json);
         json_out_array_end(&json);
@@ -126,7 +133,7 @@ engine_post_tokenize(struct engine_server *s, struct httpd_request *request)
     json_out_object_begin(&json);
     json_out_put_uint(&json, "count", ids->count);
     json_out_put_uint(&json, "max_model_len",
-                      s->engine.config.request_tokens_max);
+                      s->ranks[0].engine.config.request_tokens_max);
     put_ids(&json, "tokens", ids);
     if (engine_json_bool(body, SLICE("return_token_strs"), false)) {
         put_token_texts(&json, ids);
@@ -307,8 +314,7 @@ engine_post_embeddings(struct engine_server *s, struct httpd_request *request)
 void
 engine_post_reset(struct engine_server *s, struct httpd_request *request)
 {
-    if (engine_reset_cache(&s->engine) == 0) {
-        engine_server_publish(s);
+    if (engine_ranks_reset(s)) {
         engine_server_answer(s, request, "application/json");
     } else {
         httpd_error(request, 409, "busy", "blocks are in use");
@@ -322,16 +328,20 @@ engine_get_chaos(struct engine_server *s, struct httpd_request *request)
     engine_server_answer(s, request, "application/json");
 }
 
-/* The key of each block in the cache, twins included, in no order. */
+/* The key of each block in a rank's cache, twins included, in no order. */
 void
 engine_get_cache(struct engine_server *s, struct httpd_request *request)
 {
-    const struct engine_blocks *pool = &s->engine.pool;
     struct json_out json;
+    uint32_t rank;
 
+    if (!engine_ranks_named(s, request, 0, &rank)) {
+        return;
+    }
+    const struct engine_blocks *pool = &s->ranks[rank].engine.pool;
     json_out_init(&json, &s->out);
     json_out_object_begin(&json);
-    json_out_put_uint(&json, "next_seq", s->publisher.log.next_seq);
+    json_out_put_uint(&json, "next_seq", s->ranks[rank].publisher.log.next_seq);
     json_out_key(&json, "keys");
     json_out_array_begin(&json);
     for (uint32_t i = 0; i < pool->count; i++) {
@@ -359,10 +369,9 @@ static void
 obey_events(struct engine_server *s, const struct engine_fault_orders *orders)
 {
     if (orders->events_stall_ms != 0) {
-        engine_server_stall_events(s, orders->events_stall_ms);
-    } else if (s->faults.events_stalled == 0 &&
-               engine_publish_wanted(s->options)) {
-        engine_publisher_resume(&s->publisher);
+        engine_ranks_stall(s, orders->events_stall_ms);
+    } else {
+        engine_ranks_resume(s);
     }
 }
 
@@ -384,7 +393,7 @@ engine_post_chaos(struct engine_server *s, struct httpd_request *request)
         engine_server_set_speed(
             s, s->options->speed * (double)orders.speed_percent / 100);
     }
-    if (orders.restart != 0 && engine_server_restart(s) != 0) {
+    if (orders.restart != 0 && engine_ranks_restart(s) != 0) {
         httpd_error(request, 503, "overloaded", "out of memory");
         return;
     }

@@ -45,7 +45,6 @@ engine_events_log_push(struct engine_events_log *log, struct slice payload)
 {
     uint64_t seq = log->next_seq;
 
-    CHECK(payload.len > 0);
     while (log->first_seq < seq && (seq - log->first_seq >= log->steps_max ||
                                     payload.len > log->bytes_max - log->bytes ||
                                     log->bytes > log->bytes_max)) {
@@ -53,7 +52,7 @@ engine_events_log_push(struct engine_events_log *log, struct slice payload)
     }
     log->next_seq++;
     struct engine_events_entry *e = entry(log, seq);
-    e->bytes = malloc(payload.len);
+    e->bytes = payload.len > 0 ? malloc(payload.len) : NULL;
     if (e->bytes != NULL) {
         memcpy(e->bytes, payload.ptr, payload.len);
         e->len = payload.len;

@@ -38,7 +38,8 @@ int engine_events_log_init(struct engine_events_log *log, uint32_t steps_max,
 /* Also fine on a log that is all zero. */
 void engine_events_log_fini(struct engine_events_log *log);
 
-/* Copies the payload, gives it the next sequence number and returns that. */
+/* Copies the payload, gives it the next sequence number and returns that. An
+ * empty payload is missing, but has its number. */
 uint64_t engine_events_log_push(struct engine_events_log *log,
                                 struct slice payload);
 

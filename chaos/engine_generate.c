@@ -24,6 +24,12 @@ take_call(struct engine_server *server, struct httpd_request *request)
     return call;
 }
 
+struct engine_rank *
+engine_call_rank(struct engine_server *server, const struct engine_call *call)
+{
+    return &server->ranks[call->rank];
+}
+
 void
 engine_call_drop(struct engine_server *server, struct engine_call *call)
 {
@@ -36,8 +42,10 @@ engine_call_drop(struct engine_server *server, struct engine_call *call)
 void
 engine_call_gone(struct engine_server *server, struct engine_call *call)
 {
-    engine_cancel(&server->engine, call->ticket, engine_server_now(server));
-    server->report.aborted++;
+    struct engine_rank *rank = engine_call_rank(server, call);
+
+    engine_cancel(&rank->engine, call->ticket, engine_server_now(server));
+    rank->report.aborted++;
     engine_call_drop(server, call);
     engine_server_arm(server);
 }
@@ -45,7 +53,7 @@ engine_call_gone(struct engine_server *server, struct engine_call *call)
 void
 engine_call_cut_hanging(struct engine_server *server)
 {
-    for (uint32_t i = 0; i < server->engine.config.requests_max; i++) {
+    for (uint32_t i = 0; i < server->calls_count; i++) {
         struct engine_call *call = &server->calls[i];
         if (call->request != NULL && call->ticket == 0) {
             httpd_abort(call->request);
@@ -57,11 +65,10 @@ engine_call_cut_hanging(struct engine_server *server)
 void
 engine_call_cut_all(struct engine_server *server)
 {
-    for (uint32_t i = 0; i < server->engine.config.requests_max; i++) {
+    for (uint32_t i = 0; i < server->calls_count; i++) {
         struct engine_call *call = &server->calls[i];
         if (call->request != NULL) {
             httpd_abort(call->request);
-            server->report.aborted++;
             engine_call_drop(server, call);
         }
     }
@@ -107,7 +114,7 @@ find_length(struct engine_server *server, struct httpd_request *request,
             uint32_t *output_len)
 {
     const struct scan *scan = &server->prompt.scan;
-    uint64_t max = server->engine.config.request_tokens_max;
+    uint64_t max = server->ranks[0].engine.config.request_tokens_max;
     uint64_t prompt = server->prompt.ids.count;
     uint64_t left = prompt < max ? max - prompt : 0;
     uint64_t asked =
@@ -166,12 +173,13 @@ submit(struct engine_server *server, struct engine_call *call)
         .prompt_len = (uint32_t)prompt_len,
         .output_len = call->output_len,
     };
-    int r = ids->failed || !keep_salt(server, call)
-                ? -ENOMEM
-                : engine_submit(&server->engine, &wanted,
-                                engine_server_now(server), &call->ticket);
+    int r =
+        ids->failed || !keep_salt(server, call)
+            ? -ENOMEM
+            : engine_submit(&engine_call_rank(server, call)->engine, &wanted,
+                            engine_server_now(server), &call->ticket);
     if (r != 0) {
-        /* There are as many places in the model as there are calls, and the
+        /* There are as many places in a model as there are calls, and the
          * length was checked: only memory is left. */
         engine_call_drop(server, call);
         *httpd_user(request) = NULL;
@@ -210,6 +218,7 @@ generate(struct engine_server *server, struct httpd_request *request, bool chat)
     const struct scan *scan = &server->prompt.scan;
     struct engine_fate fate;
     uint32_t model;
+    uint32_t rank;
     uint32_t output_len;
 
     if (!engine_server_scan(server, request)) {
@@ -222,7 +231,9 @@ generate(struct engine_server *server, struct httpd_request *request, bool chat)
     }
     if (!engine_server_find_model(server, request, &model) ||
         !engine_server_render(server, request, true) ||
-        !find_length(server, request, &output_len)) {
+        !find_length(server, request, &output_len) ||
+        !engine_ranks_named(server, request, engine_ranks_idlest(server),
+                            &rank)) {
         return;
     }
     if (server->idle_count == 0) {
@@ -234,6 +245,7 @@ generate(struct engine_server *server, struct httpd_request *request, bool chat)
     }
     struct engine_call *call = take_call(server, request);
     call->model = model;
+    call->rank = rank;
     call->chat = chat;
     call->stream = scan->stream;
     call->include_usage = scan->include_usage;

@@ -10,7 +10,6 @@
 #define WRITE_TIMEOUT_MS 60000
 #define STOP_POLL_MS     5
 #define WAIT_MAX_MS      UINT64_C(3600000)
-#define SEED_STEP        UINT64_C(1000003) /* from one life to the next */
 
 uint64_t
 engine_server_now(const struct engine_server *server)
@@ -36,30 +35,51 @@ engine_server_set_speed(struct engine_server *server, double speed)
     engine_server_arm(server);
 }
 
-/* Lets the model catch up with the clock, and passes on what it puts out.
- * Full queues may stop it on the way, and time goes on meanwhile. */
+/* Lets a model catch up with the clock, and passes on what it puts out. Full
+ * queues may stop it on the way, and time goes on meanwhile. */
 static void
-on_timer(uv_timer_t *timer)
+catch_up(struct engine_server *server, struct engine_rank *rank)
 {
-    struct engine_server *server = timer->data;
     uint64_t now_us = engine_server_now(server);
     struct engine_out out;
 
-    while (engine_deadline(&server->engine) <= now_us) {
-        engine_tick(&server->engine, now_us);
-        engine_server_publish(server);
-        while (engine_next_out(&server->engine, &out)) {
+    while (engine_deadline(&rank->engine) <= now_us) {
+        engine_tick(&rank->engine, now_us);
+        engine_ranks_publish(server, rank);
+        while (engine_next_out(&rank->engine, &out)) {
             engine_call_output(server, &out);
         }
         now_us = engine_server_now(server);
     }
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    struct engine_server *server = timer->data;
+
+    for (uint32_t i = 0; i < server->ranks_count; i++) {
+        catch_up(server, &server->ranks[i]);
+    }
     engine_server_arm(server);
+}
+
+static uint64_t
+first_deadline(const struct engine_server *server)
+{
+    uint64_t first_us = UINT64_MAX;
+
+    for (uint32_t i = 0; i < server->ranks_count; i++) {
+        uint64_t deadline_us = engine_deadline(&server->ranks[i].engine);
+        first_us = deadline_us < first_us ? deadline_us : first_us;
+    }
+    return first_us;
 }
 
 void
 engine_server_arm(struct engine_server *server)
 {
-    uint64_t deadline_us = engine_deadline(&server->engine);
+    uint64_t deadline_us = first_deadline(server);
 
     if (deadline_us == UINT64_MAX) {
         (void)uv_timer_stop(&server->timer);
@@ -75,79 +95,6 @@ engine_server_arm(struct engine_server *server)
     CHECK(uv_timer_start(
               &server->timer, on_timer,
               wait_ms < WAIT_MAX_MS ? (uint64_t)wait_ms : WAIT_MAX_MS, 0) == 0);
-}
-
-/* Whose block it is: the call is still there, see engine_server_publish(). */
-static struct engine_events_owner
-owner_of(const struct engine_server *server, const struct engine_event *event)
-{
-    const struct engine_call *call = &server->calls[event->user];
-
-    CHECK(call->request != NULL);
-    return (struct engine_events_owner){
-        .lora_name = slice_of(
-            call->model > 0 ? server->options->models[call->model] : NULL),
-        .lora_id = call->model,
-        .salt = slice_of(call->salt),
-    };
-}
-
-void
-engine_server_publish(struct engine_server *server)
-{
-    struct engine_event event;
-
-    while (engine_next_event(&server->engine, &event)) {
-        struct engine_events_owner owner = {.lora_id = 0};
-        if (event.kind == ENGINE_EVENT_STORED) {
-            owner = owner_of(server, &event);
-        }
-        engine_publisher_add(&server->publisher, &event, &owner);
-    }
-    if (engine_publish_wanted(server->options)) {
-        engine_publisher_flush(&server->publisher);
-    }
-}
-
-static void
-on_stall_timer(uv_timer_t *timer)
-{
-    struct engine_server *server = timer->data;
-
-    server->faults.events_stalled = 0;
-    if (engine_publish_wanted(server->options)) {
-        engine_publisher_resume(&server->publisher);
-    }
-}
-
-void
-engine_server_stall_events(struct engine_server *server, uint32_t ms)
-{
-    uv_update_time(server->loop);
-    CHECK(uv_timer_start(&server->stall_timer, on_stall_timer, ms, 0) == 0);
-}
-
-int
-engine_server_restart(struct engine_server *server)
-{
-    struct engine fresh;
-    int r =
-        engine_init(&fresh, &server->engine.config, engine_server_now(server),
-                    server->options->seed + (server->restarts + 1) * SEED_STEP);
-
-    if (r != 0) {
-        return r;
-    }
-    server->restarts++;
-    engine_call_cut_all(server);
-    engine_fini(&server->engine);
-    server->engine = fresh;
-    server->report = (struct engine_report){.finished = 0};
-    if (engine_publish_wanted(server->options)) {
-        engine_publisher_restart(&server->publisher);
-    }
-    engine_server_arm(server);
-    return 0;
 }
 
 void
@@ -282,7 +229,7 @@ close_all(struct engine_server *server)
 
     httpd_free(server->httpd);
     server->httpd = NULL;
-    engine_publisher_close(&server->publisher);
+    engine_ranks_close(server);
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
         if (!uv_is_closing(handles[i])) {
             uv_close(handles[i], NULL);
@@ -362,13 +309,16 @@ open_handles(struct engine_server *server)
 }
 
 static int
-start_calls(struct engine_server *server, uint32_t count)
+start_calls(struct engine_server *server)
 {
+    uint32_t count = (uint32_t)server->options->requests_max;
+
     server->calls = calloc(count, sizeof(*server->calls));
     server->idle_calls = calloc(count, sizeof(*server->idle_calls));
     if (server->calls == NULL || server->idle_calls == NULL) {
         return -ENOMEM;
     }
+    server->calls_count = count;
     for (uint32_t i = 0; i < count; i++) {
         server->idle_calls[server->idle_count++] = count - 1 - i;
     }
@@ -379,8 +329,6 @@ int
 engine_server_init(struct engine_server *server, uv_loop_t *loop,
                    const struct engine_options *options)
 {
-    struct engine_config config = engine_options_config(options);
-
     memset(server, 0, sizeof(*server));
     server->loop = loop;
     server->options = options;
@@ -392,13 +340,9 @@ engine_server_init(struct engine_server *server, uv_loop_t *loop,
     engine_prompt_init(&server->prompt, ENGINE_BODY_BYTES_MAX);
     buf_init(&server->out, 4 * ENGINE_BODY_BYTES_MAX);
     open_handles(server);
-    int r = engine_init(&server->engine, &config, 0, options->seed);
+    int r = start_calls(server);
     if (r == 0) {
-        r = start_calls(server, config.requests_max);
-    }
-    if (r == 0 && engine_publish_wanted(options)) {
-        r = engine_publisher_init(&server->publisher, loop, options,
-                                  &server->faults, 0);
+        r = engine_ranks_init(server);
     }
     if (r == 0) {
         r = uv_signal_start(&server->terminate, on_signal, SIGTERM);
@@ -426,12 +370,10 @@ engine_server_port(const struct engine_server *server)
 void
 engine_server_fini(struct engine_server *server)
 {
-    for (uint32_t i = 0;
-         server->calls != NULL && i < server->engine.config.requests_max; i++) {
+    for (uint32_t i = 0; i < server->calls_count; i++) {
         free(server->calls[i].salt);
     }
-    engine_publisher_fini(&server->publisher);
-    engine_fini(&server->engine);
+    engine_ranks_fini(server);
     engine_prompt_fini(&server->prompt);
     buf_fini(&server->out);
     free(server->calls);

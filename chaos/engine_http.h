@@ -2,10 +2,10 @@
  * The HTTP side of the stand-in engine: requests become model requests, the
  * model's outputs become answers.
  *
- * One loop, one thread, one timer: it fires when the model has something to
- * do, and everything the model puts out then is sent at once.
+ * One loop, one thread, one timer: it fires when a model has something to do,
+ * and everything the model puts out then is sent at once.
  *
- * Role: shell. Owns: the model, the server, the calls under way.
+ * Role: shell. Owns: the models, the server, the calls under way.
  * Thread: the loop's. Limits: options.requests_max calls,
  * options.connections_max clients, ENGINE_BODY_BYTES_MAX,
  * ENGINE_UNSENT_BYTES_MAX. Errors: below zero -errno.
@@ -22,8 +22,7 @@
 #include "chaos/engine_model.h"
 #include "chaos/engine_options.h"
 #include "chaos/engine_prompt.h"
-#include "chaos/engine_publish.h"
-#include "chaos/engine_report.h"
+#include "chaos/engine_ranks.h"
 #include "index/base/buf.h"
 #include "node/node.h"
 
@@ -34,14 +33,15 @@
 /* One generation request under way. */
 struct engine_call {
     struct httpd_request *request; /* NULL: this place is unused */
-    uint64_t ticket;               /* of the model; 0: hangs on purpose */
-    uint64_t number;               /* its id */
-    uint64_t reply_hash;           /* what its words come from */
-    uint64_t created_s;            /* wall clock */
-    uint64_t token_us;             /* model's clock: the last token */
-    char *salt;                    /* of its namespace; NULL: none */
+    uint64_t ticket;     /* of its rank's model; 0: hangs on purpose */
+    uint64_t number;     /* its id */
+    uint64_t reply_hash; /* what its words come from */
+    uint64_t created_s;  /* wall clock */
+    uint64_t token_us;   /* model's clock: the last token */
+    char *salt;          /* of its namespace; NULL: none */
     uint32_t output_len;
-    uint32_t model;            /* in options.models */
+    uint32_t model; /* in options.models */
+    uint32_t rank;
     uint32_t die_after_tokens; /* ENGINE_FAULT_NEVER */
     bool chat;
     bool stream;
@@ -52,28 +52,27 @@ struct engine_server {
     uv_loop_t *loop;
     const struct engine_options *options;
     struct httpd *httpd;
-    uv_timer_t timer;      /* the model's deadline */
-    uv_timer_t stop_timer; /* while stopping: is everyone gone? */
+    uv_timer_t timer;       /* the model's deadline */
+    uv_timer_t stop_timer;  /* while stopping: is everyone gone? */
+    uv_timer_t stall_timer; /* the end of a stall of events */
     uv_signal_t terminate;
     uv_signal_t interrupt;
     char headers[ENGINE_NAME_MAX + 32]; /* of every answer */
 
-    struct engine engine;
+    struct engine_rank *ranks;
+    uint32_t ranks_count;
     double speed;
     uint64_t wall_us;  /* where the model's clock was set last, ... */
     uint64_t model_us; /* ... and to what */
 
-    struct engine_call *calls; /* requests_max */
-    uint32_t *idle_calls;      /* stack of unused ones */
+    struct engine_call *calls;
+    uint32_t calls_count; /* requests_max of all ranks together */
+    uint32_t *idle_calls; /* stack of unused ones */
     uint32_t idle_count;
     uint64_t next_number;
     uint64_t restarts; /* ordered ones */
 
-    struct engine_publisher publisher; /* all zero without events */
-    uv_timer_t stall_timer;            /* the end of a stall of events */
-
     struct engine_faults faults;
-    struct engine_report report;
     struct engine_prompt prompt; /* of the request being read */
     struct buf out;              /* the answer being written */
     bool stopping;
@@ -100,17 +99,6 @@ double engine_server_seconds(const struct engine_server *server,
 
 /* Sets the timer by the model's deadline; after each change of the model. */
 void engine_server_arm(struct engine_server *server);
-
-/* Publishes what changed in the cache. Before anything that might give the
- * place of a call back: events name their calls. */
-void engine_server_publish(struct engine_server *server);
-
-/* Events wait for so long. */
-void engine_server_stall_events(struct engine_server *server, uint32_t ms);
-
-/* Cuts all calls and forgets everything, as a new process would, but for the
- * ports and the orders. 0, or -ENOMEM and nothing changed. */
-int engine_server_restart(struct engine_server *server) MUST_CHECK;
 
 /* From now on the model's clock runs at this speed. */
 void engine_server_set_speed(struct engine_server *server, double speed);
@@ -154,6 +142,10 @@ void engine_get_models(struct engine_server *s, struct httpd_request *request);
 void engine_get_health(struct engine_server *s, struct httpd_request *request);
 void engine_get_version(struct engine_server *s, struct httpd_request *request);
 void engine_get_metrics(struct engine_server *s, struct httpd_request *request);
+
+/* Where a call is computed. */
+struct engine_rank *engine_call_rank(struct engine_server *server,
+                                     const struct engine_call *call);
 
 /* Gives a call's place back; its request was answered or is gone. */
 void engine_call_drop(struct engine_server *server, struct engine_call *call);

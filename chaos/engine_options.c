@@ -42,6 +42,9 @@ static const struct flag flags[] = {
     {"speed", FLAG_REAL, AT(speed), 0.001, 1e6, "X", "1", "divides all times"},
     {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
      "of the jitter and of the block hashes"},
+    {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
+     "engines behind the one port, each with all above;\n"
+     "rank r publishes on the ports below plus r"},
     {"events", FLAG_TEXT, AT(events), 0, 0, "P|URL", NULL,
      "publish cache events here: a port, or a ZeroMQ\n"
      "endpoint, tcp://ADDRESS:PORT; port 0: a free one"},

@@ -17,6 +17,7 @@
 #include "index/base/check.h"
 
 #define ENGINE_MODELS_MAX 16
+#define ENGINE_RANKS_MAX  64
 #define ENGINE_NAME_MAX   FLAGS_TEXT_MAX /* of a model's name, and of others */
 
 struct engine_options {
@@ -35,6 +36,7 @@ struct engine_options {
     uint64_t prefill_tokens_per_s;
     uint64_t seed;
     uint64_t jitter_permille;
+    uint64_t ranks;          /* of data parallelism */
     const char *events;      /* a port, or a ZeroMQ endpoint; NULL: none */
     const char *replay;      /* likewise */
     const char *event_topic; /* NULL: the empty one */

@@ -19,6 +19,21 @@ engine_publish_wanted(const struct engine_options *options)
     return options->events != NULL || options->replay != NULL;
 }
 
+/* "0" or "tcp://ADDRESS:0". */
+static bool
+is_any_port(const char *text)
+{
+    const char *colon = text != NULL ? strrchr(text, ':') : NULL;
+
+    return text != NULL && strcmp(colon != NULL ? colon + 1 : text, "0") == 0;
+}
+
+bool
+engine_publish_any_port(const struct engine_options *options)
+{
+    return is_any_port(options->events) || is_any_port(options->replay);
+}
+
 static double
 wall_clock(void)
 {
@@ -239,7 +254,7 @@ publish(struct engine_publisher *p)
     if (p->payload.failed) {
         p->lost++;
         LOG_WARNING("event_batch_lost", KV("lost", p->lost));
-        return;
+        buf_clear(&p->payload);
     }
     (void)engine_events_log_push(&p->log, buf_slice(&p->payload));
     if (p->faults->events_stalled == 0) {
@@ -375,16 +390,80 @@ open_socket(struct engine_publisher *p, int type, int hwm, void **socket)
 }
 
 static int
-watch(struct engine_publisher *p, void *socket, uv_poll_t *poll,
-      uv_poll_cb callback)
+open_all(struct engine_publisher *p, uint32_t rank, const char *events,
+         const char *replay)
+{
+    int r = 0;
+
+    p->context = zmq_ctx_new();
+    if (p->context == NULL) {
+        return zmq_fault();
+    }
+    if (events != NULL) {
+        r = open_socket(p, ZMQ_PUB, ENGINE_PUBLISH_HWM, &p->pub);
+        r = r != 0 ? r : bind_socket(p, p->pub, events, rank, p->events_url);
+    }
+    if (r == 0 && replay != NULL) {
+        r = open_socket(p, ZMQ_ROUTER, (int)p->options->replay_hwm, &p->router);
+        r = r != 0 ? r : bind_socket(p, p->router, replay, rank, p->replay_url);
+    }
+    return r;
+}
+
+int
+engine_publisher_init(struct engine_publisher *publisher,
+                      const struct engine_options *options,
+                      struct engine_faults *faults, uint32_t rank,
+                      const struct engine_publisher *base)
+{
+    struct engine_events_format format = {
+        .encoding = (enum engine_events_encoding)options->event_encoding,
+        .slots = (uint32_t)options->event_slots,
+        .block_tokens = (uint32_t)options->block_size,
+        .rank = rank,
+        .hash_bytes = options->event_hashes != 0,
+    };
+
+    CHECK((rank == 0) == (base == NULL));
+    *publisher =
+        (struct engine_publisher){.options = options, .faults = faults};
+    engine_batch_init(&publisher->batch, &format);
+    buf_init(&publisher->payload, ENGINE_BATCH_BYTES_MAX);
+    int r =
+        engine_events_log_init(&publisher->log, (uint32_t)options->buffer_steps,
+                               ENGINE_PUBLISH_LOG_BYTES_MAX);
+    if (r == 0) {
+        const char *events = base != NULL && options->events != NULL
+                                 ? base->events_url
+                                 : options->events;
+        const char *replay = base != NULL && options->replay != NULL
+                                 ? base->replay_url
+                                 : options->replay;
+        r = open_all(publisher, rank, events, replay);
+    }
+    if (r != 0) {
+        engine_publisher_close(publisher);
+        engine_publisher_fini(publisher);
+        return r;
+    }
+    begin(publisher);
+    return 0;
+}
+
+static int
+watch(uv_loop_t *loop, void *socket, uv_poll_t *poll, uv_poll_cb callback,
+      struct engine_publisher *p)
 {
     int fd;
     size_t size = sizeof(fd);
 
+    if (socket == NULL) {
+        return 0;
+    }
     if (zmq_getsockopt(socket, ZMQ_FD, &fd, &size) != 0) {
         return zmq_fault();
     }
-    int r = uv_poll_init(p->loop, poll, fd);
+    int r = uv_poll_init(loop, poll, fd);
     if (r != 0) {
         return r;
     }
@@ -395,58 +474,15 @@ watch(struct engine_publisher *p, void *socket, uv_poll_t *poll,
     return r;
 }
 
-static int
-open_all(struct engine_publisher *p, uint32_t rank)
-{
-    const struct engine_options *o = p->options;
-    int r = 0;
-
-    p->context = zmq_ctx_new();
-    if (p->context == NULL) {
-        return zmq_fault();
-    }
-    if (o->events != NULL) {
-        r = open_socket(p, ZMQ_PUB, ENGINE_PUBLISH_HWM, &p->pub);
-        r = r != 0 ? r : bind_socket(p, p->pub, o->events, rank, p->events_url);
-        r = r != 0 ? r : watch(p, p->pub, &p->pub_poll, on_pub);
-    }
-    if (r == 0 && o->replay != NULL) {
-        r = open_socket(p, ZMQ_ROUTER, (int)o->replay_hwm, &p->router);
-        r = r != 0 ? r
-                   : bind_socket(p, p->router, o->replay, rank, p->replay_url);
-        r = r != 0 ? r : watch(p, p->router, &p->router_poll, on_router);
-    }
-    return r;
-}
-
 int
-engine_publisher_init(struct engine_publisher *publisher, uv_loop_t *loop,
-                      const struct engine_options *options,
-                      struct engine_faults *faults, uint32_t rank)
+engine_publisher_start(struct engine_publisher *publisher, uv_loop_t *loop)
 {
-    struct engine_events_format format = {
-        .encoding = (enum engine_events_encoding)options->event_encoding,
-        .slots = (uint32_t)options->event_slots,
-        .block_tokens = (uint32_t)options->block_size,
-        .rank = rank,
-        .hash_bytes = options->event_hashes != 0,
-    };
-
-    *publisher = (struct engine_publisher){
-        .options = options, .faults = faults, .loop = loop};
-    engine_batch_init(&publisher->batch, &format);
-    buf_init(&publisher->payload, ENGINE_BATCH_BYTES_MAX);
     int r =
-        engine_events_log_init(&publisher->log, (uint32_t)options->buffer_steps,
-                               ENGINE_PUBLISH_LOG_BYTES_MAX);
-    r = r != 0 ? r : open_all(publisher, rank);
-    if (r != 0) {
-        engine_publisher_close(publisher);
-        engine_publisher_fini(publisher);
-        return r;
-    }
-    begin(publisher);
-    return 0;
+        watch(loop, publisher->pub, &publisher->pub_poll, on_pub, publisher);
+
+    return r != 0 ? r
+                  : watch(loop, publisher->router, &publisher->router_poll,
+                          on_router, publisher);
 }
 
 static void

@@ -40,7 +40,6 @@
 struct engine_publisher {
     const struct engine_options *options;
     struct engine_faults *faults;
-    uv_loop_t *loop;
     void *context;
     void *pub;    /* NULL: off */
     void *router; /* NULL: off */
@@ -54,20 +53,30 @@ struct engine_publisher {
     struct buf payload;
     uint64_t live_seq; /* the next to be sent live; behind the log's while
                           stalled */
-    uint64_t lost;     /* batches that memory was missing for */
+    uint64_t lost;     /* batches that memory was missing for: they have a
+                          number, but nobody ever gets them */
 };
 
 /* Whether these options ask for events at all. */
 bool engine_publish_wanted(const struct engine_options *options);
 
+/* Whether they leave a port to chance. */
+bool engine_publish_any_port(const struct engine_options *options);
+
 /*
  * Binds the sockets of one rank as the options say. faults: what goes wrong on
- * purpose; read at each message, and counts are used up. 0, or -errno and then
- * nothing is left behind, but handles of the loop that are closing.
+ * purpose; read at each message, and counts are used up. base: rank 0's
+ * publisher, to whose ports the rank is added; NULL for rank 0 itself. 0, or
+ * -errno and then nothing is left behind.
  */
-int engine_publisher_init(struct engine_publisher *publisher, uv_loop_t *loop,
+int engine_publisher_init(struct engine_publisher *publisher,
                           const struct engine_options *options,
-                          struct engine_faults *faults, uint32_t rank)
+                          struct engine_faults *faults, uint32_t rank,
+                          const struct engine_publisher *base) MUST_CHECK;
+
+/* Lets it live on a loop, where it may not move any more. 0, or -errno; then
+ * too engine_publisher_close() must follow. */
+int engine_publisher_start(struct engine_publisher *publisher, uv_loop_t *loop)
     MUST_CHECK;
 
 /* Adds a change of the cache; publishes the batch before it when that is

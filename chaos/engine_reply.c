@@ -73,9 +73,11 @@ put_role(struct engine_server *server, const struct engine_call *call)
 static void
 cut(struct engine_server *server, struct engine_call *call)
 {
-    engine_cancel(&server->engine, call->ticket, engine_server_now(server));
+    struct engine_rank *rank = engine_call_rank(server, call);
+
+    engine_cancel(&rank->engine, call->ticket, engine_server_now(server));
     httpd_abort(call->request);
-    server->report.aborted++;
+    rank->report.aborted++;
     engine_call_drop(server, call);
 }
 
@@ -169,7 +171,7 @@ static void
 observe(struct engine_server *server, struct engine_call *call,
         const struct engine_out *out)
 {
-    struct engine_report *report = &server->report;
+    struct engine_report *report = &engine_call_rank(server, call)->report;
     const struct engine_usage *usage = &out->usage;
     uint64_t from_us = usage->submitted_us;
 

@@ -37,9 +37,14 @@ void engine_report_inter_token(struct engine_report *report, double s);
 void engine_report_queue(struct engine_report *report, double s);
 void engine_report_whole(struct engine_report *report, double s);
 
-/* Appends the page. */
-void engine_report_write(const struct engine_report *report,
-                         const struct engine *engine, const char *model,
-                         struct buf *out);
+/* One rank's part of the page. */
+struct engine_report_source {
+    const struct engine_report *report;
+    const struct engine *engine;
+};
+
+/* Appends the page of `count` ranks, which the label engine tells apart. */
+void engine_report_write(const struct engine_report_source *sources,
+                         uint32_t count, const char *model, struct buf *out);
 
 #endif

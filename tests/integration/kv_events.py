@@ -91,9 +91,10 @@ class Replay:
         self.socket.close()
 
 
-def cache(http):
+def cache(http, rank=0):
     """(next seq, Counter of block hashes) of the engine itself."""
-    answer = harness.request(http, "GET", "/chaos/cache").json()
+    answer = harness.request(http, "GET", "/chaos/cache",
+                             headers={"X-Data-Parallel-Rank": str(rank)}).json()
     return answer["next_seq"], collections.Counter(answer["keys"])
 
 

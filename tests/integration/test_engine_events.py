@@ -25,10 +25,11 @@ class EventsCase(harness.Case):
                                  "0", "--speed", "200", *self.flags)
         self.http = self.engine.at("http")
 
-    def ask(self, prompt, max_tokens=1, **more):
+    def ask(self, prompt, max_tokens=1, rank=None, **more):
         """One completion, to its end; how many tokens were cached."""
         body = {"prompt": prompt, "max_tokens": max_tokens, **more}
-        answer = harness.request(self.http, "POST", "/v1/completions", body)
+        headers = {} if rank is None else {"x-data-parallel-rank": str(rank)}
+        answer = harness.request(self.http, "POST", "/v1/completions", body, headers)
         self.assertEqual(answer.status, 200, answer.text)
         return answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
 
@@ -352,6 +353,89 @@ class Faults(EventsCase):
         self.assertEqual(new["token_ids"], old["token_ids"])
         self.assertNotEqual(new["block_hashes"], old["block_hashes"])
         self.assertEqual(self.ask(prompt), 2 * TOKENS)
+
+
+class Ranks(EventsCase):
+    flags = ("--ranks", "3", "--event-topic", "kv")
+
+    def of_rank(self, key, rank):
+        """Rank r has the ports of rank 0 plus r."""
+        head, _, port = self.engine.url(key).rpartition(":")
+        return f"{head}:{int(port) + rank}"
+
+    def replay_of(self, rank):
+        dealer = kv_events.Replay(self.of_rank("replay", rank))
+        self.addCleanup(dealer.close)
+        batches, end = dealer.collect()
+        self.assertTrue(end)
+        return batches
+
+    def test_each_has_its_cache_its_numbers_and_its_ports(self):
+        prompt = list(range(3 * TOKENS))
+        for rank in (2, 1, 2):
+            self.ask(prompt, rank=rank)
+        self.ask(prompt[:2 * TOKENS] + [7] * TOKENS, rank=2)
+        hashes = []
+        # The last block of a full hit is computed again: a twin, told too.
+        for rank, batches in enumerate([0, 1, 3]):
+            got = self.replay_of(rank)
+            self.assertEqual(list(got), list(range(batches)))
+            for payload in got.values():
+                self.assertEqual(kv_events.events_of(payload)[0], rank)
+            keys = kv_events.replayed(got)
+            self.assertEqual((batches, keys), kv_events.cache(self.http, rank))
+            hashes.append(set(keys))
+        self.assertEqual([len(keys) for keys in hashes], [0, 3, 4])
+        self.assertEqual(sum(kv_events.cache(self.http, 2)[1].values()), 5)
+        self.assertEqual(hashes[1] & hashes[2], set())
+
+    def test_live_events_come_from_the_ranks_port(self):
+        live = kv_events.Live(self.of_rank("events", 1))
+        self.addCleanup(live.close)
+        draw = iter(range(1000, 9000))
+
+        def seen():
+            self.ask([next(draw)] * TOKENS, rank=0)
+            self.ask([next(draw)] * TOKENS, rank=1)
+            return live.next(0.05)
+
+        _, _, payload = harness.wait_until(seen, "a live batch of rank 1")
+        rank, (event,) = kv_events.events_of(payload)
+        self.assertEqual(rank, 1)
+        self.assertEqual(event["token_ids"][0] % 2, 1)
+
+    def test_without_a_rank_the_idlest_is_chosen(self):
+        streams = []
+        for _ in range(3):
+            stream = harness.Stream(self.http, "/v1/completions",
+                                    {"prompt": "x", "max_tokens": 20000, "stream": True})
+            next(stream.events())
+            streams.append(stream)
+        running = [harness.metrics(self.http)[
+            'vllm:num_requests_running{engine="%d",model_name="kvasir/stand-in"}' % rank]
+            for rank in range(3)]
+        self.assertEqual(running, [1, 1, 1])
+        for stream in streams:
+            stream.close()
+
+    def test_a_rank_that_is_not_there_is_refused_and_no_number_ignored(self):
+        for rank, status in (("3", 400), ("99999999999999999999", 400), ("x", 200), ("-1", 200),
+                             ("2", 200)):
+            answer = harness.request(self.http, "POST", "/v1/completions",
+                                     {"prompt": "x", "max_tokens": 1},
+                                     {"X-data-parallel-rank": rank})
+            self.assertEqual(answer.status, status, rank)
+
+    def test_resets_and_restarts_concern_them_all(self):
+        for rank in range(3):
+            self.ask([5] * (2 * TOKENS), rank=rank)
+        self.assertEqual(harness.request(self.http, "POST", "/reset_prefix_cache").status, 200)
+        for rank in range(3):
+            last = self.replay_of(rank)[1]
+            self.assertEqual(kv_events.events_of(last)[1], [{"type": "AllBlocksCleared"}])
+        self.chaos(restart=1)
+        for rank in range(3):
+            self.assertEqual(self.replay_of(rank), {})
 
 
 class Sglang(EventsCase):

@@ -1,6 +1,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
+#include "chaos/engine_events.h"
+#include "chaos/engine_events_log.h"
 #include "chaos/engine_model.h"
 #include "chaos/engine_prompt.h"
 #include "failing_alloc.h"
@@ -65,6 +67,56 @@ Test(chaos_engine_memory, the_model_survives_each_allocation_failing)
     cr_assert_gt(n, 8);
     cr_assert_eq(failures, n - 1);
     cr_assert(live());
+}
+
+/* Five batches through batch and log; how many of them were lost. Each has its
+ * number all the same. */
+static uint32_t
+publish(void)
+{
+    static const struct engine_events_format format = {.block_tokens = 16};
+    struct engine_events_log event_log;
+    struct engine_batch batch;
+    struct slice found;
+    struct buf payload;
+    uint32_t lost = 0;
+
+    engine_batch_init(&batch, &format);
+    buf_init(&payload, 1000);
+    int r = engine_events_log_init(&event_log, 3, 1000);
+    cr_assert(r == 0 || r == -ENOMEM);
+    for (uint64_t i = 0; r == 0 && i < 5; i++) {
+        engine_batch_add(
+            &batch,
+            &(struct engine_event){.kind = ENGINE_EVENT_REMOVED, .key = i},
+            NULL);
+        buf_clear(&payload);
+        engine_batch_seal(&batch, 0, &payload);
+        if (payload.failed) {
+            buf_clear(&payload);
+        }
+        cr_assert_eq(engine_events_log_push(&event_log, buf_slice(&payload)),
+                     i);
+        lost += !engine_events_log_find(&event_log, i, &found);
+    }
+    engine_batch_fini(&batch);
+    buf_fini(&payload);
+    engine_events_log_fini(&event_log);
+    return r == 0 ? lost : 5;
+}
+
+Test(chaos_engine_memory, what_memory_is_missing_for_is_a_numbered_hole)
+{
+    uint64_t n = 0;
+    uint64_t failures = 0;
+
+    for (; failing_alloc_after(n); n++) {
+        failures += publish() > 0;
+    }
+    failing_alloc_stop();
+    cr_assert_gt(n, 8);
+    cr_assert_eq(failures, n - 1);
+    cr_assert_eq(publish(), 0);
 }
 
 static bool
