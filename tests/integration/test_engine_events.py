@@ -115,6 +115,13 @@ class Live(EventsCase):
         self.live("kv@pod-1")
         self.assertIsNone(other.next(0.1))
 
+    def test_a_replay_has_the_topic_too_but_its_end_has_none(self):
+        self.ask([5] * TOKENS)
+        dealer = self.dealer()
+        dealer.ask(0)
+        self.assertEqual(dealer.frames()[:3], [b"", b"kv@pod-1@m", struct.pack(">Q", 0)])
+        self.assertEqual(dealer.frames(), [b"", b"", b"\xff" * 8, b""])
+
     def test_a_reset_clears_all(self):
         live, _ = self.live()
         answer = harness.request(self.http, "POST", "/reset_prefix_cache")
