@@ -142,6 +142,10 @@ int kv_reader_next(struct kv_reader *reader, struct kv_event *event,
  * at KV_E_END: in an array the rank stands behind the events. */
 int64_t kv_reader_rank(const struct kv_reader *reader);
 
+/* When the engine made the batch by its own clock, microseconds since 1970; 0
+ * when it does not say. */
+uint64_t kv_reader_sent_us(const struct kv_reader *reader);
+
 /* Bytes of the batch. */
 size_t kv_reader_bytes(const struct kv_reader *reader);
 
