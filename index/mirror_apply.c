@@ -1,0 +1,288 @@
+/*
+ * Records applied to a slot. Keys are taken in batches whose table lines are
+ * fetched together: most of the cost of a key is waiting for its line.
+ */
+#include "index/base/rng.h"
+#include "index/mirror_tables.h"
+
+#define BATCH 32
+
+/* Keys applied between two looks at what readers allow to be reused. */
+#define RECLAIM_KEYS 2048
+
+#define DEVICE_ONLY (UINT64_C(1) << TIER_DEVICE)
+
+static void
+count_block(struct mirror *mirror, uint32_t slot, uint64_t key, bool held)
+{
+    struct mirror_slot *of = &mirror->slot[slot];
+
+    CHECK(held || of->held > 0);
+    of->held += held ? 1 : UINT64_MAX;
+    of->digest ^= rng_mix(key);
+}
+
+void
+mirror_unhold(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
+              uint32_t slot)
+{
+    count_block(mirror, slot, key_load(entry), false);
+    mirror_holder_drop(mirror, shard, entry, slot);
+}
+
+void
+mirror_untier(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
+              uint32_t slot)
+{
+    CHECK(mirror->slot[slot].tiered > 0);
+    mirror_bury(mirror, MIRROR_TIERS, shard, entry);
+    if (--mirror->slot[slot].tiered == 0) {
+        mirror_tiered_mark(mirror, slot, false);
+    }
+}
+
+/* The tiers of a block outside the device alone, or NULL. */
+static struct mirror_entry *
+find_tiers(const struct mirror *mirror, uint32_t slot, uint64_t key,
+           uint64_t *word)
+{
+    struct mirror_wanted wanted = mirror_wanted_tiers(key, slot);
+
+    *word = WORD_EMPTY;
+    return mirror->slot[slot].tiered == 0
+               ? NULL
+               : mirror_find(mirror, MIRROR_TIERS, mirror_hash_tiers(key, slot),
+                             &wanted, word);
+}
+
+static uint64_t
+tiers_word(uint32_t slot, uint64_t tiers)
+{
+    return WORD_TIERS | tiers << WORD_SHIFT | (uint64_t)slot << TIERED_SHIFT;
+}
+
+static bool
+enter_tiers(struct mirror *mirror, uint32_t slot, uint64_t key, uint64_t tiers)
+{
+    bool first = mirror->slot[slot].tiered == 0;
+
+    if (first) {
+        mirror_tiered_mark(mirror, slot, true);
+    }
+    if (!mirror_enter(mirror, MIRROR_TIERS, mirror_hash_tiers(key, slot), key,
+                      tiers_word(slot, tiers))) {
+        if (first) {
+            mirror_tiered_mark(mirror, slot, false);
+        }
+        return false;
+    }
+    mirror->slot[slot].tiered++;
+    return true;
+}
+
+static void
+drop_tiers(struct mirror *mirror, uint32_t slot, uint64_t key,
+           struct mirror_entry *entry)
+{
+    mirror_untier(mirror, mirror_shard(mirror_hash_tiers(key, slot)), entry,
+                  slot);
+}
+
+/* A block the slot holds already is in a further tier. */
+static bool
+store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
+              enum tier tier)
+{
+    uint64_t word;
+    struct mirror_entry *entry = find_tiers(mirror, slot, key, &word);
+    uint64_t tiers =
+        entry != NULL ? word >> WORD_SHIFT & TIERS_MASK : DEVICE_ONLY;
+    uint64_t more = tiers | UINT64_C(1) << tier;
+
+    if (more == tiers) {
+        mirror->stats.repeated++;
+        return true;
+    }
+    if (entry != NULL) {
+        word_store(entry, tiers_word(slot, more));
+    } else if (!enter_tiers(mirror, slot, key, more)) {
+        return false;
+    }
+    mirror->stats.stored++;
+    return true;
+}
+
+/* A new holder of a block that others hold (entry), or nobody does (NULL). */
+static bool
+hold(struct mirror *mirror, uint32_t slot, uint64_t key,
+     struct mirror_entry *entry, uint64_t word)
+{
+    if (entry != NULL) {
+        return mirror_holder_add(mirror, entry, word, slot);
+    }
+    return mirror_enter(mirror, MIRROR_HOLDERS, mirror_hash(key), key,
+                        1 | (uint64_t)slot << WORD_SHIFT);
+}
+
+/* False: no room, nothing changed. */
+static bool
+store(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
+{
+    struct mirror_wanted wanted = {.key = key};
+    uint64_t word;
+    struct mirror_entry *entry =
+        mirror_find(mirror, MIRROR_HOLDERS, mirror_hash(key), &wanted, &word);
+
+    if (entry != NULL && mirror_word_has(mirror, word, slot)) {
+        return store_further(mirror, slot, key, tier);
+    }
+    /* Its tiers first: who sees the block may ask for them. */
+    if (tier != TIER_DEVICE &&
+        !enter_tiers(mirror, slot, key, UINT64_C(1) << tier)) {
+        return false;
+    }
+    if (!hold(mirror, slot, key, entry, word)) {
+        if (tier != TIER_DEVICE) {
+            drop_tiers(mirror, slot, key, find_tiers(mirror, slot, key, &word));
+        }
+        return false;
+    }
+    count_block(mirror, slot, key, true);
+    mirror->stats.stored++;
+    return true;
+}
+
+static void
+take_away(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
+{
+    struct mirror_wanted wanted = {.key = key};
+    uint64_t hash = mirror_hash(key);
+    uint64_t word;
+    uint64_t tiers_of;
+    struct mirror_entry *entry =
+        mirror_find(mirror, MIRROR_HOLDERS, hash, &wanted, &word);
+
+    if (entry == NULL || !mirror_word_has(mirror, word, slot)) {
+        mirror->stats.repeated++;
+        return;
+    }
+    struct mirror_entry *placed = find_tiers(mirror, slot, key, &tiers_of);
+    uint64_t tiers =
+        placed != NULL ? tiers_of >> WORD_SHIFT & TIERS_MASK : DEVICE_ONLY;
+    uint64_t left = tiers & ~(UINT64_C(1) << tier);
+    if (left == tiers) {
+        mirror->stats.repeated++;
+        return;
+    }
+    if (left == 0) {
+        mirror_unhold(mirror, mirror_shard(hash), entry, slot);
+    }
+    if (placed != NULL && (left == 0 || left == DEVICE_ONLY)) {
+        drop_tiers(mirror, slot, key, placed);
+    } else if (placed != NULL) {
+        word_store(placed, tiers_word(slot, left));
+    }
+    mirror->stats.removed++;
+}
+
+static void
+fetch_line(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash)
+{
+    const char *handle = mirror_handle_get(mirror, kind, mirror_shard(hash));
+
+    if (handle != NULL) {
+        __builtin_prefetch(mirror_line_at(mirror, handle, hash), 1);
+    }
+}
+
+static void
+fetch(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
+      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        fetch_line(mirror, MIRROR_HOLDERS, mirror_hash(keys[i]));
+        if (mirror->slot[slot].tiered > 0) {
+            fetch_line(mirror, MIRROR_TIERS, mirror_hash_tiers(keys[i], slot));
+        }
+    }
+    for (uint32_t i = 0; i < count && mirror->crowds_used > 0; i++) {
+        struct mirror_wanted wanted = {.key = keys[i]};
+        uint64_t word;
+        (void)mirror_find(mirror, MIRROR_HOLDERS, mirror_hash(keys[i]), &wanted,
+                          &word);
+        if ((word & WORD_TAG) == WORD_CROWD) {
+            __builtin_prefetch(mirror_crowd_at(mirror, word_crowd(word)), 1);
+        }
+    }
+}
+
+/* What was left out may be a hole from now on. */
+static void
+refuse(struct mirror *mirror, uint32_t slot)
+{
+    mirror->stats.refused++;
+    mirror->slot[slot].lossy = true;
+    mirror_walk_set(mirror, slot);
+}
+
+/* 0, or why blocks were left out. */
+static int
+apply_op(struct mirror *mirror, uint32_t slot, uint64_t op,
+         const uint64_t *keys)
+{
+    uint32_t count = event_op_count(op);
+    enum tier tier = event_op_tier(op);
+    bool removes = event_op_kind(op) == EVENT_REMOVE;
+    bool tears = removes && mirror->slot[slot].walked;
+    int rc = 0;
+
+    CHECK(event_op_kind(op) != EVENT_CLEAR && tier < TIERS);
+    if (tears) {
+        mirror_tear(mirror, slot);
+    }
+    for (uint32_t done = 0; done < count;) {
+        uint32_t batch = count - done < BATCH ? count - done : BATCH;
+        fetch(mirror, slot, keys + done, batch);
+        for (uint32_t end = done + batch; done < end; done++) {
+            if (removes) {
+                take_away(mirror, slot, keys[done], tier);
+            } else if (!store(mirror, slot, keys[done], tier)) {
+                refuse(mirror, slot);
+                rc = mirror->fault;
+            }
+        }
+    }
+    if (tears) {
+        mirror_tear(mirror, slot);
+    }
+    return rc;
+}
+
+int
+mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
+             uint32_t count, uint32_t holes)
+{
+    int rc = 0;
+
+    CHECK(slot < WORKERS_MAX && mirror->slot[slot].state == SLOT_OPEN);
+    if (holes != 0) {
+        mirror_walk_set(mirror, slot);
+    }
+    for (uint32_t at = 0; at < count;) {
+        uint32_t keys = event_op_count(words[at]);
+        CHECK(keys < count - at);
+        int fault = apply_op(mirror, slot, words[at], &words[at + 1]);
+        rc = fault != 0 ? fault : rc;
+        at += 1 + keys;
+    }
+    if (holes == 0 && !mirror->slot[slot].lossy) {
+        mirror_walk_clear(mirror, slot);
+    }
+    mirror->applied += count;
+    if (mirror->applied >= RECLAIM_KEYS) {
+        mirror->applied = 0;
+        mirror_grace(mirror);
+        (void)qsbr_reclaim(mirror->qsbr);
+    }
+    return rc;
+}

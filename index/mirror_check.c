@@ -1,0 +1,220 @@
+/*
+ * Every invariant of the mirror, by walking all of it.
+ */
+#include <stdlib.h>
+
+#include "index/base/rng.h"
+#include "index/mirror_tables.h"
+
+/* What the tables say, counted anew. */
+struct tally {
+    const struct mirror *mirror;
+    const char *reason;
+    uint64_t held[WORKERS_MAX];
+    uint64_t digest[WORKERS_MAX];
+    uint64_t tiered[WORKERS_MAX];
+    uint64_t crowds;
+    size_t bytes;
+};
+
+static bool
+fail(struct tally *tally, const char *reason)
+{
+    tally->reason = reason;
+    return false;
+}
+
+static bool
+check_crowd(struct tally *tally, uint64_t word, uint32_t holders)
+{
+    if (word_crowd(word) >= tally->mirror->crowds_made) {
+        return fail(tally, "an entry refers to a crowd that was never made");
+    }
+    if (holders <= CROWD_LEAVE) {
+        return fail(tally, "a crowd has too few holders");
+    }
+    tally->crowds++;
+    return true;
+}
+
+static bool
+check_holders(struct tally *tally, uint64_t key, uint64_t word)
+{
+    struct worker_set set;
+    uint64_t tag = word & WORD_TAG;
+
+    if (tag > WORD_CROWD) {
+        return fail(tally, "a holders' word is of no kind");
+    }
+    mirror_holders(tally->mirror, word, &set);
+    uint32_t count = worker_set_count(&set);
+    if (tag == WORD_CROWD ? !check_crowd(tally, word, count) : count != tag) {
+        return tally->reason != NULL ? false
+                                     : fail(tally, "a holder is named twice");
+    }
+    WORKER_SET_EACH (slot, &set) {
+        if (tally->mirror->slot[slot].state == SLOT_FREE) {
+            return fail(tally, "a free slot holds something");
+        }
+        tally->held[slot]++;
+        tally->digest[slot] ^= rng_mix(key);
+    }
+    return true;
+}
+
+static bool
+check_tiers(struct tally *tally, uint64_t key, uint64_t word)
+{
+    const struct mirror *mirror = tally->mirror;
+    uint32_t slot = (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
+    uint64_t tiers = word >> WORD_SHIFT & TIERS_MASK;
+    uint64_t hash = mirror_hash(key);
+    struct mirror_wanted wanted = {.key = key};
+    uint64_t holders;
+
+    if ((word & WORD_TAG) != WORD_TIERS || slot >= WORKERS_MAX) {
+        return fail(tally, "a tiers' word is of no kind");
+    }
+    if (tiers == 0 || tiers == UINT64_C(1) << TIER_DEVICE) {
+        return fail(tally, "an entry for no tier but the device");
+    }
+    tally->tiered[slot]++;
+    if (mirror->slot[slot].state != SLOT_OPEN) {
+        return mirror->slot[slot].state == SLOT_DEAD ||
+               fail(tally, "a free slot has tiers");
+    }
+    (void)mirror_find(mirror, MIRROR_HOLDERS, hash, &wanted, &holders);
+    return (holders != WORD_EMPTY && mirror_word_has(mirror, holders, slot)) ||
+           fail(tally, "tiers of a block that is not held");
+}
+
+/* A live entry, in the table where its key belongs and found there. */
+static bool
+check_entry(struct tally *tally, enum mirror_kind kind, uint32_t shard,
+            const struct mirror_entry *entry)
+{
+    uint64_t key = key_load(entry);
+    uint64_t word = word_load(entry);
+    uint32_t slot = (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
+    uint64_t hash = kind == MIRROR_HOLDERS ? mirror_hash(key)
+                                           : mirror_hash_tiers(key, slot);
+    struct mirror_wanted wanted = {.key = key};
+    uint64_t found;
+
+    if (kind == MIRROR_TIERS) {
+        wanted = mirror_wanted_tiers(key, slot);
+    }
+    if (mirror_shard(hash) != shard ||
+        mirror_find(tally->mirror, kind, hash, &wanted, &found) != entry) {
+        return fail(tally, "an entry is not found by its key");
+    }
+    return kind == MIRROR_HOLDERS ? check_holders(tally, key, word)
+                                  : check_tiers(tally, key, word);
+}
+
+static bool
+check_table(struct tally *tally, enum mirror_kind kind, uint32_t shard)
+{
+    const struct mirror *mirror = tally->mirror;
+    const char *handle = mirror_handle_get(mirror, kind, shard);
+    uint32_t lines =
+        handle == NULL ? 0 : mirror->lines[mirror_handle_size(handle)];
+    struct mirror_fill count = {.live = 0};
+
+    for (uint32_t i = 0; i < lines * MIRROR_LINE_ENTRIES; i++) {
+        const struct mirror_entry *entry =
+            &mirror_handle_lines(handle)[i / MIRROR_LINE_ENTRIES]
+                 .entry[i % MIRROR_LINE_ENTRIES];
+        uint64_t word = word_load(entry);
+        count.used += word != WORD_EMPTY;
+        count.live += word_live(word);
+        if (word_live(word) && !check_entry(tally, kind, shard, entry)) {
+            return false;
+        }
+    }
+    if (count.live != mirror->fill[kind][shard].live ||
+        count.used != mirror->fill[kind][shard].used) {
+        return fail(tally, "a table's entries are miscounted");
+    }
+    if (lines > 0 && count.used == lines * MIRROR_LINE_ENTRIES) {
+        return fail(tally, "a table has no end");
+    }
+    tally->bytes += handle == NULL ? 0 : ((size_t)lines + 2) * 64;
+    return true;
+}
+
+static bool
+check_slots(struct tally *tally)
+{
+    const struct mirror *mirror = tally->mirror;
+    struct worker_set tiered = mirror_tiered(mirror);
+
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        const struct mirror_slot *slot = &mirror->slot[i];
+        bool alive = (atomic_load_explicit(&mirror->alive[i / 64],
+                                           memory_order_relaxed) >>
+                          i % 64 &
+                      1) != 0;
+        if (alive != (slot->state == SLOT_OPEN)) {
+            return fail(tally, "who is alive is not who is open");
+        }
+        if (slot->held != tally->held[i] || slot->digest != tally->digest[i]) {
+            return fail(tally, "a slot's blocks are miscounted");
+        }
+        if (slot->tiered != tally->tiered[i] ||
+            worker_set_has(&tiered, i) != (slot->tiered > 0)) {
+            return fail(tally, "a slot's tiers are miscounted");
+        }
+        if (slot->lossy && !slot->walked) {
+            return fail(tally, "a slot may have holes and is not walked");
+        }
+    }
+    return true;
+}
+
+static bool
+check_memory(struct tally *tally)
+{
+    const struct mirror *mirror = tally->mirror;
+    uint64_t crowds = (uint64_t)mirror->crowds_used +
+                      mirror->crowds_free.count + mirror->grace.crowds.count +
+                      mirror->grace.leaving.count;
+
+    if (tally->crowds != mirror->crowds_used || crowds != mirror->crowds_made) {
+        return fail(tally, "a crowd is lost");
+    }
+    if (tally->bytes + mirror->stats.bytes_retired != mirror->stats.bytes ||
+        mirror->stats.bytes > mirror->bytes_max) {
+        return fail(tally, "bytes are miscounted, or above their bound");
+    }
+    return true;
+}
+
+static bool
+check_all(struct tally *tally)
+{
+    for (uint32_t i = 0; i < MIRROR_KINDS * MIRROR_SHARDS; i++) {
+        if (!check_table(tally, (enum mirror_kind)(i / MIRROR_SHARDS),
+                         i % MIRROR_SHARDS)) {
+            return false;
+        }
+    }
+    tally->bytes += sizeof(struct mirror) + mirror_crowds_bytes(tally->mirror);
+    return check_slots(tally) && check_memory(tally);
+}
+
+bool
+mirror_check(const struct mirror *mirror, const char **reason)
+{
+    struct tally *tally = calloc(1, sizeof(*tally));
+
+    *reason = "no memory to check with";
+    if (tally == NULL) {
+        return false;
+    }
+    tally->mirror = mirror;
+    bool sound = check_all(tally);
+    *reason = tally->reason;
+    free(tally);
+    return sound;
+}

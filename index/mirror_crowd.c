@@ -1,0 +1,254 @@
+/*
+ * Sets of holders: up to six named in the entry's word, more in a crowd, a
+ * bitmap whose address never changes.
+ */
+#include "index/mirror_tables.h"
+
+#define NOBODY UINT32_MAX
+
+static uint32_t *
+link_of(const struct mirror *mirror, uint32_t number)
+{
+    uint32_t place;
+    uint32_t segment = mirror_crowd_segment(number, &place);
+
+    return &mirror->segment_link[segment][place];
+}
+
+static void
+chain_add(struct mirror *mirror, struct mirror_chain *chain, uint32_t number)
+{
+    *link_of(mirror, number) = NOBODY;
+    if (chain->count == 0) {
+        chain->first = number;
+    } else {
+        *link_of(mirror, chain->last) = number;
+    }
+    chain->last = number;
+    chain->count++;
+}
+
+void
+mirror_crowds_join(struct mirror *mirror, struct mirror_chain *to,
+                   struct mirror_chain *from)
+{
+    if (from->count == 0) {
+        return;
+    }
+    if (to->count == 0) {
+        *to = *from;
+    } else {
+        *link_of(mirror, to->last) = from->first;
+        to->last = from->last;
+        to->count += from->count;
+    }
+    *from = (struct mirror_chain){.count = 0};
+}
+
+static uint32_t
+segment_crowds(uint32_t segment)
+{
+    return (uint32_t)MIRROR_CROWDS << segment / 8;
+}
+
+/* A segment: its crowds on whole cache lines, then their links. */
+static size_t
+segment_bytes(uint32_t segment)
+{
+    return segment_crowds(segment) *
+               (sizeof(struct mirror_crowd) + sizeof(uint32_t)) +
+           64;
+}
+
+static bool
+segment_add(struct mirror *mirror)
+{
+    uint32_t segment = mirror->segments;
+
+    if (segment == MIRROR_SEGMENTS) {
+        mirror->fault = MIRROR_E_FULL;
+        return false;
+    }
+    char *memory = mirror_alloc(mirror, segment_bytes(segment));
+    if (memory == NULL) {
+        return false;
+    }
+    char *at = memory + (64 - (uintptr_t)memory % 64) % 64;
+    struct mirror_crowd *crowds = (struct mirror_crowd *)(void *)at;
+    mirror->segment_memory[segment] = memory;
+    mirror->segment_link[segment] =
+        (uint32_t *)(void *)(crowds + segment_crowds(segment));
+    atomic_store_explicit(&mirror->segment[segment], crowds,
+                          memory_order_release);
+    mirror->segments++;
+    return true;
+}
+
+/* The number of a crowd that nobody reads, NOBODY when there is no room. */
+static uint32_t
+crowd_new(struct mirror *mirror)
+{
+    struct mirror_chain *chain = &mirror->crowds_free;
+    uint32_t number = mirror->crowds_made;
+    uint32_t place;
+
+    if (chain->count > 0) {
+        number = chain->first;
+        chain->first = *link_of(mirror, number);
+        chain->count--;
+    } else {
+        if (mirror_crowd_segment(number, &place) == mirror->segments &&
+            !segment_add(mirror)) {
+            return NOBODY;
+        }
+        mirror->crowds_made++;
+    }
+    mirror->crowds_used++;
+    return number;
+}
+
+/* The entry does not refer to it any more. */
+static void
+crowd_retire(struct mirror *mirror, uint32_t number)
+{
+    CHECK(mirror->crowds_used > 0);
+    mirror->crowds_used--;
+    chain_add(mirror, &mirror->grace.crowds, number);
+}
+
+size_t
+mirror_crowds_bytes(const struct mirror *mirror)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < mirror->segments; i++) {
+        bytes += segment_bytes(i);
+    }
+    return bytes;
+}
+
+void
+mirror_crowds_free(struct mirror *mirror)
+{
+    for (uint32_t i = 0; i < mirror->segments; i++) {
+        mirror_release(mirror, mirror->segment_memory[i], segment_bytes(i));
+    }
+}
+
+bool
+mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
+{
+    struct worker_set set;
+
+    mirror_holders(mirror, word, &set);
+    return worker_set_has(&set, slot);
+}
+
+/* The writer's set of a crowd; readers see it word by word. */
+static void
+crowd_store(struct mirror *mirror, uint32_t number,
+            const struct worker_set *set)
+{
+    struct mirror_crowd *crowd = mirror_crowd_at(mirror, number);
+
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        atomic_store_explicit(&crowd->word[i], set->word[i],
+                              memory_order_release);
+    }
+}
+
+/* One bit of a crowd that readers see, on or off. */
+static void
+crowd_flip(struct mirror *mirror, uint32_t number, uint32_t slot)
+{
+    _Atomic uint64_t *word = &mirror_crowd_at(mirror, number)->word[slot / 64];
+    uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
+
+    atomic_store_explicit(word, bits ^ UINT64_C(1) << slot % 64,
+                          memory_order_release);
+}
+
+static uint64_t
+word_make(const struct worker_set *set)
+{
+    uint64_t word = 0;
+
+    WORKER_SET_EACH (slot, set) {
+        word += 1 + ((uint64_t)slot
+                     << (WORD_SHIFT + (word & WORD_TAG) * SLOT_BITS));
+    }
+    return word;
+}
+
+bool
+mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
+                  uint64_t word, uint32_t slot)
+{
+    uint64_t count = word & WORD_TAG;
+    struct worker_set set;
+
+    if (count == WORD_CROWD) {
+        crowd_flip(mirror, word_crowd(word), slot);
+        return true;
+    }
+    if (count < WORD_INLINE) {
+        word_store(
+            entry,
+            word + 1 + ((uint64_t)slot << (WORD_SHIFT + count * SLOT_BITS)));
+        return true;
+    }
+    uint32_t number = crowd_new(mirror);
+    if (number == NOBODY) {
+        return false;
+    }
+    mirror_holders(mirror, word, &set);
+    worker_set_add(&set, slot);
+    crowd_store(mirror, number, &set);
+    word_store(entry, WORD_CROWD | (uint64_t)number << CROWD_SHIFT);
+    return true;
+}
+
+static void
+crowd_drop(struct mirror *mirror, struct mirror_entry *entry, uint64_t word,
+           uint32_t slot)
+{
+    struct worker_set set;
+
+    mirror_holders(mirror, word, &set);
+    worker_set_remove(&set, slot);
+    if (worker_set_count(&set) > CROWD_LEAVE) {
+        crowd_flip(mirror, word_crowd(word), slot);
+        return;
+    }
+    word_store(entry, word_make(&set));
+    crowd_retire(mirror, word_crowd(word));
+}
+
+void
+mirror_holder_drop(struct mirror *mirror, uint32_t shard,
+                   struct mirror_entry *entry, uint32_t slot)
+{
+    uint64_t word = word_load(entry);
+    uint32_t count = (uint32_t)(word & WORD_TAG);
+    uint32_t at = 0;
+
+    if (count == WORD_CROWD) {
+        crowd_drop(mirror, entry, word, slot);
+        return;
+    }
+    while (at < count && word_slot(word, at) != slot) {
+        at++;
+    }
+    CHECK(at < count);
+    if (count == 1) {
+        mirror_bury(mirror, MIRROR_HOLDERS, shard, entry);
+        return;
+    }
+    /* The last one takes its place. */
+    uint32_t last = count - 1;
+    uint64_t moved = word_slot(word, last);
+    word &= ~(SLOT_MASK << (WORD_SHIFT + last * SLOT_BITS));
+    word &= ~(at == last ? 0 : SLOT_MASK << (WORD_SHIFT + at * SLOT_BITS));
+    word |= at == last ? 0 : moved << (WORD_SHIFT + at * SLOT_BITS);
+    word_store(entry, word - 1);
+}

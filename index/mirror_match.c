@@ -1,0 +1,385 @@
+/*
+ * The readers' search. Wait-free: each round settles or halves every open
+ * question, a table's probe ends with the table, and what is tried again is
+ * tried a fixed number of times.
+ *
+ * What a depth says. Of a slot without holes every block up to one it holds is
+ * held, so whether it holds block i - 1 tells whether its depth is i or more,
+ * and intervals of depths can be split anywhere. A slot that may have holes is
+ * walked from the first block on. Before a slot gets a hole the writer says so
+ * (`walked`, `opened`), so a search that saw a block change knows it when it
+ * looks at `opened` afterwards, and walks those slots instead.
+ *
+ * A walk takes time too: a block it has passed may go and blocks ahead of it
+ * come. Removals from a slot that may have holes are counted when they begin
+ * and when they end (`torn`). A walk between which they did not move saw at
+ * most part of one removal, and its depth lies between those before and after
+ * that; else it is done again, and after the last time the least found counts.
+ */
+#include "index/mirror_tables.h"
+
+#define PROBES     32 /* keys looked up together, so that their misses overlap */
+#define WALKS_MORE 2
+#define SPREAD     16 /* of them, how many questions a round asks at least */
+
+/* Slots whose depth is one of [low, high]; they hold block low - 1. */
+struct interval {
+    uint32_t low;
+    uint32_t high;
+    struct worker_set slots;
+};
+
+struct search {
+    const struct mirror *mirror;
+    const uint64_t *keys;
+    struct mirror_match *match;
+    uint32_t count; /* of intervals; their slots are disjoint */
+    struct interval interval[WORKERS_MAX];
+};
+
+/* Keys by their place, and who holds them. */
+struct probes {
+    uint32_t count;
+    uint32_t at[PROBES];
+    uint64_t hash[PROBES];
+    const char *handle[PROBES];
+    struct worker_set holders[PROBES];
+};
+
+static void
+probe_fetch(const struct mirror *mirror, const uint64_t *keys,
+            struct probes *probes)
+{
+    for (uint32_t i = 0; i < probes->count; i++) {
+        uint64_t hash = mirror_hash(keys[probes->at[i]]);
+        const char *handle =
+            mirror_handle_get(mirror, MIRROR_HOLDERS, mirror_shard(hash));
+        probes->hash[i] = hash;
+        probes->handle[i] = handle;
+        if (LIKELY(handle != NULL)) {
+            __builtin_prefetch(mirror_line_at(mirror, handle, hash));
+        }
+    }
+}
+
+static void
+probe_read(const struct mirror *mirror, const uint64_t *keys,
+           struct probes *probes)
+{
+    uint64_t word[PROBES];
+
+    for (uint32_t i = 0; i < probes->count; i++) {
+        word[i] = mirror_find_holders(mirror, probes->handle[i],
+                                      probes->hash[i], keys[probes->at[i]]);
+        if ((word[i] & WORD_TAG) == WORD_CROWD) {
+            __builtin_prefetch(mirror_crowd_at(mirror, word_crowd(word[i])));
+        }
+    }
+    for (uint32_t i = 0; i < probes->count; i++) {
+        mirror_holders(mirror, word[i], &probes->holders[i]);
+    }
+}
+
+/* These slots hold depth blocks, and no more. */
+static void
+emit(struct mirror_match *match, const struct worker_set *slots, uint32_t depth)
+{
+    bool any = false;
+
+    if (depth == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        for (uint64_t left = slots->word[i]; left != 0; left &= left - 1) {
+            match->depth[i * 64 + (uint32_t)__builtin_ctzll(left)] = depth;
+        }
+        match->slots.word[i] |= slots->word[i];
+        any = any || slots->word[i] != 0;
+    }
+    match->best = any && depth > match->best ? depth : match->best;
+}
+
+/* ---- slots with holes: block by block ---- */
+
+static void
+walk_points(struct probes *probes, size_t from, size_t count)
+{
+    probes->count = count - from < PROBES ? (uint32_t)(count - from) : PROBES;
+    for (uint32_t i = 0; i < probes->count; i++) {
+        probes->at[i] = (uint32_t)from + i;
+    }
+}
+
+static void
+walk(const struct mirror *mirror, const uint64_t *keys, size_t count,
+     struct worker_set slots, struct mirror_match *match)
+{
+    struct probes probes[2];
+    uint32_t turn = 0;
+
+    walk_points(&probes[0], 0, count);
+    probe_fetch(mirror, keys, &probes[0]);
+    for (size_t from = 0; from < count; from += PROBES) {
+        struct probes *now = &probes[turn];
+        turn ^= 1;
+        walk_points(&probes[turn], from + now->count, count);
+        probe_fetch(mirror, keys, &probes[turn]);
+        probe_read(mirror, keys, now);
+        for (uint32_t i = 0; i < now->count; i++) {
+            struct worker_set out = worker_set_minus(&slots, &now->holders[i]);
+            emit(match, &out, now->at[i]);
+            slots = worker_set_and(&slots, &now->holders[i]);
+        }
+        if (worker_set_empty(&slots)) {
+            return;
+        }
+    }
+    emit(match, &slots, (uint32_t)count);
+}
+
+static uint32_t
+best_of(const struct mirror_match *match)
+{
+    uint32_t best = 0;
+
+    WORKER_SET_EACH (slot, &match->slots) {
+        best = match->depth[slot] > best ? match->depth[slot] : best;
+    }
+    return best;
+}
+
+static void
+load_torn(const struct mirror *mirror, const struct worker_set *slots,
+          uint64_t *torn)
+{
+    WORKER_SET_EACH (slot, slots) {
+        torn[slot] =
+            atomic_load_explicit(&mirror->torn[slot], memory_order_acquire);
+    }
+}
+
+/* Those from which blocks were removed since: what was seen of them may be
+ * from before in one place and from after in another. */
+static struct worker_set
+torn_since(const struct mirror *mirror, const struct worker_set *slots,
+           const uint64_t *torn)
+{
+    struct worker_set out = {.word = {0}};
+
+    WORKER_SET_EACH (slot, slots) {
+        if (atomic_load_explicit(&mirror->torn[slot], memory_order_relaxed) !=
+            torn[slot]) {
+            worker_set_add(&out, slot);
+        }
+    }
+    return out;
+}
+
+/* A slot's depth is what the last walk found; least: unless the one before
+ * found less. */
+static void
+revise(struct mirror_match *match, const struct mirror_match *again,
+       const struct worker_set *slots, bool least)
+{
+    WORKER_SET_EACH (slot, slots) {
+        uint32_t before =
+            worker_set_has(&match->slots, slot) ? match->depth[slot] : 0;
+        uint32_t depth =
+            worker_set_has(&again->slots, slot) ? again->depth[slot] : 0;
+        match->depth[slot] = least && before < depth ? before : depth;
+        if (match->depth[slot] > 0) {
+            worker_set_add(&match->slots, slot);
+        } else {
+            worker_set_remove(&match->slots, slot);
+        }
+    }
+    match->best = best_of(match);
+}
+
+/* Walks, and walks again, twice at most, those from which blocks were removed
+ * meanwhile. */
+static void
+walk_slots(const struct mirror *mirror, const uint64_t *keys, size_t count,
+           struct worker_set slots, struct mirror_match *match)
+{
+    uint64_t torn[WORKERS_MAX];
+    struct mirror_match again;
+
+    load_torn(mirror, &slots, torn);
+    walk(mirror, keys, count, slots, match);
+    slots = torn_since(mirror, &slots, torn);
+    for (uint32_t i = 0; i < WALKS_MORE && !worker_set_empty(&slots); i++) {
+        worker_set_clear(&again.slots);
+        again.best = 0;
+        load_torn(mirror, &slots, torn);
+        walk(mirror, keys, count, slots, &again);
+        struct worker_set still = torn_since(mirror, &slots, torn);
+        struct worker_set clean = worker_set_minus(&slots, &still);
+        revise(match, &again, &clean, false);
+        revise(match, &again, &still, true);
+        slots = still;
+    }
+}
+
+/* ---- slots without: by intervals ---- */
+
+static void
+settle(struct search *search, uint32_t low, uint32_t high,
+       const struct worker_set *slots)
+{
+    if (worker_set_empty(slots)) {
+        return;
+    }
+    if (low == high) {
+        emit(search->match, slots, low);
+        return;
+    }
+    search->interval[search->count++] =
+        (struct interval){.low = low, .high = high, .slots = *slots};
+}
+
+/* Asks about points in (low, high], evenly apart; how many. */
+static uint32_t
+ask(struct probes *probes, const struct interval *interval, uint32_t points)
+{
+    uint32_t length = interval->high - interval->low;
+
+    points = points < length ? points : length;
+    for (uint32_t j = 1; j <= points; j++) {
+        uint64_t step = (uint64_t)j * (length + 1) / (points + 1);
+        probes->at[probes->count++] = interval->low + (uint32_t)step - 1;
+    }
+    return points;
+}
+
+/* What the answers say of one interval: those who miss a point stop before. */
+static void
+split(struct search *search, const struct interval *interval,
+      const struct probes *probes, uint32_t from, uint32_t points)
+{
+    struct worker_set slots = interval->slots;
+    uint32_t low = interval->low;
+
+    for (uint32_t i = from; i < from + points; i++) {
+        struct worker_set out = worker_set_minus(&slots, &probes->holders[i]);
+        settle(search, low, probes->at[i], &out);
+        slots = worker_set_and(&slots, &probes->holders[i]);
+        low = probes->at[i] + 1;
+    }
+    settle(search, low, interval->high, &slots);
+}
+
+/* One round: the last few intervals, each split at some points. */
+static void
+round_of(struct search *search)
+{
+    struct interval now[SPREAD];
+    uint32_t points[SPREAD];
+    struct probes probes;
+    uint32_t count = search->count < SPREAD ? search->count : SPREAD;
+    uint32_t share = count < SPREAD ? SPREAD / count : 1;
+    uint32_t from = 0;
+
+    search->count -= count;
+    probes.count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        now[i] = search->interval[search->count + i];
+        points[i] = ask(&probes, &now[i], share);
+    }
+    probe_fetch(search->mirror, search->keys, &probes);
+    probe_read(search->mirror, search->keys, &probes);
+    for (uint32_t i = 0; i < count; i++) {
+        split(search, &now[i], &probes, from, points[i]);
+        from += points[i];
+    }
+}
+
+/* The first and the last block decide most questions. */
+static void
+first_round(struct search *search, uint32_t count,
+            const struct worker_set *slots)
+{
+    struct interval all = {.low = 0, .high = count, .slots = *slots};
+    struct interval inner = {.low = 1, .high = count - 1};
+    struct probes probes;
+
+    probes.count = 1;
+    probes.at[0] = 0;
+    if (count > 2) {
+        (void)ask(&probes, &inner, SPREAD - 2);
+    }
+    if (count > 1) {
+        probes.at[probes.count++] = count - 1;
+    }
+    probe_fetch(search->mirror, search->keys, &probes);
+    probe_read(search->mirror, search->keys, &probes);
+    split(search, &all, &probes, 0, probes.count);
+}
+
+static struct worker_set
+load_set(const _Atomic uint64_t *words)
+{
+    struct worker_set set;
+
+    for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+        set.word[i] = atomic_load_explicit(&words[i], memory_order_acquire);
+    }
+    return set;
+}
+
+/* Those of the slots that got holes since. */
+static struct worker_set
+opened_since(const struct mirror *mirror, uint64_t opened,
+             struct worker_set slots)
+{
+    struct worker_set out = {.word = {0}};
+
+    if (atomic_load_explicit(&mirror->opened, memory_order_acquire) == opened) {
+        return out;
+    }
+    WORKER_SET_EACH (slot, &slots) {
+        if (atomic_load_explicit(&mirror->opened_at[slot],
+                                 memory_order_relaxed) > opened) {
+            worker_set_add(&out, slot);
+        }
+    }
+    return out;
+}
+
+void
+mirror_match(const struct mirror *mirror, const struct worker_set *asked,
+             const uint64_t *keys, size_t count, struct mirror_match *match)
+{
+    uint64_t opened =
+        atomic_load_explicit(&mirror->opened, memory_order_acquire);
+    struct worker_set walked = load_set(mirror->walked);
+    struct worker_set slots = load_set(mirror->alive);
+    struct search search;
+
+    search.mirror = mirror;
+    search.keys = keys;
+    search.match = match;
+    search.count = 0;
+    worker_set_clear(&match->slots);
+    match->best = 0;
+    slots = worker_set_and(&slots, asked);
+    walked = worker_set_and(&slots, &walked);
+    slots = worker_set_minus(&slots, &walked);
+    if (count > 0 && !worker_set_empty(&slots)) {
+        first_round(&search, (uint32_t)count, &slots);
+        while (search.count > 0) {
+            round_of(&search);
+        }
+        struct worker_set late = opened_since(mirror, opened, slots);
+        if (!worker_set_empty(&late)) {
+            match->slots = worker_set_minus(&match->slots, &late);
+            match->best = best_of(match);
+            for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+                walked.word[i] |= late.word[i];
+            }
+        }
+    }
+    if (count > 0 && !worker_set_empty(&walked)) {
+        walk_slots(mirror, keys, count, walked, match);
+    }
+}

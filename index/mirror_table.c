@@ -1,0 +1,335 @@
+/*
+ * Tables: finding, entering, burying, and copying to another size.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "index/mirror_tables.h"
+
+#define LINE_BYTES sizeof(struct mirror_line)
+
+/* Of a table's entries, in 32nds: what is used at most before it is replaced,
+ * what mirror_work() does not wait for, what is live at most in a new one,
+ * and what is live at least in one that stays. */
+#define FULL_32   27
+#define AHEAD_32  26
+#define FRESH_32  23
+#define SPARSE_32 12
+
+_Static_assert(LINE_BYTES == 64, "the bits that a handle uses");
+_Static_assert(sizeof(struct mirror_table) <= LINE_BYTES, "one line");
+
+void *
+mirror_alloc(struct mirror *mirror, size_t bytes)
+{
+    if (bytes > mirror->bytes_max - mirror->stats.bytes) {
+        (void)qsbr_reclaim(mirror->qsbr);
+    }
+    if (bytes > mirror->bytes_max - mirror->stats.bytes) {
+        mirror->fault = MIRROR_E_FULL;
+        return NULL;
+    }
+    void *memory = calloc(1, bytes);
+    if (memory == NULL) {
+        mirror->fault = -ENOMEM;
+        return NULL;
+    }
+    mirror->stats.bytes += bytes;
+    return memory;
+}
+
+void
+mirror_release(struct mirror *mirror, void *memory, size_t bytes)
+{
+    CHECK(mirror->stats.bytes >= bytes);
+    mirror->stats.bytes -= bytes;
+    free(memory);
+}
+
+static struct mirror_table *
+table_of(const char *handle)
+{
+    return (struct mirror_table *)(void *)(mirror_handle_lines(handle) - 1);
+}
+
+static uint64_t
+entries_of(const struct mirror *mirror, const char *handle)
+{
+    return handle == NULL
+               ? 0
+               : (uint64_t)mirror->lines[mirror_handle_size(handle)] *
+                     MIRROR_LINE_ENTRIES;
+}
+
+static const char *
+table_new(struct mirror *mirror, uint32_t size)
+{
+    size_t bytes = ((size_t)mirror->lines[size] + 2) * LINE_BYTES;
+    char *memory = mirror_alloc(mirror, bytes);
+
+    if (memory == NULL) {
+        return NULL;
+    }
+    char *at =
+        memory + (LINE_BYTES - (uintptr_t)memory % LINE_BYTES) % LINE_BYTES;
+    struct mirror_table *table = (struct mirror_table *)(void *)at;
+    table->mirror = mirror;
+    table->memory = memory;
+    table->bytes = bytes;
+    return at + LINE_BYTES + size;
+}
+
+static void
+table_free(struct qsbr_node *node)
+{
+    struct mirror_table *table =
+        (struct mirror_table *)(void *)((char *)node -
+                                        offsetof(struct mirror_table, node));
+    struct mirror *mirror = table->mirror;
+
+    mirror->stats.bytes_retired -= table->bytes;
+    mirror_release(mirror, table->memory, table->bytes);
+}
+
+static void
+table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
+              const char *handle)
+{
+    const char *old = mirror_handle_get(mirror, kind, shard);
+
+    atomic_store_explicit(&mirror->table[kind][shard], handle,
+                          memory_order_release);
+    if (old != NULL) {
+        struct mirror_table *table = table_of(old);
+        mirror->stats.bytes_retired += table->bytes;
+        qsbr_retire(mirror->qsbr, &table->node, table_free);
+    }
+    if (mirror->sweep.table == (uint32_t)kind * MIRROR_SHARDS + shard) {
+        mirror->sweep.line = 0;
+    }
+}
+
+/* Readers cannot see this table yet, and nothing was ever taken out of it. */
+static void
+copy_entry(struct mirror_line *lines, uint32_t count, uint64_t hash,
+           struct mirror_entry from)
+{
+    uint32_t at = mirror_home(hash, count);
+
+    for (;;) {
+        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
+            struct mirror_entry *to = &lines[at].entry[i];
+            if (atomic_load_explicit(&to->word, memory_order_relaxed) ==
+                WORD_EMPTY) {
+                atomic_store_explicit(&to->key, from.key, memory_order_relaxed);
+                atomic_store_explicit(&to->word, from.word,
+                                      memory_order_relaxed);
+                return;
+            }
+        }
+        at = at + 1 < count ? at + 1 : 0;
+    }
+}
+
+static uint64_t
+hash_of(enum mirror_kind kind, uint64_t key, uint64_t word)
+{
+    return kind == MIRROR_HOLDERS
+               ? mirror_hash(key)
+               : mirror_hash_tiers(
+                     key, (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK));
+}
+
+static void
+copy(const struct mirror *mirror, enum mirror_kind kind, const char *from,
+     const char *to)
+{
+    const struct mirror_line *lines = mirror_handle_lines(from);
+    uint32_t count = mirror->lines[mirror_handle_size(from)];
+
+    for (uint32_t at = 0; at < count; at++) {
+        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
+            uint64_t key = key_load(&lines[at].entry[i]);
+            uint64_t word = word_load(&lines[at].entry[i]);
+            if (word_live(word)) {
+                copy_entry(mirror_handle_lines(to),
+                           mirror->lines[mirror_handle_size(to)],
+                           hash_of(kind, key, word),
+                           (struct mirror_entry){.key = key, .word = word});
+            }
+        }
+    }
+}
+
+/* The size for so many live entries, MIRROR_SIZES when there is none. */
+static uint32_t
+size_for(const struct mirror *mirror, uint64_t live)
+{
+    uint32_t size = 0;
+
+    while (size < MIRROR_SIZES &&
+           (uint64_t)mirror->lines[size] * MIRROR_LINE_ENTRIES * FRESH_32 / 32 <
+               live) {
+        size++;
+    }
+    return size;
+}
+
+/* Replaces a table by one for so many live entries. False: no room. */
+static bool
+rebuild(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
+        uint64_t live)
+{
+    struct mirror_fill *fill = &mirror->fill[kind][shard];
+    const char *old = mirror_handle_get(mirror, kind, shard);
+    uint32_t size = size_for(mirror, live);
+
+    if (size == MIRROR_SIZES) {
+        mirror->fault = MIRROR_E_FULL;
+        return false;
+    }
+    const char *handle = table_new(mirror, size);
+    if (handle == NULL) {
+        return false;
+    }
+    if (old != NULL) {
+        copy(mirror, kind, old, handle);
+        mirror->stats.grown += mirror_handle_size(old) < size;
+    }
+    fill->used = fill->live;
+    table_publish(mirror, kind, shard, handle);
+    return true;
+}
+
+struct mirror_entry *
+mirror_find(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
+            const struct mirror_wanted *wanted, uint64_t *word)
+{
+    const char *handle = mirror_handle_get(mirror, kind, mirror_shard(hash));
+
+    *word = WORD_EMPTY;
+    return handle == NULL
+               ? NULL
+               : mirror_find_from(mirror, handle, hash, wanted, word);
+}
+
+/* A tomb may serve another key once nobody can be reading its old one, and
+ * the same key at once. */
+static bool
+usable(const struct mirror *mirror, const struct mirror_entry *entry,
+       uint64_t key)
+{
+    uint64_t word = word_load(entry);
+
+    return (word & WORD_TAG) == WORD_TOMB &&
+           (word >> WORD_SHIFT <= mirror->grace.done || key_load(entry) == key);
+}
+
+/* The first entry that can take the key: a tomb, or one never used. There is
+ * always one of these. */
+static struct mirror_entry *
+find_place(const struct mirror *mirror, const char *handle, uint64_t hash,
+           uint64_t key)
+{
+    uint32_t lines = mirror->lines[mirror_handle_size(handle)];
+    uint32_t at = mirror_home(hash, lines);
+
+    for (;;) {
+        struct mirror_line *line = &mirror_handle_lines(handle)[at];
+        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
+            struct mirror_entry *entry = &line->entry[i];
+            if (word_load(entry) == WORD_EMPTY || usable(mirror, entry, key)) {
+                return entry;
+            }
+        }
+        at = at + 1 < lines ? at + 1 : 0;
+    }
+}
+
+/* Whether one more entry may be used; rather than refuse, a table that cannot
+ * grow is filled further. */
+static bool
+make_room(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
+{
+    struct mirror_fill *fill = &mirror->fill[kind][shard];
+    uint64_t entries =
+        entries_of(mirror, mirror_handle_get(mirror, kind, shard));
+
+    if (fill->used + 1 <= entries * FULL_32 / 32) {
+        return true;
+    }
+    if (rebuild(mirror, kind, shard, (uint64_t)fill->live + 1)) {
+        return true;
+    }
+    return fill->used + 1 < entries - entries / 16;
+}
+
+bool
+mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
+             uint64_t key, uint64_t word)
+{
+    uint32_t shard = mirror_shard(hash);
+    struct mirror_fill *fill = &mirror->fill[kind][shard];
+    const char *handle = mirror_handle_get(mirror, kind, shard);
+    struct mirror_entry *entry =
+        handle == NULL ? NULL : find_place(mirror, handle, hash, key);
+
+    if (entry == NULL || word_load(entry) == WORD_EMPTY) {
+        if (!make_room(mirror, kind, shard)) {
+            return false;
+        }
+        entry = find_place(mirror, mirror_handle_get(mirror, kind, shard), hash,
+                           key);
+        fill->used += word_load(entry) == WORD_EMPTY;
+    }
+    fill->live++;
+    /* Release: who sees the key sees the tomb, or what comes after it. */
+    atomic_store_explicit(&entry->key, key, memory_order_release);
+    word_store(entry, word);
+    return true;
+}
+
+void
+mirror_bury(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
+            struct mirror_entry *entry)
+{
+    CHECK(mirror->fill[kind][shard].live > 0);
+    word_store(entry, WORD_TOMB | mirror->grace.next << WORD_SHIFT);
+    mirror->fill[kind][shard].live--;
+    mirror->grace.tombs = true;
+}
+
+uint32_t
+mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
+{
+    struct mirror_fill *fill = &mirror->fill[kind][shard];
+    const char *handle = mirror_handle_get(mirror, kind, shard);
+    uint64_t entries = entries_of(mirror, handle);
+    bool sparse = fill->live == 0 || (fill->live < entries * SPARSE_32 / 32 &&
+                                      mirror_handle_size(handle) > 0);
+
+    if (handle == NULL || (fill->used <= entries * AHEAD_32 / 32 && !sparse)) {
+        return 0;
+    }
+    if (fill->live == 0) {
+        fill->used = 0;
+        table_publish(mirror, kind, shard, NULL);
+        return 1;
+    }
+    return rebuild(mirror, kind, shard, (uint64_t)fill->live + 1)
+               ? fill->live + 1
+               : 0;
+}
+
+void
+mirror_tables_free(struct mirror *mirror)
+{
+    for (uint32_t i = 0; i < MIRROR_KINDS * MIRROR_SHARDS; i++) {
+        const char *handle = mirror_handle_get(
+            mirror, (enum mirror_kind)(i / MIRROR_SHARDS), i % MIRROR_SHARDS);
+        if (handle != NULL) {
+            struct mirror_table *table = table_of(handle);
+            mirror_release(mirror, table->memory, table->bytes);
+        }
+    }
+}

@@ -1,0 +1,479 @@
+/*
+ * The inside of the mirror: tables, holders, crowds, tiers. The essay is at
+ * the head of mirror.h.
+ *
+ * One kind of table serves both what the mirror keeps by key:
+ *   HOLDERS  key -> the slots that hold the block
+ *   TIERS    (key, slot) -> the tiers it is in, where that is not the device
+ *            alone
+ * An entry is a key and a word, both atomic; the low four bits of the word say
+ * what it is:
+ *   0        nobody was ever here; the key means nothing
+ *   1 to 6   so many slots, of ten bits each, from bit 4 up (HOLDERS)
+ *   7        a crowd, its number in bits 32 to 63 (HOLDERS)
+ *   8        a tomb: somebody was here, until the grace period in bits 4 to 63
+ *   9        tiers in bits 4 to 7, the slot from bit 8 up (TIERS)
+ */
+#ifndef INDEX_MIRROR_TABLES_H
+#define INDEX_MIRROR_TABLES_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "index/mirror.h"
+
+#define MIRROR_SHARDS       256
+#define MIRROR_SIZES        64 /* a table's size is named by six bits */
+#define MIRROR_LINE_ENTRIES 4
+#define MIRROR_SEGMENTS     176 /* of crowds: 2^30 of them and more */
+#define MIRROR_CROWDS       256 /* of the first segments */
+
+#define WORD_TAG     UINT64_C(15)
+#define WORD_EMPTY   UINT64_C(0)
+#define WORD_INLINE  UINT64_C(6) /* slots that a word can name */
+#define WORD_CROWD   UINT64_C(7)
+#define WORD_TOMB    UINT64_C(8)
+#define WORD_TIERS   UINT64_C(9)
+#define WORD_SHIFT   4
+#define SLOT_BITS    10
+#define SLOT_MASK    ((UINT64_C(1) << SLOT_BITS) - 1)
+#define CROWD_SHIFT  32
+#define CROWD_LEAVE  4 /* holders at which a crowd is given up */
+#define TIERED_SHIFT 8 /* of the slot in a word of TIERS */
+#define TIERS_MASK   ((UINT64_C(1) << TIERS) - 1)
+
+_Static_assert(WORKERS_MAX <= 1 << SLOT_BITS, "a slot fits a holder's bits");
+
+struct mirror_entry {
+    _Atomic uint64_t key;
+    _Atomic uint64_t word;
+};
+
+/* Entries are taken from the first on, so the last one is empty unless all
+ * are taken. Memory is aligned to these 64 bytes. */
+struct mirror_line {
+    struct mirror_entry entry[MIRROR_LINE_ENTRIES];
+};
+
+/* In front of a table's lines, on a cache line of its own. */
+struct mirror_table {
+    struct qsbr_node node;
+    struct mirror *mirror;
+    void *memory; /* as it was allocated */
+    size_t bytes;
+};
+
+/*
+ * A table as readers see it is one atomic word, its handle: the address of its
+ * first line plus the number of its size, which fits the bits that alignment
+ * leaves. NULL: no table yet.
+ */
+
+struct mirror_crowd {
+    _Atomic uint64_t word[WORKER_WORDS];
+};
+
+enum mirror_kind {
+    MIRROR_HOLDERS,
+    MIRROR_TIERS,
+    MIRROR_KINDS,
+};
+
+/* The writer's count of a table's entries. */
+struct mirror_fill {
+    uint32_t live;
+    uint32_t used; /* these and the tombs */
+};
+
+enum mirror_state {
+    SLOT_FREE,
+    SLOT_OPEN,
+    SLOT_DEAD, /* being swept, or waiting for readers */
+};
+
+struct mirror_slot {
+    enum mirror_state state;
+    bool lossy;    /* something was refused: there may be holes */
+    bool walked;   /* as readers see it */
+    uint64_t held; /* blocks */
+    uint64_t digest;
+    uint64_t tiered; /* entries of TIERS */
+};
+
+/* Numbers of crowds, chained. */
+struct mirror_chain {
+    uint32_t first;
+    uint32_t last;
+    uint32_t count;
+};
+
+/* One grace period at a time, and what waits for it. */
+struct mirror_grace {
+    struct qsbr_node node;
+    struct mirror *mirror;
+    bool busy;                  /* with the qsbr */
+    bool tombs;                 /* some wait for the next one */
+    uint64_t next;              /* the number of the next one */
+    uint64_t done;              /* of the last one that passed */
+    struct mirror_chain crowds; /* for the next one */
+    struct mirror_chain leaving;
+    struct worker_set slots; /* swept, for the next one */
+    struct worker_set freeing;
+};
+
+struct mirror_sweep {
+    struct worker_set now;  /* slots of this pass */
+    struct worker_set next; /* closed since it began */
+    bool active;
+    uint32_t table; /* kind * MIRROR_SHARDS + shard */
+    uint32_t line;
+};
+
+struct mirror {
+    /* What readers need, on cache lines that seldom change. */
+    _Atomic uint64_t alive[WORKER_WORDS];
+    _Atomic uint64_t walked[WORKER_WORDS]; /* slots that may have holes */
+    _Atomic uint64_t tiered[WORKER_WORDS];
+    _Atomic uint64_t opened; /* how often a slot got holes */
+    uint32_t lines[MIRROR_SIZES];
+    _Atomic(const char *) table[MIRROR_KINDS][MIRROR_SHARDS];
+    _Atomic(struct mirror_crowd *) segment[MIRROR_SEGMENTS];
+    _Atomic uint64_t opened_at[WORKERS_MAX];
+    /* Begun and ended removals from a slot that may have holes; odd while one
+     * goes on. */
+    _Atomic uint64_t torn[WORKERS_MAX];
+    char apart[64];
+
+    /* From here on the writer's. */
+    struct qsbr *qsbr;
+    size_t bytes_max;
+    int fault;        /* why memory was refused last */
+    uint32_t applied; /* keys since memory was last reclaimed */
+    struct mirror_fill fill[MIRROR_KINDS][MIRROR_SHARDS];
+    struct mirror_slot slot[WORKERS_MAX];
+    struct mirror_chain crowds_free;
+    uint32_t crowds_made;
+    uint32_t crowds_used;
+    uint32_t segments;
+    void *segment_memory[MIRROR_SEGMENTS];
+    uint32_t *segment_link[MIRROR_SEGMENTS];
+    struct mirror_grace grace;
+    struct mirror_sweep sweep;
+    uint32_t tidied; /* table that was looked after last */
+    struct mirror_stats stats;
+};
+
+/* ---- where a key lies ---- */
+
+static inline uint64_t
+mirror_hash(uint64_t key)
+{
+    return key * 0x9E3779B97F4A7C15U;
+}
+
+/* In TIERS. */
+static inline uint64_t
+mirror_hash_tiers(uint64_t key, uint32_t slot)
+{
+    return mirror_hash(key ^ (slot + 1) * 0xD6E8FEB86659FD93U);
+}
+
+static inline uint32_t
+mirror_shard(uint64_t hash)
+{
+    return (uint32_t)(hash >> 56);
+}
+
+static inline const char *
+mirror_handle_get(const struct mirror *mirror, enum mirror_kind kind,
+                  uint32_t shard)
+{
+    return atomic_load_explicit(&mirror->table[kind][shard],
+                                memory_order_acquire);
+}
+
+static inline uint32_t
+mirror_handle_size(const char *handle)
+{
+    return (uint32_t)((uintptr_t)handle & (MIRROR_SIZES - 1));
+}
+
+/* The writer changes what readers see through the same pointer. */
+static inline struct mirror_line *
+mirror_handle_lines(const char *handle)
+{
+    union {
+        const char *bytes;
+        struct mirror_line *lines;
+    } at = {.bytes = handle - mirror_handle_size(handle)};
+
+    return at.lines;
+}
+
+/* The line where the search for a hash begins, from bits that did not choose
+ * the shard: rising with them, so that a larger table has its entries in the
+ * same order. */
+static inline uint32_t
+mirror_home(uint64_t hash, uint32_t lines)
+{
+    return (uint32_t)((hash << 8 >> 32) * lines >> 32);
+}
+
+static inline const struct mirror_line *
+mirror_line_at(const struct mirror *mirror, const char *handle, uint64_t hash)
+{
+    uint32_t lines = mirror->lines[mirror_handle_size(handle)];
+
+    return mirror_handle_lines(handle) + mirror_home(hash, lines);
+}
+
+/* ---- entries ---- */
+
+static inline uint64_t
+word_load(const struct mirror_entry *entry)
+{
+    return atomic_load_explicit(&entry->word, memory_order_acquire);
+}
+
+/* Release: with the word comes what it refers to. */
+static inline void
+word_store(struct mirror_entry *entry, uint64_t word)
+{
+    atomic_store_explicit(&entry->word, word, memory_order_release);
+}
+
+static inline uint64_t
+key_load(const struct mirror_entry *entry)
+{
+    return atomic_load_explicit(&entry->key, memory_order_acquire);
+}
+
+static inline bool
+word_live(uint64_t word)
+{
+    return word != WORD_EMPTY && (word & WORD_TAG) != WORD_TOMB;
+}
+
+/* What is looked for: a key, and in TIERS the slot in its word. */
+struct mirror_wanted {
+    uint64_t key;
+    uint64_t mask;
+    uint64_t word;
+};
+
+static inline struct mirror_wanted
+mirror_wanted_tiers(uint64_t key, uint32_t slot)
+{
+    return (struct mirror_wanted){
+        .key = key,
+        .mask = SLOT_MASK << TIERED_SHIFT,
+        .word = (uint64_t)slot << TIERED_SHIFT,
+    };
+}
+
+/*
+ * The word of an entry whose key is the wanted one, WORD_EMPTY when it turned
+ * out to be another. An entry gets another key only as a tomb, and only after
+ * every reader who may have known it before is gone: so a key that is the same
+ * before and after the word was its key all the time.
+ */
+static inline uint64_t
+mirror_word_of(const struct mirror_entry *entry,
+               const struct mirror_wanted *wanted)
+{
+    uint64_t word = word_load(entry);
+
+    if (!word_live(word) || (word & wanted->mask) != wanted->word ||
+        atomic_load_explicit(&entry->key, memory_order_relaxed) !=
+            wanted->key) {
+        return WORD_EMPTY;
+    }
+    return word;
+}
+
+/* The live entry from this line on and its word, or NULL. Bounded by the
+ * size of the table. */
+static inline struct mirror_entry *
+mirror_find_from(const struct mirror *mirror, const char *handle, uint64_t hash,
+                 const struct mirror_wanted *wanted, uint64_t *word)
+{
+    uint32_t lines = mirror->lines[mirror_handle_size(handle)];
+    struct mirror_line *first = mirror_handle_lines(handle);
+    uint32_t at = mirror_home(hash, lines);
+
+    for (uint32_t n = 0; n < lines; n++) {
+        struct mirror_line *line = &first[at];
+        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
+            if (key_load(&line->entry[i]) == wanted->key) {
+                *word = mirror_word_of(&line->entry[i], wanted);
+                if (*word != WORD_EMPTY) {
+                    return &line->entry[i];
+                }
+            }
+        }
+        if (word_load(&line->entry[MIRROR_LINE_ENTRIES - 1]) == WORD_EMPTY) {
+            break;
+        }
+        at = at + 1 < lines ? at + 1 : 0;
+    }
+    *word = WORD_EMPTY;
+    return NULL;
+}
+
+/* The word of a key's holders, WORD_EMPTY when nobody has it. */
+static inline uint64_t
+mirror_find_holders(const struct mirror *mirror, const char *handle,
+                    uint64_t hash, uint64_t key)
+{
+    struct mirror_wanted wanted = {.key = key};
+    uint64_t word = WORD_EMPTY;
+
+    if (LIKELY(handle != NULL)) {
+        (void)mirror_find_from(mirror, handle, hash, &wanted, &word);
+    }
+    return word;
+}
+
+/* ---- holders ---- */
+
+static inline uint32_t
+word_slot(uint64_t word, uint32_t i)
+{
+    return (uint32_t)(word >> (WORD_SHIFT + i * SLOT_BITS) & SLOT_MASK);
+}
+
+static inline uint32_t
+word_crowd(uint64_t word)
+{
+    return (uint32_t)(word >> CROWD_SHIFT);
+}
+
+/* Where a crowd lies: its segment (eight of a size, then eight of twice that)
+ * and its place there. */
+static inline uint32_t
+mirror_crowd_segment(uint32_t number, uint32_t *place)
+{
+    uint64_t x = (uint64_t)number + (uint64_t)8 * MIRROR_CROWDS;
+    uint32_t shift = (uint32_t)(63 - __builtin_clzll(x)) - 3;
+
+    *place = (uint32_t)(x & ((UINT64_C(1) << shift) - 1));
+    return (shift - 8) * 8 + (uint32_t)(x >> shift & 7);
+}
+
+_Static_assert(MIRROR_CROWDS == 1 << 8, "mirror_crowd_segment() counts on it");
+
+static inline struct mirror_crowd *
+mirror_crowd_at(const struct mirror *mirror, uint32_t number)
+{
+    uint32_t place;
+    uint32_t segment = mirror_crowd_segment(number, &place);
+
+    return atomic_load_explicit(&mirror->segment[segment],
+                                memory_order_acquire) +
+           place;
+}
+
+/* The slots that a word of HOLDERS names. */
+static inline void
+mirror_holders(const struct mirror *mirror, uint64_t word,
+               struct worker_set *set)
+{
+    uint64_t tag = word & WORD_TAG;
+
+    if (tag == WORD_CROWD) {
+        const struct mirror_crowd *crowd =
+            mirror_crowd_at(mirror, word_crowd(word));
+        for (uint32_t i = 0; i < WORKER_WORDS; i++) {
+            set->word[i] =
+                atomic_load_explicit(&crowd->word[i], memory_order_acquire);
+        }
+        return;
+    }
+    worker_set_clear(set);
+    for (uint32_t i = 0; i < tag; i++) {
+        worker_set_add(set, word_slot(word, i));
+    }
+}
+
+/* ---- mirror_table.c: memory and tables ---- */
+
+/* Zeroed memory that counts, or NULL and mirror->fault. */
+void *mirror_alloc(struct mirror *mirror, size_t bytes);
+
+void mirror_release(struct mirror *mirror, void *memory, size_t bytes);
+
+/* A writer's look-up: the live entry and its word, or NULL. */
+struct mirror_entry *mirror_find(const struct mirror *mirror,
+                                 enum mirror_kind kind, uint64_t hash,
+                                 const struct mirror_wanted *wanted,
+                                 uint64_t *word);
+
+/* Enters a key that is not there, growing the table when it has to. False:
+ * no room, mirror->fault says why. */
+bool mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
+                  uint64_t key, uint64_t word) MUST_CHECK;
+
+/* Makes a live entry a tomb. */
+void mirror_bury(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
+                 struct mirror_entry *entry);
+
+/* A table of another size where that is wanted: larger ahead of need, smaller
+ * when most of it is unused. How many entries that moved. */
+uint32_t mirror_resize(struct mirror *mirror, enum mirror_kind kind,
+                       uint32_t shard);
+
+/* Frees the tables; nobody reads. */
+void mirror_tables_free(struct mirror *mirror);
+
+/* ---- mirror_crowd.c: sets of holders ---- */
+
+bool mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot);
+
+/* Adds a holder to a live entry. False: no room. */
+bool mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
+                       uint64_t word, uint32_t slot) MUST_CHECK;
+
+/* Takes one away; the last one buries the entry. */
+void mirror_holder_drop(struct mirror *mirror, uint32_t shard,
+                        struct mirror_entry *entry, uint32_t slot);
+
+/* Puts a chain at the end of another. */
+void mirror_crowds_join(struct mirror *mirror, struct mirror_chain *to,
+                        struct mirror_chain *from);
+
+/* Bytes of all segments. */
+size_t mirror_crowds_bytes(const struct mirror *mirror);
+
+void mirror_crowds_free(struct mirror *mirror);
+
+/* ---- mirror.c ---- */
+
+/* Begins a grace period if something waits for one and none runs. */
+void mirror_grace(struct mirror *mirror);
+
+/* Says that a slot may have holes, before it gets one. */
+void mirror_walk_set(struct mirror *mirror, uint32_t slot);
+
+/* Says that it has none any more, after the last one was filled. */
+void mirror_walk_clear(struct mirror *mirror, uint32_t slot);
+
+/* Says that blocks are going to be removed from a slot that may have holes,
+ * and again that they have been. */
+void mirror_tear(struct mirror *mirror, uint32_t slot);
+
+/* Says whether a slot has entries in TIERS: before the first, after the
+ * last. */
+void mirror_tiered_mark(struct mirror *mirror, uint32_t slot, bool tiered);
+
+/* ---- mirror_apply.c ---- */
+
+/* A slot does not hold the block of this entry any more: counts, and takes it
+ * out. */
+void mirror_unhold(struct mirror *mirror, uint32_t shard,
+                   struct mirror_entry *entry, uint32_t slot);
+
+/* Takes an entry of TIERS out. */
+void mirror_untier(struct mirror *mirror, uint32_t shard,
+                   struct mirror_entry *entry, uint32_t slot);
+
+#endif

@@ -1,0 +1,126 @@
+/*
+ * Background work: dead slots are swept out of the tables, line by line, and
+ * tables get the size they should have.
+ */
+#include "index/mirror_tables.h"
+
+#define TABLES ((uint32_t)MIRROR_KINDS * MIRROR_SHARDS)
+
+static void
+sweep_holders(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
+              uint64_t word)
+{
+    struct worker_set set;
+
+    mirror_holders(mirror, word, &set);
+    set = worker_set_and(&set, &mirror->sweep.now);
+    WORKER_SET_EACH (slot, &set) {
+        mirror_unhold(mirror, shard, entry, slot);
+    }
+}
+
+static void
+sweep_entry(struct mirror *mirror, struct mirror_entry *entry)
+{
+    uint32_t shard = mirror->sweep.table % MIRROR_SHARDS;
+    uint64_t word = word_load(entry);
+
+    if (!word_live(word)) {
+        return;
+    }
+    if (mirror->sweep.table < MIRROR_SHARDS) {
+        sweep_holders(mirror, shard, entry, word);
+        return;
+    }
+    uint32_t slot = (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
+    if (worker_set_has(&mirror->sweep.now, slot)) {
+        mirror_untier(mirror, shard, entry, slot);
+    }
+}
+
+/* One pass is over: its slots are free once no reader can know them alive. */
+static void
+sweep_end(struct mirror *mirror)
+{
+    struct mirror_sweep *sweep = &mirror->sweep;
+
+    WORKER_SET_EACH (slot, &sweep->now) {
+        const struct mirror_slot *of = &mirror->slot[slot];
+        CHECK(of->held == 0 && of->digest == 0 && of->tiered == 0);
+        worker_set_add(&mirror->grace.slots, slot);
+    }
+    worker_set_clear(&sweep->now);
+    sweep->active = false;
+}
+
+static void
+sweep_begin(struct mirror *mirror)
+{
+    struct mirror_sweep *sweep = &mirror->sweep;
+
+    if (!sweep->active && !worker_set_empty(&sweep->next)) {
+        sweep->now = sweep->next;
+        worker_set_clear(&sweep->next);
+        sweep->active = true;
+        sweep->table = 0;
+        sweep->line = 0;
+    }
+}
+
+/* One line, or the step to the next table. */
+static void
+sweep_step(struct mirror *mirror)
+{
+    struct mirror_sweep *sweep = &mirror->sweep;
+    const char *handle = mirror_handle_get(
+        mirror, (enum mirror_kind)(sweep->table / MIRROR_SHARDS),
+        sweep->table % MIRROR_SHARDS);
+
+    if (handle == NULL ||
+        sweep->line == mirror->lines[mirror_handle_size(handle)]) {
+        sweep->line = 0;
+        if (++sweep->table == TABLES) {
+            sweep_end(mirror);
+        }
+        return;
+    }
+    struct mirror_line *line = &mirror_handle_lines(handle)[sweep->line++];
+    for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
+        sweep_entry(mirror, &line->entry[i]);
+    }
+}
+
+/* Looks after tables in turn, until one was replaced. True when one was. */
+static bool
+tidy(struct mirror *mirror, uint32_t budget)
+{
+    for (uint32_t n = 0; n < TABLES && n < budget; n++) {
+        mirror->tidied = (mirror->tidied + 1) % TABLES;
+        if (mirror_resize(mirror,
+                          (enum mirror_kind)(mirror->tidied / MIRROR_SHARDS),
+                          mirror->tidied % MIRROR_SHARDS) > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+mirror_work(struct mirror *mirror, uint32_t budget)
+{
+    struct mirror_sweep *sweep = &mirror->sweep;
+    bool more;
+
+    sweep_begin(mirror);
+    for (; sweep->active && budget >= MIRROR_LINE_ENTRIES;
+         budget -= MIRROR_LINE_ENTRIES) {
+        sweep_step(mirror);
+    }
+    more = tidy(mirror, budget) || sweep->active ||
+           !worker_set_empty(&sweep->next);
+    mirror_grace(mirror);
+    (void)qsbr_reclaim(mirror->qsbr);
+    mirror_grace(mirror);
+    (void)qsbr_reclaim(mirror->qsbr);
+    return more;
+}

@@ -1,0 +1,235 @@
+/* The mirror when memory ends: by its bound, by the allocator, by readers that
+ * do not move on. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "index/base/rng.h"
+#include "index/mirror.h"
+#include "index/mirror_tables.h"
+#include "tests/unit/failing_alloc.h"
+
+#define KEYS  3000
+#define SLOTS 8
+
+static struct qsbr qsbr;
+static struct mirror *mirror;
+static uint64_t words[KEYS + 1];
+
+static void
+begin(size_t bytes_max)
+{
+    struct mirror_limits limits = {.bytes_max = bytes_max};
+
+    qsbr_init(&qsbr);
+    cr_assert_eq(mirror_new(&mirror, &limits, &qsbr), 0);
+}
+
+static void
+end(void)
+{
+    const char *reason;
+
+    cr_assert(mirror_check(mirror, &reason), "%s", reason);
+    mirror_free(mirror);
+    qsbr_fini(&qsbr);
+}
+
+/* A record of one op on count keys of a chain, in words. */
+static uint32_t
+chain(enum event_kind kind, enum tier tier, uint64_t seed, uint32_t count)
+{
+    words[0] = event_op(kind, tier, count);
+    for (uint32_t i = 1; i <= count; i++) {
+        words[i] = seed = rng_mix(seed);
+    }
+    return count + 1;
+}
+
+static int
+store(uint32_t slot, enum tier tier, uint64_t seed, uint32_t count)
+{
+    return mirror_apply(mirror, slot, words,
+                        chain(EVENT_STORE, tier, seed, count), 0);
+}
+
+static uint32_t
+depth(uint32_t slot, uint32_t count)
+{
+    struct worker_set asked = {.word = {0}};
+    struct mirror_match found;
+
+    worker_set_add(&asked, slot);
+    mirror_match(mirror, &asked, words + 1, count, &found);
+    return found.best;
+}
+
+Test(index_mirror_memory, a_bound_below_an_empty_index_is_refused)
+{
+    struct mirror_limits limits = {.bytes_max = 100};
+
+    qsbr_init(&qsbr);
+    cr_assert_eq(mirror_new(&mirror, &limits, &qsbr), -EINVAL);
+    limits.bytes_max = sizeof(struct mirror);
+    cr_assert_eq(mirror_new(&mirror, &limits, &qsbr), 0);
+    mirror_free(mirror);
+    mirror_free(NULL);
+}
+
+Test(index_mirror_memory, the_bound_refuses_and_holds)
+{
+    struct mirror_stats stats;
+    uint32_t slot;
+    uint64_t refused = 0;
+
+    begin(sizeof(struct mirror) + 80000);
+    cr_assert_eq(mirror_open(mirror, &slot), 0);
+    for (uint64_t i = 0; i < 10; i++) {
+        int rc = store(slot, TIER_DEVICE, i, KEYS);
+        mirror_stats(mirror, &stats);
+        cr_assert(stats.bytes <= sizeof(struct mirror) + 80000);
+        cr_assert_eq(rc == MIRROR_E_FULL, stats.refused > refused);
+        refused = stats.refused;
+    }
+    cr_assert_gt(refused, 0);
+    cr_assert_eq(stats.holder_blocks + refused, 10 * KEYS);
+    end();
+}
+
+Test(index_mirror_memory, a_refused_block_is_a_hole_that_is_seen)
+{
+    uint32_t slot;
+    uint64_t seed = 0;
+
+    begin(sizeof(struct mirror) + 40000);
+    cr_assert_eq(mirror_open(mirror, &slot), 0);
+    while (store(slot, TIER_DEVICE, seed, KEYS) == 0) {
+        seed++;
+    }
+    /* Blocks after the first one left out were stored here and there. */
+    uint32_t found = depth(slot, KEYS);
+    cr_assert_lt(found, KEYS);
+    for (uint32_t count = 1; count <= KEYS; count++) {
+        cr_assert_eq(depth(slot, count), count < found ? count : found);
+    }
+    end();
+}
+
+Test(index_mirror_memory, a_closed_slot_makes_room_again)
+{
+    uint32_t slot;
+
+    begin(sizeof(struct mirror) + 80000);
+    for (uint32_t i = 0; i < 20; i++) {
+        cr_assert_eq(mirror_open(mirror, &slot), 0);
+        cr_assert_eq(store(slot, TIER_DEVICE, i, KEYS - 1000), 0);
+        cr_assert_eq(depth(slot, KEYS - 1000), KEYS - 1000);
+        mirror_close(mirror, slot);
+        while (mirror_work(mirror, 1000)) {
+        }
+    }
+    end();
+}
+
+Test(index_mirror_memory, retired_tables_count_until_readers_move_on)
+{
+    struct mirror_stats stats;
+    struct qsbr_reader *reader;
+    uint32_t slot;
+
+    begin(64 << 20);
+    reader = qsbr_register(&qsbr);
+    qsbr_online(&qsbr, reader);
+    cr_assert_eq(mirror_open(mirror, &slot), 0);
+    cr_assert_eq(store(slot, TIER_DEVICE, 1, KEYS), 0);
+    (void)mirror_work(mirror, 1);
+    mirror_stats(mirror, &stats);
+    cr_assert_gt(stats.grown, 0);
+    cr_assert_gt(stats.bytes_retired, 0);
+    size_t held = stats.bytes;
+    qsbr_offline(reader);
+    (void)mirror_work(mirror, 1);
+    mirror_stats(mirror, &stats);
+    cr_assert_eq(stats.bytes_retired, 0);
+    cr_assert_lt(stats.bytes, held);
+    end();
+}
+
+Test(index_mirror_memory, a_crowd_is_used_again_after_its_readers_left)
+{
+    struct qsbr_reader *reader;
+    uint32_t slots[SLOTS];
+
+    begin(64 << 20);
+    reader = qsbr_register(&qsbr);
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        cr_assert_eq(mirror_open(mirror, &slots[i]), 0);
+        cr_assert_eq(store(slots[i], TIER_DEVICE, 1, 50), 0);
+    }
+    cr_assert_eq(mirror->crowds_used, 50);
+    qsbr_online(&qsbr, reader);
+    uint32_t count = chain(EVENT_REMOVE, TIER_DEVICE, 1, 50);
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        cr_assert_eq(mirror_apply(mirror, slots[i], words, count, 0), 0);
+    }
+    (void)mirror_work(mirror, 1);
+    cr_assert_eq(mirror->crowds_used, 0);
+    cr_assert_eq(mirror->crowds_free.count, 0);
+    qsbr_offline(reader);
+    (void)mirror_work(mirror, 1);
+    cr_assert_eq(mirror->crowds_free.count, 50);
+    end();
+}
+
+/* All that allocates: tables that grow, crowds, tiers. */
+static int
+fill(void)
+{
+    int worst = 0;
+    uint32_t slot;
+
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        cr_assert_eq(mirror_open(mirror, &slot), 0);
+        int rc = store(slot, i == 0 ? TIER_HOST : TIER_DEVICE, 1, 300);
+        worst = rc != 0 ? rc : worst;
+    }
+    return worst;
+}
+
+static bool
+live(void)
+{
+    struct mirror_limits limits = {.bytes_max = 64 << 20};
+    struct mirror_stats stats;
+    const char *reason;
+
+    qsbr_init(&qsbr);
+    int rc = mirror_new(&mirror, &limits, &qsbr);
+    if (rc != 0) {
+        cr_assert_eq(rc, -ENOMEM);
+        return true;
+    }
+    rc = fill();
+    mirror_stats(mirror, &stats);
+    cr_assert(rc == 0 || rc == -ENOMEM);
+    cr_assert_eq(rc == 0, stats.refused == 0);
+    /* The check allocates too. */
+    bool sound = mirror_check(mirror, &reason);
+    cr_assert(sound || strcmp(reason, "no memory to check with") == 0, "%s",
+              reason);
+    mirror_free(mirror);
+    qsbr_fini(&qsbr);
+    return rc != 0;
+}
+
+Test(index_mirror_memory, any_allocation_may_fail_once)
+{
+    uint64_t n = 0;
+    uint64_t failed = 0;
+
+    for (; failing_alloc_after(n); n++) {
+        failed += live();
+    }
+    failing_alloc_stop();
+    cr_assert_gt(failed, 100);
+}
