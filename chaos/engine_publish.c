@@ -361,10 +361,16 @@ bind_socket(struct engine_publisher *p, void *socket, const char *text,
             uint32_t rank, char url[ENGINE_PUBLISH_URL_MAX])
 {
     char endpoint[ENGINE_PUBLISH_URL_MAX];
+    static const int one = 1;
     size_t size = ENGINE_PUBLISH_URL_MAX;
 
     if (!make_endpoint(p->options, text, rank, endpoint)) {
         return -EINVAL;
+    }
+    /* Only where it is meant: it changes how IPv4 addresses are written. */
+    if (strchr(endpoint, '[') != NULL &&
+        zmq_setsockopt(socket, ZMQ_IPV6, &one, sizeof(one)) != 0) {
+        return zmq_fault();
     }
     if (zmq_bind(socket, endpoint) != 0 ||
         zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, url, &size) != 0) {
@@ -377,12 +383,10 @@ static int
 open_socket(struct engine_publisher *p, int type, int hwm, void **socket)
 {
     static const int zero = 0;
-    static const int one = 1;
 
     *socket = zmq_socket(p->context, type);
     if (*socket == NULL ||
         zmq_setsockopt(*socket, ZMQ_LINGER, &zero, sizeof(zero)) != 0 ||
-        zmq_setsockopt(*socket, ZMQ_IPV6, &one, sizeof(one)) != 0 ||
         zmq_setsockopt(*socket, ZMQ_SNDHWM, &hwm, sizeof(hwm)) != 0) {
         return zmq_fault();
     }

@@ -457,6 +457,26 @@ class Sglang(EventsCase):
                                        "block_size", "lora_id", "medium"])
 
 
+class Urls(harness.Case):
+    def test_they_are_written_as_they_were_meant(self):
+        cases = [
+            (("--events", "0"), r"tcp://127\.0\.0\.1:\d+"),
+            (("--host", "::1", "--events", "0"), r"tcp://\[::1\]:\d+"),
+            (("--events", "tcp://*:0"), r"tcp://0\.0\.0\.0:\d+"),
+            (("--events", "tcp://127.0.0.1:0", "--ranks", "5"), r"tcp://127\.0\.0\.1:\d+"),
+        ]
+        for flags, url in cases:
+            engine = self.start("kvasir-engine", "--port", "0", *flags)
+            self.assertRegex(engine.url("events"), f"^{url}$")
+
+    def test_a_port_in_use_is_said(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0")
+        port = engine.url("events").rpartition(":")[2]
+        done = self.run_once("kvasir-engine", "--port", "0", "--events", port)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("events_not_published", done.stderr)
+
+
 class Off(harness.Case):
     def test_without_the_flags_there_are_no_urls(self):
         engine = self.start("kvasir-engine", "--port", "0")
