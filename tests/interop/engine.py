@@ -1,0 +1,153 @@
+"""A real vLLM with a model of nothing, started and stopped as often as asked.
+
+The engine always comes back on the ports it had: that is what a restarted
+engine does behind a router.
+"""
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+MODEL = "tiny"
+START_TIMEOUT_S = 300
+STOP_TIMEOUT_S = 60
+IO_TIMEOUT_S = 120
+
+# One thread each, no network, no reports home; dev mode has the reset.
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_SERVER_DEV_MODE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def free_ports(count):
+    """Ports that nobody listens on now: vLLM cannot say which one it took."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for s in held:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in held]
+    finally:
+        for s in held:
+            s.close()
+
+
+def wait_until(predicate, what, timeout_s=IO_TIMEOUT_S):
+    """Asks again and again until the answer is true; returns that answer."""
+    end = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while True:
+        got = predicate()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within {timeout_s} s: {what}")
+        pause.wait(0.05)
+
+
+def call(address, method, path, body=None, timeout_s=IO_TIMEOUT_S):
+    """(status, headers in lower case, body as bytes) of one request."""
+    connection = http.client.HTTPConnection(*address, timeout=timeout_s)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body),
+                           {"content-type": "application/json"})
+        answer = connection.getresponse()
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, headers, answer.read()
+    finally:
+        connection.close()
+
+
+class Engine:
+    def __init__(self, executable, model_dir, log_dir, *, blocks, block_tokens, more=()):
+        self.executable = executable
+        self.model_dir = model_dir
+        self.log_path = pathlib.Path(log_dir) / "vllm.log"
+        self.blocks = blocks
+        self.block_tokens = block_tokens
+        self.more = list(more)
+        port, self.events_port, self.replay_port = free_ports(3)
+        self.address = ("127.0.0.1", port)
+        self.events = f"tcp://127.0.0.1:{self.events_port}"
+        self.replay = f"tcp://127.0.0.1:{self.replay_port}"
+        self.process = None
+        self.starts = 0
+
+    def command(self):
+        events = {"enable_kv_cache_events": True, "publisher": "zmq",
+                  "endpoint": f"tcp://*:{self.events_port}",
+                  "replay_endpoint": f"tcp://*:{self.replay_port}"}
+        return [self.executable, "serve", str(self.model_dir),
+                "--served-model-name", MODEL, "--load-format", "dummy",
+                "--dtype", "float32", "--enforce-eager",
+                "--host", "127.0.0.1", "--port", str(self.address[1]),
+                "--kv-events-config", json.dumps(events),
+                "--enable-prefix-caching", "--enable-prompt-tokens-details",
+                "--block-size", str(self.block_tokens),
+                "--num-gpu-blocks-override", str(self.blocks),
+                "--max-model-len", "2048", "--max-num-seqs", "16", *self.more]
+
+    def spawn(self):
+        log = open(self.log_path, "ab")
+        with log:
+            self.process = subprocess.Popen(
+                ["nice", "-n", "10", *self.command()], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, **ENVIRONMENT})
+        self.starts += 1
+
+    def healthy(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"vllm ended with {self.process.returncode}\n{self.log()}")
+        try:
+            return call(self.address, "GET", "/health", timeout_s=5)[0] == 200
+        except OSError:
+            return False
+
+    def start(self):
+        self.spawn()
+        wait_until(self.healthy, "vllm is healthy", START_TIMEOUT_S)
+        return self
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")[-6000:]
+
+    def end(self, number):
+        """The whole group: vLLM is several processes."""
+        if self.process is None:
+            return
+        try:
+            os.killpg(self.process.pid, number)
+            self.process.wait(STOP_TIMEOUT_S)
+        except ProcessLookupError:
+            pass
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(STOP_TIMEOUT_S)
+
+    def crash(self):
+        self.end(signal.SIGKILL)
+
+    def stop(self):
+        """In peace; what is left of the group then is killed."""
+        self.end(signal.SIGTERM)
+        self.end(signal.SIGKILL)
+
+    def reset(self):
+        """Empties the cache; False while requests hold blocks."""
+        status, _, body = call(self.address, "POST", "/reset_prefix_cache")
+        return status == 200 and json.loads(body).get("success", True)
+
+    def version(self):
+        return json.loads(call(self.address, "GET", "/version")[2])["version"]

@@ -1,0 +1,78 @@
+"""kvasir in front of the engines, and what it says of its own decisions."""
+import json
+import os
+import pathlib
+import sys
+
+import engine as engines
+
+RECORDS = 5000
+SETTLE_TIMEOUT_S = 60
+
+
+class Node:
+    def __init__(self, build, all_engines, folder):
+        # The harness starts programs of the build that this variable names.
+        os.environ["KVASIR_BUILD"] = str(pathlib.Path(build).resolve())
+        import harness
+
+        self.workers = [f"e{i}" for i in range(len(all_engines))]
+        flags = []
+        for name, e in zip(self.workers, all_engines, strict=True):
+            flags += ["--worker", f"http://127.0.0.1:{e.address[1]},id={name},"
+                                  f"events={e.events},replay={e.replay}"]
+        self.process = harness.Process(
+            "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+            "--limits.decisions_max", RECORDS, *flags, log_dir=folder)
+        self.process.wait_ready()
+        self.address = self.process.at("serve")
+        self.admin = self.process.at("admin")
+        for i in range(len(all_engines)):
+            self.back(i)
+
+    def get(self, path):
+        status, _, raw = engines.call(self.admin, "GET", path)
+        if status != 200:
+            raise RuntimeError(f"{path}: {status} {raw[:200]!r}")
+        return json.loads(raw)
+
+    def worker(self, index):
+        return next(w for w in self.get("/admin/workers") if w["id"] == self.workers[index])
+
+    def back(self, index):
+        """Waits until that worker may get requests (again)."""
+        engines.wait_until(lambda: self.worker(index)["eligible"],
+                           f"{self.workers[index]} is eligible", SETTLE_TIMEOUT_S)
+
+    def follows(self):
+        return "events" in self.worker(0)
+
+    def settle(self, expected):
+        """Waits until kvasir applied what our own follower did: `expected` is
+        the number of the next batch, by engine."""
+        if not self.follows():
+            return
+        for index, count in enumerate(expected):
+            engines.wait_until(lambda i=index, c=count: self.applied(i, c),
+                               f"{self.workers[index]} is followed up to {count}",
+                               SETTLE_TIMEOUT_S)
+
+    def applied(self, index, count):
+        streams = self.worker(index)["events"]
+        return count == 0 or (streams and streams[0]["state"] == "live"
+                              and streams[0]["seq"] >= count - 1)
+
+    def attach(self, rows):
+        """Gives each row kvasir's own record of the decision."""
+        wanted = {row.id: row for row in rows}
+
+        def found():
+            records = {d["id"]: d for d in self.get(f"/admin/decisions?count={RECORDS}")}
+            for name, row in wanted.items():
+                row.kvasir = records.get(name)
+            return all(row.kvasir for row in wanted.values())
+        engines.wait_until(found, "kvasir recorded every decision", SETTLE_TIMEOUT_S)
+
+    def close(self):
+        print("kvasir's last word:", json.dumps(self.get("/admin/workers")), file=sys.stderr)
+        self.process.clean_up()

@@ -1,0 +1,69 @@
+"""A model of nothing: random weights, a real tokenizer, a chat template.
+
+What vLLM needs to serve a model is written to a folder: a configuration of a
+llama of 2 layers and 64 numbers (vLLM invents the weights, `--load-format
+dummy`), a byte-level BPE trained here on the project's own pages, and a chat
+template. Nothing is downloaded. The same pages give the same tokenizer.
+"""
+import json
+import pathlib
+
+VOCABULARY = 1024
+CONTEXT = 4096
+MARKS = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+TEMPLATE = ("{% for message in messages %}<|{{ message.role }}|>\n"
+            "{{ message.content }}<|end|>\n{% endfor %}"
+            "{% if add_generation_prompt %}<|assistant|>\n{% endif %}")
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "hidden_act": "silu",
+    "max_position_embeddings": CONTEXT,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float32",
+    "vocab_size": VOCABULARY,
+    "bos_token_id": None,
+    "eos_token_id": 0,
+}
+
+
+def pages():
+    """The project's own prose, in a stable order."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    found = [p for p in root.rglob("*.md") if "build" not in p.relative_to(root).parts[0]]
+    return [p.read_text(errors="replace") for p in sorted(found)]
+
+
+def write(folder):
+    """Writes the model to the folder; the folder is what to serve."""
+    # Only vLLM's own Python is sure to have it.
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(pages(), trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=MARKS, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    folder = pathlib.Path(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    files = {
+        "config.json": CONFIG,
+        "generation_config.json": {"eos_token_id": 0},
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": MARKS[0],
+            "clean_up_tokenization_spaces": False, "model_max_length": CONTEXT,
+            "chat_template": TEMPLATE},
+    }
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content, indent=1) + "\n")
+    return folder

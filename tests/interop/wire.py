@@ -1,0 +1,304 @@
+"""Follows an engine's KV events as the documents say, and says where the
+engine does not do as they say.
+
+Follower  a thread with a SUB socket: frames, numbering, replay.
+Mirror    what the events make of the engine's cache: the plainest model there
+          is, a dictionary. It predicts cached tokens.
+Facts     every rule looked at, how often it was seen and how often it failed.
+"""
+import hashlib
+import pickle
+import struct
+import threading
+
+import msgspec
+import zmq
+
+END = b"\xff" * 8
+SEQ = struct.Struct(">Q")
+POLL_MS = 50
+REPLAY_TIMEOUT_MS = 5000
+STORED_KEYS = {"type", "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id",
+               "medium", "lora_name", "extra_keys", "group_idx", "kv_cache_spec_kind"}
+REMOVED_KEYS = {"type", "block_hashes", "medium", "group_idx"}
+
+
+class Facts:
+    def __init__(self):
+        self.seen = {}
+        self.lock = threading.Lock()
+
+    def note(self, fact, good, what=""):
+        with self.lock:
+            entry = self.seen.setdefault(fact, [0, 0, ""])
+            entry[0] += 1
+            if not good:
+                entry[1] += 1
+                entry[2] = entry[2] or str(what)[:200]
+
+    def broken(self):
+        return {fact: e for fact, e in self.seen.items() if e[1]}
+
+
+class Mirror:
+    """The blocks that are resident, by engine hash. A block's place is its
+    parent's hash, the salt (first block only) and its tokens."""
+
+    def __init__(self, block_tokens, facts):
+        self.block_tokens = block_tokens
+        self.facts = facts
+        self.copies = {}   # hash -> how many physical blocks
+        self.place = {}    # hash -> (parent, salt, tokens)
+        self.child = {}    # place -> hash
+        self.digest = {}   # hash -> the whole 32 bytes, where it is known
+        self.stored = self.removed = self.cleared = self.duplicates = 0
+        self.orphaned = 0  # removed while a child is resident
+        self.children = {}
+        self.none = self.hash("vllm-none-hash")
+
+    @staticmethod
+    def hash(value):
+        return hashlib.sha256(pickle.dumps(value, protocol=5)).digest()
+
+    def clear(self):
+        for table in (self.copies, self.place, self.child, self.digest, self.children):
+            table.clear()
+
+    def apply(self, event):
+        kind = event["type"]
+        if kind == "BlockStored":
+            self.store(event)
+        elif kind == "BlockRemoved":
+            for name in event["block_hashes"]:
+                self.remove(name)
+        elif kind == "AllBlocksCleared":
+            self.cleared += 1
+            self.clear()
+
+    def store(self, event):
+        size, tokens = event["block_size"], event["token_ids"]
+        extras = event.get("extra_keys") or [None] * len(event["block_hashes"])
+        parent = event["parent_block_hash"]
+        self.facts.note("the parent of a stored block is held (11)",
+                        parent is None or parent in self.copies, event)
+        for i, name in enumerate(event["block_hashes"]):
+            salt = None if parent is not None else (extras[i] or [None])[-1]
+            place = (parent, salt, tuple(tokens[i * size:(i + 1) * size]))
+            self.reproduce(name, place, extras[i])
+            if name in self.copies:
+                self.duplicates += 1
+            self.copies[name] = self.copies.get(name, 0) + 1
+            if name not in self.place:
+                self.children[parent] = self.children.get(parent, 0) + 1
+            self.place[name], self.child[place] = place, name
+            self.stored += 1
+            parent = name
+
+    def reproduce(self, name, place, extras):
+        """The hash from the definition: pickle and SHA-256, default seed, the
+        salt tagged."""
+        parent, salt, tokens = place
+        before = self.none if parent is None else self.digest.get(parent)
+        if before is None:
+            return
+        extra = (("cache_salt", salt),) if salt is not None else None
+        digest = self.hash((before, tokens, extra))
+        self.facts.note("a hash is pickle, SHA-256, seed vllm-none-hash, tagged salt (2.1, 2.2)",
+                        int.from_bytes(digest[-8:], "big") == name, name)
+        self.facts.note("the salt is told in block 0 only (25)",
+                        (parent is None) or extras is None, extras)
+        self.digest[name] = digest
+
+    def remove(self, name):
+        self.facts.note("a removed block was held", name in self.copies, name)
+        if name not in self.copies:
+            return
+        self.removed += 1
+        self.copies[name] -= 1
+        if self.copies[name]:
+            return
+        del self.copies[name]
+        place = self.place.pop(name)
+        self.child.pop(place, None)
+        self.digest.pop(name, None)
+        self.children[place[0]] = self.children.get(place[0], 1) - 1
+        if self.children.get(name):
+            self.orphaned += 1
+
+    def predict(self, tokens, salt=None):
+        """Cached tokens of a prompt: the walk stops at the first block that is
+        missing, and one token is always computed."""
+        size, parent, blocks = self.block_tokens, None, 0
+        for i in range((len(tokens) - 1) // size):
+            place = (parent, salt if i == 0 else None, tuple(tokens[i * size:(i + 1) * size]))
+            name = self.child.get(place)
+            if name is None or name not in self.copies:
+                break
+            parent, blocks = name, blocks + 1
+        return blocks * size
+
+
+class Follower:
+    """Owns the sockets and the mirror; read the mirror under `lock`."""
+
+    def __init__(self, engine, facts):
+        self.engine = engine
+        self.facts = facts
+        self.lock = threading.Lock()
+        self.mirror = Mirror(engine.block_tokens, facts)
+        self.expected = 0
+        self.live = {}        # seq -> payload, of this incarnation
+        self.payloads = []    # what is worth keeping, [kind, payload]
+        self.kinds = set()
+        self.batches = self.restarts = self.gaps = 0
+        self.context = zmq.Context()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.over.set()
+        self.thread.join()
+        self.context.destroy(linger=0)
+
+    def run(self):
+        sub = self.context.socket(zmq.SUB)
+        sub.setsockopt(zmq.RCVHWM, 0)
+        sub.setsockopt(zmq.RECONNECT_IVL, 50)
+        sub.subscribe(b"")
+        sub.connect(self.engine.events)
+        while not self.over.is_set():
+            if sub.poll(POLL_MS):
+                self.message(sub.recv_multipart())
+        sub.close(linger=0)
+
+    def message(self, frames):
+        self.facts.note("a message has 3 frames, the second of 8 bytes (1)",
+                        len(frames) == 3 and len(frames[1]) == 8, frames)
+        seq, payload = SEQ.unpack(frames[1])[0], frames[2]
+        with self.lock:
+            if self.live.get(seq) == payload:
+                return  # a replay was faster
+            if seq < self.expected:
+                self.restarts += 1
+                self.facts.note("a new process numbers from 0 (15)", seq == 0, seq)
+                self.forget()
+            if seq > self.expected:
+                self.gaps += 1
+                self.catch_up()
+            if seq >= self.expected:
+                self.take(seq, payload)
+
+    def forget(self):
+        self.mirror.clear()
+        self.live, self.expected = {}, 0
+
+    def catch_up(self):
+        """Applies what the replay has from the expected one on."""
+        for seq, payload in self.replay(self.expected):
+            if seq == self.expected:
+                self.take(seq, payload)
+
+    def take(self, seq, payload):
+        self.live[seq] = payload
+        self.expected = seq + 1
+        self.batches += 1
+        batch = msgspec.msgpack.decode(payload)
+        self.envelope(batch)
+        for event in batch[1]:
+            self.event(event)
+            self.mirror.apply(event)
+        self.keep(batch, payload)
+
+    def envelope(self, batch):
+        good = isinstance(batch, list) and len(batch) == 3
+        self.facts.note("a batch is an array [float, events, rank 0] (2)",
+                        good and isinstance(batch[0], float) and batch[2] == 0, batch)
+
+    def event(self, event):
+        self.facts.note("an event is a map with a type (3)",
+                        isinstance(event, dict) and "type" in event, event)
+        if event["type"] == "AllBlocksCleared":
+            self.facts.note("a clear has no other key", len(event) == 1, event)
+            return
+        keys = STORED_KEYS if event["type"] == "BlockStored" else REMOVED_KEYS
+        self.facts.note(f"the keys of {event['type']} are those of 1.5",
+                        set(event) == keys, sorted(event))
+        self.facts.note("a hash is an unsigned integer of 64 bits (5)",
+                        all(isinstance(h, int) and 0 <= h < 1 << 64
+                            for h in event["block_hashes"]), event)
+        self.facts.note("medium is GPU, the group 0",
+                        event["medium"] == "GPU" and event["group_idx"] == 0, event)
+        if event["type"] == "BlockRemoved":
+            self.facts.note("a removal names one block (1.5)", len(event["block_hashes"]) == 1,
+                            event)
+            return
+        self.facts.note("block_size is the one asked for (7)",
+                        event["block_size"] == self.engine.block_tokens, event)
+        self.facts.note("tokens fill the blocks (8)", len(event["token_ids"])
+                        == len(event["block_hashes"]) * event["block_size"], event)
+        self.facts.note("the group is full_attention (9)",
+                        event["kv_cache_spec_kind"] == "full_attention", event)
+
+    def keep(self, batch, payload):
+        """One payload of each shape."""
+        kinds = [e["type"] for e in batch[1]]
+        if any((e.get("extra_keys") or [None])[0] for e in batch[1]):
+            kinds.append("salted")
+        if any(e.get("parent_block_hash") is not None for e in batch[1]):
+            kinds.append("child")
+        shape = tuple(sorted((k, min(kinds.count(k), 3)) for k in set(kinds)))
+        if shape not in self.kinds:
+            self.kinds.add(shape)
+            self.payloads.append((shape, payload))
+
+    def replay(self, start):
+        """Every (seq, payload) that a replay from start gives."""
+        dealer = self.context.socket(zmq.DEALER)
+        dealer.setsockopt(zmq.RCVHWM, 0)
+        dealer.connect(self.engine.replay)
+        dealer.send_multipart([b"", SEQ.pack(start)])
+        found = []
+        try:
+            while dealer.poll(REPLAY_TIMEOUT_MS):
+                frames = dealer.recv_multipart()
+                self.facts.note("a replayed message has 4 frames: \"\", topic, seq, payload (17)",
+                                len(frames) == 4 and frames[0] == b"" and len(frames[2]) == 8,
+                                frames)
+                if frames[2] == END:
+                    self.facts.note("the end marker is \"\", \"\", ff*8, \"\" (17)",
+                                    frames == [b"", b"", END, b""], frames)
+                    return found
+                found.append((SEQ.unpack(frames[2])[0], frames[3]))
+            raise TimeoutError("a replay did not end")
+        finally:
+            dealer.close(linger=0)
+
+    def settle(self):
+        """Waits until everything that the engine published is applied. The
+        engine's publisher answers a replay after what it published before.
+        Asked for from the last batch known on: a process that does not have it
+        is another one, which else would show with its first batch only."""
+        with self.lock:
+            start = max(self.expected - 1, 0)
+            again = dict(self.replay(start))
+            if self.expected and again.get(start) != self.live.get(start):
+                self.restarts += 1
+                self.forget()
+                again = dict(self.replay(0))
+            for seq in sorted(again):
+                if seq == self.expected:
+                    self.take(seq, again[seq])
+
+    def compare_replay(self):
+        """The replay against what came live."""
+        with self.lock:
+            live = dict(self.live)
+        again = dict(self.replay(0))
+        self.facts.note("a replay from 0 has everything, as it came live (1.3)",
+                        all(again.get(seq) == payload for seq, payload in live.items()),
+                        f"{len(again)} of {len(live)}")
+
+    def predict(self, tokens, salt):
+        with self.lock:
+            return self.mirror.predict(tokens, salt)
