@@ -6,6 +6,9 @@
  */
 #include "index/ledger_table.h"
 
+#define PREFETCH_PASSES 3  /* of a chain: longer ones are rare */
+#define GROWTH_AHEAD    16 /* buckets */
+
 int
 ledger_names_init(struct ledger *l)
 {
@@ -53,10 +56,70 @@ ledger_held(const struct ledger *l, uint32_t stream, uint64_t name)
     return REF_NONE;
 }
 
+/* Each pass needs what the one before it asked for. */
+static void
+prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
+{
+    uint32_t ref[NAMES_GROUP];
+
+    /* Else gcc finds a function without effect and drops the calls. */
+    __asm__ volatile("" ::: "memory");
+    for (uint32_t i = 0; i < count; i++) {
+        __builtin_prefetch(name_head(&l->names, names[i]), 1);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ref[i] = *name_head(&l->names, names[i]);
+        if (ref[i] != REF_NONE) {
+            __builtin_prefetch(entry_at(l, ref[i]), 1);
+        }
+    }
+    for (uint32_t pass = 0; pass < PREFETCH_PASSES; pass++) {
+        for (uint32_t i = 0; i < count; i++) {
+            if (ref[i] != REF_NONE && entry_at(l, ref[i])->name != names[i]) {
+                ref[i] = entry_at(l, ref[i])->next;
+                if (ref[i] != REF_NONE) {
+                    __builtin_prefetch(entry_at(l, ref[i]), 1);
+                }
+            }
+        }
+    }
+}
+
+void
+ledger_prefetch(const struct ledger *ledger, const uint64_t *hashes,
+                uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i += NAMES_GROUP) {
+        uint32_t left = count - i;
+        prefetch_group(ledger, hashes + i,
+                       left < NAMES_GROUP ? left : NAMES_GROUP);
+    }
+}
+
 static uint32_t *
 bucket(const struct names *names, uint32_t at)
 {
     return &names->segment[at >> HEADS_SHIFT][at & ((1U << HEADS_SHIFT) - 1)];
+}
+
+/* Asks for the chains that the next buckets will split: these come one after
+ * another, so what they need is known well before, an entry further each time
+ * they are nearer. */
+static void
+prefetch_growth(const struct ledger *l, uint32_t fresh)
+{
+    const struct names *names = &l->names;
+
+    for (uint32_t pass = 0; pass <= PREFETCH_PASSES; pass++) {
+        uint32_t ahead = (PREFETCH_PASSES + 1 - pass) * GROWTH_AHEAD;
+        uint32_t ref = *bucket(names, (fresh + ahead) & names->mask);
+        for (uint32_t i = 0; i < pass && ref != REF_NONE; i++) {
+            ref = entry_at(l, ref)->next;
+        }
+        if (ref != REF_NONE) {
+            __builtin_prefetch(entry_at(l, ref), 1);
+        }
+    }
 }
 
 /* One bucket more, if there is memory for it: without, chains grow longer. */
@@ -80,6 +143,7 @@ grow(struct ledger *l)
         names->mask = names->mask * 2 + 1;
     }
     names->buckets++;
+    prefetch_growth(l, fresh);
     uint32_t *from = bucket(names, fresh & names->mask);
     uint32_t *to = bucket(names, fresh);
     *to = REF_NONE;

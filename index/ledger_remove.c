@@ -1,7 +1,5 @@
 #include "index/ledger_table.h"
 
-#define GROUP 16
-
 /* What the engine says is left is believed, where there is room for it. */
 static uint32_t
 copies_left(struct ledger *l, uint32_t ref, uint32_t stream, uint32_t count,
@@ -44,22 +42,6 @@ remove_one(struct ledger *l, uint32_t stream, uint64_t name,
     }
 }
 
-/* What is looked at for each of a group: its chain's head, its entry, and of
- * that its parent. */
-static void
-prefetch(const struct ledger *l, const uint64_t *names, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        __builtin_prefetch(name_head(&l->names, names[i]), 1);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t ref = *name_head(&l->names, names[i]);
-        if (ref != REF_NONE) {
-            __builtin_prefetch(entry_at(l, ref), 1);
-        }
-    }
-}
-
 void
 ledger_remove(struct ledger *ledger, uint32_t stream, const uint64_t *hashes,
               uint32_t count, const uint32_t *remaining, enum tier tier,
@@ -70,9 +52,10 @@ ledger_remove(struct ledger *ledger, uint32_t stream, const uint64_t *hashes,
     CHECK(!out->failed && out->max - out->count > count);
     *done = (struct ledger_done){0};
     for (uint32_t i = 0; i < count; i++) {
-        if (i % GROUP == 0 && count > 1) {
+        if (i % NAMES_GROUP == 0 && count > 1) {
             uint32_t left = count - i;
-            prefetch(ledger, hashes + i, left < GROUP ? left : GROUP);
+            ledger_prefetch(ledger, hashes + i,
+                            left < NAMES_GROUP ? left : NAMES_GROUP);
         }
         remove_one(ledger, stream, hashes[i],
                    remaining == NULL ? NULL : remaining + i, tier, out, done);

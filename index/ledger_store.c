@@ -6,7 +6,6 @@
 #include "index/key.h"
 #include "index/ledger_table.h"
 
-#define GROUP       32
 #define SMALL_RUN   8                   /* compared each with each */
 #define REF_PLANNED (UINT32_C(1) << 31) /* the entry is only being planned */
 
@@ -98,20 +97,6 @@ twice(const struct plan *plan)
         return twice_small(run);
     }
     return twice_large(run, plan->refs + run->count, table_len(run->count));
-}
-
-static void
-prefetch(const struct ledger *l, const uint64_t *names, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        __builtin_prefetch(name_head(&l->names, names[i]), 1);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t ref = *name_head(&l->names, names[i]);
-        if (ref != REF_NONE) {
-            __builtin_prefetch(entry_at(l, ref), 1);
-        }
-    }
 }
 
 /* The entry that the stream holds under the name, else the one with this key
@@ -217,9 +202,10 @@ plan_run(struct plan *plan)
         key = entry_at(plan->l, parent)->key;
     }
     for (uint32_t i = 0; i < run->count; i++) {
-        if (i % GROUP == 0 && run->count > 1) {
+        if (i % NAMES_GROUP == 0 && run->count > 1) {
             uint32_t left = run->count - i;
-            prefetch(plan->l, run->hashes + i, left < GROUP ? left : GROUP);
+            ledger_prefetch(plan->l, run->hashes + i,
+                            left < NAMES_GROUP ? left : NAMES_GROUP);
         }
         key = block_key(run, i, key);
         plan->keys[i] = key;

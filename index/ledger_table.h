@@ -152,6 +152,8 @@ entry_at(const struct ledger *l, uint32_t ref)
 
 /* ---- ledger_names.c: entries by name ---- */
 
+#define NAMES_GROUP 32 /* names whose misses overlap */
+
 int ledger_names_init(struct ledger *l) MUST_CHECK;
 void ledger_names_fini(struct ledger *l);
 

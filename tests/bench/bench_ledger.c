@@ -1,0 +1,173 @@
+/*
+ * The ledger alone: 10 million blocks of 64 streams, in conversations of 64
+ * blocks, and then as many again while the oldest conversations leave, leaves
+ * first. By runs of 32 blocks and of 1; names of each stream its own, or the
+ * same in all 64.
+ *
+ *   meson test --benchmark -C BUILD --verbose bench/ledger
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "index/base/rng.h"
+#include "index/index.h"
+
+#define STREAMS      64
+#define TOKENS       16
+#define CONVERSATION 64
+#define BATCH        16 /* conversations that are timed together */
+#define SECOND_NS    1e9
+
+struct shape {
+    const char *name;
+    uint32_t run;
+    uint32_t evicted; /* hashes of one removal */
+    uint32_t holders; /* streams that share a conversation */
+    bool ahead;       /* a conversation's hashes are told beforehand */
+    uint32_t pairs;   /* (stream, block), at the most */
+};
+
+static uint32_t tokens[BATCH][CONVERSATION * TOKENS];
+static uint64_t names[BATCH][CONVERSATION];
+static uint64_t words[CONVERSATION + 1];
+static struct ledger *ledger;
+static uint32_t stream[STREAMS];
+
+static double
+cpu_ns(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * SECOND_NS + (double)t.tv_nsec;
+}
+
+static void
+make(uint32_t at, uint32_t conversation)
+{
+    for (uint32_t i = 0; i < CONVERSATION; i++) {
+        uint64_t name = rng_mix((uint64_t)conversation * CONVERSATION + i + 1);
+        names[at][i] = name;
+        for (uint32_t k = 0; k < TOKENS; k++) {
+            tokens[at][i * TOKENS + k] = (uint32_t)(name >> (k & 31));
+        }
+    }
+}
+
+static void
+store(const struct shape *shape, uint32_t who, uint32_t at)
+{
+    if (shape->ahead) {
+        ledger_prefetch(ledger, names[at], CONVERSATION);
+    }
+    for (uint32_t i = 0; i < CONVERSATION; i += shape->run) {
+        struct event_words out = {.words = words, .max = CONVERSATION + 1};
+        struct ledger_done done;
+        struct ledger_run run = {.has_parent = i > 0,
+                                 .parent = i > 0 ? names[at][i - 1] : 0,
+                                 .root = 1,
+                                 .hashes = names[at] + i,
+                                 .count = shape->run,
+                                 .block_tokens = TOKENS,
+                                 .tokens = tokens[at] + (size_t)i * TOKENS,
+                                 .tier = TIER_DEVICE};
+        CHECK(ledger_store(ledger, who, &run, &out, &done) == 0);
+        CHECK(done.changed == shape->run);
+    }
+}
+
+static void
+evict(const struct shape *shape, uint32_t who, uint32_t at)
+{
+    uint64_t hashes[CONVERSATION];
+
+    for (uint32_t i = 0; i < CONVERSATION; i++) {
+        hashes[i] = names[at][CONVERSATION - 1 - i];
+    }
+    if (shape->ahead) {
+        ledger_prefetch(ledger, hashes, CONVERSATION);
+    }
+    for (uint32_t i = 0; i < CONVERSATION; i += shape->evicted) {
+        struct event_words out = {.words = words, .max = CONVERSATION + 1};
+        struct ledger_done done;
+        ledger_remove(ledger, who, hashes + i, shape->evicted, NULL,
+                      TIER_DEVICE, &out, &done);
+        CHECK(done.changed == shape->evicted);
+    }
+}
+
+/* Conversations from first on, stored or evicted by all their holders; ns of
+ * CPU. */
+static double
+turn(const struct shape *shape, uint32_t first, bool storing)
+{
+    for (uint32_t i = 0; i < BATCH; i++) {
+        make(i, first + i);
+    }
+    double start = cpu_ns();
+    for (uint32_t who = 0; who < shape->holders; who++) {
+        for (uint32_t i = 0; i < BATCH; i++) {
+            uint32_t s = stream[(first + i + who) % STREAMS];
+            if (storing) {
+                store(shape, s, i);
+            } else {
+                evict(shape, s, i);
+            }
+        }
+    }
+    return cpu_ns() - start;
+}
+
+static void
+measure(const struct shape *shape)
+{
+    struct ledger_limits limits = {.bytes_max = (size_t)2 << 30};
+    struct ledger_stats stats;
+    uint32_t count = shape->pairs / CONVERSATION / shape->holders;
+    double filled = 0;
+    double stored = 0;
+    double evicted = 0;
+
+    CHECK(ledger_new(&ledger, &limits) == 0);
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        CHECK(ledger_open(ledger, &stream[i]) == 0);
+    }
+    count -= count % BATCH;
+    for (uint32_t i = 0; i < count; i += BATCH) {
+        filled += turn(shape, i, true);
+    }
+    ledger_stats(ledger, &stats);
+    uint32_t churn = count / 4 - count / 4 % BATCH;
+    for (uint32_t i = 0; i < churn; i += BATCH) {
+        /* Not the oldest in a row: memory that is given back is scattered. */
+        uint32_t old = (uint32_t)((uint64_t)i * 4 % count);
+        evicted += turn(shape, old - old % BATCH, false);
+        stored += turn(shape, count + i, true);
+    }
+    double pairs = (double)churn * CONVERSATION * shape->holders;
+    printf("%-28s %8.1f %8.1f %8.1f %10.1f\n", shape->name,
+           filled / (double)stats.blocks, stored / pairs, evicted / pairs,
+           (double)stats.bytes / (double)stats.blocks);
+    ledger_free(ledger);
+}
+
+int
+main(int argc, char **argv)
+{
+    uint32_t pairs = argc > 1 ? (uint32_t)atoi(argv[1]) : 10000000;
+    struct shape shapes[] = {
+        {"unique, runs of 32", 32, 32, 1, false, pairs},
+        {"unique, single blocks", 1, 1, 1, false, pairs},
+        {"unique, single, told ahead", 1, 1, 1, true, pairs},
+        {"shared by 2, runs of 32", 32, 32, 2, false, pairs},
+        {"shared by 64, runs of 32", 32, 32, 64, false, pairs},
+        {"shared by 64, single blocks", 1, 1, 64, false, pairs},
+    };
+
+    printf("%-28s %8s %8s %8s %10s\n", "ns of CPU per block", "filling",
+           "store", "evict", "bytes/pair");
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        measure(&shapes[i]);
+    }
+    return 0;
+}
