@@ -3,7 +3,11 @@
  * decodes them, and hands records to the control thread.
  *
  * Per rank of a worker a SUB socket with a monitor, and while a replay runs a
- * DEALER. Each turn takes at most a budget of messages from each socket, so
+ * DEALER, a fresh one for each request. A SUB socket lives for one connection:
+ * when that is lost it is closed and another one opened, for ZeroMQ would
+ * connect again by itself and go on as if nothing had happened, with messages
+ * of two engine processes in one queue. So it is after a sleep of the thread,
+ * too (SIGSTOP, a suspended machine). Each turn takes at most a budget of messages from each socket, so
  * that one flooding engine starves nobody. When the ring to control is full it
  * stops reading: what waits then waits in ZeroMQ up to its high-water mark,
  * and beyond that is lost there, seen as a gap and replayed.
@@ -35,7 +39,8 @@ struct intake;
  * (INTAKE_RECORD only). */
 enum intake_item_kind {
     INTAKE_RECORD, /* apply it: the stream goes on */
-    INTAKE_RESET,  /* a new epoch: drop what is known, then records follow */
+    INTAKE_RESET,  /* a new epoch: drop what is known, then records follow;
+                      several records may have the seq of one batch */
     INTAKE_STATE,  /* the stream's state changed */
 };
 
@@ -63,16 +68,17 @@ struct intake_worker {
     char id[CONFIG_LABEL_MAX];
 };
 
-/* Starts the thread. wake: sent when the ring was empty and is not any more.
- * 0 and *out, or -errno. */
+/* Starts the thread. wake: sent after each turn that put something into the
+ * ring, and while the ring is full. 0 and *out, or -errno. */
 int intake_new(struct intake **out, const struct config *config,
                uv_async_t *wake, uint64_t seed) MUST_CHECK;
 
 /* Ends and joins the thread. NULL is fine. */
 void intake_free(struct intake *intake);
 
-/* Follow this worker; forget it; read a rank of it from scratch. -ENOMEM or
- * -EAGAIN when the queue of commands is full. */
+/* Follow this worker; forget it; read a rank of it from scratch. 0; -EAGAIN:
+ * the queue of commands is full; -ENOMEM; -ENOSPC: that would be more than
+ * WORKERS_MAX ranks. The slot of a worker that is added is free. */
 int intake_add(struct intake *intake, const struct intake_worker *worker)
     MUST_CHECK;
 int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)

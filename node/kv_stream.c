@@ -640,6 +640,12 @@ kv_stream_state(const struct kv_stream *stream)
                                             : KV_STREAM_STALE;
 }
 
+bool
+kv_stream_is_whole(const struct kv_stream *stream)
+{
+    return stream->complete;
+}
+
 uint64_t
 kv_stream_next_seq(const struct kv_stream *stream)
 {

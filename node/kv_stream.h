@@ -152,6 +152,10 @@ bool kv_stream_next_out(struct kv_stream *stream, struct kv_out *out)
 
 enum kv_stream_state kv_stream_state(const struct kv_stream *stream);
 
+/* Whether the epoch has everything since seq 0 or a clear, as far as it goes:
+ * if not, batches that do not fit together are no wonder. */
+bool kv_stream_is_whole(const struct kv_stream *stream);
+
 /* The seq after the last applied one. */
 uint64_t kv_stream_next_seq(const struct kv_stream *stream);
 

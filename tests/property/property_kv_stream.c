@@ -36,9 +36,10 @@ struct process {
 /* What a seed draws: how bad its world is. */
 struct weather {
     bool has_replay;
-    bool proxy; /* a restart does not break the connection, nothing is lost */
-    bool rolls; /* the replay forgets */
-    bool holes; /* the publisher skips a seq */
+    bool
+        proxy; /* a restart does not break the connection, nothing is lost: else seq 0 of the next process might be */
+    bool rolls;          /* the replay forgets */
+    bool holes;          /* the publisher skips a seq */
     uint32_t live_loss;  /* percent */
     uint32_t live_copy;  /* percent */
     uint32_t reply_loss; /* percent, never the first */
@@ -332,7 +333,7 @@ draw_weather(void)
     w->has_replay = chance(80);
     w->proxy = chance(20);
     w->rolls = chance(30);
-    w->holes = chance(30);
+    w->holes = !w->proxy && chance(30);
     w->live_loss = chance(70) ? below(40) : 0;
     w->live_copy = chance(30) ? below(30) : 0;
     w->reply_loss = chance(50) ? below(50) : 0;

@@ -267,10 +267,12 @@ Test(node_kv_stream, a_cleared_stream_has_a_new_name_and_goes_on)
     rig_connect();
     rig_answer('a', 3, 9);
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
+    cr_assert_not(kv_stream_is_whole(rig.stream));
     before = rig.epoch;
     rig.epoch = kv_stream_cleared(rig.stream);
     cr_assert_neq(rig.epoch, before);
     rig_pull();
+    cr_assert(kv_stream_is_whole(rig.stream));
     cr_assert_eq(rig.state, KV_STREAM_LIVE, "all is known since the clear");
     rig_live('a', 9);
     rig_live('a', 10);

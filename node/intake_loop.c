@@ -1,0 +1,275 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "node/intake_inner.h"
+#include "node/log.h"
+
+#define TURN_MS_MAX  1000L
+#define BUSY_MS      5L /* while the ledger has something to sweep */
+#define SWEEP_BUDGET 4096U
+#define TELL_US      UINT64_C(1000000)
+#define ITEMS_MAX    (1 + 3 * WORKERS_MAX)
+
+enum poll_use {
+    USE_LIVE,
+    USE_MONITOR,
+    USE_REPLAY
+};
+
+struct intake_poll {
+    int count;
+    zmq_pollitem_t items[ITEMS_MAX];
+    struct intake_rank *ranks[ITEMS_MAX];
+    enum poll_use uses[ITEMS_MAX];
+};
+
+bool
+intake_is_ending(const struct intake *intake)
+{
+    return gauge_read(&intake->ending) > 0;
+}
+
+static void
+hush_bell(struct intake *intake)
+{
+    uint64_t rings;
+
+    ssize_t got = read(intake->bell, &rings, sizeof rings);
+    (void)got; /* nothing to read is fine */
+}
+
+/* Commands */
+
+static void
+close_source(struct intake *intake, struct intake_source *source)
+{
+    for (uint32_t i = 0; i < source->worker.ranks; i++) {
+        struct intake_rank *rank = &source->ranks[i];
+        intake_rank_close(rank);
+        if (rank->has_ledger) {
+            ledger_close(intake->ledger, rank->ledger_stream);
+        }
+        kv_stream_free(rank->stream);
+    }
+    free(source);
+}
+
+static struct intake_source **
+find_source(struct intake *intake, const struct intake_command *command)
+{
+    struct intake_source **at = &intake->sources;
+
+    while (*at != NULL && ((*at)->worker.slot != command->slot ||
+                           (*at)->worker.generation != command->generation)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void
+take_command(struct intake *intake, const struct intake_command *command)
+{
+    struct intake_source **at = find_source(intake, command);
+    struct intake_source *source = *at;
+
+    switch ((enum intake_command_kind)command->kind) {
+    case INTAKE_ADD:
+        source = command->source;
+        source->next = intake->sources;
+        intake->sources = source;
+        for (uint32_t i = 0; i < source->worker.ranks; i++) {
+            intake_rank_open(&source->ranks[i]);
+        }
+        break;
+    case INTAKE_REMOVE:
+        if (source != NULL) {
+            *at = source->next;
+            close_source(intake, source);
+        }
+        break;
+    case INTAKE_REREAD:
+        if (source != NULL && command->rank < source->worker.ranks) {
+            intake_rank_reread(&source->ranks[command->rank]);
+        }
+        break;
+    }
+}
+
+static void
+take_commands(struct intake *intake)
+{
+    const struct intake_command *command;
+    size_t size;
+
+    hush_bell(intake);
+    while ((command = ring_peek(&intake->commands, &size)) != NULL) {
+        struct intake_command copy = *command;
+        ring_consume(&intake->commands);
+        take_command(intake, &copy);
+    }
+}
+
+/* Polling */
+
+static void
+poll_add(struct intake_poll *poll, struct intake_rank *rank, void *socket,
+         enum poll_use use)
+{
+    if (socket == NULL) {
+        return;
+    }
+    CHECK(poll->count < (int)ITEMS_MAX);
+    poll->items[poll->count] =
+        (zmq_pollitem_t){.socket = socket, .events = ZMQ_POLLIN};
+    poll->ranks[poll->count] = rank;
+    poll->uses[poll->count] = use;
+    poll->count++;
+}
+
+/* What to wait for now, and until when. */
+static uint64_t
+fill_poll(struct intake *intake)
+{
+    struct intake_poll *poll = intake->poll;
+    uint64_t due_us = UINT64_MAX;
+
+    poll->items[0] = (zmq_pollitem_t){.fd = intake->bell, .events = ZMQ_POLLIN};
+    poll->count = 1;
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        for (uint32_t i = 0; i < s->worker.ranks; i++) {
+            struct intake_rank *rank = &s->ranks[i];
+            uint64_t at_us = intake_rank_deadline(rank);
+            due_us = at_us < due_us ? at_us : due_us;
+            poll_add(poll, rank, rank->monitor, USE_MONITOR);
+            poll_add(poll, rank, rank->dealer, USE_REPLAY);
+            poll_add(poll, rank, rank->sub, USE_LIVE);
+        }
+    }
+    return due_us;
+}
+
+static long
+timeout_ms(const struct intake *intake, uint64_t due_us, bool busy)
+{
+    long most = busy ? BUSY_MS : TURN_MS_MAX;
+
+    if (due_us <= intake->now_us) {
+        return 0;
+    }
+    uint64_t left_ms = (due_us - intake->now_us + 999) / 1000;
+    return left_ms < (uint64_t)most ? (long)left_ms : most;
+}
+
+/* A socket that an earlier one of the same rank has closed is not read: its
+ * readers know. */
+static void
+read_ready(struct intake *intake)
+{
+    struct intake_poll *poll = intake->poll;
+
+    for (int i = 1; i < poll->count; i++) {
+        struct intake_rank *rank = poll->ranks[i];
+        if ((poll->items[i].revents & ZMQ_POLLIN) == 0) {
+            continue;
+        }
+        switch (poll->uses[i]) {
+        case USE_MONITOR:
+            intake_rank_read_monitor(rank);
+            break;
+        case USE_REPLAY:
+            intake_rank_read_replay(rank);
+            break;
+        case USE_LIVE:
+            intake_rank_read_live(rank);
+            break;
+        }
+    }
+}
+
+/* Turns */
+
+static void
+each_rank(struct intake *intake, void (*visit)(struct intake_rank *rank))
+{
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        for (uint32_t i = 0; i < s->worker.ranks; i++) {
+            visit(&s->ranks[i]);
+        }
+    }
+}
+
+static void
+tell_ledger(struct intake *intake)
+{
+    struct intake_ledger *told = &intake->ledger_told;
+    struct ledger_stats stats;
+
+    if (intake->now_us - intake->told_us < TELL_US) {
+        return;
+    }
+    intake->told_us = intake->now_us;
+    ledger_stats(intake->ledger, &stats);
+    counter_set(&told->bytes, stats.bytes);
+    counter_set(&told->names, stats.names);
+    counter_set(&told->blocks, stats.blocks);
+    counter_set(&told->copies, stats.copies);
+    counter_set(&told->open, stats.open);
+    counter_set(&told->sweeping, stats.sweeping);
+}
+
+/* A thread that was stopped may have slept through anything: another engine
+ * may be at the other end of what look like the same connections. */
+static void
+see_the_time(struct intake *intake)
+{
+    intake->now_us = intake_now_us();
+    if (intake->now_us - intake->turn_us > INTAKE_GAP_US) {
+        LOG_WARNING("events_thread_slept",
+                    KV("ms", (intake->now_us - intake->turn_us) / 1000));
+        each_rank(intake, intake_rank_suspend);
+    }
+    intake->turn_us = intake->now_us;
+}
+
+static void
+run(struct intake *intake)
+{
+    while (!intake_is_ending(intake)) {
+        see_the_time(intake);
+        take_commands(intake);
+        each_rank(intake, intake_rank_turn);
+        bool busy = ledger_work(intake->ledger, SWEEP_BUDGET);
+        tell_ledger(intake);
+        uint64_t due_us = fill_poll(intake);
+        intake_emit_wake(intake);
+        int ready = zmq_poll(intake->poll->items, intake->poll->count,
+                             timeout_ms(intake, due_us, busy));
+        see_the_time(intake);
+        if (ready > 0) {
+            read_ready(intake);
+        }
+        intake_emit_wake(intake);
+    }
+}
+
+void
+intake_thread(void *arg)
+{
+    struct intake *intake = arg;
+
+    intake->poll = malloc(sizeof *intake->poll);
+    intake->turn_us = intake_now_us();
+    if (intake->poll != NULL) {
+        run(intake);
+    } else {
+        LOG_ERROR("events_out_of_memory", KV_FAULT("error", -ENOMEM));
+    }
+    while (intake->sources != NULL) {
+        struct intake_source *source = intake->sources;
+        intake->sources = source->next;
+        close_source(intake, source);
+    }
+    free(intake->poll);
+}
