@@ -32,8 +32,8 @@ announce(const struct engine_server *server)
     const char *host = server->options->host;
     bool v6 = strchr(host, ':') != NULL;
 
-    const char *events = server->ranks[0].publisher.events_url;
-    const char *replay = server->ranks[0].publisher.replay_url;
+    const char *events = server->ranks[0].publisher.pub.url;
+    const char *replay = server->ranks[0].publisher.replay.socket.url;
 
     return printf("ready http=%s%s%s:%u%s%s%s%s\n", v6 ? "[" : "", host,
                   v6 ? "]" : "", engine_server_port(server),

@@ -1,20 +1,13 @@
 /*
  * The event publisher of the stand-in engine: a ZeroMQ PUB socket for live
- * batches and a ROUTER socket that answers who missed some, in the manner of
- * vLLM's.
+ * batches, and its replay side, in the manner of vLLM's.
  *
  * Live message: [topic][seq][payload], seq 8 bytes, big end first, from 0.
- * Replay request at the ROUTER: [identity][][first seq wanted]; anything else
- * is ignored. Answer: one message per kept batch, oldest first, each
- * [identity][][seq][payload] or, since vLLM 0.26, [identity][][topic][seq]
- * [payload]; then an end marker whose seq is all ones and payload empty. As in
- * vLLM the ROUTER drops what exceeds its high-water mark without a word.
  *
- * Departures from vLLM: no thread and no queue in between, so a replay is
- * answered at once; a cleared cache is told at once, not with the next step.
+ * Departures from vLLM: no thread and no queue in between; a cleared cache is told at once, not with the next step.
  *
- * Role: shell. Owns: a ZeroMQ context, two sockets and their polls on the
- * loop, the batch under way, the log of past ones.
+ * Role: shell. Owns: a ZeroMQ context, both sides' sockets, the batch under
+ * way, the log of past ones.
  * Thread: the loop's. Limits: options.buffer_steps batches,
  * ENGINE_PUBLISH_LOG_BYTES_MAX; ENGINE_PUBLISH_HWM messages to a slow
  * subscriber. Errors: below zero -errno; what is lost is counted.
@@ -30,23 +23,20 @@
 #include "chaos/engine_events_log.h"
 #include "chaos/engine_fault.h"
 #include "chaos/engine_options.h"
+#include "chaos/engine_replay.h"
+#include "chaos/engine_socket.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
 
 #define ENGINE_PUBLISH_HWM           100000
 #define ENGINE_PUBLISH_LOG_BYTES_MAX ((size_t)512 << 20)
-#define ENGINE_PUBLISH_URL_MAX       256
 
 struct engine_publisher {
     const struct engine_options *options;
     struct engine_faults *faults;
     void *context;
-    void *pub;    /* NULL: off */
-    void *router; /* NULL: off */
-    uv_poll_t pub_poll;
-    uv_poll_t router_poll;
-    char events_url[ENGINE_PUBLISH_URL_MAX]; /* empty: off */
-    char replay_url[ENGINE_PUBLISH_URL_MAX];
+    struct engine_socket pub;
+    struct engine_replay replay;
 
     struct engine_batch batch;
     struct engine_events_log log;

@@ -210,6 +210,41 @@ class Replay(EventsCase):
             self.assertEqual(seqs, [0, 1, 2, kv_events.END, 1, 2, kv_events.END])
 
 
+class Long(EventsCase):
+    flags = ("--replay-hwm", "0", "--blocks", "1000")
+
+    def test_a_long_replay_is_whole_and_others_wait_for_it(self):
+        self.ask([1] * TOKENS, max_tokens=350 * TOKENS + 1)
+        first, second = self.dealer(), self.dealer()
+        for dealer in (first, second):
+            dealer.ask(0)
+            dealer.ask(340)
+        for dealer in (first, second):
+            seqs = [struct.unpack(">Q", dealer.frames()[-2])[0] for _ in range(351 + 1 + 11 + 1)]
+            self.assertEqual(seqs, [*range(351), kv_events.END, *range(340, 351),
+                                    kv_events.END])
+
+    def test_what_comes_during_a_replay_is_not_part_of_it(self):
+        self.ask([1] * TOKENS, max_tokens=350 * TOKENS + 1)
+        dealer = self.dealer()
+        dealer.ask(0)
+        self.assertIsNotNone(dealer.frames())
+        self.ask([2] * TOKENS)
+        last = None
+        while (frames := dealer.frames())[-2] != b"\xff" * 8:
+            last = struct.unpack(">Q", frames[-2])[0]
+        self.assertEqual(last, 350)
+
+    def test_a_stall_holds_a_replay_up_and_a_restart_ends_it(self):
+        self.ask([1] * TOKENS, max_tokens=350 * TOKENS + 1)
+        dealer = self.dealer()
+        self.chaos(events_stalled=1)
+        dealer.ask(0)
+        self.assertIsNone(dealer.frames(0.05))
+        self.chaos(restart=1, events_stalled=0)
+        self.assertEqual(dealer.frames()[-2], b"\xff" * 8)
+
+
 class OldFrames(EventsCase):
     flags = ("--replay-frames", "3", "--event-encoding", "array", "--event-slots", "6",
              "--buffer-steps", "2")
