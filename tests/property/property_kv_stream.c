@@ -488,7 +488,6 @@ require_all(void)
             exit(1);
         }
     }
-    printf("\n");
 }
 
 int
@@ -505,5 +504,6 @@ main(int argc, char **argv)
     if (seeds >= 100) {
         require_all();
     }
+    printf("\n");
     return 0;
 }
