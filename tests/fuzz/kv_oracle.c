@@ -1,161 +1,8 @@
 #include "tests/fuzz/kv_oracle.h"
 
-#include <msgpack.h>
-
-#include "index/index.h"
-
-/* ---- the walk ---- */
-
-/* Bytes of a head by its lead byte, and what follows: bytes or items. */
-struct head {
-    size_t size;
-    uint64_t bytes;
-    uint64_t items;
-    bool is_array;
-    bool is_map;
-};
-
-static uint64_t
-big_endian(const uint8_t *at, size_t n)
-{
-    uint64_t number = 0;
-
-    while (n-- > 0) {
-        number = number * 256 + *at++;
-    }
-    return number;
-}
-
-/* Heads whose length is in so many bytes behind the lead. */
-static size_t
-length_bytes(uint8_t lead)
-{
-    switch (lead) {
-    case 0xc4:
-    case 0xc7:
-    case 0xd9:
-        return 1;
-    case 0xc5:
-    case 0xc8:
-    case 0xda:
-    case 0xdc:
-    case 0xde:
-        return 2;
-    case 0xc6:
-    case 0xc9:
-    case 0xdb:
-    case 0xdd:
-    case 0xdf:
-        return 4;
-    default:
-        return 0;
-    }
-}
-
-static uint64_t
-fixed_bytes(uint8_t lead)
-{
-    static const uint8_t scalars[] = {4, 8, 1, 2, 4, 8, 1, 2,
-                                      4, 8, 2, 3, 5, 9, 17};
-
-    return lead >= 0xca && lead <= 0xd8 ? scalars[lead - 0xca] : 0;
-}
-
-static bool
-read_head(const uint8_t *at, const uint8_t *end, struct head *head)
-{
-    size_t left = (size_t)(end - at);
-
-    if (left == 0 || *at == 0xc1) {
-        return false;
-    }
-    uint8_t lead = *at;
-    size_t n = length_bytes(lead);
-    if (n >= left) {
-        return false;
-    }
-    uint64_t length = big_endian(at + 1, n);
-    bool fix_map = lead >= 0x80 && lead < 0x90;
-    bool fix_array = lead >= 0x90 && lead < 0xa0;
-    bool fix_str = lead >= 0xa0 && lead < 0xc0;
-    bool is_ext = lead >= 0xc7 && lead <= 0xc9;
-    *head = (struct head){
-        .size = 1 + n,
-        .is_array = fix_array || lead == 0xdc || lead == 0xdd,
-        .is_map = fix_map || lead == 0xde || lead == 0xdf,
-        .bytes = fixed_bytes(lead),
-    };
-    if (fix_map || fix_array) {
-        length = lead & 15;
-    } else if (fix_str) {
-        length = lead & 31;
-    }
-    if (head->is_array || head->is_map) {
-        head->items = head->is_map ? 2 * length : length;
-    } else {
-        head->bytes += length + (is_ext ? 1 : 0);
-    }
-    return head->bytes <= left - head->size;
-}
-
-/* Behind the value at `at`, or NULL; *deepest: the level of the innermost
- * container, where that of the value is `level`. */
-static const uint8_t *
-walk(const uint8_t *at, const uint8_t *end, unsigned level, unsigned *deepest)
-{
-    struct head head;
-
-    if (!read_head(at, end, &head)) {
-        return NULL;
-    }
-    at += head.size + head.bytes;
-    if ((head.is_array || head.is_map) && level > *deepest) {
-        *deepest = level;
-    }
-    for (uint64_t i = 0; i < head.items && at != NULL; i++) {
-        at = walk(at, end, level + 1, deepest);
-    }
-    return at;
-}
-
-static const uint8_t *
-behind(const uint8_t *at, const uint8_t *end)
-{
-    unsigned deepest = 0;
-
-    return walk(at, end, 1, &deepest);
-}
-
-/* The tree of a value that was walked. False: too deep for msgpack-c. */
-static bool
-parse(const uint8_t *at, const uint8_t *next, msgpack_unpacked *tree)
-{
-    size_t used = 0;
-    size_t len = (size_t)(next - at);
-
-    msgpack_unpacked_init(tree);
-    if (msgpack_unpack_next(tree, (const char *)at, len, &used) !=
-        MSGPACK_UNPACK_SUCCESS) {
-        return false;
-    }
-    CHECK(used == len);
-    return true;
-}
+#include "tests/fuzz/kv_walk.h"
 
 /* ---- the batch ---- */
-
-static struct slice
-text(const msgpack_object *o)
-{
-    return (struct slice){o->via.str.ptr, o->via.str.size};
-}
-
-static bool
-is_text(const msgpack_object *o, const char *want)
-{
-    return o->type == MSGPACK_OBJECT_STR &&
-           slice_equal(text(o), slice_of(want));
-}
 
 static int64_t
 rank_of(const uint8_t *at, const uint8_t *next)
@@ -163,7 +10,7 @@ rank_of(const uint8_t *at, const uint8_t *next)
     msgpack_unpacked tree;
     int64_t rank = -1;
 
-    if (parse(at, next, &tree) &&
+    if (kv_walk_parse(at, next, &tree) &&
         tree.data.type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
         tree.data.via.u64 <= INT64_MAX) {
         rank = tree.data.via.i64;
@@ -179,25 +26,25 @@ begin_map(struct kv_oracle *oracle, const uint8_t *at, uint64_t items)
 
     for (uint64_t i = 0; i < items; i += 2) {
         msgpack_unpacked key;
-        const uint8_t *value = behind(at, oracle->end);
-        struct head head;
-        if (value == NULL || !read_head(value, oracle->end, &head)) {
+        const uint8_t *value = kv_walk_behind(at, oracle->end);
+        struct kv_walk_head head;
+        if (value == NULL || !kv_walk_head(value, oracle->end, &head)) {
             /* A key whose value never begins. */
-            if (value != NULL && parse(at, value, &key)) {
-                events = is_text(&key.data, "events") ? value : events;
+            if (value != NULL && kv_walk_parse(at, value, &key)) {
+                events = kv_walk_is_text(&key.data, "events") ? value : events;
             }
             if (value != NULL) {
                 msgpack_unpacked_destroy(&key);
             }
             return events;
         }
-        const uint8_t *next = behind(value, oracle->end);
-        if (parse(at, value, &key)) {
-            if (is_text(&key.data, "events")) {
+        const uint8_t *next = kv_walk_behind(value, oracle->end);
+        if (kv_walk_parse(at, value, &key)) {
+            if (kv_walk_is_text(&key.data, "events")) {
                 events = value;
             } else if (next != NULL &&
-                       (is_text(&key.data, "data_parallel_rank") ||
-                        is_text(&key.data, "attn_dp_rank"))) {
+                       (kv_walk_is_text(&key.data, "data_parallel_rank") ||
+                        kv_walk_is_text(&key.data, "attn_dp_rank"))) {
                 oracle->rank = rank_of(value, next);
             }
         }
@@ -216,12 +63,12 @@ kv_oracle_begin(struct kv_oracle *oracle, struct slice payload,
                 const struct kv_limits *limits)
 {
     const uint8_t *at = (const uint8_t *)payload.ptr;
-    struct head head;
+    struct kv_walk_head head;
 
     *oracle = (struct kv_oracle){
         .limits = *limits, .end = at + payload.len, .broken = true, .rank = -1};
     if (payload.len > limits->payload_bytes_max ||
-        !read_head(at, oracle->end, &head)) {
+        !kv_walk_head(at, oracle->end, &head)) {
         return;
     }
     oracle->is_map = head.is_map;
@@ -231,11 +78,11 @@ kv_oracle_begin(struct kv_oracle *oracle, struct slice payload,
     } else if (head.is_array && head.items >= 2 &&
                head.items <= (size_t)(oracle->end - at)) {
         oracle->tail = head.items - 2;
-        at = behind(at, oracle->end);
+        at = kv_walk_behind(at, oracle->end);
     } else {
         at = NULL;
     }
-    if (at == NULL || !read_head(at, oracle->end, &head) || !head.is_array) {
+    if (at == NULL || !kv_walk_head(at, oracle->end, &head) || !head.is_array) {
         return;
     }
     oracle->at = at + head.size;
@@ -253,7 +100,7 @@ ends_well(struct kv_oracle *oracle)
         return oracle->tail_ok;
     }
     for (uint64_t i = 0; i < oracle->tail; i++) {
-        const uint8_t *next = behind(at, oracle->end);
+        const uint8_t *next = kv_walk_behind(at, oracle->end);
         if (next == NULL) {
             return false;
         }
@@ -318,7 +165,7 @@ set_by_key(struct fields *f, const msgpack_object *key,
     };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (is_text(key, names[i].name)) {
+        if (kv_walk_is_text(key, names[i].name)) {
             *names[i].to = not_nil(value);
         }
     }
@@ -333,8 +180,8 @@ set_slot_7(struct fields *f, const msgpack_object *o)
     for (uint32_t i = 0; o->type == MSGPACK_OBJECT_MAP && i < o->via.map.size;
          i++) {
         const msgpack_object_kv *pair = &o->via.map.ptr[i];
-        if (is_text(&pair->key, "cache_salt") ||
-            is_text(&pair->key, "lora_name")) {
+        if (kv_walk_is_text(&pair->key, "cache_salt") ||
+            kv_walk_is_text(&pair->key, "lora_name")) {
             set_by_key(f, &pair->key, &pair->val);
         }
     }
@@ -348,7 +195,7 @@ set_tail(struct fields *f, const msgpack_object *o)
 
     if (is_int && f->kind == NULL && f->group == NULL) {
         f->group = o;
-    } else if (is_text(o, "LOCAL") || is_text(o, "REMOTE")) {
+    } else if (kv_walk_is_text(o, "LOCAL") || kv_walk_is_text(o, "REMOTE")) {
         f->locality = o;
     } else if (o->type == MSGPACK_OBJECT_STR && f->kind == NULL) {
         f->kind = o;
@@ -363,8 +210,8 @@ set_by_slot(struct fields *f, const msgpack_object_array *a)
                                        &f->medium, NULL,           &f->extras};
     const msgpack_object **removed[] = {&f->type, &f->hashes, &f->medium,
                                         &f->group, &f->locality};
-    bool is_stored = is_text(&a->ptr[0], "BlockStored");
-    bool is_removed = is_text(&a->ptr[0], "BlockRemoved");
+    bool is_stored = kv_walk_is_text(&a->ptr[0], "BlockStored");
+    bool is_removed = kv_walk_is_text(&a->ptr[0], "BlockRemoved");
 
     f->type = not_nil(&a->ptr[0]);
     for (uint32_t i = 1; i < a->size; i++) {
@@ -408,14 +255,8 @@ fold(const msgpack_object *o, uint64_t *hash)
         return false;
     }
     size_t used = n < 8 ? n : 8;
-    *hash = big_endian(bytes + n - used, used);
+    *hash = kv_walk_number(bytes + n - used, used);
     return n > 0;
-}
-
-static bool
-is_array(const msgpack_object *o, uint32_t max)
-{
-    return o->type == MSGPACK_OBJECT_ARRAY && o->via.array.size <= max;
 }
 
 static bool
@@ -429,7 +270,7 @@ good_hashes(const msgpack_object *o, uint32_t max)
 {
     uint64_t hash;
 
-    if (o == NULL || !is_array(o, max)) {
+    if (o == NULL || !kv_walk_is_array(o, max)) {
         return false;
     }
     for (uint32_t i = 0; i < o->via.array.size; i++) {
@@ -447,7 +288,7 @@ cell(const msgpack_object *o)
     if (is_uint(o, UINT32_MAX)) {
         return o->via.i64;
     }
-    if (is_array(o, 2) && o->via.array.size == 2 &&
+    if (kv_walk_is_array(o, 2) && o->via.array.size == 2 &&
         is_uint(&o->via.array.ptr[0], UINT32_MAX) &&
         is_uint(&o->via.array.ptr[1], UINT32_MAX)) {
         return o->via.array.ptr[0].via.i64;
@@ -462,7 +303,7 @@ good_tokens(const msgpack_object *o, uint32_t max, bool *opaque)
     bool numbers = false;
 
     *opaque = false;
-    if (o == NULL || !is_array(o, max)) {
+    if (o == NULL || !kv_walk_is_array(o, max)) {
         return false;
     }
     for (uint32_t i = 0; i < o->via.array.size; i++) {
@@ -480,7 +321,7 @@ good_tokens(const msgpack_object *o, uint32_t max, bool *opaque)
 static bool
 good_remaining(const msgpack_object *o, uint32_t max, uint32_t hashes)
 {
-    if (o == NULL || !is_array(o, max) || o->via.array.size != hashes) {
+    if (o == NULL || !kv_walk_is_array(o, max) || o->via.array.size != hashes) {
         return false;
     }
     for (uint32_t i = 0; i < hashes; i++) {
@@ -504,8 +345,8 @@ good_stored(const struct fields *f, const struct kv_limits *limits)
            (f->lora_id == NULL || is_uint(f->lora_id, INT64_MAX) ||
             f->lora_id->type == MSGPACK_OBJECT_NEGATIVE_INTEGER) &&
            (f->group == NULL || is_uint(f->group, UINT32_MAX)) &&
-           (f->extras == NULL || is_array(f->extras, UINT32_MAX)) &&
-           (f->mm_keys == NULL || is_array(f->mm_keys, UINT32_MAX)) &&
+           (f->extras == NULL || kv_walk_is_array(f->extras, UINT32_MAX)) &&
+           (f->mm_keys == NULL || kv_walk_is_array(f->mm_keys, UINT32_MAX)) &&
            good_text(f->medium) && good_text(f->lora_name) &&
            good_text(f->kind) && good_text(f->salt) && good_text(f->locality);
 }
@@ -560,18 +401,18 @@ judge(const msgpack_object *o, const struct kv_limits *limits, struct fields *f)
     if (f->type == NULL || f->type->type != MSGPACK_OBJECT_STR) {
         return KV_FAULT_MALFORMED;
     }
-    if (is_text(f->type, "BlockStored")) {
+    if (kv_walk_is_text(f->type, "BlockStored")) {
         return judge_stored(f, limits);
     }
-    if (is_text(f->type, "BlockRemoved")) {
+    if (kv_walk_is_text(f->type, "BlockRemoved")) {
         bool good = good_hashes(f->hashes, limits->hashes_max) &&
                     good_text(f->medium) && good_text(f->kind) &&
                     good_text(f->locality) &&
                     (f->group == NULL || is_uint(f->group, UINT32_MAX));
         return good ? KV_FAULT_NONE : KV_FAULT_MALFORMED;
     }
-    return is_text(f->type, "AllBlocksCleared") ? KV_FAULT_NONE
-                                                : KV_FAULT_UNKNOWN_TYPE;
+    return kv_walk_is_text(f->type, "AllBlocksCleared") ? KV_FAULT_NONE
+                                                        : KV_FAULT_UNKNOWN_TYPE;
 }
 
 /* ---- what the reader said of it ---- */
@@ -579,7 +420,7 @@ judge(const msgpack_object *o, const struct kv_limits *limits, struct fields *f)
 static bool
 same_text(struct slice said, const msgpack_object *o)
 {
-    return slice_equal(said, o != NULL ? text(o) : (struct slice){0});
+    return slice_equal(said, o != NULL ? kv_walk_text(o) : (struct slice){0});
 }
 
 static bool
@@ -647,8 +488,8 @@ same_extras(const struct kv_event *event, const struct fields *f)
         return o == NULL && event->extras.len == 0;
     }
     const uint8_t *at = (const uint8_t *)event->extras.ptr;
-    bool same =
-        parse(at, at + event->extras.len, &tree) && same_packed(&tree.data, o);
+    bool same = kv_walk_parse(at, at + event->extras.len, &tree) &&
+                same_packed(&tree.data, o);
     msgpack_unpacked_destroy(&tree);
     return same;
 }
@@ -709,10 +550,10 @@ static bool
 same_event(const struct kv_event *event, const struct fields *f,
            const struct kv_limits *limits)
 {
-    if (is_text(f->type, "BlockStored")) {
+    if (kv_walk_is_text(f->type, "BlockStored")) {
         return same_stored(event, f);
     }
-    if (is_text(f->type, "BlockRemoved")) {
+    if (kv_walk_is_text(f->type, "BlockRemoved")) {
         return same_removed(event, f, limits);
     }
     return event->kind == KV_CLEARED && event->hashes_count == 0;
@@ -726,7 +567,7 @@ agrees_with(struct kv_oracle *oracle, const uint8_t *next, int outcome,
     struct fields fields;
 
     *why = "an event that msgpack-c cannot read";
-    if (!parse(oracle->at, next, &tree)) {
+    if (!kv_walk_parse(oracle->at, next, &tree)) {
         msgpack_unpacked_destroy(&tree);
         return false;
     }
@@ -756,7 +597,7 @@ kv_oracle_agrees(struct kv_oracle *oracle, int outcome,
         oracle->broken = !ends_well(oracle);
         return outcome == (oracle->broken ? KV_E_PAYLOAD : KV_E_END);
     }
-    const uint8_t *next = walk(oracle->at, oracle->end, 3, &deepest);
+    const uint8_t *next = kv_walk(oracle->at, oracle->end, 3, &deepest);
     *why = "an event that breaks off";
     if (next == NULL) {
         oracle->broken = true;
@@ -769,175 +610,4 @@ kv_oracle_agrees(struct kv_oracle *oracle, int outcome,
     oracle->at = next;
     oracle->left--;
     return agrees;
-}
-
-/* ---- extras ---- */
-
-static void
-add(uint64_t *media, uint64_t kind, const void *bytes, size_t n,
-    uint64_t offset)
-{
-    uint64_t words[4] = {*media, kind, 0, offset};
-
-    words[2] = key_digest((struct slice){bytes, n});
-    *media = key_digest((struct slice){(const char *)words, sizeof words});
-    *media += *media == 0;
-}
-
-static bool
-is_placed(const msgpack_object *o)
-{
-    if (!is_array(o, 2) || o->via.array.size != 2) {
-        return false;
-    }
-    const msgpack_object *pair = o->via.array.ptr;
-    return pair[0].type == MSGPACK_OBJECT_STR &&
-           (pair[1].type == MSGPACK_OBJECT_POSITIVE_INTEGER ||
-            pair[1].type == MSGPACK_OBJECT_NEGATIVE_INTEGER);
-}
-
-/* The string under a key of a map, the last that is one. */
-static struct slice
-under(const msgpack_object *map, const char *key)
-{
-    struct slice found = {0};
-
-    for (uint32_t i = 0; i < map->via.map.size; i++) {
-        const msgpack_object_kv *pair = &map->via.map.ptr[i];
-        if (is_text(&pair->key, key) && pair->val.type == MSGPACK_OBJECT_STR) {
-            found = text(&pair->val);
-        }
-    }
-    return found;
-}
-
-/* Whether an element is no medium: nothing, an adapter, or *salt. */
-static bool
-is_no_medium(const msgpack_object *o, struct slice *salt, bool *has_salt)
-{
-    if (o->type == MSGPACK_OBJECT_MAP) {
-        struct slice type = under(o, "type");
-        if (slice_equal(type, SLICE("cache_salt"))) {
-            *salt = under(o, "salt");
-            *has_salt = true;
-            return true;
-        }
-        return slice_equal(type, SLICE("lora"));
-    }
-    return o->type == MSGPACK_OBJECT_NIL ||
-           o->type == MSGPACK_OBJECT_POSITIVE_INTEGER ||
-           o->type == MSGPACK_OBJECT_NEGATIVE_INTEGER;
-}
-
-static void
-add_medium(uint64_t *media, const msgpack_object *o, const uint8_t *at,
-           const uint8_t *next)
-{
-    if (is_placed(o)) {
-        const msgpack_object *pair = o->via.array.ptr;
-        add(media, 0, pair[0].via.str.ptr, pair[0].via.str.size,
-            pair[1].via.u64);
-    } else if (o->type == MSGPACK_OBJECT_STR) {
-        add(media, 1, o->via.str.ptr, o->via.str.size, 0);
-    } else if (o->type == MSGPACK_OBJECT_BIN) {
-        add(media, 2, o->via.bin.ptr, o->via.bin.size, 0);
-    } else {
-        add(media, 3, at, (size_t)(next - at), 0);
-    }
-}
-
-/* The last string of a list that is not the adapter: count when there is
- * none. The adapter is the first that is called like it. */
-static uint32_t
-last_text(const msgpack_object_array *list, uint32_t adapter)
-{
-    for (uint32_t i = list->size; i-- > 0;) {
-        if (list->ptr[i].type == MSGPACK_OBJECT_STR && i != adapter) {
-            return i;
-        }
-    }
-    return list->size;
-}
-
-static uint32_t
-find_adapter(const msgpack_object_array *list, struct slice lora_name)
-{
-    uint32_t i = 0;
-
-    while (i < list->size &&
-           (lora_name.len == 0 || list->ptr[i].type != MSGPACK_OBJECT_STR ||
-            !slice_equal(text(&list->ptr[i]), lora_name))) {
-        i++;
-    }
-    return i;
-}
-
-static uint64_t
-media_of(const msgpack_object_array *list, const uint8_t *at,
-         const uint8_t *end, bool first, struct slice lora_name,
-         struct slice *salt)
-{
-    uint32_t adapter = find_adapter(list, lora_name);
-    uint32_t last = first ? last_text(list, adapter) : list->size;
-    bool has_salt = false;
-    uint64_t media = 0;
-    uint64_t held = list->size; /* a string that may yet be the salt */
-
-    if (last < list->size) {
-        *salt = text(&list->ptr[last]);
-    }
-    struct slice typed = {0};
-    const uint8_t *texts[2] = {NULL, NULL};
-    for (uint32_t i = 0; i < list->size; i++) {
-        const msgpack_object *o = &list->ptr[i];
-        const uint8_t *next = behind(at, end);
-        bool is_string = o->type == MSGPACK_OBJECT_STR && i != adapter;
-        if (is_string && first) {
-            /* It is told when the next one comes. */
-            if (held < list->size) {
-                add_medium(&media, &list->ptr[held], texts[0], texts[1]);
-            }
-            held = i;
-            texts[0] = at;
-            texts[1] = next;
-        } else if (i != adapter && !is_no_medium(o, &typed, &has_salt)) {
-            add_medium(&media, o, at, next);
-        }
-        at = next;
-    }
-    if (has_salt) {
-        *salt = typed;
-    }
-    return media;
-}
-
-bool
-kv_oracle_extras(struct slice extras, size_t block, bool first,
-                 struct slice lora_name, uint64_t *media, struct slice *salt)
-{
-    const uint8_t *at = (const uint8_t *)extras.ptr;
-    const uint8_t *end = at + extras.len;
-    struct head head;
-    msgpack_unpacked tree;
-
-    *media = 0;
-    *salt = (struct slice){0};
-    if (!read_head(at, end, &head) || block >= head.items) {
-        return false;
-    }
-    at += head.size;
-    for (size_t i = 0; i < block; i++) {
-        at = behind(at, end);
-    }
-    if (!parse(at, behind(at, end), &tree)) {
-        return false;
-    }
-    bool is_list = tree.data.type == MSGPACK_OBJECT_ARRAY;
-    bool good = is_list || tree.data.type == MSGPACK_OBJECT_NIL;
-    if (is_list && read_head(at, end, &head)) {
-        *media = media_of(&tree.data.via.array, at + head.size, end, first,
-                          lora_name, salt);
-    }
-    msgpack_unpacked_destroy(&tree);
-    return good;
 }
