@@ -231,6 +231,9 @@ conclude(struct top *top)
 
     scan->shape = prompt.shape;
     scan->prompts = prompt.prompts;
+    scan->prompt_raw = prompt.raw;
+    scan->prompt_is_input = prompt.is_input;
+    scan->tools_raw = prompt.tools;
     scan->spans_count = top->walk.spans_count;
     scan->spans_cut = top->walk.spans_cut;
     for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {

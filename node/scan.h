@@ -98,6 +98,9 @@ struct scan {
     uint32_t n;       /* choices asked for; 1 when absent */
     uint32_t prompts; /* 1, or the length of SCAN_STRINGS and SCAN_ID_LISTS */
     enum scan_shape shape;
+    struct scan_text prompt_raw; /* the JSON of that shape, brackets and all */
+    bool prompt_is_input;        /* it was the value of `input` */
+    struct scan_text tools_raw;  /* `tools`, unless empty */
 
     /*
      * The prompt in the order chat templates render it, whatever the order

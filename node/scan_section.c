@@ -74,6 +74,16 @@ sections_walk(struct sections *sections, struct walk *w, enum section_id id,
     walk_section(w, id, t, s);
 }
 
+static struct scan_text
+raw_of(const struct section *s)
+{
+    if (!s->present) {
+        return (struct scan_text){.present = false};
+    }
+    return (struct scan_text){
+        .at = s->at, .len = s->end - s->at, .present = true};
+}
+
 /* The sections that are meant, in order; how many. */
 static unsigned
 meant(struct section *s, struct section *list[SECTIONS], struct prompt *prompt)
@@ -95,9 +105,12 @@ meant(struct section *s, struct section *list[SECTIONS], struct prompt *prompt)
         if (s[id].present) {
             list[count++] = &s[id];
             *prompt = s[id].prompt;
+            prompt->raw = raw_of(&s[id]);
+            prompt->is_input = id == INPUT;
             break;
         }
     }
+    prompt->tools = raw_of(&s[TOOLS]);
     return count;
 }
 

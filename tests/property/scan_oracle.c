@@ -20,6 +20,8 @@ struct oracle {
     unsigned count;
     enum scan_shape shape;
     uint32_t prompts;
+    json_t *prompt; /* borrowed */
+    bool is_input;
     const char *why;
 };
 
@@ -234,10 +236,17 @@ expect(struct oracle *o, json_t *doc)
     if (!content(o, json_object_get(doc, "system"))) {
         (void)content(o, json_object_get(doc, "instructions"));
     }
+    o->prompt = list;
     if (json_is_array(list)) {
         messages(o, list);
-    } else if (!prompt(o, json_object_get(doc, "input"))) {
-        (void)prompt(o, json_object_get(doc, "prompt"));
+        return;
+    }
+    o->is_input = true;
+    o->prompt = json_object_get(doc, "input");
+    if (!prompt(o, o->prompt)) {
+        o->is_input = false;
+        o->prompt = json_object_get(doc, "prompt");
+        (void)prompt(o, o->prompt);
     }
 }
 
@@ -362,6 +371,24 @@ right_max_tokens(struct oracle *o, json_t *doc)
     return !o->scan->has_max_tokens ? true : no(o, "max_tokens from nowhere");
 }
 
+static bool
+right_raws(struct oracle *o, json_t *doc)
+{
+    const struct scan *scan = o->scan;
+    json_t *tools = json_object_get(doc, "tools");
+    bool any = json_array_size(tools) != 0 || json_object_size(tools) != 0;
+    bool prompt = scan->shape != SCAN_NO_PROMPT;
+
+    if (scan->tools_raw.present != any || scan->prompt_raw.present != prompt ||
+        scan->prompt_is_input != (prompt && o->is_input)) {
+        return no(o, "a raw value is there or not there");
+    }
+    return (!any ||
+            is_raw(o, scan->tools_raw.at, scan->tools_raw.len, tools)) &&
+           (!prompt ||
+            is_raw(o, scan->prompt_raw.at, scan->prompt_raw.len, o->prompt));
+}
+
 /* Any value, as it stands there. */
 static bool
 right_options(struct oracle *o, json_t *doc)
@@ -457,7 +484,8 @@ scan_oracle_agrees(const char *body, size_t len, int outcome,
         if (good && !has(body, len, "-0")) {
             good = right_spans(&o) &&
                    (scan->shape == o.shape || no(&o, "another shape")) &&
-                   (scan->prompts == o.prompts || no(&o, "prompts"));
+                   (scan->prompts == o.prompts || no(&o, "prompts")) &&
+                   right_raws(&o, doc);
         }
     }
     json_decref(doc);

@@ -425,3 +425,27 @@ Test(node_scan, a_number_that_crosses_blocks_is_kept_whole)
              digits);
     option_is(body, SCAN_DOCUMENTS, digits);
 }
+
+static void
+raws_are(const char *body, const char *prompt, bool is_input, const char *tools)
+{
+    struct try try = try_body(body);
+    const struct scan_text *p = &try.scan.prompt_raw;
+    const struct scan_text *t = &try.scan.tools_raw;
+
+    cr_assert_eq(try.scan.prompt_is_input, is_input);
+    cr_assert(slice_equal((struct slice){.ptr = body + p->at, .len = p->len},
+                          slice_of(prompt)));
+    cr_assert(slice_equal((struct slice){.ptr = body + t->at, .len = t->len},
+                          slice_of(tools)));
+}
+
+Test(node_scan, the_prompt_is_known_as_it_stands)
+{
+    raws_are("{\"tools\":[ {} ], \"messages\" : [ {\"role\":\"u\"} ] }",
+             "[ {\"role\":\"u\"} ]", false, "[ {} ]");
+    raws_are("{\"prompt\":\"a\",\"input\": \"b\" }", "\"b\"", true, "");
+    raws_are("{\"input\":1,\"prompt\":[\"a\"],\"tools\":[]}", "[\"a\"]", false,
+             "");
+    raws_are("{\"prompt\":1,\"tools\":[1],\"tools\":null}", "", false, "");
+}
