@@ -15,7 +15,7 @@ sizes_init(struct mirror *mirror)
     uint32_t lines = 1;
 
     for (uint32_t i = 0; i < MIRROR_SIZES; i++) {
-        mirror->lines[i] = lines;
+        mirror->size_lines[i] = lines;
         lines += lines / 4 > 0 ? lines / 4 : 1;
     }
 }

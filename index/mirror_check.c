@@ -117,8 +117,7 @@ check_table(struct tally *tally, enum mirror_kind kind, uint32_t shard)
 {
     const struct mirror *mirror = tally->mirror;
     const char *handle = mirror_handle_get(mirror, kind, shard);
-    uint32_t lines =
-        handle == NULL ? 0 : mirror->lines[mirror_handle_size(handle)];
+    uint32_t lines = handle == NULL ? 0 : mirror_lines(mirror, shard, handle);
     struct mirror_fill count = {.live = 0};
 
     for (uint32_t i = 0; i < lines * MIRROR_LINE_ENTRIES; i++) {

@@ -20,7 +20,7 @@
 
 #define PROBES     32 /* keys looked up together, so that their misses overlap */
 #define WALKS_MORE 2
-#define SPREAD     16 /* of them, how many questions a round asks at least */
+#define SPREAD     24
 
 /* Slots whose depth is one of [low, high]; they hold block low - 1. */
 struct interval {
@@ -245,9 +245,11 @@ ask(struct probes *probes, const struct interval *interval, uint32_t points)
     uint32_t length = interval->high - interval->low;
 
     points = points < length ? points : length;
-    for (uint32_t j = 1; j <= points; j++) {
-        uint64_t step = (uint64_t)j * (length + 1) / (points + 1);
-        probes->at[probes->count++] = interval->low + (uint32_t)step - 1;
+    uint32_t points_left = points;
+    /* In 2^-32ths: 1 or more each, so no two are the same. */
+    uint64_t step = (((uint64_t)length + 1) << 32) / (points + 1);
+    for (uint64_t at = step; points_left > 0; at += step, points_left--) {
+        probes->at[probes->count++] = interval->low + (uint32_t)(at >> 32) - 1;
     }
     return points;
 }

@@ -53,18 +53,18 @@ table_of(const char *handle)
 }
 
 static uint64_t
-entries_of(const struct mirror *mirror, const char *handle)
+entries_of(const struct mirror *mirror, uint32_t shard, const char *handle)
 {
-    return handle == NULL
-               ? 0
-               : (uint64_t)mirror->lines[mirror_handle_size(handle)] *
-                     MIRROR_LINE_ENTRIES;
+    return handle == NULL ? 0
+                          : (uint64_t)mirror_lines(mirror, shard, handle) *
+                                MIRROR_LINE_ENTRIES;
 }
 
 static const char *
-table_new(struct mirror *mirror, uint32_t size)
+table_new(struct mirror *mirror, uint32_t shard, uint32_t size)
 {
-    size_t bytes = ((size_t)mirror->lines[size] + 2) * LINE_BYTES;
+    size_t bytes =
+        ((size_t)mirror_size_lines(mirror, shard, size) + 2) * LINE_BYTES;
     char *memory = mirror_alloc(mirror, bytes);
 
     if (memory == NULL) {
@@ -141,19 +141,19 @@ hash_of(enum mirror_kind kind, uint64_t key, uint64_t word)
 }
 
 static void
-copy(const struct mirror *mirror, enum mirror_kind kind, const char *from,
-     const char *to)
+copy(const struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
+     const char *from, const char *to)
 {
     const struct mirror_line *lines = mirror_handle_lines(from);
-    uint32_t count = mirror->lines[mirror_handle_size(from)];
+    uint32_t count = mirror_lines(mirror, shard, from);
+    uint32_t lines_to = mirror_lines(mirror, shard, to);
 
     for (uint32_t at = 0; at < count; at++) {
         for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
             uint64_t key = key_load(&lines[at].entry[i]);
             uint64_t word = word_load(&lines[at].entry[i]);
             if (word_live(word)) {
-                copy_entry(mirror_handle_lines(to),
-                           mirror->lines[mirror_handle_size(to)],
+                copy_entry(mirror_handle_lines(to), lines_to,
                            hash_of(kind, key, word),
                            (struct mirror_entry){.key = key, .word = word});
             }
@@ -163,12 +163,13 @@ copy(const struct mirror *mirror, enum mirror_kind kind, const char *from,
 
 /* The size for so many live entries, MIRROR_SIZES when there is none. */
 static uint32_t
-size_for(const struct mirror *mirror, uint64_t live)
+size_for(const struct mirror *mirror, uint32_t shard, uint64_t live)
 {
     uint32_t size = 0;
 
     while (size < MIRROR_SIZES &&
-           (uint64_t)mirror->lines[size] * MIRROR_LINE_ENTRIES * FRESH_32 / 32 <
+           (uint64_t)mirror_size_lines(mirror, shard, size) *
+                   MIRROR_LINE_ENTRIES * FRESH_32 / 32 <
                live) {
         size++;
     }
@@ -182,18 +183,18 @@ rebuild(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
 {
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     const char *old = mirror_handle_get(mirror, kind, shard);
-    uint32_t size = size_for(mirror, live);
+    uint32_t size = size_for(mirror, shard, live);
 
     if (size == MIRROR_SIZES) {
         mirror->fault = MIRROR_E_FULL;
         return false;
     }
-    const char *handle = table_new(mirror, size);
+    const char *handle = table_new(mirror, shard, size);
     if (handle == NULL) {
         return false;
     }
     if (old != NULL) {
-        copy(mirror, kind, old, handle);
+        copy(mirror, kind, shard, old, handle);
         mirror->stats.grown += mirror_handle_size(old) < size;
     }
     fill->used = fill->live;
@@ -231,7 +232,7 @@ static struct mirror_entry *
 find_place(const struct mirror *mirror, const char *handle, uint64_t hash,
            uint64_t key)
 {
-    uint32_t lines = mirror->lines[mirror_handle_size(handle)];
+    uint32_t lines = mirror_lines(mirror, mirror_shard(hash), handle);
     uint32_t at = mirror_home(hash, lines);
 
     for (;;) {
@@ -253,7 +254,7 @@ make_room(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
 {
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     uint64_t entries =
-        entries_of(mirror, mirror_handle_get(mirror, kind, shard));
+        entries_of(mirror, shard, mirror_handle_get(mirror, kind, shard));
 
     if (fill->used + 1 <= entries * FULL_32 / 32) {
         return true;
@@ -304,7 +305,7 @@ mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
 {
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     const char *handle = mirror_handle_get(mirror, kind, shard);
-    uint64_t entries = entries_of(mirror, handle);
+    uint64_t entries = entries_of(mirror, shard, handle);
     bool sparse = fill->live == 0 || (fill->live < entries * SPARSE_32 / 32 &&
                                       mirror_handle_size(handle) > 0);
 

@@ -135,7 +135,7 @@ struct mirror {
     _Atomic uint64_t walked[WORKER_WORDS]; /* slots that may have holes */
     _Atomic uint64_t tiered[WORKER_WORDS];
     _Atomic uint64_t opened; /* how often a slot got holes */
-    uint32_t lines[MIRROR_SIZES];
+    uint32_t size_lines[MIRROR_SIZES];
     _Atomic(const char *) table[MIRROR_KINDS][MIRROR_SHARDS];
     _Atomic(struct mirror_crowd *) segment[MIRROR_SEGMENTS];
     _Atomic uint64_t opened_at[WORKERS_MAX];
@@ -198,6 +198,23 @@ mirror_handle_size(const char *handle)
     return (uint32_t)((uintptr_t)handle & (MIRROR_SIZES - 1));
 }
 
+/*
+ * Lines of a table. Each shard has sizes of its own, up to a quarter apart:
+ * keys come to all alike, and so they do not all grow at the same time.
+ */
+static inline uint32_t
+mirror_size_lines(const struct mirror *mirror, uint32_t shard, uint32_t size)
+{
+    return (uint32_t)((uint64_t)mirror->size_lines[size] *
+                      (4 * MIRROR_SHARDS + shard) / (4 * MIRROR_SHARDS));
+}
+
+static inline uint32_t
+mirror_lines(const struct mirror *mirror, uint32_t shard, const char *handle)
+{
+    return mirror_size_lines(mirror, shard, mirror_handle_size(handle));
+}
+
 /* The writer changes what readers see through the same pointer. */
 static inline struct mirror_line *
 mirror_handle_lines(const char *handle)
@@ -222,7 +239,7 @@ mirror_home(uint64_t hash, uint32_t lines)
 static inline const struct mirror_line *
 mirror_line_at(const struct mirror *mirror, const char *handle, uint64_t hash)
 {
-    uint32_t lines = mirror->lines[mirror_handle_size(handle)];
+    uint32_t lines = mirror_lines(mirror, mirror_shard(hash), handle);
 
     return mirror_handle_lines(handle) + mirror_home(hash, lines);
 }
@@ -297,7 +314,7 @@ static inline struct mirror_entry *
 mirror_find_from(const struct mirror *mirror, const char *handle, uint64_t hash,
                  const struct mirror_wanted *wanted, uint64_t *word)
 {
-    uint32_t lines = mirror->lines[mirror_handle_size(handle)];
+    uint32_t lines = mirror_lines(mirror, mirror_shard(hash), handle);
     struct mirror_line *first = mirror_handle_lines(handle);
     uint32_t at = mirror_home(hash, lines);
 

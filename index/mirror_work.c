@@ -72,12 +72,11 @@ static void
 sweep_step(struct mirror *mirror)
 {
     struct mirror_sweep *sweep = &mirror->sweep;
+    uint32_t shard = sweep->table % MIRROR_SHARDS;
     const char *handle = mirror_handle_get(
-        mirror, (enum mirror_kind)(sweep->table / MIRROR_SHARDS),
-        sweep->table % MIRROR_SHARDS);
+        mirror, (enum mirror_kind)(sweep->table / MIRROR_SHARDS), shard);
 
-    if (handle == NULL ||
-        sweep->line == mirror->lines[mirror_handle_size(handle)]) {
+    if (handle == NULL || sweep->line == mirror_lines(mirror, shard, handle)) {
         sweep->line = 0;
         if (++sweep->table == TABLES) {
             sweep_end(mirror);
