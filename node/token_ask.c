@@ -210,16 +210,21 @@ take_ids(struct token_question *q, struct slice body)
     finish(q, TOKEN_OK);
 }
 
+/* Whether there is no such path; but a 404 may be about the model. */
 static bool
-is_missing(unsigned status)
+is_missing(unsigned status, struct slice body)
 {
-    return status == 404 || status == 405 || status == 501;
+    if (status == 404) {
+        return body.len == 0 ||
+               memmem(body.ptr, body.len, "model", strlen("model")) == NULL;
+    }
+    return status == 405 || status == 501;
 }
 
 void
 ask_answered(struct token_question *q, unsigned status, struct slice body)
 {
-    bool missing = is_missing(status);
+    bool missing = is_missing(status, body);
 
     if (status == 200) {
         take_ids(q, body);

@@ -9,10 +9,10 @@
  *
  * What an engine can is remembered for each worker, chats and texts apart, and
  * looked at again after retry_ms. A path that has answered well once is not
- * given up for a single 404 (engines say so of unknown models too), but for
- * four refusals in a row; neither is one that refuses from the start taken for
- * working for ever. A worker from which four answers in a row did not come is
- * left alone for retry_ms as well.
+ * given up for a single 404, but for four refusals in a row; a 404 that speaks
+ * of a model is a refusal, not a missing path. A path that refuses from the
+ * start, four times, is taken for missing. A worker from which four answers in
+ * a row did not come is left alone for retry_ms as well.
  *
  * Connections are kept. One that turns out dead before an answer began costs a
  * second try on a new one. An answer that comes late is still an answer: the

@@ -365,6 +365,16 @@ Test(node_token_ask, a_prompt_may_be_refused)
     cr_assert_eq(answer_to(CHAT), TOKEN_OK);
 }
 
+Test(node_token_ask, an_unknown_model_is_no_missing_path)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 404, "{\"message\":\"The model `m` does not exist.\"}"},
+        {ACT_ANSWER, 200, OK}};
+    cr_assert_eq(answer_to(CHAT), TOKEN_REFUSED);
+    cr_assert_eq(answer_to(CHAT), TOKEN_OK);
+    cr_assert_str_eq(engine.path[1], "/v1/chat/completions/render");
+}
+
 Test(node_token_ask, a_proven_path_is_not_given_up_for_one_404)
 {
     engine.script =
