@@ -48,11 +48,15 @@ feed_free(struct feed *feed)
     if (feed == NULL) {
         return;
     }
+    publish_set(feed->publish, NULL);
+    feed_view_retire(feed);
+    worker_set_clear(&feed->shown);
     for (uint32_t worker = 0; worker < WORKERS_MAX; worker++) {
         forget_worker(feed, worker);
     }
-    publish_set(feed->publish, NULL);
-    feed_view_retire(feed);
+    WORKER_SET_EACH (slot, &feed->closing) {
+        mirror_close(feed->mirror, slot);
+    }
     free(feed->streams);
     free(feed);
 }
@@ -155,7 +159,8 @@ feed_stats(const struct feed *feed, struct feed_stats *stats)
 }
 
 static const char *
-check_stream(const struct feed_stream *stream, struct worker_set *slots)
+check_stream(const struct feed_stream *stream, const struct worker_set *closing,
+             struct worker_set *slots)
 {
     if (stream->slot != WORKER_NONE) {
         if (stream->slot >= WORKERS_MAX ||
@@ -165,6 +170,9 @@ check_stream(const struct feed_stream *stream, struct worker_set *slots)
         worker_set_add(slots, stream->slot);
         if (!stream->has_epoch) {
             return "a stream has a slot and no epoch";
+        }
+        if (worker_set_has(closing, stream->slot)) {
+            return "a stream has a slot that is given back";
         }
     }
     if (stream->used && stream->slot == WORKER_NONE) {
@@ -225,7 +233,7 @@ feed_check(const struct feed *feed, const char **reason)
         const struct feed_worker *w = &feed->worker[stream->id.worker];
         *reason = stream == &w->stream[stream->id.rank] &&
                           stream->id.generation == w->generation
-                      ? check_stream(stream, &slots)
+                      ? check_stream(stream, &feed->closing, &slots)
                       : "a stream is not where its name says";
     }
     *reason = *reason == NULL ? check_view(feed) : *reason;

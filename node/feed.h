@@ -26,9 +26,10 @@
  * that two engines sit behind one address, or that one cannot stay up: such a
  * stream is not in the view until it calmed down.
  *
- * What lanes see is published by feed_work() alone, and before any of the
- * mirror's own work: a slot that another stream may get is out of the view
- * before the wait for readers begins.
+ * What lanes see is published by feed_work() alone. A slot that is in the
+ * published view is closed right after the next one, which has it not: the
+ * mirror then gives it to another stream only when no reader is left who may
+ * take that stream's blocks for the old owner's.
  *
  * Role: core. Owns: the table of streams, the published view.
  * Thread: control. Limits: WORKERS_MAX slots of the mirror over all streams,

@@ -61,35 +61,37 @@ feed_stream_open(struct feed *feed, struct feed_stream *stream)
     return true;
 }
 
+static void
+close_slot(struct feed *feed, uint32_t slot)
+{
+    if (worker_set_has(&feed->shown, slot)) {
+        worker_set_add(&feed->closing, slot);
+    } else {
+        mirror_close(feed->mirror, slot);
+    }
+}
+
 void
 feed_stream_close(struct feed *feed, struct feed_stream *stream)
 {
     if (stream->slot != WORKER_NONE) {
-        mirror_close(feed->mirror, stream->slot);
+        close_slot(feed, stream->slot);
         stream->slot = WORKER_NONE;
         stream->used = false;
         feed->changed = true;
     }
 }
 
-/* Nothing is held from here on: a slot that was used is exchanged, the new one
- * first, so that a match finds the stream in one of them. */
+/* Nothing is held from here on: a slot that was used is exchanged. */
 static void
 forget(struct feed *feed, struct feed_stream *stream)
 {
-    uint32_t old = stream->slot;
-
-    if (old != WORKER_NONE && !stream->used) {
+    if (stream->slot != WORKER_NONE && !stream->used) {
         return;
     }
-    stream->slot = WORKER_NONE;
-    stream->used = false;
-    feed->changed = true;
+    feed_stream_close(feed, stream);
     if (!feed_stream_open(feed, stream)) {
         feed->stats.no_slot++;
-    }
-    if (old != WORKER_NONE) {
-        mirror_close(feed->mirror, old);
     }
 }
 
@@ -230,6 +232,7 @@ apply(struct feed *feed, struct feed_stream *stream,
 
     if (from > 0) {
         feed->stats.clears++;
+        feed->changed |= stream->lost;
         stream->lost = false; /* it is not held any more either */
         stream->deaf = false;
         forget(feed, stream);
@@ -344,6 +347,5 @@ feed_work(struct feed *feed, uint32_t budget)
             opened = feed_stream_open(feed, stream);
         }
     }
-    /* Before the mirror's work: see the essay. */
     return !feed_view_renew(feed) || mirror_work(feed->mirror, budget);
 }

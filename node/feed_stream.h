@@ -41,9 +41,11 @@ struct feed {
     struct mirror *mirror;
     struct qsbr *qsbr;
     struct publish *publish;
-    struct mirror_view *view; /* the published one */
-    bool changed;             /* the view may be outdated */
-    uint64_t now_us;          /* as last told, 0: never */
+    struct mirror_view *view;  /* the published one */
+    struct worker_set shown;   /* slots that it has */
+    struct worker_set closing; /* of these, to be closed after the next one */
+    bool changed;              /* the view may be outdated */
+    uint64_t now_us;           /* as last told, 0: never */
     uint32_t sizes_count;
     uint32_t sizes[MIRROR_GROUPS_MAX]; /* block sizes of the view's groups */
     uint32_t streams_count;
@@ -69,7 +71,7 @@ feed_stream_in_view(const struct feed_stream *stream)
 /* Takes a slot for a stream that has an epoch and none; false: none is free. */
 bool feed_stream_open(struct feed *feed, struct feed_stream *stream);
 
-/* Gives its slot back, if it has one. */
+/* Gives its slot back, if it has one: now, or once it is out of the view. */
 void feed_stream_close(struct feed *feed, struct feed_stream *stream);
 
 /* An empty view, version 1; NULL: no memory. */

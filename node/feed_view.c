@@ -110,6 +110,23 @@ says_the_same(const struct mirror_view *a, const struct mirror_view *b)
                   sizeof *a - from) == 0;
 }
 
+/* What the published view has, and closes what it has no longer. */
+static void
+note_shown(struct feed *feed)
+{
+    worker_set_clear(&feed->shown);
+    for (uint32_t i = 0; i < feed->view->groups_count; i++) {
+        WORKER_SET_EACH (slot, &feed->view->groups[i].slots) {
+            worker_set_add(&feed->shown, slot);
+        }
+    }
+    WORKER_SET_EACH (slot, &feed->closing) {
+        CHECK(!worker_set_has(&feed->shown, slot));
+        mirror_close(feed->mirror, slot);
+    }
+    worker_set_clear(&feed->closing);
+}
+
 bool
 feed_view_renew(struct feed *feed)
 {
@@ -133,6 +150,7 @@ feed_view_renew(struct feed *feed)
     }
     feed->changed = false;
     if (says_the_same(view, feed->view)) {
+        CHECK(worker_set_empty(&feed->closing));
         free(view);
         return true;
     }
@@ -140,5 +158,6 @@ feed_view_renew(struct feed *feed)
     feed_view_retire(feed);
     feed->view = view;
     feed->stats.views++;
+    note_shown(feed);
     return true;
 }

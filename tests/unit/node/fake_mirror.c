@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
+#include "node/mirror_view.h"
 
 struct mirror *
 fake_mirror(void)
@@ -31,7 +32,13 @@ mirror_open(struct mirror *mirror, uint32_t *slot)
 void
 mirror_close(struct mirror *mirror, uint32_t slot)
 {
+    const struct mirror_view *view =
+        mirror->view != NULL ? publish_get(mirror->view) : NULL;
+
     CHECK(slot < WORKERS_MAX && mirror->slot[slot].state == FAKE_OPEN);
+    for (uint32_t i = 0; view != NULL && i < view->groups_count; i++) {
+        CHECK(!worker_set_has(&view->groups[i].slots, slot));
+    }
     mirror->slot[slot].state = FAKE_SWEEPING;
 }
 
@@ -91,7 +98,6 @@ bool
 mirror_work(struct mirror *mirror, uint32_t budget)
 {
     (void)budget;
-    mirror->worked++;
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         if (mirror->slot[i].state == FAKE_SWEEPING) {
             mirror->slot[i].state = FAKE_FREE;

@@ -8,6 +8,7 @@
 #ifndef TESTS_UNIT_NODE_FAKE_MIRROR_H
 #define TESTS_UNIT_NODE_FAKE_MIRROR_H
 
+#include "index/base/publish.h"
 #include "index/mirror.h"
 
 #define FAKE_KEYS_MAX 4096 /* of one slot */
@@ -27,9 +28,9 @@ struct fake_slot {
 };
 
 struct mirror {
-    uint32_t slots_max; /* of WORKERS_MAX */
-    int apply_outcome;  /* of the next mirror_apply()s */
-    uint32_t worked;    /* calls of mirror_work() */
+    uint32_t slots_max;         /* of WORKERS_MAX */
+    int apply_outcome;          /* of the next mirror_apply()s */
+    const struct publish *view; /* no slot in it is closed; NULL: whatever */
     struct fake_slot slot[WORKERS_MAX];
 };
 
