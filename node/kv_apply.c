@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#define AHEAD 32 /* hashes */
+
 /* One batch on the way. */
 struct batch {
     struct kv_apply *apply;
@@ -387,14 +389,25 @@ note_end(struct batch *b)
     }
 }
 
+/* Asks for what the next events will touch. */
+static void
+look_ahead(struct batch *b)
+{
+    uint64_t hashes[AHEAD];
+    uint32_t count = kv_reader_ahead(b->reader, hashes, AHEAD);
+
+    ledger_prefetch(b->ledger, hashes, count);
+}
+
 /* One event; false: the batch goes on no further, or not now (*outcome). */
 static bool
 step(struct batch *b, int *outcome)
 {
     struct kv_event event;
     enum kv_fault fault;
-    int rc = kv_reader_next(b->reader, &event, &fault, NULL);
 
+    look_ahead(b);
+    int rc = kv_reader_next(b->reader, &event, &fault, NULL);
     if (rc == KV_E_END || rc == KV_E_PAYLOAD) {
         if (rc == KV_E_PAYLOAD) {
             counter_bump(&b->counters->drop_malformed, 1);

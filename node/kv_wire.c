@@ -5,8 +5,10 @@
 
 #include "node/kv_wire_event.h"
 
-#define SECONDS_MAX 1e12
-#define DEPTH_LEAST 8 /* what well-formed events need, and some */
+#define SECONDS_MAX        1e12
+#define AHEAD_BYTES_ENOUGH 2048 /* some twenty small events */
+#define AHEAD_BYTES_MAX    8192
+#define DEPTH_LEAST        8 /* what well-formed events need, and some */
 
 enum state {
     STATE_EVENTS, /* `left` of them are to come */
@@ -20,6 +22,7 @@ struct kv_reader {
     enum state state;
     const uint8_t *start;
     const uint8_t *at;
+    const uint8_t *ahead; /* up to where kv_reader_ahead() looked */
     const uint8_t *end;
     uint32_t left;
     uint64_t tail; /* elements of an array envelope behind the events */
@@ -198,6 +201,7 @@ kv_reader_begin(struct kv_reader *reader, struct slice payload)
     reader->state = STATE_BROKEN;
     reader->start = start;
     reader->at = start;
+    reader->ahead = start;
     reader->end = start;
     reader->rank = -1;
     reader->sent_us = 0;
@@ -266,6 +270,25 @@ kv_reader_next(struct kv_reader *reader, struct kv_event *event,
     reader->at = next;
     reader->left--;
     return *fault == KV_FAULT_NONE ? 0 : KV_E_SKIPPED;
+}
+
+uint32_t
+kv_reader_ahead(struct kv_reader *reader, uint64_t *hashes, uint32_t max)
+{
+    if (reader->state != STATE_EVENTS || reader->arrays.lead == 0) {
+        return 0;
+    }
+    if (reader->ahead < reader->at) {
+        reader->ahead = reader->at;
+    }
+    if (reader->ahead - reader->at >= AHEAD_BYTES_ENOUGH) {
+        return 0;
+    }
+    const uint8_t *stop = reader->end - reader->at > AHEAD_BYTES_MAX
+                              ? reader->at + AHEAD_BYTES_MAX
+                              : reader->end;
+    return kv_hashes_ahead(reader->arrays.lead, &reader->ahead, stop,
+                           reader->end, hashes, max);
 }
 
 int

@@ -138,6 +138,14 @@ int kv_reader_begin(struct kv_reader *reader, struct slice payload) MUST_CHECK;
 int kv_reader_next(struct kv_reader *reader, struct kv_event *event,
                    enum kv_fault *fault, size_t *at) MUST_CHECK;
 
+/*
+ * A hint at what comes: hashes that following events may be about, at most
+ * max, each told once, and now and then a number that is none. 0: it was
+ * looked far enough ahead for now.
+ */
+uint32_t kv_reader_ahead(struct kv_reader *reader, uint64_t *hashes,
+                         uint32_t max);
+
 /* What the batch says its data-parallel rank is, -1 when it does not. Known
  * at KV_E_END: in an array the rank stands behind the events. */
 int64_t kv_reader_rank(const struct kv_reader *reader);

@@ -230,6 +230,7 @@ kv_read_hashes(struct kv_decode *d, const uint8_t *start)
         return at;
     }
     uint64_t *out = d->arrays->hashes.ptr;
+    d->arrays->lead = count > 0 && at < d->end ? *at : d->arrays->lead;
     for (uint32_t i = 0; i < count; i++) {
         struct token token;
         if (LIKELY(d->end - at > CELL_BYTES && at[0] == 0xcf)) {

@@ -22,6 +22,7 @@ struct kv_arrays {
     struct kv_array remaining; /* uint32_t */
     struct kv_array media;     /* uint64_t */
     struct kv_array seen;      /* uint32_t or uint64_t: of kv_has_repeated() */
+    uint8_t lead; /* what the last event's hashes began with, 0: none yet */
 };
 
 /* Room for count elements of so many bytes; what was there is lost. False:
@@ -97,6 +98,11 @@ const uint8_t *kv_event_read(struct kv_arrays *arrays,
 int kv_media_read(struct kv_arrays *arrays, const struct kv_event *event,
                   const uint64_t **media, struct slice *salt,
                   enum kv_fault *fault) MUST_CHECK;
+
+/* What may be hashes between *at and stop, at most max of them; *at is moved
+ * behind what was looked at. */
+uint32_t kv_hashes_ahead(uint8_t lead, const uint8_t **at, const uint8_t *stop,
+                         const uint8_t *end, uint64_t *hashes, uint32_t max);
 
 /* Whether a hash stands twice in the list. In linear time, and in n log n when
  * somebody chose the hashes to collide. False: no memory. */

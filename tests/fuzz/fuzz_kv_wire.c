@@ -55,6 +55,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct kv_oracle oracle;
     struct kv_event event;
     enum kv_fault fault;
+    uint64_t ahead[4];
     const char *why;
     size_t at;
     int rc;
@@ -66,6 +67,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool begun = kv_reader_begin(reader, payload) == 0;
     CHECK(begun || oracle.broken);
     do {
+        CHECK(kv_reader_ahead(reader, ahead, 4) <= 4);
         rc = kv_reader_next(reader, &event, &fault, &at);
         bool agrees = kv_oracle_agrees(&oracle, rc, &event, fault, &why);
         if (!agrees) {

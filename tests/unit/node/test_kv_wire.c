@@ -461,3 +461,39 @@ Test(node_kv_wire, nesting_over_the_bound_costs_the_event)
     expect_cleared();
     expect_end(-1);
 }
+
+/* Whether the reader tells of the hash before its event is read. */
+static bool
+is_ahead(uint64_t hash)
+{
+    uint64_t hashes[8];
+    uint32_t count = kv_reader_ahead(reader, hashes, 8);
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (hashes[i] == hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Test(node_kv_wire, hashes_to_come_are_told_once_one_was_read)
+{
+    begin_hex(KV_V1);
+    cr_assert_not(is_ahead(B)); /* how they begin is not known yet */
+    cr_assert_eq(next(), 0);
+    cr_assert(is_ahead(B));
+    cr_assert_not(is_ahead(B));
+    expect_removed(B);
+    expect_cleared();
+    expect_end(-1);
+    cr_assert_not(is_ahead(B));
+}
+
+Test(node_kv_wire, a_payload_read_again_tells_its_hashes_again)
+{
+    begin_hex(KV_V3B);
+    cr_assert_eq(next(), 0);
+    begin_hex(KV_V3B);
+    cr_assert(is_ahead(B));
+}
