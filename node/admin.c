@@ -5,10 +5,9 @@
 
 #define DECISIONS_DEFAULT 100U
 
-/* What was written, unless it outgrew its bound: half an answer is none. */
-static void
-answer_buf(struct httpd_request *request, const char *content_type,
-           const struct buf *body)
+void
+admin_answer(struct httpd_request *request, const char *content_type,
+             const struct buf *body)
 {
     if (body->failed) {
         httpd_error(request, 503, "too_large", "the answer is over 16 MiB");
@@ -28,7 +27,7 @@ answer_json(struct control *control, struct httpd_request *request,
     json_out_init(&json, &body);
     put(control, &json);
     buf_add(&body, "\n", 1);
-    answer_buf(request, "application/json", &body);
+    admin_answer(request, "application/json", &body);
     buf_fini(&body);
 }
 
@@ -39,27 +38,7 @@ answer_metrics(struct control *control, struct httpd_request *request)
 
     buf_init(&body, ADMIN_BYTES_MAX);
     admin_put_metrics(control, &body);
-    answer_buf(request, "text/plain; version=0.0.4", &body);
-    buf_fini(&body);
-}
-
-static void ON_CONTROL
-answer_explain(struct control *control, struct httpd_request *request)
-{
-    struct buf body;
-    struct json_out json;
-    char fault[160];
-
-    buf_init(&body, ADMIN_BYTES_MAX);
-    json_out_init(&json, &body);
-    unsigned status =
-        admin_put_explain(control, httpd_body(request), &json, fault);
-    buf_add(&body, "\n", 1);
-    if (status != 0) {
-        httpd_error(request, status, "invalid_json", fault);
-    } else {
-        answer_buf(request, "application/json", &body);
-    }
+    admin_answer(request, "text/plain; version=0.0.4", &body);
     buf_fini(&body);
 }
 
@@ -100,7 +79,7 @@ answer_decisions(struct control *control, struct httpd_request *request)
     json_out_init(&json, &body);
     admin_put_decisions(control, &json, count);
     buf_add(&body, "\n", 1);
-    answer_buf(request, "application/json", &body);
+    admin_answer(request, "application/json", &body);
     buf_fini(&body);
 }
 
@@ -192,7 +171,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/workers", 14}, HTTP_POST, NULL, add_worker},
     {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
-    {{"/admin/explain", 14}, HTTP_POST, NULL, answer_explain},
+    {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
     {{"/metrics", 8}, HTTP_GET, NULL, answer_metrics},
 };
 

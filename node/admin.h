@@ -30,16 +30,30 @@ void admin_put_workers(struct control *control, struct json_out *json)
 /* /admin/index */
 void admin_put_index(struct control *control, struct json_out *json) ON_CONTROL;
 
+/* Of a worker: its event streams. Of the index: the mirror, the ledger, what
+ * is expected. Metrics of both. */
+void admin_put_streams(struct control *control, struct json_out *json,
+                       uint32_t worker) ON_CONTROL;
+void admin_put_mirror(struct control *control, struct json_out *json)
+    ON_CONTROL;
+void admin_put_event_metrics(struct control *control, struct buf *out)
+    ON_CONTROL;
+
 /* /admin/decisions: at most `count`, newest first. */
 void admin_put_decisions(struct control *control, struct json_out *json,
                          uint32_t count) ON_CONTROL;
 
-/*
- * /admin/explain: where the request in body would go, and why. 0 and an
- * answer, or the status of an error with *fault.
- */
-unsigned admin_put_explain(struct control *control, struct slice body,
-                           struct json_out *json, char fault[160]) ON_CONTROL;
+/* /admin/explain: answers, now or later, where the request in the body would
+ * go, and why. */
+void admin_explain(struct control *control, struct httpd_request *request)
+    ON_CONTROL;
+
+/* The httpd's word that a client went away before its answer. */
+void admin_gone(void *context, struct httpd_request *request);
+
+/* What was written, unless it outgrew its bound: half an answer is none. */
+void admin_answer(struct httpd_request *request, const char *content_type,
+                  const struct buf *body);
 
 /* POST /admin/workers: adds the worker that body describes. 0, or the status
  * of an error with *fault. */

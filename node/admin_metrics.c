@@ -3,36 +3,7 @@
 
 #include "node/admin.h"
 #include "node/log.h"
-
-static void
-head(struct buf *out, const char *name, const char *type, const char *help)
-{
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
-
-static void
-single(struct buf *out, const char *name, const char *type, const char *help,
-       uint64_t value)
-{
-    head(out, name, type, help);
-    buf_printf(out, "%s %" PRIu64 "\n", name, value);
-}
-
-/* A label's value: backslash, quote and newline are escaped. */
-static void
-label(struct buf *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '\n') {
-            buf_add_text(out, "\\n");
-            continue;
-        }
-        if (*text == '\\' || *text == '"') {
-            buf_add(out, "\\", 1);
-        }
-        buf_add(out, text, 1);
-    }
-}
+#include "node/prom_out.h"
 
 struct family {
     const char *name;
@@ -135,10 +106,10 @@ put_workers(struct control *control, struct buf *out)
 
     for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
         const struct family *f = &families[i];
-        head(out, f->name, f->type, f->help);
+        prom_out_head(out, f->name, f->type, f->help);
         WORKER_SET_EACH (slot, &view->present) {
             buf_printf(out, "%s{worker=\"", f->name);
-            label(out, view->worker[slot]->id);
+            prom_out_label(out, view->worker[slot]->id);
             buf_printf(out, "\"} %" PRIu64 "\n", f->value(control, view, slot));
         }
     }
@@ -150,23 +121,25 @@ put_belief(struct control *control, struct buf *out)
     struct radix_stats s;
 
     radix_stats(control->node->belief, &s);
-    single(out, "kvasir_belief_bytes", "gauge", "Memory of the belief tree",
-           s.bytes);
-    single(out, "kvasir_belief_blocks", "gauge", "Distinct blocks believed",
-           s.blocks);
-    single(out, "kvasir_belief_holder_blocks", "gauge",
-           "Pairs of worker and block believed", s.holder_blocks);
-    single(out, "kvasir_belief_namespaces", "gauge", "Namespaces believed",
-           s.namespaces);
-    single(out, "kvasir_belief_inserts_total", "counter", "Prefixes learned",
-           s.inserts);
-    single(out, "kvasir_belief_evicted_total", "counter",
-           "Blocks given up because their worker's cache is full",
-           s.evicted_blocks);
-    single(out, "kvasir_belief_evicted_bound_total", "counter",
-           "Blocks given up because of belief.bytes_max", s.evicted_bound);
-    single(out, "kvasir_belief_refused_total", "counter",
-           "Prefixes not learned because a bound was reached", s.refused);
+    prom_out_single(out, "kvasir_belief_bytes", "gauge",
+                    "Memory of the belief tree", s.bytes);
+    prom_out_single(out, "kvasir_belief_blocks", "gauge",
+                    "Distinct blocks believed", s.blocks);
+    prom_out_single(out, "kvasir_belief_holder_blocks", "gauge",
+                    "Pairs of worker and block believed", s.holder_blocks);
+    prom_out_single(out, "kvasir_belief_namespaces", "gauge",
+                    "Namespaces believed", s.namespaces);
+    prom_out_single(out, "kvasir_belief_inserts_total", "counter",
+                    "Prefixes learned", s.inserts);
+    prom_out_single(out, "kvasir_belief_evicted_total", "counter",
+                    "Blocks given up because their worker's cache is full",
+                    s.evicted_blocks);
+    prom_out_single(out, "kvasir_belief_evicted_bound_total", "counter",
+                    "Blocks given up because of belief.bytes_max",
+                    s.evicted_bound);
+    prom_out_single(out, "kvasir_belief_refused_total", "counter",
+                    "Prefixes not learned because a bound was reached",
+                    s.refused);
 }
 
 static void
@@ -176,22 +149,23 @@ put_node(struct control *control, struct buf *out)
     struct log_stats log;
 
     log_stats(&log);
-    single(out, "kvasir_ready", "gauge", "1 while /ready says yes",
-           control_is_ready(control));
-    single(out, "kvasir_connections", "gauge", "Client connections open",
-           gauge_read(&node->connections));
-    single(out, "kvasir_inflight", "gauge", "Requests being served",
-           gauge_read(&node->inflight));
-    single(out, "kvasir_buffered_bytes", "gauge",
-           "Bytes of requests and answers held",
-           counter_read(&node->held_bytes));
-    single(out, "kvasir_facts_total", "counter",
-           "Facts the control thread took from lanes", control->facts_taken);
-    single(out, "kvasir_log_lines_total", "counter", "Log lines written",
-           log.written);
-    single(out, "kvasir_log_dropped_total", "counter",
-           "Log lines held back by their rate limit or lost",
-           log.dropped + log.lost);
+    prom_out_single(out, "kvasir_ready", "gauge", "1 while /ready says yes",
+                    control_is_ready(control));
+    prom_out_single(out, "kvasir_connections", "gauge",
+                    "Client connections open", gauge_read(&node->connections));
+    prom_out_single(out, "kvasir_inflight", "gauge", "Requests being served",
+                    gauge_read(&node->inflight));
+    prom_out_single(out, "kvasir_buffered_bytes", "gauge",
+                    "Bytes of requests and answers held",
+                    counter_read(&node->held_bytes));
+    prom_out_single(out, "kvasir_facts_total", "counter",
+                    "Facts the control thread took from lanes",
+                    control->facts_taken);
+    prom_out_single(out, "kvasir_log_lines_total", "counter",
+                    "Log lines written", log.written);
+    prom_out_single(out, "kvasir_log_dropped_total", "counter",
+                    "Log lines held back by their rate limit or lost",
+                    log.dropped + log.lost);
 }
 
 void
@@ -205,5 +179,6 @@ admin_put_metrics(struct control *control, struct buf *out)
     put_node(control, out);
     put_workers(control, out);
     put_belief(control, out);
+    admin_put_event_metrics(control, out);
     metrics_print(&total, out);
 }

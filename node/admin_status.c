@@ -107,6 +107,7 @@ admin_put_workers(struct control *control, struct json_out *json)
         put_labels(json, w);
         put_models(json, view, slots[i]);
         put_numbers(json, control->node, slots[i]);
+        admin_put_streams(control, json, slots[i]);
         json_out_object_end(json);
     }
     json_out_array_end(json);
@@ -133,6 +134,7 @@ admin_put_index(struct control *control, struct json_out *json)
     json_out_put_uint(json, "evicted_bound", s.evicted_bound);
     json_out_put_uint(json, "refused", s.refused);
     json_out_object_end(json);
+    admin_put_mirror(control, json);
     json_out_object_end(json);
 }
 
@@ -167,6 +169,11 @@ put_placement(struct control *control, struct json_out *json)
     json_out_put_uint(json, "imbalanced", SUM(control, imbalanced));
     json_out_put_uint(json, "blocks", SUM(control, blocks));
     json_out_put_uint(json, "blocks_matched", SUM(control, blocks_matched));
+    json_out_put_uint(json, "exact", SUM(control, exact));
+    json_out_put_uint(json, "tokens_matched", SUM(control, tokens_matched));
+    json_out_put_uint(json, "tokens_asked", SUM(control, tokens_asked));
+    json_out_put_uint(json, "tokens_late", SUM(control, tokens_late));
+    json_out_put_uint(json, "tokens_failed", SUM(control, tokens_failed));
     json_out_put_uint(json, "prompt_tokens", SUM(control, prompt_tokens));
     json_out_put_uint(json, "cached_tokens", SUM(control, cached_tokens));
     json_out_object_end(json);
@@ -211,6 +218,8 @@ put_decision(struct json_out *json, const struct fact_decision *d,
                           : elect_mode_name((enum elect_mode)d->mode));
     json_out_put_uint(json, "overlap", d->overlap);
     json_out_put_uint(json, "total", d->total);
+    json_out_put_text(json, "source", d->exact ? "mirror" : "belief");
+    json_out_put_bool(json, "whole", d->whole);
     json_out_put_bool(json, "imbalanced", d->imbalanced);
     json_out_put_uint(json, "attempts", d->attempts);
     json_out_put_uint(json, "status", d->status);
@@ -219,6 +228,9 @@ put_decision(struct json_out *json, const struct fact_decision *d,
     json_out_put_bool(json, "cancelled", d->cancelled);
     json_out_put_uint(json, "prompt_tokens", d->prompt_tokens);
     json_out_put_uint(json, "cached_tokens", d->cached_tokens);
+    json_out_put_bool(json, "cached_known", d->cached_known);
+    json_out_put_uint(json, "predicted_tokens", d->predicted_tokens);
+    json_out_put_uint(json, "rank", d->rank);
     json_out_put_uint(json, "route_us", d->route_us);
     json_out_put_uint(json, "first_byte_us", d->first_byte_us);
     json_out_put_uint(json, "duration_us", d->duration_us);

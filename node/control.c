@@ -13,6 +13,8 @@
 #define ADMIN_BODY_BYTES ((size_t)64 << 20)
 #define ADMIN_IDLE_MS    30000U
 #define ADMIN_WRITE_MS   30000U
+#define ASK_ANSWER_BYTES ((size_t)64 << 20)
+#define ASK_AGAIN_MS     30000U
 
 uint64_t
 control_now_us(const struct control *control)
@@ -73,13 +75,16 @@ take_outcome(struct control *control, const struct fact_outcome *fact)
                  results[fact->result], control_now_us(control));
 }
 
-static void
+static void ON_CONTROL
 take_decision(struct control *control, const struct fact_decision *fact)
 {
     const struct fleet_worker *worker =
         worker_of(control, fact->slot, fact->generation);
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
+    if (worker != NULL) {
+        follow_answer(control->follow, fact, control_now_us(control));
+    }
 }
 
 static void ON_CONTROL
@@ -88,6 +93,9 @@ take_fact(struct control *control, const void *record)
     switch ((enum fact_kind) * (const uint32_t *)record) {
     case FACT_LEARN:
         take_learn(control, record);
+        break;
+    case FACT_EXPECT:
+        follow_expect(control->follow, record, control_now_us(control));
         break;
     case FACT_OUTCOME:
         take_outcome(control, record);
@@ -179,6 +187,7 @@ on_work(uv_timer_t *timer)
     role_is_control();
     (void)radix_work(control->node->belief, WORK_STEPS,
                      control_now_us(control));
+    follow_work(control->follow, control_now_us(control));
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
     probe_poke(control->probe);
@@ -213,13 +222,16 @@ on_fleet_event(void *context, const struct fleet_out *out)
 {
     struct control *control = context;
 
+    role_is_control();
     if (out->event == FLEET_ADDED) {
         admit(control, out->worker->slot, out->worker->blocks_max);
+        follow_added(control->follow, out->worker);
     } else if (out->event == FLEET_CAPACITY_CHANGED &&
                out->worker->blocks_max == 0) {
         admit(control, out->worker->slot,
               blocks_of_tokens(control, out->number));
     } else if (out->event == FLEET_REMOVED) {
+        follow_removed(control->follow, out->worker);
         radix_worker_remove(control->node->belief, out->worker->slot);
     }
 }
@@ -253,6 +265,22 @@ add_workers(struct control *control)
     }
     probe_poke(control->probe);
     return 0;
+}
+
+static int
+open_token_ask(struct control *control)
+{
+    const struct config_tokens *config = &control->node->config->tokens;
+    struct token_ask_limits limits = {
+        .open_max = config->open_max,
+        .timeout_ms = config->timeout_ms,
+        .answer_bytes_max = ASK_ANSWER_BYTES,
+        .retry_ms = ASK_AGAIN_MS,
+    };
+
+    return config->wait_ms == 0
+               ? 0
+               : token_ask_new(&control->token_ask, &control->loop, &limits);
 }
 
 static int ON_CONTROL
@@ -295,6 +323,13 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
         error = route_scratch_init(&control->explain, node->config);
     }
     if (error == 0) {
+        error = open_token_ask(control);
+    }
+    if (error == 0) {
+        error = follow_new(&control->follow, node, &control->loop,
+                           rng_next(&control->rng));
+    }
+    if (error == 0) {
         error = open_fleet(control, rng_next(&control->rng));
     }
     return error;
@@ -317,6 +352,7 @@ control_open_admin(struct control *control, const struct sockaddr *address)
     struct httpd_handler handler = {
         .context = control,
         .request = admin_request,
+        .gone = admin_gone,
     };
 
     return httpd_new(&control->admin, &control->loop, address, &admin,
@@ -330,6 +366,11 @@ control_stop(struct control *control)
     control->admin = NULL;
     probe_free(control->probe);
     control->probe = NULL;
+    follow_stop(control->follow);
+    if (control->token_ask != NULL) {
+        token_ask_free(control->token_ask);
+        control->token_ask = NULL;
+    }
     uv_close((uv_handle_t *)&control->wake, NULL);
     uv_close((uv_handle_t *)&control->facts, NULL);
     uv_close((uv_handle_t *)&control->work, NULL);
@@ -341,6 +382,7 @@ control_fini(struct control *control)
     CHECK(uv_loop_close(&control->loop) == 0);
     route_scratch_fini(&control->explain);
     decisions_fini(&control->decisions);
+    follow_free(control->follow);
     (void)qsbr_reclaim(&control->node->qsbr);
     fleet_free(control->fleet);
 }

@@ -17,19 +17,23 @@
 #include "node/decisions.h"
 #include "node/facts.h"
 #include "node/fleet.h"
+#include "node/follow.h"
 #include "node/httpd.h"
 #include "node/probe.h"
 #include "node/route.h"
 #include "node/shared.h"
+#include "node/token_ask.h"
 
 struct control {
     uv_loop_t loop;
     struct node_shared *node;
     struct fleet *fleet;
     struct probe *probe;
+    struct follow *follow;
     struct httpd *admin;
     struct decisions decisions;
     struct route_scratch explain; /* for /admin/explain */
+    struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
     struct rng rng;
     uv_async_t wake;  /* lanes have facts */
     uv_timer_t facts; /* while awake: looks at the rings again and again */

@@ -5,6 +5,7 @@
  *   lane.c      the loop: accepting, timeouts, draining
  *   client.c    one client connection: reading requests, writing answers
  *   request.c   a whole request: refused, answered here, or made an exchange
+ *   inquiry.c   what a request's tokens are, asked of an engine
  *   exchange.c  one request on its way: attempts, retries, its end
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
@@ -40,6 +41,8 @@
 #include "node/route.h"
 #include "node/shared.h"
 #include "node/sock.h"
+#include "node/token_ask.h"
+#include "node/token_cache.h"
 
 #define EDGE_SCRATCH_BYTES (64U * 1024) /* of one read from a worker */
 #define EDGE_ADDED_BYTES   (4U * 1024)  /* to a head on its way, at most */
@@ -47,6 +50,7 @@
 #define EDGE_ID_MAX        64U          /* x-request-id and its NUL */
 #define EDGE_MODEL_MAX     64U          /* of a model's name in a decision */
 #define EDGE_TAIL_BYTES    640U /* end of an answer, to find its usage */
+#define EDGE_HINTS_MAX     64U  /* x-kvasir-tier and x-data-parallel-rank */
 #define EDGE_ATTEMPTS_MAX  CONFIG_ATTEMPTS_MAX
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
@@ -62,10 +66,12 @@ enum lane_timeout {
     LANE_TIMEOUT_FIRST_BYTE,
     LANE_TIMEOUT_STREAM_IDLE,
     LANE_TIMEOUT_UPSTREAM_IDLE,
+    LANE_TIMEOUT_TOKENS, /* of an exchange */
     LANE_TIMEOUTS,
 };
 
 struct client;
+struct inquiry;
 struct exchange;
 struct upstream;
 
@@ -87,7 +93,8 @@ struct lane {
     uv_loop_t loop;
     uv_thread_t thread;
     uv_timer_t tick;
-    uv_prepare_t turn; /* counts: a loop that spins shows in the metrics */
+    uv_prepare_t turn;     /* counts: a loop that spins shows in the metrics */
+    uv_timer_t tokens_due; /* the first of LANE_TIMEOUT_TOKENS */
     uv_timer_t accept_again; /* after running out of descriptors */
     uv_async_t wake;         /* the control thread asks for a drain */
     struct sock listener;
@@ -100,6 +107,11 @@ struct lane {
     struct node_shared *node;
     struct lane_shared *shared; /* what the control thread reads of this lane */
     struct lane_memory memory;
+    struct token_cache *token_cache;
+    struct token_ask *token_ask; /* NULL: no engine is ever asked */
+    struct inquiry *inquiries;   /* all that are open */
+    uint32_t late_in_row;        /* waits for tokens that were in vain */
+    uint32_t unwaited;           /* requests since that went on at once */
     struct deadline_list timeouts[LANE_TIMEOUTS];
     struct client *clients; /* all of them */
     uint32_t clients_count;
@@ -165,6 +177,7 @@ struct client {
 };
 
 enum exchange_state {
+    EXCHANGE_ASKING, /* waits for its tokens */
     EXCHANGE_CONNECTING,
     EXCHANGE_WAITING,   /* request sent or being sent, no answer yet */
     EXCHANGE_STREAMING, /* the client has been sent the answer's head */
@@ -207,12 +220,18 @@ struct exchange {
     size_t method_end;
     size_t line_end;
     size_t fields_end;
-    uint32_t blocks_total;
+    uint32_t total;   /* of what overlap counts: blocks, or tokens */
+    bool total_whole; /* the tokens are all of the prompt's */
     bool stream;
     char id[EDGE_ID_MAX];
     char model[EDGE_MODEL_MAX];
 
+    struct inquiry *inquiry; /* with EXCHANGE_ASKING */
+    struct deadline deadline;
+
     /* Attempts. */
+    char hints[EDGE_HINTS_MAX]; /* header lines for the chosen worker */
+    uint32_t hints_len;
     struct worker_set tried;
     struct route_choice choice; /* of the current attempt */
     struct upstream_pool *pool; /* of the current attempt; NULL between */
@@ -267,6 +286,8 @@ uint64_t lane_now_us(struct lane *lane);
 uint64_t lane_clock_us(void);
 void lane_time(struct lane *lane, struct deadline *deadline,
                enum lane_timeout kind);
+/* The exchange waits for its tokens, so long as tokens.wait. */
+void lane_time_tokens(struct lane *lane, struct deadline *deadline);
 /* The lane has one client or exchange less; ends the loop when draining. */
 void lane_check_drained(struct lane *lane);
 
@@ -302,7 +323,29 @@ void request_serve(struct client *client);
 void request_refuse(struct client *client, unsigned status, const char *code,
                     const char *message);
 
+/* inquiry.c */
+
+/* Makes what the lane asks and remembers: 0, or -errno. */
+int inquiry_lane_init(struct lane *lane) MUST_CHECK;
+void inquiry_lane_close(struct lane *lane); /* the loop runs on for a while */
+void inquiry_lane_fini(struct lane *lane);
+/* Fills the route scratch's tokens from what is known already; the scratch has
+ * just read this request. Online in the qsbr. */
+void inquiry_know(struct lane *lane, const struct route_world *world,
+                  struct slice body);
+/*
+ * Looks for the tokens of x's prompt, and asks an engine where that is worth
+ * it. True: x waits, and exchange_go_on() comes. False: go on now.
+ */
+bool inquiry_begin(struct exchange *x) MUST_CHECK;
+/* x waits no longer; an answer is remembered all the same. */
+void inquiry_leave(struct exchange *x);
+
 /* exchange.c */
+
+/* The tokens came, or the time for them is over. */
+void exchange_go_on(struct exchange *x);
+void exchange_expired(struct exchange *x);
 
 /* An exchange for the client's request, not yet sent anywhere; NULL: no
  * memory. */

@@ -66,31 +66,59 @@ fact_commit(struct lane *lane)
     }
 }
 
+/* head.count may be cut. */
 static void
-tell_learn(struct exchange *x, const struct blocks *blocks)
+tell_prefix(struct lane *lane, struct fact_learn head, const uint64_t *keys)
+{
+    struct fact_learn *fact;
+
+    head.count = head.count < FACT_KEYS_MAX ? head.count : FACT_KEYS_MAX;
+    size_t keys_bytes = head.count * sizeof(*keys);
+    fact = fact_reserve(lane, sizeof(*fact) + keys_bytes);
+    if (fact != NULL) {
+        *fact = head;
+        memcpy(fact->keys, keys, keys_bytes);
+        fact_commit(lane);
+    }
+}
+
+/* The worker is about to hold these: as text, for when tokens are not known,
+ * and as tokens until its own events say so. */
+static void
+tell_learn(struct exchange *x, const struct route_scratch *route)
 {
     struct lane *lane = x->client->lane;
-    struct fact_learn *fact;
-    uint32_t count =
-        blocks->count < FACT_KEYS_MAX ? blocks->count : FACT_KEYS_MAX;
-    size_t keys_bytes = count * sizeof(*blocks->keys);
+    const struct blocks *blocks = &route->blocks;
+    const struct exact_rank *best = &x->choice.best;
 
-    if (!x->routed || blocks->count == 0) {
+    if (x->routed && blocks->count != 0) {
+        tell_prefix(lane,
+                    (struct fact_learn){
+                        .kind = FACT_LEARN,
+                        .slot = x->pool->slot,
+                        .generation = x->pool->generation,
+                        .count = blocks->count,
+                        .root = blocks->root,
+                    },
+                    blocks->keys);
+    }
+    if (!x->choice.placed) {
         return;
     }
-    fact = fact_reserve(lane, sizeof(*fact) + keys_bytes);
-    if (fact == NULL) {
-        return;
+    const struct token_blocks *tokens =
+        exact_blocks(&route->exact, best->block_tokens);
+    CHECK(tokens != NULL);
+    if (tokens->count * tokens->block_tokens > best->tokens) {
+        tell_prefix(lane,
+                    (struct fact_learn){
+                        .kind = FACT_EXPECT,
+                        .slot = best->slot,
+                        .generation = x->pool->generation,
+                        .count = tokens->count,
+                        .root = route->exact.root,
+                    },
+                    tokens->keys);
     }
-    *fact = (struct fact_learn){
-        .kind = FACT_LEARN,
-        .slot = x->pool->slot,
-        .generation = x->pool->generation,
-        .count = count,
-        .root = blocks->root,
-    };
-    memcpy(fact->keys, blocks->keys, keys_bytes);
-    fact_commit(lane);
 }
 
 static void
@@ -134,7 +162,12 @@ fill_decision(const struct exchange *x, unsigned status, uint64_t now_us,
         .generation = x->pool != NULL ? x->pool->generation : 0,
         .mode = x->choice.elect.mode,
         .overlap = x->choice.elect.overlap,
-        .total = x->blocks_total,
+        .total = x->total,
+        .exact = x->choice.exact,
+        .whole = x->choice.placed && x->total_whole,
+        .predicted_tokens = x->choice.exact ? x->choice.best.tokens : 0,
+        .block_tokens = x->choice.exact ? x->choice.best.block_tokens : 0,
+        .rank = x->choice.exact ? x->choice.best.rank : 0,
         .attempts = x->attempts_count + (x->state == EXCHANGE_STREAMING),
         .status = status,
         .stream = x->stream,
@@ -170,6 +203,7 @@ tell_end(struct exchange *x, unsigned status, bool cut, bool cancelled)
         fact->cancelled = cancelled;
         fact->prompt_tokens = usage.prompt_tokens;
         fact->cached_tokens = usage.cached_tokens;
+        fact->cached_known = usage.cached_known;
         fact_commit(lane);
     }
 }
@@ -192,6 +226,8 @@ free_exchange(struct exchange *x)
     struct lane *lane = x->client->lane;
 
     CHECK(x->upstream == NULL);
+    inquiry_leave(x);
+    deadline_clear(&x->deadline);
     leave_pool(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
@@ -331,7 +367,12 @@ count_mode(struct exchange *x)
 
     counter_bump(&m->forwarded, 1);
     counter_bump(&m->imbalanced, x->choice.elect.imbalanced);
-    counter_bump(&m->blocks_matched, x->choice.elect.overlap);
+    if (x->choice.exact) {
+        counter_bump(&m->exact, 1);
+        counter_bump(&m->tokens_matched, x->choice.best.tokens);
+    } else {
+        counter_bump(&m->blocks_matched, x->choice.elect.overlap);
+    }
     switch (x->choice.elect.mode) {
     case ELECT_AFFINITY:
         counter_bump(&m->mode_affinity, 1);
@@ -345,6 +386,25 @@ count_mode(struct exchange *x)
     }
 }
 
+/* What the engine is told of the choice. */
+static void
+write_hints(struct exchange *x)
+{
+    const struct route_choice *choice = &x->choice;
+    int len = 0;
+
+    if (choice->exact && choice->best.tokens != 0) {
+        len = snprintf(x->hints, sizeof(x->hints), "x-kvasir-tier: %s\r\n",
+                       event_tier_name((enum tier)choice->best.tier));
+    }
+    if (choice->ranked) {
+        len += snprintf(x->hints + len, sizeof(x->hints) - (size_t)len,
+                        "X-data-parallel-rank: %u\r\n", choice->best.rank);
+    }
+    CHECK(len >= 0 && (size_t)len < sizeof(x->hints));
+    x->hints_len = (uint32_t)len;
+}
+
 /* Chooses a worker and takes hold of what the attempt needs of it. The route
  * scratch holds this request. */
 static int
@@ -354,12 +414,20 @@ elect(struct exchange *x)
     struct node_shared *node = lane->node;
 
     qsbr_online(&node->qsbr, lane->shared->reader);
-    const struct fleet_view *view = fleet_view_get(node->board);
-    int outcome = route_elect(&lane->route, &node->elect, view, node->board,
-                              node->belief, &x->tried, &lane->rng, &x->choice);
+    struct route_world world = shared_world(node);
+    inquiry_know(lane, &world, x->body);
+    int outcome =
+        route_elect(&lane->route, &world, &x->tried, &lane->rng, &x->choice);
     if (outcome == 0) {
-        x->pool = upstream_pool_get(lane, view, x->choice.elect.worker);
-        x->watched = worker_set_has(&view->watched, x->choice.elect.worker);
+        uint32_t worker = x->choice.elect.worker;
+        x->pool = upstream_pool_get(lane, world.view, worker);
+        x->watched = worker_set_has(&world.view->watched, worker);
+        x->total = lane->route.total;
+        x->total_whole = lane->route.exact.prompt.whole;
+        write_hints(x);
+        counter_bump(&lane->shared->metrics.inexact,
+                     !x->choice.exact &&
+                         worker_set_has(&world.exact.view->workers, worker));
     }
     qsbr_offline(lane->shared->reader);
     if (outcome == 0 && x->pool == NULL) {
@@ -449,7 +517,7 @@ place(struct exchange *x)
             histogram_add(&lane->shared->metrics.route,
                           x->routed_us - x->begun_us);
         }
-        tell_learn(x, &lane->route.blocks);
+        tell_learn(x, &lane->route);
         counter_add(&lane->node->board->counters[x->pool->slot].requests, 1);
         outcome = upstream_begin(x);
         if (outcome == 0) {
@@ -462,7 +530,34 @@ place(struct exchange *x)
 void
 exchange_start(struct exchange *x)
 {
+    if (x->routed && inquiry_begin(x)) {
+        x->state = EXCHANGE_ASKING;
+        lane_time_tokens(x->client->lane, &x->deadline);
+    } else {
+        x->state = EXCHANGE_CONNECTING;
+        place(x);
+    }
+}
+
+void
+exchange_go_on(struct exchange *x)
+{
+    CHECK(x->state == EXCHANGE_ASKING);
+    inquiry_leave(x);
+    deadline_clear(&x->deadline);
+    x->state = EXCHANGE_CONNECTING;
+    read_again(x);
     place(x);
+}
+
+void
+exchange_expired(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+
+    lane->late_in_row++;
+    counter_bump(&lane->shared->metrics.tokens_late, 1);
+    exchange_go_on(x);
 }
 
 void

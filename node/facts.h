@@ -16,6 +16,7 @@
 
 enum fact_kind {
     FACT_LEARN,
+    FACT_EXPECT, /* struct fact_learn, in blocks of tokens */
     FACT_OUTCOME,
     FACT_DECISION,
 };
@@ -25,10 +26,10 @@ enum fact_kind {
 /* A worker was sent this prefix, or so much of it: belief learns it. */
 struct fact_learn {
     uint32_t kind;
-    uint32_t slot;
-    uint32_t generation;
-    uint32_t priority; /* 0..255 */
-    uint32_t count;    /* FACT_KEYS_MAX at most */
+    uint32_t slot;       /* of the fleet; FACT_EXPECT: of the mirror */
+    uint32_t generation; /* of the worker */
+    uint32_t priority;   /* 0..255 */
+    uint32_t count;      /* FACT_KEYS_MAX at most */
     uint32_t unused;
     uint64_t root;
     uint64_t keys[]; /* count of them */
@@ -62,6 +63,12 @@ struct fact_decision {
     uint32_t status;        /* as sent to the client; 0: cancelled before */
     uint32_t prompt_tokens; /* as the engine reported; 0 when it did not */
     uint32_t cached_tokens;
+    uint32_t predicted_tokens; /* that would be cached; with exact */
+    uint32_t block_tokens;     /* the worker's; with exact */
+    uint32_t rank;             /* of the worker; with exact */
+    bool exact;        /* overlap and total count tokens, by its mirror */
+    bool whole;        /* ... and the whole prompt was tokenised */
+    bool cached_known; /* the engine reported cached_tokens */
     bool stream;
     bool imbalanced;
     bool cut;         /* broke off after the first byte */

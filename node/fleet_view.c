@@ -54,6 +54,15 @@ fleet_view_find_model(const struct fleet_view *view, struct slice name)
     return found;
 }
 
+bool
+fleet_view_is_adapter(const struct fleet_view *view, struct slice name)
+{
+    const struct fleet_model *listed =
+        name.len != 0 ? find_listed(view->models, name) : NULL;
+
+    return listed != NULL && listed->adapter;
+}
+
 struct worker_set
 fleet_view_candidates(const struct fleet_view *view,
                       const struct fleet_board *board)

@@ -167,6 +167,10 @@ fleet_view_get(const struct fleet_board *board)
 struct worker_set fleet_view_find_model(const struct fleet_view *view,
                                         struct slice name);
 
+/* Whether the name is a LoRA adapter's: blocks of it are a namespace of their
+ * own. */
+bool fleet_view_is_adapter(const struct fleet_view *view, struct slice name);
+
 /* Those that may be sent a request now: eligible, and half-open ones without
  * an undecided trial. */
 struct worker_set fleet_view_candidates(const struct fleet_view *view,

@@ -7,6 +7,7 @@
 
 #include "index/base/role.h"
 #include "node/edge.h"
+#include "node/link.h"
 #include "node/log.h"
 
 #define TICK_MS         50U
@@ -79,6 +80,18 @@ on_listener_ready(struct sock *listener, int events)
 /* Timeouts */
 
 static void
+expire(unsigned kind, struct deadline *due)
+{
+    if (kind < LANE_TIMEOUT_CLIENTS) {
+        client_expired(LINK_OWNER(due, struct client, deadline));
+    } else if (kind < LANE_TIMEOUT_TOKENS) {
+        upstream_expired(LINK_OWNER(due, struct upstream, deadline));
+    } else {
+        exchange_expired(LINK_OWNER(due, struct exchange, deadline));
+    }
+}
+
+static void
 expire_all(struct lane *lane)
 {
     uint64_t now_us = lane_now_us(lane);
@@ -86,17 +99,38 @@ expire_all(struct lane *lane)
     for (unsigned kind = 0; kind < LANE_TIMEOUTS; kind++) {
         struct deadline *d;
         while ((d = deadline_next_due(&lane->timeouts[kind], now_us)) != NULL) {
-            if (kind < LANE_TIMEOUT_CLIENTS) {
-                client_expired((struct client *)(void *)((char *)d -
-                                                         offsetof(struct client,
-                                                                  deadline)));
-            } else {
-                upstream_expired(
-                    (struct upstream *)(void *)((char *)d -
-                                                offsetof(struct upstream,
-                                                         deadline)));
-            }
+            expire(kind, d);
         }
+    }
+}
+
+/* The tick is too coarse for requests that wait for their tokens. */
+static void
+on_tokens_due(uv_timer_t *timer)
+{
+    struct lane *lane = timer->loop->data;
+    struct deadline_list *list = &lane->timeouts[LANE_TIMEOUT_TOKENS];
+    uint64_t now_us = lane_now_us(lane);
+    struct deadline *due;
+
+    while ((due = deadline_next_due(list, now_us)) != NULL) {
+        expire(LANE_TIMEOUT_TOKENS, due);
+    }
+    uint64_t next_us = deadline_list_next_us(list);
+    if (next_us != UINT64_MAX) {
+        (void)uv_timer_start(timer, on_tokens_due,
+                             (next_us - now_us + 999) / 1000, 0);
+    }
+}
+
+void
+lane_time_tokens(struct lane *lane, struct deadline *deadline)
+{
+    uv_update_time(&lane->loop); /* the wait counts from now */
+    lane_time(lane, deadline, LANE_TIMEOUT_TOKENS);
+    if (!uv_is_active((uv_handle_t *)&lane->tokens_due)) {
+        (void)uv_timer_start(&lane->tokens_due, on_tokens_due,
+                             lane->node->config->tokens.wait_ms, 0);
     }
 }
 
@@ -154,6 +188,8 @@ lane_check_drained(struct lane *lane)
         uv_close((uv_handle_t *)&lane->tick, NULL);
         uv_close((uv_handle_t *)&lane->turn, NULL);
         uv_close((uv_handle_t *)&lane->accept_again, NULL);
+        uv_close((uv_handle_t *)&lane->tokens_due, NULL);
+        inquiry_lane_close(lane);
         uv_close((uv_handle_t *)&lane->wake, NULL);
     }
 }
@@ -225,6 +261,7 @@ set_timeouts(struct lane *lane)
         [LANE_TIMEOUT_FIRST_BYTE] = t->first_byte_ms,
         [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
         [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
+        [LANE_TIMEOUT_TOKENS] = lane->node->config->tokens.wait_ms,
     };
 
     for (unsigned i = 0; i < LANE_TIMEOUTS; i++) {
@@ -261,6 +298,7 @@ open_loop(struct lane *lane)
     lane->loop.data = lane;
     CHECK(uv_timer_init(&lane->loop, &lane->tick) == 0);
     CHECK(uv_timer_init(&lane->loop, &lane->accept_again) == 0);
+    CHECK(uv_timer_init(&lane->loop, &lane->tokens_due) == 0);
     CHECK(uv_prepare_init(&lane->loop, &lane->turn) == 0);
     CHECK(uv_prepare_start(&lane->turn, on_turn) == 0);
     error = uv_async_init(&lane->loop, &lane->wake, on_wake);
@@ -316,7 +354,10 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
         free(lane);
         return error;
     }
-    error = open_listener(lane, address, address_len);
+    error = inquiry_lane_init(lane);
+    if (error == 0) {
+        error = open_listener(lane, address, address_len);
+    }
     if (error < 0) {
         lane_free(lane);
         return error;
@@ -367,6 +408,7 @@ destroy(struct lane *lane)
 {
     CHECK(uv_loop_close(&lane->loop) == 0);
     free_lists(lane);
+    inquiry_lane_fini(lane);
     lane_memory_fini(&lane->memory);
     route_scratch_fini(&lane->route);
     buf_fini(&lane->text);

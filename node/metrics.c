@@ -9,6 +9,7 @@ metrics_merge(struct metrics_lane *total, const struct metrics_lane *lane)
     METRICS_LANE(MERGE)
 #undef MERGE
     histogram_merge(&total->route, &lane->route);
+    histogram_merge(&total->tokens, &lane->tokens);
     histogram_merge(&total->first_byte, &lane->first_byte);
     histogram_merge(&total->duration, &lane->duration);
 }
@@ -26,6 +27,8 @@ metrics_print(const struct metrics_lane *total, struct buf *out)
 #undef PRINT
     histogram_print(&total->route, "kvasir_route_seconds",
                     "Request whole to worker elected", out);
+    histogram_print(&total->tokens, "kvasir_tokenise_seconds",
+                    "Asking an engine for tokens to its answer", out);
     histogram_print(&total->first_byte, "kvasir_time_to_first_byte_seconds",
                     "Request whole to the answer's first byte", out);
     histogram_print(&total->duration, "kvasir_request_duration_seconds",

@@ -49,6 +49,14 @@
     X(blocks_matched, "Prompt blocks the chosen worker was expected to hold") \
     X(prompt_tokens, "Prompt tokens, as engines reported them")               \
     X(cached_tokens, "Prompt tokens from cache, as engines reported them")    \
+    X(exact, "Requests looked up in workers' mirrors, by their tokens")       \
+    X(inexact, "Requests looked up by text for want of their tokens")         \
+    X(tokens_matched, "Prompt tokens the chosen worker's mirror promised")    \
+    X(tokens_asked, "Prompts that an engine was asked to tokenise")           \
+    X(tokens_late, "Requests that went on without waiting longer for that")   \
+    X(tokens_failed, "Prompts that an engine did not tokenise")               \
+    X(tokens_known, "Prompts whose tokens were known from before")            \
+    X(tokens_known_part, "Prompts of which an earlier turn was known")        \
     X(spans_cut, "Prompts with more pieces than limits.spans_max")            \
     X(loop_turns, "Turns of the lanes' event loops")                          \
     X(loop_ticks, "Turns that were due to the 50 ms tick")                    \
@@ -61,6 +69,7 @@
 struct metrics_lane {
     METRICS_LANE(METRICS_MEMBER)
     struct histogram route;      /* request whole to worker elected */
+    struct histogram tokens;     /* asking an engine for tokens to its answer */
     struct histogram first_byte; /* request whole to answer's first byte */
     struct histogram duration;   /* request whole to answer's end */
 };

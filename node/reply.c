@@ -57,7 +57,9 @@ reply_add_headers(struct buf *out, const struct exchange *x)
         buf_add_text(out, "\r\nx-kvasir-overlap: ");
         buf_add_uint(out, x->choice.elect.overlap);
         buf_add_text(out, "/");
-        buf_add_uint(out, x->blocks_total);
+        buf_add_uint(out, x->total);
+        buf_add_text(out, x->choice.exact ? "\r\nx-kvasir-source: mirror"
+                                          : "\r\nx-kvasir-source: belief");
     }
     buf_add_text(out, "\r\nx-request-id: ");
     buf_add_text(out, x->id);

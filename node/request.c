@@ -175,7 +175,7 @@ read_body(struct exchange *x, enum route_kind kind)
     counter_bump(&m->blocks, route->blocks.count);
     x->routed = true;
     x->stream = route->scan.stream;
-    x->blocks_total = route->blocks.count;
+    x->total = route->blocks.count;
     note_model(x, route->model);
     return true;
 }

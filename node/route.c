@@ -5,6 +5,8 @@
 
 #include "index/base/check.h"
 
+#define SALT_MAX 1024U /* what engines take */
+
 /* Engine paths beyond /v1/ that carry prompts and change nothing there. */
 static const struct slice prompt_paths[] = {
     {"/v1/chat/completions", 20},
@@ -37,16 +39,20 @@ route_scratch_init(struct route_scratch *scratch, const struct config *config)
         calloc(config->limits.spans_max, sizeof(*scratch->scan.spans));
     scratch->blocks.keys =
         calloc(config->belief.depth_max, sizeof(*scratch->blocks.keys));
+    int error = exact_init(&scratch->exact, config->belief.depth_max);
     if (scratch->scan.spans == NULL || scratch->blocks.keys == NULL) {
-        route_scratch_fini(scratch);
-        return -ENOMEM;
+        error = -ENOMEM;
     }
-    return 0;
+    if (error < 0) {
+        route_scratch_fini(scratch);
+    }
+    return error;
 }
 
 void
 route_scratch_fini(struct route_scratch *scratch)
 {
+    exact_fini(&scratch->exact);
     free(scratch->scan.spans);
     free(scratch->blocks.keys);
     scratch->scan.spans = NULL;
@@ -147,6 +153,7 @@ route_read(struct route_scratch *scratch, struct slice body)
 
     CHECK(scratch->scan.spans == spans);
     scratch->scanned = outcome == 0;
+    exact_forget(&scratch->exact);
     if (outcome != 0) {
         return ROUTE_E_SYNTAX;
     }
@@ -159,31 +166,133 @@ void
 route_read_nothing(struct route_scratch *scratch)
 {
     scratch->scanned = false;
+    exact_forget(&scratch->exact);
     scratch->model = (struct slice){.ptr = NULL, .len = 0};
     scratch->blocks.count = 0;
     scratch->blocks.prefix_key = 0;
     scratch->blocks.root = 0;
 }
 
-int
-route_input(struct route_scratch *scratch, const struct fleet_view *view,
-            const struct fleet_board *board, const struct radix *belief,
-            const struct worker_set *tried, struct elect_input *input)
+uint64_t
+route_token_root(const struct route_scratch *scratch, const char *body,
+                 const struct fleet_view *view)
+{
+    const struct scan_text *given = &scratch->scan.salt;
+    char text[SALT_MAX];
+    struct slice salt = {.ptr = NULL, .len = 0};
+    struct slice lora = {.ptr = NULL, .len = 0};
+
+    if (given->present && given->len <= sizeof(text)) {
+        salt.len = scan_unescape(body + given->at, given->len, text);
+        salt.ptr = text;
+    }
+    if (fleet_view_is_adapter(view, scratch->model)) {
+        lora = scratch->model;
+    }
+    return key_token_root(lora, salt);
+}
+
+/* Who serves the model and may be sent a request now. */
+static struct worker_set
+able_workers(const struct route_scratch *scratch,
+             const struct route_world *world)
+{
+    struct worker_set serves =
+        fleet_view_find_model(world->view, scratch->model);
+    struct worker_set may = fleet_view_candidates(world->view, world->board);
+
+    return worker_set_and(&may, &serves);
+}
+
+bool
+route_wants_tokens(const struct route_scratch *scratch,
+                   const struct route_world *world)
+{
+    if (!scratch->scanned || scratch->scan.shape == SCAN_NO_PROMPT ||
+        worker_set_empty(&world->exact.view->workers)) {
+        return false;
+    }
+    struct worker_set able = able_workers(scratch, world);
+    struct worker_set mirrored =
+        worker_set_and(&able, &world->exact.view->workers);
+
+    return !worker_set_empty(&mirrored);
+}
+
+/* Workers without a mirror: their part of the text, as a part of the tokens. */
+static void
+estimate_others(struct route_scratch *scratch, const struct worker_set *asked)
+{
+    struct radix_match *match = &scratch->match;
+    struct worker_set others = worker_set_minus(asked, &scratch->exact.workers);
+    uint64_t blocks = scratch->blocks.count != 0 ? scratch->blocks.count : 1;
+
+    WORKER_SET_EACH (slot, &others) {
+        if (worker_set_has(&match->workers, slot)) {
+            uint64_t tokens =
+                (uint64_t)match->depth[slot] * scratch->total / blocks;
+            match->depth[slot] = (uint32_t)tokens;
+        }
+    }
+}
+
+static void
+take_exact(struct route_scratch *scratch)
+{
+    struct radix_match *match = &scratch->match;
+    const struct exact *exact = &scratch->exact;
+
+    WORKER_SET_EACH (slot, &exact->workers) {
+        match->depth[slot] = exact->best[slot].worth;
+        if (match->depth[slot] != 0) {
+            worker_set_add(&match->workers, slot);
+        } else {
+            worker_set_remove(&match->workers, slot);
+        }
+    }
+}
+
+void
+route_look_up(struct route_scratch *scratch, const struct route_world *world,
+              const struct worker_set *asked, struct elect_input *input)
 {
     const struct blocks *blocks = &scratch->blocks;
+    struct radix_match *match = &scratch->match;
+
+    worker_set_clear(&scratch->exact.workers);
+    scratch->total = blocks->count;
+    if (blocks->count == 0 && !scratch->exact.known) {
+        return;
+    }
+    radix_match(world->belief, blocks->root, blocks->keys, blocks->count,
+                match);
+    if (scratch->exact.known) {
+        scratch->total = scratch->exact.prompt.tokens;
+        exact_match(&scratch->exact, &world->exact, asked);
+        estimate_others(scratch, asked);
+        take_exact(scratch);
+    }
+    input->match = match;
+    input->total_blocks = scratch->total;
+}
+
+int
+route_input(struct route_scratch *scratch, const struct route_world *world,
+            const struct worker_set *tried, struct elect_input *input)
+{
+    const struct fleet_view *view = world->view;
     struct worker_set serves = fleet_view_find_model(view, scratch->model);
-    struct worker_set may = fleet_view_candidates(view, board);
-    struct worker_set able = worker_set_and(&may, &serves);
+    struct worker_set able = able_workers(scratch, world);
 
     *input = (struct elect_input){
         .candidates = worker_set_minus(&able, tried),
         .load = scratch->load,
         .kv_usage = scratch->kv_usage,
-        .total_blocks = blocks->count,
-        .prefix_key = blocks->prefix_key,
+        .total_blocks = scratch->blocks.count,
+        .prefix_key = scratch->blocks.prefix_key,
         .identity = view->identity,
     };
-    fleet_board_loads(board, &input->candidates, scratch->load,
+    fleet_board_loads(world->board, &input->candidates, scratch->load,
                       scratch->kv_usage);
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
         return ROUTE_E_NO_MODEL;
@@ -191,32 +300,75 @@ route_input(struct route_scratch *scratch, const struct fleet_view *view,
     if (worker_set_empty(&input->candidates)) {
         return ROUTE_E_NO_WORKER;
     }
-    if (blocks->count != 0) {
-        radix_match(belief, blocks->root, blocks->keys, blocks->count,
-                    &scratch->match);
-        input->match = &scratch->match;
-    }
+    route_look_up(scratch, world, &input->candidates, input);
     return 0;
 }
 
+/* Draws one of the worker's ranks that are in the view; how many there are. */
+static uint32_t
+draw_rank(const struct mirror_view *view, uint32_t worker, struct rng *rng,
+          struct exact_rank *best)
+{
+    uint32_t seen = 0;
+
+    for (uint32_t i = 0; i < view->groups_count; i++) {
+        WORKER_SET_EACH (slot, &view->groups[i].slots) {
+            if (view->owner[slot] == worker && rng_below(rng, ++seen) == 0) {
+                best->slot = (uint16_t)slot;
+                best->rank = view->rank[slot];
+            }
+        }
+    }
+    return seen;
+}
+
+/*
+ * A worker with several ranks is told which one: where the blocks are, or any
+ * one, so that what is on its way there is known. As long as some rank has not
+ * been heard of, and none holds anything, it chooses for itself: else the view
+ * would never get to know that one.
+ */
+static void
+choose_rank(const struct route_scratch *scratch,
+            const struct route_world *world, struct rng *rng,
+            struct route_choice *choice)
+{
+    uint32_t worker = choice->elect.worker;
+    const struct mirror_view *view = world->exact.view;
+
+    choice->exact = worker_set_has(&scratch->exact.workers, worker);
+    choice->ranked = choice->exact && view->ranks[worker] > 1;
+    choice->placed = choice->exact;
+    if (!choice->exact) {
+        return;
+    }
+    choice->best = scratch->exact.best[worker];
+    if (choice->ranked && choice->best.tokens == 0) {
+        choice->ranked =
+            draw_rank(view, worker, rng, &choice->best) == view->ranks[worker];
+        choice->placed = choice->ranked;
+    }
+}
+
 int
-route_elect(struct route_scratch *scratch, const struct elect_config *config,
-            const struct fleet_view *view, struct fleet_board *board,
-            const struct radix *belief, const struct worker_set *tried,
-            struct rng *rng, struct route_choice *choice)
+route_elect(struct route_scratch *scratch, const struct route_world *world,
+            const struct worker_set *tried, struct rng *rng,
+            struct route_choice *choice)
 {
     struct elect_input input;
-    int outcome = route_input(scratch, view, board, belief, tried, &input);
+    int outcome = route_input(scratch, world, tried, &input);
 
     if (outcome != 0) {
         return outcome;
     }
     for (;;) {
-        elect_pick(config, &scratch->elect, &input, rng, &choice->elect);
+        elect_pick(world->elect, &scratch->elect, &input, rng, &choice->elect);
         if (choice->elect.worker == WORKER_NONE) {
             return ROUTE_E_NO_WORKER;
         }
-        if (fleet_seat_take(&choice->seat, board, view, choice->elect.worker)) {
+        if (fleet_seat_take(&choice->seat, world->board, world->view,
+                            choice->elect.worker)) {
+            choose_rank(scratch, world, rng, choice);
             return 0;
         }
         worker_set_remove(&input.candidates, choice->elect.worker);

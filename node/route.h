@@ -19,6 +19,7 @@
 #include "node/blocks.h"
 #include "node/config.h"
 #include "node/elect.h"
+#include "node/exact.h"
 #include "node/fleet_view.h"
 #include "node/http_head.h"
 #include "node/scan.h"
@@ -37,6 +38,9 @@ struct route_scratch {
     struct blocks blocks;
     struct slice model; /* into the body or unescaped; empty when absent */
     bool scanned;       /* scan and blocks are of this request */
+    struct exact exact; /* the same in tokens, when they are known */
+    struct conversation conversation; /* what the token cache knows it by */
+    uint32_t total;                   /* of the units that overlap counts */
     struct radix_match match;
     uint32_t load[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
@@ -54,6 +58,20 @@ enum {
 struct route_choice {
     struct elect_choice elect;
     struct fleet_seat seat;
+    bool exact;             /* overlap counts tokens, and the worker's mirror
+                               was asked; else blocks of text, or an estimate */
+    bool ranked;            /* the worker has ranks: best.rank is to be named */
+    bool placed;            /* best.slot is where the blocks will be */
+    struct exact_rank best; /* of the worker; with exact */
+};
+
+/* What routing looks at; good while the caller is online in the qsbr. */
+struct route_world {
+    const struct elect_config *elect;
+    const struct fleet_view *view;
+    struct fleet_board *board;
+    const struct radix *belief;
+    struct exact_world exact;
 };
 
 /* Allocates spans and keys as the configuration bounds them. 0 or -ENOMEM. */
@@ -70,24 +88,36 @@ int route_read(struct route_scratch *scratch, struct slice body) MUST_CHECK;
 /* A request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);
 
+/* The root of the request's prefixes of tokens: adapter and salt. */
+uint64_t route_token_root(const struct route_scratch *scratch, const char *body,
+                          const struct fleet_view *view);
+
+/* Whether some worker that may take the request has a mirror to be asked. */
+bool route_wants_tokens(const struct route_scratch *scratch,
+                        const struct route_world *world);
+
 /*
  * What elect_pick() is to choose from: candidates that serve the model and are
- * not in tried, their loads, and what they are believed to hold. 0 or
- * ROUTE_E_NO_MODEL, ROUTE_E_NO_WORKER (*input is filled all the same).
+ * not in tried, their loads, and what they hold: in tokens where those are
+ * known (scratch->exact), else in blocks of text. 0 or ROUTE_E_NO_MODEL,
+ * ROUTE_E_NO_WORKER (*input is filled all the same).
  */
-int route_input(struct route_scratch *scratch, const struct fleet_view *view,
-                const struct fleet_board *board, const struct radix *belief,
+int route_input(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct elect_input *input)
     MUST_CHECK;
+
+/* What these workers hold of the request, into scratch->match and total; for
+ * route_input(), and for explaining. */
+void route_look_up(struct route_scratch *scratch,
+                   const struct route_world *world,
+                   const struct worker_set *asked, struct elect_input *input);
 
 /*
  * Elects a worker and takes a seat at it. 0 and *choice, or ROUTE_E_NO_MODEL,
  * ROUTE_E_NO_WORKER.
  */
-int route_elect(struct route_scratch *scratch,
-                const struct elect_config *config,
-                const struct fleet_view *view, struct fleet_board *board,
-                const struct radix *belief, const struct worker_set *tried,
-                struct rng *rng, struct route_choice *choice) MUST_CHECK;
+int route_elect(struct route_scratch *scratch, const struct route_world *world,
+                const struct worker_set *tried, struct rng *rng,
+                struct route_choice *choice) MUST_CHECK;
 
 #endif

@@ -30,6 +30,22 @@ struct serve {
 
 /* What lanes and control share */
 
+/* What engines say they hold, and what was sent there a moment ago. */
+static int
+init_mirror(struct node_shared *node, const struct config *config)
+{
+    struct mirror_limits mirror = {.bytes_max = config->mirror.bytes_max};
+    struct radix_limits expected = {
+        .bytes_max = config->mirror.expected_bytes_max,
+        .namespaces_max = config->belief.namespaces_max,
+        .depth_max = config->belief.depth_max,
+    };
+    int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
+
+    return error < 0 ? error
+                     : radix_new(&node->expected, &expected, &node->qsbr);
+}
+
 static int
 init_shared(struct node_shared *node, const struct config *config)
 {
@@ -63,12 +79,15 @@ init_shared(struct node_shared *node, const struct config *config)
         }
         node->lanes_count++;
     }
-    return radix_new(&node->belief, &limits, &node->qsbr);
+    int error = radix_new(&node->belief, &limits, &node->qsbr);
+    return error < 0 ? error : init_mirror(node, config);
 }
 
 static void
 fini_shared(struct node_shared *node)
 {
+    mirror_free(node->mirror);
+    radix_free(node->expected);
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);
     for (uint32_t i = 0; i < node->lanes_count; i++) {

@@ -19,6 +19,8 @@
 #include "node/elect.h"
 #include "node/fleet_view.h"
 #include "node/metrics.h"
+#include "node/mirror_view.h"
+#include "node/route.h"
 
 /* One per lane. */
 struct lane_shared {
@@ -33,13 +35,16 @@ struct node_shared {
     const struct config *config;
     struct elect_config elect;
     struct qsbr qsbr;
-    struct radix *belief;      /* control writes, lanes match */
-    struct fleet_board *board; /* control publishes, lanes read and count */
-    struct counter held_bytes; /* in lanes' buffers */
-    struct gauge inflight;     /* requests forwarded now */
-    struct gauge connections;  /* client connections of all lanes */
-    struct gauge draining;     /* 1 from SIGTERM on */
-    struct gauge cut;          /* 1 from a second one on */
+    struct radix *belief;       /* control writes, lanes match */
+    struct mirror *mirror;      /* the same */
+    struct radix *expected;     /* the same: sent, and not heard of yet */
+    struct publish mirror_view; /* const struct mirror_view *, by control */
+    struct fleet_board *board;  /* control publishes, lanes read and count */
+    struct counter held_bytes;  /* in lanes' buffers */
+    struct gauge inflight;      /* requests forwarded now */
+    struct gauge connections;   /* client connections of all lanes */
+    struct gauge draining;      /* 1 from SIGTERM on */
+    struct gauge cut;           /* 1 from a second one on */
     struct gauge lanes_running;
 
     struct latch asleep;       /* control sleeps until woken */
@@ -47,5 +52,30 @@ struct node_shared {
     struct lane_shared *lanes; /* lanes_count of them */
     uint32_t lanes_count;
 };
+
+/* What routing looks at, as of now; the caller is online in the qsbr. */
+static inline struct route_world
+shared_world(const struct node_shared *node)
+{
+    const struct config_mirror *mirror = &node->config->mirror;
+
+    return (struct route_world){
+        .elect = &node->elect,
+        .view = fleet_view_get(node->board),
+        .board = node->board,
+        .belief = node->belief,
+        .exact = {.mirror = node->mirror,
+                  .expected = node->expected,
+                  .view = mirror_view_get(&node->mirror_view),
+                  .weights = {.permille =
+                                  {
+                                      [TIER_DEVICE] = 1000,
+                                      [TIER_HOST] = mirror->host_permille,
+                                      [TIER_DISK] = mirror->disk_permille,
+                                      [TIER_EXTERNAL] =
+                                          mirror->external_permille,
+                                  }}},
+    };
+}
 
 #endif

@@ -256,7 +256,7 @@ upstream_resume(struct upstream *up)
 
 /* Sending the request */
 
-#define PARTS 7U
+#define PARTS 8U
 
 /* A request as this worker gets it. */
 static void
@@ -273,8 +273,9 @@ list_parts(const struct exchange *x, struct slice parts[PARTS])
         (struct slice){head + x->method_end, x->line_end - x->method_end};
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
-    parts[5] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
-    parts[6] = x->body;
+    parts[5] = (struct slice){x->hints, x->hints_len};
+    parts[6] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
+    parts[7] = x->body;
 }
 
 /* What is left of the request after skip bytes; *size: how large it is. */

@@ -1,40 +1,57 @@
 #include "node/usage.h"
 
-/* The number after the last `name` in tail; 0 when there is none. */
-static uint32_t
-last_number(struct slice tail, struct slice name)
+/* Where the last `name` in tail ends; NULL when there is none. */
+static const char *
+find_last(struct slice tail, struct slice name)
 {
     const char *end = tail.ptr + tail.len;
-    const char *found = NULL;
-    const char *at = tail.ptr;
+
+    for (const char *at = end; at != tail.ptr;) {
+        at = memrchr(tail.ptr, '"', (size_t)(at - tail.ptr));
+        if (at == NULL) {
+            return NULL;
+        }
+        if ((size_t)(end - at) >= name.len &&
+            memcmp(at, name.ptr, name.len) == 0) {
+            return at + name.len;
+        }
+    }
+    return NULL;
+}
+
+/* The number after the last `name` in tail: true and *out. */
+static bool
+last_number(struct slice tail, struct slice name, uint32_t *out)
+{
+    const char *end = tail.ptr + tail.len;
+    const char *at = tail.len != 0 ? find_last(tail, name) : NULL;
     uint64_t number = 0;
 
-    while (at != NULL && at < end) {
-        at = memmem(at, (size_t)(end - at), name.ptr, name.len);
-        if (at != NULL) {
-            at += name.len;
-            found = at;
-        }
+    *out = 0;
+    if (at == NULL) {
+        return false;
     }
-    if (found == NULL) {
-        return 0;
+    while (at < end && (*at == ':' || *at == ' ')) {
+        at++;
     }
-    while (found < end && (*found == ':' || *found == ' ')) {
-        found++;
+    if (at == end || *at < '0' || *at > '9') {
+        return false; /* null, say */
     }
-    while (found < end && *found >= '0' && *found <= '9') {
-        number = number * 10 + (uint64_t)(*found - '0');
+    while (at < end && *at >= '0' && *at <= '9') {
+        number = number * 10 + (uint64_t)(*at - '0');
         if (number > UINT32_MAX) {
-            return 0;
+            return false;
         }
-        found++;
+        at++;
     }
-    return (uint32_t)number;
+    *out = (uint32_t)number;
+    return true;
 }
 
 void
 usage_find(struct slice tail, struct usage *usage)
 {
-    usage->prompt_tokens = last_number(tail, SLICE("\"prompt_tokens\""));
-    usage->cached_tokens = last_number(tail, SLICE("\"cached_tokens\""));
+    (void)last_number(tail, SLICE("\"prompt_tokens\""), &usage->prompt_tokens);
+    usage->cached_known =
+        last_number(tail, SLICE("\"cached_tokens\""), &usage->cached_tokens);
 }

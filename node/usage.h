@@ -11,6 +11,7 @@
 #ifndef NODE_USAGE_H
 #define NODE_USAGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "index/base/slice.h"
@@ -18,6 +19,7 @@
 struct usage {
     uint32_t prompt_tokens;
     uint32_t cached_tokens;
+    bool cached_known; /* the engine said how many, be it 0 */
 };
 
 /* tail: the last bytes of an answer, as many as were kept. */

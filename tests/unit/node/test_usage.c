@@ -46,3 +46,13 @@ Test(node_usage, a_number_cut_off_or_too_large_is_nothing)
     cr_assert_eq(find("\"prompt_tokens\":99999999999").prompt_tokens, 0);
     cr_assert_eq(find("").prompt_tokens, 0);
 }
+
+Test(node_usage, zero_cached_tokens_are_known_and_null_is_not)
+{
+    cr_assert(find("{\"prompt_tokens\":9,\"cached_tokens\":0}").cached_known);
+    cr_assert_not(find("{\"prompt_tokens\":9}").cached_known);
+    cr_assert_not(find("{\"cached_tokens\":null}").cached_known);
+    cr_assert_not(find("{\"cached_tokens\":").cached_known);
+    cr_assert_not(find("{\"cached_tokens\":99999999999}").cached_known);
+    cr_assert_not(find("").cached_known);
+}

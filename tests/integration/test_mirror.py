@@ -1,0 +1,300 @@
+"""A node that mirrors engines: what it predicts is what they report, through
+evictions, restarts, lost events, ranks and renderers."""
+import concurrent.futures
+import random
+import unittest
+
+import harness
+import kv_events
+
+
+class MirrorCase(harness.Case):
+    def engine(self, name, *flags):
+        return self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
+                          "--name", name, "--speed", "20", *flags)
+
+    def serve(self, engines, *flags, keys=""):
+        workers = []
+        for i, engine in enumerate(engines):
+            urls = f"{engine.url('http')},id=e{i},events={engine.url('events')}"
+            if "replay" in engine.ready:
+                urls += f",replay={engine.url('replay')}"
+            workers += ["--worker", urls + keys]
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--events.probe", "200ms", "--events.replay_timeout", "500ms",
+                          *workers, *flags)
+        harness.wait_until(lambda: all(w["eligible"] for w in self.workers(node)), "workers up")
+        harness.wait_until(lambda: all(s["state"] == "live" for s in self.streams(node)),
+                           "streams are live")
+        return node
+
+    def workers(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/workers").json()
+
+    def streams(self, node):
+        return [dict(stream, worker=w["id"]) for w in self.workers(node) for stream in w["events"]]
+
+    def decisions(self, node, count=100000):
+        found = harness.request(node.at("admin"), "GET", f"/admin/decisions?count={count}").json()
+        return found[::-1]
+
+    def complete(self, node, prompt, **more):
+        """One completion: (cached tokens, headers)."""
+        answer = harness.request(node.at("serve"), "POST", "/v1/completions",
+                                 {"model": more.pop("model", self.model(node)), "prompt": prompt,
+                                  "max_tokens": more.pop("max_tokens", 2), **more},
+                                 headers=more.pop("headers", None))
+        self.assertEqual(answer.status, 200, answer.text)
+        usage = answer.json()["usage"]
+        return (usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0), answer.headers
+
+    def chat(self, node, messages, **more):
+        answer = harness.request(node.at("serve"), "POST", "/v1/chat/completions",
+                                 {"model": self.model(node), "messages": messages,
+                                  "max_tokens": 8, **more})
+        self.assertEqual(answer.status, 200, answer.text)
+        return answer
+
+    def model(self, node):
+        models = harness.request(node.at("serve"), "GET", "/v1/models").json()["data"]
+        return models[0]["id"]
+
+    def in_step(self, node, engines):
+        """Waits until the node has applied every batch the engines published."""
+        def same():
+            for stream in self.streams(node):
+                engine = engines[int(stream["worker"][1:])]
+                sent = kv_events.cache(engine.at("http"), stream["rank"])[0]
+                if stream["state"] != "live" or sent and stream["seq"] != sent - 1:
+                    return False
+            return True
+        harness.wait_until(same, "the mirror is in step")
+
+    def warm(self, node, engines):
+        """An engine's block size is known from its first events on; how many
+        decisions that took."""
+        rng = random.Random(1)
+        while not all(s["block_tokens"] for s in self.streams(node)):
+            self.complete(node, [rng.randrange(1000, 9000) for _ in range(40)])
+            taken = len(self.decisions(node))
+            self.assertLess(taken, 500, "some engine never got a request")
+        self.in_step(node, engines)
+        return len(self.decisions(node))
+
+    def judged(self, decisions):
+        """Decisions whose prediction can be held against an answer."""
+        return [d for d in decisions if d["source"] == "mirror" and d["whole"]
+                and d["cached_known"] and d["status"] == 200]
+
+    def right(self, decisions):
+        judged = self.judged(decisions)
+        good = [d for d in judged if d["predicted_tokens"] == d["cached_tokens"]]
+        wrong = [d for d in judged if d["predicted_tokens"] != d["cached_tokens"]]
+        return len(good), len(judged), wrong
+
+
+def prompts(seed, count, groups=6, length=40):
+    """Token-id prompts of a few families with shared beginnings."""
+    rng = random.Random(seed)
+    roots = [[rng.randrange(1000, 9000) for _ in range(16 * length)] for _ in range(groups)]
+    made = []
+    for _ in range(count):
+        root = rng.choice(roots)
+        shared = rng.randrange(1, len(root))
+        own = [rng.randrange(1000, 9000) for _ in range(rng.randrange(1, 200))]
+        made.append(root[:shared] + own)
+    return made
+
+
+class Quiet(MirrorCase):
+    def test_a_chat_is_tokenised_by_its_engine(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "5s")
+        start = self.warm(node, [engine])
+        messages = [{"role": "system", "content": "You are a helpful assistant. " * 40}]
+        for turn in range(4):
+            messages.append({"role": "user", "content": f"Question {turn}: why? " * 10})
+            answer = self.chat(node, messages).json()
+            messages.append({"role": "assistant",
+                             "content": answer["choices"][0]["message"]["content"]})
+            self.in_step(node, [engine])
+        decisions = self.decisions(node)[start:]
+        good, judged, wrong = self.right(decisions)
+        self.assertGreaterEqual(judged, 1)
+        self.assertEqual(good, judged, wrong[:3])
+        self.assertTrue(all(d["source"] == "mirror" for d in decisions), decisions)
+        self.assertGreater(decisions[-1]["cached_tokens"], 0)
+
+    def test_salts_are_kept_apart(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        start = self.warm(node, [engine])
+        prompt = list(range(1000, 1400))
+        for salt in ("alice", "bob", "alice", None, "bob"):
+            more = {} if salt is None else {"cache_salt": salt}
+            self.complete(node, prompt, **more)
+            self.in_step(node, [engine])
+        decisions = self.decisions(node)[start:]
+        self.assertEqual([d["predicted_tokens"] for d in decisions], [0, 0, 384, 0, 384])
+        self.assertEqual(self.right(decisions)[:2], (5, 5))
+
+    def test_a_cleared_cache_is_forgotten(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        start = self.warm(node, [engine])
+        prompt = list(range(1000, 1400))
+        self.complete(node, prompt)
+        self.in_step(node, [engine])
+        answer = harness.request(engine.at("http"), "POST", "/reset_prefix_cache")
+        self.assertEqual(answer.status, 200)
+        self.in_step(node, [engine])
+        harness.wait_until(lambda: self.streams(node)[0]["blocks"] == 0, "nothing is held")
+        self.complete(node, prompt)
+        self.in_step(node, [engine])
+        decisions = self.decisions(node)[start:]
+        self.assertEqual([d["cached_tokens"] for d in decisions], [0, 0])
+        self.assertEqual([d["predicted_tokens"] for d in decisions], [0, 0])
+
+    def test_a_node_that_comes_late_knows_what_was_before(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        first = self.serve([engine])
+        prompt = list(range(1000, 1400))
+        self.complete(first, prompt)
+        late = self.serve([engine])
+        self.in_step(late, [engine])
+        self.complete(late, prompt)
+        self.assertEqual(self.decisions(late)[-1]["predicted_tokens"], 384)
+        self.assertEqual(self.right(self.decisions(late))[:2], (1, 1))
+
+    def test_explain_tells_the_mirror_from_belief(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        prompt = list(range(1000, 1400))
+        self.complete(node, prompt)
+        self.in_step(node, [engine])
+        said = harness.request(node.at("admin"), "POST", "/admin/explain",
+                               {"model": self.model(node), "prompt": prompt}).json()
+        self.assertEqual((said["unit"], said["total"], said["overlap"]), ("tokens", 400, 384))
+        self.assertEqual(said["candidates"][0]["source"], "mirror")
+        chat = {"model": self.model(node), "messages": [{"role": "user", "content": "hi " * 200}]}
+        self.chat(node, chat["messages"])
+        self.in_step(node, [engine])
+        said = harness.request(node.at("admin"), "POST", "/admin/explain", chat).json()
+        self.assertEqual(said["unit"], "tokens")
+        self.assertGreater(said["overlap"], 0)
+
+
+class Trouble(MirrorCase):
+    def test_a_restarted_engine_is_known_to_be_empty(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        prompt = list(range(1000, 1400))
+        self.complete(node, prompt)
+        self.in_step(node, [engine])
+        epoch = self.streams(node)[0]["epoch"]
+        harness.request(engine.at("http"), "POST", "/chaos", {"restart": 1})
+        harness.wait_until(lambda: self.streams(node)[0]["epoch"] != epoch
+                           and self.streams(node)[0]["blocks"] == 0, "the restart was seen")
+        cached, _ = self.complete(node, prompt)
+        self.assertEqual(cached, 0)
+        self.assertEqual(self.decisions(node)[-1]["predicted_tokens"], 0)
+
+    def test_lost_messages_are_replayed(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        start = self.warm(node, [engine])
+        family = prompts(3, 20, groups=1)
+        for i, prompt in enumerate(family):
+            if i % 3 == 0:
+                harness.request(engine.at("http"), "POST", "/chaos", {"event_drop_count": 1})
+            self.complete(node, prompt)
+            self.in_step(node, [engine])
+        good, judged, wrong = self.right(self.decisions(node)[start:])
+        self.assertEqual((good, judged), (20, 20), wrong[:3])
+        counters = self.streams(node)[0]["counters"]
+        self.assertGreater(counters["gaps"] + counters["replays"], 0)
+
+    def test_a_lost_tail_is_found_by_looking(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        self.warm(node, [engine])
+        prompt = list(range(1000, 1400))
+        harness.request(engine.at("http"), "POST", "/chaos", {"event_drop_count": 50})
+        self.complete(node, prompt)
+        harness.request(engine.at("http"), "POST", "/chaos", {"event_drop_count": 0})
+        self.in_step(node, [engine])
+        self.complete(node, prompt)
+        self.assertEqual(self.decisions(node)[-1]["predicted_tokens"], 384)
+
+    def test_an_engine_that_sends_nothing_is_reported(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        harness.request(engine.at("http"), "POST", "/chaos", {"events": 0})
+        node = self.serve([engine], "--events.silence", "300ms")
+
+        def asked_and_heard():
+            self.complete(node, list(range(1000, 1100)))
+            return "events_silent" in node.log()
+        harness.wait_until(asked_and_heard, "the silence is reported")
+
+    def test_text_is_used_where_no_engine_tokenises_in_time(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "0")
+        messages = [{"role": "user", "content": "hello there " * 60}]
+        for _ in range(2):
+            answer = self.chat(node, messages)
+        self.assertEqual(answer.headers["x-kvasir-source"], "belief")
+        matched, _, total = answer.headers["x-kvasir-overlap"].partition("/")
+        self.assertEqual(matched, total)
+
+
+class Ranks(MirrorCase):
+    def test_a_request_goes_to_the_rank_that_holds_it(self):
+        engine = self.engine("engine-1", "--blocks", "4000", "--ranks", "3")
+        node = self.serve([engine], keys=",ranks=3")
+        for rank in range(3):  # an idle engine would choose the first each time
+            harness.request(engine.at("http"), "POST", "/v1/completions",
+                            {"model": self.model(node), "prompt": list(range(50))},
+                            headers={"X-Data-Parallel-Rank": str(rank)})
+        self.warm(node, [engine])
+        families = prompts(5, 30, groups=5)
+        for prompt in families:
+            self.complete(node, prompt)
+            self.in_step(node, [engine])
+        self.assertGreater(len({d["rank"] for d in self.decisions(node)}), 1)
+        again = families[-1]
+        cached, _ = self.complete(node, again)
+        self.assertGreater(cached, 0)
+
+
+class Loaded(MirrorCase):
+    def test_predictions_hold_under_load_and_faults(self):
+        """99 % while evictions, restarts and losses go on; all of them once
+        the engines are quiet."""
+        engines = [self.engine(f"engine-{i}", "--blocks", "1500") for i in range(3)]
+        node = self.serve(engines, "--limits.decisions_max", "5000")
+        start = self.warm(node, engines)
+        work = prompts(7, 600, groups=8, length=30)
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            for i, _ in enumerate(pool.map(lambda p: self.complete(node, p), work)):
+                if i % 100 == 50:
+                    harness.request(engines[i // 100 % 3].at("http"), "POST", "/chaos",
+                                    {"event_drop_count": 2})
+                if i == 300:
+                    harness.request(engines[1].at("http"), "POST", "/chaos", {"restart": 1})
+        loaded = self.decisions(node)
+        good, judged, wrong = self.right(loaded[start:])
+        print(f"\nunder load: {good} of {judged} predictions exact")
+        self.assertGreaterEqual(judged, 590)
+        self.in_step(node, engines)
+        before = len(loaded)
+        for prompt in prompts(8, 20, groups=8, length=30):
+            self.complete(node, prompt)
+            self.in_step(node, engines)
+        good_quiet, judged_quiet, wrong_quiet = self.right(self.decisions(node)[before:])
+        print(f"quiet: {good_quiet} of {judged_quiet} predictions exact")
+        self.assertEqual(good_quiet, judged_quiet, wrong_quiet[:3])
+        self.assertGreaterEqual(good / judged, 0.99, wrong[:5])
+
+
+if __name__ == "__main__":
+    harness.main()
