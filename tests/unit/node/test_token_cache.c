@@ -95,6 +95,24 @@ Test(node_conversation, spelling_does_not_matter_in_long_texts)
     }
 }
 
+/* A text that spells what would be hashed between two, or behind one. */
+Test(node_conversation, no_text_can_fake_the_end_of_another)
+{
+    static char split[10000], fake[10000], a[4097];
+
+    memset(a, 'a', 4096);
+    for (unsigned size = 0; size <= 4096; size += 4096) {
+        sprintf(split, CHAT(SAY("user", "[\"%s\",\"\"]")), a);
+        sprintf(fake,
+                CHAT(SAY("user", "\"%s\\u0001\\u0000\\u0000\\u0000"
+                                 "\\u0000\\u0000\\u0000\\u0000"
+                                 "\\u0000\\u%04x\\u0000\\u0000"
+                                 "\\u0000\\u0000\\u0000\\u0000\"")),
+                a, size >> 8);
+        differ(split, fake);
+    }
+}
+
 Test(node_conversation, whatever_changes_the_rendering_changes_the_name)
 {
     static const char *const bodies[] = {
