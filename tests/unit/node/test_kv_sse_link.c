@@ -4,8 +4,14 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "node/feed.h"
 #include "node/httpd.h"
 #include "tests/unit/node/wire.h"
+
+#if defined(__clang__)
+/* A test is the control thread. */
+#pragma clang diagnostic ignored "-Wthread-safety-analysis"
+#endif
 
 /* A server that the test plays by hand, and a link to it. */
 struct rig {
@@ -17,7 +23,8 @@ struct rig {
     unsigned accepted; /* of these */
     char last_id[64];  /* of the last request; "" when it had none */
     char authorization[64];
-    struct buf out; /* what came to the sink */
+    struct buf out;    /* what came to the sink */
+    struct feed *feed; /* NULL, or it goes there too */
     uint64_t epoch;
 };
 
@@ -62,6 +69,8 @@ on_reset(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
     cr_assert(worker == 5 && generation == 9 && reason != NULL);
     rig.epoch = epoch;
     buf_printf(&rig.out, "reset%u;", rank);
+    cr_assert(rig.feed == NULL ||
+              feed_reset(rig.feed, worker, generation, rank, epoch) == 0);
 }
 
 static void
@@ -71,6 +80,9 @@ on_state(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
     cr_assert_eq(context, &rig);
     cr_assert(worker == 5 && generation == 9);
     buf_printf(&rig.out, "%s%u;", kv_stream_state_name(state), rank);
+    if (rig.feed != NULL) {
+        feed_state(rig.feed, worker, generation, rank, state);
+    }
 }
 
 static void
@@ -82,6 +94,8 @@ on_record(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
     cr_assert_eq(record->epoch, rig.epoch);
     cr_assert(event_check(record->words, record->words_count));
     buf_printf(&rig.out, "%llx;", (unsigned long long)record->words[1]);
+    cr_assert(rig.feed == NULL ||
+              feed_record(rig.feed, worker, generation, rank, record) == 0);
 }
 
 static void
@@ -342,4 +356,53 @@ Test(node_kv_sse_link, it_can_be_freed_at_any_time)
     kv_sse_link_reread(rig.link, "wrong");
     teardown();
     kv_sse_link_free(NULL);
+}
+
+/* How many of the blocks 1, 2, 3 lanes know of. */
+static uint32_t
+depth_for_lanes(struct mirror *mirror, const struct publish *published)
+{
+    static const uint64_t keys[] = {1, 2, 3};
+    struct mirror_match match;
+
+    (void)feed_work(rig.feed, 1000);
+    const struct mirror_view *view = mirror_view_get(published);
+    if (!worker_set_has(&view->workers, 5)) {
+        return 0;
+    }
+    cr_assert_eq(view->groups[0].block_tokens, KV_SSE_BLOCK_TOKENS);
+    mirror_match(mirror, &view->groups[0].slots, keys, 3, &match);
+    return match.best;
+}
+
+Test(node_kv_sse_link, lanes_know_what_a_sidecar_told)
+{
+    const struct mirror_limits bounds = {.bytes_max = (size_t)16 << 20};
+    const struct feed_limits limits = {.stale_permille = 500};
+    struct publish published;
+    struct mirror *mirror;
+    struct qsbr qsbr;
+
+    qsbr_init(&qsbr);
+    cr_assert_eq(mirror_new(&mirror, &bounds, &qsbr), 0);
+    setup();
+    cr_assert_eq(feed_new(&rig.feed, &limits, mirror, &qsbr, &published), 0);
+    cr_assert_eq(feed_worker_add(rig.feed, 5, 9, 1), 0);
+    cr_assert_eq(depth_for_lanes(mirror, &published), 0);
+    live();
+    cr_assert_eq(depth_for_lanes(mirror, &published), 2);
+    say_created(3);
+    expect("3;");
+    cr_assert_eq(depth_for_lanes(mirror, &published), 3);
+    say("id: b-4\nevent: cache_evicted\ndata: {\"prefix_hash\":2}\n\n");
+    expect("2;");
+    cr_assert_eq(depth_for_lanes(mirror, &published), 1);
+    say("id: b-5\nevent: cache_purged\ndata: {}\n\n");
+    WAIT(&rig.loop, stats().applied == 5);
+    cr_assert_eq(depth_for_lanes(mirror, &published), 0);
+    struct feed *feed = rig.feed;
+    teardown();
+    feed_free(feed);
+    mirror_free(mirror);
+    qsbr_fini(&qsbr);
 }
