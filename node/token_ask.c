@@ -210,7 +210,8 @@ take_ids(struct token_question *q, struct slice body)
     finish(q, TOKEN_OK);
 }
 
-/* Whether there is no such path; but a 404 may be about the model. */
+/* Whether there is no such path; but a 404 may be about the model. vLLM shuts
+ * its renderer with 403 unless it was started with --enable-scale-out. */
 static bool
 is_missing(unsigned status, struct slice body)
 {
@@ -218,7 +219,7 @@ is_missing(unsigned status, struct slice body)
         return body.len == 0 ||
                memmem(body.ptr, body.len, "model", strlen("model")) == NULL;
     }
-    return status == 405 || status == 501;
+    return status == 403 || status == 405 || status == 501;
 }
 
 void

@@ -64,6 +64,20 @@ Test(node_token_ask, without_a_renderer_the_tokeniser_is_asked)
     cr_assert_eq(stats()->asked, 2);
 }
 
+Test(node_token_ask, a_renderer_that_is_shut_is_none)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 403,
+         "{\"error\":{\"type\":\"PermissionDeniedError\",\"code\":403}}"},
+        {ACT_ANSWER, 200, "{\"tokens\":[1,2,3]}"},
+        {ACT_ANSWER, 200, "{\"tokens\":[1,2,3]}"},
+    };
+    cr_assert_eq(answer_to(CHAT), TOKEN_OK);
+    cr_assert_str_eq(engine.path[1], "/tokenize");
+    cr_assert_eq(answer_to(CHAT), TOKEN_OK);
+    cr_assert_str_eq(engine.path[2], "/tokenize");
+}
+
 Test(node_token_ask, texts_and_chats_are_learnt_apart)
 {
     engine.script = (const struct reply[]){
