@@ -112,8 +112,8 @@ intake_new(struct intake **out, const struct config *config, uv_async_t *wake,
     return 0;
 }
 
-static void
-free_source(struct intake_source *source)
+void
+intake_source_free(struct intake_source *source)
 {
     for (uint32_t i = 0; source != NULL && i < source->worker.ranks; i++) {
         kv_stream_free(source->ranks[i].stream);
@@ -130,7 +130,7 @@ drop_commands(struct intake *intake)
 
     while (intake->commands.bytes != NULL &&
            (command = ring_peek(&intake->commands, &size)) != NULL) {
-        free_source(command->source);
+        intake_source_free(command->source);
         ring_consume(&intake->commands);
     }
 }
@@ -147,6 +147,11 @@ intake_free(struct intake *intake)
         CHECK(uv_thread_join(&intake->thread) == 0);
     }
     drop_commands(intake);
+    while (intake->sources != NULL) {
+        struct intake_source *source = intake->sources;
+        intake->sources = source->next;
+        intake_source_free(source);
+    }
     if (intake->zmq != NULL) {
         (void)zmq_ctx_term(intake->zmq);
     }
@@ -197,7 +202,7 @@ make_source(struct intake *intake, const struct intake_worker *worker,
         rank->rank = i;
         rank->apply.rank = i;
         if (make_stream(intake, rank) != 0) {
-            free_source(source);
+            intake_source_free(source);
             return -ENOMEM;
         }
     }
@@ -236,7 +241,7 @@ intake_add(struct intake *intake, const struct intake_worker *worker)
     outcome = send_command(
         intake, &(struct intake_command){.kind = INTAKE_ADD, .source = source});
     if (outcome != 0) {
-        free_source(source);
+        intake_source_free(source);
         return outcome;
     }
     intake->by_slot[worker->slot] = source;

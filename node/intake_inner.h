@@ -100,6 +100,7 @@ struct intake {
 
 uint64_t intake_now_us(void);
 void intake_thread(void *arg);
+void intake_source_free(struct intake_source *source);
 
 bool intake_is_ending(const struct intake *intake);
 

@@ -51,9 +51,7 @@ close_source(struct intake *intake, struct intake_source *source)
         if (rank->has_ledger) {
             ledger_close(intake->ledger, rank->ledger_stream);
         }
-        kv_stream_free(rank->stream);
     }
-    free(source);
 }
 
 static struct intake_source **
@@ -87,6 +85,7 @@ take_command(struct intake *intake, const struct intake_command *command)
         if (source != NULL) {
             *at = source->next;
             close_source(intake, source);
+            intake_source_free(source);
         }
         break;
     case INTAKE_REREAD:
@@ -266,10 +265,8 @@ intake_thread(void *arg)
     } else {
         LOG_ERROR("events_out_of_memory", KV_FAULT("error", -ENOMEM));
     }
-    while (intake->sources != NULL) {
-        struct intake_source *source = intake->sources;
-        intake->sources = source->next;
-        close_source(intake, source);
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        close_source(intake, s); /* control frees it once we are gone */
     }
     free(intake->poll);
 }

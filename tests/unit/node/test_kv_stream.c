@@ -137,6 +137,14 @@ Test(node_kv_stream, a_low_seq_that_is_not_remembered_is_looked_into)
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
 }
 
+Test(node_kv_stream, what_runs_backwards_proves_nothing_from_there_on)
+{
+    rig_settle(1999);
+    rig_live('b', 1300);
+    rig_live('b', 2000);
+    rig_has('a', 0, 1999);
+}
+
 Test(node_kv_stream, an_old_stray_message_does_not_cost_the_epoch)
 {
     rig_settle(1999);

@@ -213,6 +213,8 @@ Test(node_kv_stream_replay,
     rig_answer('a', 0, 6);
     rig_has('a', 0, 6);
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
+    rig_wait(2 * RETRY_MS * MS);
+    cr_assert_not(rig.asking, "nothing is left to be proved");
 }
 
 Test(node_kv_stream_replay, live_messages_that_no_replay_knows_are_given_up)
@@ -269,4 +271,66 @@ Test(node_kv_stream_replay, the_last_seq_of_all_is_never_applied)
     rig_settle(0);
     rig_live('a', UINT64_MAX);
     rig_has('a', 0, 0);
+}
+
+Test(node_kv_stream_replay,
+     the_print_that_was_asked_with_counts_not_what_is_recent)
+{
+    rig_settle(4);
+    rig_wait(PROBE_MS * MS);
+    rig_live_run('a', 5, 1004); /* 4 is long forgotten */
+    rig_reply('b', 4);
+    cr_assert_eq(rig.state, KV_STREAM_STALE);
+    rig_answer('b', 0, 4);
+    rig_has('b', 0, 4);
+}
+
+Test(node_kv_stream_replay,
+     an_answer_that_turns_into_another_process_is_a_restart)
+{
+    rig_settle(4);
+    rig_wait(PROBE_MS * MS);
+    rig_live_run('a', 5, 6);
+    rig_reply('a', 4);
+    rig_reply('b', 5);
+    cr_assert_eq(rig.state, KV_STREAM_STALE);
+    rig_answer('b', 0, 5);
+    rig_has('b', 0, 5);
+}
+
+Test(node_kv_stream_replay, answers_that_contradict_each_other_are_a_restart)
+{
+    rig_connect();
+    rig_reply('a', 0);
+    rig_reply('a', 4);
+    rig_end();
+    rig_wait_ask();
+    rig_reply('a', 0);
+    rig_reply('b', 4);
+    cr_assert_eq(rig.state, KV_STREAM_STALE);
+    rig_answer('b', 0, 4);
+    rig_has('b', 0, 4);
+}
+
+Test(node_kv_stream_replay, a_dead_epoch_is_forgotten_when_nobody_answers)
+{
+    rig_settle(4);
+    rig_wait(PROBE_MS * MS);
+    rig_end();
+    cr_assert_eq(rig.resets, 1);
+    rig_wait(ROUNDS * (SILENCE_MS + RETRY_MS) * MS);
+    cr_assert_eq(rig.resets, 2);
+    cr_assert_eq(rig.applied_count, 0);
+    cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
+}
+
+Test(node_kv_stream_replay, what_ran_ahead_of_a_proof_is_not_proved_by_it)
+{
+    rig_connect();
+    rig_live_run('a', 20, 21);
+    rig_answer('b', 0, 19); /* a was replaced behind a proxy */
+    rig_live('b', 19);
+    rig_has('b', 0, 19);
+    rig_live('b', 20);
+    rig_has('b', 0, 20);
 }
