@@ -3,21 +3,16 @@
 #include "node/kv_wire_event.h"
 
 #define PAIR_WIDTH 2
-#define CELL_BYTES 8 /* the fast path looks at so many bytes */
 #define FEW        8 /* hashes that are compared each with each */
 #define PROBES     8 /* for each hash, on average, until it is sorted out */
 
 bool
-kv_array_reserve(struct kv_array *array, size_t count, size_t bytes)
+kv_array_grow(struct kv_array *array, size_t size)
 {
-    size_t need = count * bytes;
-
-    CHECK(count <= UINT32_MAX);
-    if (need <= array->size) {
-        return true;
-    }
-    need = need < 2 * array->size ? 2 * array->size : need;
+    size_t twice = 2 * array->size;
+    size_t need = size > twice ? size : twice;
     void *fresh = malloc(need);
+
     if (fresh == NULL) {
         return false;
     }
@@ -51,61 +46,6 @@ enum {
     CELL_PAIR = 2,
     CELL_TEXT = 4,
 };
-
-/* A number of a token cell by its lead byte: so many bytes in all, of which
- * `mask` is left after a shift; width 0 is everything else. */
-struct cell {
-    uint8_t width;
-    uint8_t shift;
-    uint32_t mask;
-};
-
-#define CELL_1      \
-    {               \
-        1, 56, 0x7f \
-    }
-#define CELL_8  CELL_1, CELL_1, CELL_1, CELL_1, CELL_1, CELL_1, CELL_1, CELL_1
-#define CELL_32 CELL_8, CELL_8, CELL_8, CELL_8
-
-static const struct cell cells[256] = {
-    CELL_32,
-    CELL_32,
-    CELL_32,
-    CELL_32,
-    [0xcc] = {2, 48, 0xff},
-    [0xcd] = {3, 40, 0xffff},
-    [0xce] = {5, 24, 0xffffffff},
-};
-
-/*
- * Plain numbers, as many of them as there are and as the bytes allow without
- * looking; returns how many. Nearly all of a batch is these. Ids of 256 to
- * 65535 are most of any text, so they have a branch of their own; all others
- * go without one, for their widths come in no order that could be guessed.
- */
-static uint32_t
-read_numbers(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
-             uint32_t count)
-{
-    const uint8_t *at = *cursor;
-    uint32_t i = 0;
-
-    for (; i < count && end - at >= CELL_BYTES; i++) {
-        if (LIKELY(at[0] == 0xcd)) {
-            out[i] = token_be16(at + 1);
-            at += 3;
-            continue;
-        }
-        struct cell cell = cells[at[0]];
-        if (cell.width == 0) {
-            break;
-        }
-        out[i] = (uint32_t)(token_be64(at) >> cell.shift) & cell.mask;
-        at += cell.width;
-    }
-    *cursor = at;
-    return i;
-}
 
 static bool
 is_token_id(const struct token *token)
@@ -149,7 +89,7 @@ read_cells(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
     unsigned kinds = 0;
 
     for (uint32_t i = 0; i < count;) {
-        uint32_t n = read_numbers(cursor, end, out + i, count - i);
+        uint32_t n = kv_read_ids(cursor, end, out + i, count - i);
         kinds |= n > 0 ? CELL_NUMBER : 0;
         i += n;
         if (i < count) {
@@ -165,12 +105,24 @@ read_cells(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
     return (kinds & (CELL_NUMBER | CELL_PAIR)) != (CELL_NUMBER | CELL_PAIR);
 }
 
+/* The head of any value; of an array with 16 items and more in line, as token
+ * ids nearly always are. */
+static inline const uint8_t *
+read_head(const uint8_t *at, const uint8_t *end, struct token *token)
+{
+    if (end - at >= 3 && at[0] == 0xdc) {
+        return token_read_items(at + 3, end, TOKEN_ARRAY, token_be16(at + 1),
+                                token);
+    }
+    return token_read(at, end, token);
+}
+
 /*
  * The head of an array at *cursor that is to be read into memory: true and
  * *count. False: not there, or not to be read; then *cursor is behind the
  * value, or NULL, and the field is marked.
  */
-static bool
+static inline bool
 open_array(struct kv_decode *d, const uint8_t **cursor, enum kv_field field,
            struct kv_array *array, size_t bytes, uint32_t count_max,
            uint32_t *count)
@@ -178,7 +130,7 @@ open_array(struct kv_decode *d, const uint8_t **cursor, enum kv_field field,
     const uint8_t *start = *cursor;
     struct token token;
 
-    *cursor = token_read(start, d->end, &token);
+    *cursor = read_head(start, d->end, &token);
     if (*cursor == NULL || token.kind == TOKEN_NIL) {
         return false;
     }
@@ -232,14 +184,8 @@ kv_read_hashes(struct kv_decode *d, const uint8_t *start)
     uint64_t *out = d->arrays->hashes.ptr;
     d->arrays->lead = count > 0 && at < d->end ? *at : d->arrays->lead;
     for (uint32_t i = 0; i < count; i++) {
-        struct token token;
-        if (LIKELY(d->end - at > CELL_BYTES && at[0] == 0xcf)) {
-            out[i] = token_be64(at + 1);
-            at += 9;
-            continue;
-        }
-        at = token_read(at, d->end, &token);
-        if (at == NULL || !kv_fold(&token, &out[i])) {
+        at = kv_read_hash(at, d->end, &out[i]);
+        if (at == NULL) {
             d->bad |= KV_FIELD_BIT(KV_FIELD_HASHES);
             return kv_pass(d, start, KV_LEVEL_FIELD);
         }

@@ -58,98 +58,100 @@ field_of(struct slice key)
     }
 }
 
-static struct slice *
-text_of(struct kv_decode *d, enum kv_field field)
-{
-    switch ((unsigned)field) {
-    case KV_FIELD_MEDIUM:
-        return &d->event->medium;
-    case KV_FIELD_LORA_NAME:
-        return &d->event->lora_name;
-    case KV_FIELD_SALT:
-        return &d->event->salt;
-    case KV_FIELD_LOCALITY:
-        return &d->event->locality;
-    case KV_FIELD_SPEC_KIND:
-        return &d->event->spec_kind;
-    case KV_FIELD_TYPE:
-        return &d->type;
-    default:
-        return NULL;
-    }
-}
-
-static bool
-set_number(struct kv_event *event, enum kv_field field,
-           const struct token *token)
-{
-    bool is_u32 = token->kind == TOKEN_UINT && token->value <= UINT32_MAX;
-
-    if (field == KV_FIELD_BLOCK_SIZE && is_u32) {
-        event->block_tokens = (uint32_t)token->value;
-        return true;
-    }
-    if (field == KV_FIELD_GROUP && is_u32) {
-        event->group = (uint32_t)token->value;
-        event->has_group = true;
-        return true;
-    }
-    if (field == KV_FIELD_LORA_ID &&
-        (token->kind == TOKEN_NINT ||
-         (token->kind == TOKEN_UINT && token->value <= INT64_MAX))) {
-        event->lora_id = (int64_t)token->value;
-        event->has_lora_id = true;
-        return true;
-    }
-    if (field == KV_FIELD_PARENT && kv_fold(token, &event->parent)) {
-        event->has_parent = true;
-        return true;
-    }
-    return false;
-}
-
-/* Of a key that comes twice the last counts, nil included. */
-static void
-clear_scalar(struct kv_decode *d, enum kv_field field)
-{
-    struct slice *text = text_of(d, field);
-
-    if (text != NULL) {
-        *text = (struct slice){0};
-    } else if (field == KV_FIELD_GROUP) {
-        d->event->has_group = false;
-        d->event->group = 0;
-    } else if (field == KV_FIELD_LORA_ID) {
-        d->event->has_lora_id = false;
-        d->event->lora_id = 0;
-    } else if (field == KV_FIELD_PARENT) {
-        d->event->has_parent = false;
-        d->event->parent = 0;
-    } else if (field == KV_FIELD_BLOCK_SIZE) {
-        d->event->block_tokens = 0;
-    }
-}
-
+/* A value that a field cannot have, which ends at `next` if it is a scalar. */
 static const uint8_t *
-read_scalar(struct kv_decode *d, const uint8_t *start, enum kv_field field)
+refuse(struct kv_decode *d, const uint8_t *start, const uint8_t *next,
+       const struct token *token, uint32_t bit)
+{
+    d->bad |= bit;
+    return token->kind >= TOKEN_ARRAY ? kv_pass(d, start, KV_LEVEL_FIELD)
+                                      : next;
+}
+
+static inline const uint8_t *
+read_text(struct kv_decode *d, const uint8_t *start, uint32_t bit,
+          struct slice *out)
 {
     struct token token;
     const uint8_t *at = token_read(start, d->end, &token);
 
-    clear_scalar(d, field);
+    *out = (struct slice){0};
     if (at == NULL || token.kind == TOKEN_NIL) {
         return at;
     }
-    struct slice *text = text_of(d, field);
-    if (text != NULL && token.kind == TOKEN_STR) {
-        *text = token.bytes;
-    } else if (text != NULL || !set_number(d->event, field, &token)) {
-        d->bad |= KV_FIELD_BIT(field);
-        return token.kind >= TOKEN_ARRAY ? kv_pass(d, start, KV_LEVEL_FIELD)
-                                         : at;
+    if (token.kind != TOKEN_STR) {
+        return refuse(d, start, at, &token, bit);
     }
-    d->good |= KV_FIELD_BIT(field);
+    *out = token.bytes;
+    d->good |= bit;
     return at;
+}
+
+static const uint8_t *
+read_type(struct kv_decode *d, const uint8_t *start, uint32_t bit)
+{
+    struct slice tag;
+    const uint8_t *at = read_text(d, start, bit, &tag);
+
+    d->tag = IS(tag, "BlockStored")        ? KV_TAG_STORED
+             : IS(tag, "BlockRemoved")     ? KV_TAG_REMOVED
+             : IS(tag, "AllBlocksCleared") ? KV_TAG_CLEARED
+                                           : KV_TAG_UNKNOWN;
+    return at;
+}
+
+static inline const uint8_t *
+read_u32(struct kv_decode *d, const uint8_t *start, uint32_t bit, uint32_t *out)
+{
+    struct token token;
+    const uint8_t *at = token_read(start, d->end, &token);
+
+    *out = 0;
+    if (at == NULL || token.kind == TOKEN_NIL) {
+        return at;
+    }
+    if (token.kind != TOKEN_UINT || token.value > UINT32_MAX) {
+        return refuse(d, start, at, &token, bit);
+    }
+    *out = (uint32_t)token.value;
+    d->good |= bit;
+    return at;
+}
+
+static const uint8_t *
+read_lora_id(struct kv_decode *d, const uint8_t *start, uint32_t bit)
+{
+    struct token token;
+    const uint8_t *at = token_read(start, d->end, &token);
+
+    d->event->lora_id = 0;
+    if (at == NULL || token.kind == TOKEN_NIL) {
+        return at;
+    }
+    if (token.kind != TOKEN_NINT &&
+        (token.kind != TOKEN_UINT || token.value > INT64_MAX)) {
+        return refuse(d, start, at, &token, bit);
+    }
+    d->event->lora_id = (int64_t)token.value;
+    d->good |= bit;
+    return at;
+}
+
+static const uint8_t *
+read_parent(struct kv_decode *d, const uint8_t *start, uint32_t bit)
+{
+    struct token token;
+    const uint8_t *at = kv_read_hash(start, d->end, &d->event->parent);
+
+    if (LIKELY(at != NULL)) {
+        d->good |= bit;
+        return at;
+    }
+    at = token_read(start, d->end, &token);
+    d->event->parent = 0;
+    return at == NULL || token.kind == TOKEN_NIL
+               ? at
+               : refuse(d, start, at, &token, bit);
 }
 
 /* extra_keys or mm_keys: an array, kept as it is. */
@@ -173,46 +175,114 @@ read_extras(struct kv_decode *d, const uint8_t *start, enum kv_field field)
     return at;
 }
 
-static const uint8_t *
-read_field(struct kv_decode *d, const uint8_t *at, enum kv_field field)
+/* In line where events are many: with a field that is known it is no switch. */
+static inline __attribute__((always_inline)) const uint8_t *
+read_any(struct kv_decode *d, const uint8_t *at, enum kv_field field)
 {
-    d->good &= ~KV_FIELD_BIT(field);
-    d->bad &= ~KV_FIELD_BIT(field);
+    struct kv_event *event = d->event;
+    uint32_t bit = KV_FIELD_BIT(field);
+
+    d->good &= ~bit; /* of a key that comes twice the last counts, as nil too */
+    d->bad &= ~bit;
     switch (field) {
+    case KV_FIELD_TYPE:
+        return read_type(d, at, bit);
     case KV_FIELD_HASHES:
         return kv_read_hashes(d, at);
+    case KV_FIELD_PARENT:
+        return read_parent(d, at, bit);
     case KV_FIELD_TOKENS:
         return kv_read_tokens(d, at);
-    case KV_FIELD_REMAINING:
-        return kv_read_remaining(d, at);
+    case KV_FIELD_BLOCK_SIZE:
+        return read_u32(d, at, bit, &event->block_tokens);
+    case KV_FIELD_LORA_ID:
+        return read_lora_id(d, at, bit);
+    case KV_FIELD_MEDIUM:
+        return read_text(d, at, bit, &event->medium);
+    case KV_FIELD_LORA_NAME:
+        return read_text(d, at, bit, &event->lora_name);
     case KV_FIELD_EXTRAS:
     case KV_FIELD_MM_KEYS:
         return read_extras(d, at, field);
-    case KV_FIELD_NONE:
-        return kv_pass(d, at, KV_LEVEL_FIELD);
-    case KV_FIELD_TYPE:
-    case KV_FIELD_PARENT:
-    case KV_FIELD_BLOCK_SIZE:
-    case KV_FIELD_LORA_ID:
-    case KV_FIELD_MEDIUM:
-    case KV_FIELD_LORA_NAME:
     case KV_FIELD_GROUP:
+        return read_u32(d, at, bit, &event->group);
     case KV_FIELD_SPEC_KIND:
+        return read_text(d, at, bit, &event->spec_kind);
     case KV_FIELD_SALT:
+        return read_text(d, at, bit, &event->salt);
     case KV_FIELD_LOCALITY:
+        return read_text(d, at, bit, &event->locality);
+    case KV_FIELD_REMAINING:
+        return kv_read_remaining(d, at);
+    case KV_FIELD_NONE:
         break;
     }
-    return read_scalar(d, at, field);
+    return kv_pass(d, at, KV_LEVEL_FIELD);
 }
 
-/* The key of a map: which field its value is; NONE for a key that is no
- * string. */
 static const uint8_t *
+read_field(struct kv_decode *d, const uint8_t *at, enum kv_field field)
+{
+    return read_any(d, at, field);
+}
+
+#define KEY_BYTES 24
+
+/* The fields' keys as they are on the wire, as far as they follow each other
+ * in vLLM's and SGLang's maps. */
+static const char wire_keys[][KEY_BYTES] = {
+    [KV_FIELD_TYPE] = "\xa4type",
+    [KV_FIELD_HASHES] = "\xac"
+                        "block_hashes",
+    [KV_FIELD_PARENT] = "\xb1parent_block_hash",
+    [KV_FIELD_TOKENS] = "\xa9token_ids",
+    [KV_FIELD_BLOCK_SIZE] = "\xaa"
+                            "block_size",
+    [KV_FIELD_LORA_ID] = "\xa7lora_id",
+    [KV_FIELD_MEDIUM] = "\xa6medium",
+    [KV_FIELD_LORA_NAME] = "\xa9lora_name",
+    [KV_FIELD_EXTRAS] = "\xaa"
+                        "extra_keys",
+    [KV_FIELD_GROUP] = "\xa9group_idx",
+    [KV_FIELD_SPEC_KIND] = "\xb2kv_cache_spec_kind",
+};
+
+/* Whether the KEY_BYTES bytes there begin with this key of len bytes, its head
+ * included: without a branch on its length. */
+static inline bool
+begins_with(const uint8_t *at, const char *key, size_t len)
+{
+    static const uint8_t ones[2 * KEY_BYTES] = {
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    uint64_t a[KEY_BYTES / 8];
+    uint64_t b[KEY_BYTES / 8];
+    uint64_t mask[KEY_BYTES / 8];
+
+    memcpy(a, at, sizeof a);
+    memcpy(b, key, sizeof b);
+    memcpy(mask, ones + KEY_BYTES - len, sizeof mask);
+    return (((a[0] ^ b[0]) & mask[0]) | ((a[1] ^ b[1]) & mask[1]) |
+            ((a[2] ^ b[2]) & mask[2])) == 0;
+}
+
+/*
+ * The key of a map: which field its value is; NONE for a key that is no
+ * string. *field comes as the one that is likely.
+ */
+static inline const uint8_t *
 read_key(struct kv_decode *d, const uint8_t *start, enum kv_field *field)
 {
     struct token token;
-    const uint8_t *at = token_read(start, d->end, &token);
 
+    if (LIKELY(d->end - start >= KEY_BYTES && *field <= KV_FIELD_SPEC_KIND)) {
+        const char *key = wire_keys[*field];
+        size_t len = 1 + ((uint8_t)key[0] & 0x1fu);
+        if (LIKELY(begins_with(start, key, len))) {
+            return start + len;
+        }
+    }
+    const uint8_t *at = token_read(start, d->end, &token);
     *field = KV_FIELD_NONE;
     if (at != NULL && token.kind == TOKEN_STR) {
         *field = field_of(token.bytes);
@@ -225,11 +295,12 @@ read_key(struct kv_decode *d, const uint8_t *start, enum kv_field *field)
 static const uint8_t *
 read_map(struct kv_decode *d, const uint8_t *at, uint64_t items)
 {
-    enum kv_field field;
+    enum kv_field field = KV_FIELD_TYPE;
 
     for (uint64_t i = 0; i < items && at != NULL; i += 2) {
         at = read_key(d, at, &field);
-        at = at != NULL ? read_field(d, at, field) : NULL;
+        at = at != NULL ? read_any(d, at, field) : NULL;
+        field = (enum kv_field)((unsigned)field + 1);
     }
     return at;
 }
@@ -241,7 +312,7 @@ read_metadata(struct kv_decode *d, const uint8_t *start)
     struct token token;
     const uint8_t *at = token_read(start, d->end, &token);
     const uint8_t *next = kv_pass(d, start, KV_LEVEL_FIELD);
-    enum kv_field field;
+    enum kv_field field = KV_FIELD_NONE;
 
     for (uint64_t i = 0; i < token.value && next != NULL; i += 2) {
         at = read_key(d, at, &field);
@@ -294,28 +365,33 @@ read_tail(struct kv_decode *d, const uint8_t *at)
     return read_field(d, at, field);
 }
 
+/* The slots of a stored event behind its tag. */
 static const uint8_t *
-read_stored_slot(struct kv_decode *d, const uint8_t *at, uint64_t slot)
+read_stored(struct kv_decode *d, const uint8_t *at, uint64_t items)
 {
-    static const uint8_t fields[TAIL_FIRST] = {
-        [1] = KV_FIELD_HASHES,
-        [2] = KV_FIELD_PARENT,
-        [3] = KV_FIELD_TOKENS,
-        [4] = KV_FIELD_BLOCK_SIZE,
-        [5] = KV_FIELD_LORA_ID,
-        [6] = KV_FIELD_MEDIUM,
-        [7] = KV_FIELD_NONE /* see below */,
-        [8] = KV_FIELD_EXTRAS,
-    };
-
-    if (slot == 7) {
-        return read_slot_7(d, at);
+    if (LIKELY(items > 4)) {
+        at = read_any(d, at, KV_FIELD_HASHES);
+        at = at != NULL ? read_any(d, at, KV_FIELD_PARENT) : NULL;
+        at = at != NULL ? read_any(d, at, KV_FIELD_TOKENS) : NULL;
+        at = at != NULL ? read_any(d, at, KV_FIELD_BLOCK_SIZE) : NULL;
     }
-    if (slot < TAIL_FIRST) {
-        return read_field(d, at, (enum kv_field)fields[slot]);
+    for (uint64_t slot = items > 4 ? 5 : 1; slot < items && at != NULL;
+         slot++) {
+        if (slot == 5) {
+            at = read_field(d, at, KV_FIELD_LORA_ID);
+        } else if (slot == 6) {
+            at = read_field(d, at, KV_FIELD_MEDIUM);
+        } else if (slot == 7) {
+            at = read_slot_7(d, at);
+        } else if (slot == 8) {
+            at = read_field(d, at, KV_FIELD_EXTRAS);
+        } else if (slot >= TAIL_FIRST && slot <= TAIL_LAST) {
+            at = read_tail(d, at);
+        } else { /* not known yet, or too few for what is required */
+            at = kv_pass(d, at, KV_LEVEL_FIELD);
+        }
     }
-    return slot <= TAIL_LAST ? read_tail(d, at)
-                             : kv_pass(d, at, KV_LEVEL_FIELD);
+    return at;
 }
 
 static const uint8_t *
@@ -340,12 +416,15 @@ read_array(struct kv_decode *d, const uint8_t *at, uint64_t items)
         return at;
     }
     at = read_field(d, at, KV_FIELD_TYPE);
-    bool is_stored = IS(d->type, "BlockStored");
-    bool is_removed = IS(d->type, "BlockRemoved");
+    bool has_tag = (d->good & KV_FIELD_BIT(KV_FIELD_TYPE)) != 0;
+    bool is_stored = has_tag && d->tag == KV_TAG_STORED;
+    bool is_removed = has_tag && d->tag == KV_TAG_REMOVED;
+    if (is_stored && at != NULL) {
+        return read_stored(d, at, items);
+    }
     for (uint64_t slot = 1; slot < items && at != NULL; slot++) {
-        at = is_stored    ? read_stored_slot(d, at, slot)
-             : is_removed ? read_removed_slot(d, at, slot)
-                          : kv_pass(d, at, KV_LEVEL_FIELD);
+        at = is_removed ? read_removed_slot(d, at, slot)
+                        : kv_pass(d, at, KV_LEVEL_FIELD);
     }
     return at;
 }
@@ -375,7 +454,9 @@ finish_stored(struct kv_decode *d)
             return KV_FAULT_REPEATED;
         }
     }
-    if (!kv_find_repeated(&d->arrays->seen, event->hashes, event->hashes_count,
+    repeated = false;
+    if (event->hashes_count > 1 &&
+        !kv_find_repeated(&d->arrays->seen, event->hashes, event->hashes_count,
                           &repeated)) {
         return KV_FAULT_MEMORY;
     }
@@ -418,15 +499,19 @@ finish(struct kv_decode *d)
     if ((d->good & KV_FIELD_BIT(KV_FIELD_TYPE)) == 0) {
         return KV_FAULT_MALFORMED;
     }
-    if (IS(d->type, "BlockStored")) {
+    d->event->has_parent = (d->good & KV_FIELD_BIT(KV_FIELD_PARENT)) != 0;
+    d->event->has_lora_id = (d->good & KV_FIELD_BIT(KV_FIELD_LORA_ID)) != 0;
+    d->event->has_group = (d->good & KV_FIELD_BIT(KV_FIELD_GROUP)) != 0;
+    switch (d->tag) {
+    case KV_TAG_STORED:
         return finish_stored(d);
-    }
-    if (IS(d->type, "BlockRemoved")) {
+    case KV_TAG_REMOVED:
         return finish_removed(d);
-    }
-    if (IS(d->type, "AllBlocksCleared")) {
+    case KV_TAG_CLEARED:
         *d->event = (struct kv_event){.kind = KV_CLEARED};
         return KV_FAULT_NONE;
+    case KV_TAG_UNKNOWN:
+        break;
     }
     return KV_FAULT_UNKNOWN_TYPE;
 }

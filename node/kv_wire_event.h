@@ -25,11 +25,20 @@ struct kv_arrays {
     uint8_t lead; /* what the last event's hashes began with, 0: none yet */
 };
 
+/* What kv_array_reserve() does when there is not room enough. */
+bool kv_array_grow(struct kv_array *array, size_t size) MUST_CHECK;
+
 /* Room for count elements of so many bytes; what was there is lost. False:
  * no memory. */
-bool kv_array_reserve(struct kv_array *array, size_t count, size_t bytes)
-    MUST_CHECK;
+static inline bool
+kv_array_reserve(struct kv_array *array, uint32_t count, size_t bytes)
+{
+    size_t size = count * bytes;
 
+    return LIKELY(size <= array->size) || kv_array_grow(array, size);
+}
+
+/* In the order in which vLLM has them in a map. */
 enum kv_field {
     KV_FIELD_TYPE,
     KV_FIELD_HASHES,
@@ -40,13 +49,20 @@ enum kv_field {
     KV_FIELD_MEDIUM,
     KV_FIELD_LORA_NAME,
     KV_FIELD_EXTRAS,
-    KV_FIELD_MM_KEYS,
     KV_FIELD_GROUP,
     KV_FIELD_SPEC_KIND,
     KV_FIELD_SALT,
     KV_FIELD_LOCALITY,
+    KV_FIELD_MM_KEYS,
     KV_FIELD_REMAINING,
     KV_FIELD_NONE,
+};
+
+enum kv_tag {
+    KV_TAG_STORED,
+    KV_TAG_REMOVED,
+    KV_TAG_CLEARED,
+    KV_TAG_UNKNOWN,
 };
 
 /* One event on the way. A field is good, bad (the wrong type) or neither. */
@@ -59,8 +75,7 @@ struct kv_decode {
     uint32_t bad;
     bool deep; /* a container was nested deeper than is allowed */
     bool no_memory;
-    bool has_type;
-    struct slice type;
+    enum kv_tag tag; /* counts when KV_FIELD_TYPE is good */
     struct slice mm_keys;
     uint32_t remaining_count;
 };
@@ -72,12 +87,32 @@ struct kv_decode {
 /* An int, or bytes, as a block's hash; false: it is none. */
 bool kv_fold(const struct token *token, uint64_t *hash);
 
+/* The same off the bytes; numbers of 64 bits are nearly all of them. What is
+ * behind it, or NULL: it is none, or it breaks off. */
+static inline const uint8_t *
+kv_read_hash(const uint8_t *at, const uint8_t *end, uint64_t *hash)
+{
+    struct token token;
+
+    if (LIKELY(end - at > 8 && at[0] == 0xcf)) {
+        *hash = token_be64(at + 1);
+        return at + 9;
+    }
+    at = token_read(at, end, &token);
+    return at != NULL && kv_fold(&token, hash) ? at : NULL;
+}
+
 /* Passes over a value that lies at this level. NULL: broken off. */
 static inline const uint8_t *
 kv_pass(struct kv_decode *d, const uint8_t *at, uint32_t level)
 {
     return token_skip(at, d->end, level, d->limits->depth_max, &d->deep);
 }
+
+/* Token ids that are plain numbers, up to count of them and until something
+ * else comes or the end is near. Returns how many; *cursor is behind them. */
+uint32_t kv_read_ids(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
+                     uint32_t count);
 
 /* The fields that are arrays: read the value at `at` into the event and mark
  * it. What is behind it, or NULL. */

@@ -106,10 +106,13 @@ put_array_event(struct kv_batch *b, enum mix mix, unsigned blocks)
 static void
 put_removed_event(struct kv_batch *b)
 {
-    put_removed_map(b, 2, 0, 1);
+    put_map(b, 4);
+    put_pair(b, "type", "BlockRemoved");
     put_text(b, "block_hashes");
     put_hashes(b, 1);
     put_pair(b, "medium", "GPU");
+    put_text(b, "group_idx");
+    put_uint(b, 0);
 }
 
 static double

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "index/base/rng.h"
 #include "node/kv_wire.h"
 #include "tests/unit/node/kv_batch.h"
 #include "tests/unit/node/kv_reading.h"
@@ -196,6 +197,69 @@ Test(node_kv_wire_event, tokens_of_every_width)
     }
     cr_assert_eq(event.tokens[count], 5);
     cr_assert_eq(event.tokens[count + 1], 6);
+}
+
+static uint64_t
+token_of(struct rng *rng)
+{
+    static const uint64_t bounds[] = {0, 128, 256, 65536, UINT64_C(1) << 32};
+    uint64_t width = rng_below(rng, 4);
+
+    return bounds[width] + rng_below(rng, bounds[width + 1] - bounds[width]);
+}
+
+/* One block of count random tokens, of which the odd one (none: count) is
+ * below zero. */
+static void
+put_random_tokens(struct rng *rng, unsigned count, unsigned odd, uint32_t *want)
+{
+    put_envelope(&batch, 1);
+    put_array(&batch, 5);
+    put_text(&batch, "BlockStored");
+    put_uints(&batch, 1, 1);
+    put_nil(&batch);
+    put_array(&batch, count);
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t token = token_of(rng);
+        want[i] = (uint32_t)token;
+        if (i == odd) {
+            put_byte(&batch, 0xe0 + (unsigned)(token & 31));
+        } else {
+            put_uint(&batch, token);
+        }
+    }
+    put_uint(&batch, count);
+}
+
+Test(node_kv_wire_event, widths_that_change_at_random)
+{
+    struct rng rng;
+    uint32_t want[100];
+
+    rng_init(&rng, 1);
+    for (unsigned round = 0; round < 20000; round++) {
+        unsigned count = 1 + round % 100;
+        put_random_tokens(&rng, count, count, want);
+        read_one();
+        cr_assert_eq(event.tokens_count, count);
+        cr_assert_eq(memcmp(event.tokens, want, count * sizeof *want), 0,
+                     "round %u", round);
+    }
+}
+
+Test(node_kv_wire_event, a_cell_that_is_none_is_seen_wherever_it_is)
+{
+    struct rng rng;
+    uint32_t want[100];
+
+    rng_init(&rng, 1);
+    for (unsigned round = 0; round < 5000; round++) {
+        unsigned count = 1 + round % 100;
+        put_random_tokens(&rng, count, (unsigned)rng_below(&rng, count), want);
+        begin();
+        expect_skipped(KV_FAULT_MALFORMED);
+        expect_end(-1);
+    }
 }
 
 /* An event with four cells, of which the last is written by the caller. */
