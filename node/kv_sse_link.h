@@ -20,7 +20,6 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "index/base/role.h"
 #include "node/config.h"
 #include "node/kv_sse.h"
 #include "node/url.h"
