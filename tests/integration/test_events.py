@@ -475,6 +475,23 @@ class Events(harness.Case):
         self.assertEqual(len(drive.keys()), 48 * width)
         self.assertEqual(drive.number("blocks_stored"), 48 * width)
 
+    def test_batch_too_long_for_one_record_comes_in_several(self):
+        publisher = self.publisher()
+        drive = self.follow(publisher)
+        width, events = 100000, 11  # a record has room for 1048564 words
+        publisher.batch(*({"type": "BlockStored", "token_ids": [0] * width, "block_size": 1,
+                           "block_hashes": list(range(i * width + 1, (i + 1) * width + 1)),
+                           "parent_block_hash": i * width or None, "lora_id": None,
+                           "medium": "GPU", "lora_name": None} for i in range(events)))
+        publisher.store([5], parent=4)  # dropped: another block size
+        self.wait(lambda: drive.seqs()[-1:] == [1], "the next batch")
+        self.assertEqual(drive.seqs(), [0, 0, 1])
+        self.assertEqual(len(drive.keys()), width * events)
+        records = drive.of("record")
+        self.assertEqual([r["holes"] for r in records], [2 ** 32 - 1, 0, 0])
+        keys = [key for r in records[:2] for op in r["ops"] for key in op[2]]
+        self.assertEqual(len(set(keys)), len(keys))
+
     def test_ends_while_the_ring_is_full(self):
         publisher = self.publisher()
         drive = self.follow(publisher)

@@ -38,7 +38,7 @@ struct rig {
 
 static struct rig rig;
 
-static void
+static inline void
 rig_take(const struct kv_out *out)
 {
     switch (out->kind) {
@@ -74,7 +74,7 @@ rig_take(const struct kv_out *out)
     }
 }
 
-static void
+static inline void
 rig_pull(void)
 {
     struct kv_out out;
@@ -88,7 +88,7 @@ rig_pull(void)
     cr_assert_eq(rig.state, kv_stream_state(rig.stream));
 }
 
-static void
+static inline void
 rig_start(bool has_replay)
 {
     rig = (struct rig){
@@ -106,14 +106,14 @@ rig_start(bool has_replay)
         0);
 }
 
-static void
+static inline void
 rig_stop(void)
 {
     kv_stream_free(rig.stream);
 }
 
 /* Lets time pass, ticking at each deadline. */
-static void
+static inline void
 rig_wait(uint64_t us)
 {
     uint64_t end = rig.now_us + us;
@@ -130,7 +130,7 @@ rig_wait(uint64_t us)
 }
 
 /* Until a replay is asked for. */
-static void
+static inline void
 rig_wait_ask(void)
 {
     for (uint32_t n = 0; !rig.asking; n++) {
@@ -139,21 +139,21 @@ rig_wait_ask(void)
     }
 }
 
-static void
+static inline void
 rig_connect(void)
 {
     kv_stream_connected(rig.stream, rig.now_us);
     rig_pull();
 }
 
-static void
+static inline void
 rig_disconnect(void)
 {
     kv_stream_disconnected(rig.stream, rig.now_us);
     rig_pull();
 }
 
-static struct slice
+static inline struct slice
 rig_text(char *into, char process, uint64_t seq)
 {
     int len = snprintf(into, 24, "%c/%" PRIu64, process, seq);
@@ -161,7 +161,7 @@ rig_text(char *into, char process, uint64_t seq)
     return (struct slice){.ptr = into, .len = (size_t)len};
 }
 
-static void
+static inline void
 rig_live(char process, uint64_t seq)
 {
     char text[24];
@@ -170,7 +170,7 @@ rig_live(char process, uint64_t seq)
     rig_pull();
 }
 
-static void
+static inline void
 rig_live_run(char process, uint64_t first, uint64_t last)
 {
     for (uint64_t seq = first; seq <= last; seq++) {
@@ -179,7 +179,7 @@ rig_live_run(char process, uint64_t first, uint64_t last)
 }
 
 /* One reply of a replay that is being asked for. */
-static void
+static inline void
 rig_reply(char process, uint64_t seq)
 {
     char text[24];
@@ -190,7 +190,7 @@ rig_reply(char process, uint64_t seq)
     rig_pull();
 }
 
-static void
+static inline void
 rig_end(void)
 {
     cr_assert(rig.asking);
@@ -199,7 +199,7 @@ rig_end(void)
 }
 
 /* A whole answer of a process that holds low..high. */
-static void
+static inline void
 rig_answer(char process, uint64_t low, uint64_t high)
 {
     uint32_t asks = rig.asks;
@@ -215,7 +215,7 @@ rig_answer(char process, uint64_t low, uint64_t high)
     rig_end();
 }
 
-static void
+static inline void
 rig_answer_empty(void)
 {
     rig_wait_ask();
@@ -223,7 +223,7 @@ rig_answer_empty(void)
 }
 
 /* What was applied since the last reset is process/first..last. */
-static void
+static inline void
 rig_has(char process, uint64_t first, uint64_t last)
 {
     char text[24];
@@ -238,7 +238,7 @@ rig_has(char process, uint64_t first, uint64_t last)
 }
 
 /* Live and linked: process a, 0..last. */
-static void
+static inline void
 rig_settle(uint64_t last)
 {
     rig_connect();
@@ -248,7 +248,7 @@ rig_settle(uint64_t last)
     rig_has('a', 0, last);
 }
 
-static uint64_t
+static inline uint64_t
 rig_count(const struct counter *counter)
 {
     return counter_read(counter);
