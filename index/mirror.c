@@ -118,13 +118,20 @@ mirror_open(struct mirror *mirror, uint32_t *slot)
     while (at < WORKERS_MAX && mirror->slot[at].state != SLOT_FREE) {
         at++;
     }
-    if (at == WORKERS_MAX) {
+    *slot = at;
+    return at == WORKERS_MAX ? MIRROR_E_NO_SLOT : mirror_open_at(mirror, at);
+}
+
+int
+mirror_open_at(struct mirror *mirror, uint32_t slot)
+{
+    CHECK(slot < WORKERS_MAX);
+    if (mirror->slot[slot].state != SLOT_FREE) {
         return MIRROR_E_NO_SLOT;
     }
-    mirror_walk_clear(mirror, at);
-    mirror->slot[at] = (struct mirror_slot){.state = SLOT_OPEN};
-    bit_set(mirror->alive, at);
-    *slot = at;
+    mirror_walk_clear(mirror, slot);
+    mirror->slot[slot] = (struct mirror_slot){.state = SLOT_OPEN};
+    bit_set(mirror->alive, slot);
     return 0;
 }
 

@@ -88,6 +88,9 @@ void mirror_free(struct mirror *mirror);
 /* Takes a free slot, alive and empty. 0 and *slot, or MIRROR_E_NO_SLOT. */
 int mirror_open(struct mirror *mirror, uint32_t *slot) MUST_CHECK;
 
+/* The same for one slot: 0, or MIRROR_E_NO_SLOT when it is not free. */
+int mirror_open_at(struct mirror *mirror, uint32_t slot) MUST_CHECK;
+
 /* The slot is dead: no match sees it from now on, in O(1). Its bits are swept
  * by mirror_work() and the slot is free again after that, and after every
  * reader that may have known it alive. */

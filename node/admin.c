@@ -184,6 +184,7 @@ admin_request(void *context, struct httpd_request *request)
     bool known = false;
 
     role_is_control();
+    control_take_facts(control);
     for (size_t i = 0; i < sizeof(endpoints) / sizeof(*endpoints); i++) {
         const struct endpoint *e = &endpoints[i];
         if (!slice_equal(head->path, e->path)) {

@@ -98,10 +98,10 @@ void
 admin_put_mirror(struct control *control, struct json_out *json)
 {
     struct mirror_stats m;
-    struct radix_stats e;
+    struct expected_stats e;
 
     mirror_stats(control->node->mirror, &m);
-    radix_stats(control->node->expected, &e);
+    expected_stats(control->node->expected, &e);
     json_out_key(json, "mirror");
     json_out_object_begin(json);
     json_out_put_uint(json, "bytes", m.bytes);
@@ -120,8 +120,13 @@ admin_put_mirror(struct control *control, struct json_out *json)
     json_out_key(json, "expected");
     json_out_object_begin(json);
     json_out_put_uint(json, "bytes", e.bytes);
-    json_out_put_uint(json, "holder_blocks", e.holder_blocks);
-    json_out_put_uint(json, "inserts", e.inserts);
+    json_out_put_uint(json, "bytes_max",
+                      control->node->config->mirror.expected_bytes_max);
+    json_out_put_uint(json, "blocks", e.blocks);
+    json_out_put_uint(json, "added", e.added);
+    json_out_put_uint(json, "confirmed", e.confirmed);
+    json_out_put_uint(json, "given_up", e.given_up);
+    json_out_put_uint(json, "refused", e.refused);
     json_out_object_end(json);
 }
 

@@ -6,7 +6,7 @@
 #include "node/admin.h"
 #include "node/log.h"
 
-#define FACTS_MS         2U   /* between two looks at the rings while awake */
+#define FACTS_MS         1U   /* between two looks at the rings while awake */
 #define FACTS_PER_TURN   512U /* of one lane */
 #define WORK_MS          20U
 #define WORK_STEPS       4096U
@@ -129,6 +129,19 @@ take_facts(struct control *control)
         probe_poke(control->probe);
     }
     return control->facts_taken != before;
+}
+
+void
+control_take_facts(struct control *control)
+{
+    (void)take_facts(control);
+}
+
+static void
+on_take_facts(void *context)
+{
+    role_is_control();
+    control_take_facts(context);
 }
 
 /*
@@ -326,7 +339,9 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
         error = open_token_ask(control);
     }
     if (error == 0) {
-        error = follow_new(&control->follow, node, &control->loop,
+        struct follow_owner owner = {.context = control,
+                                     .take_facts = on_take_facts};
+        error = follow_new(&control->follow, node, &control->loop, &owner,
                            rng_next(&control->rng));
     }
     if (error == 0) {

@@ -64,6 +64,10 @@ void control_fini(struct control *control);
 /* Whether /ready says yes: a worker is eligible, and nothing drains. */
 bool control_is_ready(const struct control *control);
 
+/* Takes what lanes have told up to now, so that what is said next is up to
+ * date. */
+void control_take_facts(struct control *control) ON_CONTROL;
+
 /* Now, as the cores below count it. */
 uint64_t control_now_us(const struct control *control);
 

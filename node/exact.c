@@ -157,25 +157,58 @@ score_of(struct exact *exact, const struct exact_world *world,
                         &world->weights, worst);
 }
 
+/* Blocks that the mirror promises. */
+static uint32_t
+held_by(const struct exact *exact, uint32_t slot)
+{
+    return worker_set_has(&exact->mirrored.slots, slot)
+               ? exact->mirrored.depth[slot]
+               : 0;
+}
+
+/*
+ * Goes on from where the mirror ends with what is on its way: all slots of one
+ * depth at a time, of which there are few.
+ */
+static void
+add_expected(struct exact *exact, const struct exact_world *world,
+             const struct token_blocks *blocks, const struct worker_set *slots)
+{
+    struct worker_set left = *slots;
+
+    for (uint32_t first = worker_set_next(&left, 0); first != WORKER_NONE;
+         first = worker_set_next(&left, first)) {
+        struct worker_set alike;
+        uint32_t from = held_by(exact, first);
+        worker_set_clear(&alike);
+        WORKER_SET_EACH (slot, &left) {
+            if (held_by(exact, slot) == from) {
+                worker_set_add(&alike, slot);
+                exact->depth[slot] = from;
+            }
+        }
+        mirror_match(world->expected, &alike, blocks->keys + from,
+                     blocks->count - from, &exact->expected);
+        WORKER_SET_EACH (slot, &exact->expected.slots) {
+            exact->depth[slot] += exact->expected.depth[slot];
+        }
+        left = worker_set_minus(&left, &alike);
+    }
+}
+
 /* Blocks on their way count as in the device: that is where they go. */
 static uint32_t
 worth_of(struct exact *exact, const struct exact_world *world,
          const struct token_blocks *blocks, uint32_t slot,
          struct exact_rank *rank)
 {
-    uint32_t depth = worker_set_has(&exact->mirrored.slots, slot)
-                         ? exact->mirrored.depth[slot]
-                         : 0;
-    uint32_t coming = worker_set_has(&exact->expected.workers, slot)
-                          ? exact->expected.depth[slot]
-                          : 0;
+    uint32_t held = held_by(exact, slot);
+    uint32_t depth = exact->depth[slot];
     enum tier worst;
-    uint64_t score = score_of(exact, world, blocks, slot, depth, &worst);
+    uint64_t score = score_of(exact, world, blocks, slot, held, &worst) +
+                     (uint64_t)(depth - held) * 1000;
 
-    if (coming > depth) {
-        score += (uint64_t)(coming - depth) * 1000;
-        depth = coming;
-    }
+    rank->held = held;
     rank->tier = (uint8_t)worst;
     rank->tokens = depth * blocks->block_tokens;
     uint64_t worth = score * blocks->block_tokens *
@@ -220,8 +253,7 @@ match_group(struct exact *exact, const struct exact_world *world,
     }
     mirror_match(world->mirror, &group->slots, blocks->keys, blocks->count,
                  &exact->mirrored);
-    radix_match(world->expected, exact->root, blocks->keys, blocks->count,
-                &exact->expected);
+    add_expected(exact, world, blocks, &group->slots);
     WORKER_SET_EACH (slot, &group->slots) {
         if (worker_set_has(asked, world->view->owner[slot])) {
             offer(exact, world, blocks, slot);

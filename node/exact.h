@@ -2,10 +2,9 @@
  * The exact side of routing: a prompt's blocks in tokens, looked up in the
  * mirror of each worker that publishes its events.
  *
- * What a worker is predicted to have cached is the deeper of two answers, for
- * each of its ranks: what its events say (the mirror), and what was sent there
- * a moment ago and is on its way (the tree of expected blocks, whose entries
- * live for mirror.expected only). Never all of a prompt: the last token is
+ * What a worker is predicted to have cached is, for each of its ranks, what its
+ * events say (the mirror) and, from there on, what was sent there and is on its
+ * way (expected.h). Never all of a prompt: the last token is
  * always computed, so at most the blocks below (tokens - 1). What the
  * prediction is worth to the election is less where blocks lie outside the
  * device, and where the mirror is not to be trusted for the moment.
@@ -35,7 +34,7 @@
 /* Where to look. */
 struct exact_world {
     const struct mirror *mirror;
-    const struct radix *expected;
+    const struct mirror *expected; /* under the mirror's slots */
     const struct mirror_view *view;
     struct mirror_weights weights;
 };
@@ -44,6 +43,7 @@ struct exact_world {
 struct exact_rank {
     uint32_t tokens;       /* predicted to be cached */
     uint32_t worth;        /* of these, in tokens of a trusted device */
+    uint32_t held;         /* blocks that its events promise */
     uint32_t block_tokens; /* of the worker */
     uint16_t slot;         /* of the mirror */
     uint16_t rank;
@@ -63,8 +63,9 @@ struct exact {
     struct worker_set tiered; /* slots whose blocks are not all in the device */
     uint32_t walk_left;       /* blocks whose tier may still be looked up */
     struct mirror_match mirrored;
-    struct radix_match expected;
-    uint32_t *ids; /* of a prompt of token ids */
+    struct mirror_match expected;
+    uint32_t depth[WORKERS_MAX]; /* of both, by slot of the mirror */
+    uint32_t *ids;               /* of a prompt of token ids */
     uint32_t ids_max;
     uint64_t *keys; /* depth_max for each group */
     uint32_t depth_max;

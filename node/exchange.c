@@ -107,17 +107,16 @@ tell_learn(struct exchange *x, const struct route_scratch *route)
     }
     const struct token_blocks *tokens =
         exact_blocks(&route->exact, best->block_tokens);
-    CHECK(tokens != NULL);
-    if (tokens->count * tokens->block_tokens > best->tokens) {
+    CHECK(tokens != NULL && best->held <= tokens->count);
+    if (tokens->count > best->held) {
         tell_prefix(lane,
                     (struct fact_learn){
                         .kind = FACT_EXPECT,
                         .slot = best->slot,
                         .generation = x->pool->generation,
-                        .count = tokens->count,
-                        .root = route->exact.root,
+                        .count = tokens->count - best->held,
                     },
-                    tokens->keys);
+                    tokens->keys + best->held);
     }
 }
 

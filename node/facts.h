@@ -16,7 +16,7 @@
 
 enum fact_kind {
     FACT_LEARN,
-    FACT_EXPECT, /* struct fact_learn, in blocks of tokens */
+    FACT_EXPECT, /* struct fact_learn: blocks of tokens, those held left out */
     FACT_OUTCOME,
     FACT_DECISION,
 };

@@ -137,6 +137,10 @@ int feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
                 uint32_t rank, const struct event_record *record)
     ON_CONTROL MUST_CHECK;
 
+/* The slot of the mirror that a stream has now; WORKER_NONE: none. */
+uint32_t feed_slot(const struct feed *feed, uint32_t worker,
+                   uint32_t generation, uint32_t rank) ON_CONTROL;
+
 /* An answer of a worker's rank: true when that stream is to be re-read.
  * Answers given while it misses events say nothing and are not counted. */
 bool feed_answer(struct feed *feed, uint32_t worker, uint32_t generation,

@@ -280,6 +280,15 @@ feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
     return apply(feed, stream, record);
 }
 
+uint32_t
+feed_slot(const struct feed *feed, uint32_t worker, uint32_t generation,
+          uint32_t rank)
+{
+    const struct feed_stream *stream = find(feed, worker, generation, rank);
+
+    return stream != NULL ? stream->slot : WORKER_NONE;
+}
+
 bool
 feed_answer(struct feed *feed, uint32_t worker, uint32_t generation,
             uint32_t rank, const struct accuracy_answer *answer,

@@ -9,7 +9,6 @@
 #define ITEMS_PER_TURN       2048U
 #define WORK_BUDGET          16384U /* table slots of the mirror looked at per turn */
 #define EXPIRE_BUDGET        4096U
-#define EXPECTED_BLOCKS      UINT64_C(262144) /* on their way to one rank, at most */
 #define LOOK_US              UINT64_C(1000000)
 #define REREAD_MS            10000U
 #define SIDECAR_RETRY_MS     200U
@@ -31,6 +30,7 @@ struct followed {
 struct follow {
     struct node_shared *node;
     uv_loop_t *loop;
+    struct follow_owner owner;
     struct feed *feed;
     struct intake *intake;
     uv_async_t wake;  /* the intake has items */
@@ -40,6 +40,7 @@ struct follow {
     struct worker_set wanted;   /* slots of the mirror in the view */
     struct worker_set admitted; /* of these, in the tree of expected blocks */
     uint64_t looked_us;
+    struct mirror_match match;
     struct followed workers[WORKERS_MAX];
 };
 
@@ -64,18 +65,18 @@ viewed_slots(const struct follow *follow)
 static void
 keep_in_step(struct follow *follow)
 {
-    struct radix *expected = follow->node->expected;
+    struct expected *expected = follow->node->expected;
     struct worker_set now = viewed_slots(follow);
     struct worker_set gone = worker_set_minus(&follow->admitted, &now);
     struct worker_set new = worker_set_minus(&now, &follow->admitted);
 
     WORKER_SET_EACH (slot, &gone) {
-        radix_worker_remove(expected, slot);
+        expected_close(expected, slot);
         worker_set_remove(&follow->admitted, slot);
     }
     WORKER_SET_EACH (slot, &new) {
         /* Refused while the slot is still swept: tried again next time. */
-        if (radix_worker_add(expected, slot, EXPECTED_BLOCKS, RADIX_LRU) == 0) {
+        if (expected_open(expected, slot) == 0) {
             worker_set_add(&follow->admitted, slot);
         }
     }
@@ -147,6 +148,22 @@ on_record(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
     if (outcome < 0) { /* the feed names what is to be read again */
         LOG_WARNING("mirror_out_of_memory", KV_FAULT("error", outcome));
     }
+    uint32_t slot = feed_slot(follow->feed, worker, generation, rank);
+    if (slot != WORKER_NONE &&
+        event_check(record->words, record->words_count)) {
+        expected_confirm(follow->node->expected, slot, record->words,
+                         record->words_count);
+    }
+}
+
+static void
+on_sidecar_record(void *context, uint32_t worker, uint32_t generation,
+                  uint32_t rank, const struct event_record *record)
+{
+    struct follow *follow = context;
+
+    follow->owner.take_facts(follow->owner.context);
+    on_record(follow, worker, generation, rank, record);
 }
 
 static void ON_CONTROL
@@ -193,6 +210,7 @@ on_wake(uv_async_t *wake)
     struct follow *follow = wake->data;
 
     role_is_control();
+    follow->owner.take_facts(follow->owner.context);
     bool more = take_items(follow);
     more = feed_work(follow->feed, WORK_BUDGET) || more;
     keep_in_step(follow);
@@ -232,7 +250,7 @@ add_sidecar(struct follow *follow, const struct fleet_worker *worker)
         .sink = {.context = follow,
                  .reset = on_reset,
                  .state = on_state,
-                 .record = on_record},
+                 .record = on_sidecar_record},
     };
 
     memcpy(source.id, worker->id, sizeof(source.id));
@@ -310,6 +328,18 @@ follow_removed(struct follow *follow, const struct fleet_worker *worker)
 
 /* What lanes tell */
 
+static uint32_t
+held_now(struct follow *follow, const struct fact_learn *fact)
+{
+    struct worker_set slot;
+
+    worker_set_clear(&slot);
+    worker_set_add(&slot, fact->slot);
+    mirror_match(follow->node->mirror, &slot, fact->keys, fact->count,
+                 &follow->match);
+    return follow->match.best;
+}
+
 void
 follow_expect(struct follow *follow, const struct fact_learn *fact,
               uint64_t now_us)
@@ -321,10 +351,12 @@ follow_expect(struct follow *follow, const struct fact_learn *fact,
         view->generation[view->owner[fact->slot]] != fact->generation) {
         return; /* the slot is another's by now */
     }
-    int outcome = radix_insert(follow->node->expected, fact->root, fact->keys,
-                               fact->count, fact->slot, 0, now_us);
-    if (outcome < 0) {
-        LOG_WARNING("expected_out_of_memory", KV_FAULT("error", outcome));
+    /* The lane left out what was held when it looked; no event will tell of
+     * what has become held since. */
+    uint32_t held = held_now(follow, fact);
+    if (held < fact->count) {
+        expected_add(follow->node->expected, fact->slot, fact->keys + held,
+                     fact->count - held, now_us);
     }
 }
 
@@ -404,16 +436,9 @@ warn_of_silence(struct follow *follow, uint32_t worker, uint64_t now_us)
 void
 follow_work(struct follow *follow, uint64_t now_us)
 {
-    const struct config_mirror *config = &follow->node->config->mirror;
-    uint64_t age_us = config->expected_ms * UINT64_C(1000);
-
     (void)feed_work(follow->feed, WORK_BUDGET);
     keep_in_step(follow);
-    if (now_us > age_us) {
-        (void)radix_expire(follow->node->expected, now_us - age_us,
-                           EXPIRE_BUDGET);
-    }
-    (void)radix_work(follow->node->expected, EXPIRE_BUDGET, now_us);
+    (void)expected_work(follow->node->expected, EXPIRE_BUDGET, now_us);
     if (now_us - follow->looked_us < LOOK_US) {
         return;
     }
@@ -461,7 +486,7 @@ open_feed(struct follow *follow)
 
 int
 follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
-           uint64_t seed)
+           const struct follow_owner *owner, uint64_t seed)
 {
     struct follow *follow = calloc(1, sizeof(*follow));
 
@@ -471,6 +496,7 @@ follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
     }
     follow->node = node;
     follow->loop = loop;
+    follow->owner = *owner;
     CHECK(uv_async_init(loop, &follow->wake, on_wake) == 0);
     follow->wake.data = follow;
     CHECK(uv_check_init(loop, &follow->check) == 0);

@@ -24,10 +24,17 @@
 
 struct follow;
 
+/* Takes what lanes have told: called before what engines tell is looked at, so
+ * that a block is expected before the event that stores it. */
+struct follow_owner {
+    void *context;
+    void (*take_facts)(void *context);
+};
+
 /* Makes the feed and starts the intake's thread. The loop is control's.
  * 0 and *out, or -errno. */
 int follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
-               uint64_t seed) MUST_CHECK;
+               const struct follow_owner *owner, uint64_t seed) MUST_CHECK;
 
 /* Ends the sources; the loop then runs out of its handles. NULL is fine. */
 void follow_stop(struct follow *follow) ON_CONTROL;

@@ -35,15 +35,14 @@ static int
 init_mirror(struct node_shared *node, const struct config *config)
 {
     struct mirror_limits mirror = {.bytes_max = config->mirror.bytes_max};
-    struct radix_limits expected = {
+    struct expected_limits expected = {
         .bytes_max = config->mirror.expected_bytes_max,
-        .namespaces_max = config->belief.namespaces_max,
-        .depth_max = config->belief.depth_max,
+        .ttl_ms = config->mirror.expected_ms,
     };
     int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
 
     return error < 0 ? error
-                     : radix_new(&node->expected, &expected, &node->qsbr);
+                     : expected_new(&node->expected, &expected, &node->qsbr);
 }
 
 static int
@@ -86,8 +85,8 @@ init_shared(struct node_shared *node, const struct config *config)
 static void
 fini_shared(struct node_shared *node)
 {
+    expected_free(node->expected);
     mirror_free(node->mirror);
-    radix_free(node->expected);
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);
     for (uint32_t i = 0; i < node->lanes_count; i++) {

@@ -17,6 +17,7 @@
 #include "index/index.h"
 #include "node/config.h"
 #include "node/elect.h"
+#include "node/expected.h"
 #include "node/fleet_view.h"
 #include "node/metrics.h"
 #include "node/mirror_view.h"
@@ -37,7 +38,7 @@ struct node_shared {
     struct qsbr qsbr;
     struct radix *belief;       /* control writes, lanes match */
     struct mirror *mirror;      /* the same */
-    struct radix *expected;     /* the same: sent, and not heard of yet */
+    struct expected *expected;  /* the same: sent, and not heard of yet */
     struct publish mirror_view; /* const struct mirror_view *, by control */
     struct fleet_board *board;  /* control publishes, lanes read and count */
     struct counter held_bytes;  /* in lanes' buffers */
@@ -65,7 +66,7 @@ shared_world(const struct node_shared *node)
         .board = node->board,
         .belief = node->belief,
         .exact = {.mirror = node->mirror,
-                  .expected = node->expected,
+                  .expected = expected_index(node->expected),
                   .view = mirror_view_get(&node->mirror_view),
                   .weights = {.permille =
                                   {

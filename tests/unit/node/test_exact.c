@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "node/exact.h"
+#include "node/expected.h"
 
 #define BLOCK 4U
 
@@ -10,7 +11,7 @@ struct rig {
     struct qsbr qsbr;
     struct qsbr_reader *reader;
     struct mirror *mirror;
-    struct radix *expected;
+    struct expected *expected;
     struct mirror_view view;
     struct exact exact;
     struct exact_world world;
@@ -22,23 +23,22 @@ static void
 open_rig(void)
 {
     struct mirror_limits mirror = {.bytes_max = (size_t)64 << 20};
-    struct radix_limits expected = {
-        .bytes_max = (size_t)8 << 20,
-        .namespaces_max = 16,
-        .depth_max = 1024,
+    struct expected_limits expected = {
+        .bytes_max = (size_t)16 << 20,
+        .ttl_ms = 10,
     };
 
     memset(&rig, 0, sizeof(rig));
     qsbr_init(&rig.qsbr);
     rig.reader = qsbr_register(&rig.qsbr);
     cr_assert_eq(mirror_new(&rig.mirror, &mirror, &rig.qsbr), 0);
-    cr_assert_eq(radix_new(&rig.expected, &expected, &rig.qsbr), 0);
+    cr_assert_eq(expected_new(&rig.expected, &expected, &rig.qsbr), 0);
     cr_assert_eq(exact_init(&rig.exact, 1024), 0);
     rig.view.groups_count = 1;
     rig.view.groups[0].block_tokens = BLOCK;
     rig.world = (struct exact_world){
         .mirror = rig.mirror,
-        .expected = rig.expected,
+        .expected = expected_index(rig.expected),
         .view = &rig.view,
         .weights = {.permille = {1000, 800, 500, 300}},
     };
@@ -48,7 +48,7 @@ static void
 close_rig(void)
 {
     exact_fini(&rig.exact);
-    radix_free(rig.expected);
+    expected_free(rig.expected);
     mirror_free(rig.mirror);
     qsbr_fini(&rig.qsbr);
 }
@@ -62,7 +62,7 @@ add_rank(uint32_t worker, uint16_t rank)
     uint32_t slot;
 
     cr_assert_eq(mirror_open(rig.mirror, &slot), 0);
-    cr_assert_eq(radix_worker_add(rig.expected, slot, 1000, RADIX_LRU), 0);
+    cr_assert_eq(expected_open(rig.expected, slot), 0);
     worker_set_add(&rig.view.groups[0].slots, slot);
     worker_set_add(&rig.view.workers, worker);
     rig.view.owner[slot] = (uint16_t)worker;
@@ -134,19 +134,38 @@ Test(exact, a_worker_without_blocks_is_there_with_none)
     cr_assert_eq(match(3)->tokens, 0);
 }
 
-Test(exact, what_is_on_its_way_counts_until_it_is_forgotten)
+Test(exact, what_is_on_its_way_goes_on_where_the_mirror_ends)
 {
     uint32_t slot = add_rank(3, 0);
 
     ask_for(40);
     const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
     hold(slot, TIER_DEVICE, 0, 2);
-    cr_assert_eq(radix_insert(rig.expected, 7, blocks->keys, 6, slot, 0, 100),
-                 0);
+    expected_add(rig.expected, slot, blocks->keys + 2, 4, 100);
     cr_assert_eq(match(3)->tokens, 24);
-    while (radix_expire(rig.expected, 200, 100)) {
-    }
-    cr_assert_eq(match(3)->tokens, 8);
+    cr_assert_eq(match(3)->held, 2);
+    cr_assert_not(expected_work(rig.expected, 100, 10099));
+    cr_assert_eq(match(3)->tokens, 24);
+    (void)expected_work(rig.expected, 100, 10100);
+    cr_assert_eq(match(3)->tokens, 8, "too old");
+}
+
+Test(exact, slots_of_several_depths_each_go_on_from_their_own)
+{
+    uint32_t first = add_rank(3, 0);
+    uint32_t second = add_rank(4, 0);
+    uint32_t third = add_rank(5, 0);
+
+    ask_for(40);
+    const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
+    hold(first, TIER_DEVICE, 0, 2);
+    hold(third, TIER_DEVICE, 0, 2);
+    expected_add(rig.expected, first, blocks->keys + 2, 1, 100);
+    expected_add(rig.expected, second, blocks->keys, 5, 100);
+    expected_add(rig.expected, third, blocks->keys + 2, 7, 100);
+    cr_assert_eq(match(3)->tokens, 12);
+    cr_assert_eq(match(4)->tokens, 20);
+    cr_assert_eq(match(5)->tokens, 36);
 }
 
 Test(exact, the_best_rank_speaks_for_its_worker)

@@ -1,0 +1,83 @@
+/*
+ * What is on its way: blocks that were sent to a worker's rank and that no
+ * event of it has told of yet.
+ *
+ * Between the election of a worker and the event that says that its engine
+ * holds the prompt, its mirror knows less than the node does; a burst of
+ * requests with one new prefix falls into that gap. So a decision's blocks
+ * beyond those the rank holds are kept here, in an index of the mirror's kind,
+ * under the rank's slot of the mirror. What a rank is predicted to hold is the
+ * blocks its mirror promises and, from there on, those expected.
+ *
+ * An expectation ends when an event stores the block: from then on the mirror
+ * tells, removals included. One that no event ends (the request failed, the
+ * engine had the block all the time) is given up after ttl_ms; a block that two
+ * requests wait for is given up with the first.
+ *
+ * Role: core. Owns: its index and a queue of what was added.
+ * Thread: the owner (control); lanes match expected_index() while online in
+ * the qsbr. Limits: bytes_max; what does not fit is not expected, and counted.
+ * Errors: named outcomes of the mirror, -ENOMEM.
+ */
+#ifndef NODE_EXPECTED_H
+#define NODE_EXPECTED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/qsbr.h"
+#include "index/index.h"
+
+struct expected;
+
+struct expected_limits {
+    size_t bytes_max; /* of the index and the queue */
+    uint32_t ttl_ms;
+};
+
+/* 0 and *out, -EINVAL when bytes_max is too small for an empty one, -ENOMEM.
+ * qsbr outlives it. */
+int expected_new(struct expected **out, const struct expected_limits *limits,
+                 struct qsbr *qsbr) MUST_CHECK;
+
+/* No reader may be online. NULL is fine. */
+void expected_free(struct expected *expected);
+
+/* The slot of the mirror has an owner now: 0, or MIRROR_E_NO_SLOT while what
+ * was expected of the one before is still being swept. */
+int expected_open(struct expected *expected, uint32_t slot) MUST_CHECK;
+
+/* It has none any more. Nothing of it is expected from now on. */
+void expected_close(struct expected *expected, uint32_t slot);
+
+/* These blocks, those that the rank holds left out, were sent to the owner of
+ * an open slot. */
+void expected_add(struct expected *expected, uint32_t slot,
+                  const uint64_t *keys, uint32_t count, uint64_t now_us);
+
+/* A record of the slot's owner: what it stores is no longer on its way. */
+void expected_confirm(struct expected *expected, uint32_t slot,
+                      const uint64_t *words, uint32_t count);
+
+/* Gives up what is too old, and sweeps; at most budget blocks. True when there
+ * is more. */
+bool expected_work(struct expected *expected, uint32_t budget, uint64_t now_us);
+
+/* For mirror_match(), under the mirror's slots. */
+const struct mirror *expected_index(const struct expected *expected);
+
+struct expected_stats {
+    size_t bytes;
+    uint64_t blocks;    /* (slot, block) pairs expected now */
+    uint64_t added;     /* blocks */
+    uint64_t confirmed; /* by events, at once or repeatedly */
+    uint64_t given_up;  /* for their age */
+    uint64_t refused;   /* no room */
+};
+
+void expected_stats(const struct expected *expected,
+                    struct expected_stats *stats);
+
+#endif
