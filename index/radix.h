@@ -183,16 +183,6 @@ void radix_worker_remove(struct radix *radix, uint32_t worker);
  */
 bool radix_work(struct radix *radix, uint32_t budget, uint64_t now_us);
 
-/*
- * Forgets by age: of all workers the least recently used leaf, again and
- * again, as long as it was last touched before before_us (by its stamp), in at
- * most budget steps of one leaf each; then frees what the qsbr allows. A leaf
- * takes what is above it along once that is a leaf and old too: what was
- * touched since is kept, and all that it stands on. For a tree of what is soon
- * known for certain, or was never true. True when there is more.
- */
-bool radix_expire(struct radix *radix, uint64_t before_us, uint32_t budget);
-
 struct radix_stats {
     size_t bytes;         /* allocated now, of everything; <= bytes_max */
     size_t bytes_used;    /* of these, in objects and tables */
@@ -206,7 +196,6 @@ struct radix_stats {
     uint64_t inserts;
     uint64_t evicted_blocks; /* holder-blocks given up for capacity */
     uint64_t evicted_bound;  /* holder-blocks given up for bytes_max */
-    uint64_t expired_blocks; /* holder-blocks given up by radix_expire() */
     uint64_t refused;        /* RADIX_E_FULL */
 };
 

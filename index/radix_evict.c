@@ -1,6 +1,6 @@
 /*
- * Giving way: the values leaves are ordered by, and those who take blocks
- * back: a worker's capacity, the bound of the whole tree, age, the sweep of a
+ * Giving way: the values leaves are ordered by, and the three who take blocks
+ * back: a worker's capacity, the bound of the whole tree, the sweep of a
  * worker that is gone. All take from the tail of a leaf, so that what a
  * worker holds stays closed under prefixes.
  */
@@ -220,42 +220,20 @@ radix_oldest(const struct radix *radix, uint32_t *worker)
     return oldest;
 }
 
-/* The least recently used leaf of all, if it was last touched before before;
- * how many blocks it had, 0: there is none. */
-static uint32_t
-give_up_oldest(struct radix *radix, uint64_t before)
-{
-    uint32_t worker = 0;
-
-    if (radix_oldest(radix, &worker) >= before) {
-        return 0;
-    }
-    const struct order *order = recency(&radix->worker[worker]);
-    return give_up(radix, order_record(order, &radix->store, 0), UINT64_MAX,
-                   CELL_NONE);
-}
-
 bool
 radix_evict_oldest(struct radix *radix)
 {
-    uint32_t taken = give_up_oldest(radix, UINT64_MAX);
+    uint32_t worker = 0;
 
-    radix->stats.evicted_bound += taken;
-    return taken > 0;
-}
-
-bool
-radix_expire(struct radix *radix, uint64_t before_us, uint32_t budget)
-{
-    uint32_t taken = 1;
-    uint32_t worker;
-
-    while (budget-- > 0 && taken > 0) {
-        taken = give_up_oldest(radix, before_us);
-        radix->stats.expired_blocks += taken;
+    if (radix_oldest(radix, &worker) == UINT64_MAX) {
+        return false;
     }
-    radix_reclaim(radix);
-    return radix_oldest(radix, &worker) < before_us;
+    const struct radix_worker *w = &radix->worker[worker];
+    const struct order *order =
+        &w->order[has_recency(w) ? BY_RECENCY : BY_POLICY];
+    radix->stats.evicted_bound += give_up(
+        radix, order_record(order, &radix->store, 0), UINT64_MAX, CELL_NONE);
+    return true;
 }
 
 bool

@@ -280,7 +280,6 @@ struct run {
     struct radix_limits limits;
     uint64_t evicted_bound;
     uint64_t evicted_blocks;
-    uint64_t expired_blocks;
     uint32_t dead; /* workers removed and not yet swept */
 };
 
@@ -424,30 +423,6 @@ op_work(struct run *run, struct rng *rng)
     }
 }
 
-/* Blocks of the naive table go one by one, each the least recently used leaf
- * of all, until that one is young enough or the budget is used up. */
-static void
-op_expire(struct run *run, struct rng *rng)
-{
-    struct radix_stats stats;
-    uint64_t ago = rng_below(rng, 2000);
-    uint64_t before = ago < model.clock ? model.clock - ago : 0;
-    uint32_t budget = (uint32_t)rng_below(rng, 30);
-    bool more = radix_expire(run->radix, before, budget);
-
-    radix_stats(run->radix, &stats);
-    uint64_t expired = stats.expired_blocks - run->expired_blocks;
-    REQUIRE(!more || expired >= budget);
-    for (uint64_t i = 0; i < expired; i++) {
-        struct pair *pair = oldest();
-        REQUIRE(pair != NULL && pair->touched < before);
-        pair_remove(pair);
-    }
-    const struct pair *next = oldest();
-    REQUIRE(more == (next != NULL && next->touched < before));
-    run->expired_blocks = stats.expired_blocks;
-}
-
 /* A reader that stays is what makes retired memory pile up. */
 static void
 op_reader(struct run *run, struct rng *rng)
@@ -484,10 +459,8 @@ run_once(uint64_t ops)
             op_insert(&run, &rng);
         } else if (dice < 900) {
             op_match(&run, &rng);
-        } else if (dice < 975) {
-            op_work(&run, &rng);
         } else if (dice < 985) {
-            op_expire(&run, &rng);
+            op_work(&run, &rng);
         } else if (dice < 990) {
             op_reader(&run, &rng);
         } else {

@@ -528,56 +528,6 @@ Test(index_radix, a_removed_worker_vanishes_at_once_and_alone)
     cr_assert_eq(depth(2, 10, 20, 7), 20);
 }
 
-Test(index_radix, expiry_takes_what_is_old_whatever_the_policy)
-{
-    admit(1, 100, RADIX_LRU);
-    admit(2, 100, RADIX_FILO);
-    cr_assert_eq(learn(1, 0, 10, 1), 0);
-    cr_assert_eq(learn(2, 0, 10, 1), 0);
-    cr_assert_eq(learn(1, 0, 10, 2), 0);
-    cr_assert_eq(learn(2, 0, 10, 2), 0);
-    cr_assert_eq(learn(2, 0, 10, 1), 0); /* young again */
-    cr_assert_not(radix_expire(radix, now - 1, 100));
-    cr_assert_eq(depth(1, 0, 10, 1), 0);
-    cr_assert_eq(depth(2, 0, 10, 1), 10);
-    cr_assert_eq(depth(1, 0, 10, 2), 0);
-    cr_assert_eq(depth(2, 0, 10, 2), 10);
-    cr_assert_eq(stats().expired_blocks, 20);
-    cr_assert_eq(stats().evicted_bound, 0);
-    cr_assert_not(radix_expire(radix, now + 1, 100));
-    cr_assert_eq(stats().holder_blocks, 0);
-    cr_assert_not(radix_expire(radix, UINT64_MAX, 100));
-}
-
-Test(index_radix, expiry_keeps_what_a_young_leaf_stands_on)
-{
-    admit(1, 100, RADIX_LRU);
-    cr_assert_eq(learn(1, 0, 20, 1), 0);
-    cr_assert_eq(learn(1, 0, 10, 1), 0);
-    cr_assert_eq(learn(1, 10, 30, 2), 0);
-    uint64_t young = now;
-    cr_assert_eq(learn(1, 10, 20, 3), 0);
-    cr_assert_not(radix_expire(radix, young + 1, 100));
-    cr_assert_eq(depth(1, 10, 30, 2), 10);
-    cr_assert_eq(depth(1, 10, 20, 3), 20);
-}
-
-Test(index_radix, expiry_goes_in_steps_the_oldest_first)
-{
-    admit(1, 100, RADIX_LRU);
-    admit(2, 100, RADIX_LRU);
-    for (uint64_t variant = 1; variant <= 6; variant++) {
-        cr_assert_eq(learn((uint32_t)(1 + variant % 2), 0, 10, variant), 0);
-    }
-    for (uint64_t gone = 1; gone <= 6; gone++) {
-        cr_assert_eq(radix_expire(radix, now + 1, 1), gone < 6);
-        cr_assert_eq(depth((uint32_t)(1 + gone % 2), 0, 10, gone), 0);
-        cr_assert_eq(stats().expired_blocks, 10 * gone);
-        sound();
-    }
-    cr_assert_eq(stats().namespaces, 0);
-}
-
 Test(index_radix, removing_nobody_is_fine)
 {
     radix_worker_remove(radix, 9);
