@@ -1,6 +1,7 @@
 """The intake against publishers that behave as engines do, and worse: what
 comes out is what the engine holds, or says that it is less."""
 import json
+import random
 import struct
 import subprocess
 import threading
@@ -10,6 +11,7 @@ import unittest
 import harness
 
 try:
+    import kv_events
     from fake_publisher import Publisher, ranks
 except ImportError as missing:
     Publisher, why_not = None, str(missing)
@@ -110,7 +112,7 @@ class Drive:
 
 
 @unittest.skipIf(Publisher is None, "python3-zmq or python3-msgpack is missing")
-class Events(harness.Case):
+class Base(harness.Case):
     def publisher(self, **options):
         publisher = Publisher(**options)
         self.addCleanup(publisher.close)
@@ -156,6 +158,9 @@ class Events(harness.Case):
         self.caught_up(newcomer, publisher)
         self.assertEqual(drive.keys(), newcomer.keys())
 
+
+@unittest.skipIf(Publisher is None, "python3-zmq or python3-msgpack is missing")
+class Events(Base):
     # Both encodings, both framings
 
     def test_live_events_of_both_encodings(self):
@@ -504,6 +509,37 @@ class Events(harness.Case):
                              "parent_block_hash": None, "lora_id": None, "medium": "GPU",
                              "lora_name": None})
         self.wait(lambda: drive.number("batches") >= 40, "a full ring")
+
+
+@unittest.skipIf(Publisher is None, "python3-zmq or python3-msgpack is missing")
+class Engine(Base):
+    """The same against the stand-in engine, whose cache evicts."""
+
+    def test_cache_is_known_exactly_after_faults_of_all_kinds(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
+                            "--blocks", "64", "--speed", "1000")
+        http, rng = engine.at("http"), random.Random(1)
+        drive = self.watch(Drive(self.folder / "drive.log", engine.ready["events"],
+                                 engine.ready["replay"]))
+        self.addCleanup(drive.stop)
+        faults = [{"event_drop_count": 3}, {"replay_hole_every": 2, "replay_hole_count": 1},
+                  {"replay_noend_count": 1}, {"replay_mute_count": 1}, {"restart": 1},
+                  {"event_drop_count": 1}]
+        for orders in faults:
+            answer = harness.request(http, "POST", "/chaos", orders)
+            self.assertEqual(answer.status, 200, answer.text)
+            for _ in range(12):
+                prompt = [rng.randrange(6)] * 16 + [rng.randrange(40)] * 16 * rng.randrange(1, 4)
+                body = {"prompt": prompt, "max_tokens": 1}
+                self.assertEqual(harness.request(http, "POST", "/v1/completions", body).status, 200)
+
+            def the_same():
+                next_seq, keys = kv_events.cache(http)
+                return (drive.state() == "live" and len(drive.keys()) == len(+keys) and
+                        drive.number("next_seq") == next_seq)
+            self.wait(the_same, f"the engine's cache after {orders}")
+        self.assertGreaterEqual(drive.number("restarts"), 1)
+        self.assertGreater(drive.number("blocks_removed"), 0)
 
 
 if __name__ == "__main__":
