@@ -124,6 +124,21 @@ Test(node_token_ask_conn, connections_of_an_earlier_worker_are_not_used)
     cr_assert_eq(stats()->idle, 1);
 }
 
+Test(node_token_ask_conn, a_worker_that_moved_is_asked_at_its_new_address)
+{
+    struct httpd *first = engine.httpd;
+
+    engine.script =
+        (const struct reply[]){{ACT_ANSWER, 200, OK}, {ACT_ANSWER, 200, OK}};
+    cr_assert_eq(answer_to(CHAT), TOKEN_OK);
+    serve(0);
+    set_worker(engine.port);
+    cr_assert_eq(answer_to(CHAT), TOKEN_OK);
+    cr_assert_eq(httpd_stats(engine.httpd)->requests, 1);
+    cr_assert_eq(stats()->idle, 1);
+    httpd_free(first);
+}
+
 Test(node_token_ask_conn, what_is_forgotten_is_not_heard_of)
 {
     engine.script = (const struct reply[]){{ACT_MUTE, 0, NULL}};
@@ -182,8 +197,10 @@ Test(node_token_ask_conn, no_answer_within_the_time_is_a_failure)
 
     hasty.timeout_ms = 30;
     limit(hasty);
-    engine.script =
-        (const struct reply[]){{ACT_MUTE, 0, NULL}, {ACT_MUTE, 0, NULL}};
+    engine.script = (const struct reply[]){{ACT_MUTE, 0, NULL},
+                                           {ACT_MUTE, 0, NULL},
+                                           {ACT_MUTE, 0, NULL},
+                                           {ACT_MUTE, 0, NULL}};
     cr_assert_eq(ask_it(CHAT), 0);
     cr_assert_eq(ask_it(CHAT), 0);
     while (heard.count < 2) {
@@ -192,6 +209,10 @@ Test(node_token_ask_conn, no_answer_within_the_time_is_a_failure)
     cr_assert_eq(heard.answer.outcome, TOKEN_FAILED);
     cr_assert_eq(stats()->timed_out, 2);
     cr_assert_eq(stats()->idle, 0);
+    cr_assert(is_able());
+    cr_assert_eq(answer_to(CHAT), TOKEN_FAILED);
+    cr_assert_eq(answer_to(CHAT), TOKEN_FAILED);
+    cr_assert_not(is_able()); /* four in a row */
 }
 
 Test(node_token_ask_conn, a_worker_that_does_not_listen_is_a_failure)
@@ -325,6 +346,11 @@ Test(node_token_ask_conn, what_is_not_to_be_kept_is_not)
         TOKEN_OK);
     cr_assert_not(mouth.kept);
     cr_assert_eq(told(HEAD "Content-Length: 21\r\n\r\n" OK "HTTP", false),
+                 TOKEN_OK);
+    cr_assert_not(mouth.kept);
+    cr_assert_eq(told(HEAD "Transfer-Encoding: chunked\r\n\r\n15\r\n" OK
+                           "\r\n0\r\n\r\nHTTP",
+                      false),
                  TOKEN_OK);
     cr_assert_not(mouth.kept);
     cr_assert_eq(

@@ -482,6 +482,28 @@ Test(node_token_cache, the_least_recently_used_line_gives_way)
     free(tokens);
 }
 
+Test(node_token_cache, a_line_that_grows_is_the_last_to_give_way)
+{
+    uint32_t *tokens = ids(16000, 1);
+    struct conversation early = talk(1000, 1), late = talk(1000, 2);
+    struct token_cache_stats stats = {.evicted = 0};
+    struct token_prompt p;
+
+    add(&early, tokens, 16000);
+    for (uint64_t i = 1; stats.bytes < (1 << 20) - 10000; i++) {
+        struct conversation c = talk(i, 1);
+        add(&c, tokens, 16000);
+        token_cache_stats(cache, &stats);
+    }
+    cr_assert_eq(stats.evicted, 0);
+    add(&late, tokens, 16000);
+    cr_assert(find(&early, &p) && p.whole);
+    cr_assert(find(&late, &p) && p.whole);
+    token_cache_stats(cache, &stats);
+    cr_assert_neq(stats.evicted, 0);
+    free(tokens);
+}
+
 Test(node_token_cache, what_exceeds_the_bound_is_refused)
 {
     uint32_t *tokens = ids(2000000, 1);
