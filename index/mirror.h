@@ -16,8 +16,9 @@
  * that key's word. Crowds are reused after a grace period too. A table that is
  * full is copied to one a quarter larger, published by one store and retired;
  * readers see the old one as it was, or the new one, and never wait. A shard
- * being a 256th of all, the writer stands still for that long only: 0.15 ms at
- * 10 million blocks (tests/bench/bench_mirror.c).
+ * being a 256th of all, the writer stands still for that long only: 0.8 ms of
+ * CPU time at 10 million blocks on a busy machine, once in about 10,000 new
+ * blocks.
  *
  * Removal in two phases. mirror_close() clears the slot's bit of those alive,
  * which every search begins with: all its blocks are gone in O(1).
@@ -31,13 +32,22 @@
  *
  * The search (mirror_match.c). A slot without holes holds all blocks before
  * one it holds, so its depth is found by splitting intervals, for all slots
- * together and with 16 keys looked up at a time, whose cache misses overlap:
- * three rounds for 512 blocks. A slot with holes is walked block by block, the
- * next 32 keys being fetched ahead. Both give the depth that walking an index
- * at rest gives. While a record is being applied to a slot, its depth is one
- * between those before and after. In short: a depth was true at some moment of
- * the call, except that of a slot with holes from which blocks are removed
- * again and again while it is walked three times over.
+ * together and with 8 to 24 keys looked up at a time, whose cache misses
+ * overlap: three rounds for 512 blocks. A slot with holes is walked block by
+ * block, the next 32 keys being fetched ahead. Both give the depth that
+ * walking an index at rest gives. While a record is being applied to a slot,
+ * its depth is one between those before and after. In short: a depth was true
+ * at some moment of the call, except that of a slot with holes from which
+ * blocks are removed again and again while it is walked three times over.
+ *
+ * What it costs (tests/bench/bench_mirror.c, two cores of a shared, busy
+ * virtual machine, 10 million blocks, 64 slots, 512 blocks asked): a match of
+ * which one slot holds all 1.7 to 2 us, of which all do 1.2 to 1.7, with four
+ * different depths 2.6 to 3, with 64 of them 7 to 9; walked, 17 to 25. Records
+ * at 10 million blocks a second, half stores and half removals. 21 bytes for a
+ * block of one holder, 0.9 for each of 64. Most of a match is waiting for
+ * address translation: with large pages under the heap
+ * (GLIBC_TUNABLES=glibc.malloc.hugetlb=1) it takes a fifth less.
  *
  * Role: core. Owns: its tables; retired memory goes through the caller's qsbr.
  * Thread: mirror_match() and mirror_score() by any registered reader that is

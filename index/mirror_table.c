@@ -109,23 +109,30 @@ table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     }
 }
 
+/* What an entry holds. */
+struct pair {
+    uint64_t key;
+    uint64_t word;
+};
+
 /* Readers cannot see this table yet, and nothing was ever taken out of it. */
 static void
 copy_entry(struct mirror_line *lines, uint32_t count, uint64_t hash,
-           struct mirror_entry from)
+           struct pair from)
 {
     uint32_t at = mirror_home(hash, count);
 
     for (;;) {
+        uint32_t used = 0;
         for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-            struct mirror_entry *to = &lines[at].entry[i];
-            if (atomic_load_explicit(&to->word, memory_order_relaxed) ==
-                WORD_EMPTY) {
-                atomic_store_explicit(&to->key, from.key, memory_order_relaxed);
-                atomic_store_explicit(&to->word, from.word,
-                                      memory_order_relaxed);
-                return;
-            }
+            used += atomic_load_explicit(&lines[at].entry[i].word,
+                                         memory_order_relaxed) != WORD_EMPTY;
+        }
+        if (used < MIRROR_LINE_ENTRIES) {
+            struct mirror_entry *to = &lines[at].entry[used];
+            atomic_store_explicit(&to->key, from.key, memory_order_relaxed);
+            atomic_store_explicit(&to->word, from.word, memory_order_relaxed);
+            return;
         }
         at = at + 1 < count ? at + 1 : 0;
     }
@@ -155,7 +162,7 @@ copy(const struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
             if (word_live(word)) {
                 copy_entry(mirror_handle_lines(to), lines_to,
                            hash_of(kind, key, word),
-                           (struct mirror_entry){.key = key, .word = word});
+                           (struct pair){.key = key, .word = word});
             }
         }
     }

@@ -308,6 +308,19 @@ mirror_word_of(const struct mirror_entry *entry,
     return word;
 }
 
+/* The entries of a line with this key, as bits. All are compared and nothing
+ * is branched on: where in a line a key lies cannot be foretold. */
+static inline uint32_t
+line_hits(const struct mirror_line *line, uint64_t key)
+{
+    return (uint32_t)(key_load(&line->entry[0]) == key) |
+           (uint32_t)(key_load(&line->entry[1]) == key) << 1 |
+           (uint32_t)(key_load(&line->entry[2]) == key) << 2 |
+           (uint32_t)(key_load(&line->entry[3]) == key) << 3;
+}
+
+_Static_assert(MIRROR_LINE_ENTRIES == 4, "line_hits() counts on it");
+
 /* The live entry from this line on and its word, or NULL. Bounded by the
  * size of the table. */
 static inline struct mirror_entry *
@@ -320,12 +333,12 @@ mirror_find_from(const struct mirror *mirror, const char *handle, uint64_t hash,
 
     for (uint32_t n = 0; n < lines; n++) {
         struct mirror_line *line = &first[at];
-        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-            if (key_load(&line->entry[i]) == wanted->key) {
-                *word = mirror_word_of(&line->entry[i], wanted);
-                if (*word != WORD_EMPTY) {
-                    return &line->entry[i];
-                }
+        for (uint32_t hits = line_hits(line, wanted->key); hits != 0;
+             hits &= hits - 1) {
+            struct mirror_entry *entry = &line->entry[__builtin_ctz(hits)];
+            *word = mirror_word_of(entry, wanted);
+            if (LIKELY(*word != WORD_EMPTY)) {
+                return entry;
             }
         }
         if (word_load(&line->entry[MIRROR_LINE_ENTRIES - 1]) == WORD_EMPTY) {
