@@ -32,10 +32,14 @@
  * block nobody holds stays known while blocks behind it are held.
  *
  * What one call costs: of a block a chain of one or two entries by name, its
- * parent and kids as above. Tables grow by single buckets, the rows in 256
- * parts, so the longest pause is a 256th of the rows, moved at about 5 ns each.
- * At the bound the chains grow longer rather than stores failing early. Memory
- * of entries is kept for new ones.
+ * parent and kids as above. Tables grow by single buckets, the rows in 1024
+ * parts, so the longest pause is one such part that moves: 0.1 ms with 6
+ * million rows. A block that leaves frees at most 64 others that only it kept;
+ * ledger_work() does the rest. At the bound the chains grow longer rather than
+ * stores failing early. Memory of entries is kept for new ones.
+ *
+ * Bytes for each block a stream holds (tests/bench/bench_ledger.c): 36 when it
+ * is alone with it, 18 when two share, 1.2 when 64 do; 8 to 14 more for a row.
  *
  * Role: core. Owns: its tables. Thread: one owner. Limits: struct
  * ledger_limits, LEDGER_STREAMS_MAX, LEDGER_COPIES_MAX.

@@ -168,6 +168,10 @@ check_chains(const struct ledger *l)
 {
     uint64_t found = 0;
 
+    if (l->names.buckets <= l->names.mask ||
+        l->names.buckets > l->names.mask * 2 + 2) {
+        return "the name table is out of step";
+    }
     for (uint32_t b = 0; b < l->names.buckets; b++) {
         const uint32_t *head =
             &l->names.segment[b >> HEADS_SHIFT][b & ((1U << HEADS_SHIFT) - 1)];

@@ -1,6 +1,6 @@
 /*
- * Rows of (entry, stream, value) in one word each: 256 open-addressing tables
- * with linear probing, so that growing moves a 256th of them.
+ * Rows of (entry, stream, value) in one word each: 1024 open-addressing tables
+ * with linear probing, so that growing moves a 1024th of them.
  */
 #include "index/ledger_table.h"
 
@@ -21,7 +21,7 @@ home(uint64_t hash, uint32_t size)
 static const struct row_shard *
 shard_of(const struct rows *rows, uint64_t hash)
 {
-    return &rows->shard[hash >> 56];
+    return &rows->shard[hash >> (64 - ROW_SHARD_BITS)];
 }
 
 /* Where the row is, or the free place where it would be. */
@@ -77,7 +77,7 @@ ledger_rows_claim(struct ledger *l, struct rows *rows, uint32_t ref,
                   uint32_t stream)
 {
     uint64_t hash = rng_mix(row_key(ref, stream));
-    struct row_shard *shard = &rows->shard[hash >> 56];
+    struct row_shard *shard = &rows->shard[hash >> (64 - ROW_SHARD_BITS)];
     uint64_t need = (uint64_t)shard->count + shard->claimed + 1;
 
     if (need * 5 > (uint64_t)shard->size * 4) {
@@ -131,7 +131,7 @@ ledger_rows_put(struct rows *rows, uint32_t ref, uint32_t stream,
 {
     uint64_t key = row_key(ref, stream);
     uint64_t hash = rng_mix(key);
-    struct row_shard *shard = &rows->shard[hash >> 56];
+    struct row_shard *shard = &rows->shard[hash >> (64 - ROW_SHARD_BITS)];
 
     CHECK(value <= ROW_VALUE_MAX);
     if (shard->size == 0) {
@@ -187,8 +187,9 @@ ledger_rows_check(const struct rows *rows)
         for (uint32_t at = 0; at < shard->size; at++) {
             uint64_t key = shard->row[at] >> ROW_VALUE_BITS;
             count += shard->row[at] != 0;
-            if (shard->row[at] != 0 && (find(shard, key, rng_mix(key)) != at ||
-                                        rng_mix(key) >> 56 != i)) {
+            if (shard->row[at] != 0 &&
+                (find(shard, key, rng_mix(key)) != at ||
+                 rng_mix(key) >> (64 - ROW_SHARD_BITS) != i)) {
                 return false;
             }
         }

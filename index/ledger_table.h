@@ -58,7 +58,8 @@ struct pool {
 };
 
 /* A row: entry, stream and a value that is not 0. */
-#define ROW_SHARDS     256
+#define ROW_SHARD_BITS 10
+#define ROW_SHARDS     (1 << ROW_SHARD_BITS)
 #define ROW_VALUE_BITS 24
 #define ROW_VALUE_MAX  ((UINT32_C(1) << ROW_VALUE_BITS) - 1)
 #define STREAM_BITS    10

@@ -5,6 +5,7 @@
  * same in all 64.
  *
  *   meson test --benchmark -C BUILD --verbose bench/ledger
+ *   bench_ledger [PAIRS [SHAPE]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ struct shape {
     uint32_t evicted; /* hashes of one removal */
     uint32_t holders; /* streams that share a conversation */
     bool ahead;       /* a conversation's hashes are told beforehand */
-    uint32_t pairs;   /* (stream, block), at the most */
+    enum tier tier;
+    uint32_t pairs; /* (stream, block), at the most */
 };
 
 static uint32_t tokens[BATCH][CONVERSATION * TOKENS];
@@ -70,7 +72,7 @@ store(const struct shape *shape, uint32_t who, uint32_t at)
                                  .count = shape->run,
                                  .block_tokens = TOKENS,
                                  .tokens = tokens[at] + (size_t)i * TOKENS,
-                                 .tier = TIER_DEVICE};
+                                 .tier = shape->tier};
         CHECK(ledger_store(ledger, who, &run, &out, &done) == 0);
         CHECK(done.changed == shape->run);
     }
@@ -91,7 +93,7 @@ evict(const struct shape *shape, uint32_t who, uint32_t at)
         struct event_words out = {.words = words, .max = CONVERSATION + 1};
         struct ledger_done done;
         ledger_remove(ledger, who, hashes + i, shape->evicted, NULL,
-                      TIER_DEVICE, &out, &done);
+                      shape->tier, &out, &done);
         CHECK(done.changed == shape->evicted);
     }
 }
@@ -155,19 +157,24 @@ int
 main(int argc, char **argv)
 {
     uint32_t pairs = argc > 1 ? (uint32_t)atoi(argv[1]) : 10000000;
+    size_t only = argc > 2 ? strtoull(argv[2], NULL, 10) : SIZE_MAX;
     struct shape shapes[] = {
-        {"unique, runs of 32", 32, 32, 1, false, pairs},
-        {"unique, single blocks", 1, 1, 1, false, pairs},
-        {"unique, single, told ahead", 1, 1, 1, true, pairs},
-        {"shared by 2, runs of 32", 32, 32, 2, false, pairs},
-        {"shared by 64, runs of 32", 32, 32, 64, false, pairs},
-        {"shared by 64, single blocks", 1, 1, 64, false, pairs},
+        {"unique, runs of 32", 32, 32, 1, false, TIER_DEVICE, pairs},
+        {"unique, single blocks", 1, 1, 1, false, TIER_DEVICE, pairs},
+        {"unique, single, told ahead", 1, 1, 1, true, TIER_DEVICE, pairs},
+        {"unique, in the host, by 32", 32, 32, 1, false, TIER_HOST, pairs},
+        {"shared by 2, runs of 32", 32, 32, 2, false, TIER_DEVICE, pairs},
+        {"shared by 64, runs of 32", 32, 32, 64, false, TIER_DEVICE, pairs},
+        {"shared by 64, single blocks", 1, 1, 64, false, TIER_DEVICE, pairs},
     };
 
     printf("%-28s %8s %8s %8s %10s\n", "ns of CPU per block", "filling",
            "store", "evict", "bytes/pair");
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        measure(&shapes[i]);
+        if (only == SIZE_MAX || only == i) {
+            measure(&shapes[i]);
+            (void)fflush(stdout);
+        }
     }
     return 0;
 }

@@ -4,7 +4,8 @@
  * arrays, and holes found by looking at each. After each operation outcome,
  * words, counts, blocks and holes must agree; the ledger's own check runs in
  * between. Streams of one naming share names, others do not; one naming is so
- * short that names mean several things, one knows nothing of namespaces.
+ * short that names mean several things, one knows nothing of namespaces, one
+ * has names of its own for the first blocks only.
  * Some rounds have a tight byte bound or an allocator that fails: what is then
  * refused must have changed nothing.
  *
@@ -224,7 +225,7 @@ model_enter(uint32_t stream, const struct ledger_run *run,
 /* ---- inputs ---- */
 
 static uint64_t
-name_of(uint32_t how, uint64_t key, uint64_t bare)
+name_of(uint32_t how, uint32_t depth, uint64_t key, uint64_t bare)
 {
     switch (how) {
     case 0:
@@ -233,6 +234,8 @@ name_of(uint32_t how, uint64_t key, uint64_t bare)
         return rng_mix(key + 1);
     case 2:
         return bare; /* knows nothing of namespaces */
+    case 4: /* names the first blocks otherwise, the ones behind alike */
+        return rng_mix(depth < 3 ? key + 2 : key);
     default:
         return key % 97; /* means several things */
     }
@@ -251,7 +254,7 @@ make_path(uint32_t stream, uint64_t root, struct block *path)
         key = key_next_apart(key, path[i].extra, &path[i].token, 4);
         bare = key_next_apart(bare, path[i].extra, &path[i].token, 4);
         path[i].key = key;
-        path[i].name = name_of(naming[stream], key, bare);
+        path[i].name = name_of(naming[stream], i, key, bare);
     }
 }
 
@@ -474,7 +477,7 @@ do_open(uint32_t stream)
 
     REQUIRE(rc == 0);
     open_model[stream] = true;
-    naming[stream] = below(6) < 4 ? stream % 4 : below(4);
+    naming[stream] = below(6) < 4 ? stream % 4 : below(5);
     REQUIRE(ledger_blocks(ledger, id[stream]) == 0);
     REQUIRE(ledger_holes(ledger, id[stream]) == 0);
 }
