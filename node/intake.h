@@ -69,7 +69,7 @@ struct intake_worker {
 };
 
 /* Starts the thread. wake: sent after each turn that put something into the
- * ring, and while the ring is full. 0 and *out, or -errno. */
+ * ring, and while the ring is full; to be closed after intake_free(). 0 and *out, or -errno. */
 int intake_new(struct intake **out, const struct config *config,
                uv_async_t *wake, uint64_t seed) MUST_CHECK;
 

@@ -155,6 +155,7 @@ on_commands(uv_poll_t *handle, int status, int events)
     if (got <= 0) {
         (void)uv_poll_stop(handle);
         uv_close((uv_handle_t *)handle, NULL);
+        intake_free(intake); /* before the handle that it rings */
         uv_close((uv_handle_t *)&wake, NULL);
         return;
     }
@@ -226,7 +227,6 @@ main(int argc, char **argv)
     printf("ready\n");
     (void)fflush(stdout);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
-    intake_free(intake);
     CHECK(uv_loop_close(&loop) == 0);
     config_fini(&config);
     return 0;

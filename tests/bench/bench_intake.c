@@ -1,0 +1,221 @@
+/*
+ * What the intake's thread does in a second, from a ZeroMQ socket on loopback
+ * to records in the ring: batches of one vLLM BlockStored with 8 blocks of 16
+ * tokens, published as fast as the socket takes them, live and as a replay.
+ * The publisher and the consumer have threads of their own.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+#include <zmq.h>
+
+#include "index/base/rng.h"
+#include "node/intake.h"
+
+#define BATCHES 40000U
+#define BLOCKS  8U
+#define TOKENS  16U
+#define BYTES   1024U
+
+struct batch {
+    size_t len;
+    unsigned char bytes[BYTES];
+};
+
+static struct batch *batches;
+static void *zmq;
+static void *pub;
+static void *router;
+static uint32_t seen;
+static uint64_t done_us;
+static struct intake *intake;
+
+static void
+put(struct batch *batch, unsigned first, uint64_t value, unsigned width)
+{
+    batch->bytes[batch->len++] = (unsigned char)first;
+    for (unsigned i = width; i > 0; i--) {
+        batch->bytes[batch->len++] = (unsigned char)(value >> (8 * (i - 1)));
+    }
+}
+
+static void
+put_text(struct batch *batch, const char *text)
+{
+    size_t len = strlen(text);
+
+    put(batch, 0xa0 + (unsigned)len, 0, 0);
+    memcpy(batch->bytes + batch->len, text, len);
+    batch->len += len;
+}
+
+static void
+fill(struct batch *batch, struct rng *rng)
+{
+    put(batch, 0x93, 0, 0);
+    put(batch, 0xcb, rng_next(rng) >> 4, 8);
+    put(batch, 0x91, 0, 0);
+    put(batch, 0x86, 0, 0);
+    put_text(batch, "type");
+    put_text(batch, "BlockStored");
+    put_text(batch, "block_hashes");
+    put(batch, 0x90 + BLOCKS, 0, 0);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        put(batch, 0xcf, rng_next(rng), 8);
+    }
+    put_text(batch, "parent_block_hash");
+    put(batch, 0xc0, 0, 0);
+    put_text(batch, "token_ids");
+    put(batch, 0xdc, BLOCKS * TOKENS, 2);
+    for (unsigned i = 0; i < BLOCKS * TOKENS; i++) {
+        put(batch, 0xcd, 256 + rng_below(rng, 65000), 2);
+    }
+    put_text(batch, "block_size");
+    put(batch, TOKENS, 0, 0);
+    put_text(batch, "lora_id");
+    put(batch, 0xc0, 0, 0);
+    put(batch, 0, 0, 0);
+    CHECK(batch->len <= BYTES);
+}
+
+static void *
+bind_socket(int type, struct url *url)
+{
+    void *socket = zmq_socket(zmq, type);
+    int none = 0;
+    char text[256];
+    size_t len = sizeof text;
+
+    CHECK(zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof none) == 0);
+    CHECK(zmq_setsockopt(socket, ZMQ_LINGER, &none, sizeof none) == 0);
+    CHECK(zmq_bind(socket, "tcp://127.0.0.1:*") == 0);
+    CHECK(zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, text, &len) == 0);
+    url->port = (uint16_t)strtoul(strrchr(text, ':') + 1, NULL, 10);
+    return socket;
+}
+
+static void
+send_batch(void *socket, uint64_t seq, const struct batch *batch)
+{
+    unsigned char bytes[8];
+
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (unsigned char)(seq >> (56 - 8 * i));
+    }
+    (void)zmq_send(socket, "", 0, ZMQ_SNDMORE);
+    (void)zmq_send(socket, bytes, sizeof bytes, ZMQ_SNDMORE);
+    (void)zmq_send(socket, batch->bytes, batch->len, 0);
+}
+
+static void
+publish(void *arg)
+{
+    char subscription[16];
+
+    (void)arg;
+    (void)zmq_recv(pub, subscription, sizeof subscription, 0);
+    for (uint32_t seq = 0; seq < BATCHES; seq++) {
+        send_batch(pub, seq, &batches[seq]);
+    }
+}
+
+/* One request, then all there is. */
+static void
+repeat(void *arg)
+{
+    static const struct batch none;
+    char identity[256];
+    char frame[16];
+
+    (void)arg;
+    int len = zmq_recv(router, identity, sizeof identity, 0);
+    CHECK(len > 0);
+    (void)zmq_recv(router, frame, sizeof frame, 0);
+    (void)zmq_recv(router, frame, sizeof frame, 0);
+    for (uint32_t seq = 0; seq <= BATCHES; seq++) {
+        bool end = seq == BATCHES;
+        (void)zmq_send(router, identity, (size_t)len, ZMQ_SNDMORE);
+        send_batch(router, end ? UINT64_MAX : seq, end ? &none : &batches[seq]);
+    }
+}
+
+static void
+on_wake(uv_async_t *wake)
+{
+    const struct intake_item *item;
+    size_t size;
+
+    while ((item = ring_peek(intake_ring(intake), &size)) != NULL) {
+        seen += item->kind == INTAKE_RECORD;
+        ring_consume(intake_ring(intake));
+    }
+    if (seen == BATCHES) {
+        done_us = uv_hrtime() / 1000;
+        uv_stop(wake->loop);
+    }
+}
+
+static void
+measure(const char *name, void (*source)(void *), bool has_replay)
+{
+    struct intake_worker worker = {.identity = 1,
+                                   .ranks = 1,
+                                   .events = {.host = "127.0.0.1"},
+                                   .id = "engine"};
+    struct url unused;
+    struct config config;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_thread_t thread;
+
+    pub = bind_socket(ZMQ_XPUB, &worker.events);
+    router = bind_socket(ZMQ_ROUTER, has_replay ? &worker.replay : &unused);
+    if (has_replay) {
+        memcpy(worker.replay.host, worker.events.host,
+               sizeof worker.replay.host);
+    }
+    seen = 0;
+    config_init(&config);
+    CHECK(uv_loop_init(&loop) == 0 &&
+          uv_async_init(&loop, &wake, on_wake) == 0);
+    CHECK(intake_new(&intake, &config, &wake, 1) == 0);
+    CHECK(uv_thread_create(&thread, source, NULL) == 0);
+    uint64_t from_us = uv_hrtime() / 1000;
+    CHECK(intake_add(intake, &worker) == 0);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    double s = (double)(done_us - from_us) / 1e6;
+    printf("%-8s %9.0f batches/s %10.0f blocks/s %6.0f MB/s\n", name,
+           BATCHES / s, BATCHES * BLOCKS / s,
+           (double)BATCHES * (double)batches[0].len / s / 1e6);
+    (void)fflush(stdout);
+    intake_free(intake);
+    CHECK(uv_thread_join(&thread) == 0);
+    (void)zmq_close(pub);
+    (void)zmq_close(router);
+    uv_close((uv_handle_t *)&wake, NULL);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&loop) == 0);
+    config_fini(&config);
+}
+
+int
+main(void)
+{
+    struct rng rng;
+
+    batches = calloc(BATCHES, sizeof *batches);
+    CHECK(batches != NULL);
+    rng_init(&rng, 1);
+    for (uint32_t i = 0; i < BATCHES; i++) {
+        fill(&batches[i], &rng);
+    }
+    zmq = zmq_ctx_new();
+    for (int round = 0; round < 3; round++) {
+        measure("live", publish, false);
+        measure("replay", repeat, true);
+    }
+    (void)zmq_ctx_term(zmq);
+    free(batches);
+    return 0;
+}
