@@ -173,6 +173,7 @@ def start_engines(stack, folder, load, logs):
     engines = [start(stack, [folder / "chaos/kvasir-engine", "--port", 0,
                              "--name", f"engine-{i}", "--blocks", load["blocks"],
                              "--block-size", BLOCK_TOKENS,
+                             "--events", 0, "--replay", 0,
                              "--prefill-tps", PREFILL_TOKENS_PER_S,
                              "--step-ms", 8, "--step-per-seq-ms", 0.65],
                      logs / f"engine-{i}.log") for i in range(1, ENGINES + 1)]
@@ -185,7 +186,8 @@ def start_node(stack, folder, engines, policy, logs):
     words = [folder / "node/kvasir", "serve", "--listen", "127.0.0.1:0",
              "--admin", "127.0.0.1:0", "--name", "demo"]
     for i, engine in enumerate(engines, 1):
-        words += ["--worker", f"http://{engine.ready['http']},id=engine-{i}"]
+        words += ["--worker", f"http://{engine.ready['http']},id=engine-{i},"
+                              f"events={engine.ready['events']},replay={engine.ready['replay']}"]
     if policy is not None:
         words += ["--policy", policy]
     node = start(stack, words, logs / "kvasir.log").wait_ready()
@@ -228,6 +230,14 @@ def queue_ms(engines):
     return 1000 * total["sum"] / max(1, total["count"])
 
 
+def accuracy(node):
+    """How often the node knew exactly what an engine had cached: (right,
+    judged)."""
+    workers = json.loads(ask(node.ready["admin"], "GET", "/admin/workers")[2])
+    each = [stream["accuracy"] for w in workers for stream in w["events"]]
+    return sum(a["exact"] for a in each), sum(a["answers"] for a in each)
+
+
 def phase(folder, load, policy, logs, then=None):
     """The result of the load under one policy; `then` sees the warm node."""
     with contextlib.ExitStack() as stack:
@@ -238,6 +248,7 @@ def phase(folder, load, policy, logs, then=None):
         for program in [*engines, node]:
             program.check()
         result["queue_ms"] = queue_ms(engines)
+        result["accuracy"] = accuracy(node)
         if then is not None:
             then(node)
         return result
@@ -289,6 +300,13 @@ def show_table(plain, ours):
     say(f"{'gain':<12} {gain(ratios[1], ratios[0]):>13} {times[0]:>10} {times[1]:>10}")
 
 
+def accuracy_line(ours):
+    right, judged = ours["accuracy"]
+    return (f"The node follows the engines' own cache events. Of {judged} requests whose tokens it "
+            f"knew in\nfull it said for {right} ({100 * right / max(1, judged):.1f} %) exactly how "
+            f"many of them the engine would find cached.")
+
+
 def load_line(plain):
     """What the load is against what the engines can do, from round robin's
     own numbers: it must not win by letting the other drown."""
@@ -335,6 +353,7 @@ def demo(load):
     say("cached tokens: part of all prompt tokens that an engine found in its cache.\n"
         "TTFT: time to first token, from sending a request. gain: how many times better.")
     say(load_line(plain))
+    say(accuracy_line(ours))
     say("The engines are stand-ins: no GPU and made-up words, but a real block cache, queue and\n"
         "batches, and a timing model after measurements (8,000 prompt tokens/s, 8 ms a step\n"
         "and 0.65 ms per sequence in it). On real engines times and cache sizes are others.")
