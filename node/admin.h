@@ -34,6 +34,9 @@ void admin_put_index(struct control *control, struct json_out *json) ON_CONTROL;
  * is expected. Metrics of both. */
 void admin_put_streams(struct control *control, struct json_out *json,
                        uint32_t worker) ON_CONTROL;
+/* All streams, a short flat row for each. */
+void admin_put_stream_rows(struct control *control, struct json_out *json)
+    ON_CONTROL;
 void admin_put_mirror(struct control *control, struct json_out *json)
     ON_CONTROL;
 void admin_put_event_metrics(struct control *control, struct buf *out)

@@ -77,6 +77,35 @@ admin_put_streams(struct control *control, struct json_out *json,
     json_out_array_end(json);
 }
 
+void
+admin_put_stream_rows(struct control *control, struct json_out *json)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    struct feed_status s;
+
+    json_out_array_begin(json);
+    for (uint32_t at = 0; feed_status(follow_feed(control->follow), at, &s);
+         at++) {
+        if (view->worker[s.worker] == NULL) {
+            continue; /* removed since the view was published */
+        }
+        json_out_object_begin(json);
+        json_out_put_text(json, "worker", view->worker[s.worker]->id);
+        json_out_put_uint(json, "rank", s.rank);
+        json_out_put_text(json, "state", kv_stream_state_name(s.state));
+        json_out_put_uint(json, "seq", s.seq);
+        json_out_put_uint(json, "blocks", s.blocks);
+        json_out_put_uint(json, "block_tokens", s.block_tokens);
+        json_out_put_milli(json, "trust", s.trust_permille);
+        json_out_put_uint(json, "answers", s.accuracy.answers);
+        json_out_put_uint(json, "exact", s.accuracy.exact);
+        json_out_put_uint(json, "over", s.accuracy.over);
+        json_out_put_uint(json, "under", s.accuracy.under);
+        json_out_object_end(json);
+    }
+    json_out_array_end(json);
+}
+
 static void
 put_ledger(struct control *control, struct json_out *json)
 {

@@ -82,8 +82,9 @@ sorted_slots(const struct fleet_view *view, uint32_t slots[WORKERS_MAX])
     return count;
 }
 
-void
-admin_put_workers(struct control *control, struct json_out *json)
+/* Whole ones have their event streams inside. */
+static void ON_CONTROL
+put_workers(struct control *control, struct json_out *json, bool whole)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
     uint32_t slots[WORKERS_MAX];
@@ -107,10 +108,18 @@ admin_put_workers(struct control *control, struct json_out *json)
         put_labels(json, w);
         put_models(json, view, slots[i]);
         put_numbers(json, control->node, slots[i]);
-        admin_put_streams(control, json, slots[i]);
+        if (whole) {
+            admin_put_streams(control, json, slots[i]);
+        }
         json_out_object_end(json);
     }
     json_out_array_end(json);
+}
+
+void
+admin_put_workers(struct control *control, struct json_out *json)
+{
+    put_workers(control, json, true);
 }
 
 void
@@ -199,7 +208,9 @@ admin_put_status(struct control *control, struct json_out *json)
     json_out_key(json, "index");
     admin_put_index(control, json);
     json_out_key(json, "workers");
-    admin_put_workers(control, json);
+    put_workers(control, json, false);
+    json_out_key(json, "events");
+    admin_put_stream_rows(control, json);
     json_out_object_end(json);
 }
 
