@@ -230,7 +230,9 @@ intake_add(struct intake *intake, const struct intake_worker *worker)
     struct intake_source *source = NULL;
 
     CHECK(worker->slot < WORKERS_MAX && worker->ranks > 0);
-    CHECK(intake->by_slot[worker->slot] == NULL);
+    if (intake->by_slot[worker->slot] != NULL) {
+        return -EEXIST; /* its removal found no room, and is to be repeated */
+    }
     if (worker->ranks > WORKERS_MAX - intake->ranks_count) {
         return -ENOSPC;
     }

@@ -78,7 +78,7 @@ void intake_free(struct intake *intake);
 
 /* Follow this worker; forget it; read a rank of it from scratch. 0; -EAGAIN:
  * the queue of commands is full; -ENOMEM; -ENOSPC: that would be more than
- * WORKERS_MAX ranks. The slot of a worker that is added is free. */
+ * WORKERS_MAX ranks; -EEXIST: another worker is followed in that slot. */
 int intake_add(struct intake *intake, const struct intake_worker *worker)
     MUST_CHECK;
 int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)

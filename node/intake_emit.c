@@ -222,6 +222,27 @@ sent_us(struct slice payload)
 }
 
 /*
+ * A batch that does not fit although all before it is known: something was
+ * lost on the way, and reading again helps. If the same batch does not fit
+ * then, the engine says what cannot be true, and reading again would not end.
+ */
+static void
+take_unfit(struct intake_rank *rank, const struct kv_out *out)
+{
+    uint64_t print = key_digest(out->payload);
+
+    if (rank->unfit_print == print && rank->unfit_seq == out->seq) {
+        LOG_WARNING("events_do_not_fit", KV("worker", rank->source->worker.id),
+                    KV("rank", rank->rank), KV("seq", out->seq));
+        kv_stream_not_whole(rank->stream);
+        return;
+    }
+    rank->unfit_print = print;
+    rank->unfit_seq = out->seq;
+    kv_stream_reread(rank->stream, "events missing", rank->intake->now_us);
+}
+
+/*
  * The batch is applied whole before any of it is told, but for what an engine
  * that clears its cache said before: that is gone with the rest.
  */
@@ -251,7 +272,7 @@ intake_emit_apply(struct intake_rank *rank, const struct kv_out *out)
         }
     }
     if (outcome == KV_APPLY_E_DAMAGED && kv_stream_is_whole(rank->stream)) {
-        kv_stream_reread(rank->stream, "events missing", intake->now_us);
+        take_unfit(rank, out);
     }
     if (!words->failed) {
         emit_records(rank, (struct batch){.seq = out->seq,

@@ -32,6 +32,8 @@ struct intake_rank {
     bool has_ledger; /* ledger_stream is open */
     uint32_t ledger_stream;
     uint64_t epoch;
+    uint64_t unfit_seq;   /* of the last batch that did not fit */
+    uint64_t unfit_print; /* ... and its digest; 0: none yet */
     struct intake_numbers numbers;
 };
 

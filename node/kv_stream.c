@@ -646,6 +646,12 @@ kv_stream_is_whole(const struct kv_stream *stream)
     return stream->complete;
 }
 
+void
+kv_stream_not_whole(struct kv_stream *stream)
+{
+    stream->complete = false;
+}
+
 uint64_t
 kv_stream_next_seq(const struct kv_stream *stream)
 {

@@ -156,6 +156,10 @@ enum kv_stream_state kv_stream_state(const struct kv_stream *stream);
  * if not, batches that do not fit together are no wonder. */
 bool kv_stream_is_whole(const struct kv_stream *stream);
 
+/* The batch of the last APPLY does not fit, and no reading will change that:
+ * the epoch is partial from here on, until it is cleared. */
+void kv_stream_not_whole(struct kv_stream *stream);
+
 /* The seq after the last applied one. */
 uint64_t kv_stream_next_seq(const struct kv_stream *stream);
 

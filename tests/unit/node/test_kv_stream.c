@@ -287,6 +287,20 @@ Test(node_kv_stream, a_cleared_stream_has_a_new_name_and_goes_on)
     rig_has('a', 3, 10);
 }
 
+Test(node_kv_stream, that_is_not_whole_is_partial_until_it_is_cleared)
+{
+    rig_settle(4);
+    kv_stream_not_whole(rig.stream);
+    rig_pull();
+    cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
+    rig_wait(PROBE_MS * MS);
+    rig_answer('a', 0, 4);
+    cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
+    rig.epoch = kv_stream_cleared(rig.stream);
+    rig_pull();
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+}
+
 Test(node_kv_stream, that_is_to_be_read_again_reads_again)
 {
     uint64_t before;
