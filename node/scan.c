@@ -227,13 +227,13 @@ static void
 conclude(struct top *top)
 {
     struct scan *scan = top->scan;
-    struct prompt prompt = sections_finish(&top->sections, &top->walk);
+    struct sections_found found = sections_finish(&top->sections, &top->walk);
 
-    scan->shape = prompt.shape;
-    scan->prompts = prompt.prompts;
-    scan->prompt_raw = prompt.raw;
-    scan->prompt_is_input = prompt.is_input;
-    scan->tools_raw = prompt.tools;
+    scan->shape = found.prompt.shape;
+    scan->prompts = found.prompt.prompts;
+    scan->prompt_raw = found.raw;
+    scan->prompt_is_input = found.is_input;
+    scan->tools_raw = found.tools;
     scan->spans_count = top->walk.spans_count;
     scan->spans_cut = top->walk.spans_cut;
     for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {

@@ -86,7 +86,8 @@ raw_of(const struct section *s)
 
 /* The sections that are meant, in order; how many. */
 static unsigned
-meant(struct section *s, struct section *list[SECTIONS], struct prompt *prompt)
+meant(struct section *s, struct section *list[SECTIONS],
+      struct sections_found *found)
 {
     unsigned count = 0;
 
@@ -104,13 +105,13 @@ meant(struct section *s, struct section *list[SECTIONS], struct prompt *prompt)
     for (unsigned id = MESSAGES; id <= PROMPT; id++) {
         if (s[id].present) {
             list[count++] = &s[id];
-            *prompt = s[id].prompt;
-            prompt->raw = raw_of(&s[id]);
-            prompt->is_input = id == INPUT;
+            found->prompt = s[id].prompt;
+            found->raw = raw_of(&s[id]);
+            found->is_input = id == INPUT;
             break;
         }
     }
-    prompt->tools = raw_of(&s[TOOLS]);
+    found->tools = raw_of(&s[TOOLS]);
     return count;
 }
 
@@ -169,17 +170,18 @@ gather(struct walk *w, const struct section *sections,
     }
 }
 
-struct prompt
+struct sections_found
 sections_finish(struct sections *sections, struct walk *w)
 {
-    struct prompt prompt = {.shape = SCAN_NO_PROMPT, .prompts = 1};
+    struct sections_found found = {
+        .prompt = {.shape = SCAN_NO_PROMPT, .prompts = 1}};
     struct section *list[SECTIONS];
-    unsigned count = meant(sections->of, list, &prompt);
+    unsigned count = meant(sections->of, list, &found);
 
     if (w->spans_cut) {
         gather(w, sections->of, list, count);
     } else {
         arrange(w, list, count);
     }
-    return prompt;
+    return found;
 }

@@ -40,6 +40,14 @@ struct section {
     struct prompt prompt;
 };
 
+/* What the sections came to. */
+struct sections_found {
+    struct prompt prompt;
+    bool is_input; /* the prompt is that of `input` */
+    struct scan_text raw;
+    struct scan_text tools; /* raw; unless empty */
+};
+
 /* All zero before the first. */
 struct sections {
     struct section of[SECTIONS];
@@ -52,8 +60,8 @@ enum section_id section_named(struct slice name);
 void sections_walk(struct sections *s, struct walk *w, enum section_id id,
                    struct token t);
 
-/* The body was good: leaves in w the spans that are meant, in order; what the
- * prompt is. */
-struct prompt sections_finish(struct sections *s, struct walk *w);
+/* The body was good: leaves in w the spans that are meant, in order, and says
+ * what they are of. */
+struct sections_found sections_finish(struct sections *s, struct walk *w);
 
 #endif

@@ -46,9 +46,6 @@ struct walk {
 struct prompt {
     enum scan_shape shape; /* SCAN_NO_PROMPT: of no type that we know */
     uint32_t prompts;
-    bool is_input;
-    struct scan_text raw;
-    struct scan_text tools; /* what stands beside it */
 };
 
 /* Starts at body[at], where a value must begin; see scan_blocks_init(). */
