@@ -31,16 +31,31 @@ ENVIRONMENT = {
 }
 
 
-def free_ports(count):
-    """Ports that nobody listens on now: vLLM cannot say which one it took."""
-    held = [socket.socket() for _ in range(count)]
+def bound(port):
+    s = socket.socket()
     try:
-        for s in held:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in held]
-    finally:
-        for s in held:
-            s.close()
+        s.bind(("127.0.0.1", port))
+    except OSError:
+        s.close()
+        return None
+    return s
+
+
+def free_ports(ranks):
+    """Ports of HTTP, events and replay that nobody listens on now (vLLM cannot
+    say which one it took), with as many after the last two as there are
+    ranks."""
+    held, found = [], []
+    while len(found) < 3:
+        first = bound(0)
+        port = first.getsockname()[1]
+        rest = [bound(port + i) for i in range(1, ranks if found else 1)]
+        if all(rest):
+            found.append(port)
+        held += [first, *filter(None, rest)]
+    for s in held:
+        s.close()
+    return found
 
 
 def wait_until(predicate, what, timeout_s=IO_TIMEOUT_S):
@@ -56,12 +71,12 @@ def wait_until(predicate, what, timeout_s=IO_TIMEOUT_S):
         pause.wait(0.05)
 
 
-def call(address, method, path, body=None, timeout_s=IO_TIMEOUT_S):
+def call(address, method, path, body=None, headers=None, timeout_s=IO_TIMEOUT_S):
     """(status, headers in lower case, body as bytes) of one request."""
     connection = http.client.HTTPConnection(*address, timeout=timeout_s)
     try:
         connection.request(method, path, None if body is None else json.dumps(body),
-                           {"content-type": "application/json"})
+                           {"content-type": "application/json", **(headers or {})})
         answer = connection.getresponse()
         headers = {name.lower(): value for name, value in answer.getheaders()}
         return answer.status, headers, answer.read()
@@ -70,14 +85,15 @@ def call(address, method, path, body=None, timeout_s=IO_TIMEOUT_S):
 
 
 class Engine:
-    def __init__(self, executable, model_dir, log_dir, *, blocks, block_tokens, more=()):
+    def __init__(self, executable, model_dir, log_dir, *, blocks, block_tokens, more=(),
+                 env=None, ranks=1):
         self.executable = executable
         self.model_dir = model_dir
         self.log_path = pathlib.Path(log_dir) / "vllm.log"
         self.blocks = blocks
         self.block_tokens = block_tokens
-        self.more = list(more)
-        port, self.events_port, self.replay_port = free_ports(3)
+        self.more, self.env = list(more), env or {}
+        port, self.events_port, self.replay_port = free_ports(ranks)
         self.address = ("127.0.0.1", port)
         self.events = f"tcp://127.0.0.1:{self.events_port}"
         self.replay = f"tcp://127.0.0.1:{self.replay_port}"
@@ -104,7 +120,7 @@ class Engine:
             self.process = subprocess.Popen(
                 ["nice", "-n", "10", *self.command()], stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, **ENVIRONMENT})
+                env={**os.environ, **ENVIRONMENT, **self.env})
         self.starts += 1
 
     def healthy(self):

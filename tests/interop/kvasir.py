@@ -11,7 +11,7 @@ SETTLE_TIMEOUT_S = 60
 
 
 class Node:
-    def __init__(self, build, all_engines, folder):
+    def __init__(self, build, all_engines, folder, more=()):
         # The harness starts programs of the build that this variable names.
         os.environ["KVASIR_BUILD"] = str(pathlib.Path(build).resolve())
         import harness
@@ -23,7 +23,7 @@ class Node:
                                   f"events={e.events},replay={e.replay}"]
         self.process = harness.Process(
             "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-            "--limits.decisions_max", RECORDS, *flags, log_dir=folder)
+            "--limits.decisions_max", RECORDS, *flags, *more, log_dir=folder)
         self.process.wait_ready()
         self.address = self.process.at("serve")
         self.admin = self.process.at("admin")

@@ -7,7 +7,6 @@ request was sent, and what the engine reported.
 """
 import dataclasses
 import http.client
-import itertools
 import json
 import pathlib
 import queue
@@ -167,9 +166,9 @@ def parse(raw, stream):
 class Client:
     """Sends to one address; predictions come from a function."""
 
-    def __init__(self, address, script, predict):
+    def __init__(self, address, script, predict, ids):
         self.address, self.script, self.predict = address, script, predict
-        self.ids = itertools.count(1)
+        self.ids = ids
         self.rows, self.failed = [], []
         self.lock = threading.Lock()
 

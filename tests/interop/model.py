@@ -43,8 +43,8 @@ def pages():
     return [p.read_text(errors="replace") for p in sorted(found)]
 
 
-def write(folder):
-    """Writes the model to the folder; the folder is what to serve."""
+def write(folder, config=None):
+    """Makes the folder and writes the model to it; it is what to serve."""
     # Only vLLM's own Python is sure to have it.
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -55,9 +55,10 @@ def write(folder):
         vocab_size=VOCABULARY, special_tokens=MARKS, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     folder = pathlib.Path(folder)
+    folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
     files = {
-        "config.json": CONFIG,
+        "config.json": config or CONFIG,
         "generation_config.json": {"eos_token_id": 0},
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": MARKS[0],

@@ -1,5 +1,6 @@
 """What is done to the engines, stage by stage, and what came of it."""
 import contextlib
+import itertools
 import json
 import pathlib
 import sys
@@ -8,6 +9,7 @@ import threading
 import engine as engines
 import load
 import model
+import shapes
 import wire
 
 AFTER_RESET = "quiet after a reset"
@@ -28,7 +30,6 @@ class Run:
         self.args, self.folder = args, folder
         self.facts = wire.Facts()
         self.model_dir = folder / "model"
-        self.model_dir.mkdir()
         model.write(self.model_dir)
         self.engines = []
         for i in range(args.engines):
@@ -40,6 +41,7 @@ class Run:
         self.followers, self.node, self.rows = [], None, []
         self.script = load.Script(args.seed, load.Tokens(self.model_dir))
         self.failed = 0
+        self.ids = itertools.count(1)
 
     def start(self):
         for e in self.engines:
@@ -49,7 +51,8 @@ class Run:
         self.followers = [wire.Follower(e, self.facts) for e in self.engines]
         if self.args.build:
             import kvasir
-            self.node = kvasir.Node(self.args.build, self.engines, self.folder)
+            self.node = kvasir.Node(self.args.build, self.engines, self.folder,
+                                    self.args.kvasir)
 
     def close(self):
         if self.node:
@@ -72,7 +75,7 @@ class Run:
 
     def client(self):
         address = self.node.address if self.node else self.engines[0].address
-        return load.Client(address, self.script, self.predict)
+        return load.Client(address, self.script, self.predict, self.ids)
 
     # ---------------------------------------------------------------- stages
 
@@ -178,12 +181,17 @@ class Run:
 
 
 def print_stage(stage, rows):
-    """A line for the model of the events, one for kvasir."""
+    """A line for the model of the events; and for kvasir, by what it knew: the
+    tokens, those of an earlier turn, or text only."""
     print_line(stage, [(r.prompt, r.cached, r.predicted) for r in rows])
-    known = [r for r in rows if r.kvasir and r.kvasir.get("exact")]
-    if any(r.kvasir for r in rows):
-        print_line(f"  kvasir ({len(known)}/{len(rows)} exact)",
-                   [(r.prompt, r.cached, r.kvasir["predicted_tokens"]) for r in known])
+    for name, knew in (("tokens", lambda k: k["source"] == "mirror" and k["whole"]),
+                       ("an earlier turn's", lambda k: k["source"] == "mirror"
+                        and not k["whole"]),
+                       ("text", lambda k: k["source"] != "mirror")):
+        some = [(r.prompt, r.cached, r.kvasir["predicted_tokens"])
+                for r in rows if r.kvasir and knew(r.kvasir)]
+        if some:
+            print_line("  kvasir, " + name, some)
 
 
 def print_line(name, rows):
@@ -195,12 +203,15 @@ def print_line(name, rows):
         sum(o < 0 for o in off), sum(map(abs, off))), flush=True)
 
 
-def print_facts(run):
+def print_facts(facts):
     print("\nfacts")
-    for fact, (seen, bad, what) in sorted(run.facts.seen.items()):
+    for fact, (seen, bad, what) in sorted(facts.seen.items()):
         print(f"  {'NOT' if bad else 'ok '} {fact}: {seen - bad} of {seen}" +
               (f"; first: {what}" if bad else ""))
-    for f in run.followers:
+
+
+def print_followers(followers):
+    for f in followers:
         m = f.mirror
         print(f"  {f.batches} batches, {m.stored} stored, {m.removed} removed, "
               f"{m.duplicates} copies, {m.orphaned} removed before a child, {m.cleared} clears, "
@@ -220,8 +231,18 @@ def save(run):
         pathlib.Path(run.args.json).write_text("\n".join(json.dumps(r) for r in rows) + "\n")
 
 
+def run_shapes(args, executable, folder):
+    """Other options of the engine; the exit code."""
+    facts = wire.Facts()
+    shapes.run(args, executable, folder, facts)
+    print_facts(facts)
+    return 1 if facts.broken() else 0
+
+
 def run(args, executable, folder):
     """Everything; the exit code."""
+    if args.shapes:
+        return run_shapes(args, executable, folder)
     state = Run(args, folder, executable)
     with contextlib.ExitStack() as stack:
         stack.callback(state.close)
@@ -230,7 +251,8 @@ def run(args, executable, folder):
         print(f"vllm {state.version}, {args.engines} engine(s) of {args.blocks} blocks of "
               f"{args.block_tokens} tokens", flush=True)
         state.all()
-        print_facts(state)
+        print_facts(state.facts)
+        print_followers(state.followers)
         save(state)
     broken = state.facts.broken()
     wrong = unforeseen(state.rows)

@@ -3,6 +3,7 @@
 
     tests/interop/vllm.py                  the wire and the events alone
     tests/interop/vllm.py --build BUILD    with kvasir in front
+    tests/interop/vllm.py --shapes         other options of the engine
 
 Needs an installed vLLM: the command of that name, or $KVASIR_VLLM. Its model
 has random weights and is made here; nothing is downloaded. Ends with 0 when
@@ -13,6 +14,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,9 @@ def options():
         description=__doc__.split("\n\n")[0],
         epilog="Needs vLLM: the command `vllm`, or $KVASIR_VLLM. Without it: exit code 77.")
     parser.add_argument("--build", metavar="DIR", help="kvasir of this build stands in front")
+    parser.add_argument("--shapes", action="store_true",
+                        help="instead: the events of vLLM under other options (LoRA, hybrid "
+                             "models, ranks, raw hashes)")
     parser.add_argument("--engines", type=int, default=1, metavar="N",
                         help="how many vLLMs (1; more need --build)")
     parser.add_argument("--quiet", type=int, default=120, metavar="N",
@@ -41,6 +46,8 @@ def options():
     parser.add_argument("--captures", metavar="DIR", help="keep a payload of each shape there")
     parser.add_argument("--vllm", action="append", default=[], metavar="ARG",
                         help="one more argument of `vllm serve`")
+    parser.add_argument("--kvasir", action="append", default=[], metavar="ARG",
+                        help="one more argument of `kvasir serve`, as --kvasir=--tokens.wait=1s")
     parser.add_argument("--json", metavar="FILE", help="every row goes there")
     args = parser.parse_args()
     if args.engines > 1 and not args.build:
@@ -90,6 +97,8 @@ def main():
     if version.returncode:
         skip(f"{executable} does not run: {version.stderr.strip().splitlines()[-1:]}")
     import stages
+    # Told to end, it takes its engines along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     random.seed(args.seed)
     with tempfile.TemporaryDirectory(prefix="kvasir-interop-") as folder:
         sys.exit(stages.run(args, executable, pathlib.Path(folder)))
