@@ -55,6 +55,7 @@ class Row:
     predicted: int  # by the model of the events, at the time of sending
     prompt: int
     cached: int
+    overtaken: bool  # blocks of that prediction were evicted before the answer
     kvasir: dict = None  # its record of the decision, when it stood between
     stage: str = ""
 
@@ -198,8 +199,9 @@ class Client:
         if usage["prompt_tokens"] != len(ask.tokens):
             raise ValueError(f"{usage['prompt_tokens']} tokens of {len(ask.tokens)}")
         details = usage.get("prompt_tokens_details") or {}
-        row = Row(name, worker, predicted.get(worker, next(iter(predicted.values()))),
-                  usage["prompt_tokens"], details.get("cached_tokens") or 0)
+        seen = predicted[worker]
+        row = Row(name, worker, seen.tokens, usage["prompt_tokens"],
+                  details.get("cached_tokens") or 0, seen.is_overtaken())
         with self.lock:
             self.rows.append(row)
 

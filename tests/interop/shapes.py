@@ -87,10 +87,10 @@ class Asker:
         for rank, sub in enumerate(self.subs):
             while sub.poll(QUIET_MS):
                 payload = sub.recv_multipart()[2]
+                if keep and self.captures:
+                    name = f"vllm-{self.engine.version()}-{keep}-{len(found)}"
+                    (pathlib.Path(self.captures) / name).write_bytes(payload)
                 found.append((rank, msgspec.msgpack.decode(payload)))
-                if keep and self.captures and len(found) == 1:
-                    (pathlib.Path(self.captures)
-                     / f"vllm-{self.engine.version()}-{keep}").write_bytes(payload)
         return found
 
     def close(self):

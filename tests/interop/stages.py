@@ -13,7 +13,7 @@ import shapes
 import wire
 
 AFTER_RESET = "quiet after a reset"
-TABLE = "{:<26}{:>8}{:>9}{:>8}{:>9}{:>7}{:>7}{:>10}"
+TABLE = "{:<26}{:>8}{:>9}{:>8}{:>9}{:>7}{:>10}{:>7}{:>12}"
 
 
 def ask(engine, tokens, more=None):
@@ -163,8 +163,8 @@ class Run:
 
     def all(self):
         self.by_hand()
-        print(TABLE.format("stage", "answers", "prompt", "cached", "equal", "over", "under",
-                           "tokens off"))
+        print(TABLE.format("stage", "answers", "prompt", "cached", "equal", "over", "(evicted)",
+                           "under", "tokens off"))
         self.quiet("quiet")
         self.load("load")
         self.quiet("quiet after load", self.args.quiet // 2)
@@ -180,27 +180,31 @@ class Run:
             f.compare_replay()
 
 
+KNEW = [
+    ("tokens", lambda k: k["source"] == "mirror" and k["whole"]),
+    ("an earlier turn's", lambda k: k["source"] == "mirror" and not k["whole"]),
+    ("text", lambda k: k["source"] != "mirror"),
+]
+
+
 def print_stage(stage, rows):
     """A line for the model of the events; and for kvasir, by what it knew: the
     tokens, those of an earlier turn, or text only."""
-    print_line(stage, [(r.prompt, r.cached, r.predicted) for r in rows])
-    for name, knew in (("tokens", lambda k: k["source"] == "mirror" and k["whole"]),
-                       ("an earlier turn's", lambda k: k["source"] == "mirror"
-                        and not k["whole"]),
-                       ("text", lambda k: k["source"] != "mirror")):
-        some = [(r.prompt, r.cached, r.kvasir["predicted_tokens"])
-                for r in rows if r.kvasir and knew(r.kvasir)]
+    print_line(stage, rows, lambda r: r.predicted)
+    for name, knew in KNEW:
+        some = [r for r in rows if r.kvasir and knew(r.kvasir)]
         if some:
-            print_line("  kvasir, " + name, some)
+            print_line("  kvasir, " + name, some, lambda r: r.kvasir["predicted_tokens"])
 
 
-def print_line(name, rows):
-    prompt, cached = sum(r[0] for r in rows), sum(r[1] for r in rows)
-    off = [r[2] - r[1] for r in rows]
+def print_line(name, rows, predicted):
+    prompt, cached = sum(r.prompt for r in rows), sum(r.cached for r in rows)
+    off = [predicted(r) - r.cached for r in rows]
+    evicted = sum(o > 0 and r.overtaken for o, r in zip(off, rows, strict=True))
     print(TABLE.format(
         name, len(rows), prompt, f"{100 * cached / max(prompt, 1):.0f}%",
         f"{100 * off.count(0) / max(len(off), 1):.1f}%", sum(o > 0 for o in off),
-        sum(o < 0 for o in off), sum(map(abs, off))), flush=True)
+        evicted, sum(o < 0 for o in off), sum(map(abs, off))), flush=True)
 
 
 def print_facts(facts):

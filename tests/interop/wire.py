@@ -54,6 +54,7 @@ class Mirror:
         self.stored = self.removed = self.cleared = self.duplicates = 0
         self.orphaned = 0  # removed while a child is resident
         self.children = {}
+        self.gone = {}     # hash -> how many removals there were before its last
         self.none = self.hash("vllm-none-hash")
 
     @staticmethod
@@ -118,6 +119,7 @@ class Mirror:
         if self.copies[name]:
             return
         del self.copies[name]
+        self.gone[name] = self.removed
         place = self.place.pop(name)
         self.child.pop(place, None)
         self.digest.pop(name, None)
@@ -125,17 +127,32 @@ class Mirror:
         if self.children.get(name):
             self.orphaned += 1
 
-    def predict(self, tokens, salt=None):
-        """Cached tokens of a prompt: the walk stops at the first block that is
-        missing, and one token is always computed."""
-        size, parent, blocks = self.block_tokens, None, 0
+    def walk(self, tokens, salt=None):
+        """The hashes of a prompt's blocks that are resident: it stops at the
+        first that is missing, and one token is always computed."""
+        size, parent, found = self.block_tokens, None, []
         for i in range((len(tokens) - 1) // size):
             place = (parent, salt if i == 0 else None, tuple(tokens[i * size:(i + 1) * size]))
-            name = self.child.get(place)
-            if name is None or name not in self.copies:
+            parent = self.child.get(place)
+            if parent is None or parent not in self.copies:
                 break
-            parent, blocks = name, blocks + 1
-        return blocks * size
+            found.append(parent)
+        return found
+
+
+class Prediction:
+    """Of one engine for one prompt, when it was sent."""
+
+    def __init__(self, mirror, tokens, salt):
+        self.mirror = mirror
+        self.hashes = mirror.walk(tokens, salt)
+        self.tokens = len(self.hashes) * mirror.block_tokens
+        self.removals = mirror.removed
+
+    def is_overtaken(self):
+        """Whether a block of it was evicted since, or everything."""
+        gone = self.mirror.gone
+        return any(gone.get(name, -1) > self.removals for name in self.hashes)
 
 
 class Follower:
@@ -301,4 +318,4 @@ class Follower:
 
     def predict(self, tokens, salt):
         with self.lock:
-            return self.mirror.predict(tokens, salt)
+            return Prediction(self.mirror, tokens, salt)
