@@ -1,11 +1,14 @@
 """A node that mirrors engines: what it predicts is what they report, through
 evictions, restarts, lost events, ranks and renderers."""
 import concurrent.futures
+import http.server
+import json
+import queue
 import random
+import threading
 import unittest
 
 import harness
-import kv_events
 
 
 class MirrorCase(harness.Case):
@@ -59,12 +62,17 @@ class MirrorCase(harness.Case):
         models = harness.request(node.at("serve"), "GET", "/v1/models").json()["data"]
         return models[0]["id"]
 
+    def published(self, engine, rank):
+        """How many batches the engine's rank has published."""
+        return harness.request(engine.at("http"), "GET", "/chaos/cache",
+                               headers={"X-Data-Parallel-Rank": str(rank)}).json()["next_seq"]
+
     def in_step(self, node, engines):
         """Waits until the node has applied every batch the engines published."""
         def same():
             for stream in self.streams(node):
                 engine = engines[int(stream["worker"][1:])]
-                sent = kv_events.cache(engine.at("http"), stream["rank"])[0]
+                sent = self.published(engine, stream["rank"])
                 if stream["state"] != "live" or sent and stream["seq"] != sent - 1:
                     return False
             return True
@@ -277,6 +285,73 @@ class Ranks(MirrorCase):
         again = families[-1]
         cached, _ = self.complete(node, again)
         self.assertGreater(cached, 0)
+
+
+class Sidecar:
+    """A stream of cache events over HTTP, as something beside an engine that
+    publishes none could tell them."""
+
+    def __init__(self):
+        events = self.events = queue.Queue()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.end_headers()
+                while (event := events.get()) is not None:
+                    self.wfile.write(event.encode())
+                    self.wfile.flush()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+        self.sent = 0
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server.server_address[1]}/events"
+
+    def tell(self, kind, **data):
+        self.events.put(f"id: {self.sent}\nevent: {kind}\ndata: {json.dumps(data)}\n\n")
+        self.sent += 1
+
+    def close(self):
+        self.events.put(None)
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+class Sidecars(MirrorCase):
+    def test_events_of_a_sidecar_feed_the_same_mirror(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--speed", "20")
+        sidecar = Sidecar()
+        self.addCleanup(sidecar.close)
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--worker", f"{engine.url('http')},id=e0,sse={sidecar.url}")
+        prompt = list(range(1000, 1100))
+        keys = self.run_once("print_keys", 16, *prompt).stdout.split()
+
+        def explained():
+            said = harness.request(node.at("admin"), "POST", "/admin/explain",
+                                   {"prompt": prompt}).json()
+            row = next((r for r in said["candidates"] if r["worker"] == "e0"), {})
+            return row.get("tokens"), row.get("overlap"), row.get("tier")
+
+        for i, key in enumerate(keys):
+            sidecar.tell("cache_created", prefix_hash=key, token_count=16 * (i + 1))
+        harness.wait_until(lambda: explained() == (96, 96, "device"), "six blocks are known")
+        sidecar.tell("cache_offloaded", prefix_hash=keys[5], token_count=96)
+        harness.wait_until(lambda: explained() == (96, 92, "host"), "one is in host memory")
+        sidecar.tell("cache_evicted", prefix_hash=keys[2], token_count=48)
+        harness.wait_until(lambda: explained()[:2] == (32, 32), "a hole ends the prefix")
+        sidecar.tell("cache_purged")
+        harness.wait_until(lambda: explained()[:2] == (0, 0), "nothing is held")
 
 
 class Loaded(MirrorCase):
