@@ -421,7 +421,7 @@ main(int argc, char **argv)
         {"arrays, 32 blocks, shared by 64", false, 32, 64},
         {"arrays, 1 block, shared by 64", false, 1, 64},
     };
-    uint64_t pairs = argc > 1 ? strtoull(argv[1], NULL, 10) : 3000000;
+    uint64_t pairs = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000000;
     size_t only = argc > 2 ? strtoull(argv[2], NULL, 10) : SIZE_MAX;
 
     printf("  %-8s %7s %8s %8s %8s %7s %7s\n", "", "M/s", "ns/block", "decode",
@@ -429,6 +429,7 @@ main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         if (only == SIZE_MAX || only == i) {
             measure(&shapes[i], pairs);
+            (void)fflush(stdout);
         }
     }
     return 0;
