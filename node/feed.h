@@ -125,12 +125,14 @@ int feed_worker_add(struct feed *feed, uint32_t worker, uint32_t generation,
                     uint32_t ranks) ON_CONTROL MUST_CHECK;
 void feed_worker_remove(struct feed *feed, uint32_t worker) ON_CONTROL;
 
-/* A new epoch of a stream: what it held is forgotten; its state; a record of
- * it, whose words are checked here. Unknown workers and other generations are
+/* A new epoch of a stream: what it held is forgotten (same_process: it was
+ * cleared or is read again, which no number of times makes it contested); its
+ * state; a record of it, whose words are checked here. Unknown workers and other generations are
  * ignored. Negative: out of memory, the stream is stale and is to be
  * re-read. */
 int feed_reset(struct feed *feed, uint32_t worker, uint32_t generation,
-               uint32_t rank, uint64_t epoch) ON_CONTROL MUST_CHECK;
+               uint32_t rank, uint64_t epoch, bool same_process)
+    ON_CONTROL MUST_CHECK;
 void feed_state(struct feed *feed, uint32_t worker, uint32_t generation,
                 uint32_t rank, enum kv_stream_state state) ON_CONTROL;
 int feed_record(struct feed *feed, uint32_t worker, uint32_t generation,

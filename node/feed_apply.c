@@ -112,21 +112,21 @@ note_flip(struct feed *feed, struct feed_stream *stream)
 
 int
 feed_reset(struct feed *feed, uint32_t worker, uint32_t generation,
-           uint32_t rank, uint64_t epoch)
+           uint32_t rank, uint64_t epoch, bool same_process)
 {
     struct feed_stream *stream = find(feed, worker, generation, rank);
 
     if (stream == NULL) {
         return 0;
     }
-    if (stream->has_epoch) {
+    if (stream->has_epoch && stream->used && !same_process) {
         note_flip(feed, stream);
     }
     stream->has_epoch = true;
     stream->epoch = epoch;
     stream->seq = 0;
     stream->holes = 0;
-    stream->block_tokens = 0;
+    stream->sized = false; /* most likely the same again */
     stream->in_step = false;
     stream->lost = false;
     stream->deaf = false;
@@ -199,7 +199,7 @@ is_sound(const struct feed_stream *stream, const struct event_record *record)
 {
     return record->words_count <= EVENT_WORDS_MAX &&
            event_check(record->words, record->words_count) &&
-           (record->block_tokens == 0 || stream->block_tokens == 0 ||
+           (record->block_tokens == 0 || !stream->sized ||
             record->block_tokens == stream->block_tokens);
 }
 
@@ -257,6 +257,23 @@ apply(struct feed *feed, struct feed_stream *stream,
     return outcome < 0 ? outcome : 0;
 }
 
+/* The other ranks of an engine have blocks of the same size, so one that held
+ * nothing yet can be looked up (and be sent something) too. */
+static void
+learn_size(struct feed *feed, struct feed_worker *worker,
+           struct feed_stream *stream, uint32_t block_tokens)
+{
+    stream->sized = true;
+    feed->changed |= stream->block_tokens != block_tokens;
+    stream->block_tokens = block_tokens;
+    for (uint32_t i = 0; i < worker->ranks; i++) {
+        if (worker->stream[i].block_tokens == 0) {
+            worker->stream[i].block_tokens = block_tokens;
+            feed->changed = true;
+        }
+    }
+}
+
 int
 feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
             uint32_t rank, const struct event_record *record)
@@ -272,10 +289,8 @@ feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
     }
     stream->seq = record->seq;
     stream->holes = record->holes;
-    if (stream->block_tokens != record->block_tokens &&
-        record->block_tokens != 0) {
-        stream->block_tokens = record->block_tokens;
-        feed->changed = true;
+    if (record->block_tokens != 0 && !stream->sized) {
+        learn_size(feed, &feed->worker[worker], stream, record->block_tokens);
     }
     return apply(feed, stream, record);
 }

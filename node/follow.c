@@ -105,19 +105,28 @@ read_again(struct follow *follow, const struct feed_id *id, const char *reason)
     }
 }
 
-static void
-on_reset(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
-         uint64_t epoch, const char *reason)
+static void ON_CONTROL
+take_reset(struct follow *follow, const struct feed_id *id, uint64_t epoch,
+           const char *reason, bool same_process)
 {
-    struct follow *follow = context;
-
-    role_is_control();
-    LOG_INFO("events_reset", KV("worker", name_of(follow, worker)),
-             KV("rank", rank), KV("reason", reason));
-    int outcome = feed_reset(follow->feed, worker, generation, rank, epoch);
+    LOG_INFO("events_reset", KV("worker", name_of(follow, id->worker)),
+             KV("rank", id->rank), KV("reason", reason));
+    int outcome = feed_reset(follow->feed, id->worker, id->generation, id->rank,
+                             epoch, same_process);
     if (outcome < 0) {
         LOG_WARNING("mirror_out_of_memory", KV_FAULT("error", outcome));
     }
+}
+
+static void
+on_sidecar_reset(void *context, uint32_t worker, uint32_t generation,
+                 uint32_t rank, uint64_t epoch, const char *reason)
+{
+    struct feed_id id = {
+        .worker = worker, .generation = generation, .rank = rank};
+
+    role_is_control();
+    take_reset(context, &id, epoch, reason, true);
 }
 
 static void
@@ -170,10 +179,13 @@ static void ON_CONTROL
 take_item(struct follow *follow, const struct intake_item *item)
 {
     switch ((enum intake_item_kind)item->kind) {
-    case INTAKE_RESET:
-        on_reset(follow, item->worker, item->generation, item->rank,
-                 item->epoch, item->reason);
+    case INTAKE_RESET: {
+        struct feed_id id = {.worker = item->worker,
+                             .generation = item->generation,
+                             .rank = item->rank};
+        take_reset(follow, &id, item->epoch, item->reason, item->same_process);
         return;
+    }
     case INTAKE_STATE:
         on_state(follow, item->worker, item->generation, item->rank,
                  (enum kv_stream_state)item->state);
@@ -248,7 +260,7 @@ add_sidecar(struct follow *follow, const struct fleet_worker *worker)
         .silence_ms = SIDECAR_SILENCE_MS,
         .seed = rng_next(&follow->rng),
         .sink = {.context = follow,
-                 .reset = on_reset,
+                 .reset = on_sidecar_reset,
                  .state = on_state,
                  .record = on_sidecar_record},
     };

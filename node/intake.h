@@ -50,7 +50,8 @@ struct intake_item {
     uint32_t generation; /* ... and its generation */
     uint32_t rank;
     uint32_t state; /* enum kv_stream_state, of now */
-    uint32_t unused;
+    bool
+        same_process; /* INTAKE_RESET: it cleared its cache, or is read again */
     uint64_t epoch;   /* of now */
     uint64_t sent_us; /* batch's own wall clock time, 0 when unknown */
     char reason[40];  /* INTAKE_RESET */

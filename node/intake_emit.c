@@ -94,7 +94,8 @@ open_ledger(struct intake_rank *rank)
 }
 
 void
-intake_emit_reset(struct intake_rank *rank, uint64_t epoch, const char *reason)
+intake_emit_reset(struct intake_rank *rank, uint64_t epoch, const char *reason,
+                  bool same_process)
 {
     struct intake_item *item = reserve(rank->intake, sizeof *item);
 
@@ -106,6 +107,7 @@ intake_emit_reset(struct intake_rank *rank, uint64_t epoch, const char *reason)
     rank->epoch = epoch;
     if (item != NULL) {
         *item = item_of(rank, INTAKE_RESET);
+        item->same_process = same_process;
         (void)snprintf(item->reason, sizeof item->reason, "%s", reason);
         commit(rank->intake);
     }
@@ -265,7 +267,8 @@ intake_emit_apply(struct intake_rank *rank, const struct kv_out *out)
     while ((outcome = kv_apply(&rank->apply, intake->reader, intake->ledger,
                                rank->ledger_stream, &rank->numbers.kv,
                                words)) == KV_APPLY_E_CLEARED) {
-        intake_emit_reset(rank, kv_stream_cleared(rank->stream), "cleared");
+        intake_emit_reset(rank, kv_stream_cleared(rank->stream), "cleared",
+                          true);
         *words = (struct event_words){.words = words->words, .max = words->max};
         if (!rank->has_ledger) {
             return;

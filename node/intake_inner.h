@@ -120,7 +120,7 @@ uint64_t intake_rank_deadline(const struct intake_rank *rank);
 /* Emit: what a stream says, carried out. */
 void intake_emit_apply(struct intake_rank *rank, const struct kv_out *out);
 void intake_emit_reset(struct intake_rank *rank, uint64_t epoch,
-                       const char *reason);
+                       const char *reason, bool same_process);
 void intake_emit_state(struct intake_rank *rank);
 void intake_emit_wake(struct intake *intake);
 

@@ -251,7 +251,7 @@ pump(struct intake_rank *rank)
             intake_emit_apply(rank, &out);
             break;
         case KV_OUT_RESET:
-            intake_emit_reset(rank, out.epoch, out.reason);
+            intake_emit_reset(rank, out.epoch, out.reason, out.same_process);
             break;
         case KV_OUT_REPLAY:
             ask_replay(rank, out.seq);

@@ -119,10 +119,13 @@ wipe(struct kv_stream *stream)
 static void
 push_reset(struct kv_stream *stream, const char *reason)
 {
-    kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_RESET,
-                                            .seq = stream->next_seq,
-                                            .epoch = stream->epoch,
-                                            .reason = reason});
+    kv_stream_push(
+        stream,
+        &(struct kv_out){.kind = KV_OUT_RESET,
+                         .seq = stream->next_seq,
+                         .epoch = stream->epoch,
+                         .reason = reason,
+                         .same_process = strcmp(reason, "restarted") != 0});
 }
 
 /* A new epoch whose first known message is this one, applied next. */

@@ -107,6 +107,8 @@ struct kv_out {
     uint64_t epoch; /* RESET, APPLY */
     struct slice payload;
     const char *reason;
+    bool same_process; /* RESET: no other process than the epoch before, as far
+                          as is known */
     enum kv_stream_state state;
 };
 

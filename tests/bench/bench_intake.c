@@ -173,7 +173,7 @@ apply(const struct intake_item *item)
 
     role_is_control();
     if (item->kind == INTAKE_RESET) {
-        CHECK(feed_reset(feed, 0, 1, 0, item->epoch) == 0);
+        CHECK(feed_reset(feed, 0, 1, 0, item->epoch, false) == 0);
     } else if (item->kind == INTAKE_STATE) {
         feed_state(feed, 0, 1, 0, (enum kv_stream_state)item->state);
     } else {

@@ -75,7 +75,7 @@ add(uint32_t worker, uint32_t ranks)
 static void
 begin(uint32_t worker, uint32_t rank, uint64_t epoch)
 {
-    cr_assert_eq(feed_reset(feed, worker, 1, rank, epoch), 0);
+    cr_assert_eq(feed_reset(feed, worker, 1, rank, epoch, false), 0);
     feed_state(feed, worker, 1, rank, KV_STREAM_LIVE);
 }
 
@@ -200,7 +200,7 @@ Test(node_feed, a_new_epoch_takes_a_new_slot_and_forgets)
     begin(7, 0, 101);
     cr_assert_neq(status(0).slot, old);
     cr_assert_eq(status(0).blocks, 0);
-    cr_assert_not(in_view(7), "its block size is not known yet");
+    cr_assert(in_view(7), "its blocks are as large as before, most likely");
     store(7, 0, 101, 1, 0xb);
     cr_assert(in_view(7));
     cr_assert_eq(stats().epochs, 2);
@@ -244,10 +244,10 @@ Test(node_feed, strangers_are_ignored)
     union parcel parcel = stores(1, 1, 0xa);
 
     add(7, 2);
-    cr_assert_eq(feed_reset(feed, 7, 2, 0, 5), 0);
-    cr_assert_eq(feed_reset(feed, 7, 1, 2, 5), 0);
-    cr_assert_eq(feed_reset(feed, 8, 1, 0, 5), 0);
-    cr_assert_eq(feed_reset(feed, WORKERS_MAX, 1, 0, 5), 0);
+    cr_assert_eq(feed_reset(feed, 7, 2, 0, 5, false), 0);
+    cr_assert_eq(feed_reset(feed, 7, 1, 2, 5, false), 0);
+    cr_assert_eq(feed_reset(feed, 8, 1, 0, 5, false), 0);
+    cr_assert_eq(feed_reset(feed, WORKERS_MAX, 1, 0, 5, false), 0);
     feed_state(feed, 7, 2, 0, KV_STREAM_LIVE);
     cr_assert_eq(feed_record(feed, 7, 2, 0, &parcel.head), 0);
     cr_assert_not(feed_answer(feed, 7, 2, 0, &answer, 1));
@@ -364,7 +364,7 @@ Test(node_feed, rereads_that_do_not_help_become_rare)
 
     add(7, 1);
     cr_assert_not(feed_next_reread(feed, &id, at));
-    cr_assert_eq(feed_reset(feed, 7, 1, 0, 1), 0);
+    cr_assert_eq(feed_reset(feed, 7, 1, 0, 1, false), 0);
     mirror->apply_outcome = MIRROR_E_FULL;
     store(7, 0, 1, 1, 0xa);
     at += 10 * S;
@@ -437,7 +437,7 @@ Test(node_feed, trust_follows_the_state)
     };
 
     add(7, 1);
-    cr_assert_eq(feed_reset(feed, 7, 1, 0, 100), 0);
+    cr_assert_eq(feed_reset(feed, 7, 1, 0, 100, false), 0);
     store(7, 0, 100, 1, 0xa);
     uint32_t slot = status(0).slot;
     cr_assert_eq(view()->trust_permille[slot], 500);
@@ -565,6 +565,7 @@ Test(node_feed, too_many_epochs_are_contested_until_they_calm_down)
     add(7, 1);
     pass_time(100 * S);
     begin(7, 0, 1);
+    store(7, 0, 1, 1, 0xa);
     for (uint64_t epoch = 2; epoch <= 4; epoch++) {
         pass_time((100 + epoch) * S);
         begin(7, 0, epoch);
@@ -581,6 +582,41 @@ Test(node_feed, too_many_epochs_are_contested_until_they_calm_down)
     pass_time(164 * S);
     cr_assert(in_view(7));
     cr_assert_not(status(0).contested);
+}
+
+Test(node_feed, a_cache_that_is_cleared_often_is_not_contested)
+{
+    add(7, 1);
+    pass_time(100 * S);
+    begin(7, 0, 1);
+    for (uint64_t epoch = 2; epoch <= 20; epoch++) {
+        store(7, 0, epoch - 1, 1, 0xa);
+        cr_assert_eq(feed_reset(feed, 7, 1, 0, epoch, true), 0);
+    }
+    cr_assert_not(status(0).contested);
+}
+
+Test(node_feed, another_epoch_may_have_blocks_of_another_size)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 1, 0xa);
+    begin(7, 0, 2);
+    union parcel parcel = stores(2, 1, 0xb);
+    parcel.head.block_tokens = 32;
+    cr_assert_eq(deliver(7, 0, &parcel), 0);
+    cr_assert_eq(status(0).block_tokens, 32);
+    cr_assert_eq(view()->groups[0].block_tokens, 32);
+}
+
+Test(node_feed, ranks_of_a_worker_have_blocks_of_one_size)
+{
+    add(7, 2);
+    begin(7, 0, 1);
+    begin(7, 1, 1);
+    store(7, 0, 1, 1, 0xa);
+    cr_assert_eq(status(1).block_tokens, 16);
+    cr_assert_eq(worker_set_count(&view()->groups[0].slots), 2);
 }
 
 Test(node_feed, epochs_far_apart_are_not_contested)

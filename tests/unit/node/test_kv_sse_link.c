@@ -69,8 +69,8 @@ on_reset(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
     cr_assert(worker == 5 && generation == 9 && reason != NULL);
     rig.epoch = epoch;
     buf_printf(&rig.out, "reset%u;", rank);
-    cr_assert(rig.feed == NULL ||
-              feed_reset(rig.feed, worker, generation, rank, epoch) == 0);
+    cr_assert(rig.feed == NULL || feed_reset(rig.feed, worker, generation, rank,
+                                             epoch, false) == 0);
 }
 
 static void
