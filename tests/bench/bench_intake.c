@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <uv.h>
 #include <zmq.h>
 
@@ -21,7 +20,7 @@
 
 #define BATCHES 40000U
 #define PACED   10000U /* of them, in five seconds */
-#define PACE_NS 500000L
+#define PER_MS  2U
 #define BLOCKS  8U
 #define TOKENS  16U
 #define BYTES   1024U
@@ -132,18 +131,34 @@ publish(void *arg)
 }
 
 static void
+on_pace(uv_timer_t *timer)
+{
+    uint32_t *seq = timer->data;
+
+    for (uint32_t i = 0; i < PER_MS && *seq < PACED; i++, (*seq)++) {
+        sent_us[*seq] = uv_hrtime() / 1000;
+        send_batch(pub, *seq, &batches[*seq]);
+    }
+    if (*seq == PACED) {
+        uv_close((uv_handle_t *)timer, NULL);
+    }
+}
+
+static void
 publish_paced(void *arg)
 {
     char subscription[16];
-    struct timespec pause = {.tv_nsec = PACE_NS};
+    uv_loop_t loop;
+    uv_timer_t timer;
+    uint32_t seq = 0;
 
     (void)arg;
     (void)zmq_recv(pub, subscription, sizeof subscription, 0);
-    for (uint32_t seq = 0; seq < PACED; seq++) {
-        sent_us[seq] = uv_hrtime() / 1000;
-        send_batch(pub, seq, &batches[seq]);
-        (void)nanosleep(&pause, NULL);
-    }
+    CHECK(uv_loop_init(&loop) == 0 && uv_timer_init(&loop, &timer) == 0);
+    timer.data = &seq;
+    CHECK(uv_timer_start(&timer, on_pace, 0, 1) == 0);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&loop) == 0);
 }
 
 /* One request, then all there is. */
