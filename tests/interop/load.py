@@ -12,6 +12,7 @@ import pathlib
 import queue
 import random
 import threading
+import time
 
 import engine as engines
 import model
@@ -55,8 +56,8 @@ class Row:
     predicted: int  # by the model of the events, at the time of sending
     prompt: int
     cached: int
-    overtaken: bool  # blocks of that prediction were evicted before the answer
-    kvasir: dict = None  # its record of the decision, when it stood between
+    overtaken: bool = False  # blocks of that prediction were evicted before the answer
+    kvasir: dict = None      # its record of the decision, when it stood between
     stage: str = ""
 
 
@@ -80,9 +81,9 @@ class Talk:
 class Script:
     """What is asked next. One thread at a time."""
 
-    def __init__(self, seed, tokens):
+    def __init__(self, seed, tokens, block_tokens):
         self.rng = random.Random(seed)
-        self.tokens = tokens
+        self.tokens, self.block_tokens = tokens, block_tokens
         self.pool = " ".join(model.pages()).split()
         self.systems = [self.words(150 + 100 * i) for i in range(SYSTEMS)]
         self.talks, self.busy = [], set()
@@ -136,7 +137,11 @@ class Script:
     def ids(self):
         ids = self.rng.choice(self.repeats)
         ids = ids[:self.rng.randint(1, len(ids))] if self.rng.random() < 0.5 else ids
-        ids = ids + self.rng.choices(range(8, model.VOCABULARY), k=self.rng.randint(0, 40))
+        if self.rng.random() < 0.4 and len(ids) >= self.block_tokens:
+            # Whole blocks: when all are hit, the last is computed again.
+            ids = ids[:len(ids) // self.block_tokens * self.block_tokens]
+        else:
+            ids = ids + self.rng.choices(range(8, model.VOCABULARY), k=self.rng.randint(0, 40))
         return Ask("/v1/completions", {"prompt": ids}, ids, self.rng.choice(SALTS))
 
     def done(self, ask, text):
@@ -201,7 +206,8 @@ class Client:
         details = usage.get("prompt_tokens_details") or {}
         seen = predicted[worker]
         row = Row(name, worker, seen.tokens, usage["prompt_tokens"],
-                  details.get("cached_tokens") or 0, seen.is_overtaken())
+                  details.get("cached_tokens") or 0)
+        row.seen, row.answered = seen, time.time()
         with self.lock:
             self.rows.append(row)
 

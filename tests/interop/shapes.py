@@ -20,6 +20,7 @@ HYBRID = {
     "query_pre_attn_scalar": 32, "tie_word_embeddings": True,
     "rope_local_base_freq": 10000.0, "attention_bias": False,
 }
+HYBRID_FLAGS = ["--no-disable-hybrid-kv-cache-manager"]
 ADAPTER = "adapter-a"
 QUIET_MS = 400
 
@@ -180,7 +181,7 @@ VARIANTS = [
      {"VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES": "0"}, 1, model.CONFIG,
      [raw_hashes, sessions, full_reports, renders]),
     ("an adapter", adapter, {}, 1, model.CONFIG, [adapters]),
-    ("a hybrid model", ["--no-disable-hybrid-kv-cache-manager"], {}, 1, HYBRID, [hybrids]),
+    ("a hybrid model", HYBRID_FLAGS, {}, 1, HYBRID, [hybrids]),
     ("two ranks", ["--data-parallel-size", "2", "--api-server-count", "1"], {}, 2, model.CONFIG, [ranks]),
 ]
 

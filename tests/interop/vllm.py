@@ -42,6 +42,8 @@ def options():
                         help="of an engine's cache (320)")
     parser.add_argument("--block-tokens", type=int, default=32, metavar="N",
                         help="a multiple of 32 on the CPU (32)")
+    parser.add_argument("--hybrid", action="store_true",
+                        help="a model with sliding windows beside full attention")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     parser.add_argument("--captures", metavar="DIR", help="keep a payload of each shape there")
     parser.add_argument("--vllm", action="append", default=[], metavar="ARG",

@@ -10,6 +10,7 @@ import hashlib
 import pickle
 import struct
 import threading
+import time
 
 import msgspec
 import zmq
@@ -54,7 +55,9 @@ class Mirror:
         self.stored = self.removed = self.cleared = self.duplicates = 0
         self.orphaned = 0  # removed while a child is resident
         self.children = {}
-        self.gone = {}     # hash -> how many removals there were before its last
+        self.now = 0       # the engine's clock, of the batch that is applied
+        self.gone = {}     # hash -> when it was removed, each time
+        self.emptied = []  # when everything went
         self.none = self.hash("vllm-none-hash")
 
     @staticmethod
@@ -62,6 +65,7 @@ class Mirror:
         return hashlib.sha256(pickle.dumps(value, protocol=5)).digest()
 
     def clear(self):
+        self.emptied.append(self.now)
         for table in (self.copies, self.place, self.child, self.digest, self.children):
             table.clear()
 
@@ -119,7 +123,7 @@ class Mirror:
         if self.copies[name]:
             return
         del self.copies[name]
-        self.gone[name] = self.removed
+        self.gone.setdefault(name, []).append(self.now)
         place = self.place.pop(name)
         self.child.pop(place, None)
         self.digest.pop(name, None)
@@ -147,12 +151,13 @@ class Prediction:
         self.mirror = mirror
         self.hashes = mirror.walk(tokens, salt)
         self.tokens = len(self.hashes) * mirror.block_tokens
-        self.removals = mirror.removed
+        self.sent = time.time()
 
-    def is_overtaken(self):
-        """Whether a block of it was evicted since, or everything."""
-        gone = self.mirror.gone
-        return any(gone.get(name, -1) > self.removals for name in self.hashes)
+    def is_overtaken(self, answered):
+        """Whether a block of it was evicted before the answer came, or
+        everything. To be asked when the events are in."""
+        times = [at for name in self.hashes for at in self.mirror.gone.get(name, [])]
+        return any(self.sent <= at <= answered for at in times + self.mirror.emptied)
 
 
 class Follower:
@@ -167,6 +172,7 @@ class Follower:
         self.live = {}        # seq -> payload, of this incarnation
         self.payloads = []    # what is worth keeping, [kind, payload]
         self.kinds = set()
+        self.others = set()   # groups that do not count
         self.batches = self.restarts = self.gaps = 0
         self.context = zmq.Context()
         self.over = threading.Event()
@@ -221,11 +227,21 @@ class Follower:
         self.expected = seq + 1
         self.batches += 1
         batch = msgspec.msgpack.decode(payload)
+        self.mirror.now = batch[0]
         self.envelope(batch)
         for event in batch[1]:
-            self.event(event)
-            self.mirror.apply(event)
+            if self.is_main(event):
+                self.event(event)
+                self.mirror.apply(event)
         self.keep(batch, payload)
+
+    def is_main(self, event):
+        """Whether an event is of the group that counts. Removals name the group
+        only."""
+        kind = event.get("kv_cache_spec_kind")
+        if kind not in (None, "full_attention"):
+            self.others.add(event["group_idx"])
+        return event.get("group_idx") not in self.others
 
     def envelope(self, batch):
         good = isinstance(batch, list) and len(batch) == 3
@@ -244,8 +260,7 @@ class Follower:
         self.facts.note("a hash is an unsigned integer of 64 bits (5)",
                         all(isinstance(h, int) and 0 <= h < 1 << 64
                             for h in event["block_hashes"]), event)
-        self.facts.note("medium is GPU, the group 0",
-                        event["medium"] == "GPU" and event["group_idx"] == 0, event)
+        self.facts.note("medium is GPU", event["medium"] == "GPU", event)
         if event["type"] == "BlockRemoved":
             self.facts.note("a removal names one block (1.5)", len(event["block_hashes"]) == 1,
                             event)
