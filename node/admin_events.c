@@ -286,6 +286,42 @@ put_counter(struct control *control, struct buf *out, const char *name,
     }
 }
 
+static void ON_CONTROL
+put_feed(struct control *control, struct buf *out)
+{
+    struct feed_stats f;
+    struct expected_stats e;
+
+    feed_stats(follow_feed(control->follow), &f);
+    expected_stats(control->node->expected, &e);
+    prom_out_single(out, "kvasir_feed_records_total", "counter",
+                    "Records of events applied", f.records);
+    prom_out_single(out, "kvasir_feed_dropped_total", "counter",
+                    "Records dropped: of no stream, old, malformed, or "
+                    "waiting to be read again",
+                    f.dropped_unknown + f.dropped_epoch + f.dropped_old +
+                        f.dropped_bad + f.dropped_lost);
+    prom_out_single(out, "kvasir_feed_cut_total", "counter",
+                    "Records cut short for want of memory",
+                    f.full + f.no_memory);
+    prom_out_single(out, "kvasir_feed_no_slot_total", "counter",
+                    "Times that a stream found no slot of the mirror",
+                    f.no_slot);
+    prom_out_single(out, "kvasir_feed_rereads_total", "counter",
+                    "Streams read again for what was lost of them", f.rereads);
+    prom_out_single(out, "kvasir_feed_contested", "gauge",
+                    "Streams whose process changes all the time", f.contested);
+    prom_out_single(out, "kvasir_feed_left_out", "gauge",
+                    "Streams of one block size too many", f.left_out);
+    prom_out_single(out, "kvasir_expected_blocks", "gauge",
+                    "Blocks sent to engines and not heard of yet", e.blocks);
+    prom_out_single(out, "kvasir_expected_given_up_total", "counter",
+                    "Of these, those that no event told of in time",
+                    e.given_up);
+    prom_out_single(out, "kvasir_expected_refused_total", "counter",
+                    "Of these, those that did not fit", e.refused);
+}
+
 static void
 put_memory(struct control *control, struct buf *out)
 {
@@ -317,5 +353,6 @@ admin_put_event_metrics(struct control *control, struct buf *out)
                 offsetof(struct kv_counters, name));
     KV_COUNTERS(PUT)
 #undef PUT
+    put_feed(control, out);
     put_memory(control, out);
 }

@@ -187,6 +187,28 @@ class Quiet(MirrorCase):
         self.assertEqual(self.decisions(late)[-1]["predicted_tokens"], 384)
         self.assertEqual(self.right(self.decisions(late))[:2], (1, 1))
 
+    def test_status_and_metrics_say_how_right_the_node_was(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        self.warm(node, [engine])
+        for prompt in prompts(2, 10):
+            self.complete(node, prompt)
+            self.in_step(node, [engine])
+        status = harness.request(node.at("admin"), "GET", "/admin/status").json()
+        row = status["events"][0]
+        self.assertEqual((row["worker"], row["rank"], row["state"]), ("e0", 0, "live"))
+        self.assertGreaterEqual(row["answers"], 10)
+        self.assertEqual(row["answers"], row["exact"])
+        page = harness.metrics(node.at("admin"))
+        labels = '{worker="e0",rank="0"}'
+        self.assertEqual(page["kvasir_accuracy_exact_total" + labels], row["exact"])
+        self.assertEqual(page["kvasir_mirror_worker_blocks" + labels], row["blocks"])
+        self.assertEqual(page["kvasir_events_live" + labels], 1)
+        self.assertEqual(page["kvasir_expected_blocks"], 0)
+        self.assertGreater(page["kvasir_feed_records_total"], 0)
+        shown = self.run_once("kvasir", "status", "--admin", node.ready["admin"]).stdout
+        self.assertRegex(shown, r"e0 +0 +live")
+
     def test_explain_tells_the_mirror_from_belief(self):
         engine = self.engine("engine-1", "--blocks", "4000")
         node = self.serve([engine])
