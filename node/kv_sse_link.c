@@ -136,7 +136,7 @@ on_piece(void *context, struct slice piece)
     struct kv_sse_link *link = context;
     bool hangup = false;
 
-    if (link->source.silence_ms > 0) {
+    if (link->source.silence_ms > 0 && link->reread == NULL) {
         start_timer(link, link->source.silence_ms);
     }
     if (!link->connected) {

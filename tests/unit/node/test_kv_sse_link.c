@@ -25,6 +25,7 @@ struct rig {
     char authorization[64];
     struct buf out;    /* what came to the sink */
     struct feed *feed; /* NULL, or it goes there too */
+    bool reread;       /* the next record shows that all is wrong */
     uint64_t epoch;
 };
 
@@ -94,6 +95,10 @@ on_record(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
     cr_assert_eq(record->epoch, rig.epoch);
     cr_assert(event_check(record->words, record->words_count));
     buf_printf(&rig.out, "%llx;", (unsigned long long)record->words[1]);
+    if (rig.reread) {
+        rig.reread = false;
+        kv_sse_link_reread(rig.link, "wrong");
+    }
     cr_assert(rig.feed == NULL ||
               feed_record(rig.feed, worker, generation, rank, record) == 0);
 }
@@ -320,6 +325,19 @@ Test(node_kv_sse_link, a_reread_begins_anew_without_an_id)
     cr_assert_str_eq(rig.last_id, "");
     say_created(3);
     expect("reset0;connecting0;partial0;3;");
+    teardown();
+}
+
+Test(node_kv_sse_link, a_reread_does_not_wait_for_a_busy_stream_to_pause)
+{
+    setup_with(1000000);
+    live();
+    rig.reread = true;
+    say_created(3);
+    say_created(4); /* on its way when the third is looked at */
+    accept_it();
+    say_created(5);
+    expect("3;4;reset0;connecting0;partial0;5;");
     teardown();
 }
 
