@@ -178,7 +178,7 @@ on_tokens(void *context, const struct token_answer *tokens)
     struct slice body = httpd_body(e->request);
 
     *httpd_user(e->request) = NULL;
-    CHECK(route_read(route, body) == 0); /* it was, before asking */
+    CHECK(route_read(route, body, true) == 0); /* it was, before asking */
     if (tokens->outcome == TOKEN_OK) {
         exact_take(&route->exact, world.exact.view,
                    route_token_root(route, body.ptr, world.view),
@@ -228,7 +228,7 @@ admin_explain(struct control *control, struct httpd_request *request)
     struct slice body = httpd_body(request);
     char fault[160];
 
-    if (route_read(route, body) != 0) {
+    if (route_read(route, body, true) != 0) {
         (void)snprintf(fault, sizeof(fault), "not valid JSON: %s at byte %zu",
                        route->scan.fault, route->scan.fault_at);
         httpd_error(request, 400, "invalid_json", fault);

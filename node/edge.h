@@ -210,6 +210,7 @@ struct exchange {
     enum http_method method;
     bool minor_0;
     bool routed;        /* body was scanned: belief may learn from it */
+    bool rendered;      /* ... and is of a path for which engines render */
     bool watched;       /* control wants to hear of a success at this worker */
     bool retried_stale; /* a kept connection was dead: tried a fresh one */
     struct slice body;  /* in client->in, until the answer begins */

@@ -235,6 +235,8 @@ offer(struct exact *exact, const struct exact_world *world,
     }
     rank.tokens = rank.tokens < usable ? rank.tokens : usable;
     rank.worth = rank.worth < usable ? rank.worth : usable;
+    worker_set_add(&exact->slots, slot);
+    exact->rank[slot] = rank;
     if (!worker_set_has(&exact->workers, owner) || rank.worth > best->worth) {
         worker_set_add(&exact->workers, owner);
         *best = rank;
@@ -267,6 +269,7 @@ exact_match(struct exact *exact, const struct exact_world *world,
 {
     CHECK(exact->known);
     worker_set_clear(&exact->workers);
+    worker_set_clear(&exact->slots);
     exact->tiered = mirror_tiered(world->mirror);
     exact->walk_left = EXACT_WALK_MAX;
     for (uint32_t i = 0; i < world->view->groups_count; i++) {

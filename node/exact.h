@@ -59,6 +59,8 @@ struct exact {
     /* exact_match() fills: by fleet slot, for those in workers. */
     struct worker_set workers;
     struct exact_rank best[WORKERS_MAX];
+    struct worker_set slots; /* of the mirror, that were looked up: */
+    struct exact_rank rank[WORKERS_MAX];
 
     struct worker_set tiered; /* slots whose blocks are not all in the device */
     uint32_t walk_left;       /* blocks whose tier may still be looked up */

@@ -114,6 +114,7 @@ tell_learn(struct exchange *x, const struct route_scratch *route)
                         .kind = FACT_EXPECT,
                         .slot = best->slot,
                         .generation = x->pool->generation,
+                        .owner = x->pool->slot,
                         .count = tokens->count - best->held,
                     },
                     tokens->keys + best->held);
@@ -212,7 +213,13 @@ tell_end(struct exchange *x, unsigned status, bool cut, bool cancelled)
 static void
 leave_pool(struct exchange *x)
 {
-    fleet_seat_leave(&x->choice.seat, x->client->lane->node->board);
+    struct node_shared *node = x->client->lane->node;
+
+    fleet_seat_leave(&x->choice.seat, node->board);
+    if (x->choice.ranked) {
+        x->choice.ranked = false;
+        gauge_add(&node->rank_inflight[x->choice.best.slot], -1);
+    }
     if (x->pool != NULL) {
         upstream_pool_put(x->client->lane, x->pool);
         x->pool = NULL;
@@ -392,7 +399,7 @@ write_hints(struct exchange *x)
     const struct route_choice *choice = &x->choice;
     int len = 0;
 
-    if (choice->exact && choice->best.tokens != 0) {
+    if (choice->placed && choice->best.tokens != 0) {
         len = snprintf(x->hints, sizeof(x->hints), "x-kvasir-tier: %s\r\n",
                        event_tier_name((enum tier)choice->best.tier));
     }
@@ -424,13 +431,16 @@ elect(struct exchange *x)
         x->total = lane->route.total;
         x->total_whole = lane->route.exact.prompt.whole;
         write_hints(x);
+        if (x->choice.ranked) {
+            gauge_add(&node->rank_inflight[x->choice.best.slot], 1);
+        }
         counter_bump(&lane->shared->metrics.inexact,
                      !x->choice.exact &&
                          worker_set_has(&world.exact.view->workers, worker));
     }
     qsbr_offline(lane->shared->reader);
     if (outcome == 0 && x->pool == NULL) {
-        fleet_seat_leave(&x->choice.seat, node->board);
+        leave_pool(x);
         return ROUTE_E_NO_WORKER;
     }
     return outcome;
@@ -443,7 +453,7 @@ read_again(struct exchange *x)
     struct route_scratch *route = &x->client->lane->route;
 
     if (x->routed) {
-        CHECK(route_read(route, x->body) == 0);
+        CHECK(route_read(route, x->body, x->rendered) == 0);
     } else {
         route_read_nothing(route);
     }

@@ -30,7 +30,7 @@ struct fact_learn {
     uint32_t generation; /* of the worker */
     uint32_t priority;   /* 0..255 */
     uint32_t count;      /* FACT_KEYS_MAX at most */
-    uint32_t unused;
+    uint32_t owner;      /* FACT_EXPECT: the worker's slot of the fleet */
     uint64_t root;
     uint64_t keys[]; /* count of them */
 };

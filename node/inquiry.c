@@ -141,7 +141,7 @@ recall(struct lane *lane, const struct route_world *world, struct slice body)
         return KNOWN_ALL;
     }
     conversation_cut(&route->conversation, body.ptr, &route->scan, root);
-    if (route->conversation.count == 0 || route->scan.spans_cut) {
+    if (route->conversation.count == 0) {
         return KNOWN_ALL;
     }
     if (!token_cache_find(lane->token_cache, &route->conversation, sizes,

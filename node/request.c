@@ -166,7 +166,8 @@ read_body(struct exchange *x, enum route_kind kind)
         route_read_nothing(route);
         return true;
     }
-    if (route_read(route, x->body) != 0) {
+    x->rendered = route_is_rendered(&client->lane->head);
+    if (route_read(route, x->body, x->rendered) != 0) {
         refuse_json(client, &route->scan);
         return false;
     }

@@ -127,6 +127,36 @@ route_kind_of(const struct http_head *head)
                : ROUTE_PLAIN;
 }
 
+bool
+route_is_rendered(const struct http_head *head)
+{
+    return slice_equal(head->path, SLICE("/v1/chat/completions")) ||
+           slice_equal(head->path, SLICE("/v1/completions"));
+}
+
+/* Placeholders of two images are the same tokens: such a prompt goes by text,
+ * where each is named by what it is. Of several texts no engine tells the
+ * tokens. */
+static bool
+has_tokens(const struct scan *scan)
+{
+    if (scan->prompt_is_input || scan->media || scan->spans_cut) {
+        return false;
+    }
+    switch (scan->shape) {
+    case SCAN_MESSAGES:
+    case SCAN_STRING:
+    case SCAN_ID_LIST:
+    case SCAN_ID_LISTS:
+        return true;
+    case SCAN_STRINGS:
+        return scan->prompts == 1;
+    case SCAN_NO_PROMPT:
+        break;
+    }
+    return false;
+}
+
 static void
 find_model(struct route_scratch *scratch, const char *body)
 {
@@ -145,14 +175,14 @@ find_model(struct route_scratch *scratch, const char *body)
 }
 
 int
-route_read(struct route_scratch *scratch, struct slice body)
+route_read(struct route_scratch *scratch, struct slice body, bool rendered)
 {
     struct scan_span *spans = scratch->scan.spans;
     int outcome =
         scan_body(body.ptr, body.len, &scratch->limits, &scratch->scan);
 
     CHECK(scratch->scan.spans == spans);
-    scratch->scanned = outcome == 0;
+    scratch->by_tokens = outcome == 0 && rendered && has_tokens(&scratch->scan);
     exact_forget(&scratch->exact);
     if (outcome != 0) {
         return ROUTE_E_SYNTAX;
@@ -165,7 +195,7 @@ route_read(struct route_scratch *scratch, struct slice body)
 void
 route_read_nothing(struct route_scratch *scratch)
 {
-    scratch->scanned = false;
+    scratch->by_tokens = false;
     exact_forget(&scratch->exact);
     scratch->model = (struct slice){.ptr = NULL, .len = 0};
     scratch->blocks.count = 0;
@@ -208,8 +238,7 @@ bool
 route_wants_tokens(const struct route_scratch *scratch,
                    const struct route_world *world)
 {
-    if (!scratch->scanned || scratch->scan.shape == SCAN_NO_PROMPT ||
-        worker_set_empty(&world->exact.view->workers)) {
+    if (!scratch->by_tokens || worker_set_empty(&world->exact.view->workers)) {
         return false;
     }
     struct worker_set able = able_workers(scratch, world);
@@ -304,49 +333,71 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     return 0;
 }
 
-/* Draws one of the worker's ranks that are in the view; how many there are. */
-static uint32_t
-draw_rank(const struct mirror_view *view, uint32_t worker, struct rng *rng,
-          struct exact_rank *best)
+/* The worker's ranks that were looked up, by slot of the mirror: what each
+ * holds, and how many requests it was sent that are open. */
+static void
+list_ranks(struct route_scratch *scratch, const struct route_world *world,
+           uint32_t worker, struct elect_input *input)
 {
-    uint32_t seen = 0;
+    const struct mirror_view *view = world->exact.view;
+    struct radix_match *match = &scratch->rank_match;
 
-    for (uint32_t i = 0; i < view->groups_count; i++) {
-        WORKER_SET_EACH (slot, &view->groups[i].slots) {
-            if (view->owner[slot] == worker && rng_below(rng, ++seen) == 0) {
-                best->slot = (uint16_t)slot;
-                best->rank = view->rank[slot];
-            }
+    worker_set_clear(&match->workers);
+    worker_set_clear(&input->candidates);
+    WORKER_SET_EACH (slot, &scratch->exact.slots) {
+        if (view->owner[slot] != worker) {
+            continue;
+        }
+        worker_set_add(&input->candidates, slot);
+        scratch->rank_load[slot] = gauge_read(&world->rank_inflight[slot]);
+        match->depth[slot] = scratch->exact.rank[slot].worth;
+        if (match->depth[slot] != 0) {
+            worker_set_add(&match->workers, slot);
         }
     }
-    return seen;
 }
 
 /*
- * A worker with several ranks is told which one: where the blocks are, or any
- * one, so that what is on its way there is known. As long as some rank has not
- * been heard of, and none holds anything, it chooses for itself: else the view
- * would never get to know that one.
+ * A worker with several ranks is told which one, by the rule by which workers
+ * are elected: where the blocks are, unless that is little or others have far
+ * less to do. So what is on its way there is known. But as long as some rank
+ * has not been heard of, and none holds much, the worker chooses for itself:
+ * else the view would never get to know that one.
  */
 static void
-choose_rank(const struct route_scratch *scratch,
-            const struct route_world *world, struct rng *rng,
-            struct route_choice *choice)
+choose_rank(struct route_scratch *scratch, const struct route_world *world,
+            struct rng *rng, struct route_choice *choice)
 {
     uint32_t worker = choice->elect.worker;
-    const struct mirror_view *view = world->exact.view;
+    uint32_t ranks = world->exact.view->ranks[worker];
+    struct elect_config config = *world->elect;
+    struct elect_choice rank;
+    struct elect_input input = {
+        .load = scratch->rank_load,
+        .match = &scratch->rank_match,
+        .total_blocks = scratch->total,
+    };
 
     choice->exact = worker_set_has(&scratch->exact.workers, worker);
-    choice->ranked = choice->exact && view->ranks[worker] > 1;
     choice->placed = choice->exact;
+    choice->ranked = choice->exact && ranks > 1;
     if (!choice->exact) {
         return;
     }
     choice->best = scratch->exact.best[worker];
-    if (choice->ranked && choice->best.tokens == 0) {
-        choice->ranked =
-            draw_rank(view, worker, rng, &choice->best) == view->ranks[worker];
-        choice->placed = choice->ranked;
+    if (!choice->ranked) {
+        return;
+    }
+    config.policy = ELECT_KVASIR;
+    config.balance_abs /= ranks; /* a worker's share for each */
+    list_ranks(scratch, world, worker, &input);
+    elect_pick(&config, &scratch->elect, &input, rng, &rank);
+    choice->ranked = rank.mode == ELECT_AFFINITY ||
+                     worker_set_count(&input.candidates) == ranks;
+    choice->placed = choice->ranked;
+    if (choice->ranked) {
+        choice->best = scratch->exact.rank[rank.worker];
+        choice->elect.overlap = rank.overlap;
     }
 }
 

@@ -37,11 +37,13 @@ struct route_scratch {
     struct scan scan;
     struct blocks blocks;
     struct slice model; /* into the body or unescaped; empty when absent */
-    bool scanned;       /* scan and blocks are of this request */
+    bool by_tokens;     /* it can be looked up by its tokens, too */
     struct exact exact; /* the same in tokens, when they are known */
     struct conversation conversation; /* what the token cache knows it by */
     uint32_t total;                   /* of the units that overlap counts */
     struct radix_match match;
+    struct radix_match rank_match; /* of a worker's ranks, by mirror slot */
+    uint32_t rank_load[WORKERS_MAX];
     uint32_t load[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     struct elect_state elect;
@@ -71,6 +73,7 @@ struct route_world {
     const struct fleet_view *view;
     struct fleet_board *board;
     const struct radix *belief;
+    const struct gauge *rank_inflight; /* by mirror slot: sent there, open */
     struct exact_world exact;
 };
 
@@ -82,8 +85,17 @@ void route_scratch_fini(struct route_scratch *scratch);
 
 enum route_kind route_kind_of(const struct http_head *head);
 
-/* Scans a body and cuts its prompt. 0 or ROUTE_E_SYNTAX. */
-int route_read(struct route_scratch *scratch, struct slice body) MUST_CHECK;
+/* Whether engines' renderers know the bodies of this path: chats and
+ * completions. Other prompts (/v1/responses, /v1/messages, /v1/embeddings, ...)
+ * are rendered by rules of their own, or fill no cache at all. */
+bool route_is_rendered(const struct http_head *head);
+
+/*
+ * Scans a body and cuts its prompt; rendered: the body is of a path for which
+ * route_is_rendered(). 0 or ROUTE_E_SYNTAX.
+ */
+int route_read(struct route_scratch *scratch, struct slice body, bool rendered)
+    MUST_CHECK;
 
 /* A request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);
@@ -92,7 +104,8 @@ void route_read_nothing(struct route_scratch *scratch);
 uint64_t route_token_root(const struct route_scratch *scratch, const char *body,
                           const struct fleet_view *view);
 
-/* Whether some worker that may take the request has a mirror to be asked. */
+/* Whether the request can be looked up by its tokens, and some worker that may
+ * take it has a mirror to be asked. */
 bool route_wants_tokens(const struct route_scratch *scratch,
                         const struct route_world *world);
 

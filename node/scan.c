@@ -236,6 +236,7 @@ conclude(struct top *top)
     scan->tools_raw = found.tools;
     scan->spans_count = top->walk.spans_count;
     scan->spans_cut = top->walk.spans_cut;
+    scan->media = top->walk.media;
     for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {
         scan->has_max_tokens = top->maxes[i].present;
         scan->max_tokens = top->maxes[i].value;
@@ -286,6 +287,7 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
     top.walk.spans_max = limits->spans_max;
     top.walk.spans_count = 0;
     top.walk.spans_cut = false;
+    top.walk.media = false;
     walk_init(&top.walk, body, 0, limits->depth_max);
     if (!walk_top(&top)) {
         return refuse(body, limits, scan);

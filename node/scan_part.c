@@ -122,6 +122,7 @@ part(struct walk *w, uint32_t at)
     }
     enum part_key key =
         type.present ? key_of_type(walk_name(w, type, &room)) : PART_TEXT;
+    w->media |= key > PART_REFUSAL;
     if (key == PART_KEYS || !values[key].present) {
         walk_push(w, SCAN_TOOLS,
                   (struct scan_text){

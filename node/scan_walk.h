@@ -38,6 +38,7 @@ struct walk {
     uint32_t spans_max;
     uint32_t spans_count;
     bool spans_cut; /* one did not fit; none is written any more */
+    bool media;     /* a part was no text */
 
     struct scan_blocks blocks;
 };

@@ -43,9 +43,12 @@ struct node_shared {
     struct fleet_board *board;  /* control publishes, lanes read and count */
     struct counter held_bytes;  /* in lanes' buffers */
     struct gauge inflight;      /* requests forwarded now */
-    struct gauge connections;   /* client connections of all lanes */
-    struct gauge draining;      /* 1 from SIGTERM on */
-    struct gauge cut;           /* 1 from a second one on */
+    /* Of these, those sent to a named rank, by its slot of the mirror. Who has
+     * had a slot before may leave it with some; they end like others. */
+    struct gauge rank_inflight[WORKERS_MAX];
+    struct gauge connections; /* client connections of all lanes */
+    struct gauge draining;    /* 1 from SIGTERM on */
+    struct gauge cut;         /* 1 from a second one on */
     struct gauge lanes_running;
 
     struct latch asleep;       /* control sleeps until woken */
@@ -65,6 +68,7 @@ shared_world(const struct node_shared *node)
         .view = fleet_view_get(node->board),
         .board = node->board,
         .belief = node->belief,
+        .rank_inflight = node->rank_inflight,
         .exact = {.mirror = node->mirror,
                   .expected = expected_index(node->expected),
                   .view = mirror_view_get(&node->mirror_view),
