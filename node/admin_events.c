@@ -53,6 +53,9 @@ put_stream(struct control *control, struct json_out *json,
     json_out_put_uint(json, "block_tokens", s->block_tokens);
     json_out_put_milli(json, "trust", s->trust_permille);
     json_out_put_bool(json, "indexed", s->slot != WORKER_NONE);
+    json_out_put_bool(json, "lost", s->lost);
+    json_out_put_bool(json, "contested", s->contested);
+    json_out_put_bool(json, "left_out", s->left_out);
     put_accuracy(json, &s->accuracy);
     if (numbers != NULL) {
         put_counters(json, &numbers->kv);
@@ -69,7 +72,9 @@ admin_put_streams(struct control *control, struct json_out *json,
     json_out_key(json, "events");
     json_out_array_begin(json);
     for (uint32_t at = 0;
-         feed_status(follow_feed(control->follow), at, &status); at++) {
+         feed_status(follow_feed(control->follow), at, &status) &&
+         status.worker <= worker;
+         at++) {
         if (status.worker == worker) {
             put_stream(control, json, &status);
         }

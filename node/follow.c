@@ -15,6 +15,7 @@
 #define SIDECAR_RETRY_MAX_MS 5000U
 #define SIDECAR_SILENCE_MS   60000U
 #define ANSWERS_MIN          16U
+#define RANKS_MAX            64U /* of a worker, by the configuration */
 
 /* One worker's events, as far as speaking about them goes. */
 struct followed {
@@ -23,6 +24,11 @@ struct followed {
     uint32_t ranks;
     uint64_t requests; /* sent to it, when last looked at */
     uint64_t warned_us;
+    uint64_t computed; /* since then: ranks that stored new blocks, going by
+                          their answers, a bit each */
+    bool contested;    /* as was last said in the log */
+    bool left_out;
+    bool lost;
     struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
     char id[FLEET_ID_BYTES];
 };
@@ -37,8 +43,8 @@ struct follow {
     uv_check_t check; /* sidecars' streams may have brought something */
     uint32_t links_count;
     struct rng rng;
-    struct worker_set wanted;   /* slots of the mirror in the view */
-    struct worker_set admitted; /* of these, in the tree of expected blocks */
+    struct worker_set admitted; /* slots of the mirror's view that are open in
+                                   the tree of expected blocks */
     uint64_t looked_us;
     struct mirror_match match;
     struct followed workers[WORKERS_MAX];
@@ -309,11 +315,14 @@ follow_added(struct follow *follow, const struct fleet_worker *worker)
     if (outcome == 0) {
         outcome =
             events ? add_events(follow, worker) : add_sidecar(follow, worker);
+        if (outcome != 0) {
+            feed_worker_remove(follow->feed, worker->slot);
+        }
     }
     f->present = outcome == 0;
     if (outcome != 0) {
         LOG_ERROR("events_refused", KV("worker", worker->id),
-                  KV("outcome", outcome),
+                  KV_FAULT("error", outcome),
                   KV("hint", "its requests are routed by their text"));
     }
 }
@@ -360,7 +369,8 @@ follow_expect(struct follow *follow, const struct fact_learn *fact,
         mirror_view_get(&follow->node->mirror_view);
 
     if (!worker_set_has(&follow->admitted, fact->slot) ||
-        view->generation[view->owner[fact->slot]] != fact->generation) {
+        view->owner[fact->slot] != fact->owner ||
+        view->generation[fact->owner] != fact->generation) {
         return; /* the slot is another's by now */
     }
     /* The lane left out what was held when it looked; no event will tell of
@@ -369,6 +379,17 @@ follow_expect(struct follow *follow, const struct fact_learn *fact,
     if (held < fact->count) {
         expected_add(follow->node->expected, fact->slot, fact->keys + held,
                      fact->count - held, now_us);
+    }
+}
+
+/* More was new than fits into the block in use: an event must tell of it. */
+static void
+note_computed(struct followed *f, const struct fact_decision *fact)
+{
+    if (fact->exact && fact->cached_known && fact->rank < RANKS_MAX &&
+        fact->prompt_tokens >=
+            (uint64_t)fact->cached_tokens + fact->block_tokens) {
+        f->computed |= UINT64_C(1) << fact->rank;
     }
 }
 
@@ -383,6 +404,7 @@ follow_answer(struct follow *follow, const struct fact_decision *fact,
         .block_tokens = fact->block_tokens,
     };
 
+    note_computed(&follow->workers[fact->slot], fact);
     /* Where the prompt has another length than we thought, the tokens are to
      * blame and not the mirror. */
     if (!fact->exact || !fact->whole || !fact->cached_known ||
@@ -400,6 +422,8 @@ follow_answer(struct follow *follow, const struct fact_decision *fact,
 
 /* Watching */
 
+/* One that was heard before may have nothing to tell: all that it was asked is
+ * in its cache. */
 static bool
 is_silent(const struct follow *follow, uint32_t worker, uint32_t rank,
           uint64_t now_us)
@@ -408,8 +432,11 @@ is_silent(const struct follow *follow, uint32_t worker, uint32_t rank,
         follow->node->config->events.silence_ms * UINT64_C(1000);
     const struct intake_numbers *n =
         intake_numbers(follow->intake, worker, rank);
+    uint64_t heard_us = n != NULL ? counter_read(&n->last_message_us) : now_us;
+    bool computed =
+        rank < RANKS_MAX && (follow->workers[worker].computed >> rank & 1) != 0;
 
-    return n != NULL && now_us - counter_read(&n->last_message_us) > limit_us;
+    return now_us - heard_us > limit_us && (heard_us == 0 || computed);
 }
 
 /* A worker that takes requests and says nothing is set up wrongly. */
@@ -443,6 +470,63 @@ warn_of_silence(struct follow *follow, uint32_t worker, uint64_t now_us)
     }
     f->warned_us = now_us;
     f->requests = requests;
+    f->computed = 0;
+}
+
+/* Why a worker's streams count for less than they could; said when it begins
+ * and when it ends. */
+static void
+say_change(const struct followed *f, const char *what, bool now,
+           const char *hint)
+{
+    if (now) {
+        LOG_WARNING("events_unused", KV("worker", f->id), KV("reason", what),
+                    KV("hint", hint));
+    } else {
+        LOG_INFO("events_used", KV("worker", f->id), KV("after", what));
+    }
+}
+
+static void
+say_changes(struct followed *f, bool contested, bool left_out, bool lost)
+{
+    if (f->contested != contested) {
+        say_change(f, "contested", contested,
+                   "it began anew too often: do two engines share the "
+                   "address? Its requests are routed by their text");
+    }
+    if (f->left_out != left_out) {
+        say_change(f, "block size", left_out,
+                   "over 4 block sizes in the fleet: its requests are routed "
+                   "by their text");
+    }
+    if (f->lost != lost) {
+        say_change(f, "events lost here", lost,
+                   "mirror.bytes_max reached, or events that make no sense: "
+                   "it is read again");
+    }
+    f->contested = contested;
+    f->left_out = left_out;
+    f->lost = lost;
+}
+
+/* The feed lists streams by worker. */
+static void ON_CONTROL
+watch_streams(struct follow *follow)
+{
+    struct feed_status s;
+
+    for (uint32_t at = 0; feed_status(follow->feed, at, &s);) {
+        uint32_t worker = s.worker;
+        bool contested = false, left_out = false, lost = false;
+        do {
+            contested |= s.contested;
+            left_out |= s.left_out;
+            lost |= s.lost;
+            at++;
+        } while (feed_status(follow->feed, at, &s) && s.worker == worker);
+        say_changes(&follow->workers[worker], contested, left_out, lost);
+    }
 }
 
 void
@@ -464,6 +548,7 @@ follow_work(struct follow *follow, uint64_t now_us)
             warn_of_silence(follow, worker, now_us);
         }
     }
+    watch_streams(follow);
 }
 
 const struct feed *

@@ -34,6 +34,9 @@ class MirrorCase(harness.Case):
     def workers(self, node):
         return harness.request(node.at("admin"), "GET", "/admin/workers").json()
 
+    def uptime(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/status").json()["uptime_s"]
+
     def streams(self, node):
         return [dict(stream, worker=w["id"]) for w in self.workers(node) for stream in w["events"]]
 
@@ -227,6 +230,31 @@ class Quiet(MirrorCase):
         self.assertGreater(said["overlap"], 0)
 
 
+    def test_what_tokens_do_not_name_is_routed_by_its_text(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "5s")
+        self.warm(node, [engine])
+        text = {"type": "text", "text": "what is this? " * 30}
+        cat = {"type": "image_url", "image_url": {"url": "http://images/cat.png"}}
+        model = self.model(node)
+        for path, body, source in (
+                ("/v1/chat/completions", {"messages": [{"role": "user", "content": [text]}]},
+                 "mirror"),
+                ("/v1/chat/completions", {"messages": [{"role": "user", "content": [cat, text]}]},
+                 "belief"),
+                ("/v1/completions", {"prompt": ["hello " * 60, "world " * 60]}, "belief"),
+                ("/v1/messages", {"system": "Be brief. " * 40,
+                                  "messages": [{"role": "user", "content": "why?"}]}, "belief"),
+                ("/v1/responses", {"input": "hello " * 60}, "belief"),
+                ("/v1/embeddings", {"input": list(range(100))}, "belief")):
+            with self.subTest(path=path, source=source):
+                answer = harness.request(node.at("serve"), "POST", path,
+                                         {"model": model, "max_tokens": 4, **body})
+                self.assertEqual(answer.headers["x-kvasir-source"], source, answer.text)
+        asked = harness.request(node.at("admin"), "GET", "/metrics").text
+        self.assertIn("kvasir_tokens_asked_total 1\n", asked)
+
+
 class Trouble(MirrorCase):
     def test_a_restarted_engine_is_known_to_be_empty(self):
         engine = self.engine("engine-1", "--blocks", "4000")
@@ -276,6 +304,27 @@ class Trouble(MirrorCase):
 
         def asked_and_heard():
             self.complete(node, list(range(1000, 1100)))
+            return "events_silent" in node.log()
+        harness.wait_until(asked_and_heard, "the silence is reported")
+
+    def test_an_engine_with_nothing_new_to_tell_is_not_reported(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--events.silence", "300ms")
+        prompt = list(range(1000, 1100))
+        self.complete(node, prompt)
+        self.in_step(node, [engine])
+        begun = self.uptime(node)
+
+        def asked_for_a_while():
+            self.complete(node, prompt)
+            return self.uptime(node) > begun + 4
+        harness.wait_until(asked_for_a_while, "several looks at the silence")
+        self.assertNotIn("events_silent", node.log())
+        harness.request(engine.at("http"), "POST", "/chaos", {"events": 0})
+        rng = random.Random(2)
+
+        def asked_and_heard():
+            self.complete(node, [rng.randrange(1000, 9000) for _ in range(100)])
             return "events_silent" in node.log()
         harness.wait_until(asked_and_heard, "the silence is reported")
 
