@@ -149,6 +149,16 @@ expected_add(struct expected *expected, uint32_t slot, const uint64_t *keys,
     }
 }
 
+/* Nothing of these is expected any more: how much of it was. */
+static uint64_t
+end(struct expected *e, uint32_t slot, const uint64_t *keys, uint32_t count)
+{
+    uint64_t before = mirror_slot_blocks(e->index, slot);
+
+    (void)apply(e, slot, EVENT_REMOVE, keys, count);
+    return before - mirror_slot_blocks(e->index, slot);
+}
+
 void
 expected_confirm(struct expected *expected, uint32_t slot,
                  const uint64_t *words, uint32_t count)
@@ -160,8 +170,8 @@ expected_confirm(struct expected *expected, uint32_t slot,
     for (uint32_t at = 0; at < count;) {
         uint32_t keys = event_op_count(words[at]);
         if (event_op_kind(words[at]) == EVENT_STORE) {
-            (void)apply(expected, slot, EVENT_REMOVE, words + at + 1, keys);
-            expected->stats.confirmed += keys;
+            expected->stats.confirmed +=
+                end(expected, slot, words + at + 1, keys);
         }
         at += 1 + keys;
     }
@@ -179,10 +189,9 @@ expected_work(struct expected *expected, uint32_t budget, uint64_t now_us)
            entry->due_us <= now_us) {
         if (worker_set_has(&expected->open, entry->slot) &&
             expected->life[entry->slot] == entry->life) {
-            (void)apply(expected, entry->slot, EVENT_REMOVE, entry->keys,
-                        entry->count);
+            expected->stats.given_up +=
+                end(expected, entry->slot, entry->keys, entry->count);
         }
-        expected->stats.given_up += entry->count;
         done += entry->count;
         ring_consume(&expected->queue);
     }

@@ -72,7 +72,7 @@ struct expected_stats {
     size_t bytes;
     uint64_t blocks;    /* (slot, block) pairs expected now */
     uint64_t added;     /* blocks */
-    uint64_t confirmed; /* by events, at once or repeatedly */
+    uint64_t confirmed; /* by events */
     uint64_t given_up;  /* for their age */
     uint64_t refused;   /* no room */
 };

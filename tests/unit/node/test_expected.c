@@ -109,6 +109,20 @@ Test(expected, what_no_event_stores_is_given_up_for_its_age)
     cr_assert_eq(stats.added, 20);
 }
 
+Test(expected, only_what_was_expected_counts_as_confirmed_or_given_up)
+{
+    struct expected_stats stats;
+
+    expected_add(expected, 5, keys, 10, 100);
+    tell(EVENT_STORE, 5, 4, 10);
+    expected_add(expected, 5, keys, 2, 150);
+    (void)expected_work(expected, 1000, 150 + TTL_US);
+    expected_stats(expected, &stats);
+    cr_assert_eq(stats.confirmed, 6);
+    cr_assert_eq(stats.given_up, 4);
+    cr_assert_eq(stats.blocks, 0);
+}
+
 Test(expected, a_closed_slot_expects_nothing_nor_does_the_next_owner)
 {
     expected_add(expected, 5, keys, 10, 100);
