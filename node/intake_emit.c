@@ -245,6 +245,20 @@ take_unfit(struct intake_rank *rank, const struct kv_out *out)
 }
 
 /*
+ * The ledger knows what cannot be told: it forgets, and so does control. What
+ * the stream says from here on is true, and not all there is.
+ */
+static void
+start_over(struct intake_rank *rank, uint64_t seq)
+{
+    LOG_WARNING("events_batch_too_long", KV("worker", rank->source->worker.id),
+                KV("rank", rank->rank), KV("seq", seq));
+    intake_emit_reset(rank, kv_stream_cleared(rank->stream),
+                      "a batch too long to be told", true);
+    kv_stream_not_whole(rank->stream);
+}
+
+/*
  * The batch is applied whole before any of it is told, but for what an engine
  * that clears its cache said before: that is gone with the rest.
  */
@@ -274,13 +288,15 @@ intake_emit_apply(struct intake_rank *rank, const struct kv_out *out)
             return;
         }
     }
+    if (words->failed) {
+        start_over(rank, out->seq);
+        return;
+    }
     if (outcome == KV_APPLY_E_DAMAGED && kv_stream_is_whole(rank->stream)) {
         take_unfit(rank, out);
     }
-    if (!words->failed) {
-        emit_records(rank, (struct batch){.seq = out->seq,
-                                          .sent_us = sent_us(out->payload),
-                                          .words = words->words,
-                                          .left = words->count});
-    }
+    emit_records(rank, (struct batch){.seq = out->seq,
+                                      .sent_us = sent_us(out->payload),
+                                      .words = words->words,
+                                      .left = words->count});
 }

@@ -1,0 +1,171 @@
+/* What of a rank's batches goes to control. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "node/intake_inner.h"
+#include "tests/unit/node/kv_batch.h"
+
+#define BLOCK     4U
+#define WORDS_MAX 64U
+
+struct rig {
+    struct intake intake;
+    struct intake_source *source;
+    struct intake_rank *rank;
+    uint64_t words[WORDS_MAX];
+    uint64_t seq;
+    uint64_t epoch; /* as control was told */
+};
+
+static struct rig rig;
+
+static void
+open_rank(void)
+{
+    const struct kv_stream_config config = {.replay_timeout_ms = 1000,
+                                            .replay_rounds = 5,
+                                            .probe_interval_ms = 1000,
+                                            .retry_ms = 100,
+                                            .pending_bytes_max = 1 << 20};
+
+    rig.source = calloc(1, sizeof *rig.source + sizeof rig.source->ranks[0]);
+    cr_assert_not_null(rig.source);
+    rig.rank = &rig.source->ranks[0];
+    rig.rank->intake = &rig.intake;
+    rig.rank->source = rig.source;
+    cr_assert_eq(
+        kv_stream_new(&rig.rank->stream, &config, &rig.rank->numbers.kv, 1, 1),
+        0);
+    kv_stream_connected(rig.rank->stream, 1);
+}
+
+static void
+open_rig(void)
+{
+    const struct ledger_limits ledger = {.bytes_max = (size_t)16 << 20};
+
+    memset(&rig, 0, sizeof rig);
+    cr_assert_eq(ring_init(&rig.intake.items, 1 << 20), 0);
+    cr_assert_eq(kv_reader_new(&rig.intake.reader, &KV_LIMITS_DEFAULT), 0);
+    cr_assert_eq(ledger_new(&rig.intake.ledger, &ledger), 0);
+    rig.intake.words.words = rig.words;
+    rig.intake.words.max = WORDS_MAX;
+    open_rank();
+}
+
+static void
+close_rig(void)
+{
+    kv_stream_free(rig.rank->stream);
+    free(rig.source);
+    ledger_free(rig.intake.ledger);
+    kv_reader_free(rig.intake.reader);
+    ring_fini(&rig.intake.items);
+}
+
+TestSuite(node_intake_emit, .init = open_rig, .fini = close_rig);
+
+static void
+carry_out(void)
+{
+    struct kv_out out;
+
+    while (kv_stream_next_out(rig.rank->stream, &out)) {
+        switch (out.kind) {
+        case KV_OUT_APPLY:
+            intake_emit_apply(rig.rank, &out);
+            break;
+        case KV_OUT_RESET:
+            intake_emit_reset(rig.rank, out.epoch, out.reason, false);
+            break;
+        case KV_OUT_STATE:
+            intake_emit_state(rig.rank);
+            break;
+        case KV_OUT_REPLAY:
+        case KV_OUT_HANGUP:
+            break;
+        }
+    }
+}
+
+/* A batch that stores count blocks from that hash on, behind the one before
+ * unless it is the first. */
+static void
+store(uint64_t first, unsigned count)
+{
+    static struct kv_batch b;
+
+    b.len = 0;
+    put_array(&b, 2);
+    put_number(&b, 0xcb, 0x3ff0000000000000 + first, 8); /* the clock */
+    put_array(&b, 1);
+    put_array(&b, 5);
+    put_text(&b, "BlockStored");
+    put_array(&b, count);
+    for (unsigned i = 0; i < count; i++) {
+        put_uint(&b, first + i);
+    }
+    if (first == 1) {
+        put_nil(&b);
+    } else {
+        put_uint(&b, first - 1);
+    }
+    put_array(&b, count * BLOCK);
+    for (unsigned i = 0; i < count * BLOCK; i++) {
+        put_uint(&b, first * BLOCK + i);
+    }
+    put_uint(&b, BLOCK);
+    kv_stream_live(rig.rank->stream, rig.seq++, kv_batch_slice(&b), 2);
+    carry_out();
+}
+
+/* What control would know: blocks, since the last reset. */
+static uint32_t
+told(void)
+{
+    const struct intake_item *item;
+    uint32_t blocks = 0;
+    size_t size;
+
+    while ((item = ring_peek(&rig.intake.items, &size)) != NULL) {
+        const struct event_record *record = (const void *)(item + 1);
+        if (item->kind == INTAKE_RESET) {
+            blocks = 0;
+            rig.epoch = item->epoch;
+        } else if (item->kind == INTAKE_RECORD) {
+            cr_assert(event_check(record->words, record->words_count));
+            cr_assert_eq(record->epoch, rig.epoch);
+            blocks += record->words_count - 1; /* one op each */
+        }
+        ring_consume(&rig.intake.items);
+    }
+    return blocks;
+}
+
+Test(node_intake_emit, what_a_batch_stores_is_told)
+{
+    store(1, 3);
+    store(4, 2);
+    cr_assert_eq(kv_stream_state(rig.rank->stream), KV_STREAM_LIVE);
+    cr_assert_eq(told(), 5);
+}
+
+/* Whether or not the stream is whole: control never knows of less than is
+ * gone, nor the ledger of more than was told. */
+Test(node_intake_emit, a_batch_too_long_to_be_told_empties_both_sides)
+{
+    for (unsigned round = 0; round < 2; round++) {
+        store(1, 3);
+        rig.intake.words.max = 2;
+        store(4, 3);
+        cr_assert(rig.intake.words.failed);
+        cr_assert_eq(told(), 0);
+        cr_assert_eq(ledger_blocks(rig.intake.ledger, rig.rank->ledger_stream),
+                     0);
+        cr_assert_eq(kv_stream_state(rig.rank->stream), KV_STREAM_PARTIAL);
+        rig.intake.words.max = WORDS_MAX;
+    }
+    store(1, 3);
+    cr_assert_eq(told(), 3);
+    cr_assert_eq(counter_read(&rig.rank->numbers.kv.rereads), 0U);
+}
