@@ -53,6 +53,7 @@ put_stream(struct control *control, struct json_out *json,
     json_out_put_uint(json, "block_tokens", s->block_tokens);
     json_out_put_milli(json, "trust", s->trust_permille);
     json_out_put_bool(json, "indexed", s->slot != WORKER_NONE);
+    json_out_put_bool(json, "used", s->in_view);
     json_out_put_bool(json, "lost", s->lost);
     json_out_put_bool(json, "contested", s->contested);
     json_out_put_bool(json, "left_out", s->left_out);
@@ -98,6 +99,7 @@ admin_put_stream_rows(struct control *control, struct json_out *json)
         json_out_put_text(json, "worker", view->worker[s.worker]->id);
         json_out_put_uint(json, "rank", s.rank);
         json_out_put_text(json, "state", kv_stream_state_name(s.state));
+        json_out_put_bool(json, "used", s.in_view);
         json_out_put_uint(json, "seq", s.seq);
         json_out_put_uint(json, "blocks", s.blocks);
         json_out_put_uint(json, "block_tokens", s.block_tokens);

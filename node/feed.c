@@ -138,6 +138,7 @@ feed_status(const struct feed *feed, uint32_t at, struct feed_status *status)
         .lost = stream->lost,
         .contested = stream->contested,
         .left_out = stream->left_out,
+        .in_view = feed_stream_in_view(stream),
         .accuracy = stream->accuracy,
     };
     return true;

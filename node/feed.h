@@ -75,6 +75,7 @@ struct feed_status {
     bool lost;      /* records were left out: it waits to be read again */
     bool contested; /* too many epochs: not in the view */
     bool left_out;  /* one block size too many: not in the view */
+    bool in_view;   /* requests are looked up there */
     struct accuracy accuracy;
 };
 

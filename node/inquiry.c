@@ -127,7 +127,6 @@ static enum knowledge
 recall(struct lane *lane, const struct route_world *world, struct slice body)
 {
     struct route_scratch *route = &lane->route;
-    struct metrics_lane *m = &lane->shared->metrics;
     struct token_prompt prompt;
     uint32_t sizes[MIRROR_GROUPS_MAX];
     uint64_t root = route_token_root(route, body.ptr, world->view);
@@ -148,7 +147,6 @@ recall(struct lane *lane, const struct route_world *world, struct slice body)
                           list_sizes(world->exact.view, sizes), &prompt)) {
         return KNOWN_NOTHING;
     }
-    counter_bump(prompt.whole ? &m->tokens_known : &m->tokens_known_part, 1);
     exact_set(&route->exact, root, &prompt);
     if (prompt.whole) {
         return KNOWN_ALL;
@@ -265,8 +263,27 @@ is_worth_waiting(struct lane *lane)
     if (lane->late_in_row < LATE_IN_ROW) {
         return true;
     }
+    if (++lane->unwaited % WAIT_ONE_IN == 0) {
+        return true;
+    }
     counter_bump(&lane->shared->metrics.tokens_late, 1);
-    return ++lane->unwaited % WAIT_ONE_IN == 0;
+    return false;
+}
+
+/* What a new request found in the lane's memory. */
+static void
+count_known(struct lane *lane)
+{
+    const struct route_scratch *route = &lane->route;
+    struct metrics_lane *m = &lane->shared->metrics;
+    bool ids =
+        route->scan.shape == SCAN_ID_LIST || route->scan.shape == SCAN_ID_LISTS;
+
+    if (route->exact.known && !ids) {
+        counter_bump(route->exact.prompt.whole ? &m->tokens_known
+                                               : &m->tokens_known_part,
+                     1);
+    }
 }
 
 bool
@@ -281,6 +298,7 @@ inquiry_begin(struct exchange *x)
     struct route_world world = shared_world(node);
     if (route_wants_tokens(&lane->route, &world)) {
         known = recall(lane, &world, x->body);
+        count_known(lane);
     }
     if (known != KNOWN_ALL) {
         inquiry = ask(lane, &world, x->body);

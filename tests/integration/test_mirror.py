@@ -253,6 +253,7 @@ class Quiet(MirrorCase):
                 self.assertEqual(answer.headers["x-kvasir-source"], source, answer.text)
         asked = harness.request(node.at("admin"), "GET", "/metrics").text
         self.assertIn("kvasir_tokens_asked_total 1\n", asked)
+        self.assertIn("kvasir_tokens_known_total 0\n", asked)
 
 
 class Trouble(MirrorCase):
