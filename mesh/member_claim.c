@@ -1,0 +1,366 @@
+#include <string.h>
+
+#include "mesh/member_table.h"
+
+/* log10 n in thousandths for more than ten members, rounded up a little. */
+static uint64_t
+log10_permille(uint32_t n)
+{
+    static const struct {
+        uint32_t n;
+        uint32_t permille;
+    } steps[] = {{10, 1000}, {16, 1204}, {20, 1301}, {25, 1398},
+                 {32, 1505}, {40, 1602}, {50, 1699}};
+
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (n <= steps[i].n) {
+            return steps[i].permille;
+        }
+    }
+    return 1806;
+}
+
+uint64_t
+member_suspect_until(const struct member_table *t, uint32_t slot)
+{
+    const struct member_entry *e = &t->entries[slot];
+    uint64_t scale = log10_permille(member_count_alive(t)) * t->config.probe_ms;
+    uint64_t most = scale * t->config.suspicion_probes;
+    uint64_t least = scale * t->config.confirmed_probes;
+    uint32_t others = member_count_well(t, slot);
+    uint32_t wanted = others < ACCUSERS_MAX - 1 ? others : ACCUSERS_MAX - 1;
+    uint32_t heard = e->accusers_count > 0 ? e->accusers_count - 1 : 0;
+
+    /* Thousandths of milliseconds are microseconds. Lifeguard's curve: the
+     * share of log(heard + 1) in log(wanted + 1); log 2 / log 3 = 0.63. */
+    if (heard == 0 || wanted == 0) {
+        return e->since_us + most;
+    }
+    if (heard >= wanted) {
+        return e->since_us + least;
+    }
+    return e->since_us + most - (most - least) * 631 / 1000;
+}
+
+/* Whether this is another accuser. */
+static bool
+add_accuser(struct member_entry *e, struct member_id by)
+{
+    for (uint32_t i = 0; i < e->accusers_count; i++) {
+        if (member_id_equal(e->accusers[i], by)) {
+            return false;
+        }
+    }
+    if (e->accusers_count == ACCUSERS_MAX) {
+        return false;
+    }
+    e->accusers[e->accusers_count++] = by;
+    return true;
+}
+
+static void
+enter(struct member_table *t, uint32_t slot, enum member_state state)
+{
+    struct member_entry *e = &t->entries[slot];
+
+    e->is.state = (uint8_t)state;
+    e->is.by = (struct member_id){0};
+    e->since_us = t->now_us;
+    e->accusers_count = 0;
+    e->own_failed = false;
+    e->condemned = false;
+    e->look_us = t->now_us;
+    if (state >= MEMBER_DEAD) {
+        e->probe = (struct member_probe){0};
+    }
+}
+
+void
+member_suspect(struct member_table *t, uint32_t slot, struct member_id by)
+{
+    struct member_entry *e = &t->entries[slot];
+    bool own = member_id_equal(by, member_me(t)->id);
+
+    CHECK(slot != SELF && e->is.state == MEMBER_ALIVE);
+    enter(t, slot, MEMBER_SUSPECT);
+    e->is.by = by;
+    e->own_failed = own;
+    (void)add_accuser(e, by);
+    member_notify(t, MEMBER_SUSPECTED, &e->is);
+    member_tell(t, slot, own);
+    e->probe = (struct member_probe){0};
+    member_probe_now(t, slot);
+}
+
+static void
+die(struct member_table *t, uint32_t slot)
+{
+    struct member_entry *e = &t->entries[slot];
+    bool first = !e->condemned;
+
+    enter(t, slot, MEMBER_DEAD);
+    e->is.by = member_me(t)->id;
+    member_notify(t, MEMBER_DIED, &e->is);
+    member_tell(t, slot, first);
+}
+
+void
+member_suspect_tick(struct member_table *t, uint32_t slot)
+{
+    struct member_entry *e = &t->entries[slot];
+
+    if (e->is.state == MEMBER_SUSPECT && e->own_failed &&
+        (e->condemned || t->now_us >= member_suspect_until(t, slot))) {
+        die(t, slot);
+    }
+}
+
+void
+member_verdict(struct member_table *t, uint32_t slot)
+{
+    struct member_entry *e = &t->entries[slot];
+
+    CHECK(e->is.state == MEMBER_SUSPECT);
+    if (!e->own_failed) {
+        e->own_failed = true;
+        e->is.by = member_me(t)->id;
+        member_tell(t, slot, add_accuser(e, e->is.by));
+    }
+    member_suspect_tick(t, slot);
+}
+
+static void
+live(struct member_table *t, uint32_t slot, uint32_t incarnation)
+{
+    struct member_entry *e = &t->entries[slot];
+    enum member_state was = (enum member_state)e->is.state;
+
+    e->is.incarnation = incarnation;
+    if (was == MEMBER_ALIVE) {
+        member_tell(t, slot, false);
+        return;
+    }
+    enter(t, slot, MEMBER_ALIVE);
+    member_notify(t, was == MEMBER_SUSPECT ? MEMBER_CLEARED : MEMBER_JOINED,
+                  &e->is);
+    member_tell(t, slot, false);
+    e->probe = (struct member_probe){0};
+    if (was != MEMBER_SUSPECT) {
+        member_probe_now(t, slot);
+    }
+}
+
+static void
+left(struct member_table *t, uint32_t slot)
+{
+    bool counted = entry_counts(&t->entries[slot]);
+
+    enter(t, slot, MEMBER_LEFT);
+    if (counted) {
+        member_notify(t, MEMBER_DEPARTED, &t->entries[slot].is);
+    }
+    member_tell(t, slot, false);
+}
+
+/* Someone says that a member is suspect or dead, of this incarnation. */
+static void
+accuse(struct member_table *t, uint32_t slot, const struct member_update *u)
+{
+    struct member_entry *e = &t->entries[slot];
+
+    if (e->is.state > MEMBER_SUSPECT) {
+        return;
+    }
+    if (e->is.state == MEMBER_ALIVE) {
+        member_suspect(t, slot, u->by);
+    } else if (add_accuser(e, u->by)) {
+        member_tell(t, slot, false);
+    }
+    e->condemned = e->condemned || u->state == MEMBER_DEAD;
+    member_suspect_tick(t, slot);
+}
+
+void
+member_refute(struct member_table *t, uint32_t incarnation)
+{
+    if (incarnation == UINT32_MAX) {
+        return; /* nobody gets there by raising it by one */
+    }
+    member_me(t)->incarnation = incarnation + 1;
+    t->entries[SELF].since_us = t->now_us;
+    member_notify(t, MEMBER_REFUTED, member_me(t));
+    member_tell_all(t);
+}
+
+static void
+claim_self(struct member_table *t, const struct member_update *u)
+{
+    const struct member_update *me = member_me(t);
+
+    if (u->incarnation > me->incarnation ||
+        (u->incarnation == me->incarnation && u->state != MEMBER_ALIVE)) {
+        member_worsen(t, 1);
+        member_refute(t, u->incarnation);
+    }
+}
+
+static void
+claim_known(struct member_table *t, uint32_t slot,
+            const struct member_update *u)
+{
+    struct member_entry *e = &t->entries[slot];
+
+    if (u->incarnation < e->is.incarnation) {
+        return;
+    }
+    if (u->incarnation > e->is.incarnation) {
+        /* It lived to say this, whatever is said of it now. */
+        if (u->state <= MEMBER_SUSPECT || entry_counts(e)) {
+            live(t, slot, u->incarnation);
+        }
+        e->is.incarnation = u->incarnation;
+    }
+    switch ((enum member_state)u->state) {
+    case MEMBER_ALIVE:
+        break;
+    case MEMBER_SUSPECT:
+    case MEMBER_DEAD:
+        accuse(t, slot, u);
+        break;
+    case MEMBER_LEFT:
+        if (e->is.state != MEMBER_LEFT) {
+            left(t, slot);
+        }
+        break;
+    }
+}
+
+void
+member_replace(struct member_table *t, uint32_t slot,
+               const struct member_update *by)
+{
+    struct member_entry *e = &t->entries[slot];
+    enum member_event event = entry_counts(e) ? MEMBER_REPLACED : MEMBER_JOINED;
+
+    CHECK(slot != SELF && strcmp(e->is.name, by->name) == 0);
+    e->former = e->is.id;
+    e->is = *by;
+    e->heard_us = 0;
+    e->probe = (struct member_probe){0};
+    enter(t, slot, MEMBER_ALIVE);
+    member_notify(t, event, &e->is);
+    member_tell(t, slot, false);
+    member_probe_now(t, slot);
+}
+
+static void
+full(struct member_table *t, const struct member_update *u)
+{
+    t->stats.full++;
+    if (t->now_us >= t->full_again_us) {
+        t->full_again_us = t->now_us + t->config.probe_ms * MS;
+        member_notify(t, MEMBER_FULL, u);
+    }
+}
+
+/* A process of a name that nobody has. */
+static void
+claim_new(struct member_table *t, const struct member_update *u)
+{
+    bool gone = u->state >= MEMBER_DEAD;
+
+    if (gone && (t->count == MEMBERS_MAX || u->age_ms >= t->config.forget_ms)) {
+        return;
+    }
+    uint32_t slot = member_insert(t, u);
+    if (slot == NOBODY) {
+        full(t, u);
+        return;
+    }
+    struct member_entry *e = &t->entries[slot];
+    if (gone) {
+        /* Forgotten when the others forget it, or it would go round for ever. */
+        uint64_t age_us = u->age_ms * MS;
+        e->since_us = age_us < t->now_us ? t->now_us - age_us : 0;
+        return;
+    }
+    enter(t, slot, MEMBER_ALIVE);
+    e->probed_us = t->now_us;
+    member_notify(t, MEMBER_JOINED, &e->is);
+    member_tell(t, slot, false);
+    member_probe_now(t, slot);
+    if (u->state == MEMBER_SUSPECT) {
+        accuse(t, slot, u);
+    }
+}
+
+/* A process that we do not know. */
+static void
+claim_unknown(struct member_table *t, const struct member_update *u,
+              bool direct)
+{
+    uint32_t slot = member_find_name(t, u->name);
+
+    if (slot == NOBODY) {
+        claim_new(t, u);
+        return;
+    }
+    bool former = member_id_equal(t->entries[slot].former, u->id);
+
+    if (u->state >= MEMBER_DEAD || (former && !direct)) {
+        return;
+    }
+    if (former || entry_counts(&t->entries[slot])) {
+        member_question(t, u);
+    } else {
+        member_replace(t, slot, u);
+    }
+}
+
+void
+member_claim(struct member_table *t, const struct member_update *u)
+{
+    if (member_id_equal(u->id, member_me(t)->id)) {
+        claim_self(t, u);
+        return;
+    }
+    uint32_t slot = member_find_id(t, u->id);
+
+    if (slot != NOBODY) {
+        claim_known(t, slot, u);
+    } else {
+        claim_unknown(t, u, false);
+    }
+}
+
+bool
+member_claim_direct(struct member_table *t, const struct member_message *m)
+{
+    const struct member_update *from = &m->from;
+
+    if (member_id_equal(from->id, member_me(t)->id)) {
+        /* A hint that led to ourselves. */
+        member_hint_drop(t, m->target_address);
+        return false;
+    }
+    uint32_t slot = member_find_id(t, from->id);
+
+    if (slot == NOBODY) {
+        claim_unknown(t, from, true);
+        return true;
+    }
+    struct member_entry *e = &t->entries[slot];
+    bool was_dead = e->is.state == MEMBER_DEAD;
+
+    claim_known(t, slot, from);
+    if (was_dead && entry_counts(e)) {
+        member_sync(t, e->is.address);
+    } else if (e->is.state == MEMBER_DEAD) {
+        struct member_send *send = member_send(t, MEMBER_REJOIN, e->is.address);
+        if (send != NULL) {
+            send->target = e->is.id;
+            send->first = e->is.id;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,245 @@
+#include <string.h>
+
+#include "mesh/member_table.h"
+
+void
+member_notify(struct member_table *t, enum member_event event,
+              const struct member_update *about)
+{
+    /* One message changes an entry of each name at most, and outputs are
+     * pulled after each call. */
+    CHECK(t->events_count < EVENTS_MAX);
+    uint32_t at = (t->events_first + t->events_count) % EVENTS_MAX;
+
+    t->events[at] = (struct member_notice){.event = event, .about = *about};
+    t->events_count++;
+    t->stats.suspicions += event == MEMBER_SUSPECTED;
+    t->stats.refutations += event == MEMBER_REFUTED;
+}
+
+struct member_send *
+member_send(struct member_table *t, enum member_kind kind, const char *address)
+{
+    if (t->sends_count == SENDS_MAX) {
+        t->stats.sends_dropped++;
+        return NULL;
+    }
+    uint32_t at = (t->sends_first + t->sends_count) % SENDS_MAX;
+    struct member_send *send = &t->sends[at];
+
+    *send = (struct member_send){.kind = kind};
+    memcpy(send->address, address, sizeof send->address);
+    t->sends_count++;
+    return send;
+}
+
+void
+member_tell_all(struct member_table *t)
+{
+    for (uint32_t slot = SELF + 1; slot < MEMBERS_MAX; slot++) {
+        if (entry_counts(&t->entries[slot])) {
+            (void)member_send(t, MEMBER_NEWS, t->entries[slot].is.address);
+        }
+    }
+}
+
+/* How often one piece of news is told: 3 log2 n, rounded up. */
+static uint32_t
+tellings(uint32_t members)
+{
+    uint32_t bits = 1;
+
+    while (members >> bits != 0) {
+        bits++;
+    }
+    return 3 * bits;
+}
+
+void
+member_tell(struct member_table *t, uint32_t slot, bool loud)
+{
+    t->entries[slot].tellings = tellings(t->count);
+    if (loud) {
+        member_tell_all(t);
+    }
+}
+
+uint32_t
+member_draw_number(struct member_table *t)
+{
+    t->number++;
+    t->number += t->number == 0;
+    return t->number;
+}
+
+void
+member_ping(struct member_table *t, const struct member_update *whom,
+            uint32_t number)
+{
+    struct member_send *send = member_send(t, MEMBER_PING, whom->address);
+
+    if (send != NULL) {
+        send->number = number;
+        send->target = whom->id;
+    }
+}
+
+static uint32_t
+age_ms(const struct member_table *t, uint32_t slot)
+{
+    uint64_t age = (t->now_us - t->entries[slot].since_us) / MS;
+
+    return age < UINT32_MAX ? (uint32_t)age : UINT32_MAX;
+}
+
+static void
+add_update(const struct member_table *t, uint32_t slot,
+           struct member_message *m)
+{
+    struct member_update *u = &m->updates[m->updates_count++];
+
+    CHECK(m->updates_count <= MEMBERS_MAX);
+    *u = t->entries[slot].is;
+    u->age_ms = age_ms(t, slot);
+}
+
+static void
+add_all(const struct member_table *t, struct member_message *m)
+{
+    for (uint32_t slot = SELF + 1; slot < MEMBERS_MAX; slot++) {
+        if (entry_used(&t->entries[slot])) {
+            add_update(t, slot, m);
+        }
+    }
+}
+
+/* Of those with news and not in the set, the least told; ties are drawn. */
+static uint32_t
+least_told(struct member_table *t, uint64_t but)
+{
+    uint32_t best = NOBODY;
+    uint64_t ties = 0;
+
+    for (uint32_t slot = SELF + 1; slot < MEMBERS_MAX; slot++) {
+        uint32_t left = t->entries[slot].tellings;
+        if (left == 0 || (but >> slot & 1) != 0 ||
+            (best != NOBODY && left < t->entries[best].tellings)) {
+            continue;
+        }
+        ties =
+            best != NOBODY && left == t->entries[best].tellings ? ties + 1 : 1;
+        if (rng_below(&t->rng, ties) == 0) {
+            best = slot;
+        }
+    }
+    return best;
+}
+
+/* Whether telling this one counts. Some of what goes to everyone at once may
+ * be lost, and so may be all that goes to one who never answered. */
+static bool
+is_told(const struct member_table *t, const struct member_send *send)
+{
+    uint32_t slot = member_find_address(t, send->address);
+
+    return send->kind != MEMBER_NEWS && slot != NOBODY &&
+           entry_counts(&t->entries[slot]) && t->entries[slot].heard_us != 0;
+}
+
+/* News that ride along. */
+static void
+add_news(struct member_table *t, const struct member_send *send,
+         struct member_message *m, uint64_t said)
+{
+    bool told = is_told(t, send);
+
+    while (m->updates_count < MEMBER_UPDATES_MAX) {
+        uint32_t slot = least_told(t, said);
+        if (slot == NOBODY) {
+            return;
+        }
+        said |= UINT64_C(1) << slot;
+        t->entries[slot].tellings -= told;
+        add_update(t, slot, m);
+    }
+}
+
+/* Whose update the receiver must see: the one asked for, and itself, when we
+ * think it suspect or dead. */
+static uint64_t
+add_first(const struct member_table *t, const struct member_send *send,
+          struct member_message *m)
+{
+    uint64_t said = 0;
+    uint32_t there = member_find_address(t, send->address);
+    uint32_t first =
+        member_id_zero(send->first) ? NOBODY : member_find_id(t, send->first);
+
+    if (first != NOBODY) {
+        add_update(t, first, m);
+        said |= UINT64_C(1) << first;
+    }
+    if (there != NOBODY && there != first && there != SELF &&
+        t->entries[there].is.state != MEMBER_ALIVE) {
+        add_update(t, there, m);
+        said |= UINT64_C(1) << there;
+    }
+    return said;
+}
+
+static void
+build(struct member_table *t, const struct member_send *send,
+      struct member_message *m)
+{
+    m->kind = send->kind;
+    m->number = send->number;
+    m->up_ms = (t->now_us - t->up_since_us) / MS;
+    m->from = *member_me(t);
+    m->from.age_ms = age_ms(t, SELF);
+    m->target = send->target;
+    memcpy(m->target_address, send->target_address, sizeof m->target_address);
+    m->updates_count = 0;
+    if (send->kind == MEMBER_REFUSE) {
+        (void)add_first(t, send, m);
+    } else if (t->sleeper) {
+        return; /* what we know is old */
+    } else if (send->kind == MEMBER_SYNC || send->kind == MEMBER_SYNC_ACK) {
+        add_all(t, m);
+    } else {
+        add_news(t, send, m, add_first(t, send, m));
+    }
+}
+
+static void
+pull_event(struct member_table *t, struct member_out *out)
+{
+    const struct member_notice *notice = &t->events[t->events_first];
+
+    out->kind = MEMBER_OUT_EVENT;
+    out->event = notice->event;
+    out->about = notice->about;
+    t->events_first = (t->events_first + 1) % EVENTS_MAX;
+    t->events_count--;
+}
+
+bool
+member_next_out(struct member_table *t, struct member_out *out)
+{
+    if (t->events_count > 0) {
+        pull_event(t, out);
+        return true;
+    }
+    if (t->sends_count == 0) {
+        return false;
+    }
+    const struct member_send *send = &t->sends[t->sends_first];
+
+    build(t, send, &t->message);
+    out->kind = MEMBER_OUT_SEND;
+    out->message = &t->message;
+    memcpy(out->address, send->address, sizeof out->address);
+    t->sends_first = (t->sends_first + 1) % SENDS_MAX;
+    t->sends_count--;
+    t->stats.sent++;
+    return true;
+}
