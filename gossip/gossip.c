@@ -1,0 +1,609 @@
+#include "gossip/gossip.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "gossip/state.h"
+
+struct gossip_config
+gossip_config_default(void)
+{
+    return (struct gossip_config){
+        .peers_max = GOSSIP_PEERS_MAX,
+        .streams_max = 1024,
+        .log_bytes = 256 * 1024,
+        .log_records = 4096,
+        .logs_bytes_max = 64 * 1024 * 1024,
+        .frame_bytes = 256 * 1024,
+        .sends_max = 8192,
+        .exports_max = 4,
+        .transfers_max = 4,
+        .push_ms = 2,
+        .vector_ms = 250,
+        .vector_jitter_ms = 50,
+        .question_ms = 200,
+        .lag_ms = 100,
+        .judge_ms = 1000,
+        .stale_ms = 20,
+        .heal_ms = 10000,
+        .tombstone_ms = 600000,
+        .workers_max = 256,
+        .gauge_ms = 50,
+        .gauge_all_ms = 1000,
+        .gauge_silent_ms = 3000,
+    };
+}
+
+static void
+check_config(const struct gossip_config *config)
+{
+    CHECK(config->peers_max > 0 && config->peers_max <= GOSSIP_PEERS_MAX);
+    CHECK(config->streams_max > 0 && config->streams_max <= GOSSIP_STREAMS_MAX);
+    CHECK(config->frame_bytes >= WIRE_BODY_BYTES_MAX(GOSSIP_PAGE_WORDS) + 256);
+    CHECK(config->log_bytes > 0 && config->log_records > 0);
+    CHECK(config->sends_max > 0 && config->exports_max > 0);
+    CHECK(config->vector_ms > config->vector_jitter_ms);
+    CHECK(config->question_ms > 0 && config->judge_ms > 0);
+    CHECK(config->gauge_ms > 0 && config->workers_max > 0);
+}
+
+static int
+allocate(struct gossip *g)
+{
+    uint32_t hash_size = 16;
+
+    while (hash_size < g->config.streams_max) {
+        hash_size *= 2;
+    }
+    g->hash_mask = hash_size - 1;
+    g->hash = calloc(hash_size, sizeof *g->hash);
+    g->streams = calloc(g->config.streams_max, sizeof *g->streams);
+    g->sends = calloc(g->config.sends_max, sizeof *g->sends);
+    g->exports = calloc(g->config.exports_max, sizeof *g->exports);
+    g->own.rows = calloc(g->config.workers_max, sizeof *g->own.rows);
+    g->build.bytes = malloc(g->config.frame_bytes);
+    g->build.max = g->config.frame_bytes;
+    g->record = malloc(sizeof *g->record + WIRE_WORDS_MAX * sizeof(uint64_t));
+    bool ok = g->hash != NULL && g->streams != NULL && g->sends != NULL &&
+              g->exports != NULL && g->own.rows != NULL &&
+              g->build.bytes != NULL && g->record != NULL;
+    return ok ? 0 : -ENOMEM;
+}
+
+int
+gossip_new(struct gossip **out, const struct gossip_config *config,
+           uint64_t self, uint64_t now_us, uint64_t seed)
+{
+    check_config(config);
+    CHECK(self != 0);
+    struct gossip *g = calloc(1, sizeof *g);
+    if (g == NULL) {
+        return -ENOMEM;
+    }
+    g->config = *config;
+    g->self = self;
+    g->now_us = now_us;
+    rng_init(&g->rng, seed);
+    g->tokens = rng_next(&g->rng) >> 16;
+    g->store = (struct log_store){.bytes_max = config->logs_bytes_max,
+                                  .log_bytes = config->log_bytes,
+                                  .log_count = config->log_records};
+    g->push_due_us = UINT64_MAX;
+    g->wake_us = UINT64_MAX;
+    g->gauge_due_us = UINT64_MAX;
+    g->vector_due_us = now_us;
+    g->gauge_all_us = now_us;
+    if (allocate(g) < 0) {
+        gossip_free(g);
+        return -ENOMEM;
+    }
+    *out = g;
+    return 0;
+}
+
+static void
+wipe_stream(struct gossip *g, struct gossip_stream *s)
+{
+    gossip_transfer_stop(g, s);
+    gossip_direct_drop(s);
+    log_fini(&s->log, &g->store);
+}
+
+void
+gossip_free(struct gossip *g)
+{
+    if (g == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        wipe_stream(g, g->streams[i]);
+        free(g->streams[i]);
+    }
+    while (g->sends_count > 0) {
+        gossip_send_drop(g);
+    }
+    for (uint32_t i = 0; i < GOSSIP_PEERS_MAX; i++) {
+        free(g->origins[i].rows);
+    }
+    free(g->lent_frame);
+    free(g->lent_direct);
+    free(g->own.rows);
+    free(g->hash);
+    free(g->streams);
+    free(g->sends);
+    free(g->exports);
+    free(g->build.bytes);
+    free(g->record);
+    free(g);
+}
+
+/* Streams */
+
+static struct gossip_stream **
+hash_slot(const struct gossip *g, struct event_stream name)
+{
+    uint64_t mixed = rng_mix(name.worker ^ rng_mix(name.rank));
+
+    return &g->hash[mixed & g->hash_mask];
+}
+
+static struct gossip_stream *
+find_any(const struct gossip *g, struct event_stream name)
+{
+    struct gossip_stream *s = *hash_slot(g, name);
+
+    while (s != NULL &&
+           (s->name.worker != name.worker || s->name.rank != name.rank)) {
+        s = s->next_hash;
+    }
+    return s;
+}
+
+struct gossip_stream *
+gossip_find(const struct gossip *g, struct event_stream name)
+{
+    struct gossip_stream *s = find_any(g, name);
+
+    return s != NULL && !s->removed ? s : NULL;
+}
+
+int
+gossip_stream_add(struct gossip *g, struct event_stream stream, uint64_t now_us)
+{
+    struct gossip_stream *s = find_any(g, stream);
+
+    g->now_us = now_us;
+    if (s != NULL) {
+        s->removed = false;
+        return 0;
+    }
+    if (g->streams_count == g->config.streams_max) {
+        return GOSSIP_E_FULL;
+    }
+    s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        return -ENOMEM;
+    }
+    struct gossip_stream **slot = hash_slot(g, stream);
+    s->name =
+        (struct event_stream){.worker = stream.worker, .rank = stream.rank};
+    s->rank = GOSSIP_RANK_NONE;
+    s->direct_end = &s->direct;
+    s->next_hash = *slot;
+    *slot = s;
+    g->streams[g->streams_count++] = s;
+    return 0;
+}
+
+/* Only the numbers stay: of epochs, and of questions. */
+void
+gossip_stream_remove(struct gossip *g, struct event_stream stream,
+                     uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL) {
+        return;
+    }
+    wipe_stream(g, s);
+    struct gossip_stream kept = {
+        .name = s->name,
+        .removed = true,
+        .removed_us = now_us,
+        .no_max = s->no_max,
+        .ask = s->ask,
+        .answered = s->ask,
+        .rank = GOSSIP_RANK_NONE,
+        .to_push = s->to_push,
+        .next_push = s->next_push,
+        .ready = s->ready,
+        .next_ready = s->next_ready,
+        .next_hash = s->next_hash,
+    };
+    *s = kept;
+    s->direct_end = &s->direct;
+    gossip_wake_at(g, now_us + gossip_us(g->config.tombstone_ms));
+}
+
+static void
+forget_stream(struct gossip *g, uint32_t at)
+{
+    struct gossip_stream *s = g->streams[at];
+    struct gossip_stream **link = hash_slot(g, s->name);
+
+    while (*link != s) {
+        link = &(*link)->next_hash;
+    }
+    *link = s->next_hash;
+    g->streams_count--;
+    for (uint32_t i = at; i < g->streams_count; i++) {
+        g->streams[i] = g->streams[i + 1];
+    }
+    free(s);
+}
+
+void
+gossip_load(struct gossip *g, struct event_stream stream,
+            struct gossip_epoch epoch, uint64_t pos, bool complete)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    if (s == NULL || s->epoch.no != 0 || epoch.no == 0 ||
+        epoch.no > GOSSIP_NO_MAX) {
+        return;
+    }
+    s->epoch = epoch;
+    s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
+    s->epoch_name = epoch.id;
+    s->whole = complete;
+    s->complete = complete;
+    s->pos = pos;
+    s->told = pos;
+    s->known = pos;
+    log_restart(&s->log, pos);
+    gossip_ready(g, s);
+}
+
+void
+gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
+            uint64_t primary, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL) {
+        return;
+    }
+    if (s->rank == 0 && rank != 0) {
+        s->handing = true;
+    } else if (rank == 0) {
+        s->handing = false;
+    }
+    if (primary != s->primary) {
+        s->lag_us = 0;
+    }
+    s->rank = rank;
+    s->primary = rank == 0 ? 0 : primary;
+    gossip_push_lag(g, s);
+    gossip_push_want(g, s);
+}
+
+bool
+gossip_is_contested(const struct gossip_stream *s, uint64_t now_us)
+{
+    uint64_t oldest = s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)];
+
+    return s->flips > GOSSIP_FLIPS_MAX && now_us - oldest < GOSSIP_FLIPS_US;
+}
+
+bool
+gossip_is_stale(const struct gossip *g, const struct gossip_stream *s)
+{
+    return gossip_is_torn(s) ||
+           (s->behind_us != 0 &&
+            g->now_us - s->behind_us >= gossip_us(g->config.stale_ms));
+}
+
+/* Peers */
+
+uint32_t
+gossip_peer_at(const struct gossip *g, uint64_t peer)
+{
+    for (uint32_t i = 0; i < g->config.peers_max && peer != 0; i++) {
+        if (g->peers[i].id == peer) {
+            return i;
+        }
+    }
+    return GOSSIP_PEER_NONE;
+}
+
+bool
+gossip_peer_is_good(const struct gossip *g, uint64_t peer)
+{
+    uint32_t at = gossip_peer_at(g, peer);
+
+    return at != GOSSIP_PEER_NONE && !g->peers[at].suspect;
+}
+
+static void
+drop_peer(struct gossip *g, uint32_t at)
+{
+    uint64_t peer = g->peers[at].id;
+
+    g->peers[at] = (struct gossip_peer){0};
+    gossip_gauges_forget(&g->origins[at]);
+    for (uint32_t i = 0; i < g->config.exports_max; i++) {
+        g->exports[i].open = g->exports[i].open && g->exports[i].peer != peer;
+    }
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        struct gossip_stream *s = g->streams[i];
+        s->pull.open = s->pull.open && s->pull.peer != peer;
+        gossip_push_want(g, s);
+    }
+    gossip_transfer_drop_peer(g, peer);
+}
+
+int
+gossip_peer_up(struct gossip *g, uint64_t peer, uint64_t now_us)
+{
+    uint32_t at = gossip_peer_at(g, peer);
+
+    CHECK(peer != 0 && peer != g->self);
+    g->now_us = now_us;
+    if (at != GOSSIP_PEER_NONE) {
+        drop_peer(g, at);
+    }
+    for (at = 0; at < g->config.peers_max && g->peers[at].id != 0; at++) {
+    }
+    if (at == g->config.peers_max) {
+        return GOSSIP_E_FULL;
+    }
+    g->peers[at] = (struct gossip_peer){.id = peer};
+    g->gauge_all_us = now_us;
+    gossip_vector_send(g, peer, true);
+    return 0;
+}
+
+void
+gossip_peer_down(struct gossip *g, uint64_t peer, uint64_t now_us)
+{
+    uint32_t at = gossip_peer_at(g, peer);
+
+    g->now_us = now_us;
+    if (at != GOSSIP_PEER_NONE) {
+        drop_peer(g, at);
+    }
+}
+
+void
+gossip_peer_suspect(struct gossip *g, uint64_t peer, bool suspect,
+                    uint64_t now_us)
+{
+    uint32_t at = gossip_peer_at(g, peer);
+
+    g->now_us = now_us;
+    if (at == GOSSIP_PEER_NONE) {
+        return;
+    }
+    g->peers[at].suspect = suspect;
+    for (uint32_t i = 0; i < g->streams_count && suspect; i++) {
+        gossip_push_want(g, g->streams[i]);
+    }
+}
+
+/* Frames */
+
+static int
+dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct wire_in in)
+{
+    switch (type) {
+    case GOSSIP_FRAME_SUMMARY:
+        return gossip_recv_summary(g, peer, in);
+    case GOSSIP_FRAME_VECTOR:
+        return gossip_recv_vector(g, peer, in);
+    case GOSSIP_FRAME_DELTA:
+        return gossip_recv_delta(g, peer, in);
+    case GOSSIP_FRAME_PULL:
+        return gossip_recv_pull(g, peer, in);
+    case GOSSIP_FRAME_LOST:
+        return gossip_recv_lost(g, peer, in);
+    case GOSSIP_FRAME_ASK:
+        return gossip_recv_ask(g, peer, in);
+    case GOSSIP_FRAME_PAGE:
+        return gossip_recv_page(g, peer, in);
+    case GOSSIP_FRAME_GAUGES:
+        return gossip_recv_gauges(g, peer, in);
+    default:
+        g->stats.frames_unknown++;
+        return 0;
+    }
+}
+
+int
+gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes, size_t len,
+            uint64_t now_us)
+{
+    struct wire_in in = {.at = bytes, .end = bytes + len};
+
+    g->now_us = now_us;
+    g->stats.frames_in++;
+    g->stats.bytes_in += len;
+    if (gossip_peer_at(g, peer) == GOSSIP_PEER_NONE) {
+        g->stats.frames_stranger++;
+        return GOSSIP_E_STRANGER;
+    }
+    uint8_t type = wire_get_u8(&in);
+    uint8_t flags = wire_get_u8(&in);
+    if (flags != 0 && !in.failed) {
+        g->stats.frames_unknown++; /* compressed, by a later version */
+        return 0;
+    }
+    int rc = in.failed ? GOSSIP_E_BAD : dispatch(g, peer, type, in);
+    g->stats.frames_bad += rc == GOSSIP_E_BAD;
+    return rc;
+}
+
+/* Time */
+
+static uint64_t
+earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When something of the stream is due. */
+static uint64_t
+stream_timer(const struct gossip *g, const struct gossip_stream *s)
+{
+    const struct gossip_config *config = &g->config;
+    uint64_t at = UINT64_MAX;
+
+    if (s->removed) {
+        return s->removed_us + gossip_us(config->tombstone_ms);
+    }
+    if (s->pull.open) {
+        at = earlier(at, s->pull.due_us);
+    }
+    if (s->transfer.active) {
+        at = earlier(at, s->transfer.due_us);
+    } else if (s->transfer.wanted) {
+        at = earlier(at, s->transfer.again_us);
+    }
+    if (s->behind_us != 0) {
+        uint64_t stale_us = s->behind_us + gossip_us(config->stale_ms);
+        at = earlier(at, g->now_us < stale_us
+                             ? stale_us
+                             : g->now_us + gossip_us(config->question_ms));
+    }
+    if (s->lag_us != 0) {
+        at = earlier(at, s->lag_us + gossip_us(config->lag_ms));
+    }
+    if (gossip_is_contested(s, g->now_us)) {
+        uint64_t oldest = s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)];
+        at = earlier(at, oldest + GOSSIP_FLIPS_US);
+    }
+    return earlier(at, gossip_local_timer(g, s));
+}
+
+/* What nobody has any more is not waited for; a state that cannot be made
+ * whole is dropped, so that it can be had from anybody. */
+static void
+give_up(struct gossip *g, struct gossip_stream *s)
+{
+    uint64_t limit_us = 3 * gossip_us(g->config.judge_ms);
+
+    if (s->torn_us != 0 && !s->transfer.begun &&
+        g->now_us - s->torn_us >= limit_us) {
+        gossip_stream_reset(g, s, "torn");
+    }
+    if (s->behind_us != 0 && !s->transfer.active && !s->transfer.wanted &&
+        g->now_us - s->behind_us >= limit_us) {
+        s->known = 0;
+        gossip_stream_moved(g, s);
+    }
+}
+
+static void
+tick_stream(struct gossip *g, struct gossip_stream *s)
+{
+    gossip_pull_tick(g, s);
+    gossip_transfer_tick(g, s);
+    gossip_local_tick(g, s);
+    give_up(g, s);
+    if (s->lag_us != 0 &&
+        g->now_us >= s->lag_us + gossip_us(g->config.lag_ms)) {
+        gossip_push_want(g, s);
+        s->lag_us = gossip_pushes(g, s) ? 0 : g->now_us;
+    }
+    gossip_ready(g, s);
+}
+
+static void
+tick_streams(struct gossip *g)
+{
+    g->wake_us = UINT64_MAX;
+    for (uint32_t i = 0; i < g->streams_count;) {
+        struct gossip_stream *s = g->streams[i];
+        uint64_t due_us = stream_timer(g, s);
+
+        if (due_us <= g->now_us && !s->removed) {
+            tick_stream(g, s);
+            due_us = stream_timer(g, s);
+            due_us = due_us <= g->now_us ? g->now_us + 1000 : due_us;
+        } else if (due_us <= g->now_us && !s->ready && !s->to_push) {
+            forget_stream(g, i);
+            continue;
+        }
+        g->wake_us = earlier(g->wake_us, due_us);
+        i++;
+    }
+}
+
+void
+gossip_tick(struct gossip *g, uint64_t now_us)
+{
+    CHECK(now_us >= g->now_us);
+    g->now_us = now_us;
+    if (now_us >= g->wake_us) {
+        tick_streams(g);
+    }
+    gossip_push_tick(g);
+    gossip_vector_tick(g);
+    gossip_gauges_tick(g);
+}
+
+uint64_t
+gossip_deadline(const struct gossip *g)
+{
+    uint64_t at = earlier(g->wake_us, g->push_due_us);
+
+    return earlier(earlier(at, g->vector_due_us), gossip_gauges_timer(g));
+}
+
+/* What can be seen */
+
+bool
+gossip_status(const struct gossip *g, uint32_t at, struct gossip_status *status)
+{
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        const struct gossip_stream *s = g->streams[i];
+        if (s->removed || at-- > 0) {
+            continue;
+        }
+        *status = (struct gossip_status){
+            .stream = s->name,
+            .epoch = s->epoch,
+            .pos = s->pos,
+            .pos_known = s->known > s->pos ? s->known : s->pos,
+            .log_low = s->log.low,
+            .count = s->digest_count,
+            .xor_keys = s->digest_xor,
+            .complete = s->epoch.no != 0 && s->complete,
+            .stale = gossip_is_stale(g, s),
+            .contested = gossip_is_contested(s, g->now_us),
+            .digest_known = s->digest_known && s->digest_pos == s->pos,
+            .reads = gossip_leads(s),
+            .shadow = s->reading.any && !gossip_leads(s),
+            .pushes = gossip_pushes(g, s),
+            .transfers = s->transfer.active,
+        };
+        return true;
+    }
+    return false;
+}
+
+void
+gossip_stats(const struct gossip *g, struct gossip_stats *stats)
+{
+    *stats = g->stats;
+    stats->log_bytes = g->store.bytes;
+    stats->log_dropped = g->store.dropped;
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        stats->tombstones += g->streams[i]->removed;
+    }
+    stats->streams = g->streams_count - stats->tombstones;
+    for (uint32_t i = 0; i < g->config.peers_max; i++) {
+        stats->peers += g->peers[i].id != 0;
+    }
+}

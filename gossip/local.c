@@ -1,0 +1,427 @@
+#include "gossip/state.h"
+
+/* The epoch of a process whose batches cannot all be had by anybody. */
+static uint64_t
+broken_id(uint64_t process)
+{
+    return rng_mix(process ^ UINT64_C(0x6272656b));
+}
+
+void
+gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
+              const char *reason)
+{
+    s->ask++;
+    s->asked = why;
+    s->reread = reason;
+    s->reading.off_since_us = 0;
+    g->stats.rereads++;
+    gossip_ready(g, s);
+}
+
+/* The state is wrong: a reader reads again, others take `from`'s (0: whoever
+ * shows to have it). */
+void
+gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from)
+{
+    if (s->healed_us != 0 &&
+        g->now_us - s->healed_us < gossip_us(g->config.heal_ms)) {
+        return;
+    }
+    s->healed_us = g->now_us;
+    if (gossip_leads(s)) {
+        gossip_reread(g, s, GOSSIP_ASKED_HEAL, "digests differ");
+    } else if (from != 0) {
+        gossip_transfer_start(g, s, from);
+    }
+}
+
+static void
+mint(struct gossip *g, struct gossip_stream *s, uint64_t id, bool whole,
+     const char *reason)
+{
+    uint32_t no = s->no_max < GOSSIP_NO_MAX ? s->no_max + 1 : GOSSIP_NO_MAX;
+
+    s->reading.id = id;
+    g->stats.epochs_minted++;
+    gossip_stream_begin(g, s, (struct gossip_epoch){.no = no, .id = id}, whole,
+                        reason);
+}
+
+/* The reading is of the stream's epoch: it goes on where the replica is. */
+static bool
+join(struct gossip_stream *s)
+{
+    struct gossip_reading *reading = &s->reading;
+    bool broken = s->epoch.id == broken_id(reading->process);
+
+    if (s->epoch.no == 0 || (!broken && s->epoch.id != reading->process)) {
+        return false;
+    }
+    reading->id = s->epoch.id;
+    reading->tolerant = broken || !reading->whole;
+    reading->lost = reading->lost && !broken;
+    reading->off_since_us = 0;
+    return true;
+}
+
+void
+gossip_local_met(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_reading *reading = &s->reading;
+
+    reading->differs = false;
+    reading->off_since_us = 0;
+    if (!reading->any || join(s)) {
+        return;
+    }
+    reading->id = reading->process;
+    reading->tolerant = false;
+    if (reading->whole) {
+        gossip_reread(g, s, GOSSIP_ASKED_JUDGE, "another epoch won");
+    }
+}
+
+static bool
+is_alone(const struct gossip *g)
+{
+    for (uint32_t i = 0; i < g->config.peers_max; i++) {
+        if (g->peers[i].id != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nobody reads better: an epoch of the reading's own. */
+static void
+take_over(struct gossip *g, struct gossip_stream *s)
+{
+    bool same = s->epoch.id == s->reading.process && s->epoch.no != 0;
+    uint64_t id = same ? broken_id(s->reading.process) : s->reading.process;
+
+    s->reading.tolerant = same || !s->reading.whole;
+    mint(g, s, id, s->reading.whole, "taken over");
+}
+
+static void
+judge(struct gossip *g, struct gossip_stream *s, bool answers,
+      enum gossip_asked why, bool led)
+{
+    struct gossip_reading *reading = &s->reading;
+    bool takes = answers && why == GOSSIP_ASKED_TAKE;
+
+    if (takes && s->epoch.id != broken_id(reading->process)) {
+        take_over(g, s);
+    } else if (join(s)) {
+        if (answers ? why == GOSSIP_ASKED_HEAL || takes : led) {
+            gossip_stream_reset(g, s, "read again");
+        }
+    } else if (s->answered != s->ask) {
+        return; /* begun before the question: says nothing */
+    } else if (reading->whole || (s->epoch.no == 0 && is_alone(g))) {
+        reading->tolerant = !reading->whole;
+        mint(g, s, reading->process, reading->whole, "another process");
+    }
+}
+
+void
+gossip_local_begin(struct gossip *g, struct event_stream stream,
+                   uint64_t process, bool whole, uint64_t ask, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL) {
+        return;
+    }
+    bool led = gossip_leads(s);
+    bool answers = ask == s->ask && s->answered != s->ask;
+    enum gossip_asked why = s->asked;
+    if (answers) {
+        s->answered = s->ask;
+        s->asked = GOSSIP_ASKED_NOT;
+    }
+    s->reading = (struct gossip_reading){
+        .any = true,
+        .live = s->reading.live,
+        .whole = whole,
+        .process = process,
+        .id = process,
+    };
+    judge(g, s, answers, why, led);
+    gossip_wake_at(g, now_us);
+}
+
+/* In the shadow: agrees with the log, or proves another process. */
+static void
+compare(struct gossip *g, struct gossip_stream *s, uint64_t pos, uint64_t print)
+{
+    uint32_t at = log_after(&s->log, pos - 1);
+    struct wire_body body;
+
+    g->stats.dropped_shadow++;
+    if (at >= s->log.count || log_entry_at(&s->log, at)->pos != pos) {
+        return;
+    }
+    const struct log_entry *entry = log_entry_at(&s->log, at);
+    const uint8_t *bytes = s->log.bytes + entry->at;
+    bool sound = wire_get_body(
+        (struct wire_in){.at = bytes, .end = bytes + entry->len}, &body);
+    CHECK(sound);
+    s->reading.differs |= body.print != (uint32_t)print;
+}
+
+/* One part of a batch. */
+static void
+take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
+          const struct event_record *head, const uint64_t *words,
+          uint32_t count, uint64_t print)
+{
+    struct gossip_reading *reading = &s->reading;
+    uint64_t prev = reading->pos;
+    uint8_t flags = reading->gap ? WIRE_GAP : 0;
+    struct wire_out out = {.bytes = g->build.bytes, .max = g->build.max};
+
+    CHECK(pos > prev);
+    reading->pos = pos;
+    if (!gossip_leads(s)) {
+        compare(g, s, pos, print);
+        return;
+    }
+    wire_put_body(&out, head, words, count, print, flags);
+    CHECK(!out.failed);
+    reading->gap = false;
+    g->stats.records_local++;
+    (void)gossip_stream_take(
+        g, s, prev, pos,
+        (struct wire_in){.at = out.bytes, .end = out.bytes + out.len});
+    gossip_push_lag(g, s);
+    gossip_push_want(g, s);
+}
+
+/* Copies whole ops, and as many keys of the last one as there is room for:
+ * how many words there are in `part` then. *at, *in_op: where it goes on. */
+static uint32_t
+cut_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
+         uint64_t *part)
+{
+    uint32_t used = 0;
+
+    while (*at < record->words_count && used + 2 <= GOSSIP_PART_WORDS) {
+        uint64_t op = record->words[*at];
+        uint32_t keys = event_op_count(op);
+        uint32_t left = keys - *in_op;
+        uint32_t room = GOSSIP_PART_WORDS - used - 1;
+        uint32_t now = left < room ? left : room;
+
+        part[used++] = event_op(event_op_kind(op), event_op_tier(op), now);
+        for (uint32_t i = 0; i < now; i++) {
+            part[used++] = record->words[*at + 1 + *in_op + i];
+        }
+        *in_op += now;
+        if (*in_op == keys) {
+            *at += 1 + keys;
+            *in_op = 0;
+        }
+    }
+    return used;
+}
+
+/* The reading goes on in parts; false when a batch has too many. */
+static bool
+take_parts(struct gossip *g, struct gossip_stream *s,
+           const struct event_record *record, uint64_t print, bool last)
+{
+    struct gossip_reading *reading = &s->reading;
+    uint64_t *part = g->record->words;
+    uint32_t at = 0;
+    uint32_t in_op = 0;
+
+    do {
+        uint32_t count = cut_part(record, &at, &in_op, part);
+        bool ends = last && at == record->words_count;
+        if (!ends && ++reading->part == GOSSIP_PART_LAST) {
+            return false;
+        }
+        take_part(
+            g, s,
+            gossip_pos(record->seq, ends ? GOSSIP_PART_LAST : reading->part),
+            record, part, count, print);
+    } while (at < record->words_count);
+    reading->split = !last;
+    reading->part = last ? 0 : reading->part;
+    return true;
+}
+
+void
+gossip_local_record(struct gossip *g, struct event_stream stream,
+                    const struct event_record *record, uint64_t print,
+                    bool last, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL || !s->reading.any) {
+        g->stats.dropped_unknown++;
+        return;
+    }
+    bool rises = s->reading.split ? record->seq == s->reading.pos >> 8
+                                  : gossip_pos(record->seq, 1) > s->reading.pos;
+    if (record->seq >= GOSSIP_SEQ_MAX || !rises) {
+        g->stats.dropped_old++;
+        return;
+    }
+    if (!take_parts(g, s, record, print, last)) {
+        gossip_local_gap(g, stream, now_us);
+    }
+    gossip_wake_at(g, now_us + gossip_us(g->config.stale_ms));
+}
+
+void
+gossip_local_gap(struct gossip *g, struct event_stream stream, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL || !s->reading.any) {
+        return;
+    }
+    s->reading.whole = false;
+    if (s->reading.tolerant) {
+        s->reading.gap = true;
+    } else {
+        s->reading.lost = true; /* the others' logs may have it */
+    }
+    s->reading.split = false;
+    gossip_ready(g, s);
+}
+
+void
+gossip_local_live(struct gossip *g, struct event_stream stream, bool live,
+                  uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s != NULL) {
+        s->reading.live = live;
+        s->reading.off_since_us = 0;
+        gossip_wake_at(g, now_us);
+    }
+}
+
+void
+gossip_local_end(struct gossip *g, struct event_stream stream, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s != NULL) {
+        s->reading = (struct gossip_reading){0};
+        s->answered = s->ask;
+        s->asked = GOSSIP_ASKED_NOT;
+        s->reread = NULL;
+        s->lag_us = 0;
+    }
+}
+
+void
+gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL || s->epoch.no == 0) {
+        return;
+    }
+    if (gossip_leads(s) && s->reading.live) {
+        gossip_reread(g, s, GOSSIP_ASKED_HEAL, "lost");
+    } else {
+        gossip_stream_reset(g, s, "lost");
+    }
+}
+
+/* A digest answers for what was handed out, not for what waits to be. */
+void
+gossip_digest(struct gossip *g, struct event_stream stream, uint64_t count,
+              uint64_t xor_keys)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    if (s != NULL) {
+        s->digest_known = true;
+        s->digest_pos = s->told;
+        s->digest_count = count;
+        s->digest_xor = xor_keys;
+    }
+}
+
+/* Time */
+
+static bool
+is_judged(const struct gossip_stream *s)
+{
+    return s->reading.any && s->reading.live && s->answered == s->ask;
+}
+
+/* Whether the reading and the replica are apart and the one behind has not
+ * come to where the other one was. */
+static bool
+is_off(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_reading *reading = &s->reading;
+    uint64_t ahead = reading->pos > s->pos ? reading->pos : s->pos;
+    uint64_t behind = reading->pos > s->pos ? s->pos : reading->pos;
+
+    if (s->epoch.no != 0 && ahead == behind) {
+        reading->off_since_us = 0;
+        return false;
+    }
+    if (reading->off_since_us == 0 ||
+        (s->epoch.no != 0 && behind >= reading->off_mark)) {
+        reading->off_since_us = g->now_us;
+        reading->off_mark = ahead;
+    }
+    return true;
+}
+
+uint64_t
+gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
+{
+    uint64_t judge_us = gossip_us(g->config.judge_ms);
+
+    if (!is_judged(s) || gossip_leads(s)) {
+        return UINT64_MAX;
+    }
+    if (s->reading.differs) {
+        return g->now_us;
+    }
+    return s->reading.off_since_us != 0 ? s->reading.off_since_us + judge_us
+           : s->reading.pos != s->pos   ? g->now_us
+                                        : UINT64_MAX;
+}
+
+void
+gossip_local_tick(struct gossip *g, struct gossip_stream *s)
+{
+    uint64_t judge_us = gossip_us(g->config.judge_ms);
+
+    if (!is_judged(s)) {
+        return;
+    }
+    if (gossip_leads(s)) {
+        uint64_t since_us = s->torn_us != 0 ? s->torn_us : s->behind_us;
+        if (since_us != 0 && !s->transfer.active &&
+            g->now_us - since_us >= 2 * judge_us) {
+            gossip_heal(g, s, 0);
+        }
+        return;
+    }
+    bool off = is_off(g, s);
+    if (s->reading.differs ||
+        (off && g->now_us - s->reading.off_since_us >= judge_us)) {
+        g->stats.takeovers++;
+        gossip_reread(g, s, GOSSIP_ASKED_TAKE, "nobody reads better");
+    }
+}

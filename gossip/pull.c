@@ -1,0 +1,137 @@
+#include "gossip/state.h"
+
+static void
+ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+{
+    s->pull = (struct gossip_pull){
+        .open = true,
+        .peer = peer,
+        .id = s->epoch.id,
+        .from = gossip_need(s),
+        .due_us = g->now_us + gossip_us(g->config.question_ms),
+    };
+    gossip_frame_begin(g, GOSSIP_FRAME_PULL);
+    gossip_put_stream(g, s);
+    wire_put_varint(&g->build, s->epoch.no);
+    wire_put_u64(&g->build, s->epoch.id);
+    wire_put_varint(&g->build, s->pull.from);
+    gossip_frame_send(g, peer, GOSSIP_CTL);
+    gossip_wake_at(g, s->pull.due_us);
+    g->stats.pulls++;
+}
+
+/* Asks for what is known to be missing, if anything is. */
+void
+gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+{
+    bool asked = s->transfer.active && !s->transfer.begun;
+
+    if (!s->pull.open && !asked && s->epoch.no != 0 &&
+        gossip_need(s) < s->known) {
+        ask(g, s, peer);
+    }
+}
+
+uint64_t
+gossip_some_peer(struct gossip *g)
+{
+    uint64_t found = 0;
+    uint64_t seen = 0;
+
+    for (uint32_t i = 0; i < g->config.peers_max; i++) {
+        if (g->peers[i].id != 0 && rng_below(&g->rng, ++seen) == 0) {
+            found = g->peers[i].id;
+        }
+    }
+    return found;
+}
+
+void
+gossip_pull_tick(struct gossip *g, struct gossip_stream *s)
+{
+    bool late = s->pull.open && g->now_us >= s->pull.due_us;
+
+    if (late) {
+        s->pull.open = false;
+    }
+    if (late || s->behind_us != 0) {
+        uint64_t peer = gossip_some_peer(g);
+        if (peer != 0) {
+            gossip_pull(g, s, peer);
+        }
+    }
+}
+
+struct question {
+    struct event_stream name;
+    struct gossip_epoch epoch;
+    uint64_t from;
+};
+
+static bool
+get_question(struct wire_in *in, struct question *q)
+{
+    q->name = (struct event_stream){.worker = wire_get_u64(in)};
+    q->name.rank = wire_get_count(in, UINT32_MAX);
+    q->epoch.no = wire_get_count(in, UINT32_MAX);
+    q->epoch.id = wire_get_u64(in);
+    q->from = wire_get_varint(in);
+    return !in->failed;
+}
+
+static void
+answer_lost(struct gossip *g, const struct gossip_stream *s, uint64_t peer,
+            uint64_t from)
+{
+    gossip_frame_begin(g, GOSSIP_FRAME_LOST);
+    gossip_put_stream(g, s);
+    wire_put_varint(&g->build, s->epoch.no);
+    wire_put_u64(&g->build, s->epoch.id);
+    wire_put_varint(&g->build, from);
+    gossip_frame_send(g, peer, GOSSIP_CTL);
+}
+
+int
+gossip_recv_pull(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    struct question q;
+
+    if (!get_question(&in, &q)) {
+        return GOSSIP_E_BAD;
+    }
+    struct gossip_stream *s = gossip_find(g, q.name);
+    if (s == NULL || s->epoch.no == 0) {
+        return 0;
+    }
+    if (q.epoch.id != s->epoch.id) {
+        gossip_vector_send(g, peer, true);
+    } else if (log_covers(&s->log, q.from)) {
+        if (q.from < s->log.high) {
+            gossip_answer(g, s, peer, q.from);
+        }
+    } else if (q.from < s->pos && !gossip_is_torn(s)) {
+        answer_lost(g, s, peer, q.from);
+    }
+    return 0;
+}
+
+/* Judged by what was asked, and only while that still holds. */
+int
+gossip_recv_lost(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    struct question q;
+
+    if (!get_question(&in, &q)) {
+        return GOSSIP_E_BAD;
+    }
+    struct gossip_stream *s = gossip_find(g, q.name);
+    if (s == NULL || !s->pull.open || s->pull.peer != peer ||
+        s->pull.id != q.epoch.id || s->epoch.id != q.epoch.id ||
+        s->pull.from != q.from || gossip_need(s) != q.from) {
+        return 0;
+    }
+    s->pull.open = false;
+    g->stats.pulls_lost++;
+    gossip_transfer_start(g, s, peer);
+    return 0;
+}

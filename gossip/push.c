@@ -1,0 +1,270 @@
+#include "gossip/state.h"
+
+enum {
+    DELTA_PUSH = 1,
+    DELTA_WHOLE = 1
+};
+
+/* What stands around a record in a frame, and the section's head. */
+#define RECORD_ROOM 24U
+#define HEAD_ROOM   64U
+
+bool
+gossip_pushes(const struct gossip *g, const struct gossip_stream *s)
+{
+    if (!gossip_leads(s)) {
+        return false;
+    }
+    if (s->rank == 0 || s->handing) {
+        return true;
+    }
+    return s->rank != GOSSIP_RANK_NONE &&
+           (!gossip_peer_is_good(g, s->primary) ||
+            (s->lag_us != 0 &&
+             g->now_us - s->lag_us >= gossip_us(g->config.lag_ms)));
+}
+
+/* Starts or stops the clock for records that the primary has not pushed. */
+void
+gossip_push_lag(struct gossip *g, struct gossip_stream *s)
+{
+    bool lags = gossip_leads(s) && s->rank != 0 &&
+                s->rank != GOSSIP_RANK_NONE && s->log.high > s->primary_pos &&
+                s->log.high > s->pushed;
+
+    if (!lags) {
+        s->lag_us = 0;
+    } else if (s->lag_us == 0) {
+        s->lag_us = g->now_us;
+        gossip_wake_at(g, g->now_us + gossip_us(g->config.lag_ms));
+    }
+}
+
+void
+gossip_push_want(struct gossip *g, struct gossip_stream *s)
+{
+    if (s->to_push || s->removed || s->log.high <= s->pushed ||
+        !gossip_pushes(g, s)) {
+        return;
+    }
+    s->to_push = true;
+    s->next_push = g->push_first;
+    g->push_first = s;
+    if (g->push_due_us == UINT64_MAX) {
+        g->push_due_us = g->now_us + gossip_us(g->config.push_ms);
+    }
+}
+
+static void
+begin_delta(struct gossip *g, uint8_t flags)
+{
+    gossip_frame_begin(g, GOSSIP_FRAME_DELTA);
+    wire_put_u8(&g->build, flags);
+}
+
+static void
+put_head(struct gossip *g, const struct gossip_stream *s, uint64_t prev)
+{
+    gossip_put_stream(g, s);
+    wire_put_varint(&g->build, s->epoch.no);
+    wire_put_u64(&g->build, s->epoch.id);
+    wire_put_u8(&g->build, s->whole ? DELTA_WHOLE : 0);
+    wire_put_varint(&g->build, prev);
+}
+
+static bool
+has_room(const struct gossip *g, size_t len)
+{
+    return g->build.max - g->build.len >= len;
+}
+
+/* A section: the log's records after `from`, as many as fit. Returns where it
+ * ends. */
+static uint64_t
+put_section(struct gossip *g, const struct gossip_stream *s, uint64_t from)
+{
+    uint64_t pos = from;
+
+    put_head(g, s, from);
+    for (uint32_t at = log_after(&s->log, from); at < s->log.count; at++) {
+        const struct log_entry *entry = log_entry_at(&s->log, at);
+        if (!has_room(g, entry->len + RECORD_ROOM)) {
+            break;
+        }
+        wire_put_varint(&g->build, entry->len);
+        wire_put_varint(&g->build, entry->pos - pos);
+        wire_put_bytes(&g->build, s->log.bytes + entry->at, entry->len);
+        pos = entry->pos;
+    }
+    wire_put_varint(&g->build, 0);
+    return pos;
+}
+
+/* The answer to a question: what fits in a frame. */
+void
+gossip_answer(struct gossip *g, const struct gossip_stream *s, uint64_t peer,
+              uint64_t from)
+{
+    begin_delta(g, 0);
+    (void)put_section(g, s, from);
+    gossip_frame_send(g, peer, GOSSIP_BULK);
+    g->stats.pulls_answered++;
+}
+
+static void
+send_push(struct gossip *g)
+{
+    uint64_t before = g->stats.bytes_out;
+
+    gossip_frame_send(g, 0, GOSSIP_BULK);
+    if (g->stats.bytes_out != before) {
+        g->stats.push_bytes += g->build.len;
+    }
+}
+
+static void
+push_stream(struct gossip *g, struct gossip_stream *s)
+{
+    uint64_t from = s->pushed > s->primary_pos ? s->pushed : s->primary_pos;
+
+    from = from > s->log.low ? from : s->log.low;
+    while (from < s->log.high) {
+        uint32_t at = log_after(&s->log, from);
+        size_t least = log_entry_at(&s->log, at)->len + RECORD_ROOM + HEAD_ROOM;
+        if (!has_room(g, least)) {
+            send_push(g);
+            begin_delta(g, DELTA_PUSH);
+        }
+        uint64_t to = put_section(g, s, from);
+        CHECK(to > from);
+        from = to;
+        g->stats.records_pushed++;
+    }
+    s->pushed = from;
+    s->lag_us = 0;
+}
+
+void
+gossip_push_tick(struct gossip *g)
+{
+    if (g->now_us < g->push_due_us) {
+        return;
+    }
+    g->push_due_us = UINT64_MAX;
+    begin_delta(g, DELTA_PUSH);
+    size_t nothing = g->build.len;
+    while (g->push_first != NULL) {
+        struct gossip_stream *s = g->push_first;
+        g->push_first = s->next_push;
+        s->to_push = false;
+        if (!s->removed && s->pushed < s->log.high && gossip_pushes(g, s)) {
+            push_stream(g, s);
+        }
+    }
+    if (g->build.len > nothing) {
+        send_push(g);
+    }
+}
+
+/* Receiving */
+
+struct section {
+    struct event_stream name;
+    struct gossip_epoch epoch;
+    bool whole;
+    uint64_t prev;
+};
+
+static bool
+get_head(struct wire_in *in, struct section *section)
+{
+    section->name.worker = wire_get_u64(in);
+    section->name.rank = wire_get_count(in, UINT32_MAX);
+    section->name.unused = 0;
+    section->epoch.no = wire_get_count(in, UINT32_MAX);
+    section->epoch.id = wire_get_u64(in);
+    section->whole = (wire_get_u8(in) & DELTA_WHOLE) != 0;
+    section->prev = wire_get_varint(in);
+    return !in->failed;
+}
+
+/* The section's records; s NULL: they are only read over. *end: where they
+ * end. */
+static bool
+get_records(struct gossip *g, struct gossip_stream *s, struct wire_in *in,
+            uint64_t prev, uint64_t *end)
+{
+    *end = prev;
+    for (;;) {
+        uint64_t len = wire_get_varint(in);
+        if (len == 0 || in->failed) {
+            return !in->failed;
+        }
+        uint64_t step = wire_get_varint(in);
+        struct wire_in part = wire_get_part(in, len);
+        struct wire_body body;
+        if (step == 0 || step > UINT64_MAX - *end || part.failed ||
+            !wire_get_body(part, &body)) {
+            return false;
+        }
+        if (s != NULL) {
+            (void)gossip_stream_take(g, s, *end, *end + step, part);
+        }
+        *end += step;
+    }
+}
+
+/* A push of the primary's: it is awake. */
+static void
+heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
+{
+    s->primary_pos = pos > s->primary_pos ? pos : s->primary_pos;
+    s->handing = false;
+    s->lag_us = 0;
+    gossip_push_lag(g, s);
+}
+
+static int
+recv_section(struct gossip *g, uint64_t peer, bool pushed, struct wire_in *in)
+{
+    struct section section;
+    uint64_t end = 0;
+
+    if (!get_head(in, &section)) {
+        return GOSSIP_E_BAD;
+    }
+    struct gossip_stream *s = gossip_find(g, section.name);
+    if (s == NULL) {
+        g->stats.dropped_unknown++;
+    } else if (!gossip_stream_meet(g, s, section.epoch, section.whole)) {
+        g->stats.dropped_epoch++;
+        s = NULL;
+    }
+    bool sound = get_records(g, s, in, section.prev, &end);
+    if (s == NULL) {
+        return sound ? 0 : GOSSIP_E_BAD;
+    }
+    if (pushed && peer == s->primary) {
+        heard_primary(g, s, end);
+    }
+    if (s->pull.open && s->pull.peer == peer &&
+        gossip_need(s) != s->pull.from) {
+        s->pull.open = false;
+    }
+    gossip_pull(g, s, peer);
+    return sound ? 0 : GOSSIP_E_BAD;
+}
+
+int
+gossip_recv_delta(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    bool pushed = (wire_get_u8(&in) & DELTA_PUSH) != 0;
+
+    while (wire_left(&in) > 0 && !in.failed) {
+        int rc = recv_section(g, peer, pushed, &in);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return in.failed ? GOSSIP_E_BAD : 0;
+}

@@ -1,0 +1,349 @@
+/*
+ * The inside of gossip.h, shared by its files: what each does is said in
+ * README.md.
+ *
+ * Role: core. Thread: the one owner.
+ */
+#ifndef GOSSIP_STATE_H
+#define GOSSIP_STATE_H
+
+#include "gossip/gossip.h"
+#include "gossip/log.h"
+#include "gossip/wire.h"
+#include "index/base/rng.h"
+
+#define GOSSIP_PART_WORDS 4096U /* of one record of the log */
+#define GOSSIP_PART_LAST  255U
+#define GOSSIP_SEQ_MAX    (UINT64_C(1) << 55)
+#define GOSSIP_NO_MAX     (UINT32_MAX - 1)
+#define GOSSIP_PEER_NONE  UINT32_MAX
+
+enum gossip_frame_type {
+    GOSSIP_FRAME_SUMMARY = 1, /* of the sender's vector */
+    GOSSIP_FRAME_VECTOR,
+    GOSSIP_FRAME_DELTA, /* records, pushed or pulled */
+    GOSSIP_FRAME_PULL,  /* asks for records after a position */
+    GOSSIP_FRAME_LOST,  /* the log does not reach that far back */
+    GOSSIP_FRAME_ASK,   /* asks for a page */
+    GOSSIP_FRAME_PAGE,  /* is one, or says why not */
+    GOSSIP_FRAME_GAUGES,
+};
+
+struct gossip_peer {
+    uint64_t id; /* 0: the place is free */
+    bool suspect;
+};
+
+/* Bytes on their way to peers. */
+struct gossip_frame {
+    uint32_t refs;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+struct gossip_send {
+    struct gossip_frame *frame;
+    uint64_t peer;
+    enum gossip_lane lane;
+};
+
+/* A record that is to be applied and stands in no log. */
+struct gossip_direct {
+    struct gossip_direct *next;
+    uint64_t pos; /* told as seq */
+    uint64_t at;  /* where the replica is afterwards */
+    uint32_t len;
+    uint8_t body[];
+};
+
+/* The intake's own reading. */
+struct gossip_reading {
+    bool any;
+    bool live;
+    bool whole;
+    bool tolerant; /* leads an epoch that is not complete: gaps are marked */
+    bool gap;      /* the next record follows one */
+    bool differs;  /* a print did: the epoch is of another process */
+    bool lost;     /* ... and batches are missing: it does not lead */
+    bool split;    /* in the middle of a batch */
+    uint64_t process;
+    uint64_t id; /* of the epoch that it leads or would */
+    uint64_t pos;
+    uint32_t part;         /* of the batch, when split */
+    uint64_t off_since_us; /* in the shadow and not where the replica is; 0 */
+    uint64_t off_mark;     /* where the one ahead was then */
+};
+
+enum gossip_asked {
+    GOSSIP_ASKED_NOT,
+    GOSSIP_ASKED_JUDGE, /* a higher epoch contradicts the reading */
+    GOSSIP_ASKED_TAKE,  /* nobody reads better */
+    GOSSIP_ASKED_HEAL,  /* the state is wrong or cannot be had from peers */
+};
+
+/* The open question for records. */
+struct gossip_pull {
+    bool open;
+    uint64_t peer;
+    uint64_t id; /* of the epoch then */
+    uint64_t from;
+    uint64_t due_us;
+};
+
+struct gossip_transfer {
+    bool active;
+    bool begun;  /* the first page came: the replica is torn */
+    bool wanted; /* by wanted_from, as soon as one more may run */
+    uint64_t wanted_from;
+    uint64_t peer;
+    uint64_t token;
+    uint64_t cursor;
+    uint64_t due_us;
+    uint64_t again_us; /* not before, after one that failed */
+    uint32_t tries;
+};
+
+struct gossip_stream {
+    struct event_stream name;
+    bool removed;
+    uint64_t removed_us;
+    struct gossip_epoch epoch;
+    uint32_t no_max;    /* that was ever heard */
+    bool whole;         /* the epoch is complete from its start */
+    bool complete;      /* ... at pos */
+    uint64_t pos;       /* everything up to here is applied or queued to be */
+    uint64_t told;      /* ... was handed out */
+    uint64_t known;     /* what somebody has, of this epoch */
+    uint64_t settle;    /* torn below this */
+    uint64_t behind_us; /* since when pos < known; 0: it is not */
+    uint64_t torn_us;   /* since when; 0: it is not */
+    struct log log;
+    uint32_t holes;
+    uint32_t block_tokens;
+    uint64_t digest_count;
+    uint64_t digest_xor;
+    uint64_t digest_pos;
+    bool digest_known;
+
+    struct gossip_reading reading;
+    uint64_t ask;      /* number of the last REREAD */
+    uint64_t answered; /* ... that a reading answered */
+    enum gossip_asked asked;
+    uint64_t healed_us; /* last attempt; 0: none */
+
+    struct gossip_pull pull;
+    struct gossip_transfer transfer;
+
+    uint32_t rank;
+    uint64_t primary;
+    bool handing;         /* was primary, has not heard the new one */
+    uint64_t pushed;      /* of the epoch, to peers */
+    uint64_t primary_pos; /* seen of the primary's */
+    uint64_t lag_us;      /* since when it is behind; 0: it is not */
+    bool to_push;         /* in the list */
+    struct gossip_stream *next_push;
+
+    uint64_t flips_us[GOSSIP_FLIPS_MAX + 1];
+    uint32_t flips;
+
+    uint64_t resets;
+    uint64_t epoch_name; /* event_record.epoch */
+    const char *reset;   /* due, why */
+    const char *reread;  /* due, why */
+    struct gossip_direct *direct;
+    struct gossip_direct **direct_end;
+    bool told_complete, told_stale, told_contested;
+    bool ready; /* in the list of those with outputs */
+    struct gossip_stream *next_ready;
+    struct gossip_stream *next_hash;
+};
+
+struct gossip_export {
+    bool open;
+    bool handed;
+    struct event_stream stream;
+    uint64_t epoch_id;
+    uint64_t peer;
+    uint64_t peer_token;
+    uint64_t cursor;
+    uint64_t token;
+};
+
+struct gossip_gauge_row {
+    uint64_t worker;
+    struct gossip_gauge gauge;
+    uint64_t version; /* own: of the last change */
+};
+
+struct gossip_origin {
+    struct gossip_gauge_row *rows; /* workers_max of them, or NULL */
+    uint32_t count;
+    uint64_t version;
+    uint64_t heard_us;
+};
+
+struct gossip {
+    struct gossip_config config;
+    uint64_t self;
+    uint64_t now_us;
+    struct rng rng;
+    struct log_store store;
+    struct gossip_stats stats;
+
+    struct gossip_peer peers[GOSSIP_PEERS_MAX];
+    struct gossip_stream **streams;
+    uint32_t streams_count;
+    struct gossip_stream **hash;
+    uint32_t hash_mask;
+
+    struct gossip_stream *push_first;
+    uint64_t push_due_us;
+    uint64_t vector_due_us;
+    uint64_t wake_us; /* the streams' earliest timer, or before it */
+    uint64_t tokens;
+    uint32_t transfers; /* active */
+
+    struct gossip_stream *ready_first;
+    struct gossip_stream *ready_last;
+    struct gossip_send *sends;
+    uint32_t sends_first;
+    uint32_t sends_count;
+    struct gossip_export *exports;
+    struct gossip_frame *lent_frame;
+    struct gossip_direct *lent_direct;
+
+    struct gossip_origin own;
+    struct gossip_origin origins[GOSSIP_PEERS_MAX];
+    uint64_t gauge_due_us;
+    uint64_t gauge_all_us;
+    uint64_t gauge_sent; /* version */
+
+    struct wire_out build; /* a frame, in bytes of its own */
+    struct event_record *record;
+};
+
+static inline uint64_t
+gossip_us(uint32_t ms)
+{
+    return (uint64_t)ms * 1000;
+}
+
+static inline uint64_t
+gossip_pos(uint64_t seq, uint32_t part)
+{
+    return seq << 8 | part;
+}
+
+static inline bool
+gossip_is_torn(const struct gossip_stream *s)
+{
+    return s->transfer.begun || s->pos < s->settle;
+}
+
+/* The position after which records are missing. */
+static inline uint64_t
+gossip_need(const struct gossip_stream *s)
+{
+    return log_covers(&s->log, s->pos) ? s->log.high : s->pos;
+}
+
+/* The reading's records are the replica's. */
+static inline bool
+gossip_leads(const struct gossip_stream *s)
+{
+    return s->reading.any && !s->reading.lost && s->epoch.no != 0 &&
+           s->reading.id == s->epoch.id;
+}
+
+/* gossip.c */
+struct gossip_stream *gossip_find(const struct gossip *g,
+                                  struct event_stream name);
+uint32_t gossip_peer_at(const struct gossip *g, uint64_t peer);
+bool gossip_peer_is_good(const struct gossip *g, uint64_t peer);
+bool gossip_is_contested(const struct gossip_stream *s, uint64_t now_us);
+bool gossip_is_stale(const struct gossip *g, const struct gossip_stream *s);
+
+/* out.c: what goes out */
+void gossip_ready(struct gossip *g, struct gossip_stream *s);
+void gossip_wake_at(struct gossip *g, uint64_t at_us);
+void gossip_frame_begin(struct gossip *g, enum gossip_frame_type type);
+/* Sends what was built to a peer, or to all (0). */
+void gossip_frame_send(struct gossip *g, uint64_t peer, enum gossip_lane lane);
+void gossip_send_drop(struct gossip *g);
+void gossip_put_stream(struct gossip *g, const struct gossip_stream *s);
+bool gossip_direct_add(struct gossip *g, struct gossip_stream *s, uint64_t pos,
+                       const uint8_t *body, uint32_t len);
+void gossip_direct_drop(struct gossip_stream *s);
+
+/* stream.c: a replica and its epoch */
+enum gossip_took {
+    GOSSIP_TOOK,
+    GOSSIP_TOOK_OLD,
+    GOSSIP_TOOK_GAP
+};
+void gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
+                         struct gossip_epoch epoch, bool whole,
+                         const char *reason);
+void gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
+                         const char *reason);
+/* The epoch that a peer is in, if it is news: true when both are in it now. */
+bool gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
+                        struct gossip_epoch epoch, bool whole);
+enum gossip_took gossip_stream_take(struct gossip *g, struct gossip_stream *s,
+                                    uint64_t prev, uint64_t pos,
+                                    struct wire_in body);
+void gossip_stream_applied(struct gossip_stream *s,
+                           const struct wire_body *body, uint64_t pos);
+void gossip_stream_known(struct gossip *g, struct gossip_stream *s,
+                         uint64_t pos);
+void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
+
+/* local.c: readings */
+void gossip_reread(struct gossip *g, struct gossip_stream *s,
+                   enum gossip_asked why, const char *reason);
+void gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from);
+/* The stream is in another epoch, of a peer: what the reading is to it. */
+void gossip_local_met(struct gossip *g, struct gossip_stream *s);
+void gossip_local_tick(struct gossip *g, struct gossip_stream *s);
+uint64_t gossip_local_timer(const struct gossip *g,
+                            const struct gossip_stream *s);
+
+/* push.c: deltas */
+void gossip_push_want(struct gossip *g, struct gossip_stream *s);
+void gossip_push_tick(struct gossip *g);
+void gossip_push_lag(struct gossip *g, struct gossip_stream *s);
+bool gossip_pushes(const struct gossip *g, const struct gossip_stream *s);
+void gossip_answer(struct gossip *g, const struct gossip_stream *s,
+                   uint64_t peer, uint64_t from);
+int gossip_recv_delta(struct gossip *g, uint64_t peer, struct wire_in in);
+
+/* pull.c: questions for records */
+void gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer);
+/* Any that is up, at random; 0: none is. */
+uint64_t gossip_some_peer(struct gossip *g);
+void gossip_pull_tick(struct gossip *g, struct gossip_stream *s);
+int gossip_recv_pull(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_lost(struct gossip *g, uint64_t peer, struct wire_in in);
+
+/* vector.c: anti-entropy */
+void gossip_vector_tick(struct gossip *g);
+void gossip_vector_send(struct gossip *g, uint64_t peer, bool reply);
+int gossip_recv_summary(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_vector(struct gossip *g, uint64_t peer, struct wire_in in);
+
+/* transfer.c: whole states */
+void gossip_transfer_start(struct gossip *g, struct gossip_stream *s,
+                           uint64_t peer);
+void gossip_transfer_stop(struct gossip *g, struct gossip_stream *s);
+void gossip_transfer_tick(struct gossip *g, struct gossip_stream *s);
+void gossip_transfer_drop_peer(struct gossip *g, uint64_t peer);
+int gossip_recv_ask(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_page(struct gossip *g, uint64_t peer, struct wire_in in);
+
+/* gauges.c */
+void gossip_gauges_tick(struct gossip *g);
+uint64_t gossip_gauges_timer(const struct gossip *g);
+void gossip_gauges_forget(struct gossip_origin *origin);
+int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct wire_in in);
+
+#endif

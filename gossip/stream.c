@@ -1,0 +1,232 @@
+#include "gossip/state.h"
+
+/* Forgets what is applied; everything else stays. */
+static void
+empty(struct gossip *g, struct gossip_stream *s, const char *reason)
+{
+    gossip_transfer_stop(g, s);
+    gossip_direct_drop(s);
+    s->pos = 0;
+    s->told = 0;
+    s->settle = 0;
+    s->complete = s->whole;
+    s->holes = 0;
+    s->digest_known = false;
+    s->pull.open = false;
+    s->reset = reason;
+    gossip_ready(g, s);
+}
+
+void
+gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
+                    struct gossip_epoch epoch, bool whole, const char *reason)
+{
+    CHECK(epoch.no != 0 && epoch.id != s->epoch.id);
+    if (s->epoch.no != 0) {
+        s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)] = g->now_us;
+        s->flips++;
+    }
+    s->epoch = epoch;
+    s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
+    s->whole = whole;
+    s->epoch_name = epoch.id;
+    s->resets = 0;
+    s->block_tokens = 0;
+    s->known = 0;
+    s->pushed = 0;
+    s->primary_pos = 0;
+    s->lag_us = 0;
+    log_restart(&s->log, 0);
+    empty(g, s, reason);
+    gossip_stream_moved(g, s);
+    gossip_wake_at(g, g->now_us);
+}
+
+void
+gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
+                    const char *reason)
+{
+    uint64_t known = s->known > s->pos ? s->known : s->pos;
+
+    CHECK(s->epoch.no != 0);
+    s->resets++;
+    s->epoch_name = rng_mix(s->epoch.id ^ rng_mix(s->resets));
+    empty(g, s, reason);
+    gossip_stream_known(g, s, known);
+}
+
+bool
+gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
+                   struct gossip_epoch epoch, bool whole)
+{
+    if (epoch.no == 0 || epoch.no > GOSSIP_NO_MAX) {
+        return false;
+    }
+    s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
+    if (s->epoch.no != 0 && epoch.id == s->epoch.id) {
+        s->epoch.no = epoch.no > s->epoch.no ? epoch.no : s->epoch.no;
+        return true;
+    }
+    if (epoch.no < s->epoch.no ||
+        (epoch.no == s->epoch.no && epoch.id < s->epoch.id)) {
+        return false;
+    }
+    g->stats.epochs_adopted++;
+    gossip_stream_begin(g, s, epoch, whole, "a peer's epoch");
+    gossip_local_met(g, s);
+    return true;
+}
+
+/* Where the replica is, against what is known. */
+void
+gossip_stream_moved(struct gossip *g, struct gossip_stream *s)
+{
+    bool behind = s->pos < s->known;
+    bool torn = gossip_is_torn(s);
+
+    s->behind_us = !behind ? 0 : s->behind_us != 0 ? s->behind_us : g->now_us;
+    s->torn_us = !torn ? 0 : s->torn_us != 0 ? s->torn_us : g->now_us;
+    if (behind || torn) {
+        gossip_wake_at(g, g->now_us + gossip_us(g->config.stale_ms));
+    }
+    gossip_ready(g, s);
+}
+
+void
+gossip_stream_known(struct gossip *g, struct gossip_stream *s, uint64_t pos)
+{
+    s->known = pos > s->known ? pos : s->known;
+    gossip_stream_moved(g, s);
+}
+
+/* The replica is at pos, by this record. */
+void
+gossip_stream_applied(struct gossip_stream *s, const struct wire_body *body,
+                      uint64_t pos)
+{
+    CHECK(pos > s->pos);
+    s->pos = pos;
+    if ((body->flags & WIRE_GAP) != 0) {
+        s->complete = false;
+    }
+    if (body->clears) {
+        s->complete = true;
+    }
+    s->holes = body->holes;
+    if (body->block_tokens != 0) {
+        s->block_tokens = body->block_tokens;
+    }
+}
+
+static bool
+take_direct(struct gossip *g, struct gossip_stream *s, uint64_t pos,
+            struct wire_in in)
+{
+    struct wire_body body;
+    bool sound = wire_get_body(in, &body);
+
+    CHECK(sound && wire_left(&in) <= UINT32_MAX);
+    uint64_t before = s->pos;
+    s->pos = pos; /* told with the record */
+    if (!gossip_direct_add(g, s, pos, in.at, (uint32_t)wire_left(&in))) {
+        s->pos = before;
+        return false;
+    }
+    s->pos = before;
+    gossip_stream_applied(s, &body, pos);
+    gossip_stream_moved(g, s);
+    return true;
+}
+
+/* The log is full of what nobody pulled yet: that is applied past it. */
+static bool
+spill(struct gossip *g, struct gossip_stream *s)
+{
+    uint64_t high = s->log.high;
+
+    while (s->pos < high) {
+        const struct log_entry *entry =
+            log_entry_at(&s->log, log_after(&s->log, s->pos));
+        const uint8_t *bytes = s->log.bytes + entry->at;
+        struct wire_in in = {.at = bytes, .end = bytes + entry->len};
+        if (!take_direct(g, s, entry->pos, in)) {
+            return false;
+        }
+        g->stats.log_spills++;
+    }
+    return true;
+}
+
+static enum gossip_took
+append(struct gossip *g, struct gossip_stream *s, uint64_t pos,
+       struct wire_in body)
+{
+    uint32_t len = (uint32_t)wire_left(&body);
+
+    if (!log_append(&s->log, &g->store, s->pos, pos, body.at, len)) {
+        if (s->transfer.begun || !spill(g, s)) {
+            gossip_stream_known(g, s, pos);
+            return GOSSIP_TOOK_GAP;
+        }
+        if (!log_append(&s->log, &g->store, s->pos, pos, body.at, len)) {
+            g->stats.log_spills++;
+            if (!take_direct(g, s, pos, body)) {
+                gossip_stream_known(g, s, pos);
+                return GOSSIP_TOOK_GAP;
+            }
+            log_restart(&s->log, pos);
+        }
+    }
+    gossip_stream_known(g, s, pos);
+    return GOSSIP_TOOK;
+}
+
+static void
+compare_prints(struct gossip *g, const struct gossip_stream *s, uint64_t pos,
+               struct wire_in in)
+{
+    uint32_t at = pos == 0 ? 0 : log_after(&s->log, pos - 1);
+    struct wire_body known;
+    struct wire_body body;
+
+    if (at >= s->log.count || log_entry_at(&s->log, at)->pos != pos) {
+        return;
+    }
+    const struct log_entry *entry = log_entry_at(&s->log, at);
+    const uint8_t *bytes = s->log.bytes + entry->at;
+    bool sound =
+        wire_get_body(in, &body) &&
+        wire_get_body((struct wire_in){.at = bytes, .end = bytes + entry->len},
+                      &known);
+    CHECK(sound);
+    g->stats.print_conflicts += known.print != body.print;
+}
+
+/* The gate: a sound record of the stream's epoch that covers (prev, pos]. */
+enum gossip_took
+gossip_stream_take(struct gossip *g, struct gossip_stream *s, uint64_t prev,
+                   uint64_t pos, struct wire_in body)
+{
+    bool covered = log_covers(&s->log, s->pos);
+
+    CHECK(prev < pos && s->epoch.no != 0);
+    if (pos <= s->pos || (covered && pos <= s->log.high)) {
+        g->stats.dropped_old++;
+        compare_prints(g, s, pos, body);
+        return GOSSIP_TOOK_OLD;
+    }
+    if (covered && prev <= s->log.high) {
+        return append(g, s, pos, body);
+    }
+    if (!s->transfer.begun && prev <= s->pos) {
+        if (pos <= s->log.high && s->pos < s->log.low) {
+            /* State is rebuilt below a log that is still good. */
+            return take_direct(g, s, pos, body) ? GOSSIP_TOOK : GOSSIP_TOOK_GAP;
+        }
+        log_restart(&s->log, s->pos);
+        return append(g, s, pos, body);
+    }
+    g->stats.gaps++;
+    gossip_stream_known(g, s, pos);
+    return GOSSIP_TOOK_GAP;
+}

@@ -1,0 +1,234 @@
+#include "gossip/state.h"
+
+enum {
+    ENTRY_WHOLE = 1,
+    ENTRY_COMPLETE = 2,
+    ENTRY_TORN = 4,
+    ENTRY_READS = 8,
+    ENTRY_DIGEST = 16,
+};
+
+#define VECTOR_REPLY 1U /* the receiver may answer with its own */
+#define ENTRY_BYTES  96U
+
+static bool
+knows_digest(const struct gossip_stream *s)
+{
+    return s->digest_known && s->digest_pos == s->pos && !gossip_is_torn(s);
+}
+
+/* An entry's part in the summary. */
+static uint64_t
+print_of(const struct gossip_stream *s)
+{
+    uint64_t print = rng_mix(s->name.worker ^ rng_mix(s->name.rank));
+
+    print = rng_mix(print ^ s->epoch.id ^ rng_mix(s->epoch.no));
+    print = rng_mix(print ^ s->pos) ^ (s->complete ? 1 : 0);
+    if (knows_digest(s)) {
+        print = rng_mix(print ^ rng_mix(s->digest_count) ^ s->digest_xor);
+    }
+    return rng_mix(print);
+}
+
+static uint64_t
+summary(const struct gossip *g)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        const struct gossip_stream *s = g->streams[i];
+        if (!s->removed && s->epoch.no != 0) {
+            sum ^= print_of(s);
+        }
+    }
+    return sum;
+}
+
+void
+gossip_vector_tick(struct gossip *g)
+{
+    if (g->now_us < g->vector_due_us) {
+        return;
+    }
+    uint64_t jitter_us = gossip_us(g->config.vector_jitter_ms);
+    g->vector_due_us = g->now_us + gossip_us(g->config.vector_ms) - jitter_us +
+                       rng_below(&g->rng, 2 * jitter_us + 1);
+    uint64_t peer = gossip_some_peer(g);
+    if (peer != 0) {
+        gossip_frame_begin(g, GOSSIP_FRAME_SUMMARY);
+        wire_put_u64(&g->build, summary(g));
+        gossip_frame_send(g, peer, GOSSIP_CTL);
+    }
+}
+
+int
+gossip_recv_summary(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    uint64_t theirs = wire_get_u64(&in);
+
+    if (in.failed) {
+        return GOSSIP_E_BAD;
+    }
+    if (theirs == summary(g)) {
+        g->stats.summaries_equal++;
+    } else {
+        g->stats.summaries_differ++;
+        gossip_vector_send(g, peer, true);
+    }
+    return 0;
+}
+
+static void
+put_entry(struct gossip *g, const struct gossip_stream *s)
+{
+    uint8_t bytes[ENTRY_BYTES];
+    struct wire_out frame = g->build;
+    unsigned flags = (s->whole ? ENTRY_WHOLE : 0U) |
+                     (s->complete ? ENTRY_COMPLETE : 0U) |
+                     (gossip_is_torn(s) ? ENTRY_TORN : 0U) |
+                     (gossip_leads(s) ? ENTRY_READS : 0U) |
+                     (knows_digest(s) ? ENTRY_DIGEST : 0U);
+
+    g->build = (struct wire_out){.bytes = bytes, .max = sizeof bytes};
+    gossip_put_stream(g, s);
+    wire_put_varint(&g->build, s->epoch.no);
+    wire_put_u64(&g->build, s->epoch.id);
+    wire_put_u8(&g->build, (uint8_t)flags);
+    wire_put_varint(&g->build, s->pos);
+    if (knows_digest(s)) {
+        wire_put_varint(&g->build, s->digest_count);
+        wire_put_u64(&g->build, s->digest_xor);
+    }
+    struct wire_out entry = g->build;
+    g->build = frame;
+    CHECK(!entry.failed);
+    wire_put_varint(&g->build, entry.len);
+    wire_put_bytes(&g->build, bytes, entry.len);
+}
+
+static void
+begin_vector(struct gossip *g, bool reply)
+{
+    gossip_frame_begin(g, GOSSIP_FRAME_VECTOR);
+    wire_put_u8(&g->build, reply ? VECTOR_REPLY : 0);
+}
+
+void
+gossip_vector_send(struct gossip *g, uint64_t peer, bool reply)
+{
+    begin_vector(g, reply);
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        if (g->streams[i]->removed) {
+            continue;
+        }
+        if (g->build.max - g->build.len < ENTRY_BYTES + 2) {
+            gossip_frame_send(g, peer, GOSSIP_CTL);
+            begin_vector(g, reply);
+        }
+        put_entry(g, g->streams[i]);
+    }
+    gossip_frame_send(g, peer, GOSSIP_CTL);
+}
+
+/* Receiving */
+
+struct entry {
+    struct event_stream name;
+    struct gossip_epoch epoch;
+    uint8_t flags;
+    uint64_t pos;
+    uint64_t count;
+    uint64_t xor_keys;
+};
+
+static bool
+get_entry(struct wire_in in, struct entry *entry)
+{
+    *entry = (struct entry){.name.worker = wire_get_u64(&in)};
+    entry->name.rank = wire_get_count(&in, UINT32_MAX);
+    entry->epoch.no = wire_get_count(&in, UINT32_MAX);
+    entry->epoch.id = wire_get_u64(&in);
+    entry->flags = wire_get_u8(&in);
+    entry->pos = wire_get_varint(&in);
+    if ((entry->flags & ENTRY_DIGEST) != 0) {
+        entry->count = wire_get_varint(&in);
+        entry->xor_keys = wire_get_u64(&in);
+    }
+    return !in.failed;
+}
+
+/* Equal positions and unequal states: the one without a reading of its own
+ * takes the other's, of two without it the one with the larger id; readers
+ * read again. True: it is the peer who has to. */
+static bool
+heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
+     const struct entry *entry)
+{
+    bool mine = gossip_leads(s);
+    bool theirs = (entry->flags & ENTRY_READS) != 0;
+
+    g->stats.digest_mismatches++;
+    if (mine != theirs ? mine : !mine && g->self < peer) {
+        return true;
+    }
+    gossip_heal(g, s, peer);
+    return mine;
+}
+
+/* True: the peer would learn something from our vector. */
+static bool
+meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
+     const struct entry *entry)
+{
+    bool whole = (entry->flags & ENTRY_WHOLE) != 0;
+    bool complete = (entry->flags & ENTRY_COMPLETE) != 0;
+
+    if (!gossip_stream_meet(g, s, entry->epoch, whole)) {
+        return s->epoch.no != 0;
+    }
+    if (entry->pos > gossip_need(s)) {
+        gossip_stream_known(g, s, entry->pos);
+        gossip_pull(g, s, peer);
+        return false;
+    }
+    if (entry->pos < s->pos) {
+        return true;
+    }
+    if (entry->pos == s->pos && knows_digest(s) &&
+        (entry->flags & ENTRY_DIGEST) != 0 &&
+        (entry->count != s->digest_count || entry->xor_keys != s->digest_xor ||
+         complete != s->complete)) {
+        return heal(g, s, peer, entry);
+    }
+    return false;
+}
+
+int
+gossip_recv_vector(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    bool reply = (wire_get_u8(&in) & VECTOR_REPLY) != 0;
+    bool news = false;
+
+    g->stats.vectors_in++;
+    while (wire_left(&in) > 0 && !in.failed) {
+        struct wire_in part = wire_get_part(&in, wire_get_varint(&in));
+        struct entry entry;
+        if (part.failed || !get_entry(part, &entry)) {
+            return GOSSIP_E_BAD;
+        }
+        struct gossip_stream *s = gossip_find(g, entry.name);
+        if (s != NULL) {
+            news |= meet(g, s, peer, &entry);
+        } else {
+            g->stats.dropped_unknown++;
+        }
+    }
+    if (in.failed) {
+        return GOSSIP_E_BAD;
+    }
+    if (reply && news) {
+        gossip_vector_send(g, peer, false);
+    }
+    return 0;
+}
