@@ -142,9 +142,13 @@ on_state(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
     struct follow *follow = context;
 
     role_is_control();
+    const struct intake_numbers *n =
+        intake_numbers(follow->intake, worker, rank);
     if (state == KV_STREAM_STALE || state == KV_STREAM_PARTIAL) {
         LOG_WARNING("events_state", KV("worker", name_of(follow, worker)),
-                    KV("rank", rank), KV("state", kv_stream_state_name(state)));
+                    KV("rank", rank), KV("state", kv_stream_state_name(state)),
+                    KV("replays_in_vain",
+                       n != NULL ? counter_read(&n->kv.replay_incomplete) : 0));
     } else {
         LOG_INFO("events_state", KV("worker", name_of(follow, worker)),
                  KV("rank", rank), KV("state", kv_stream_state_name(state)));
@@ -439,6 +443,19 @@ is_silent(const struct follow *follow, uint32_t worker, uint32_t rank,
     return now_us - heard_us > limit_us && (heard_us == 0 || computed);
 }
 
+static const char *
+why_silent(const struct kv_counters *kv)
+{
+    if (counter_read(&kv->connects) == 0) {
+        return "nobody answers at its events address";
+    }
+    if (counter_read(&kv->other_topic) != 0) {
+        return "its KV events have another topic than the one configured";
+    }
+    return "it serves requests and publishes no KV events; see its "
+           "--kv-events-config";
+}
+
 /* A worker that takes requests and says nothing is set up wrongly. */
 static void
 warn_of_silence(struct follow *follow, uint32_t worker, uint64_t now_us)
@@ -462,10 +479,11 @@ warn_of_silence(struct follow *follow, uint32_t worker, uint64_t now_us)
     for (uint32_t rank = 0; rank < f->ranks && requests != f->requests;
          rank++) {
         if (is_silent(follow, worker, rank, now_us)) {
+            const struct intake_numbers *n =
+                intake_numbers(follow->intake, worker, rank);
             LOG_WARNING("events_silent", KV("worker", f->id), KV("rank", rank),
                         KV("requests", requests - f->requests),
-                        KV("hint", "it serves requests and publishes no KV "
-                                   "events; see its --kv-events-config"));
+                        KV("hint", why_silent(&n->kv)));
         }
     }
     f->warned_us = now_us;

@@ -329,6 +329,15 @@ class Trouble(MirrorCase):
             return "events_silent" in node.log()
         harness.wait_until(asked_and_heard, "the silence is reported")
 
+    def test_a_wrong_topic_is_named(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--events.silence", "300ms", keys=",topic=wrong")
+
+        def asked_and_heard():
+            self.complete(node, list(range(1000, 1100)))
+            return "another topic" in node.log()
+        harness.wait_until(asked_and_heard, "the topic is reported")
+
     def test_text_is_used_where_no_engine_tokenises_in_time(self):
         engine = self.engine("engine-1", "--blocks", "4000")
         node = self.serve([engine], "--tokens.wait", "0")
