@@ -300,7 +300,8 @@ inquiry_begin(struct exchange *x)
         known = recall(lane, &world, x->body);
         count_known(lane);
     }
-    if (known != KNOWN_ALL) {
+    /* Other policies look at no overlap: nobody is asked for their sake. */
+    if (known != KNOWN_ALL && world.elect->policy == ELECT_KVASIR) {
         inquiry = ask(lane, &world, x->body);
     }
     qsbr_offline(lane->shared->reader);

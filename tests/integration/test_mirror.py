@@ -256,6 +256,15 @@ class Quiet(MirrorCase):
         self.assertIn("kvasir_tokens_known_total 0\n", asked)
 
 
+    def test_a_policy_that_ignores_overlap_asks_nobody_for_tokens(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "5s", "--policy", "least_load")
+        self.warm(node, [engine])
+        self.chat(node, [{"role": "user", "content": "hello there " * 60}])
+        metrics = harness.request(node.at("admin"), "GET", "/metrics").text
+        self.assertIn("kvasir_tokens_asked_total 0\n", metrics)
+
+
 class Trouble(MirrorCase):
     def test_a_restarted_engine_is_known_to_be_empty(self):
         engine = self.engine("engine-1", "--blocks", "4000")
