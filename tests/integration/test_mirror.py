@@ -34,13 +34,18 @@ class MirrorCase(harness.Case):
     def workers(self, node):
         return harness.request(node.at("admin"), "GET", "/admin/workers").json()
 
+    def status(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/status").json()
+
     def uptime(self, node):
-        return harness.request(node.at("admin"), "GET", "/admin/status").json()["uptime_s"]
+        return self.status(node)["uptime_s"]
 
     def streams(self, node):
         return [dict(stream, worker=w["id"]) for w in self.workers(node) for stream in w["events"]]
 
     def decisions(self, node, count=100000):
+        # A request is written down right after its last byte has left.
+        harness.wait_until(lambda: self.status(node)["requests"]["inflight"] == 0, "all is over")
         found = harness.request(node.at("admin"), "GET", f"/admin/decisions?count={count}").json()
         return found[::-1]
 
