@@ -35,8 +35,8 @@ static const char help[] =
     "\n"
     "examples:\n"
     "  kvasir serve --worker http://gpu-1:8000 --worker http://gpu-2:8000\n"
-    "  kvasir serve --worker "
-    "http://gpu:8000,events=tcp://gpu:5557,replay=tcp://gpu:5657\n"
+    "  kvasir serve \\\n"
+    "    --worker http://gpu:8000,events=tcp://gpu:5557,replay=tcp://gpu:5657\n"
     "  kvasir serve -c /etc/kvasir.yaml --listen 0.0.0.0:80 --log.level debug\n"
     "\n"
     "keys, each with its default:\n";
