@@ -1,13 +1,15 @@
 /*
- * The door of mesh/: who is alive, and who owns what.
+ * The door of mesh/: where others may be, who is alive, and who owns what.
  *
- * The membership (member.h) knows who is there, its messages travel as bytes
- * (member_wire.h), and from who is there follows who reads a worker's events
- * (owner.h). Pure: no clock, socket, thread or randomness inside.
+ * Discovery (discover.h) looks for others, the membership (member.h) knows who
+ * is there, its messages travel as bytes (member_wire.h), and from who is there
+ * follows who reads a worker's events (owner.h). Pure: no clock, socket, thread
+ * or randomness inside.
  */
 #ifndef MESH_MESH_H
 #define MESH_MESH_H
 
+#include "mesh/discover.h"    /* IWYU pragma: export */
 #include "mesh/member.h"      /* IWYU pragma: export */
 #include "mesh/member_wire.h" /* IWYU pragma: export */
 #include "mesh/owner.h"       /* IWYU pragma: export */
