@@ -67,7 +67,10 @@ cut_ids(struct exact *exact, uint32_t block_tokens, uint32_t at)
     uint32_t count = exact->prompt.tokens / block_tokens;
     uint64_t *keys = exact->keys + (size_t)at * exact->depth_max;
 
-    count = count < exact->depth_max ? count : exact->depth_max;
+    if (count > exact->depth_max) {
+        count = exact->depth_max;
+        exact->prompt.whole = false;
+    }
     (void)key_chain(exact->root, exact->ids, count,
                     block_tokens * sizeof(*exact->ids), keys);
     exact->prompt.groups[at] = (struct token_blocks){
@@ -77,7 +80,7 @@ cut_ids(struct exact *exact, uint32_t block_tokens, uint32_t at)
     };
 }
 
-/* What ids holds is the whole request. */
+/* What ids holds is the whole request, unless there was no room for more. */
 static void
 cut_all(struct exact *exact, const struct mirror_view *view, uint64_t root,
         uint32_t count)
@@ -86,7 +89,7 @@ cut_all(struct exact *exact, const struct mirror_view *view, uint64_t root,
     exact->root = root;
     exact->prompt = (struct token_prompt){
         .tokens = count,
-        .whole = true,
+        .whole = count < exact->ids_max,
         .groups_count = view->groups_count,
     };
     for (uint32_t g = 0; g < view->groups_count; g++) {

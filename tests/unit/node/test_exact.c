@@ -237,3 +237,20 @@ Test(exact, ids_of_a_request_are_cut_like_tokens)
     cr_assert_eq(rig.exact.prompt.tokens, 8);
     cr_assert_arr_eq(exact_blocks(&rig.exact, BLOCK)->keys, keys, sizeof(keys));
 }
+
+/* What lies behind may well be cached: that is no wrong prediction. */
+Test(exact, a_prompt_deeper_than_is_looked_up_is_not_whole)
+{
+    uint32_t ids[16 * EXACT_IDS_PER] = {0};
+    struct exact small;
+
+    cr_assert_eq(exact_init(&small, 16), 0);
+    exact_take(&small, &rig.view, 7, ids, 16 * BLOCK + BLOCK - 1);
+    cr_assert(small.prompt.whole && small.prompt.groups[0].count == 16);
+    exact_take(&small, &rig.view, 7, ids, 17 * BLOCK);
+    cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 16);
+    rig.view.groups[0].block_tokens = 2 * EXACT_IDS_PER;
+    exact_take(&small, &rig.view, 7, ids, 16 * EXACT_IDS_PER);
+    cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 8);
+    exact_fini(&small);
+}
