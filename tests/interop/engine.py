@@ -14,7 +14,7 @@ import threading
 import time
 
 MODEL = "tiny"
-START_TIMEOUT_S = 300
+START_TIMEOUT_S = 600
 STOP_TIMEOUT_S = 60
 IO_TIMEOUT_S = 120
 
@@ -92,7 +92,7 @@ class Engine:
         self.log_path = pathlib.Path(log_dir) / "vllm.log"
         self.blocks = blocks
         self.block_tokens = block_tokens
-        self.more, self.env = list(more), env or {}
+        self.more, self.env, self.ranks = list(more), env or {}, ranks
         port, self.events_port, self.replay_port = free_ports(ranks)
         self.address = ("127.0.0.1", port)
         self.events = f"tcp://127.0.0.1:{self.events_port}"

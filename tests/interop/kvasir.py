@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import sys
 
 import engine as engines
 
@@ -20,7 +19,7 @@ class Node:
         flags = []
         for name, e in zip(self.workers, all_engines, strict=True):
             flags += ["--worker", f"http://127.0.0.1:{e.address[1]},id={name},"
-                                  f"events={e.events},replay={e.replay}"]
+                                  f"events={e.events},replay={e.replay},ranks={e.ranks}"]
         self.process = harness.Process(
             "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
             "--limits.decisions_max", RECORDS, *flags, *more, log_dir=folder)
@@ -48,19 +47,19 @@ class Node:
         return "events" in self.worker(0)
 
     def settle(self, expected):
-        """Waits until kvasir applied what our own follower did: `expected` is
-        the number of the next batch, by engine."""
-        if not self.follows():
-            return
-        for index, count in enumerate(expected):
-            engines.wait_until(lambda i=index, c=count: self.applied(i, c),
-                               f"{self.workers[index]} is followed up to {count}",
-                               SETTLE_TIMEOUT_S)
+        """Waits until kvasir applied what our own followers did: `expected` is
+        the number of the next batch, by (worker, rank)."""
+        if self.follows():
+            for (name, rank), count in expected.items():
+                engines.wait_until(lambda n=name, r=rank, c=count: self.applied(n, r, c),
+                                   f"{name}, rank {rank}, is followed up to {count}",
+                                   SETTLE_TIMEOUT_S)
 
-    def applied(self, index, count):
-        streams = self.worker(index)["events"]
-        return count == 0 or (streams and streams[0]["state"] == "live"
-                              and streams[0]["seq"] >= count - 1)
+    def applied(self, name, rank, count):
+        index = self.workers.index(name)
+        stream = next((s for s in self.worker(index)["events"] if s["rank"] == rank), None)
+        return count == 0 or (stream is not None and stream["state"] == "live"
+                              and stream["seq"] >= count - 1)
 
     def attach(self, rows):
         """Gives each row kvasir's own record of the decision."""
@@ -73,6 +72,14 @@ class Node:
             return all(row.kvasir for row in wanted.values())
         engines.wait_until(found, "kvasir recorded every decision", SETTLE_TIMEOUT_S)
 
+    def say(self):
+        """What it thinks of its own predictions, of whole prompts only."""
+        for worker in self.get("/admin/workers"):
+            for s in worker.get("events", []):
+                a = s["accuracy"]
+                print(f"  kvasir on {worker['id']}, rank {s['rank']}: {s['state']}, "
+                      f"{s['blocks']} blocks, {a['exact']} of {a['answers']} answers exact, "
+                      f"{a['over']} too high, {a['under']} too low")
+
     def close(self):
-        print("kvasir's last word:", json.dumps(self.get("/admin/workers")), file=sys.stderr)
         self.process.clean_up()

@@ -53,12 +53,28 @@ class Ask:
 class Row:
     id: str
     worker: str
-    predicted: int  # by the model of the events, at the time of sending
     prompt: int
     cached: int
-    overtaken: bool = False  # blocks of that prediction were evicted before the answer
+    predicted: int = None    # by the model of the events, at the time of sending
+    overtaken: bool = False  # blocks of that prediction went before the answer came
     kvasir: dict = None      # its record of the decision, when it stood between
     stage: str = ""
+
+    def rank(self):
+        """Of the worker, None when not known."""
+        if self.kvasir is None:
+            return 0
+        return self.kvasir["rank"] if self.kvasir["source"] == "mirror" else None
+
+    def judge(self, stage, ranks):
+        """Settles what was predicted for the rank that answered. To be asked
+        when the events are in."""
+        self.stage = stage
+        rank = self.rank() if ranks > 1 else 0
+        if rank is not None:
+            seen = self.seen[self.worker, rank]
+            self.predicted = seen.tokens
+            self.overtaken = seen.is_overtaken(self.answered)
 
 
 class Talk:
@@ -204,10 +220,8 @@ class Client:
         if usage["prompt_tokens"] != len(ask.tokens):
             raise ValueError(f"{usage['prompt_tokens']} tokens of {len(ask.tokens)}")
         details = usage.get("prompt_tokens_details") or {}
-        seen = predicted[worker]
-        row = Row(name, worker, seen.tokens, usage["prompt_tokens"],
-                  details.get("cached_tokens") or 0)
-        row.seen, row.answered = seen, time.time()
+        row = Row(name, worker, usage["prompt_tokens"], details.get("cached_tokens") or 0)
+        row.seen, row.answered = predicted, time.time()
         with self.lock:
             self.rows.append(row)
 

@@ -25,6 +25,10 @@ ADAPTER = "adapter-a"
 QUIET_MS = 400
 
 
+def rank_flags(count):
+    return ["--data-parallel-size", str(count), "--api-server-count", "1"]
+
+
 def prompt(blocks, first=10, size=32):
     """So many whole blocks and 4 tokens."""
     return list(range(first, first + blocks * size + 4))
@@ -182,7 +186,7 @@ VARIANTS = [
      [raw_hashes, sessions, full_reports, renders]),
     ("an adapter", adapter, {}, 1, model.CONFIG, [adapters]),
     ("a hybrid model", HYBRID_FLAGS, {}, 1, HYBRID, [hybrids]),
-    ("two ranks", ["--data-parallel-size", "2", "--api-server-count", "1"], {}, 2, model.CONFIG, [ranks]),
+    ("two ranks", rank_flags(2), {}, 2, model.CONFIG, [ranks]),
 ]
 
 

@@ -34,14 +34,15 @@ class Run:
         self.facts = wire.Facts()
         self.model_dir = folder / "model"
         model.write(self.model_dir, shapes.HYBRID if args.hybrid else model.CONFIG)
-        more = [*args.vllm, *(shapes.HYBRID_FLAGS if args.hybrid else [])]
+        more = [*args.vllm, *(shapes.HYBRID_FLAGS if args.hybrid else []),
+                *(shapes.rank_flags(args.ranks) if args.ranks > 1 else [])]
         self.engines = []
         for i in range(args.engines):
             logs = folder / f"engine-{i}"
             logs.mkdir()
             self.engines.append(engines.Engine(
                 executable, self.model_dir, logs, blocks=args.blocks,
-                block_tokens=args.block_tokens, more=more))
+                block_tokens=args.block_tokens, ranks=args.ranks, more=more))
         self.followers, self.node, self.rows = [], None, []
         self.script = load.Script(args.seed, load.Tokens(self.model_dir),
                                   args.block_tokens)
@@ -53,7 +54,8 @@ class Run:
             e.spawn()
         for e in self.engines:
             engines.wait_until(e.healthy, "vllm is healthy", engines.START_TIMEOUT_S)
-        self.followers = [wire.Follower(e, self.facts) for e in self.engines]
+        self.followers = [wire.Follower(e, rank, self.facts)
+                          for e in self.engines for rank in range(self.args.ranks)]
         if self.args.build:
             import kvasir
             self.node = kvasir.Node(self.args.build, self.engines, self.folder,
@@ -71,12 +73,15 @@ class Run:
         for f in self.followers:
             f.settle()
         if self.node:
-            self.node.settle([f.expected for f in self.followers])
+            self.node.settle({name: f.expected for name, f in self.by_name()})
+
+    def by_name(self):
+        """((worker, rank), follower) of each."""
+        names = self.node.workers if self.node else [""]
+        return [((names[self.engines.index(f.engine)], f.rank), f) for f in self.followers]
 
     def predict(self, tokens, salt):
-        names = self.node.workers if self.node else [""]
-        return {name: f.predict(tokens, salt)
-                for name, f in zip(names, self.followers, strict=True)}
+        return {name: f.predict(tokens, salt) for name, f in self.by_name()}
 
     def client(self):
         address = self.node.address if self.node else self.engines[0].address
@@ -169,8 +174,7 @@ class Run:
         if self.node:
             self.node.attach(client.rows)
         for row in client.rows:
-            row.stage = stage
-            row.overtaken = row.seen.is_overtaken(row.answered)
+            row.judge(stage, self.args.ranks)
         self.rows += client.rows
         print_stage(stage, client.rows)
         if client.failed:
@@ -188,7 +192,7 @@ class Run:
             self.node.back(index)
 
     def all(self):
-        if not self.args.hybrid:
+        if not self.args.hybrid and self.args.ranks == 1:
             self.by_hand()
         print(TABLE.format("stage", "answers", "prompt", "cached", "equal", "over", "(evicted)",
                            "under", "tokens off"))
@@ -217,7 +221,7 @@ KNEW = [
 def print_stage(stage, rows):
     """A line for the model of the events; and for kvasir, by what it knew: the
     tokens, those of an earlier turn, or text only."""
-    print_line(stage, rows, lambda r: r.predicted)
+    print_line(stage, [r for r in rows if r.predicted is not None], lambda r: r.predicted)
     for name, knew in KNEW:
         some = [r for r in rows if r.kvasir and knew(r.kvasir)]
         if some:
@@ -284,6 +288,8 @@ def run(args, executable, folder):
         state.all()
         print_facts(state.facts)
         print_followers(state.followers)
+        if state.node:
+            state.node.say()
         save(state)
     broken = state.facts.broken()
     wrong = [] if args.hybrid else unforeseen(state.rows)
@@ -298,9 +304,12 @@ def unforeseen(rows):
     be: it tells of it with the next batch."""
     told, wrong = set(), []
     for row in rows:
-        is_first = row.stage == AFTER_RESET and row.worker not in told
+        who = row.worker, row.rank()
+        is_first = row.stage == AFTER_RESET and who not in told
         if row.stage == AFTER_RESET:
-            told.add(row.worker)
-        if row.stage.startswith("quiet") and row.predicted != row.cached and not is_first:
+            told.add(who)
+        if row.predicted is None or is_first:
+            continue
+        if row.stage.startswith("quiet") and row.predicted != row.cached:
             wrong.append(row)
     return wrong

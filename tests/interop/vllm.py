@@ -33,6 +33,8 @@ def options():
                              "models, ranks, raw hashes)")
     parser.add_argument("--engines", type=int, default=1, metavar="N",
                         help="how many vLLMs (1; more need --build)")
+    parser.add_argument("--ranks", type=int, default=1, metavar="N",
+                        help="data-parallel ranks of each (1; more need --build)")
     parser.add_argument("--quiet", type=int, default=120, metavar="N",
                         help="requests one after the other, per stage (120)")
     parser.add_argument("--load", type=int, default=200, metavar="N",
@@ -52,8 +54,8 @@ def options():
                         help="one more argument of `kvasir serve`, as --kvasir=--tokens.wait=1s")
     parser.add_argument("--json", metavar="FILE", help="every row goes there")
     args = parser.parse_args()
-    if args.engines > 1 and not args.build:
-        parser.error("--engines needs --build: somebody must choose between them")
+    if (args.engines > 1 or args.ranks > 1) and not args.build:
+        parser.error("--engines and --ranks need --build: somebody must choose between them")
     return args
 
 

@@ -10,7 +10,6 @@ import hashlib
 import pickle
 import struct
 import threading
-import time
 
 import msgspec
 import zmq
@@ -56,8 +55,9 @@ class Mirror:
         self.orphaned = 0  # removed while a child is resident
         self.children = {}
         self.now = 0       # the engine's clock, of the batch that is applied
-        self.gone = {}     # hash -> when it was removed, each time
-        self.emptied = []  # when everything went
+        self.losses = 0    # removals and clears that were applied
+        self.gone = {}     # hash -> [(losses, now)] of each removal
+        self.emptied = []  # ... of each clear
         self.none = self.hash("vllm-none-hash")
 
     @staticmethod
@@ -65,7 +65,8 @@ class Mirror:
         return hashlib.sha256(pickle.dumps(value, protocol=5)).digest()
 
     def clear(self):
-        self.emptied.append(self.now)
+        self.losses += 1
+        self.emptied.append((self.losses, self.now))
         for table in (self.copies, self.place, self.child, self.digest, self.children):
             table.clear()
 
@@ -123,7 +124,8 @@ class Mirror:
         if self.copies[name]:
             return
         del self.copies[name]
-        self.gone.setdefault(name, []).append(self.now)
+        self.losses += 1
+        self.gone.setdefault(name, []).append((self.losses, self.now))
         place = self.place.pop(name)
         self.child.pop(place, None)
         self.digest.pop(name, None)
@@ -151,20 +153,22 @@ class Prediction:
         self.mirror = mirror
         self.hashes = mirror.walk(tokens, salt)
         self.tokens = len(self.hashes) * mirror.block_tokens
-        self.sent = time.time()
+        self.losses = mirror.losses
 
     def is_overtaken(self, answered):
-        """Whether a block of it was evicted before the answer came, or
-        everything. To be asked when the events are in."""
-        times = [at for name in self.hashes for at in self.mirror.gone.get(name, [])]
-        return any(self.sent <= at <= answered for at in times + self.mirror.emptied)
+        """Whether a block of it, or everything, went after this was known and
+        before the answer came: the engine had evicted it and not said so yet, or
+        did so on the request's way. To be asked when the events are in."""
+        went = [loss for name in self.hashes for loss in self.mirror.gone.get(name, [])]
+        return any(loss > self.losses and at <= answered
+                   for loss, at in went + self.mirror.emptied)
 
 
 class Follower:
     """Owns the sockets and the mirror; read the mirror under `lock`."""
 
-    def __init__(self, engine, facts):
-        self.engine = engine
+    def __init__(self, engine, rank, facts):
+        self.engine, self.rank = engine, rank
         self.facts = facts
         self.lock = threading.Lock()
         self.mirror = Mirror(engine.block_tokens, facts)
@@ -189,7 +193,7 @@ class Follower:
         sub.setsockopt(zmq.RCVHWM, 0)
         sub.setsockopt(zmq.RECONNECT_IVL, 50)
         sub.subscribe(b"")
-        sub.connect(self.engine.events)
+        sub.connect(f"tcp://127.0.0.1:{self.engine.events_port + self.rank}")
         while not self.over.is_set():
             if sub.poll(POLL_MS):
                 self.message(sub.recv_multipart())
@@ -245,8 +249,9 @@ class Follower:
 
     def envelope(self, batch):
         good = isinstance(batch, list) and len(batch) == 3
-        self.facts.note("a batch is an array [float, events, rank 0] (2)",
-                        good and isinstance(batch[0], float) and batch[2] == 0, batch)
+        self.facts.note("a batch is an array [float, events, rank] (2)",
+                        good and isinstance(batch[0], float) and batch[2] == self.rank,
+                        batch)
 
     def event(self, event):
         self.facts.note("an event is a map with a type (3)",
@@ -288,7 +293,7 @@ class Follower:
         """Every (seq, payload) that a replay from start gives."""
         dealer = self.context.socket(zmq.DEALER)
         dealer.setsockopt(zmq.RCVHWM, 0)
-        dealer.connect(self.engine.replay)
+        dealer.connect(f"tcp://127.0.0.1:{self.engine.replay_port + self.rank}")
         dealer.send_multipart([b"", SEQ.pack(start)])
         found = []
         try:
