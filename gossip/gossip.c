@@ -479,7 +479,7 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     if (s->lag_us != 0) {
         at = earlier(at, s->lag_us + gossip_us(config->lag_ms));
     }
-    if (gossip_is_contested(s, g->now_us)) {
+    if (s->told_contested) {
         uint64_t oldest = s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)];
         at = earlier(at, oldest + GOSSIP_FLIPS_US);
     }
@@ -513,8 +513,8 @@ tick_stream(struct gossip *g, struct gossip_stream *s)
     give_up(g, s);
     if (s->lag_us != 0 &&
         g->now_us >= s->lag_us + gossip_us(g->config.lag_ms)) {
-        gossip_push_want(g, s);
-        s->lag_us = gossip_pushes(g, s) ? 0 : g->now_us;
+        gossip_push_want(g, s); /* which ends the lag */
+        s->lag_us = s->to_push ? s->lag_us : 0;
     }
     gossip_ready(g, s);
 }

@@ -115,7 +115,9 @@ judge(struct gossip *g, struct gossip_stream *s, bool answers,
         take_over(g, s);
     } else if (join(s)) {
         if (answers ? why == GOSSIP_ASKED_HEAL || takes : led) {
+            /* What is read counts, and not what was made of it before. */
             gossip_stream_reset(g, s, "read again");
+            log_restart(&s->log, 0);
         }
     } else if (s->answered != s->ask) {
         return; /* begun before the question: says nothing */

@@ -1,0 +1,268 @@
+#include <criterion/criterion.h>
+
+#include "lab.h"
+
+static struct lab lab;
+static struct gossip_config config;
+
+static void
+setup(void)
+{
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 3);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
+}
+
+static void
+teardown(void)
+{
+    lab_end(&lab);
+}
+
+TestSuite(gossip_epochs, .init = setup, .fini = teardown);
+
+Test(gossip_epochs, two_readers_of_a_process_name_it_alike_without_a_word)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_begin_reading(&lab, 1, 77, true);
+    struct gossip_status a = lab_status(&lab, 0);
+    struct gossip_status b = lab_status(&lab, 1);
+    cr_assert_eq(a.epoch.id, b.epoch.id);
+    cr_assert_eq(a.epoch.no, b.epoch.no);
+}
+
+Test(gossip_epochs, a_restarted_engine_takes_its_old_blocks_with_it_everywhere)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_read(&lab, 0, 0, EVENT_STORE, 1);
+    lab_run(&lab, 5);
+    cr_assert(lab.nodes[2].held[1]);
+    lab_begin_reading(&lab, 0, 88, true); /* idle: no event follows */
+    lab_run(&lab, 1000);
+    cr_assert_eq(lab_held(&lab, 2), 0);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 88);
+    cr_assert_eq(lab_status(&lab, 2).epoch.no, 2);
+    cr_assert(lab.nodes[2].complete && !lab.nodes[2].stale);
+}
+
+Test(gossip_epochs, an_equal_id_is_the_same_epoch_whatever_the_number)
+{
+    lab_unlink(&lab, 0, 1);
+    lab_begin_reading(&lab, 0, 66, true);
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_begin_reading(&lab, 1, 77, true);
+    lab_read(&lab, 1, 0, EVENT_STORE, 4);
+    uint32_t resets = lab.nodes[1].resets;
+    cr_assert_eq(lab_status(&lab, 0).epoch.no, 2);
+    cr_assert_eq(lab_status(&lab, 1).epoch.no, 1);
+    lab_link(&lab, 0, 1);
+    lab_run(&lab, 600);
+    cr_assert_eq(lab_status(&lab, 1).epoch.no, 2);
+    cr_assert_eq(lab.nodes[1].resets, resets);
+    cr_assert(lab.nodes[1].held[4]);
+    cr_assert(lab.nodes[0].held[4]);
+}
+
+Test(gossip_epochs, of_equal_numbers_the_larger_id_wins)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_begin_reading(&lab, 1, 78, true);
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    gossip_local_end(lab.nodes[1].g, lab_stream, lab.now_us);
+    lab_run(&lab, 1000);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 78);
+    }
+}
+
+Test(gossip_epochs, a_zombie_changes_nothing_and_learns)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_run(&lab, 5);
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 0, 1);
+    gossip_role(lab.nodes[1].g, lab_stream, 0, 0, lab.now_us);
+    lab_begin_reading(&lab, 1, 88, true);
+    lab_read(&lab, 1, 0, EVENT_STORE, 3);
+    lab_run(&lab, 5);
+    lab_read(&lab, 0, 0, EVENT_STORE, 1); /* of a process that is dead */
+    lab_link(&lab, 0, 2);
+    lab_read(&lab, 0, 1, EVENT_STORE, 2);
+    lab_run(&lab, 1000);
+    cr_assert_eq(lab_held(&lab, 2), 1);
+    cr_assert(lab.nodes[2].held[3]);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 88);
+    cr_assert(lab_same(&lab, 0, 2));
+}
+
+Test(gossip_epochs, the_live_observer_wins_over_a_higher_number)
+{
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 0, 2);
+    lab_begin_reading(&lab, 1, 60, true);
+    lab_begin_reading(&lab, 1, 61, true);
+    lab_begin_reading(&lab, 1, 62, true);
+    gossip_local_live(lab.nodes[1].g, lab_stream, false, lab.now_us);
+    gossip_local_end(lab.nodes[1].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_link(&lab, 0, 1);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 600);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 62);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    lab_begin_reading(&lab, 0, 77, true); /* the answer */
+    lab_run(&lab, 1000);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 77);
+        cr_assert_eq(lab_status(&lab, i).epoch.no, 4);
+    }
+}
+
+Test(gossip_epochs, a_reading_begun_before_the_question_proves_nothing)
+{
+    lab_begin_reading(&lab, 1, 77, true);
+    lab_run(&lab, 5);
+    gossip_role(lab.nodes[0].g, lab_stream, 1, lab.nodes[1].id, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true);
+    gossip_role(lab.nodes[1].g, lab_stream, 0, 0, lab.now_us);
+    lab_begin_reading(&lab, 1, 88, true);
+    lab_run(&lab, 1000);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 88);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    /* Was on its way: of the process that is dead by now. */
+    gossip_local_begin(lab.nodes[0].g, lab_stream, 77, true, 0, lab.now_us);
+    lab_run(&lab, 1000);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 88);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 88);
+    lab_begin_reading(&lab, 0, 88, true);
+    cr_assert(lab_status(&lab, 0).reads);
+    cr_assert_eq(lab_status(&lab, 0).epoch.no, 2);
+}
+
+Test(gossip_epochs, who_adopts_an_epoch_reads_again_and_joins)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_begin_reading(&lab, 1, 77, true);
+    lab_run(&lab, 5);
+    lab_begin_reading(&lab, 0, 88, true);
+    lab_read(&lab, 0, 0, EVENT_STORE, 6);
+    lab_run(&lab, 5);
+    cr_assert_eq(lab.nodes[1].rereads, 1);
+    cr_assert_not(lab_status(&lab, 1).reads);
+    uint32_t resets = lab.nodes[1].resets;
+    lab_begin_reading(&lab, 1, 88, true);
+    lab_read(&lab, 1, 0, EVENT_STORE, 6);
+    cr_assert(lab_status(&lab, 1).reads);
+    cr_assert_eq(lab.nodes[1].resets, resets);
+    cr_assert_eq(lab_stats(&lab, 1).epochs_minted, 1); /* the first of all */
+}
+
+Test(gossip_epochs, reading_again_is_no_new_epoch_for_peers)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 5);
+    uint32_t resets = lab.nodes[2].resets;
+    uint64_t name = lab.nodes[0].name;
+    lab_begin_reading(&lab, 0, 77, true);
+    cr_assert_eq(lab_held(&lab, 0), 0);
+    cr_assert_neq(lab.nodes[0].name, name);
+    for (uint32_t i = 0; i < 21; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 5);
+    cr_assert_eq(lab.nodes[2].resets, resets);
+    cr_assert_eq(lab_held(&lab, 2), 21);
+    cr_assert(lab_same(&lab, 0, 2));
+    cr_assert_eq(lab_status(&lab, 2).epoch.no, 1);
+}
+
+Test(gossip_epochs, more_than_three_changes_in_a_minute_are_contested)
+{
+    for (uint64_t i = 0; i < 4; i++) {
+        lab_begin_reading(&lab, 0, 100 + i, true);
+    }
+    lab_pull(&lab);
+    cr_assert_not(lab.nodes[0].contested); /* the first is no change */
+    lab_begin_reading(&lab, 0, 105, true);
+    lab_pull(&lab);
+    cr_assert(lab.nodes[0].contested);
+    lab_run(&lab, GOSSIP_FLIPS_US / LAB_MS + 10);
+    cr_assert_not(lab.nodes[0].contested);
+}
+
+Test(gossip_epochs, numbers_go_on_after_a_stream_was_away)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_begin_reading(&lab, 0, 78, true);
+    gossip_stream_remove(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab_stats(&lab, 0).tombstones, 1);
+    cr_assert_eq(gossip_stream_add(lab.nodes[0].g, lab_stream, lab.now_us), 0);
+    lab_begin_reading(&lab, 0, 79, true);
+    cr_assert_eq(lab_status(&lab, 0).epoch.no, 3);
+}
+
+Test(gossip_epochs, a_tombstone_lasts_ten_minutes)
+{
+    gossip_stream_remove(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_run(&lab, config.tombstone_ms - 10);
+    cr_assert_eq(lab_stats(&lab, 2).tombstones, 1);
+    lab_run(&lab, 20);
+    cr_assert_eq(lab_stats(&lab, 2).tombstones, 0);
+}
+
+Test(gossip_epochs, frames_create_no_streams)
+{
+    gossip_stream_remove(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_read(&lab, 0, 0, EVENT_STORE, 1);
+    lab_run(&lab, 1000);
+    cr_assert_eq(lab_stats(&lab, 2).streams, 0);
+    cr_assert_gt(lab_stats(&lab, 2).dropped_unknown, 0);
+    cr_assert_eq(gossip_stream_add(lab.nodes[2].g, lab_stream, lab.now_us), 0);
+    lab_run(&lab, 1000);
+    cr_assert(lab.nodes[2].held[1]);
+}
+
+Test(gossip_epochs, a_snapshot_goes_on_where_it_was)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 5);
+    struct gossip_status before = lab_status(&lab, 2);
+    bool held[LAB_KEYS];
+    memcpy(held, lab.nodes[2].held, sizeof held);
+    lab_stop(&lab, 2);
+    lab_read(&lab, 0, 20, EVENT_REMOVE, 0);
+    lab_start(&lab, 2);
+    memcpy(lab.nodes[2].held, held, sizeof held);
+    lab.nodes[2].name = before.epoch.id;
+    gossip_load(lab.nodes[2].g, lab_stream, before.epoch, before.pos,
+                before.complete);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 5);
+    cr_assert_eq(lab.nodes[2].resets, 0);
+    cr_assert_eq(lab.nodes[2].applied, 1);
+    cr_assert(lab_same(&lab, 0, 2));
+}
+
+Test(gossip_epochs, a_snapshot_of_a_dead_process_is_dropped)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_stop(&lab, 2);
+    lab_begin_reading(&lab, 0, 78, true);
+    lab_start(&lab, 2);
+    lab.nodes[2].held[9] = true;
+    gossip_load(lab.nodes[2].g, lab_stream,
+                (struct gossip_epoch){.no = 1, .id = 77}, 255, true);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 5);
+    cr_assert_eq(lab.nodes[2].resets, 1);
+    cr_assert_eq(lab_held(&lab, 2), 0);
+}

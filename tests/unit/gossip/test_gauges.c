@@ -1,0 +1,126 @@
+#include <criterion/criterion.h>
+
+#include "lab.h"
+
+static struct lab lab;
+static struct gossip_config config;
+
+static void
+setup(void)
+{
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 3);
+    lab_run(&lab, 100);
+}
+
+static void
+teardown(void)
+{
+    lab_end(&lab);
+}
+
+TestSuite(gossip_gauges, .init = setup, .fini = teardown);
+
+static void
+set(uint32_t at, uint64_t worker, uint32_t inflight)
+{
+    struct gossip_gauge gauge = {
+        .inflight = inflight, .blocks = 10 * inflight, .queued_tokens = 100};
+
+    cr_assert(gossip_gauge_set(lab.nodes[at].g, worker, &gauge, lab.now_us));
+}
+
+static uint32_t
+sum(uint32_t at, uint64_t worker)
+{
+    return gossip_gauge_sum(lab.nodes[at].g, worker).inflight;
+}
+
+Test(gossip_gauges, all_nodes_come_to_the_same_sum)
+{
+    set(0, 7, 3);
+    set(1, 7, 4);
+    set(2, 8, 5);
+    lab_run(&lab, config.gauge_ms + 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(sum(i, 7), 7);
+        cr_assert_eq(sum(i, 8), 5);
+        cr_assert_eq(gossip_gauge_sum(lab.nodes[i].g, 7).queued_tokens, 200);
+        cr_assert_eq(gossip_gauge_sum(lab.nodes[i].g, 7).blocks, 40);
+    }
+}
+
+Test(gossip_gauges, changes_travel_at_most_every_gauge_ms)
+{
+    uint64_t before = lab.types[8];
+
+    for (uint32_t i = 1; i <= 500; i++) {
+        set(0, 7, i);
+        lab_run(&lab, 1);
+    }
+    cr_assert_leq(lab.types[8] - before, 2 * (500 / config.gauge_ms + 2));
+    cr_assert_geq(sum(1, 7), 500 - config.gauge_ms - 1);
+}
+
+Test(gossip_gauges, are_gone_with_their_origin)
+{
+    set(0, 7, 3);
+    set(1, 7, 4);
+    lab_run(&lab, 100);
+    gossip_peer_down(lab.nodes[2].g, lab.nodes[0].id, lab.now_us);
+    cr_assert_eq(sum(2, 7), 4);
+}
+
+Test(gossip_gauges, of_an_origin_that_fell_silent_are_forgotten)
+{
+    set(0, 7, 3);
+    lab_run(&lab, 100);
+    lab.cut[0] = true;
+    lab_run(&lab, config.gauge_silent_ms + config.gauge_all_ms);
+    cr_assert_eq(sum(2, 7), 0);
+    lab.cut[0] = false;
+    lab_run(&lab, config.gauge_all_ms + 1);
+    cr_assert_eq(sum(2, 7), 3);
+}
+
+Test(gossip_gauges, the_newest_wins_whatever_comes_last)
+{
+    set(0, 7, 3);
+    gossip_tick(lab.nodes[0].g, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab.frames_count, 2);
+    struct lab_frame old = lab.frames[0];
+    uint8_t bytes[64];
+    memcpy(bytes, old.bytes, old.len);
+    lab_carry(&lab);
+    set(0, 7, 9);
+    lab_run(&lab, 100);
+    uint32_t to = old.to == lab.nodes[1].id ? 1 : 2;
+    cr_assert_eq(
+        gossip_recv(lab.nodes[to].g, old.from, bytes, old.len, lab.now_us), 0);
+    cr_assert_eq(sum(to, 7), 9);
+}
+
+Test(gossip_gauges, a_lost_change_is_made_good_by_the_next_full_frame)
+{
+    set(0, 7, 3);
+    set(0, 8, 4);
+    lab_run(&lab, 100);
+    lab.cut[0] = true;
+    set(0, 7, 0);
+    lab_run(&lab, 100);
+    lab.cut[0] = false;
+    lab_run(&lab, config.gauge_all_ms);
+    cr_assert_eq(sum(1, 7), 0);
+    cr_assert_eq(sum(1, 8), 4);
+}
+
+Test(gossip_gauges, too_many_workers_are_refused)
+{
+    struct gossip_gauge gauge = {.inflight = 1};
+
+    for (uint32_t i = 0; i < config.workers_max; i++) {
+        set(0, 100 + i, 1);
+    }
+    cr_assert_not(gossip_gauge_set(lab.nodes[0].g, 99, &gauge, lab.now_us));
+}

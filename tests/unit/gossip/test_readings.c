@@ -1,0 +1,205 @@
+#include <criterion/criterion.h>
+
+#include "lab.h"
+
+static struct lab lab;
+static struct gossip_config config;
+
+static void
+setup(void)
+{
+    if (config.peers_max == 0) {
+        config = gossip_config_default();
+    }
+    lab_begin(&lab, &config, 2);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 5);
+}
+
+static void
+teardown(void)
+{
+    lab_end(&lab);
+}
+
+TestSuite(gossip_readings, .init = setup, .fini = teardown);
+
+Test(gossip_readings, a_partial_reading_does_not_replace_a_whole_one)
+{
+    lab_begin_reading(&lab, 1, 500, false);
+    for (uint32_t i = 10; i < 40; i++) {
+        if (i >= 20) {
+            lab_read(&lab, 0, i, EVENT_STORE, i);
+        }
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+        lab_run(&lab, i >= 20 ? 200 : 1);
+    }
+    cr_assert_eq(lab.nodes[1].rereads, 0);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+    cr_assert(lab_status(&lab, 1).shadow);
+    cr_assert_eq(lab_held(&lab, 1), 40);
+}
+
+Test(gossip_readings, a_partial_reading_takes_over_when_nobody_reads_better)
+{
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_read(&lab, 1, 19, EVENT_STORE, 19);
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_read(&lab, 1, 20, EVENT_STORE, 20);
+    lab_run(&lab, config.judge_ms - 10);
+    cr_assert_eq(lab.nodes[1].rereads, 0);
+    lab_run(&lab, 50);
+    cr_assert_eq(lab.nodes[1].rereads, 1);
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_read(&lab, 1, 18, EVENT_STORE, 18);
+    lab_run(&lab, 500);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
+    cr_assert_eq(lab_status(&lab, 0).epoch.no, 2);
+    cr_assert_eq(lab_held(&lab, 0), 1);
+    cr_assert_not(lab.nodes[0].complete);
+}
+
+Test(gossip_readings, another_print_at_the_same_position_is_another_process)
+{
+    uint64_t room[16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+
+    lab_begin_reading(&lab, 1, 500, false);
+    record->seq = 15;
+    gossip_local_record(lab.nodes[1].g, lab_stream, record, 0xbad, true,
+                        lab.now_us);
+    lab_run(&lab, 50);
+    cr_assert_eq(lab.nodes[1].rereads, 1);
+}
+
+Test(gossip_readings, a_live_reading_below_the_replica_is_of_another_process)
+{
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 1, 500, false); /* nothing follows */
+    lab_run(&lab, config.judge_ms + 100);
+    cr_assert_eq(lab.nodes[1].rereads, 1);
+}
+
+Test(gossip_readings, a_whole_reading_replaces_a_partial_one)
+{
+    lab_begin_reading(&lab, 1, 500, false);
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_run(&lab, config.judge_ms + 100);
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_run(&lab, 500);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 30; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 500);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 1), 30);
+    cr_assert(lab.nodes[1].complete);
+}
+
+Test(gossip_readings, alone_a_partial_reading_is_taken_at_once)
+{
+    lab_end(&lab);
+    lab_begin(&lab, &config, 1);
+    lab_begin_reading(&lab, 0, 500, false);
+    lab_read(&lab, 0, 900, EVENT_STORE, 1);
+    cr_assert(lab.nodes[0].held[1]);
+    cr_assert_not(lab.nodes[0].complete);
+}
+
+Test(gossip_readings, what_follows_a_clear_is_complete)
+{
+    lab_end(&lab);
+    lab_begin(&lab, &config, 1);
+    lab_begin_reading(&lab, 0, 500, false);
+    lab_read(&lab, 0, 900, EVENT_STORE, 1);
+    lab_read(&lab, 0, 901, EVENT_CLEAR, 0);
+    cr_assert(lab.nodes[0].complete);
+}
+
+Test(gossip_readings, what_a_reader_lost_comes_from_anothers_log)
+{
+    lab_begin_reading(&lab, 1, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+    }
+    gossip_local_gap(lab.nodes[1].g, lab_stream, lab.now_us);
+    for (uint32_t i = 20; i < 40; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+        if (i > 20) {
+            lab_read(&lab, 1, i, EVENT_STORE, i);
+        }
+        lab_run(&lab, 100);
+    }
+    cr_assert_eq(lab_held(&lab, 1), 40);
+    cr_assert(lab.nodes[1].complete);
+    cr_assert_eq(lab.nodes[1].rereads, 0);
+}
+
+Test(gossip_readings, what_nobody_has_is_done_without_and_said)
+{
+    gossip_local_gap(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_read(&lab, 0, 21, EVENT_STORE, 21);
+    lab_run(&lab, config.judge_ms + 100);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 5);
+    cr_assert(lab.nodes[0].complete);
+    gossip_local_gap(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_read(&lab, 0, 21, EVENT_STORE, 21);
+    lab_run(&lab, 500);
+    cr_assert_not(lab.nodes[0].complete);
+    cr_assert_not(lab.nodes[1].complete);
+    cr_assert_eq(lab_held(&lab, 1), 21);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+}
+
+Test(gossip_readings, a_lost_state_is_had_again_from_the_own_log)
+{
+    uint32_t resets = lab.nodes[1].resets;
+
+    gossip_local_lost(lab.nodes[1].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab.nodes[1].resets, resets + 1);
+    cr_assert(lab_same(&lab, 0, 1));
+}
+
+Test(gossip_readings, a_lost_state_is_had_again_from_a_peer)
+{
+    config.log_records = 4;
+    lab_end(&lab);
+    setup();
+    gossip_local_lost(lab.nodes[1].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab_held(&lab, 1), 0);
+    lab_run(&lab, 1000);
+    cr_assert(lab_same(&lab, 0, 1));
+    cr_assert_geq(lab_stats(&lab, 1).transfers_done, 1);
+}
+
+Test(gossip_readings, a_lost_state_is_had_again_by_reading)
+{
+    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    lab_begin_reading(&lab, 0, 77, true);
+    cr_assert_eq(lab_held(&lab, 0), 0);
+    lab_run(&lab, 1000);
+    cr_assert(lab_same(&lab, 0, 1));
+}
+
+Test(gossip_readings, records_that_run_backwards_are_dropped)
+{
+    lab_read(&lab, 0, 3, EVENT_REMOVE, 3);
+    cr_assert(lab.nodes[0].held[3]);
+    cr_assert_gt(lab_stats(&lab, 0).dropped_old, 0);
+}

@@ -1,0 +1,150 @@
+#include <criterion/criterion.h>
+
+#include "index/base/rng.h"
+#include "lab.h"
+
+static struct lab lab;
+static struct gossip_config config;
+
+static void
+setup(void)
+{
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 3);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 600);
+}
+
+static void
+teardown(void)
+{
+    lab_end(&lab);
+}
+
+TestSuite(gossip_vector, .init = setup, .fini = teardown);
+
+Test(gossip_vector, idle_nodes_exchange_ten_bytes_a_round)
+{
+    struct gossip_stats before = lab_stats(&lab, 1);
+
+    lab_run(&lab, 10000);
+    struct gossip_stats after = lab_stats(&lab, 1);
+    uint64_t frames = after.frames_out - before.frames_out;
+    cr_assert(frames >= 10000 / 300 && frames <= 10000 / 200, "%lu", frames);
+    cr_assert_eq(after.bytes_out - before.bytes_out, frames * 10);
+}
+
+Test(gossip_vector, a_link_that_comes_up_tells_at_once)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_read(&lab, 0, 20, EVENT_STORE, 20);
+    lab_run(&lab, 300);
+    lab_link(&lab, 1, 2);
+    lab_carry(&lab);
+    cr_assert(lab.nodes[2].held[20]);
+}
+
+static void
+rot(uint32_t at)
+{
+    struct lab_node *node = &lab.nodes[at];
+    struct gossip_status status = lab_status(&lab, at);
+
+    node->held[3] = false;
+    gossip_digest(node->g, lab_stream, status.count - 1,
+                  status.xor_keys ^ rng_mix(rng_mix(4)));
+}
+
+Test(gossip_vector, unequal_digests_are_counted_and_healed_by_transfer)
+{
+    rot(2);
+    cr_assert_not(lab_same(&lab, 0, 2));
+    lab_run(&lab, 2000);
+    cr_assert_gt(lab_stats(&lab, 2).digest_mismatches, 0);
+    cr_assert_geq(lab_stats(&lab, 2).transfers_done, 1);
+    cr_assert(lab_same(&lab, 0, 2));
+    cr_assert_eq(lab.nodes[0].rereads, 0);
+}
+
+Test(gossip_vector, a_reader_that_is_wrong_does_not_stay_so_beside_another)
+{
+    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
+    lab_begin_reading(&lab, 1, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+    }
+    rot(0);
+    lab_run(&lab, 2000);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 1000);
+    cr_assert(lab_same(&lab, 0, 1));
+}
+
+Test(gossip_vector, being_behind_is_stale_only_after_a_while)
+{
+    lab.cut[0] = true;
+    lab_read(&lab, 0, 20, EVENT_STORE, 20);
+    lab_run(&lab, 5);
+    lab_read(&lab, 0, 21, EVENT_STORE, 21);
+    lab.now_us += 2 * LAB_MS;
+    gossip_tick(lab.nodes[0].g, lab.now_us);
+    lab_pull(&lab);
+    lab.cut[0] = false; /* the second push alone arrives */
+    lab_carry(&lab);
+    cr_assert(lab.nodes[1].held[21]);
+    cr_assert_not(lab.nodes[1].stale);
+}
+
+Test(gossip_vector, strangers_change_nothing)
+{
+    uint8_t frame[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+    cr_assert_eq(gossip_recv(lab.nodes[0].g, 4711, frame, 10, lab.now_us),
+                 GOSSIP_E_STRANGER);
+    cr_assert_eq(lab_stats(&lab, 0).frames_stranger, 1);
+}
+
+Test(gossip_vector, frames_of_another_version_are_skipped)
+{
+    uint8_t type[] = {99, 0, 1, 2, 3};
+    uint8_t flag[] = {3, 1, 1, 2, 3};
+    uint64_t peer = lab.nodes[1].id;
+
+    cr_assert_eq(gossip_recv(lab.nodes[0].g, peer, type, 5, lab.now_us), 0);
+    cr_assert_eq(gossip_recv(lab.nodes[0].g, peer, flag, 5, lab.now_us), 0);
+    cr_assert_eq(lab_stats(&lab, 0).frames_unknown, 2);
+}
+
+Test(gossip_vector, malformed_frames_are_named)
+{
+    uint64_t peer = lab.nodes[1].id;
+
+    for (uint8_t type = 1; type <= 8; type++) {
+        uint8_t frame[] = {type, 0, 0xff, 0xff, 0xff};
+        cr_assert_eq(gossip_recv(lab.nodes[0].g, peer, frame, 5, lab.now_us),
+                     GOSSIP_E_BAD, "%u", type);
+    }
+    cr_assert_eq(gossip_recv(lab.nodes[0].g, peer, NULL, 0, lab.now_us),
+                 GOSSIP_E_BAD);
+    cr_assert_eq(lab_stats(&lab, 0).frames_bad, 9);
+}
+
+Test(gossip_vector, too_many_peers_are_refused)
+{
+    uint64_t id = 1000;
+
+    while (gossip_peer_up(lab.nodes[0].g, id, lab.now_us) == 0) {
+        id++;
+    }
+    cr_assert_eq(lab_stats(&lab, 0).peers, GOSSIP_PEERS_MAX);
+    lab_pull(&lab);
+}
