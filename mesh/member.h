@@ -122,8 +122,7 @@ struct member_config {
     uint32_t confirmed_probes; /* the same, with all confirmations; at most
                                   suspicion_probes */
     uint32_t sync_ms;          /* between two full exchanges with someone */
-    uint32_t dead_probe_ms;    /* between two looks at someone dead, in its
-                                  first minute; then five times that */
+    uint32_t dead_probe_ms;    /* between two looks at someone dead */
     uint32_t forget_ms;        /* a dead or gone member's entry is kept */
 };
 

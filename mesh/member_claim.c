@@ -285,7 +285,7 @@ claim_new(struct member_table *t, const struct member_update *u)
         return;
     }
     enter(t, slot, MEMBER_ALIVE);
-    e->probed_us = t->now_us;
+    e->probed_us = member_probed_us(t);
     member_notify(t, MEMBER_JOINED, &e->is);
     member_tell(t, slot, false);
     member_probe_now(t, slot);

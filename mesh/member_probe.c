@@ -132,8 +132,21 @@ member_probe_tick(struct member_table *t, uint32_t slot)
     }
 }
 
-/* Takes turns by who was left alone for longest: everyone is probed once in
- * n - 1 turns, newcomers included. */
+/* When a member that is probed now counts as probed: a little earlier, at
+ * random, so that members who met in the same order do not go on probing in
+ * the same order, all of them the same one. */
+uint64_t
+member_probed_us(struct member_table *t)
+{
+    uint64_t round_us =
+        (uint64_t)t->count * t->config.probe_ms * MS / t->config.probes;
+    uint64_t early_us = rng_below(&t->rng, round_us / 2 + 1);
+
+    return early_us < t->now_us ? t->now_us - early_us : 0;
+}
+
+/* Takes turns by who was left alone for longest: nobody waits for more than
+ * one and a half rounds of n - 1 turns. */
 void
 member_probe_turn(struct member_table *t)
 {
@@ -156,7 +169,7 @@ member_probe_turn(struct member_table *t)
     t->next_probe_us =
         t->now_us + member_jitter_us(t, span / (probes > 0 ? probes : 1));
     if (longest != NOBODY) {
-        t->entries[longest].probed_us = t->now_us;
+        t->entries[longest].probed_us = member_probed_us(t);
         member_probe_now(t, longest);
     }
 }
@@ -165,23 +178,17 @@ void
 member_dead_tick(struct member_table *t, uint32_t slot)
 {
     struct member_entry *e = &t->entries[slot];
-    uint64_t gone_us = t->now_us - e->since_us;
-    uint64_t span = t->config.dead_probe_ms * MS;
 
-    if (gone_us >= t->config.forget_ms * MS) {
+    if (t->now_us >= e->since_us + t->config.forget_ms * MS) {
         struct member_update is = e->is;
         member_remove(t, slot);
         if (is.state == MEMBER_DEAD) {
             member_hint_add(t, is.address);
         }
-        return;
-    }
-    if (e->is.state == MEMBER_DEAD && t->now_us >= e->look_us) {
-        if (gone_us > DEAD_FRESH_MS * MS) {
-            span *= DEAD_SLOWDOWN;
-        }
+    } else if (e->is.state == MEMBER_DEAD && t->now_us >= e->look_us) {
         member_ping(t, &e->is, member_draw_number(t));
-        e->look_us = t->now_us + member_jitter_us(t, span);
+        e->look_us =
+            t->now_us + member_jitter_us(t, t->config.dead_probe_ms * MS);
     }
 }
 

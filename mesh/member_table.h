@@ -26,8 +26,6 @@
 #define EVENTS_MAX    512U
 #define PINGS         3U  /* within the direct timeout */
 #define HINT_PERIODS  10U /* of probes, between SYNCs to a silent hint */
-#define DEAD_FRESH_MS 60000U
-#define DEAD_SLOWDOWN 5U
 
 /* A probe of a member; number 0: none. */
 struct member_probe {
@@ -201,6 +199,7 @@ uint64_t member_stretched_us(const struct member_table *t, uint32_t ms);
 void member_worsen(struct member_table *t, uint32_t by);
 void member_probe_now(struct member_table *t, uint32_t slot);
 void member_probe_tick(struct member_table *t, uint32_t slot);
+uint64_t member_probed_us(struct member_table *t);
 void member_probe_turn(struct member_table *t); /* the next in turn */
 void member_dead_tick(struct member_table *t, uint32_t slot);
 void member_got_ping(struct member_table *t, const struct member_message *m);
