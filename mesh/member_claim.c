@@ -296,8 +296,7 @@ claim_new(struct member_table *t, const struct member_update *u)
 
 /* A process that we do not know. */
 static void
-claim_unknown(struct member_table *t, const struct member_update *u,
-              bool direct)
+claim_unknown(struct member_table *t, const struct member_update *u)
 {
     uint32_t slot = member_find_name(t, u->name);
 
@@ -307,9 +306,10 @@ claim_unknown(struct member_table *t, const struct member_update *u,
     }
     bool former = member_id_equal(t->entries[slot].former, u->id);
 
-    if (u->state >= MEMBER_DEAD || (former && !direct)) {
+    if (u->state >= MEMBER_DEAD) {
         return;
     }
+    /* Late words by or about one that was replaced are no news. */
     if (former || entry_counts(&t->entries[slot])) {
         member_question(t, u);
     } else {
@@ -329,7 +329,7 @@ member_claim(struct member_table *t, const struct member_update *u)
     if (slot != NOBODY) {
         claim_known(t, slot, u);
     } else {
-        claim_unknown(t, u, false);
+        claim_unknown(t, u);
     }
 }
 
@@ -346,7 +346,7 @@ member_claim_direct(struct member_table *t, const struct member_message *m)
     uint32_t slot = member_find_id(t, from->id);
 
     if (slot == NOBODY) {
-        claim_unknown(t, from, true);
+        claim_unknown(t, from);
         return true;
     }
     struct member_entry *e = &t->entries[slot];

@@ -204,12 +204,14 @@ Test(mesh_member_fault, a_nack_says_that_it_is_not_our_fault)
 {
     net_mesh(&net, 5, 5 * NET_S);
     net_crash(&net, 4);
-    net_run(&net, 5 * NET_S);
-    cr_assert_gt(net.kinds[MEMBER_NACK], 0);
-    for (uint32_t i = 0; i < 4; i++) {
-        cr_assert_eq(member_health(net.host[i].table), 0, "%u", i);
-        cr_assert_eq(net_state(&net, i, "node-4"), MEMBER_DEAD);
+    for (uint32_t ms = 0; ms < 5000; ms++) {
+        net_run(&net, NET_MS);
+        for (uint32_t i = 0; i < 4; i++) {
+            cr_assert_eq(member_health(net.host[i].table), 0, "%u", i);
+        }
     }
+    cr_assert_gt(net.kinds[MEMBER_NACK], 0);
+    cr_assert_eq(net_state(&net, 0, "node-4"), MEMBER_DEAD);
 }
 
 Test(mesh_member_fault, bad_health_lengthens_our_own_timeouts)
