@@ -1,9 +1,8 @@
-#include "node/follow.h"
+#include "node/follow_inner.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/kv_sse_link.h"
 #include "node/log.h"
 
 #define ITEMS_PER_TURN       2048U
@@ -15,40 +14,6 @@
 #define SIDECAR_RETRY_MAX_MS 5000U
 #define SIDECAR_SILENCE_MS   60000U
 #define ANSWERS_MIN          16U
-#define RANKS_MAX            64U /* of a worker, by the configuration */
-
-/* One worker's events, as far as speaking about them goes. */
-struct followed {
-    bool present;
-    uint32_t generation;
-    uint32_t ranks;
-    uint64_t requests; /* sent to it, when last looked at */
-    uint64_t warned_us;
-    uint64_t computed; /* since then: ranks that stored new blocks, going by
-                          their answers, a bit each */
-    bool contested;    /* as was last said in the log */
-    bool left_out;
-    bool lost;
-    struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
-    char id[FLEET_ID_BYTES];
-};
-
-struct follow {
-    struct node_shared *node;
-    uv_loop_t *loop;
-    struct follow_owner owner;
-    struct feed *feed;
-    struct intake *intake;
-    uv_async_t wake;  /* the intake has items */
-    uv_check_t check; /* sidecars' streams may have brought something */
-    uint32_t links_count;
-    struct rng rng;
-    struct worker_set admitted; /* slots of the mirror's view that are open in
-                                   the tree of expected blocks */
-    uint64_t looked_us;
-    struct mirror_match match;
-    struct followed workers[WORKERS_MAX];
-};
 
 /* Slots of the mirror and the tree of what is expected there */
 
@@ -390,7 +355,7 @@ follow_expect(struct follow *follow, const struct fact_learn *fact,
 static void
 note_computed(struct followed *f, const struct fact_decision *fact)
 {
-    if (fact->exact && fact->cached_known && fact->rank < RANKS_MAX &&
+    if (fact->exact && fact->cached_known && fact->rank < FOLLOW_RANKS_MAX &&
         fact->prompt_tokens >=
             (uint64_t)fact->cached_tokens + fact->block_tokens) {
         f->computed |= UINT64_C(1) << fact->rank;
@@ -424,129 +389,6 @@ follow_answer(struct follow *follow, const struct fact_decision *fact,
     }
 }
 
-/* Watching */
-
-/* One that was heard before may have nothing to tell: all that it was asked is
- * in its cache. */
-static bool
-is_silent(const struct follow *follow, uint32_t worker, uint32_t rank,
-          uint64_t now_us)
-{
-    uint64_t limit_us =
-        follow->node->config->events.silence_ms * UINT64_C(1000);
-    const struct intake_numbers *n =
-        intake_numbers(follow->intake, worker, rank);
-    uint64_t heard_us = n != NULL ? counter_read(&n->last_message_us) : now_us;
-    bool computed =
-        rank < RANKS_MAX && (follow->workers[worker].computed >> rank & 1) != 0;
-
-    return now_us - heard_us > limit_us && (heard_us == 0 || computed);
-}
-
-static const char *
-why_silent(const struct kv_counters *kv)
-{
-    if (counter_read(&kv->connects) == 0) {
-        return "nobody answers at its events address";
-    }
-    if (counter_read(&kv->other_topic) != 0) {
-        return "its KV events have another topic than the one configured";
-    }
-    return "it serves requests and publishes no KV events; see its "
-           "--kv-events-config";
-}
-
-/* A worker that takes requests and says nothing is set up wrongly. */
-static void
-warn_of_silence(struct follow *follow, uint32_t worker, uint64_t now_us)
-{
-    struct followed *f = &follow->workers[worker];
-    uint64_t limit_us =
-        follow->node->config->events.silence_ms * UINT64_C(1000);
-    uint64_t requests =
-        counter_read(&follow->node->board->counters[worker].requests);
-
-    if (f->link != NULL) {
-        return; /* a sidecar's silence is its link's business */
-    }
-    if (f->warned_us == 0) {
-        f->warned_us = now_us; /* it may have only just come */
-        f->requests = requests;
-    }
-    if (now_us - f->warned_us < limit_us) {
-        return;
-    }
-    for (uint32_t rank = 0; rank < f->ranks && requests != f->requests;
-         rank++) {
-        if (is_silent(follow, worker, rank, now_us)) {
-            const struct intake_numbers *n =
-                intake_numbers(follow->intake, worker, rank);
-            LOG_WARNING("events_silent", KV("worker", f->id), KV("rank", rank),
-                        KV("requests", requests - f->requests),
-                        KV("hint", why_silent(&n->kv)));
-        }
-    }
-    f->warned_us = now_us;
-    f->requests = requests;
-    f->computed = 0;
-}
-
-/* Why a worker's streams count for less than they could; said when it begins
- * and when it ends. */
-static void
-say_change(const struct followed *f, const char *what, bool now,
-           const char *hint)
-{
-    if (now) {
-        LOG_WARNING("events_unused", KV("worker", f->id), KV("reason", what),
-                    KV("hint", hint));
-    } else {
-        LOG_INFO("events_used", KV("worker", f->id), KV("after", what));
-    }
-}
-
-static void
-say_changes(struct followed *f, bool contested, bool left_out, bool lost)
-{
-    if (f->contested != contested) {
-        say_change(f, "contested", contested,
-                   "it began anew too often: do two engines share the "
-                   "address? Its requests are routed by their text");
-    }
-    if (f->left_out != left_out) {
-        say_change(f, "block size", left_out,
-                   "over 4 block sizes in the fleet: its requests are routed "
-                   "by their text");
-    }
-    if (f->lost != lost) {
-        say_change(f, "events lost here", lost,
-                   "mirror.bytes_max reached, or events that make no sense: "
-                   "it is read again");
-    }
-    f->contested = contested;
-    f->left_out = left_out;
-    f->lost = lost;
-}
-
-/* The feed lists streams by worker. */
-static void ON_CONTROL
-watch_streams(struct follow *follow)
-{
-    struct feed_status s;
-
-    for (uint32_t at = 0; feed_status(follow->feed, at, &s);) {
-        uint32_t worker = s.worker;
-        bool contested = false, left_out = false, lost = false;
-        do {
-            contested |= s.contested;
-            left_out |= s.left_out;
-            lost |= s.lost;
-            at++;
-        } while (feed_status(follow->feed, at, &s) && s.worker == worker);
-        say_changes(&follow->workers[worker], contested, left_out, lost);
-    }
-}
-
 void
 follow_work(struct follow *follow, uint64_t now_us)
 {
@@ -561,12 +403,7 @@ follow_work(struct follow *follow, uint64_t now_us)
     while (feed_next_reread(follow->feed, &id, now_us)) {
         read_again(follow, &id, "it lost some of its records");
     }
-    for (uint32_t worker = 0; worker < WORKERS_MAX; worker++) {
-        if (follow->workers[worker].present) {
-            warn_of_silence(follow, worker, now_us);
-        }
-    }
-    watch_streams(follow);
+    follow_watch(follow, now_us);
 }
 
 const struct feed *
