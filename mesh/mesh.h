@@ -3,13 +3,15 @@
  *
  * Discovery (discover.h) looks for others, the membership (member.h) knows who
  * is there, its messages travel as bytes (member_wire.h), and from who is there
- * follows who reads a worker's events (owner.h). Pure: no clock, socket, thread
- * or randomness inside.
+ * follows who reads a worker's events (owner.h). Those are pure: no clock,
+ * socket, thread or randomness inside. Links (link.h) carry the bytes, on the
+ * control loop.
  */
 #ifndef MESH_MESH_H
 #define MESH_MESH_H
 
 #include "mesh/discover.h"    /* IWYU pragma: export */
+#include "mesh/link.h"        /* IWYU pragma: export */
 #include "mesh/member.h"      /* IWYU pragma: export */
 #include "mesh/member_wire.h" /* IWYU pragma: export */
 #include "mesh/owner.h"       /* IWYU pragma: export */

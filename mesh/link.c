@@ -1,0 +1,483 @@
+#include "mesh/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mesh/link_inner.h"
+
+#define PIPES_PER_PEER 4U /* two lanes, each old and new */
+#define PIPES_SPARE    16U
+#define TICK_MS        250U
+#define TICKS_PER_DIAL 4U
+#define POLL_US        5000000U
+
+static void
+set_default(uint32_t *value, uint32_t standard)
+{
+    *value = *value != 0 ? *value : standard;
+}
+
+static void
+set_defaults(struct mesh_link_limits *limits)
+{
+    set_default(&limits->peers_max, 64);
+    set_default(&limits->ctl_frames, 256);
+    set_default(&limits->bulk_frames, 512);
+    set_default(&limits->inbox_frames, 4096);
+    set_default(&limits->redial_ms, 1000);
+    set_default(&limits->redial_slow_ms, 5000);
+    set_default(&limits->redial_slow_after_ms, 60000);
+    set_default(&limits->idle_ms, 3000);
+    set_default(&limits->silent_ms, 10000);
+    set_default(&limits->hello_ms, 5000);
+    set_default(&limits->stale_ms, 2000);
+    set_default(&limits->forget_ms, 60000);
+    if (limits->bulk_bytes == 0) {
+        limits->bulk_bytes = (size_t)4 << 20;
+    }
+    if (limits->inbox_bytes == 0) {
+        limits->inbox_bytes = (size_t)16 << 20;
+    }
+}
+
+/* What goes into a hello. */
+static bool
+copy_text(char out[FRAME_TEXT_MAX], const char *text)
+{
+    size_t len = text != NULL ? strlen(text) : 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            return false;
+        }
+    }
+    if (len == 0 || len >= FRAME_TEXT_MAX) {
+        return false;
+    }
+    memcpy(out, text, len + 1);
+    return true;
+}
+
+/* Where to listen, and where others are told we are. NULL, or what is wrong.
+ */
+static const char *
+choose_addresses(struct mesh_link *link, const struct mesh_link_config *config,
+                 char listen[MESH_ADDRESS_MAX])
+{
+    if (config->listen == NULL || !link_address_read(config->listen, listen)) {
+        return "the mesh's address is not a numeric HOST:PORT";
+    }
+    if (!link->tls && !link_address_loopback(listen)) {
+        link->warning = "the mesh port has no TLS: whoever reaches it can "
+                        "join and read";
+        if (!config->insecure) {
+            link->warning = "the mesh port has no TLS: it is bound to "
+                            "loopback only";
+            link_address_to_loopback(listen);
+        }
+    }
+    if (config->advertise == NULL) {
+        memcpy(link->address, listen, MESH_ADDRESS_MAX);
+    } else if (!link_address_read(config->advertise, link->address)) {
+        return "the advertised address is not a numeric HOST:PORT";
+    }
+    return link_address_wildcard(link->address)
+               ? "an address of all interfaces cannot be told to others"
+               : NULL;
+}
+
+static const char *
+fill_in(struct mesh_link *link, const struct mesh_link_config *config,
+        char listen[MESH_ADDRESS_MAX])
+{
+    const struct mesh_link_tls *tls = &config->tls;
+    int files = (tls->ca != NULL) + (tls->cert != NULL) + (tls->key != NULL) +
+                (tls->server_name != NULL);
+
+    CHECK(config->session != 0);
+    link->session = config->session;
+    link->limits = config->limits;
+    set_defaults(&link->limits);
+    rng_init(&link->rng, config->seed);
+    if (!copy_text(link->cluster, config->cluster)) {
+        return "the cluster's name is not 1 to 63 printable characters";
+    }
+    if (!copy_text(link->name, config->name)) {
+        return "the node's name is not 1 to 63 printable characters";
+    }
+    if (files != 0 && files != 4) {
+        return "TLS needs a CA, a certificate, a key and a server name";
+    }
+    if (link->limits.bulk_bytes < FRAME_HEAD_SIZE + FRAME_BODY_MAX) {
+        return "the bulk queue cannot hold one frame";
+    }
+    link->tls = files == 4;
+    return choose_addresses(link, config, listen);
+}
+
+static int
+allocate(struct mesh_link *link)
+{
+    link->inlets_max = PIPES_PER_PEER * link->limits.peers_max + PIPES_SPARE;
+    link->inlets = calloc(link->inlets_max, sizeof link->inlets[0]);
+    link->inbox = calloc(link->limits.inbox_frames, sizeof link->inbox[0]);
+    link->peers = calloc(link->limits.peers_max, sizeof link->peers[0]);
+    return link->inlets != NULL && link->inbox != NULL && link->peers != NULL
+               ? 0
+               : -ENOMEM;
+}
+
+static void
+destroy(struct mesh_link *link)
+{
+    CHECK(link->works == 0 && link->handles == 0 && link->peers_count == 0);
+    inlet_fini(link);
+    link_tls_close(link);
+    uv_mutex_destroy(&link->lock);
+    free(link->peers);
+    free(link);
+}
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+    struct mesh_link *link = handle->data;
+
+    if (--link->handles == 0) {
+        destroy(link);
+    }
+}
+
+void
+link_work_done(struct mesh_link *link)
+{
+    link->works--;
+    if (link->works == 0 && link->closing) {
+        /* No thread of NNG's knows the handle any more. */
+        uv_close((uv_handle_t *)&link->async, on_handle_closed);
+        uv_close((uv_handle_t *)&link->timer, on_handle_closed);
+    }
+}
+
+static void
+news(struct mesh_link *link)
+{
+    for (uint32_t i = link->peers_count; i > 0; i--) {
+        if (i > link->peers_count) {
+            continue; /* the owner dropped several at once */
+        }
+        struct peer *peer = link->peers[i - 1];
+        for (unsigned lane = 0; lane < MESH_LANES; lane++) {
+            const char *gone = lane_news(&peer->lanes[lane]);
+            if (gone != NULL) {
+                peer_judge(peer, gone);
+            }
+        }
+    }
+    inlet_news(link);
+}
+
+static void
+tell_pipes_refused(struct mesh_link *link)
+{
+    uv_mutex_lock(&link->lock);
+    uint64_t count = link->pipes_refused;
+    link->pipes_refused = 0;
+    uv_mutex_unlock(&link->lock);
+    if (count > 0) {
+        link->stats.refused[MESH_REFUSED_PIPES] += count;
+        link->sink.refused(link->sink.context, MESH_REFUSED_PIPES, "several",
+                           "too many connections", count);
+    }
+}
+
+static void
+on_wake(uv_async_t *async)
+{
+    struct mesh_link *link = async->data;
+
+    if (link->closing) {
+        return;
+    }
+    uv_mutex_lock(&link->lock);
+    bool changed = link->changed;
+    link->changed = false;
+    uv_mutex_unlock(&link->lock);
+    if (changed) {
+        news(link);
+    }
+    inlet_drain(link);
+}
+
+/* Time in which this process did not run is nobody's silence. */
+static void
+forgive(struct mesh_link *link, uint64_t gap_us)
+{
+    for (uint32_t i = 0; i < link->inlets_max; i++) {
+        link->inlets[i].heard_us += gap_us;
+        link->inlets[i].added_us += gap_us;
+    }
+    for (uint32_t i = 0; i < link->peers_count; i++) {
+        for (unsigned lane = 0; lane < MESH_LANES; lane++) {
+            link->peers[i]->lanes[lane].since_us += gap_us;
+        }
+    }
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    struct mesh_link *link = timer->data;
+    uint64_t now_us = link_now_us(link);
+    uint64_t gap_us = now_us - link->ticked_us;
+
+    link->ticked_us = now_us;
+    if (gap_us > (uint64_t)8 * TICK_MS * 1000) {
+        forgive(link, gap_us);
+    }
+    inlet_tick(link, now_us);
+    for (uint32_t i = link->peers_count; i > 0; i--) {
+        if (i <= link->peers_count) {
+            peer_tick(link->peers[i - 1], now_us);
+        }
+    }
+    inlet_arm(link);
+    tell_pipes_refused(link);
+    if (now_us - link->polled_us >= POLL_US) {
+        link->polled_us = now_us;
+        link_transport_poll(link);
+    }
+}
+
+static void
+work_close(uv_work_t *work)
+{
+    inlet_shut(work->data);
+}
+
+static void
+work_closed(uv_work_t *work, int status)
+{
+    CHECK(status == 0);
+    link_work_done(work->data);
+}
+
+static void
+start(struct mesh_link *link)
+{
+    uint32_t tick_ms = link->limits.redial_ms / TICKS_PER_DIAL;
+
+    tick_ms = tick_ms < 1 ? 1 : tick_ms > TICK_MS ? TICK_MS : tick_ms;
+    link->ticked_us = link_now_us(link);
+    link->polled_us = link->ticked_us;
+    CHECK(uv_timer_start(&link->timer, on_timer, tick_ms, tick_ms) == 0);
+}
+
+int
+mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
+              const struct mesh_link_config *config,
+              const struct mesh_link_sink *sink, const char **why)
+{
+    struct mesh_link *link = calloc(1, sizeof *link);
+    char listen[MESH_ADDRESS_MAX];
+    int rc;
+
+    *why = NULL;
+    if (link == NULL) {
+        return -ENOMEM;
+    }
+    link->loop = loop;
+    link->sink = *sink;
+    *why = fill_in(link, config, listen);
+    if (*why != NULL || (rc = allocate(link)) != 0) {
+        rc = *why != NULL ? MESH_LINK_E_CONFIG : -ENOMEM;
+        goto fail;
+    }
+    if (link->tls && (rc = link_tls_open(link, &config->tls, why)) != 0) {
+        goto fail;
+    }
+    CHECK(uv_mutex_init(&link->lock) == 0);
+    link->async.data = link;
+    link->timer.data = link;
+    link->work.data = link;
+    if ((rc = uv_async_init(loop, &link->async, on_wake)) != 0) {
+        uv_mutex_destroy(&link->lock);
+        goto fail;
+    }
+    CHECK(uv_timer_init(loop, &link->timer) == 0);
+    link->handles = 2;
+    if ((rc = inlet_open(link, listen)) != 0) {
+        *why = "the mesh's port cannot be opened";
+        mesh_link_free(link); /* threads of NNG's may know it by now */
+        return rc;
+    }
+    start(link);
+    *out = link;
+    return 0;
+fail:
+    link_tls_close(link);
+    free(link->inlets);
+    free(link->inbox);
+    free(link->peers);
+    free(link);
+    return rc;
+}
+
+void
+mesh_link_free(struct mesh_link *link)
+{
+    if (link == NULL) {
+        return;
+    }
+    CHECK(!link->closing);
+    link->closing = true;
+    CHECK(uv_timer_stop(&link->timer) == 0);
+    for (uint32_t i = 0; i < link->inlets_max; i++) {
+        link->inlets[i].peer = NULL;
+    }
+    while (link->peers_count > 0) {
+        struct peer *peer = link->peers[link->peers_count - 1];
+        memset(peer->inlets, 0, sizeof peer->inlets);
+        peer_close(peer);
+    }
+    link->works++;
+    CHECK(uv_queue_work(link->loop, &link->work, work_close, work_closed) == 0);
+}
+
+const char *
+mesh_link_address(const struct mesh_link *link)
+{
+    return link->address;
+}
+
+const char *
+mesh_link_warning(const struct mesh_link *link)
+{
+    return link->warning;
+}
+
+int
+mesh_link_send(struct mesh_link *link, const char *address, enum mesh_lane lane,
+               struct slice body)
+{
+    struct peer *peer;
+
+    CHECK(lane < MESH_LANES && !link->closing);
+    if (body.len > MESH_BODY_MAX) {
+        return MESH_LINK_E_SIZE;
+    }
+    int rc = peer_get(link, address, &peer);
+    if (rc != 0) {
+        return rc;
+    }
+    peer->wanted_us = link_now_us(link);
+    if (lane == MESH_BULK && !peer->up) {
+        return MESH_LINK_E_DOWN;
+    }
+    return lane_send(&peer->lanes[lane], body);
+}
+
+static struct peer *
+find_any(struct mesh_link *link, const char *address)
+{
+    char canonical[MESH_ADDRESS_MAX];
+
+    return link_address_read(address, canonical) ? peer_find(link, canonical)
+                                                 : NULL;
+}
+
+void
+mesh_link_doubt(struct mesh_link *link, const char *address)
+{
+    struct peer *peer = find_any(link, address);
+
+    CHECK(!link->closing);
+    if (peer == NULL || !peer->up) {
+        return; /* dialled already */
+    }
+    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
+        lane_break(&peer->lanes[lane], 0);
+    }
+    peer_judge(peer, "in doubt");
+}
+
+void
+mesh_link_drop(struct mesh_link *link, const char *address)
+{
+    struct peer *peer = find_any(link, address);
+
+    CHECK(!link->closing);
+    if (peer != NULL) {
+        peer->up = false; /* and nobody is told */
+        peer_close(peer);
+    }
+}
+
+static void
+look(struct mesh_link *link, const struct peer *peer,
+     struct mesh_link_peer *out)
+{
+    *out = (struct mesh_link_peer){
+        .address = peer->address,
+        .name = peer->name,
+        .session = peer->session,
+        .up = peer->up,
+    };
+    uv_mutex_lock(&link->lock);
+    for (unsigned i = 0; i < MESH_LANES; i++) {
+        out->frames[i] = peer->lanes[i].count + peer->lanes[i].sending;
+        out->bytes[i] = peer->lanes[i].bytes;
+        out->lagging = out->lagging || peer->lanes[i].lagging;
+    }
+    uv_mutex_unlock(&link->lock);
+}
+
+bool
+mesh_link_peer(struct mesh_link *link, uint32_t at, struct mesh_link_peer *peer)
+{
+    if (at >= link->peers_count) {
+        return false;
+    }
+    look(link, link->peers[at], peer);
+    return true;
+}
+
+size_t
+mesh_link_waiting(struct mesh_link *link, const char *address)
+{
+    const struct peer *only = address != NULL ? find_any(link, address) : NULL;
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < link->peers_count; i++) {
+        struct mesh_link_peer peer;
+        look(link, link->peers[i], &peer);
+        if (address == NULL || link->peers[i] == only) {
+            count += peer.frames[MESH_CTL] + peer.frames[MESH_BULK];
+        }
+    }
+    return count;
+}
+
+void
+mesh_link_stats(struct mesh_link *link, struct mesh_link_stats *stats)
+{
+    *stats = link->stats;
+    uv_mutex_lock(&link->lock);
+    for (uint32_t i = 0; i < link->peers_count; i++) {
+        const struct peer *peer = link->peers[i];
+        for (unsigned lane = 0; lane < MESH_LANES; lane++) {
+            stats->frames_sent += peer->lanes[lane].sent_frames;
+            stats->bytes_sent += peer->lanes[lane].sent_bytes;
+        }
+        stats->peers_up += peer->up;
+    }
+    for (uint32_t i = 0; i < link->inlets_max; i++) {
+        stats->pipes += link->inlets[i].pipe != 0;
+    }
+    stats->pauses = link->pauses;
+    stats->inbox_peak = link->inbox_peak;
+    stats->inbox_peak_bytes = link->inbox_peak_bytes;
+    uv_mutex_unlock(&link->lock);
+    stats->peers = link->peers_count;
+}

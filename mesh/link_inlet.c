@@ -1,0 +1,305 @@
+#include "mesh/link_inner.h"
+
+#include <nng/protocol/pipeline0/pull.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DRAIN_MAX 256U /* messages per turn of the loop */
+#define TAKE_MAX  32U  /* ... per taking of the lock */
+
+/* Under the lock. */
+static struct inlet *
+find(struct mesh_link *link, uint32_t pipe)
+{
+    for (uint32_t i = 0; i < link->inlets_max; i++) {
+        if (link->inlets[i].pipe == pipe) {
+            return &link->inlets[i];
+        }
+    }
+    return NULL;
+}
+
+static void
+inlet_on_add(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct mesh_link *link = arg;
+    char from[MESH_ADDRESS_MAX];
+    nng_sockaddr address = {.s_family = NNG_AF_UNSPEC};
+
+    (void)event;
+    (void)nng_pipe_get_addr(pipe, NNG_OPT_REMADDR, &address);
+    link_address_of(&address, from);
+    uv_mutex_lock(&link->lock);
+    struct inlet *inlet = find(link, 0);
+    if (inlet != NULL) {
+        inlet->pipe = (uint32_t)nng_pipe_id(pipe);
+        memcpy(inlet->from, from, sizeof from);
+    } else {
+        link->pipes_refused++;
+    }
+    link->changed = true;
+    uv_mutex_unlock(&link->lock);
+    (void)uv_async_send(&link->async);
+    if (inlet == NULL) {
+        (void)nng_pipe_close(pipe);
+    }
+}
+
+static void
+inlet_on_remove(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct mesh_link *link = arg;
+
+    (void)event;
+    uv_mutex_lock(&link->lock);
+    struct inlet *inlet = find(link, (uint32_t)nng_pipe_id(pipe));
+    if (inlet != NULL) {
+        inlet->gone = true;
+        inlet->gone_at = link->inbox_tail;
+        link->changed = true;
+    }
+    uv_mutex_unlock(&link->lock);
+    (void)uv_async_send(&link->async);
+}
+
+static bool
+has_room(const struct mesh_link *link)
+{
+    return link->inbox_tail - link->inbox_head < link->limits.inbox_frames &&
+           link->inbox_bytes < link->limits.inbox_bytes;
+}
+
+static void
+inlet_on_message(void *arg)
+{
+    struct mesh_link *link = arg;
+    bool received = nng_aio_result(link->recv) == 0;
+    nng_msg *msg = received ? nng_aio_get_msg(link->recv) : NULL;
+
+    nng_aio_set_msg(link->recv, NULL);
+    uv_mutex_lock(&link->lock);
+    if (received) {
+        uint32_t at =
+            (uint32_t)(link->inbox_tail++ % link->limits.inbox_frames);
+        uint32_t count = (uint32_t)(link->inbox_tail - link->inbox_head);
+        link->inbox[at] = msg;
+        link->inbox_bytes += nng_msg_len(msg);
+        if (count > link->inbox_peak) {
+            link->inbox_peak = count;
+        }
+        if (link->inbox_bytes > link->inbox_peak_bytes) {
+            link->inbox_peak_bytes = link->inbox_bytes;
+        }
+    }
+    /* A failure is followed by a new try from the timer. */
+    link->armed = received && has_room(link);
+    link->pauses += received && !link->armed;
+    bool again = link->armed;
+    uv_mutex_unlock(&link->lock);
+    (void)uv_async_send(&link->async);
+    if (again) {
+        nng_recv_aio(link->pull, link->recv);
+    }
+}
+
+void
+inlet_arm(struct mesh_link *link)
+{
+    uv_mutex_lock(&link->lock);
+    bool arm = !link->armed && has_room(link);
+    link->armed = link->armed || arm;
+    uv_mutex_unlock(&link->lock);
+    if (arm) {
+        nng_recv_aio(link->pull, link->recv);
+    }
+}
+
+/* The port that was asked for may have been 0. */
+static int
+learn_port(struct mesh_link *link)
+{
+    char bound[MESH_ADDRESS_MAX];
+    nng_sockaddr address;
+    int rv = nng_listener_get_addr(link->listener, NNG_OPT_LOCADDR, &address);
+
+    if (rv == 0 && link_address_port(link->address) == 0) {
+        link_address_of(&address, bound);
+        link_address_with_port(link->address, link_address_port(bound));
+    }
+    return rv;
+}
+
+int
+inlet_open(struct mesh_link *link, const char *listen)
+{
+    char url[MESH_ADDRESS_MAX + 16];
+    int rv;
+
+    (void)snprintf(url, sizeof url, "%s%s", link->tls ? "tls+tcp://" : "tcp://",
+                   listen);
+    if ((rv = nng_pull0_open(&link->pull)) != 0) {
+        return link_errno(rv);
+    }
+    if ((rv = nng_socket_set_size(link->pull, NNG_OPT_RECVMAXSZ,
+                                  LINK_MESSAGE_MAX)) == 0 &&
+        (rv = nng_pipe_notify(link->pull, NNG_PIPE_EV_ADD_PRE, inlet_on_add,
+                              link)) == 0 &&
+        (rv = nng_pipe_notify(link->pull, NNG_PIPE_EV_REM_POST, inlet_on_remove,
+                              link)) == 0 &&
+        (rv = nng_aio_alloc(&link->recv, inlet_on_message, link)) == 0 &&
+        (rv = nng_listener_create(&link->listener, link->pull, url)) == 0 &&
+        (!link->tls ||
+         (rv = nng_listener_set_ptr(link->listener, NNG_OPT_TLS_CONFIG,
+                                    link->tls_server)) == 0) &&
+        (rv = nng_listener_start(link->listener, 0)) == 0 &&
+        (rv = learn_port(link)) == 0) {
+        inlet_arm(link);
+    }
+    return link_errno(rv);
+}
+
+void
+inlet_shut(struct mesh_link *link)
+{
+    if (nng_socket_id(link->pull) > 0) {
+        (void)nng_close(link->pull);
+    }
+    if (link->recv != NULL) {
+        nng_aio_stop(link->recv);
+        nng_aio_free(link->recv);
+        link->recv = NULL;
+    }
+}
+
+void
+inlet_fini(struct mesh_link *link)
+{
+    for (; link->inbox_head < link->inbox_tail; link->inbox_head++) {
+        nng_msg_free(link->inbox[link->inbox_head % link->limits.inbox_frames]);
+    }
+    free(link->inbox);
+    free(link->inlets);
+}
+
+/* The loop's view of a new one begins. */
+static void
+see(struct mesh_link *link, struct inlet *inlet)
+{
+    if (!inlet->seen) {
+        inlet->seen = true;
+        inlet->id = inlet->pipe;
+        inlet->added_us = link_now_us(link);
+        inlet->heard_us = inlet->added_us;
+    }
+}
+
+struct taken {
+    nng_msg *msg;
+    struct inlet *inlet; /* NULL: of a connection that was never let in */
+};
+
+static uint32_t
+take(struct mesh_link *link, struct taken *taken)
+{
+    uint32_t count = 0;
+
+    uv_mutex_lock(&link->lock);
+    while (count < TAKE_MAX && link->inbox_head < link->inbox_tail) {
+        uint32_t at =
+            (uint32_t)(link->inbox_head++ % link->limits.inbox_frames);
+        nng_msg *msg = link->inbox[at];
+        uint32_t pipe = (uint32_t)nng_pipe_id(nng_msg_get_pipe(msg));
+        struct inlet *inlet = find(link, pipe);
+        link->inbox_bytes -= nng_msg_len(msg);
+        if (inlet != NULL) {
+            see(link, inlet);
+        }
+        taken[count++] = (struct taken){msg, inlet};
+    }
+    uv_mutex_unlock(&link->lock);
+    return count;
+}
+
+void
+inlet_drain(struct mesh_link *link)
+{
+    struct taken taken[TAKE_MAX];
+    uint32_t total = 0;
+    uint32_t count;
+
+    do {
+        count = take(link, taken);
+        for (uint32_t i = 0; i < count; i++) {
+            if (taken[i].inlet != NULL) {
+                link_judge(link, taken[i].inlet, taken[i].msg);
+            }
+            nng_msg_free(taken[i].msg);
+        }
+        total += count;
+        inlet_arm(link);
+    } while (count == TAKE_MAX && total < DRAIN_MAX);
+    if (count == TAKE_MAX) {
+        (void)uv_async_send(&link->async); /* others of the loop first */
+    }
+}
+
+void
+inlet_close(struct inlet *inlet, const char *reason)
+{
+    if (inlet->closed) {
+        return;
+    }
+    inlet->closed = true;
+    if (inlet->peer != NULL) {
+        peer_unheard(inlet->peer, inlet, reason);
+    }
+    (void)nng_pipe_close((nng_pipe){inlet->id});
+}
+
+void
+inlet_news(struct mesh_link *link)
+{
+    for (uint32_t i = 0; i < link->inlets_max; i++) {
+        struct inlet *inlet = &link->inlets[i];
+
+        uv_mutex_lock(&link->lock);
+        bool there = inlet->pipe != 0;
+        bool over = there && inlet->gone && link->inbox_head >= inlet->gone_at;
+        if (there) {
+            see(link, inlet);
+        }
+        /* Some of its messages are still to be told: look again. */
+        link->changed = link->changed || (there && inlet->gone && !over);
+        uv_mutex_unlock(&link->lock);
+        if (over && inlet->peer != NULL) {
+            peer_unheard(inlet->peer, inlet, "the connection broke");
+        }
+        if (over) {
+            uv_mutex_lock(&link->lock);
+            *inlet = (struct inlet){.pipe = 0};
+            uv_mutex_unlock(&link->lock);
+        }
+    }
+}
+
+void
+inlet_tick(struct mesh_link *link, uint64_t now_us)
+{
+    uint64_t hello_us = (uint64_t)link->limits.hello_ms * 1000;
+    uint64_t silent_us = (uint64_t)link->limits.silent_ms * 1000;
+
+    for (uint32_t i = 0; i < link->inlets_max; i++) {
+        struct inlet *inlet = &link->inlets[i];
+
+        if (!inlet->seen || inlet->closed) {
+            continue;
+        }
+        if (inlet->peer == NULL && now_us - inlet->added_us > hello_us) {
+            link_refuse(link, inlet, MESH_REFUSED_SILENT, "no hello came");
+        } else if (inlet->peer != NULL &&
+                   now_us - inlet->heard_us > silent_us) {
+            link_refuse(link, inlet, MESH_REFUSED_SILENT, inlet->peer->name);
+        }
+    }
+}

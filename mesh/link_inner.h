@@ -1,0 +1,278 @@
+/*
+ * The links' insides (link.h has the contract).
+ *
+ * `lock` guards what NNG's threads and the loop share: the inbox, which
+ * inlets exist, and the part of a lane marked so. It is held for a few
+ * instructions and never across a call into NNG. NNG's callbacks
+ * (lane_on_*, inlet_on_*) do no more than note, move one message on, and wake
+ * the loop.
+ */
+#ifndef MESH_LINK_INNER_H
+#define MESH_LINK_INNER_H
+
+#include <nng/nng.h>
+#include <nng/supplemental/tls/tls.h>
+
+#include "index/base/rng.h"
+#include "mesh/frame.h"
+#include "mesh/link.h"
+
+_Static_assert(MESH_ADDRESS_MAX == FRAME_TEXT_MAX, "a hello holds addresses");
+_Static_assert(MESH_BODY_MAX == FRAME_BODY_MAX, "a frame holds bodies");
+_Static_assert((unsigned)MESH_LANES == FRAME_LANES, "a hello names lanes");
+
+/* What a listener accepts as one message: frames, and what a later minor
+ * version may add to their heads. */
+#define LINK_MESSAGE_MAX ((size_t)1 << 20)
+
+struct mesh_link;
+struct peer;
+
+struct waiting {
+    nng_msg *msg;
+    uint64_t at_us;
+    bool hello; /* of one connection: worth nothing on the next */
+};
+
+/* One PUSH socket of a peer. */
+struct lane {
+    struct mesh_link *link;
+    struct peer *peer;
+    enum mesh_lane kind;
+    nng_socket socket;
+    nng_aio *aio;      /* the one send under way */
+    nng_dialer dialer; /* id 0: none */
+
+    /* Shared, under the link's lock. */
+    bool expecting; /* a connection of the dialer's is wanted */
+    uint32_t pipe;  /* the connection, 0: none */
+    bool attached;  /* ... and it takes messages */
+    bool greeted;   /* ... and begins with our hello */
+    bool broken;    /* it went, the loop does not know yet */
+    bool sending;   /* the aio is NNG's */
+    bool lagging;   /* bulk: dropped, nothing is taken */
+    bool drained;   /* ... and then sent what was under way */
+    struct waiting *queue;
+    uint32_t room; /* a few more than frames_max, for hellos */
+    uint32_t head;
+    uint32_t count;
+    size_t bytes;
+    uint64_t sent_frames;
+    uint64_t sent_bytes;
+
+    /* The loop's. */
+    uint32_t frames_max;
+    size_t bytes_max;
+    bool echoed;       /* the peer hears this connection */
+    uint64_t nonce;    /* of this connection, or of the one dialled for */
+    uint64_t sequence; /* of the last data frame, since the session began */
+    uint64_t dial_us;  /* when to dial (anew), while not attached */
+    uint64_t since_us; /* attached since */
+    uint64_t spoke_us; /* something was queued */
+};
+
+/* One inbound connection. */
+struct inlet {
+    /* Shared, under the link's lock. */
+    uint32_t pipe; /* 0: the slot is free; set by NNG, cleared by the loop */
+    bool gone;
+    uint64_t gone_at; /* the inbox's tail then: no frame of it comes after */
+    char from[MESH_ADDRESS_MAX];
+
+    /* The loop's, once `seen`. */
+    bool seen;
+    bool closed; /* by us: what still comes is ignored */
+    uint32_t id; /* = pipe */
+    uint64_t added_us;
+    uint64_t heard_us;
+    struct peer *peer; /* once it said hello */
+    enum mesh_lane lane;
+};
+
+struct peer {
+    struct mesh_link *link;
+    char address[MESH_ADDRESS_MAX];
+    char name[FRAME_TEXT_MAX]; /* as its hello says */
+    struct lane lanes[MESH_LANES];
+    struct inlet *inlets[MESH_LANES];
+    uint64_t session;           /* of the inlets; 0: no hello yet */
+    uint64_t echo[MESH_LANES];  /* nonces of the inlets */
+    uint64_t heard[MESH_LANES]; /* last sequence of this session */
+    bool up;
+    uint64_t down_us;   /* since, while not up */
+    uint64_t wanted_us; /* the owner sent something, or it said hello */
+    bool closing;       /* out of the list; its lanes are not to be touched */
+    uv_work_t work;     /* closes the sockets */
+};
+
+struct mesh_link {
+    uv_loop_t *loop;
+    struct mesh_link_sink sink;
+    struct mesh_link_limits limits;
+    char cluster[FRAME_TEXT_MAX];
+    char name[FRAME_TEXT_MAX];
+    char address[MESH_ADDRESS_MAX];
+    uint64_t session;
+    const char *warning;
+    struct rng rng;
+    bool tls;
+    nng_tls_config *tls_server;
+    nng_tls_config *tls_client;
+    nng_socket pull;
+    nng_listener listener;
+    nng_aio *recv; /* the one receive under way */
+    uv_async_t async;
+    uv_timer_t timer;
+    uv_work_t work;   /* closes the PULL socket */
+    uint32_t works;   /* closings under way */
+    uint32_t handles; /* of libuv, not closed yet */
+    bool closing;
+    uint64_t ticked_us;
+    uint64_t polled_us;         /* NNG's counters were read */
+    uint64_t transport_refused; /* ... and said this */
+    uint32_t peers_count;
+    struct peer **peers;
+    struct mesh_link_stats stats; /* the loop's part */
+
+    uv_mutex_t lock;
+    bool changed; /* a lane or an inlet has news */
+    bool armed;   /* the receive aio is NNG's */
+    nng_msg **inbox;
+    uint64_t inbox_head; /* both only grow; modulo limits.inbox_frames */
+    uint64_t inbox_tail;
+    size_t inbox_bytes;
+    uint32_t inlets_max;
+    struct inlet *inlets;
+    uint64_t pipes_refused; /* not told to the owner yet */
+    uint64_t pauses;
+    uint32_t inbox_peak;
+    size_t inbox_peak_bytes;
+};
+
+static inline uint64_t
+link_now_us(const struct mesh_link *link)
+{
+    return uv_now(link->loop) * 1000;
+}
+
+/* link.c */
+
+/* One closing of link->works is done, on the loop. */
+void link_work_done(struct mesh_link *link);
+
+/* link_address.c */
+
+/* The canonical form of a numeric HOST:PORT; false when it is none. */
+bool link_address_read(const char *text, char out[MESH_ADDRESS_MAX]) MUST_CHECK;
+
+bool link_address_loopback(const char *address);
+bool link_address_wildcard(const char *address);
+uint16_t link_address_port(const char *address);
+
+/* Same host and another port, or loopback (of the same family) with this
+ * port. */
+void link_address_with_port(char address[MESH_ADDRESS_MAX], uint16_t port);
+void link_address_to_loopback(char address[MESH_ADDRESS_MAX]);
+
+/* True when the two name the same host, or loopback both. */
+bool link_address_same_host(const char *a, const char *b);
+
+void link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX]);
+
+/* link_tls.c */
+
+/* Both configs, 0; or -errno or MESH_LINK_E_CONFIG, and *why. */
+int link_tls_open(struct mesh_link *link, const struct mesh_link_tls *tls,
+                  const char **why) MUST_CHECK;
+void link_tls_close(struct mesh_link *link);
+
+/* link_lane.c */
+
+/* NNG's error as -errno. */
+int link_errno(int rv);
+
+int lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
+    MUST_CHECK;
+
+/* On any thread, once: the sockets of a peer that nobody uses any more. */
+void lane_shut(struct lane *lane);
+
+/* After lane_shut(), or a failed lane_open(). */
+void lane_fini(struct lane *lane);
+
+/* A data frame goes to the end of the queue. 0, MESH_LINK_E_FULL, -ENOMEM. */
+int lane_send(struct lane *lane, struct slice body) MUST_CHECK;
+
+/* A frame of ours; a hello goes to the front. Without memory none does: the
+ * peer does not hear us, and we dial again. */
+void lane_say(struct lane *lane, enum frame_type type, struct slice body);
+
+/* Our hello is on its way, or arrived. */
+bool lane_is_greeted(struct lane *lane) MUST_CHECK;
+
+/* Lets go of the connection and dials anew after wait_ms. */
+void lane_break(struct lane *lane, uint32_t wait_ms);
+
+/* News from NNG's threads. NULL, or why the connection is gone. */
+const char *lane_news(struct lane *lane);
+
+void lane_tick(struct lane *lane, uint64_t now_us);
+
+/* link_peer.c */
+
+struct peer *peer_find(const struct mesh_link *link, const char *address);
+
+/* 0 and *out, MESH_LINK_E_ADDRESS, MESH_LINK_E_PEERS, or -errno. */
+int peer_get(struct mesh_link *link, const char *address, struct peer **out)
+    MUST_CHECK;
+
+/* Leaves the list; its memory goes later, from the loop. */
+void peer_close(struct peer *peer);
+
+/* Our hello on this lane, with what we heard. */
+void peer_say_hello(struct peer *peer, enum mesh_lane lane);
+
+/* Up or down, and told; the reason is for going down. */
+void peer_judge(struct peer *peer, const char *reason);
+
+/* The hello of a connection from it was right. */
+void peer_heard(struct peer *peer, struct inlet *inlet,
+                const struct frame_hello *hello, uint64_t session);
+
+/* The connection is not the peer's any more. */
+void peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason);
+
+void peer_tick(struct peer *peer, uint64_t now_us);
+
+/* link_inlet.c */
+
+int inlet_open(struct mesh_link *link, const char *listen) MUST_CHECK;
+void inlet_shut(struct mesh_link *link); /* on any thread */
+void inlet_fini(struct mesh_link *link);
+
+/* Tells what arrived, a bounded part of it; wakes itself for the rest. */
+void inlet_drain(struct mesh_link *link);
+
+/* Gone ones, and new ones. */
+void inlet_news(struct mesh_link *link);
+
+/* Asks NNG for the next message unless it is asked or the inbox is full. */
+void inlet_arm(struct mesh_link *link);
+
+void inlet_tick(struct mesh_link *link, uint64_t now_us);
+
+/* Closes a connection that did nothing wrong. */
+void inlet_close(struct inlet *inlet, const char *reason);
+
+/* link_judge.c */
+
+/* One message of an inlet's, or of none (NULL). */
+void link_judge(struct mesh_link *link, struct inlet *inlet, nng_msg *msg);
+
+void link_refuse(struct mesh_link *link, struct inlet *inlet,
+                 enum mesh_refusal reason, const char *what);
+
+/* link_transport.c: what NNG refused before there was a connection. */
+void link_transport_poll(struct mesh_link *link);
+
+#endif

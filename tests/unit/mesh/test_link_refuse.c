@@ -1,0 +1,217 @@
+/*
+ * Strangers: each is refused by name, and nobody else notices.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "tests/unit/mesh/link_rig.h"
+
+TestSuite(mesh_link_refuse, .init = rig_init, .fini = rig_fini, .timeout = 60);
+
+static const struct frame data = {
+    .major = 1, .type = FRAME_DATA, .session = 1000, .sequence = 1};
+
+/* One refusal, for that reason; nothing was told. NNG dials again for the
+ * stranger, so it is closed before the connections are counted. */
+static void
+expect(nng_socket stranger, enum mesh_refusal reason, const char *what)
+{
+    RIG_UNTIL(rig.nodes[0].refused[reason] == 1);
+    cr_assert_str_eq(rig.nodes[0].refused_what, what);
+    cr_assert_eq(strncmp(rig.nodes[0].refused_from, "127.0.0.1:", 10), 0);
+    (void)nng_close(stranger);
+    RIG_UNTIL(rig_stats(0).pipes == 0);
+    cr_assert_eq(rig_stats(0).refused[reason], 1);
+    cr_assert_eq(rig.nodes[0].received[MESH_CTL], 0);
+    cr_assert_eq(rig.nodes[0].ups, 0);
+}
+
+Test(mesh_link_refuse, another_cluster)
+{
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    struct frame_hello hello = rig_hello("127.0.0.1:9");
+
+    (void)strcpy(hello.cluster, "green");
+    rig_say_hello(stranger, &hello, 1000);
+    expect(stranger, MESH_REFUSED_CLUSTER, "green");
+}
+
+/* Two nodes configured apart: neither is up, and both say why. */
+Test(mesh_link_refuse, another_cluster_each_way)
+{
+    struct mesh_link_config config = rig_config(1);
+
+    (void)rig_open_default(0);
+    config.cluster = "green";
+    (void)rig_open(1, &config);
+    cr_assert_eq(rig_send(0, 1, MESH_CTL, "x"), 0);
+    cr_assert_eq(rig_send(1, 0, MESH_CTL, "x"), 0);
+    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_CLUSTER] > 2);
+    RIG_UNTIL(rig.nodes[1].refused[MESH_REFUSED_CLUSTER] > 2);
+    cr_assert(rig.nodes[0].ups == 0 && rig.nodes[1].ups == 0);
+    cr_assert_eq(rig.nodes[0].received[MESH_CTL], 0);
+}
+
+Test(mesh_link_refuse, garbage)
+{
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+
+    rig_say(stranger, "GET / HTTP/1.1\r\n\r\n", 18);
+    expect(stranger, MESH_REFUSED_GARBAGE, "no frame of this mesh");
+}
+
+Test(mesh_link_refuse, a_damaged_frame)
+{
+    uint8_t bytes[FRAME_HEAD_SIZE + 2] = {[FRAME_HEAD_SIZE] = 'h'};
+
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    frame_seal(&data, bytes, sizeof bytes);
+    bytes[FRAME_HEAD_SIZE] = 'H';
+    rig_say(stranger, bytes, sizeof bytes);
+    expect(stranger, MESH_REFUSED_GARBAGE, "a frame was damaged");
+}
+
+Test(mesh_link_refuse, frames_before_a_hello)
+{
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+
+    rig_say_frame(stranger, &data, "x");
+    expect(stranger, MESH_REFUSED_HELLO, "a frame came before it");
+}
+
+Test(mesh_link_refuse, a_later_major_version_by_its_number)
+{
+    struct frame later = {.major = 2, .minor = 7, .type = FRAME_HELLO};
+
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    rig_say_frame(stranger, &later, "whatever a hello is then");
+    expect(stranger, MESH_REFUSED_VERSION, "2.7");
+}
+
+/* It can write our hellos, but says that it speaks only later versions. */
+Test(mesh_link_refuse, versions_that_do_not_meet)
+{
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    struct frame_hello hello = rig_hello("127.0.0.1:9");
+
+    hello.major_min = 2;
+    hello.major_max = 3;
+    rig_say_hello(stranger, &hello, 1000);
+    expect(stranger, MESH_REFUSED_VERSION, "2..3");
+}
+
+Test(mesh_link_refuse, an_address_it_does_not_come_from)
+{
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    struct frame_hello hello = rig_hello("192.0.2.1:7946");
+
+    rig_say_hello(stranger, &hello, 1000);
+    expect(stranger, MESH_REFUSED_ADDRESS, "192.0.2.1:7946");
+    cr_assert_eq(rig_stats(0).dials, 0);
+}
+
+Test(mesh_link_refuse, itself)
+{
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    struct frame_hello hello = rig_hello("127.0.0.1:9");
+
+    rig_say_hello(stranger, &hello, 1);
+    expect(stranger, MESH_REFUSED_SELF, "127.0.0.1:9");
+}
+
+Test(mesh_link_refuse, who_says_nothing)
+{
+    struct mesh_link_config config = rig_config(0);
+
+    config.limits.hello_ms = 50;
+    (void)rig_open(0, &config);
+    nng_socket stranger = rig_stranger(0);
+    expect(stranger, MESH_REFUSED_SILENT, "no hello came");
+}
+
+/* NNG closes the connection before there is a message. */
+Test(mesh_link_refuse, a_message_over_the_size)
+{
+    static uint8_t large[2 << 20];
+
+    (void)rig_open_default(0);
+    (void)rig_open_default(1);
+    rig_meet(1, 0);
+    nng_socket stranger = rig_stranger(0);
+    rig_say(stranger, large, sizeof large);
+    RIG_UNTIL(rig_stats(0).pipes == 2);
+    cr_assert_eq(rig_send(1, 0, MESH_CTL, "still here"), 0);
+    RIG_UNTIL(rig.nodes[0].received[MESH_CTL] == 1);
+    cr_assert_eq(rig.nodes[0].downs, 0);
+    (void)nng_close(stranger);
+}
+
+/* Fields and types of a later minor version pass. */
+Test(mesh_link_refuse, not_who_is_a_minor_version_ahead)
+{
+    uint8_t bytes[FRAME_HEAD_SIZE + FRAME_HELLO_MAX + 4] = {0};
+    struct frame frame = {
+        .major = 1, .minor = 9, .type = FRAME_HELLO, .session = 1000};
+    struct frame_hello hello = rig_hello("127.0.0.1:9");
+
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    hello.major_max = 2;
+    size_t size =
+        FRAME_HEAD_SIZE + frame_hello_write(&hello, bytes + FRAME_HEAD_SIZE);
+    frame_seal(&frame, bytes, size + 4);
+    rig_say(stranger, bytes, size + 4);
+    frame.type = 200;
+    rig_say_frame(stranger, &frame, "of a type not known here");
+    rig_say_frame(stranger, &data, "x");
+    RIG_UNTIL(rig.nodes[0].received[MESH_CTL] == 1);
+    cr_assert_eq(rig_stats(0).frames_unknown, 1);
+    (void)nng_close(stranger);
+}
+
+Test(mesh_link_refuse, a_frame_that_came_before)
+{
+    struct frame frame = data;
+    struct frame_hello hello = rig_hello("127.0.0.1:9");
+
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    rig_say_hello(stranger, &hello, 1000);
+    frame.sequence = 5;
+    rig_say_frame(stranger, &frame, "a");
+    frame.sequence = 8;
+    rig_say_frame(stranger, &frame, "b");
+    RIG_UNTIL(rig.nodes[0].received[MESH_CTL] == 2);
+    cr_assert_eq(rig_stats(0).frames_lost, 2);
+    rig_say_frame(stranger, &frame, "b");
+    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_SEQUENCE] == 1);
+    cr_assert_eq(rig.nodes[0].received[MESH_CTL], 2);
+    (void)nng_close(stranger);
+}
+
+Test(mesh_link_refuse, more_connections_than_peers_can_have)
+{
+    struct mesh_link_config config = rig_config(0);
+    nng_socket strangers[24];
+
+    config.limits.peers_max = 1;
+    config.limits.hello_ms = 20000;
+    (void)rig_open(0, &config);
+    for (unsigned i = 0; i < 24; i++) {
+        strangers[i] = rig_stranger(0);
+    }
+    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] >= 4);
+    cr_assert_eq(rig_stats(0).pipes, 20);
+    for (unsigned i = 0; i < 24; i++) {
+        (void)nng_close(strangers[i]);
+    }
+    RIG_UNTIL(rig_stats(0).pipes == 0);
+}
