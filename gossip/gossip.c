@@ -31,6 +31,8 @@ gossip_config_default(void)
         .gauge_ms = 50,
         .gauge_all_ms = 1000,
         .gauge_silent_ms = 3000,
+        .belief_ms = 5,
+        .belief_bytes = 64 * 1024,
     };
 }
 
@@ -44,6 +46,8 @@ check_config(const struct gossip_config *config)
     CHECK(config->sends_max > 0 && config->exports_max > 0);
     CHECK(config->vector_ms > config->vector_jitter_ms);
     CHECK(config->question_ms > 0 && config->judge_ms > 0);
+    CHECK(config->belief_bytes >= 256 &&
+          config->belief_bytes < config->frame_bytes);
     CHECK(config->gauge_ms > 0 && config->workers_max > 0);
 }
 
@@ -63,10 +67,13 @@ allocate(struct gossip *g)
     g->own.rows = calloc(g->config.workers_max, sizeof *g->own.rows);
     g->build.bytes = malloc(g->config.frame_bytes);
     g->build.max = g->config.frame_bytes;
+    g->beliefs.bytes = malloc(g->config.belief_bytes);
+    g->beliefs.max = g->config.belief_bytes;
     g->record = malloc(sizeof *g->record + WIRE_WORDS_MAX * sizeof(uint64_t));
     bool ok = g->hash != NULL && g->streams != NULL && g->sends != NULL &&
               g->exports != NULL && g->own.rows != NULL &&
-              g->build.bytes != NULL && g->record != NULL;
+              g->build.bytes != NULL && g->beliefs.bytes != NULL &&
+              g->record != NULL;
     return ok ? 0 : -ENOMEM;
 }
 
@@ -91,6 +98,7 @@ gossip_new(struct gossip **out, const struct gossip_config *config,
     g->push_due_us = UINT64_MAX;
     g->wake_us = UINT64_MAX;
     g->gauge_due_us = UINT64_MAX;
+    g->belief_due_us = UINT64_MAX;
     g->vector_due_us = now_us;
     g->gauge_all_us = now_us;
     if (allocate(g) < 0) {
@@ -133,6 +141,8 @@ gossip_free(struct gossip *g)
     free(g->sends);
     free(g->exports);
     free(g->build.bytes);
+    free(g->beliefs.bytes);
+    free(g->belief_bytes);
     free(g->record);
     free(g);
 }
@@ -414,6 +424,8 @@ dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct wire_in in)
         return gossip_recv_page(g, peer, in);
     case GOSSIP_FRAME_GAUGES:
         return gossip_recv_gauges(g, peer, in);
+    case GOSSIP_FRAME_BELIEF:
+        return gossip_recv_belief(g, peer, in);
     default:
         g->stats.frames_unknown++;
         return 0;
@@ -551,12 +563,14 @@ gossip_tick(struct gossip *g, uint64_t now_us)
     gossip_push_tick(g);
     gossip_vector_tick(g);
     gossip_gauges_tick(g);
+    gossip_belief_tick(g);
 }
 
 uint64_t
 gossip_deadline(const struct gossip *g)
 {
-    uint64_t at = earlier(g->wake_us, g->push_due_us);
+    uint64_t at =
+        earlier(earlier(g->wake_us, g->push_due_us), g->belief_due_us);
 
     return earlier(earlier(at, g->vector_due_us), gossip_gauges_timer(g));
 }

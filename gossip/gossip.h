@@ -111,6 +111,12 @@
  * One writer each, versions rise within a node's boot (its peer id), the
  * newest wins, and all of them are gone with their origin.
  *
+ * Belief: a node's routing decisions, as hashes of blocks and never as text.
+ * They are lossy on purpose: what waits longer than belief_ms goes out in one
+ * frame, and if that is full before, the newest decisions matter and the older
+ * ones are dropped. Nothing is asked for again: a lost decision costs a cache
+ * miss, and the engine's own events tell the truth later.
+ *
  * Compression of pages is left out: keys are hashes and do not shrink. The
  * frame's flags keep a place for it, refused until there is something there.
  *
@@ -168,6 +174,8 @@ struct gossip_config {
     uint32_t gauge_ms;        /* between frames with what changed */
     uint32_t gauge_all_ms;    /* ... with all of them */
     uint32_t gauge_silent_ms; /* until an origin's are forgotten */
+    uint32_t belief_ms;       /* decisions wait for company */
+    uint32_t belief_bytes;    /* of decisions that wait; frame_bytes at most */
 };
 
 struct gossip_config gossip_config_default(void);
@@ -189,6 +197,17 @@ struct gossip_epoch {
     uint64_t id;
 };
 
+/* A decision: a prompt's blocks from the from-th on went to a worker. */
+struct gossip_belief {
+    uint64_t worker;
+    uint64_t root;   /* key of the prompt's namespace (key_root()) */
+    uint64_t parent; /* key of the block before the first one; root if from is
+                        0 */
+    uint32_t from;
+    uint32_t count;
+    const uint64_t *keys;
+};
+
 enum gossip_out_kind {
     GOSSIP_SEND,   /* bytes to peer by lane; may be lost */
     GOSSIP_RESET,  /* forget the stream; records of another epoch follow */
@@ -198,12 +217,13 @@ enum gossip_out_kind {
     GOSSIP_STATE,  /* complete, stale or contested changed */
     GOSSIP_REREAD, /* the local intake is to read the stream from its start
                       again and to begin with this ask */
+    GOSSIP_BELIEF, /* a peer's decision */
 };
 
 struct gossip_out {
     enum gossip_out_kind kind;
     enum gossip_lane lane;      /* SEND */
-    uint64_t peer;              /* SEND */
+    uint64_t peer;              /* SEND, BELIEF */
     const uint8_t *bytes;       /* SEND */
     size_t len;                 /* SEND */
     struct event_stream stream; /* all others */
@@ -217,11 +237,12 @@ struct gossip_out {
     const struct event_record *record;
     uint64_t
         cursor; /* EXPORT: 0 at the start, else one of gossip_exported()'s */
-    uint64_t token; /* EXPORT */
-    uint64_t ask;   /* REREAD */
-    bool complete;  /* STATE */
-    bool stale;     /* STATE */
-    bool contested; /* STATE */
+    uint64_t token;              /* EXPORT */
+    uint64_t ask;                /* REREAD */
+    struct gossip_belief belief; /* BELIEF */
+    bool complete;               /* STATE */
+    bool stale;                  /* STATE */
+    bool contested;              /* STATE */
 };
 
 /* self: this process's id in the mesh, new with each start. *out is owned by
@@ -332,6 +353,11 @@ bool gossip_gauge_set(struct gossip *g, uint64_t worker,
 /* The sum over this node and its peers; blocks: the greatest. */
 struct gossip_gauge gossip_gauge_sum(const struct gossip *g, uint64_t worker);
 
+/* A decision of this node's, for its peers; keys are copied. One longer than
+ * belief_bytes holds is cut at its end: what remains is still a prefix. */
+void gossip_belief_add(struct gossip *g, const struct gossip_belief *belief,
+                       uint64_t now_us);
+
 struct gossip_status {
     struct event_stream stream;
     struct gossip_epoch epoch;
@@ -375,7 +401,9 @@ struct gossip_stats {
     uint64_t pages_in, pages_out, pages_refused;
     uint64_t vectors_in, summaries_equal, summaries_differ;
     uint64_t digest_mismatches;
-    uint64_t log_spills; /* records applied past a full log */
+    uint64_t beliefs_out, beliefs_in;
+    uint64_t beliefs_dropped; /* newer ones took their place */
+    uint64_t log_spills;      /* records applied past a full log */
     uint64_t log_dropped;
     size_t log_bytes;
     uint32_t streams, tombstones, peers;

@@ -307,5 +307,5 @@ gossip_next_out(struct gossip *g, struct gossip_out *out)
         g->ready_first = s->next_ready;
         s->ready = false;
     }
-    return out_export(g, out) || out_send(g, out);
+    return gossip_belief_out(g, out) || out_export(g, out) || out_send(g, out);
 }

@@ -27,6 +27,7 @@ enum gossip_frame_type {
     GOSSIP_FRAME_ASK,   /* asks for a page */
     GOSSIP_FRAME_PAGE,  /* is one, or says why not */
     GOSSIP_FRAME_GAUGES,
+    GOSSIP_FRAME_BELIEF,
 };
 
 struct gossip_peer {
@@ -218,6 +219,13 @@ struct gossip {
     uint64_t gauge_all_us;
     uint64_t gauge_sent; /* version */
 
+    struct wire_out beliefs; /* that wait */
+    uint32_t beliefs_count;
+    uint64_t belief_due_us;
+    uint8_t *belief_bytes; /* of the frame that is being handed out, or NULL */
+    struct wire_in belief_in;
+    uint64_t belief_peer;
+
     struct wire_out build; /* a frame, in bytes of its own */
     struct event_record *record;
 };
@@ -345,5 +353,10 @@ void gossip_gauges_tick(struct gossip *g);
 uint64_t gossip_gauges_timer(const struct gossip *g);
 void gossip_gauges_forget(struct gossip_origin *origin);
 int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct wire_in in);
+
+/* belief.c */
+void gossip_belief_tick(struct gossip *g);
+bool gossip_belief_out(struct gossip *g, struct gossip_out *out);
+int gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in);
 
 #endif

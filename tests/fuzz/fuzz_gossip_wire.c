@@ -10,6 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint64_t name;
+static uint64_t seen;
 
 static void
 take(struct gossip *g, const struct gossip_out *out, uint64_t now_us)
@@ -33,6 +34,12 @@ take(struct gossip *g, const struct gossip_out *out, uint64_t now_us)
         gossip_exported(g, out->token, words, 2,
                         out->cursor > 3 ? GOSSIP_CURSOR_END : out->cursor + 1,
                         now_us);
+        break;
+    case GOSSIP_BELIEF:
+        CHECK(out->belief.count > 0 && out->peer == GOSSIP_PAIR_PEER);
+        for (uint32_t i = 0; i < out->belief.count; i++) {
+            seen ^= out->belief.keys[i];
+        }
         break;
     case GOSSIP_STATE:
     case GOSSIP_REREAD:

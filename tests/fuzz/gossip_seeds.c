@@ -123,6 +123,12 @@ main(int argc, char **argv)
     run(20);
     read_batches(60, 70);
     (void)gossip_gauge_set(nodes[1], 5, &gauge, now_us);
+    uint64_t keys[] = {21, 22, 23};
+    gossip_belief_add(
+        nodes[1],
+        &(struct gossip_belief){
+            .worker = 5, .root = 20, .parent = 20, .count = 3, .keys = keys},
+        now_us);
     run(700);
     gossip_local_begin(nodes[1], gossip_pair_stream, 100, true, 0, now_us);
     read_batches(0, 3);

@@ -391,6 +391,8 @@ pull(struct world *world, struct world_node *node)
             replica->complete = out.complete;
             world->contested += out.contested;
             break;
+        case GOSSIP_BELIEF:
+            break;
         case GOSSIP_REREAD:
             node->reader[stream].ask = out.ask;
             node->reader[stream].reread_us =

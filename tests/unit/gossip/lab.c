@@ -197,6 +197,12 @@ take(struct lab *lab, uint32_t at, const struct gossip_out *out)
         node->stale = out->stale;
         node->contested = out->contested;
         break;
+    case GOSSIP_BELIEF:
+        node->beliefs++;
+        node->belief = out->belief;
+        node->belief_first = out->belief.keys[0];
+        node->belief_last = out->belief.keys[out->belief.count - 1];
+        break;
     case GOSSIP_REREAD:
         node->ask = out->ask;
         node->rereads++;

@@ -26,6 +26,10 @@ struct lab_node {
     bool complete;
     bool stale;
     bool contested;
+    uint32_t beliefs;
+    struct gossip_belief belief; /* the last one; its keys are gone */
+    uint64_t belief_first;
+    uint64_t belief_last;
     bool refuses; /* pages */
     bool halts;   /* EXPORTs wait in `token` */
     uint64_t token;
