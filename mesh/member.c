@@ -203,7 +203,6 @@ static void
 wake(struct member_table *t)
 {
     t->stats.woken++;
-    t->sleeper = true;
     t->up_since_us = t->now_us;
     t->sends_count = 0;
     memset(t->relays, 0, sizeof t->relays);
@@ -218,9 +217,12 @@ wake(struct member_table *t)
         e->own_failed = false;
         e->condemned = false;
         e->tellings = 0;
+        e->stale = true;
         e->look_us = t->now_us;
         if (e->is.state == MEMBER_SUSPECT) {
             e->since_us = t->now_us;
+        }
+        if (entry_counts(e)) {
             member_probe_now(t, slot);
         }
         member_sync(t, e->is.address);

@@ -100,8 +100,8 @@ enum member_kind {
 
 struct member_message {
     enum member_kind kind;
-    uint32_t number;           /* of the ping; chosen by its sender */
-    uint64_t up_ms;            /* how long the sender is up, or awake */
+    uint32_t number; /* of the ping; chosen by its sender */
+    uint64_t up_ms;  /* how long the sender (ACK: target) is up, or awake */
     struct member_update from; /* the sender, as it is now */
     struct member_id target;   /* whom it is about; zero: whoever is there */
     char target_address[MEMBER_ADDRESS_MAX]; /* PING_REQ: where target is.

@@ -69,6 +69,7 @@ enter(struct member_table *t, uint32_t slot, enum member_state state)
     e->accusers_count = 0;
     e->own_failed = false;
     e->condemned = false;
+    e->stale = false;
     e->look_us = t->now_us;
     if (state >= MEMBER_DEAD) {
         e->probe = (struct member_probe){0};
@@ -213,6 +214,7 @@ claim_known(struct member_table *t, uint32_t slot,
     if (u->incarnation < e->is.incarnation) {
         return;
     }
+    e->stale = false;
     if (u->incarnation > e->is.incarnation) {
         /* It lived to say this, whatever is said of it now. */
         if (u->state <= MEMBER_SUSPECT || entry_counts(e)) {
@@ -263,12 +265,16 @@ full(struct member_table *t, const struct member_update *u)
     }
 }
 
-/* A process of a name that nobody has. */
+/* A process of a name that nobody has. Who is only suspected is taken in when
+ * it refutes, or else never was. */
 static void
 claim_new(struct member_table *t, const struct member_update *u)
 {
     bool gone = u->state >= MEMBER_DEAD;
 
+    if (u->state == MEMBER_SUSPECT) {
+        return;
+    }
     if (gone && (t->count == MEMBERS_MAX || u->age_ms >= t->config.forget_ms)) {
         return;
     }
@@ -289,9 +295,6 @@ claim_new(struct member_table *t, const struct member_update *u)
     member_notify(t, MEMBER_JOINED, &e->is);
     member_tell(t, slot, false);
     member_probe_now(t, slot);
-    if (u->state == MEMBER_SUSPECT) {
-        accuse(t, slot, u);
-    }
 }
 
 /* A process that we do not know. */

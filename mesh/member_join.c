@@ -122,7 +122,6 @@ member_got_sync(struct member_table *t, const struct member_message *m)
 {
     if (m->kind == MEMBER_SYNC_ACK) {
         member_hint_drop(t, m->target_address);
-        t->sleeper = false;
         return;
     }
     struct member_send *send = member_send(t, MEMBER_SYNC_ACK, m->from.address);

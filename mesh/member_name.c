@@ -1,6 +1,6 @@
 /*
  * A name has one living process. When another one turns up under a name that
- * is taken, both are pinged for one period. Whoever does not answer has lost;
+ * is taken, both are pinged for one period, directly and through others. Whoever does not answer has lost;
  * if both do, the one that is up for less time.
  */
 #include <string.h>
@@ -23,17 +23,33 @@ find(struct member_table *t, const struct member_update *challenger)
     return unused;
 }
 
+/* One round: a ping, and from the second on one through a helper, for we may
+ * be the only one who does not reach it. */
+static void
+ask_one(struct member_table *t, const struct member_question *q,
+        const struct member_update *whom)
+{
+    uint32_t slot = member_find_id(t, whom->id);
+
+    member_ping(t, whom, q->number);
+    if (q->rounds > 0 && t->config.helpers > 0) {
+        (void)member_ask_helper(t, whom, q->number,
+                                slot != NOBODY ? UINT64_C(1) << slot : 0);
+    }
+}
+
 static void
 ask(struct member_table *t, struct member_question *q)
 {
     uint32_t slot = member_find_id(t, q->holder);
 
     if (!q->challenger_answered) {
-        member_ping(t, &q->challenger, q->number);
+        ask_one(t, q, &q->challenger);
     }
     if (slot != NOBODY && slot != SELF && !q->holder_answered) {
-        member_ping(t, &t->entries[slot].is, q->number);
+        ask_one(t, q, &t->entries[slot].is);
     }
+    q->rounds++;
     q->next_us =
         t->now_us + member_stretched_us(t, t->config.probe_timeout_ms) / PINGS;
 }
@@ -144,11 +160,10 @@ member_question_ack(struct member_table *t, const struct member_message *m)
         if (q->number == 0 || q->number != m->number) {
             continue;
         }
-        if (member_id_equal(m->from.id, q->challenger.id)) {
+        if (member_id_equal(m->target, q->challenger.id)) {
             q->challenger_answered = true;
             q->challenger_up_us = m->up_ms * MS;
-            q->challenger = m->from;
-        } else if (member_id_equal(m->from.id, q->holder)) {
+        } else if (member_id_equal(m->target, q->holder)) {
             q->holder_answered = true;
             q->holder_up_us = m->up_ms * MS;
         }

@@ -107,7 +107,7 @@ static void
 add_all(const struct member_table *t, struct member_message *m)
 {
     for (uint32_t slot = SELF + 1; slot < MEMBERS_MAX; slot++) {
-        if (entry_used(&t->entries[slot])) {
+        if (entry_used(&t->entries[slot]) && !t->entries[slot].stale) {
             add_update(t, slot, m);
         }
     }
@@ -180,7 +180,8 @@ add_first(const struct member_table *t, const struct member_send *send,
         said |= UINT64_C(1) << first;
     }
     if (there != NOBODY && there != first && there != SELF &&
-        t->entries[there].is.state != MEMBER_ALIVE) {
+        t->entries[there].is.state != MEMBER_ALIVE &&
+        !t->entries[there].stale) {
         add_update(t, there, m);
         said |= UINT64_C(1) << there;
     }
@@ -193,7 +194,8 @@ build(struct member_table *t, const struct member_send *send,
 {
     m->kind = send->kind;
     m->number = send->number;
-    m->up_ms = (t->now_us - t->up_since_us) / MS;
+    m->up_ms =
+        send->up_ms > 0 ? send->up_ms : (t->now_us - t->up_since_us) / MS;
     m->from = *member_me(t);
     m->from.age_ms = age_ms(t, SELF);
     m->target = send->target;
@@ -201,8 +203,6 @@ build(struct member_table *t, const struct member_send *send,
     m->updates_count = 0;
     if (send->kind == MEMBER_REFUSE) {
         (void)add_first(t, send, m);
-    } else if (t->sleeper) {
-        return; /* what we know is old */
     } else if (send->kind == MEMBER_SYNC || send->kind == MEMBER_SYNC_ACK) {
         add_all(t, m);
     } else {

@@ -47,27 +47,38 @@ member_probe_now(struct member_table *t, uint32_t slot)
     }
 }
 
+uint32_t
+member_ask_helper(struct member_table *t, const struct member_update *whom,
+                  uint32_t number, uint64_t but)
+{
+    uint32_t helper = member_any_alive(t, but);
+    struct member_send *send;
+
+    if (helper == NOBODY) {
+        return NOBODY;
+    }
+    send = member_send(t, MEMBER_PING_REQ, t->entries[helper].is.address);
+    if (send == NULL) {
+        return NOBODY;
+    }
+    send->number = number;
+    send->target = whom->id;
+    send->first = whom->id;
+    memcpy(send->target_address, whom->address, sizeof send->target_address);
+    return helper;
+}
+
 static void
 ask_helpers(struct member_table *t, struct member_entry *e, uint32_t slot)
 {
     uint64_t but = UINT64_C(1) << slot;
 
     for (uint32_t i = 0; i < t->config.helpers; i++) {
-        uint32_t helper = member_any_alive(t, but);
+        uint32_t helper = member_ask_helper(t, &e->is, e->probe.number, but);
         if (helper == NOBODY) {
             return;
         }
         but |= UINT64_C(1) << helper;
-        struct member_send *send =
-            member_send(t, MEMBER_PING_REQ, t->entries[helper].is.address);
-        if (send == NULL) {
-            return;
-        }
-        send->number = e->probe.number;
-        send->target = e->is.id;
-        send->first = e->is.id;
-        memcpy(send->target_address, e->is.address,
-               sizeof send->target_address);
         e->probe.asked |= UINT64_C(1) << helper;
     }
 }
@@ -232,7 +243,7 @@ member_got_ping_req(struct member_table *t, const struct member_message *m)
 
 static void
 answer_relay(struct member_table *t, struct member_relay *relay,
-             enum member_kind kind)
+             enum member_kind kind, uint64_t up_ms)
 {
     struct member_send *send = member_send(t, kind, relay->address);
 
@@ -240,6 +251,7 @@ answer_relay(struct member_table *t, struct member_relay *relay,
         send->number = relay->theirs;
         send->target = relay->target;
         send->first = relay->target;
+        send->up_ms = up_ms;
     }
     relay->number = 0;
 }
@@ -249,7 +261,7 @@ member_relays_tick(struct member_table *t)
 {
     for (uint32_t i = 0; i < RELAYS_MAX; i++) {
         if (t->relays[i].number != 0 && t->now_us >= t->relays[i].until_us) {
-            answer_relay(t, &t->relays[i], MEMBER_NACK);
+            answer_relay(t, &t->relays[i], MEMBER_NACK, 0);
         }
     }
 }
@@ -263,7 +275,7 @@ ack_probe(struct member_table *t, uint32_t slot, bool direct)
         e->heard_us = t->now_us;
     }
     t->health -= t->health > 0;
-    t->sleeper = false;
+    e->stale = false;
     e->probe = (struct member_probe){0};
     if (e->is.state == MEMBER_SUSPECT) {
         /* It answers, but has not refuted yet: it is told again. */
@@ -281,7 +293,7 @@ member_got_ack(struct member_table *t, const struct member_message *m)
         struct member_relay *relay = &t->relays[i];
         if (relay->number != 0 && relay->number == m->number &&
             member_id_equal(relay->target, m->from.id)) {
-            answer_relay(t, relay, MEMBER_ACK);
+            answer_relay(t, relay, MEMBER_ACK, m->up_ms);
         }
     }
     member_question_ack(t, m);

@@ -50,6 +50,7 @@ struct member_entry {
     uint32_t tellings; /* how often its news ride along yet */
     bool own_failed;   /* SUSPECT: our own pings since then did */
     bool condemned;    /* SUSPECT: someone says it is dead */
+    bool stale;        /* not heard of again since we woke: not told */
 };
 
 struct member_hint {
@@ -77,6 +78,7 @@ struct member_question {
     uint64_t challenger_up_us; /* when it answered: for how long it is up */
     uint64_t holder_up_us;
     uint32_t number;
+    uint32_t rounds; /* of pings sent */
     bool challenger_answered;
     bool holder_answered;
 };
@@ -86,6 +88,7 @@ struct member_send {
     enum member_kind kind;
     uint32_t number;
     struct member_id target;
+    uint64_t up_ms;         /* of the target, for a helper's ACK; 0: ours */
     struct member_id first; /* whose update comes first; zero: nobody's */
     char address[MEMBER_ADDRESS_MAX];
     char target_address[MEMBER_ADDRESS_MAX];
@@ -109,7 +112,6 @@ struct member_table {
     uint32_t health;
     uint32_t number; /* of the last ping */
     uint32_t count;  /* entries in use */
-    bool sleeper;    /* woke, and nobody answered since */
     bool silent;     /* left, or refused */
     uint8_t order[MEMBERS_MAX];
     struct member_entry entries[MEMBERS_MAX];
@@ -207,6 +209,10 @@ void member_got_ping_req(struct member_table *t,
                          const struct member_message *m);
 void member_got_ack(struct member_table *t, const struct member_message *m);
 void member_got_nack(struct member_table *t, const struct member_message *m);
+/* Asks a random one, not in the set `but`, to ping for us: who, or NOBODY. */
+uint32_t member_ask_helper(struct member_table *t,
+                           const struct member_update *whom, uint32_t number,
+                           uint64_t but);
 void member_relays_tick(struct member_table *t);
 
 /* member_name.c: two processes under one name. */

@@ -305,6 +305,34 @@ Test(mesh_member_fault, a_zombie_finds_the_world_changed)
     cr_assert_eq(net_state(&net, 0, "node-3"), MEMBER_DEAD);
 }
 
+Test(mesh_member_fault, a_zombie_does_not_tell_what_it_knew)
+{
+    net.config.forget_ms = 30000;
+    net_mesh(&net, 5, 5 * NET_S);
+    net_pause(&net, 2, 120 * NET_S);
+    net_crash(&net, 3);
+    net_run(&net, 110 * NET_S);
+    cr_assert_eq(net_state(&net, 0, "node-3"), -1);
+    uint32_t joined = net_count(&net, NET_HOSTS, MEMBER_JOINED, "node-3");
+    net_run(&net, 60 * NET_S);
+    cr_assert_eq(net_count(&net, NET_HOSTS, MEMBER_JOINED, "node-3"), joined);
+    cr_assert_leq(net_converge(&net, 0), 0);
+}
+
+Test(mesh_member_fault, bad_health_gives_others_more_time)
+{
+    net_mesh(&net, 2, 5 * NET_S);
+    for (int i = 0; i < 6; i++) {
+        member_woke(net.host[0].table, net.now_us);
+    }
+    cr_assert_eq(member_health(net.host[0].table), 6);
+    net_crash(&net, 1);
+    net_run(&net, 3 * NET_S);
+    cr_assert_eq(net_state(&net, 0, "node-1"), MEMBER_ALIVE);
+    net_run(&net, 2 * NET_S);
+    cr_assert_neq(net_state(&net, 0, "node-1"), MEMBER_ALIVE);
+}
+
 Test(mesh_member_fault, a_short_pause_accuses_nobody)
 {
     net_mesh(&net, 4, 5 * NET_S);

@@ -185,3 +185,18 @@ Test(mesh_member_name, late_words_of_a_predecessor_change_nothing)
     net_deliver(&net, 0, &m);
     cr_assert_eq(net_state(&net, 0, "node-2"), MEMBER_DEAD);
 }
+
+Test(mesh_member_name, a_duplicate_does_not_profit_from_a_cut)
+{
+    /* It joins through the one member that does not reach its namesake. */
+    net_mesh(&net, 4, 5 * NET_S);
+    net_split(&net, 0x1, 0x4);
+    net_start(&net, 9, "node-2", 0);
+    net_run(&net, 20 * NET_S);
+    cr_assert_eq(net.host[9].events[MEMBER_DUPLICATE], 1);
+    cr_assert_eq(net.host[2].events[MEMBER_DUPLICATE], 0);
+    cr_assert_eq(net.host[0].events[MEMBER_REPLACED], 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert(is_at(i, "node-2", 2), "%u", i);
+    }
+}
