@@ -1,5 +1,6 @@
 /* Suspicion, refutation, local health, partitions, pauses. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "member_net.h"
 
@@ -269,6 +270,31 @@ Test(mesh_member_fault, who_is_thought_dead_and_still_sends_rejoins)
     net_heal(&net);
     cr_assert_leq(net_converge(&net, 10 * NET_S), 2 * NET_S);
     cr_assert_gt(incarnation(0), was);
+}
+
+Test(mesh_member_fault, the_dead_are_told_so_with_every_look)
+{
+    struct member_table *table;
+    struct member_out out;
+    uint32_t looks = 0;
+
+    net_mesh(&net, 3, 5 * NET_S);
+    net_crash(&net, 2);
+    net_run(&net, 60 * NET_S);
+    table = net.host[0].table;
+    for (uint32_t i = 0; i < 20; i++) {
+        member_tick(table, member_deadline(table));
+        while (member_next_out(table, &out)) {
+            if (strcmp(out.address, net.host[2].address) == 0) {
+                looks++;
+                cr_assert_eq(out.message->kind, MEMBER_PING);
+                cr_assert_geq(out.message->updates_count, 1);
+                cr_assert_str_eq(out.message->updates[0].name, "node-2");
+                cr_assert_eq(out.message->updates[0].state, MEMBER_DEAD);
+            }
+        }
+    }
+    cr_assert_gt(looks, 1);
 }
 
 Test(mesh_member_fault, a_zombie_comes_back_clean)
