@@ -211,3 +211,80 @@ Test(gossip_transfer, the_holes_of_the_state_come_along)
     lab_carry(&lab);
     cr_assert_eq(lab.nodes[1].holes, 7);
 }
+
+Test(gossip_transfer, a_torn_state_is_given_to_nobody)
+{
+    lab_end(&lab);
+    lab.nodes[0] = (struct lab_node){0};
+    lab_begin(&lab, &config, 3);
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 500; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab.nodes[0].halts = true;
+    lab_link(&lab, 0, 1);
+    lab_carry(&lab);
+    lab_export(&lab, 0);
+    lab_carry(&lab);
+    cr_assert(lab.nodes[1].stale);
+    lab_link(&lab, 1, 2);
+    lab_carry(&lab);
+    lab_run(&lab, 100);
+    cr_assert_eq(lab_held(&lab, 2), 0);
+    cr_assert_eq(lab_stats(&lab, 1).pages_out, 0);
+    lab.nodes[0].halts = false;
+    lab_run(&lab, 5000);
+    cr_assert(lab_same(&lab, 0, 2));
+}
+
+Test(gossip_transfer, an_old_answer_is_not_one_to_a_new_question)
+{
+    uint8_t lost[64];
+    size_t len = 0;
+
+    lab_link(&lab, 0, 1);
+    lab_pull(&lab);
+    for (uint32_t i = 0; i < 200 && lab.types[5] == 0; i++) {
+        struct lab_frame frame = lab.frames[0];
+        memmove(lab.frames, lab.frames + 1,
+                --lab.frames_count * sizeof *lab.frames);
+        struct lab_node *to = &lab.nodes[frame.to == lab.nodes[1].id];
+        (void)!gossip_recv(to->g, frame.from, frame.bytes, frame.len,
+                           lab.now_us);
+        free(frame.bytes);
+        lab_pull(&lab);
+    }
+    for (uint32_t i = 0; i < lab.frames_count; i++) {
+        if (lab.frames[i].bytes[0] == 5) {
+            len = lab.frames[i].len;
+            memcpy(lost, lab.frames[i].bytes, len);
+        }
+    }
+    cr_assert_gt(len, 0);
+    lab_carry(&lab);
+    cr_assert(lab_same(&lab, 0, 1));
+    lab.cut[1] = true;
+    lab_read(&lab, 0, 500, EVENT_STORE, 500);
+    lab_run(&lab, 5);
+    lab.cut[1] = false;
+    lab_read(&lab, 0, 501, EVENT_STORE, 501);
+    lab.now_us += 3 * LAB_MS;
+    gossip_tick(lab.nodes[0].g, lab.now_us);
+    lab_pull(&lab);
+    for (uint32_t i = 0; i < lab.frames_count; i++) {
+        const struct lab_frame *frame = &lab.frames[i];
+        (void)!gossip_recv(lab.nodes[1].g, frame->from, frame->bytes,
+                           frame->len, lab.now_us);
+    }
+    lab_lose(&lab);
+    lab_pull(&lab); /* the question is on its way */
+    uint64_t transfers = lab_stats(&lab, 1).transfers;
+    cr_assert_eq(
+        gossip_recv(lab.nodes[1].g, lab.nodes[0].id, lost, len, lab.now_us), 0);
+    cr_assert_eq(lab_stats(&lab, 1).transfers, transfers);
+    lab_carry(&lab);
+    cr_assert(lab_same(&lab, 0, 1));
+}
