@@ -10,7 +10,6 @@
 #define PIPES_SPARE    16U
 #define TICK_MS        250U
 #define TICKS_PER_DIAL 4U
-#define POLL_US        5000000U
 
 static void
 set_default(uint32_t *value, uint32_t standard)
@@ -244,7 +243,7 @@ on_timer(uv_timer_t *timer)
     }
     inlet_arm(link);
     tell_pipes_refused(link);
-    if (now_us - link->polled_us >= POLL_US) {
+    if (now_us - link->polled_us >= (uint64_t)link->limits.idle_ms * 1000) {
         link->polled_us = now_us;
         link_transport_poll(link);
     }

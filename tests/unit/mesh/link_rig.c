@@ -5,6 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/* NNG 1.5.2 loses a dialer (4 kB in a circle) when it is closed in the instant
+ * in which its handshake ends; messages are allocated elsewhere. LeakSanitizer
+ * asks. */
+const char *__lsan_default_suppressions(void);
+
+const char *
+__lsan_default_suppressions(void)
+{
+    return "leak:nng_dialer_create\n";
+}
+
 struct rig rig;
 
 static uint64_t wait_until_us;
@@ -76,6 +87,7 @@ rig_init(void)
 {
     memset(&rig, 0, sizeof rig);
     cr_assert_eq(uv_loop_init(&rig.loop), 0);
+    cr_assert_eq(uv_loop_init(&rig.other), 0);
     for (unsigned n = 0; n < RIG_NODES; n++) {
         buf_init(&rig.nodes[n].text, 1 << 20);
     }
@@ -90,6 +102,8 @@ rig_fini(void)
     }
     cr_assert_eq(uv_run(&rig.loop, UV_RUN_DEFAULT), 0);
     cr_assert_eq(uv_loop_close(&rig.loop), 0);
+    cr_assert_eq(uv_run(&rig.other, UV_RUN_DEFAULT), 0);
+    cr_assert_eq(uv_loop_close(&rig.other), 0);
     uv_library_shutdown();
     nng_fini(); /* waits for its threads: what they still hold is no leak */
 }
@@ -113,6 +127,7 @@ rig_config(unsigned n)
                 .idle_ms = 100,
                 .silent_ms = 3000,
                 .hello_ms = 3000,
+                .stale_ms = 60000,
             },
     };
 }
@@ -129,7 +144,8 @@ rig_open(unsigned n, const struct mesh_link_config *config)
         .refused = on_refused,
     };
     const char *why;
-    int rc = mesh_link_new(&rig.nodes[n].link, &rig.loop, config, &sink, &why);
+    uv_loop_t *loop = rig.on_other[n] ? &rig.other : &rig.loop;
+    int rc = mesh_link_new(&rig.nodes[n].link, loop, config, &sink, &why);
 
     cr_assert_eq(rc, 0, "%d: %s", rc, why != NULL ? why : "");
     return mesh_link_address(rig.nodes[n].link);
@@ -173,6 +189,9 @@ turn(uint64_t ms)
     (void)uv_run(&rig.loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&timer, NULL);
     (void)uv_run(&rig.loop, UV_RUN_NOWAIT);
+    if (!rig.other_stopped) {
+        (void)uv_run(&rig.other, UV_RUN_NOWAIT);
+    }
 }
 
 void

@@ -34,8 +34,10 @@ struct rig_node {
 
 struct rig {
     uv_loop_t loop;
+    uv_loop_t other;    /* of nodes that may stand still */
+    bool other_stopped; /* it is not turned */
+    bool on_other[RIG_NODES];
     struct rig_node nodes[RIG_NODES];
-    bool timed_out;
 };
 
 extern struct rig rig;
@@ -56,8 +58,7 @@ const char *rig_open_default(unsigned n);
 /* Frees the link of node n; done when the loop ran on. */
 void rig_close(unsigned n);
 
-/* Turns the loop until the condition holds, or fails the test. */
-void rig_until(bool (*condition)(void));
+/* Turns the loops until the condition holds, or fails the test. */
 #define RIG_UNTIL(...)                                  \
     do {                                                \
         rig_wait_begin();                               \

@@ -1,7 +1,11 @@
 #include "mesh/link.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/unit/mesh/link_rig.h"
 
@@ -198,6 +202,54 @@ Test(mesh_link, a_peer_may_be_dropped_from_within_down)
     RIG_UNTIL(rig.nodes[0].downs == 1);
     cr_assert_eq(rig_stats(0).peers, 0);
     cr_assert_eq(rig.nodes[0].downs, 1);
+}
+
+Test(mesh_link, control_frames_that_waited_too_long_are_not_sent)
+{
+    struct mesh_link_config config = rig_config(0);
+    char address[MESH_ADDRESS_MAX];
+
+    config.limits.stale_ms = 1;
+    (void)rig_open(0, &config);
+    (void)snprintf(address, sizeof address, "%s", rig_open_default(1));
+    rig_meet(1, 0);
+    rig_close(1);
+    uint64_t dials = rig_stats(0).dials;
+    RIG_UNTIL(rig_stats(0).dials > dials + 2); /* neither lane is there */
+    cr_assert_eq(
+        mesh_link_send(rig.nodes[0].link, address, MESH_CTL, SLICE("stale")),
+        0);
+    rig_turns(20);
+    config = rig_config(1);
+    config.listen = address;
+    (void)rig_open(1, &config);
+    RIG_UNTIL(rig.nodes[0].ups == 2);
+    cr_assert_eq(rig_send(0, 1, MESH_CTL, "fresh"), 0);
+    RIG_UNTIL(text_is(1, "fresh;"));
+    cr_assert_eq(rig_stats(0).frames_stale, 1);
+}
+
+/* A host whose kernel accepts while its process does not, as when it is
+ * stopped. */
+Test(mesh_link, a_process_that_stands_still_is_dialled_again_and_again)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    char text[MESH_ADDRESS_MAX];
+
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(bind(fd, (struct sockaddr *)&address, size), 0);
+    cr_assert_eq(listen(fd, 100), 0);
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    (void)snprintf(text, sizeof text, "127.0.0.1:%u", ntohs(address.sin_port));
+    (void)rig_open_default(0);
+    cr_assert_eq(mesh_link_send(rig.nodes[0].link, text, MESH_CTL, SLICE("x")),
+                 0);
+    RIG_UNTIL(rig_stats(0).dials > 20);
+    cr_assert_eq(rig.nodes[0].ups, 0);
+    (void)close(fd);
 }
 
 Test(mesh_link, a_peer_that_nobody_wants_is_forgotten)
