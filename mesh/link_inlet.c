@@ -8,6 +8,14 @@
 #define DRAIN_MAX 256U /* messages per turn of the loop */
 #define TAKE_MAX  32U  /* ... per taking of the lock */
 
+/*
+ * NNG 1.5.2 waits for ever when a connection is closed in the midst of what it
+ * receives (each of 6 runs under a flood, within a second), and with its one
+ * reaping thread so does every other closing. So nothing is closed that is not
+ * quiet: what still comes is thrown away until then.
+ */
+#define QUIET_MS 200U
+
 /* Under the lock. */
 static struct inlet *
 find(struct mesh_link *link, uint32_t pipe)
@@ -162,11 +170,14 @@ inlet_open(struct mesh_link *link, const char *listen)
 void
 inlet_shut(struct mesh_link *link)
 {
+    if (link->recv != NULL) {
+        nng_aio_stop(link->recv);
+        uv_sleep(QUIET_MS); /* unread, each connection stops receiving */
+    }
     if (nng_socket_id(link->pull) > 0) {
         (void)nng_close(link->pull);
     }
     if (link->recv != NULL) {
-        nng_aio_stop(link->recv);
         nng_aio_free(link->recv);
         link->recv = NULL;
     }
@@ -245,7 +256,7 @@ inlet_drain(struct mesh_link *link)
 }
 
 void
-inlet_close(struct inlet *inlet, const char *reason)
+inlet_close(struct mesh_link *link, struct inlet *inlet, const char *reason)
 {
     if (inlet->closed) {
         return;
@@ -254,7 +265,7 @@ inlet_close(struct inlet *inlet, const char *reason)
     if (inlet->peer != NULL) {
         peer_unheard(inlet->peer, inlet, reason);
     }
-    (void)nng_pipe_close((nng_pipe){inlet->id});
+    inlet->heard_us = link_now_us(link); /* see QUIET_MS */
 }
 
 void
@@ -292,10 +303,15 @@ inlet_tick(struct mesh_link *link, uint64_t now_us)
     for (uint32_t i = 0; i < link->inlets_max; i++) {
         struct inlet *inlet = &link->inlets[i];
 
-        if (!inlet->seen || inlet->closed) {
+        if (!inlet->seen || inlet->shut) {
             continue;
         }
-        if (inlet->peer == NULL && now_us - inlet->added_us > hello_us) {
+        if (inlet->closed) {
+            inlet->shut = now_us - inlet->heard_us >= (uint64_t)QUIET_MS * 1000;
+            if (inlet->shut) {
+                (void)nng_pipe_close((nng_pipe){inlet->id});
+            }
+        } else if (inlet->peer == NULL && now_us - inlet->added_us > hello_us) {
             link_refuse(link, inlet, MESH_REFUSED_SILENT, "no hello came");
         } else if (inlet->peer != NULL &&
                    now_us - inlet->heard_us > silent_us) {

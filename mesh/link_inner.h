@@ -81,7 +81,8 @@ struct inlet {
 
     /* The loop's, once `seen`. */
     bool seen;
-    bool closed; /* by us: what still comes is ignored */
+    bool closed; /* for us: what still comes is ignored */
+    bool shut;   /* ... and really, since it was quiet */
     uint32_t id; /* = pipe */
     uint64_t added_us;
     uint64_t heard_us;
@@ -130,6 +131,7 @@ struct mesh_link {
     uint64_t ticked_us;
     uint64_t polled_us;         /* NNG's counters were read */
     uint64_t transport_refused; /* ... and said this */
+    uint64_t sequence_floor;    /* of dropped peers, who may remember it */
     uint32_t peers_count;
     struct peer **peers;
     struct mesh_link_stats stats; /* the loop's part */
@@ -262,7 +264,8 @@ void inlet_arm(struct mesh_link *link);
 void inlet_tick(struct mesh_link *link, uint64_t now_us);
 
 /* Closes a connection that did nothing wrong. */
-void inlet_close(struct inlet *inlet, const char *reason);
+void inlet_close(struct mesh_link *link, struct inlet *inlet,
+                 const char *reason);
 
 /* link_judge.c */
 

@@ -34,7 +34,7 @@ link_refuse(struct mesh_link *link, struct inlet *inlet,
     /* `what` may be of the peer's, which closing may end. */
     (void)snprintf(kept, sizeof kept, "%s", what);
     link->stats.refused[reason]++;
-    inlet_close(inlet, mesh_refusal_name(reason));
+    inlet_close(link, inlet, mesh_refusal_name(reason));
     sink->refused(sink->context, reason, inlet->from, kept, 1);
 }
 
@@ -159,6 +159,7 @@ link_judge(struct mesh_link *link, struct inlet *inlet, nng_msg *msg)
     struct frame frame;
 
     if (inlet->closed) {
+        inlet->heard_us = link_now_us(link);
         return;
     }
     int rc = frame_read(nng_msg_body(msg), nng_msg_len(msg), &frame);

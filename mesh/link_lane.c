@@ -179,6 +179,7 @@ lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
         .kind = kind,
         .frames_max = bulk ? limits->bulk_frames : limits->ctl_frames,
         .bytes_max = bulk ? limits->bulk_bytes : SIZE_MAX,
+        .sequence = peer->link->sequence_floor,
     };
     lane->room = lane->frames_max + HELLOS_ROOM;
     lane->queue = calloc(lane->room, sizeof lane->queue[0]);
@@ -197,11 +198,17 @@ lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
 void
 lane_shut(struct lane *lane)
 {
+    if (lane->aio != NULL) {
+        nng_aio_stop(lane->aio);
+    }
     if (nng_socket_id(lane->socket) > 0) {
         (void)nng_close(lane->socket);
     }
     if (lane->aio != NULL) {
-        nng_aio_stop(lane->aio);
+        /* What was given to it after it stopped came to nothing. */
+        if (nng_aio_get_msg(lane->aio) != NULL) {
+            nng_msg_free(nng_aio_get_msg(lane->aio));
+        }
         nng_aio_free(lane->aio);
         lane->aio = NULL;
     }

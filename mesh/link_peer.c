@@ -111,8 +111,13 @@ peer_close(struct peer *peer)
 
     peer->closing = true;
     for (unsigned lane = 0; lane < MESH_LANES; lane++) {
+        uint64_t sequence = peer->lanes[lane].sequence;
+        link->sequence_floor =
+            sequence > link->sequence_floor ? sequence : link->sequence_floor;
+    }
+    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
         if (peer->inlets[lane] != NULL) {
-            inlet_close(peer->inlets[lane], "the peer was dropped");
+            inlet_close(peer->link, peer->inlets[lane], "the peer was dropped");
         }
     }
     for (uint32_t i = 0; i < link->peers_count; i++) {
@@ -188,7 +193,7 @@ supersede(struct peer *peer, uint64_t session)
     peer->session = session;
     for (unsigned lane = 0; lane < MESH_LANES; lane++) {
         if (peer->inlets[lane] != NULL) {
-            inlet_close(peer->inlets[lane], reason);
+            inlet_close(peer->link, peer->inlets[lane], reason);
         }
         /* What it did not hear may be connected to the new one already. */
         if (peer->lanes[lane].echoed) {
@@ -198,6 +203,20 @@ supersede(struct peer *peer, uint64_t session)
         peer->heard[lane] = 0;
     }
     peer_judge(peer, reason);
+}
+
+/* Our own number came back, or did not. Hellos of one lane come in order, so
+ * what the control lane's say is the last word. */
+static void
+hear_echo(struct lane *ours, uint64_t echo, bool last_word)
+{
+    bool right = ours->nonce != 0 && echo == ours->nonce;
+
+    if (right) {
+        ours->echoed = true;
+    } else if (ours->echoed && last_word) {
+        lane_break(ours, 0); /* the peer let go of this connection */
+    }
 }
 
 void
@@ -214,7 +233,8 @@ peer_heard(struct peer *peer, struct inlet *inlet,
     }
     if (peer->inlets[lane] != inlet) {
         if (peer->inlets[lane] != NULL) {
-            inlet_close(peer->inlets[lane], "the peer connected anew");
+            inlet_close(peer->link, peer->inlets[lane],
+                        "the peer connected anew");
         }
         peer->inlets[lane] = inlet;
         inlet->peer = peer;
@@ -225,14 +245,12 @@ peer_heard(struct peer *peer, struct inlet *inlet,
     bool fresh = peer->echo[lane] != hello->nonce;
     peer->echo[lane] = hello->nonce;
     for (unsigned i = 0; i < MESH_LANES; i++) {
-        struct lane *ours = &peer->lanes[i];
-        ours->echoed =
-            ours->echoed || (ours->nonce != 0 && hello->echo[i] == ours->nonce);
+        hear_echo(&peer->lanes[i], hello->echo[i], lane == MESH_CTL);
     }
     if (fresh && lane_is_greeted(&peer->lanes[MESH_CTL])) {
         peer_say_hello(peer, MESH_CTL);
     }
-    peer_judge(peer, "");
+    peer_judge(peer, "it does not hear us any more");
 }
 
 void
@@ -242,6 +260,9 @@ peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason)
     peer->inlets[inlet->lane] = NULL;
     peer->echo[inlet->lane] = 0;
     inlet->peer = NULL;
+    if (!peer->closing && lane_is_greeted(&peer->lanes[MESH_CTL])) {
+        peer_say_hello(peer, MESH_CTL); /* so that it dials anew */
+    }
     peer_judge(peer, reason);
 }
 

@@ -1,6 +1,7 @@
 #include "tests/unit/mesh/link_rig.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <nng/protocol/pipeline0/push.h>
 #include <stdio.h>
 #include <string.h>
@@ -145,7 +146,11 @@ rig_open(unsigned n, const struct mesh_link_config *config)
     };
     const char *why;
     uv_loop_t *loop = rig.on_other[n] ? &rig.other : &rig.loop;
-    int rc = mesh_link_new(&rig.nodes[n].link, loop, config, &sink, &why);
+    int rc;
+
+    /* The port of a link that is being closed becomes free in a while. */
+    RIG_UNTIL((rc = mesh_link_new(&rig.nodes[n].link, loop, config, &sink,
+                                  &why)) != -EADDRINUSE);
 
     cr_assert_eq(rc, 0, "%d: %s", rc, why != NULL ? why : "");
     return mesh_link_address(rig.nodes[n].link);
