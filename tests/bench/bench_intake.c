@@ -181,12 +181,11 @@ repeat(void *arg)
     }
 }
 
-static void
+static void ON_CONTROL
 apply(const struct intake_item *item)
 {
     const struct event_record *record = (const void *)(item + 1);
 
-    role_is_control();
     if (item->kind == INTAKE_RESET) {
         CHECK(feed_reset(feed, 0, 1, 0, item->epoch, false) == 0);
     } else if (item->kind == INTAKE_STATE) {
@@ -203,6 +202,7 @@ on_wake(uv_async_t *wake)
     const struct intake_item *item;
     size_t size;
 
+    role_is_control();
     while ((item = ring_peek(intake_ring(intake), &size)) != NULL) {
         seen += item->kind == INTAKE_RECORD;
         if (feed != NULL) {
