@@ -15,7 +15,7 @@
 #define SIDECAR_SILENCE_MS   60000U
 #define ANSWERS_MIN          16U
 
-/* Slots of the mirror and the tree of what is expected there */
+/* Slots of the mirror and what is expected there */
 
 static struct worker_set
 viewed_slots(const struct follow *follow)

@@ -1,7 +1,7 @@
 /*
  * Follows the engines' caches for the control thread: starts and ends event
- * sources with the workers, takes what they deliver to the feed, keeps the tree
- * of expected blocks in step with the mirror's slots, and says aloud when a
+ * sources with the workers, takes what they deliver to the feed, keeps what is
+ * expected in step with the mirror's slots, and says aloud when a
  * worker's events are not what they should be.
  *
  * Role: shell. Owns: the intake, the feed, sidecars' streams.

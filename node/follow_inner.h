@@ -35,8 +35,9 @@ struct follow {
     uv_check_t check; /* sidecars' streams may have brought something */
     uint32_t links_count;
     struct rng rng;
-    struct worker_set admitted; /* slots of the mirror's view that are open in
-                                   the tree of expected blocks */
+    struct worker_set
+        admitted; /* slots of the mirror's view that are open among
+                                   the expected blocks */
     uint64_t looked_us;
     struct mirror_match match;
     struct followed workers[WORKERS_MAX];
