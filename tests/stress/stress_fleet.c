@@ -161,7 +161,9 @@ shake(struct rng *rng, uint64_t now_us)
     (void)snprintf(worker.id, sizeof worker.id, "w%u", worker.url.port);
     uint32_t slot = fleet_find(fleet, slice_of(worker.id));
     if (slot == WORKER_NONE) {
-        REQUIRE(fleet_add(fleet, &worker, now_us, NULL) == 0);
+        /* A lane that does not get to run holds the slots of those gone. */
+        int added = fleet_add(fleet, &worker, now_us, NULL);
+        REQUIRE(added == 0 || added == FLEET_E_FULL);
     } else if (rng_below(rng, 4) == 0) {
         fleet_remove(fleet, slot, now_us);
     } else if (rng_below(rng, 4) == 0) {
