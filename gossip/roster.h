@@ -1,0 +1,140 @@
+/*
+ * The roster: which workers there are, the same on all nodes, whoever was told
+ * of them.
+ *
+ * One entry per worker: an opaque spec (what the operator wrote: addresses,
+ * labels), whether it drains, whether it was removed. An entry has a version,
+ * a Lamport counter: who changes it takes one more than the highest version it
+ * ever saw of it. The higher version wins; of equal ones the greater digest of
+ * the whole entry, so all nodes choose alike whatever came first. Merging is
+ * idempotent and order-free.
+ *
+ * What a configuration file says is version 1: whatever an operator said later,
+ * on any node, is newer, a removal too. A removed worker's entry stays, without
+ * its spec, for tombstone_ms, so that a node that was away does not bring it
+ * back; the oldest give way when entries_max is reached.
+ *
+ * A change is pushed to all peers at once. Every summary_ms +- jitter_ms, and at
+ * peer_up(), a node sends one peer the digest of all entries; where they
+ * differ, both send each other everything, in frames of frame_bytes.
+ *
+ * Grammar: as gossip.h. After each call the outputs are pulled until there are
+ * none; what one points at is good until the next call.
+ *
+ * Role: core. Owns: the entries. Thread: one owner.
+ * Limits: struct roster_config. Errors: named outcomes, -ENOMEM.
+ */
+#ifndef GOSSIP_ROSTER_H
+#define GOSSIP_ROSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+#define ROSTER_ID_MAX   64U   /* of a worker's id, with its NUL */
+#define ROSTER_SPEC_MAX 4096U /* bytes */
+
+struct roster;
+
+struct roster_config {
+    uint32_t entries_max; /* the removed ones included */
+    uint32_t peers_max;
+    uint32_t frame_bytes; /* no frame is longer; above ROSTER_SPEC_MAX + 256 */
+    uint32_t summary_ms;
+    uint32_t jitter_ms;
+    uint32_t tombstone_ms;
+};
+
+struct roster_config roster_config_default(void);
+
+enum {
+    ROSTER_E_BAD = 1,  /* the frame is malformed: what stood before the fault
+                          was taken */
+    ROSTER_E_STRANGER, /* from no peer that is up: nothing was taken */
+    ROSTER_E_FULL,     /* entries_max, all of them of workers that are there */
+    ROSTER_E_SIZE,     /* an id or a spec over its limit */
+};
+
+/* What is known of a worker. Texts are good until the next call. */
+struct roster_entry {
+    const char *id;
+    uint64_t version;
+    bool removed;
+    bool draining;
+    struct slice spec; /* empty when removed */
+};
+
+enum roster_out_kind {
+    ROSTER_SEND,    /* bytes to peer; may be lost */
+    ROSTER_CHANGED, /* entry: not as it was told last. Own changes too */
+};
+
+struct roster_out {
+    enum roster_out_kind kind;
+    uint64_t peer;
+    const uint8_t *bytes;
+    size_t len;
+    struct roster_entry entry;
+};
+
+int roster_new(struct roster **out, const struct roster_config *config,
+               uint64_t now_us, uint64_t seed) MUST_CHECK;
+
+/* NULL is fine. */
+void roster_free(struct roster *roster);
+
+/* From a configuration (version 1: only if nothing newer is known). 0, or an
+ * outcome above, or -ENOMEM. */
+int roster_configure(struct roster *roster, const char *id, struct slice spec,
+                     uint64_t now_us) MUST_CHECK;
+
+/* What a snapshot had, merged as if a peer had said so. */
+int roster_load(struct roster *roster, const struct roster_entry *entry,
+                uint64_t now_us) MUST_CHECK;
+
+/* An operator's word. put: adds the worker, or gives it another spec, and
+ * ends its draining. Those that change nothing are no change. */
+int roster_put(struct roster *roster, const char *id, struct slice spec,
+               uint64_t now_us) MUST_CHECK;
+int roster_drain(struct roster *roster, const char *id, bool draining,
+                 uint64_t now_us) MUST_CHECK;
+int roster_remove(struct roster *roster, const char *id, uint64_t now_us)
+    MUST_CHECK;
+
+int roster_peer_up(struct roster *roster, uint64_t peer, uint64_t now_us)
+    MUST_CHECK;
+void roster_peer_down(struct roster *roster, uint64_t peer);
+
+int roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
+                size_t len, uint64_t now_us) MUST_CHECK;
+
+void roster_tick(struct roster *roster, uint64_t now_us);
+uint64_t roster_deadline(const struct roster *roster);
+
+bool roster_next_out(struct roster *roster, struct roster_out *out) MUST_CHECK;
+
+/* In order of ids, the removed ones included; false at the end. */
+bool roster_get(const struct roster *roster, uint32_t at,
+                struct roster_entry *entry) MUST_CHECK;
+
+/* Count and digest of all entries, the same on nodes that know the same. */
+uint64_t roster_digest(const struct roster *roster);
+
+struct roster_stats {
+    uint64_t frames_in, frames_out, bytes_in, bytes_out;
+    uint64_t frames_bad, frames_stranger;
+    uint64_t merged; /* entries that were newer */
+    uint64_t stale;  /* ... that were not */
+    uint64_t full;   /* ... there was no room for */
+    uint64_t summaries_equal, summaries_differ;
+    uint32_t entries, removed;
+};
+
+void roster_stats(const struct roster *roster, struct roster_stats *stats);
+
+bool roster_check(const struct roster *roster, const char **reason);
+
+#endif
