@@ -138,6 +138,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gossip/roster.h" /* IWYU pragma: export */
 #include "index/base/check.h"
 #include "index/index.h"
 

@@ -45,7 +45,6 @@
 #include <stdint.h>
 
 #include "gossip/gossip.h"
-#include "gossip/roster.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
 #include "mesh/discover.h"

@@ -10,6 +10,7 @@
 #ifndef MESH_MESH_H
 #define MESH_MESH_H
 
+#include "mesh/cluster.h"     /* IWYU pragma: export */
 #include "mesh/discover.h"    /* IWYU pragma: export */
 #include "mesh/link.h"        /* IWYU pragma: export */
 #include "mesh/member.h"      /* IWYU pragma: export */
