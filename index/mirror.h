@@ -148,6 +148,21 @@ uint64_t mirror_score(const struct mirror *mirror, uint32_t slot,
  * worth asking. Wait-free. */
 struct worker_set mirror_tiered(const struct mirror *mirror);
 
+#define MIRROR_PAGE_MIN 32U        /* words of a page, at least */
+#define MIRROR_PAGE_END UINT64_MAX /* no page after this one */
+
+/*
+ * What an open slot holds, as STOREs in every tier that a block is in. cursor:
+ * 0, or what the page before returned (whatever number it is, no harm is
+ * done); out: empty, max MIRROR_PAGE_MIN or more. Returns the cursor of the
+ * next page or MIRROR_PAGE_END. A page may be empty before the end: what one
+ * call looks at is bounded. The slot may change between pages, and tables may
+ * grow: each block held from the first page until the last is on one of them,
+ * each that was never held meanwhile on none.
+ */
+uint64_t mirror_page(const struct mirror *mirror, uint32_t slot,
+                     uint64_t cursor, struct event_words *out) MUST_CHECK;
+
 struct mirror_stats {
     size_t bytes;           /* allocated now, of everything; <= bytes_max */
     size_t bytes_retired;   /* of these, waiting for readers */

@@ -1,8 +1,8 @@
 /*
  * The mirror held to a naive model over random operations: records that grow
  * and cut chains in order or tear holes into them, tiers, closes and reopened
- * slots, a bound that is reached, a reader that stays online for a while. Of
- * every query each slot's depth is what the model finds by walking, and so are
+ * slots, a bound that is reached, a reader that stays online for a while, a
+ * slot that is read page by page meanwhile. Of every query each slot's depth is what the model finds by walking, and so are
  * scores, counts and digests.
  *
  *   property_mirror ROUNDS [SEED]
@@ -37,6 +37,7 @@ static bool shut[SLOTS];            /* holds less than the model says */
 static bool orderly;                /* this round tears no holes */
 static uint64_t operations;
 static uint64_t queries;
+static uint64_t readings;
 static uint64_t refusals;
 static uint64_t playing; /* seed */
 
@@ -145,6 +146,90 @@ check_all(void)
     }
     mirror_stats(mirror, &stats);
     AGREE(stats.open <= SLOTS && stats.refused >= refusals);
+}
+
+/* ---- pages ---- */
+
+/* A slot that is read page by page while everything goes on. */
+static struct {
+    bool active;
+    uint32_t s;
+    uint64_t cursor;
+    bool kept[NODES]; /* held since the first page */
+    bool ever[NODES]; /* held at some time since then */
+    bool read[NODES];
+} reading;
+
+static void
+note_reading(void)
+{
+    for (uint32_t i = 0; i < NODES && reading.active; i++) {
+        bool held = tiers[reading.s][i] != 0;
+        reading.kept[i] = reading.kept[i] && held;
+        reading.ever[i] = reading.ever[i] || held;
+    }
+}
+
+static void
+begin_reading(uint32_t s)
+{
+    memset(&reading, 0, sizeof reading);
+    if (slots[s] == WORKER_NONE || shut[s]) {
+        return;
+    }
+    reading.active = true;
+    reading.s = s;
+    memset(reading.kept, true, sizeof reading.kept);
+    note_reading();
+}
+
+static void
+read_key(uint64_t key, enum tier tier)
+{
+    for (uint32_t i = 0; i < NODES; i++) {
+        if (node[i].key == key) {
+            AGREE(reading.ever[i] && (tiers[reading.s][i] >> tier & 1) != 0);
+            reading.read[i] = true;
+            return;
+        }
+    }
+    AGREE(!"a key that nobody has");
+}
+
+static void
+end_reading(void)
+{
+    for (uint32_t i = 0; i < NODES; i++) {
+        AGREE(reading.read[i] || !reading.kept[i]);
+    }
+    reading.active = false;
+    readings++;
+}
+
+static void
+read_page(struct rng *rng)
+{
+    uint64_t words[MIRROR_PAGE_MIN + 64];
+    struct event_words out = {
+        .words = words, .max = MIRROR_PAGE_MIN + (uint32_t)rng_below(rng, 65)};
+
+    if (!reading.active) {
+        begin_reading((uint32_t)rng_below(rng, SLOTS));
+        return;
+    }
+    reading.cursor =
+        mirror_page(mirror, slots[reading.s], reading.cursor, &out);
+    AGREE(!out.failed && event_check(out.words, out.count));
+    for (uint32_t at = 0; at < out.count;) {
+        uint32_t count = event_op_count(words[at]);
+        for (uint32_t i = 1; i <= count; i++) {
+            read_key(words[at + i], event_op_tier(words[at]));
+        }
+        at += 1 + count;
+    }
+    if (reading.cursor == MIRROR_PAGE_END) {
+        end_reading();
+    }
 }
 
 /* ---- queries ---- */
@@ -289,6 +374,7 @@ static void
 close_slot(uint32_t s)
 {
     mirror_close(mirror, slots[s]);
+    reading.active = reading.active && reading.s != s;
     slots[s] = WORKER_NONE;
     memset(tiers[s], 0, sizeof(tiers[s]));
     shut[s] = false;
@@ -319,7 +405,9 @@ record(struct rng *rng)
     if (rc == MIRROR_E_FULL) {
         shut[s] = true;
         refusals++;
+        reading.active = reading.active && reading.s != s;
     }
+    note_reading();
 }
 
 static void
@@ -364,6 +452,12 @@ step(struct rng *rng)
     case 9:
     case 10:
         record(rng);
+        break;
+    case 11:
+    case 12:
+    case 13:
+    case 14:
+        read_page(rng);
         break;
     default:
         query(rng);
@@ -412,6 +506,7 @@ play(uint64_t seed)
     orderly = rng_below(&rng, 2) == 0;
     memset(tiers, 0, sizeof(tiers));
     memset(shut, 0, sizeof(shut));
+    reading.active = false;
     refusals = 0;
     qsbr_init(&qsbr);
     reader = qsbr_register(&qsbr);
@@ -451,8 +546,9 @@ main(int argc, char **argv)
         playing = seed;
         play(seed);
     }
-    printf("property_mirror: %llu rounds, %llu operations, %llu queries\n",
+    printf("property_mirror: %llu rounds, %llu operations, %llu queries, "
+           "%llu readings\n",
            (unsigned long long)rounds, (unsigned long long)operations,
-           (unsigned long long)queries);
+           (unsigned long long)queries, (unsigned long long)readings);
     return 0;
 }
