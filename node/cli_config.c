@@ -7,7 +7,7 @@
 #include "node/config_schema.h"
 
 enum {
-    OPTION_KEY, /* a configuration key; also --worker and --policy */
+    OPTION_KEY, /* a configuration key; also --worker, --policy, --mesh, --join */
     OPTION_FILE,
     OPTION_HELP,
     OPTION_REFERENCE,
@@ -19,8 +19,8 @@ static const struct cli_option own_options[] = {
     {"help", 'h', false, OPTION_HELP},
     {"worker", '\0', true, OPTION_KEY},
     {"policy", '\0', true, OPTION_KEY},
-    {"mesh", '\0', true, OPTION_LATER},
-    {"join", '\0', true, OPTION_LATER},
+    {"mesh", '\0', true, OPTION_KEY},
+    {"join", '\0', true, OPTION_KEY},
     {"data", '\0', true, OPTION_LATER},
     {"reference", '\0', false, OPTION_REFERENCE}, /* the last: check only */
 };

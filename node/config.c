@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "node/config_apply.h"
+#include "node/config_mesh.h"
 
 void
 config_init(struct config *config)
@@ -44,6 +45,19 @@ apply_worker_list(struct config *config, const char *text,
     }
 }
 
+/* What Kubernetes sets for a service named kvasir-mesh: MESH_SERVICE_HOST,
+ * MESH_PORT, MESH_PORT_7946_TCP. No key has such a name. */
+static bool
+is_of_kubernetes(struct slice name)
+{
+    struct slice port = SLICE("_PORT");
+
+    return memmem(name.ptr, name.len, "_SERVICE_", 9) != NULL ||
+           memmem(name.ptr, name.len, "_PORT_", 6) != NULL ||
+           (name.len > port.len &&
+            memcmp(name.ptr + name.len - port.len, port.ptr, port.len) == 0);
+}
+
 /* Under a section's prefix every name must be a key; elsewhere it may be
  * another program's, such as the KVASIR_SERVICE_HOST of Kubernetes. */
 static bool
@@ -51,6 +65,9 @@ is_ours(struct slice name)
 {
     const struct config_section *section;
 
+    if (is_of_kubernetes(name)) {
+        return false;
+    }
     for (size_t i = 0; (section = config_schema_section(i)) != NULL; i++) {
         struct slice start = {name.ptr, strlen(section->name)};
         if (name.len > start.len && name.ptr[start.len] == '_' &&
@@ -111,20 +128,38 @@ config_apply_environment(struct config *config, char *const *environment,
     }
 }
 
+/* The key of a flag: by its name, or by a short one. NULL: none. */
+static const struct config_key *
+find_flag(const char *name)
+{
+    static const char *const shorts[][2] = {
+        {"policy", "policy.name"},
+        {"mesh", "mesh.listen"},
+        {"join", "mesh.join"},
+    };
+
+    for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
+        if (strcmp(name, shorts[i][0]) == 0) {
+            name = shorts[i][1];
+        }
+    }
+    return config_schema_find(&config_schema_node, slice_of(name));
+}
+
 static void
 apply_flag(struct config *config, const struct config_flag *flag,
            struct config_errors *errors)
 {
     char source[CONFIG_KEY_NAME_MAX + 2];
     struct config_place place = {.source = source};
-    bool short_policy = strcmp(flag->key, "policy") == 0;
-    const struct config_key *key =
-        config_schema_find(&config_schema_node,
-                           slice_of(short_policy ? "policy.name" : flag->key));
+    const struct config_key *key = find_flag(flag->key);
     struct config_worker worker;
 
     (void)snprintf(source, sizeof source, "--%s", flag->key);
-    if (key != NULL) {
+    if (key != NULL && key->type == CONFIG_PLACES) {
+        config_apply_place(key, slice_of(flag->value), &place,
+                           &config->mesh.join, errors);
+    } else if (key != NULL) {
         config_apply_value(key, slice_of(flag->value), &place, config, errors);
     } else if (strcmp(flag->key, "worker") != 0) {
         config_error(errors, &place, "no key has this name");
@@ -139,8 +174,11 @@ config_apply_flags(struct config *config, const struct config_flag *flags,
                    size_t count, struct config_errors *errors)
 {
     for (size_t i = 0; i < count; i++) {
+        const struct config_key *key = find_flag(flags[i].key);
         if (strcmp(flags[i].key, "worker") == 0) {
             config_apply_no_workers(config);
+        } else if (key != NULL && key->type == CONFIG_PLACES) {
+            config->mesh.join.count = 0;
         }
     }
     for (size_t i = 0; i < count; i++) {
@@ -191,6 +229,7 @@ config_check(const struct config *config, struct config_errors *errors)
         strcmp(config->listen.host, config->admin.host) == 0) {
         config_error(errors, &place, "the same address as listen");
     }
+    config_mesh_check(&config->mesh, errors);
 }
 
 /* One byte over the bound is read, so that too large is seen. 0 or -errno. */
@@ -282,8 +321,12 @@ config_load(const struct config_sources *sources, struct config *config,
         config_apply_environment(config, sources->environment, errors);
     }
     config_apply_flags(config, sources->flags, sources->flags_count, errors);
+    config_mesh_complete(&config->mesh);
     if (errors->count == 0) {
         config_check(config, errors);
+    }
+    if (errors->count == 0) {
+        config_mesh_files(&config->mesh, errors);
     }
     if (errors->count != 0) {
         config_fini(config);

@@ -28,6 +28,7 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
+#include "mesh/mesh.h"
 #include "node/log.h"
 #include "node/url.h"
 
@@ -35,6 +36,8 @@
 #define CONFIG_ERRORS_MAX     100 /* further ones are counted, not printed */
 #define CONFIG_LABEL_MAX      64  /* a name or label and its NUL */
 #define CONFIG_SECRET_MAX     256 /* an API key and its NUL */
+#define CONFIG_FILE_MAX       256 /* a file's path and its NUL */
+#define CONFIG_JOINS_MAX      32  /* places to look for other nodes */
 #define CONFIG_LANES_MAX      64
 #define CONFIG_ATTEMPTS_MAX   8 /* workers tried for one request */
 
@@ -149,6 +152,27 @@ struct config_breaker {
     uint32_t open_max_ms; /* ... up to this */
 };
 
+/* Where to look for other nodes. */
+struct config_joins {
+    uint32_t count;
+    struct discover_join join[CONFIG_JOINS_MAX];
+};
+
+struct config_mesh {
+    struct url listen;    /* host is an IP address; "": no port is opened */
+    struct url advertise; /* the same; "": as listen */
+    struct config_joins join;
+    char cluster[CONFIG_LABEL_MAX];
+    uint32_t insecure;            /* 1: without TLS, not only loopback */
+    char tls_ca[CONFIG_FILE_MAX]; /* all four or none */
+    char tls_cert[CONFIG_FILE_MAX];
+    char tls_key[CONFIG_FILE_MAX];
+    char tls_server_name[CONFIG_LABEL_MAX];
+    uint32_t ingest_replicas; /* nodes that read a worker's events */
+    uint32_t ready_ms;        /* until /ready waits for peers no longer */
+    struct url resolver; /* of --join's names, IPv4; host "": the system's */
+};
+
 struct config_log {
     uint32_t level;  /* enum log_level */
     uint32_t format; /* enum log_format */
@@ -168,6 +192,7 @@ struct config {
     struct config_timeouts timeouts;
     struct config_health health;
     struct config_breaker breaker;
+    struct config_mesh mesh;
     struct config_log log;
     struct config_worker *workers; /* owned, WORKERS_MAX at most */
     uint32_t workers_count;

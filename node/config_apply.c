@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node/config_joins.h"
 #include "node/quote.h"
 #include "node/typo.h"
 
@@ -30,6 +31,20 @@ config_apply_value(const struct config_key *key, struct slice text,
                  typo.best != NULL ? typo.best : "",
                  typo.best != NULL ? "?)" : "");
     buf_fini(&want);
+}
+
+void
+config_apply_place(const struct config_key *key, struct slice text,
+                   const struct config_place *place, struct config_joins *joins,
+                   struct config_errors *errors)
+{
+    const char *want = config_joins_add(joins, text);
+    char quoted[QUOTE_ROOM];
+
+    if (want != NULL) {
+        config_error(errors, place, "%s: expected %s, not %s", key->name, want,
+                     quote_text(text, quoted));
+    }
 }
 
 static void

@@ -17,6 +17,12 @@ void config_apply_value(const struct config_key *key, struct slice text,
                         const struct config_place *place, void *into,
                         struct config_errors *errors);
 
+/* Adds the places in text to those of the key, or the fault. */
+void config_apply_place(const struct config_key *key, struct slice text,
+                        const struct config_place *place,
+                        struct config_joins *joins,
+                        struct config_errors *errors);
+
 /*
  * Adds the fault of a name that is no key, with what it may have meant: a near
  * name under the same section (`section` is empty at the top), or a key of

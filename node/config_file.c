@@ -57,6 +57,27 @@ wrong_kind(const struct walk *walk, const struct config_yaml_node *node,
                  config_yaml_kind_text(node->kind));
 }
 
+/* One place after the other, so that a fault is told of its own line. */
+static void
+take_places(const struct walk *walk, const struct config_key *key,
+            const struct config_yaml_node *list, void *into)
+{
+    struct config_joins *joins = (void *)((char *)into + key->offset);
+
+    joins->count = 0;
+    for (uint32_t at = list->first; at != 0;) {
+        const struct config_yaml_node *node = config_yaml_node(walk->yaml, at);
+        struct config_place place = place_of(walk, node);
+        if (node->kind == CONFIG_YAML_SCALAR) {
+            config_apply_place(key, config_yaml_text(walk->yaml, node), &place,
+                               joins, walk->errors);
+        } else {
+            wrong_kind(walk, node, key->name, "a place");
+        }
+        at = node->next;
+    }
+}
+
 static void
 take_value(const struct walk *walk, const struct config_key *key,
            const struct config_yaml_node *node, void *into)
@@ -67,6 +88,10 @@ take_value(const struct walk *walk, const struct config_key *key,
     if (node->kind == CONFIG_YAML_SCALAR) {
         config_apply_value(key, config_yaml_text(walk->yaml, node), &place,
                            into, walk->errors);
+        return;
+    }
+    if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_PLACES) {
+        take_places(walk, key, node, into);
         return;
     }
     buf_init(&want, 512);

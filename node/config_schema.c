@@ -45,6 +45,8 @@ static const char *const format_choices[] = {
     [LOG_FORMAT_JSON + 1] = NULL,
 };
 
+static const char *const bool_choices[] = {"false", "true", NULL};
+
 static const struct config_section sections[] = {
     {"policy", "how a worker is chosen for a request"},
     {"belief", "what the node remembers of prompts and who was sent them"},
@@ -55,6 +57,7 @@ static const struct config_section sections[] = {
     {"timeouts", "how long each stage of a request may take"},
     {"health", "how workers are watched"},
     {"breaker", "when a worker that fails requests is left alone"},
+    {"mesh", "other nodes, and how they are reached"},
     {"log", "lines on stderr"},
 };
 
@@ -207,6 +210,31 @@ static const struct config_key node_keys[] = {
      "Pause before the first probe; it doubles with each probe that fails."},
     {"breaker.open_max", CONFIG_DURATION, AT(breaker.open_max_ms), "60s", 10, 24 * HOUR, NULL,
      "Longest pause between two probes."},
+
+    {"mesh.listen", CONFIG_LISTEN, AT(mesh.listen), "", 0, 0, NULL,
+     "Where other nodes connect; port 0 is a free one. Absent: 127.0.0.1:7946 when mesh.join is set, else no port."},
+    {"mesh.advertise", CONFIG_LISTEN, AT(mesh.advertise), "", 0, 0, NULL,
+     "Where other nodes are told to connect; port 0 is that of mesh.listen. Absent: as mesh.listen."},
+    {"mesh.join", CONFIG_PLACES, AT(mesh.join), "", 0, 0, NULL,
+     "Where to look for other nodes, again and again; also a list, or --join once for each."},
+    {"mesh.cluster", CONFIG_LABEL, AT(mesh.cluster), "kvasir", 0, 0, NULL,
+     "Nodes with another one are refused."},
+    {"mesh.insecure", CONFIG_CHOICE, AT(mesh.insecure), "false", 0, 0, bool_choices,
+     "Without TLS the mesh's port is on loopback only, unless this is true."},
+    {"mesh.tls_ca", CONFIG_FILE, AT(mesh.tls_ca), "", 0, 0, NULL,
+     "PEM file of the authority that signed every node's certificate."},
+    {"mesh.tls_cert", CONFIG_FILE, AT(mesh.tls_cert), "", 0, 0, NULL,
+     "PEM file of this node's certificate."},
+    {"mesh.tls_key", CONFIG_FILE, AT(mesh.tls_key), "", 0, 0, NULL,
+     "PEM file of its key."},
+    {"mesh.tls_server_name", CONFIG_LABEL, AT(mesh.tls_server_name), "", 0, 0, NULL,
+     "DNS name that each node's certificate has."},
+    {"mesh.ingest_replicas", CONFIG_COUNT, AT(mesh.ingest_replicas), "2", 1, MEMBERS_MAX, NULL,
+     "Nodes that read a worker's events; the others have them from these."},
+    {"mesh.ready", CONFIG_DURATION, AT(mesh.ready_ms), "30s", 10, HOUR, NULL,
+     "After this a node is ready though it did not catch up with the others."},
+    {"mesh.resolver", CONFIG_LISTEN, AT(mesh.resolver), "", 0, 0, NULL,
+     "DNS server (IPv4) asked for the names of mesh.join instead of the system's."},
 
     {"log.level", CONFIG_CHOICE, AT(log.level), "info", 0, 0, level_choices,
      "Lines of this weight and heavier are written."},

@@ -32,9 +32,11 @@ enum config_type {
     CONFIG_LABEL,    /* char[CONFIG_LABEL_MAX] of letters, digits, ._:@-[] */
     CONFIG_SECRET,   /* char[CONFIG_SECRET_MAX], printable, no space */
     CONFIG_PATH,     /* char[URL_PATH_MAX], /a/b */
+    CONFIG_FILE,     /* char[CONFIG_FILE_MAX], a file of this machine */
     CONFIG_LISTEN,   /* struct url: 0.0.0.0:8080 */
     CONFIG_HTTP,     /* struct url: http://HOST[:PORT][/PATH] */
     CONFIG_TCP,      /* struct url: tcp://HOST:PORT */
+    CONFIG_PLACES,   /* struct config_joins: joins between blanks */
 };
 
 struct config_key {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/config_joins.h"
 #include "node/config_schema.h"
 
 struct unit {
@@ -155,6 +156,7 @@ text_room(enum config_type type)
 {
     return type == CONFIG_LABEL    ? CONFIG_LABEL_MAX
            : type == CONFIG_SECRET ? CONFIG_SECRET_MAX
+           : type == CONFIG_FILE   ? CONFIG_FILE_MAX
                                    : URL_PATH_MAX;
 }
 
@@ -181,6 +183,19 @@ set_url(const struct config_key *key, struct slice text, void *to)
         memcpy(to, &url, sizeof url);
     }
     return want == NULL;
+}
+
+/* In place of those that are there. */
+static bool
+set_joins(struct slice text, struct config_joins *joins)
+{
+    struct config_joins read = {.count = 0};
+
+    if (text.len == 0 || config_joins_add(&read, text) != NULL) {
+        return false;
+    }
+    *joins = read;
+    return true;
 }
 
 static bool
@@ -219,11 +234,14 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
     case CONFIG_LABEL:
     case CONFIG_SECRET:
     case CONFIG_PATH:
+    case CONFIG_FILE:
         return set_text(key, text, to);
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
     case CONFIG_TCP:
         return set_url(key, text, to);
+    case CONFIG_PLACES:
+        return set_joins(text, (void *)to);
     }
     return false;
 }
@@ -296,6 +314,7 @@ config_value_print(const struct config_key *key, const void *from,
     case CONFIG_LABEL:
     case CONFIG_SECRET:
     case CONFIG_PATH:
+    case CONFIG_FILE:
         buf_add_text(out, at);
         break;
     case CONFIG_LISTEN:
@@ -309,6 +328,9 @@ config_value_print(const struct config_key *key, const void *from,
                                                  : "",
                        url_authority(&url, text), url.path);
         }
+        break;
+    case CONFIG_PLACES:
+        config_joins_print((const void *)at, out);
         break;
     }
 }
@@ -381,10 +403,19 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_PATH:
         buf_printf(out, "a path such as %s", key->fallback);
         break;
+    case CONFIG_FILE:
+        buf_printf(out,
+                   "a path of at most %d characters, without blanks and "
+                   "#\"\\",
+                   CONFIG_FILE_MAX - 1);
+        break;
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
     case CONFIG_TCP:
         buf_add_text(out, describe_url(key->type, text));
+        break;
+    case CONFIG_PLACES:
+        buf_add_text(out, config_joins_want(text));
         break;
     }
 }
@@ -397,6 +428,7 @@ config_type_word(enum config_type type)
         [CONFIG_DURATION] = "DURATION", [CONFIG_RATIO] = "DECIMAL",
         [CONFIG_CHOICE] = "CHOICE",     [CONFIG_LABEL] = "NAME",
         [CONFIG_SECRET] = "SECRET",     [CONFIG_PATH] = "PATH",
+        [CONFIG_FILE] = "FILE",         [CONFIG_PLACES] = "PLACES",
         [CONFIG_LISTEN] = "IP:PORT",    [CONFIG_HTTP] = "URL",
         [CONFIG_TCP] = "URL",
     };

@@ -71,13 +71,10 @@ class Manual(unittest.TestCase):
 
     def test_what_is_not_built_yet_says_so(self):
         for command in "serve", "check":
-            for flag in ["--mesh", "1.2.3.4:5"], ["--join=dns:a:1"], \
-                    ["--data", "d"]:
-                told = run(command, *flag)
-                name = flag[0].split("=")[0]
-                self.assertEqual(
-                    (told.returncode, told.stdout, told.stderr),
-                    (2, "", f"kvasir {command}: {name} is not built yet\n"))
+            told = run(command, "--data", "d")
+            self.assertEqual(
+                (told.returncode, told.stdout, told.stderr),
+                (2, "", f"kvasir {command}: --data is not built yet\n"))
 
     def test_serve_refuses_what_check_refuses(self):
         told = run("serve", "--lanes", "65")
