@@ -16,7 +16,11 @@
  *
  * A change is pushed to all peers at once. Every summary_ms +- jitter_ms, and at
  * peer_up(), a node sends one peer the digest of all entries; where they
- * differ, both send each other everything, in frames of frame_bytes.
+ * differ, both send each other everything, in frames of frame_bytes. Who hears
+ * what is older than its own says so at once.
+ *
+ * What a later version has to add about a worker belongs into the spec: digests
+ * are of the whole entry, and must be alike on nodes one version apart.
  *
  * Grammar: as gossip.h. After each call the outputs are pulled until there are
  * none; what one points at is good until the next call.
@@ -41,8 +45,9 @@ struct roster;
 
 struct roster_config {
     uint32_t entries_max; /* the removed ones included */
-    uint32_t peers_max;
-    uint32_t frame_bytes; /* no frame is longer; above ROSTER_SPEC_MAX + 256 */
+    uint32_t peers_max;   /* 64 or less */
+    uint32_t
+        frame_bytes; /* no frame is longer; ROSTER_SPEC_MAX + 256 or more */
     uint32_t summary_ms;
     uint32_t jitter_ms;
     uint32_t tombstone_ms;
@@ -54,7 +59,8 @@ enum {
     ROSTER_E_BAD = 1,  /* the frame is malformed: what stood before the fault
                           was taken */
     ROSTER_E_STRANGER, /* from no peer that is up: nothing was taken */
-    ROSTER_E_FULL,     /* entries_max, all of them of workers that are there */
+    ROSTER_E_FULL,     /* entries_max, all of them of workers that are there, or
+                          peers_max */
     ROSTER_E_SIZE,     /* an id or a spec over its limit */
 };
 
@@ -65,6 +71,7 @@ struct roster_entry {
     bool removed;
     bool draining;
     struct slice spec; /* empty when removed */
+    uint32_t age_ms;   /* removed: since then */
 };
 
 enum roster_out_kind {
@@ -74,10 +81,10 @@ enum roster_out_kind {
 
 struct roster_out {
     enum roster_out_kind kind;
-    uint64_t peer;
-    const uint8_t *bytes;
-    size_t len;
-    struct roster_entry entry;
+    uint64_t peer;             /* SEND; CHANGED: who told us, 0: said here */
+    const uint8_t *bytes;      /* SEND */
+    size_t len;                /* SEND */
+    struct roster_entry entry; /* CHANGED */
 };
 
 int roster_new(struct roster **out, const struct roster_config *config,
@@ -91,12 +98,14 @@ void roster_free(struct roster *roster);
 int roster_configure(struct roster *roster, const char *id, struct slice spec,
                      uint64_t now_us) MUST_CHECK;
 
-/* What a snapshot had, merged as if a peer had said so. */
+/* What a snapshot had, merged as if a peer had said so. 0, ROSTER_E_BAD,
+ * ROSTER_E_SIZE, ROSTER_E_FULL or -ENOMEM. */
 int roster_load(struct roster *roster, const struct roster_entry *entry,
                 uint64_t now_us) MUST_CHECK;
 
 /* An operator's word. put: adds the worker, or gives it another spec, and
- * ends its draining. Those that change nothing are no change. */
+ * ends its draining. Those that change nothing are no change, nor is draining
+ * or removing what is not there. 0, or an outcome above, or -ENOMEM. */
 int roster_put(struct roster *roster, const char *id, struct slice spec,
                uint64_t now_us) MUST_CHECK;
 int roster_drain(struct roster *roster, const char *id, bool draining,
@@ -104,10 +113,13 @@ int roster_drain(struct roster *roster, const char *id, bool draining,
 int roster_remove(struct roster *roster, const char *id, uint64_t now_us)
     MUST_CHECK;
 
+/* peer is not 0. 0, or ROSTER_E_FULL. */
 int roster_peer_up(struct roster *roster, uint64_t peer, uint64_t now_us)
     MUST_CHECK;
 void roster_peer_down(struct roster *roster, uint64_t peer);
 
+/* 0, ROSTER_E_BAD or ROSTER_E_STRANGER; an entry there is no room or memory
+ * for is counted, and comes again with the next summaries. */
 int roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
                 size_t len, uint64_t now_us) MUST_CHECK;
 
@@ -120,15 +132,22 @@ bool roster_next_out(struct roster *roster, struct roster_out *out) MUST_CHECK;
 bool roster_get(const struct roster *roster, uint32_t at,
                 struct roster_entry *entry) MUST_CHECK;
 
-/* Count and digest of all entries, the same on nodes that know the same. */
+/* The entry of that id, the removed ones included; false: none. */
+bool roster_find(const struct roster *roster, const char *id,
+                 struct roster_entry *entry) MUST_CHECK;
+
+/* Count and digest of all entries but tombstones near their end, the same on
+ * nodes that know the same. */
 uint64_t roster_digest(const struct roster *roster);
 
 struct roster_stats {
     uint64_t frames_in, frames_out, bytes_in, bytes_out;
     uint64_t frames_bad, frames_stranger;
-    uint64_t merged; /* entries that were newer */
-    uint64_t stale;  /* ... that were not */
-    uint64_t full;   /* ... there was no room for */
+    uint64_t frames_unknown; /* of a kind of a later version: skipped */
+    uint64_t merged;         /* entries that were newer */
+    uint64_t stale;          /* ... that were not */
+    uint64_t full;           /* ... there was no room for */
+    uint64_t no_memory;      /* ... or no memory */
     uint64_t summaries_equal, summaries_differ;
     uint32_t entries, removed;
 };
