@@ -292,11 +292,20 @@ gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
     }
     if (primary != s->primary) {
         s->lag_us = 0;
+        s->heard = false;
     }
     s->rank = rank;
     s->primary = rank == 0 ? 0 : primary;
     gossip_push_lag(g, s);
     gossip_push_want(g, s);
+}
+
+bool
+gossip_primary_heard(const struct gossip *g, struct event_stream stream)
+{
+    const struct gossip_stream *s = gossip_find(g, stream);
+
+    return s != NULL && s->primary != 0 && s->heard;
 }
 
 bool
@@ -605,6 +614,19 @@ gossip_status(const struct gossip *g, uint32_t at, struct gossip_status *status)
         return true;
     }
     return false;
+}
+
+bool
+gossip_is_level(const struct gossip *g)
+{
+    for (uint32_t i = 0; i < g->streams_count; i++) {
+        const struct gossip_stream *s = g->streams[i];
+        if (!s->removed && (s->pos < s->known || gossip_is_torn(s) ||
+                            s->transfer.active || s->transfer.wanted)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void

@@ -271,6 +271,10 @@ void gossip_load(struct gossip *g, struct event_stream stream,
 void gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
                  uint64_t primary, uint64_t now_us);
 
+/* Whether the peer of rank 0 pushed a delta of the stream since gossip_role()
+ * named it. */
+bool gossip_primary_heard(const struct gossip *g, struct event_stream stream);
+
 /* The local intake's readings; ignored for streams that are not there. */
 
 /*
@@ -380,6 +384,10 @@ struct gossip_status {
 /* The at-th stream in order of their coming; false at the end. */
 bool gossip_status(const struct gossip *g, uint32_t at,
                    struct gossip_status *status) MUST_CHECK;
+
+/* No stream is behind what peers are known to have, torn or being
+ * transferred. */
+bool gossip_is_level(const struct gossip *g);
 
 struct gossip_stats {
     uint64_t frames_in, bytes_in, frames_out, bytes_out;

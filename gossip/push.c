@@ -220,6 +220,7 @@ heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
 {
     s->primary_pos = pos > s->primary_pos ? pos : s->primary_pos;
     s->handing = false;
+    s->heard = true;
     s->lag_us = 0;
     gossip_push_lag(g, s);
 }

@@ -139,6 +139,7 @@ struct gossip_stream {
     uint64_t primary;
     bool handing;         /* was primary, has not heard the new one */
     uint64_t pushed;      /* of the epoch, to peers */
+    bool heard;           /* a push of the primary's, since it is that */
     uint64_t primary_pos; /* seen of the primary's */
     uint64_t lag_us;      /* since when it is behind; 0: it is not */
     bool to_push;         /* in the list */
