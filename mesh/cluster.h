@@ -26,7 +26,9 @@
  * nowhere to look for others, or nobody was found for alone_ms; LATE when
  * ready_ms passed before either. It never goes back.
  *
- * Grammar: after each call pull outputs until there are none. A GOSSIP out is
+ * Grammar: after each call pull outputs until there are none. What an out asks
+ * for may be done before the next pull, by calls in here too; what it points at
+ * is good until then. A GOSSIP out is
  * one of gossip's own, to be carried out before the next pull; those of kind
  * GOSSIP_SEND never come here, they are SENDs. The calls of gossip that a
  * shell needs (gossip_local_*, gossip_exported, gossip_digest, gossip_gauge_*,
@@ -133,17 +135,20 @@ void cluster_hint(struct cluster *cluster, const char *address,
                   uint64_t now_us);
 
 /* Workers whose events are followed, by identity (event_stream.worker): each
- * of ranks 0..ranks-1 is a stream. 0, GOSSIP_E_FULL or -ENOMEM. */
+ * of ranks 0..ranks-1 is a stream. Again is harmless, and with other ranks
+ * changes them. 0, GOSSIP_E_FULL or -ENOMEM. One that is removed is not read
+ * any more: no CLUSTER_READ says so. */
 int cluster_worker_add(struct cluster *cluster, uint64_t worker, uint32_t ranks,
                        uint64_t now_us) MUST_CHECK;
 void cluster_worker_remove(struct cluster *cluster, uint64_t worker,
                            uint64_t now_us);
 
-/* This node can (not) reach the worker's events. */
+/* This node can (not) reach the worker's events. Who cannot is passed over, and
+ * told to stop reading, until it says that it can. */
 void cluster_unable(struct cluster *cluster, uint64_t worker, bool unable,
                     uint64_t now_us);
 
-/* Links, as link.h tells of them. A frame's body from a peer: 0 or an outcome
+/* Links, as link.h tells of them; none goes down by CLUSTER_DROP. A body from a peer: 0 or an outcome
  * above. */
 void cluster_link_up(struct cluster *cluster, const char *address,
                      uint64_t session, uint64_t now_us);

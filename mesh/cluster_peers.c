@@ -1,0 +1,312 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "mesh/cluster_inner.h"
+
+/* Members */
+
+void
+cluster_rows_load(struct cluster *c)
+{
+    struct member_info info;
+
+    c->rows_count = 0;
+    c->counted = 0;
+    for (uint32_t at = 0; member_get(c->members, at, &info); at++) {
+        uint64_t session = info.update.id.word[0];
+        if (session == 0 || (session == c->self && !info.self)) {
+            continue; /* hearsay of nobody who can be */
+        }
+        struct cluster_row *row = &c->rows[c->rows_count++];
+
+        CHECK(c->rows_count <= MEMBERS_MAX);
+        *row = (struct cluster_row){
+            .id = info.update.id,
+            .name_hash = owner_name(info.update.name),
+            .state = (enum member_state)info.update.state,
+            .self = info.self,
+        };
+        memcpy(row->name, info.update.name, sizeof row->name);
+        memcpy(row->address, info.update.address, sizeof row->address);
+        c->counted += cluster_row_counts(row);
+    }
+}
+
+const struct cluster_row *
+cluster_row_of(const struct cluster *c, uint64_t session)
+{
+    for (uint32_t i = 0; i < c->rows_count; i++) {
+        if (c->rows[i].id.word[0] == session) {
+            return &c->rows[i];
+        }
+    }
+    return NULL;
+}
+
+const char *
+cluster_peer_name(const struct cluster *c, uint64_t peer)
+{
+    const struct cluster_row *row = cluster_row_of(c, peer);
+
+    return row != NULL ? row->name : NULL;
+}
+
+static bool
+anyone_counts_at(const struct cluster *c, const char *address)
+{
+    for (uint32_t i = 0; i < c->rows_count; i++) {
+        if (cluster_row_counts(&c->rows[i]) &&
+            strcmp(c->rows[i].address, address) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+notice(struct cluster *c, enum cluster_out_kind kind, const char *address)
+{
+    CHECK(c->notices_count < sizeof c->notices / sizeof *c->notices);
+    struct cluster_notice *n = &c->notices[c->notices_count++];
+
+    n->kind = kind;
+    (void)snprintf(n->address, sizeof n->address, "%s", address);
+}
+
+static struct cluster_link *
+find_link(struct cluster *c, const char *address)
+{
+    for (uint32_t i = 0; i < CLUSTER_LINKS_MAX; i++) {
+        if (strcmp(c->links[i].address, address) == 0) {
+            return &c->links[i];
+        }
+    }
+    return NULL;
+}
+
+/* Nobody is there any more, unless a new process is. No cluster_link_down()
+ * follows. */
+static void
+drop(struct cluster *c, uint64_t session, const char *address)
+{
+    struct cluster_link *link = find_link(c, address);
+
+    if ((link != NULL && link->session != session) ||
+        anyone_counts_at(c, address)) {
+        return;
+    }
+    if (link != NULL) {
+        *link = (struct cluster_link){0};
+    }
+    notice(c, CLUSTER_DROP, address);
+}
+
+/* Of the name that another process took over: where it was. */
+static void
+drop_replaced(struct cluster *c, const struct member_update *about)
+{
+    for (uint32_t i = 0; i < c->rows_count; i++) {
+        struct cluster_row was = c->rows[i];
+
+        if (strcmp(was.name, about->name) == 0 &&
+            !member_id_equal(was.id, about->id) &&
+            strcmp(was.address, about->address) != 0) {
+            c->rows[i].state = MEMBER_DEAD;
+            drop(c, was.id.word[0], was.address);
+            return;
+        }
+    }
+}
+
+void
+cluster_member_event(struct cluster *c, enum member_event event,
+                     const struct member_update *about)
+{
+    c->dirty = true;
+    switch (event) {
+    case MEMBER_SUSPECTED:
+        notice(c, CLUSTER_DOUBT, about->address);
+        break;
+    case MEMBER_DEPARTED:
+        cluster_rows_load(c);
+        drop(c, about->id.word[0], about->address);
+        break;
+    case MEMBER_REPLACED:
+        drop_replaced(c, about);
+        break;
+    case MEMBER_DUPLICATE:
+        c->left = true;
+        c->silent = true;
+        break;
+    case MEMBER_DIED: /* it is pinged on, by a link that is redialled */
+    case MEMBER_JOINED:
+    case MEMBER_CLEARED:
+    case MEMBER_REFUTED:
+    case MEMBER_REFUSED:
+    case MEMBER_FULL:
+    case MEMBER_EVENTS:
+        break;
+    }
+}
+
+/* Links */
+
+uint64_t
+cluster_link_session(const struct cluster *c, const char *address)
+{
+    for (uint32_t i = 0; i < CLUSTER_LINKS_MAX; i++) {
+        if (strcmp(c->links[i].address, address) == 0) {
+            return c->links[i].session;
+        }
+    }
+    return 0;
+}
+
+void
+cluster_link_up(struct cluster *c, const char *address, uint64_t session,
+                uint64_t now_us)
+{
+    if (c->left || address[0] == '\0' || session == 0 || session == c->self ||
+        strnlen(address, MEMBER_ADDRESS_MAX) == MEMBER_ADDRESS_MAX) {
+        return;
+    }
+    struct cluster_link *link = find_link(c, address);
+
+    link = link != NULL ? link : find_link(c, "");
+    c->now_us = now_us > c->now_us ? now_us : c->now_us;
+    c->dirty = true;
+    if (link != NULL) {
+        link->session = session;
+        link->fresh = true;
+        (void)snprintf(link->address, sizeof link->address, "%s", address);
+    }
+    member_link(c->members, address, true, c->now_us);
+}
+
+void
+cluster_link_down(struct cluster *c, const char *address, uint64_t now_us)
+{
+    struct cluster_link *link =
+        address[0] != '\0' ? find_link(c, address) : NULL;
+
+    if (c->left || address[0] == '\0') {
+        return;
+    }
+    c->now_us = now_us > c->now_us ? now_us : c->now_us;
+    c->dirty = true;
+    if (link != NULL) {
+        *link = (struct cluster_link){0};
+    }
+    member_link(c->members, address, false, c->now_us);
+}
+
+/* Peers */
+
+struct cluster_peer *
+cluster_peer_of(struct cluster *c, uint64_t session)
+{
+    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
+        if (c->peers[i].session == session) {
+            return &c->peers[i];
+        }
+    }
+    return NULL;
+}
+
+/* The link to a process: at its own address rather than at another one. */
+static struct cluster_link *
+link_to(struct cluster *c, const struct cluster_row *row)
+{
+    struct cluster_link *found = NULL;
+
+    for (uint32_t i = 0; i < CLUSTER_LINKS_MAX; i++) {
+        struct cluster_link *link = &c->links[i];
+        if (link->address[0] == '\0' || link->session != row->id.word[0]) {
+            continue;
+        }
+        if (found == NULL || strcmp(link->address, row->address) == 0) {
+            found = link;
+        }
+    }
+    return found;
+}
+
+static void
+peer_down(struct cluster *c, struct cluster_peer *peer)
+{
+    gossip_peer_down(c->gossip, peer->session, c->now_us);
+    roster_peer_down(c->roster, peer->session);
+    *peer = (struct cluster_peer){0};
+    c->stats.peers_up--;
+}
+
+static void
+peer_up(struct cluster *c, uint64_t session, const char *address)
+{
+    struct cluster_peer *peer = cluster_peer_of(c, 0);
+
+    if (peer == NULL || gossip_peer_up(c->gossip, session, c->now_us) != 0) {
+        return;
+    }
+    if (roster_peer_up(c->roster, session, c->now_us) != 0) {
+        gossip_peer_down(c->gossip, session, c->now_us);
+        return;
+    }
+    *peer = (struct cluster_peer){.session = session,
+                                  .claims_due = c->version != 0};
+    (void)snprintf(peer->address, sizeof peer->address, "%s", address);
+    c->met = true;
+    c->stats.peers_up++;
+}
+
+/* Whether it is a peer still, over the link it came up with. */
+static bool
+stays(struct cluster *c, const struct cluster_peer *peer)
+{
+    const struct cluster_row *row = cluster_row_of(c, peer->session);
+
+    if (row == NULL || !cluster_row_counts(row)) {
+        return false;
+    }
+    const struct cluster_link *link = link_to(c, row);
+    return link != NULL && !link->fresh &&
+           strcmp(link->address, peer->address) == 0;
+}
+
+static void
+sync_row(struct cluster *c, const struct cluster_row *row)
+{
+    struct cluster_peer *peer = cluster_peer_of(c, row->id.word[0]);
+    const struct cluster_link *link = link_to(c, row);
+    bool suspect = row->state == MEMBER_SUSPECT;
+
+    if (row->self || !cluster_row_counts(row) || link == NULL) {
+        return;
+    }
+    if (peer == NULL) {
+        peer_up(c, row->id.word[0], link->address);
+        peer = cluster_peer_of(c, row->id.word[0]);
+    }
+    if (peer != NULL && peer->suspect != suspect) {
+        peer->suspect = suspect;
+        gossip_peer_suspect(c->gossip, peer->session, suspect, c->now_us);
+    }
+}
+
+void
+cluster_peers_sync(struct cluster *c)
+{
+    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
+        if (c->peers[i].session != 0 && !stays(c, &c->peers[i])) {
+            peer_down(c, &c->peers[i]);
+        }
+    }
+    for (uint32_t i = 0; i < c->rows_count; i++) {
+        sync_row(c, &c->rows[i]);
+    }
+    for (uint32_t i = 0; i < CLUSTER_LINKS_MAX; i++) {
+        /* One that comes up before its member is known stays fresh: nobody
+         * was up over it. */
+        c->links[i].fresh = false;
+    }
+}
