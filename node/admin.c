@@ -1,6 +1,8 @@
 /* Which admin request is which. */
 #include "node/admin.h"
 
+#include "node/admin_mesh.h"
+
 #include <stdio.h>
 
 #define DECISIONS_DEFAULT 100U
@@ -169,6 +171,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/status", 13}, HTTP_GET, admin_put_status, NULL},
     {{"/admin/workers", 14}, HTTP_GET, admin_put_workers, NULL},
     {{"/admin/workers", 14}, HTTP_POST, NULL, add_worker},
+    {{"/admin/mesh", 11}, HTTP_GET, admin_put_mesh, NULL},
     {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
@@ -207,7 +210,7 @@ admin_request(void *context, struct httpd_request *request)
         serve_worker(control, request, rest);
     } else {
         httpd_error(request, 404, "not_found",
-                    "known here: /metrics and /admin/status, workers, index, "
-                    "decisions, explain");
+                    "known here: /metrics and /admin/status, mesh, workers, "
+                    "index, decisions, explain");
     }
 }

@@ -1,7 +1,7 @@
 /* /metrics: the lanes' counters added up, the workers, belief, the log. */
 #include <inttypes.h>
 
-#include "node/admin.h"
+#include "node/admin_mesh.h"
 #include "node/log.h"
 #include "node/prom_out.h"
 
@@ -180,5 +180,6 @@ admin_put_metrics(struct control *control, struct buf *out)
     put_workers(control, out);
     put_belief(control, out);
     admin_put_event_metrics(control, out);
+    admin_put_mesh_metrics(control, out);
     metrics_print(&total, out);
 }

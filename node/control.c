@@ -29,6 +29,7 @@ control_is_ready(const struct control *control)
     const struct fleet_view *view = fleet_view_get(control->node->board);
 
     return gauge_read(&control->node->draining) == 0 &&
+           gauge_read(&control->node->mesh_ready) != CLUSTER_CATCHING_UP &&
            !worker_set_empty(&view->eligible);
 }
 
@@ -249,6 +250,62 @@ on_fleet_event(void *context, const struct fleet_out *out)
     }
 }
 
+/* What happens in the mesh */
+
+static void
+on_mesh_read(void *context, uint64_t worker, bool on)
+{
+    (void)context;
+    (void)worker;
+    (void)on;
+}
+
+static void
+on_mesh_gossip(void *context, const struct gossip_out *out)
+{
+    (void)context;
+    (void)out;
+}
+
+static void
+on_mesh_worker(void *context, const struct roster_entry *entry)
+{
+    (void)context;
+    (void)entry;
+}
+
+static void
+on_mesh_ready(void *context, enum cluster_ready ready)
+{
+    struct control *control = context;
+
+    gauge_set(&control->node->mesh_ready, ready);
+}
+
+static void
+on_mesh_refused(void *context)
+{
+    struct control *control = context;
+
+    control->refused(control->refused_context);
+}
+
+static int
+open_peers(struct control *control)
+{
+    struct peers_owner owner = {
+        .context = control,
+        .read = on_mesh_read,
+        .gossip = on_mesh_gossip,
+        .worker = on_mesh_worker,
+        .ready = on_mesh_ready,
+        .refused = on_mesh_refused,
+    };
+
+    return peers_new(&control->peers, &control->loop, control->node->config,
+                     &owner);
+}
+
 /* The beginning and the end */
 
 static void
@@ -339,6 +396,9 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
         error = open_token_ask(control);
     }
     if (error == 0) {
+        error = open_peers(control);
+    }
+    if (error == 0) {
         struct follow_owner owner = {.context = control,
                                      .take_facts = on_take_facts};
         error = follow_new(&control->follow, node, &control->loop, &owner,
@@ -346,6 +406,9 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
     }
     if (error == 0) {
         error = open_fleet(control, rng_next(&control->rng));
+    }
+    if (error == 0) {
+        peers_start(control->peers);
     }
     return error;
 }
@@ -381,6 +444,7 @@ control_stop(struct control *control)
     control->admin = NULL;
     probe_free(control->probe);
     control->probe = NULL;
+    peers_stop(control->peers);
     follow_stop(control->follow);
     if (control->token_ask != NULL) {
         token_ask_free(control->token_ask);
@@ -398,6 +462,7 @@ control_fini(struct control *control)
     route_scratch_fini(&control->explain);
     decisions_fini(&control->decisions);
     follow_free(control->follow);
+    peers_free(control->peers);
     (void)qsbr_reclaim(&control->node->qsbr);
     fleet_free(control->fleet);
 }

@@ -19,6 +19,7 @@
 #include "node/fleet.h"
 #include "node/follow.h"
 #include "node/httpd.h"
+#include "node/peers.h"
 #include "node/probe.h"
 #include "node/route.h"
 #include "node/shared.h"
@@ -29,6 +30,7 @@ struct control {
     struct node_shared *node;
     struct fleet *fleet;
     struct probe *probe;
+    struct peers *peers;
     struct follow *follow;
     struct httpd *admin;
     struct decisions decisions;
@@ -41,6 +43,10 @@ struct control {
     uint64_t started_us;
     uint64_t facts_taken;
     bool awake;
+    /* The mesh has no place for this node: it is to end. Set before the loop
+     * runs. */
+    void (*refused)(void *context);
+    void *refused_context;
 };
 
 /*
@@ -61,7 +67,8 @@ void control_stop(struct control *control) ON_CONTROL;
 /* After the loop ended and the lanes are gone. */
 void control_fini(struct control *control);
 
-/* Whether /ready says yes: a worker is eligible, and nothing drains. */
+/* Whether /ready says yes: a worker is eligible, the node has caught up with
+ * the others or waits no longer, and nothing drains. */
 bool control_is_ready(const struct control *control);
 
 /* Takes what lanes have told up to now, so that what is said next is up to

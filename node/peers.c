@@ -543,11 +543,26 @@ peers_leave(struct peers *peers)
     }
 }
 
+/* Frames for those who can hear; the others get none anyway. */
+static bool
+has_frames_left(struct mesh_link *link)
+{
+    struct mesh_link_peer peer;
+    bool waiting = false;
+
+    for (uint32_t at = 0; mesh_link_peer(link, at, &peer); at++) {
+        waiting =
+            waiting ||
+            (peer.up && peer.frames[MESH_CTL] + peer.frames[MESH_BULK] != 0);
+    }
+    return waiting;
+}
+
 bool
 peers_left(const struct peers *peers)
 {
     return peers->leaving &&
-           (peers->link == NULL || mesh_link_waiting(peers->link, NULL) == 0);
+           (peers->link == NULL || !has_frames_left(peers->link));
 }
 
 void

@@ -171,13 +171,22 @@ has_worker(struct client *client)
 static void
 reply_ready(struct client *client)
 {
+    enum cluster_ready mesh =
+        (enum cluster_ready)gauge_read(&client->lane->node->mesh_ready);
+    char body[80];
+
     if (gauge_read(&client->lane->node->draining) != 0) {
         reply_error(client, 503, "draining", "this node is shutting down");
     } else if (!has_worker(client)) {
         reply_error(client, 503, "not_ready", "no worker is eligible");
+    } else if (mesh == CLUSTER_CATCHING_UP) {
+        reply_error(client, 503, "catching_up",
+                    "this node learns from the others what they know");
     } else {
-        reply_send(client, 200, "application/json",
-                   SLICE("{\"status\":\"ready\"}"));
+        (void)snprintf(body, sizeof body,
+                       "{\"status\":\"ready\",\"mesh\":\"%s\"}",
+                       cluster_ready_name(mesh));
+        reply_send(client, 200, "application/json", slice_of(body));
     }
 }
 

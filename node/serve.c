@@ -14,6 +14,7 @@
 
 #define FACTS_BYTES   ((size_t)4 << 20) /* of one lane's ring */
 #define DRAIN_LOOK_MS 20U
+#define LEAVE_LOOKS   25U /* until the goodbye counts as lost */
 
 struct serve {
     struct node_shared node;
@@ -24,6 +25,8 @@ struct serve {
     uv_signal_t terminate;
     uv_signal_t interrupt;
     uv_timer_t drained; /* looks whether the lanes are done */
+    uint32_t leave_looks;
+    bool failed; /* it ends, but not because it was told to */
     struct sockaddr_storage address;
     uint16_t port;
 };
@@ -183,10 +186,35 @@ on_drained_look(uv_timer_t *timer)
     struct serve *serve = timer->data;
 
     role_is_control();
-    if (gauge_read(&serve->node.lanes_running) == 0) {
+    if (gauge_read(&serve->node.lanes_running) != 0) {
+        return;
+    }
+    peers_leave(serve->control.peers);
+    if (peers_left(serve->control.peers) ||
+        ++serve->leave_looks > LEAVE_LOOKS) {
         control_stop(&serve->control);
         close_own_handles(serve);
     }
+}
+
+static void
+begin_drain(struct serve *serve)
+{
+    gauge_set(&serve->node.draining, 1);
+    for (uint32_t i = 0; i < serve->lanes_started; i++) {
+        lane_drain(serve->lanes[i]);
+    }
+    (void)uv_timer_start(&serve->drained, on_drained_look, 0, DRAIN_LOOK_MS);
+}
+
+/* Another node has our name. */
+static void
+on_refused(void *context)
+{
+    struct serve *serve = context;
+
+    serve->failed = true;
+    begin_drain(serve);
 }
 
 static void
@@ -201,11 +229,7 @@ on_signal(uv_signal_t *handle, int number)
         LOG_INFO("drain", KV("signal", number),
                  KV("inflight", gauge_read(&serve->node.inflight)));
     }
-    gauge_set(&serve->node.draining, 1);
-    for (uint32_t i = 0; i < serve->lanes_started; i++) {
-        lane_drain(serve->lanes[i]);
-    }
-    (void)uv_timer_start(&serve->drained, on_drained_look, 0, DRAIN_LOOK_MS);
+    begin_drain(serve);
 }
 
 /* The beginning */
@@ -254,6 +278,7 @@ static void
 say_ready(const struct serve *serve)
 {
     const struct config *config = serve->node.config;
+    const char *mesh = peers_address(serve->control.peers);
     char serving[URL_TEXT_MAX];
     char admin[URL_TEXT_MAX];
     struct url url = config->listen;
@@ -263,11 +288,12 @@ say_ready(const struct serve *serve)
     url = config->admin;
     url.port = httpd_port(serve->control.admin);
     (void)url_authority(&url, admin);
-    printf("ready serve=%s admin=%s\n", serving, admin);
+    printf("ready serve=%s admin=%s%s%s\n", serving, admin,
+           mesh != NULL ? " mesh=" : "", mesh != NULL ? mesh : "");
     (void)fflush(stdout);
     LOG_INFO("ready", KV("node", config->name), KV("serve", serving),
-             KV("admin", admin), KV("lanes", config->lanes),
-             KV("workers", config->workers_count));
+             KV("admin", admin), KV("mesh", mesh != NULL ? mesh : "none"),
+             KV("lanes", config->lanes), KV("workers", config->workers_count));
 }
 
 /* Opens both ports and starts the lanes: 0, or -errno and a line was logged. */
@@ -321,6 +347,8 @@ serve_run(const struct config *config)
         LOG_ERROR("start_failed", KV_FAULT("error", error));
         return 1; /* the process ends here; nothing is left running */
     }
+    serve->control.refused = on_refused;
+    serve->control.refused_context = serve;
     open_own_handles(serve);
     error = open_ports(serve);
     if (error == 0) {
@@ -333,7 +361,8 @@ serve_run(const struct config *config)
     end_lanes(serve);
     control_fini(&serve->control);
     fini_shared(&serve->node);
+    bool ok = error == 0 && !serve->failed;
     free(serve);
-    LOG_INFO("stopped", KV("ok", error == 0));
-    return error == 0 ? 0 : 1;
+    LOG_INFO("stopped", KV("ok", ok));
+    return ok ? 0 : 1;
 }

@@ -12,9 +12,10 @@
 
 /*
  * Serves until SIGTERM or SIGINT, then drains: stops accepting, finishes what
- * runs, at most timeouts.drain. A second signal cuts what is left. Prints
- * `ready serve=H:P admin=H:P` to stdout once both ports are open. Returns the
- * exit code: 0 after a drain, 1 when it could not start.
+ * runs, at most timeouts.drain, and leaves the mesh. A second signal cuts what
+ * is left. Prints `ready serve=H:P admin=H:P` to stdout once both ports are
+ * open, with mesh=H:P if that one is. Returns the exit code: 0 after a drain, 1
+ * when it could not start, or had to end because its name is another node's.
  */
 int serve_run(const struct config *config) MUST_CHECK;
 

@@ -50,6 +50,7 @@ struct node_shared {
     struct gauge draining;    /* 1 from SIGTERM on */
     struct gauge cut;         /* 1 from a second one on */
     struct gauge lanes_running;
+    struct gauge mesh_ready; /* enum cluster_ready, by control */
 
     struct latch asleep;       /* control sleeps until woken */
     uv_async_t *wake;          /* of the control loop */

@@ -1,0 +1,306 @@
+"""Nodes of a mesh: real processes, links and DNS. Who finds whom, who is told
+what of whom, and who is turned away."""
+import os
+import pathlib
+import socket
+import subprocess
+import unittest
+
+import harness
+
+DNSMASQ = "/usr/sbin/dnsmasq"
+
+
+class MeshCase(harness.Case):
+    def flags(self, name, *more, mesh="127.0.0.1:0", join=()):
+        flags = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--lanes", "1",
+                 "--name", name, "--mesh", mesh]
+        for place in join:
+            flags += ["--join", place]
+        return [*flags, *more]
+
+    def node(self, name, *more, **where):
+        return self.start("kvasir", *self.flags(name, *more, **where))
+
+    def mesh(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/mesh").json()
+
+    def members(self, node):
+        """{name: state} as the node sees it."""
+        return {m["name"]: m["state"] for m in self.mesh(node)["members"]}
+
+    def metric(self, node, name):
+        return harness.metric(node.at("admin"), name) or 0
+
+    def together(self, nodes):
+        """Waits until all of them see all others, over links that are up."""
+        def all_up(node):
+            mesh = self.mesh(node)
+            return mesh["alive"] == len(nodes) and mesh["peers_up"] == len(nodes) - 1
+        for node in nodes:
+            harness.wait_until(lambda node=node: all_up(node), "everyone is there")
+
+    def sees(self, nodes, name, state):
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.members(node).get(name) == state,
+                               f"{name} is {state}")
+
+    def three(self, *more):
+        """a, b and c, found by the address of the first."""
+        first = self.node("a", *more)
+        seed = first.ready["mesh"]
+        nodes = [first, self.node("b", *more, join=[seed]), self.node("c", *more, join=[seed])]
+        self.together(nodes)
+        return nodes
+
+
+class Membership(MeshCase):
+    def test_a_node_alone_is_a_mesh_of_one(self):
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--name", "only")
+        self.assertNotIn("mesh", node.ready)
+        mesh = self.mesh(node)
+        self.assertEqual((mesh["address"], mesh["ready"], mesh["alive"]), ("none", "alone", 1))
+        self.assertEqual([(m["name"], m["self"]) for m in mesh["members"]], [("only", True)])
+        self.assertEqual(mesh["links"], [])
+
+    def test_three_nodes_find_each_other_by_one_seed(self):
+        nodes = self.three()
+        for node in nodes:
+            mesh = self.mesh(node)
+            self.assertEqual([m["name"] for m in mesh["members"]], ["a", "b", "c"])
+            self.assertEqual(mesh["address"], node.ready["mesh"])
+            addresses = [link["address"] for link in mesh["links"]]
+            self.assertEqual(addresses, sorted(addresses))
+            self.assertEqual(sorted(link["name"] for link in mesh["links"]),
+                             sorted({"a", "b", "c"} - {mesh["node"]}))
+        for node in nodes[1:]:
+            harness.wait_until(lambda node=node: self.mesh(node)["ready"] == "caught up", "ready")
+
+    def test_status_and_metrics_tell_of_all_members(self):
+        nodes = self.three()
+        host, port = nodes[1].at("admin")
+        told = self.run_once("kvasir", "status", "--admin", f"{host}:{port}")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        for node in nodes:
+            self.assertIn(node.ready["mesh"], told.stdout)
+        self.assertRegex(told.stdout, r"(?m)^ +NAME +STATE +INCARNATION")
+        values = harness.metrics(nodes[1].at("admin"))
+        self.assertEqual(values['kvasir_mesh_members{state="alive"}'], 3)
+        self.assertEqual(values["kvasir_mesh_links_up"], 2)
+        self.assertGreater(values["kvasir_mesh_frames_sent_total"], 0)
+
+    def test_one_that_is_killed_is_dead_and_back_under_its_name(self):
+        nodes = self.three()
+        seed = nodes[0].ready["mesh"]
+        nodes[2].kill()
+        self.sees(nodes[:2], "c", "dead")
+        back = self.node("c", join=[seed])
+        self.together([*nodes[:2], back])
+        self.assertEqual(self.members(nodes[0]), {"a": "alive", "b": "alive", "c": "alive"})
+        address = {m["name"]: m["address"] for m in self.mesh(nodes[0])["members"]}
+        self.assertEqual(address["c"], back.ready["mesh"])
+
+    def test_one_that_is_told_to_stop_has_left(self):
+        nodes = self.three()
+        self.assertEqual(nodes[2].stop(), 0)
+        self.sees(nodes[:2], "c", "left")
+        self.assertEqual(self.metric(nodes[0], "kvasir_mesh_member_suspicions_total"), 0)
+        for node in nodes[:2]:
+            self.assertIn("member_departed member=c", node.log())
+
+    def test_the_seed_may_die_and_others_join_by_whoever_is_left(self):
+        nodes = self.three()
+        nodes[0].kill()
+        self.sees(nodes[1:], "a", "dead")
+        late = self.node("d", join=[nodes[0].ready["mesh"], nodes[1].ready["mesh"]])
+        self.together([nodes[1], nodes[2], late])
+
+    def test_a_name_in_use_is_refused_with_one_line(self):
+        first, second, _ = self.three()
+        double = self.spawn("kvasir", *self.flags("b", join=[first.ready["mesh"]]))
+        double.killed = True  # its exit code is looked at here
+        self.assertEqual(double.wait(), 1)
+        lines = [line for line in double.log().splitlines() if " error " in line]
+        self.assertEqual(len(lines), 1, double.log())
+        self.assertIn("member_duplicate member=b", lines[0])
+        self.assertIn("--name", lines[0])
+        self.together([first, second, _])
+
+    def test_the_mesh_is_left_behind_by_nobody_when_all_stop(self):
+        for node in self.three():
+            self.assertEqual(node.stop(), 0)
+
+
+class Strangers(MeshCase):
+    def test_a_node_of_another_cluster_is_refused_and_counted(self):
+        home = self.node("a")
+        other = self.node("x", "--mesh.cluster", "other", join=[home.ready["mesh"]])
+        refused = 'kvasir_mesh_refused_total{reason="cluster"}'
+        harness.wait_until(lambda: harness.metrics(home.at("admin"))[refused] > 0, "refused")
+        self.assertEqual(self.members(home), {"a": "alive"})
+        self.assertEqual(self.members(other), {"x": "alive"})
+        line = next(line for line in home.log().splitlines() if "mesh_refused" in line)
+        self.assertIn("reason=cluster", line)
+        self.assertIn("other", line)
+
+    def test_what_speaks_no_protocol_of_ours_is_refused_and_counted(self):
+        home = self.node("a")
+        with socket.create_connection(home.at("mesh"), timeout=harness.IO_TIMEOUT_S) as s:
+            s.sendall(b"GET / HTTP/1.1\r\n\r\n" * 4)
+            harness.wait_until(lambda: self.metric(home, "kvasir_mesh_refused_total") > 0,
+                               "refused")
+        self.assertEqual(self.members(home), {"a": "alive"})
+
+    def test_without_tls_only_loopback_is_opened(self):
+        told = self.run_once("kvasir", *self.flags("a", mesh="0.0.0.0:0"))
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("mesh.insecure", told.stderr)
+        told = self.run_once("kvasir", *self.flags("a", "--mesh.insecure", "true",
+                                                   mesh="0.0.0.0:0"))
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("mesh.advertise", told.stderr)
+        node = self.node("a", "--mesh.insecure", "true", "--mesh.advertise", "127.0.0.1:0",
+                         mesh="0.0.0.0:0")
+        self.assertIn("mesh_without_tls", node.log())
+
+
+class Authority:
+    """A CA of openssl's, and certificates that all have one name."""
+
+    NAME = "kvasir.mesh"
+
+    def __init__(self, folder, name):
+        self.folder = pathlib.Path(folder)
+        self.name = name
+        self.key = self.folder / f"{name}.key"
+        self.cert = self.folder / f"{name}.pem"
+        self.run("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                 "-nodes", "-keyout", self.key, "-out", self.cert, "-days", "2", "-subj",
+                 f"/CN={name}")
+
+    @staticmethod
+    def run(*args):
+        subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True,
+                       timeout=harness.IO_TIMEOUT_S)
+
+    def flags(self, node, trust=None):
+        """The flags of a node with a certificate of this authority."""
+        key, ask, cert = (self.folder / f"{self.name}-{node}.{end}" for end in
+                          ("key", "csr", "pem"))
+        names = self.folder / f"{self.name}-{node}.ext"
+        names.write_text(f"subjectAltName=DNS:{self.NAME}\n")
+        self.run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                 "-keyout", key, "-out", ask, "-subj", f"/CN={node}")
+        self.run("x509", "-req", "-in", ask, "-CA", self.cert, "-CAkey", self.key,
+                 "-CAcreateserial", "-out", cert, "-days", "2", "-extfile", names)
+        return ["--mesh.tls_ca", (trust or self).cert, "--mesh.tls_cert", cert,
+                "--mesh.tls_key", key, "--mesh.tls_server_name", self.NAME]
+
+
+class Tls(MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.authority = Authority(self.folder, "ca")
+
+    def test_nodes_with_certificates_form_a_mesh_and_others_do_not(self):
+        first = self.node("a", *self.authority.flags("a"))
+        seed = first.ready["mesh"]
+        nodes = [first, self.node("b", *self.authority.flags("b"), join=[seed])]
+        self.together(nodes)
+        self.assertTrue(self.mesh(first)["tls"])
+        self.assertNotIn("mesh_without_tls", first.log())
+        refused = 'kvasir_mesh_refused_total{reason="transport"}'
+
+        def count():
+            return harness.metrics(first.at("admin"))[refused]
+        before = count()
+        plain = self.node("x", join=[seed])
+        harness.wait_until(lambda: count() > before, "the one without TLS is refused")
+        before = count()
+        foreign = Authority(self.folder, "other")
+        forged = self.node("y", *foreign.flags("y", trust=self.authority), join=[seed])
+        harness.wait_until(lambda: count() > before, "the one of another authority is refused")
+        self.assertEqual(self.members(first), {"a": "alive", "b": "alive"})
+        self.assertEqual(self.members(plain), {"x": "alive"})
+        self.assertEqual(self.members(forged), {"y": "alive"})
+        self.assertIn("mesh_refused reason=transport", first.log())
+
+    def test_certificates_that_cannot_be_used_are_told(self):
+        bad = self.folder / "bad.pem"
+        bad.write_text("no certificate\n")
+        flags = self.authority.flags("a")
+        told = self.run_once("kvasir", *self.flags("a", "--mesh.tls_ca", bad, *flags[2:]))
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("mesh_listen_failed", told.stderr)
+        self.assertIn("CA", told.stderr)
+        told = self.run_once("kvasir", "check", "--mesh.tls_ca", bad)
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("mesh.tls_key", told.stderr)
+
+
+@unittest.skipUnless(os.access(DNSMASQ, os.X_OK), "no dnsmasq, see deploy/packages")
+class Dns(MeshCase):
+    def free_port(self, *hosts, kind=socket.SOCK_STREAM):
+        """A port that is free at all of these addresses, a moment ago."""
+        with socket.socket(socket.AF_INET, kind) as first:
+            first.bind((hosts[0], 0))
+            port = first.getsockname()[1]
+        for host in hosts[1:]:
+            with socket.socket(socket.AF_INET, kind) as other:
+                other.bind((host, port))
+        return port
+
+    def resolver(self, records, *more):
+        """dnsmasq with these addresses of names: its address. More of them
+        may be written to self.hosts, and then be told with SIGHUP."""
+        self.hosts = self.folder / "hosts"
+        self.hosts.write_text("".join(f"{ip} {name}\n" for ip, name in records))
+        port = self.free_port("127.0.0.1", kind=socket.SOCK_DGRAM)
+        self.dns = subprocess.Popen(
+            [DNSMASQ, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
+             "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--local=/test/",
+             f"--port={port}", f"--addn-hosts={self.hosts}", "--user=root", *more],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.dns.wait, harness.STOP_TIMEOUT_S)
+        self.addCleanup(self.dns.kill)
+        return f"127.0.0.1:{port}"
+
+    def names(self, node):
+        return {n["name"]: n["outcome"] for n in self.mesh(node)["discovery"]["names"]}
+
+    def test_three_nodes_find_each_other_behind_one_name(self):
+        hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+        port = self.free_port(*hosts)
+        resolver = self.resolver([(host, "mesh.test") for host in hosts])
+        nodes = [self.node(f"n{i}", "--mesh.resolver", resolver, mesh=f"{host}:{port}",
+                           join=[f"dns:mesh.test:{port}"]) for i, host in enumerate(hosts)]
+        self.together(nodes)
+        self.assertEqual(self.names(nodes[0]), {"mesh.test": "found"})
+
+    def test_nodes_at_ports_of_their_own_find_each_other_behind_a_service(self):
+        ports = [self.free_port("127.0.0.1") for _ in range(3)]
+        resolver = self.resolver(
+            [("127.0.0.1", "host.test")],
+            *(f"--srv-host=_kvasir._tcp.mesh.test,host.test,{port}" for port in ports))
+        nodes = [self.node(f"n{i}", "--mesh.resolver", resolver, mesh=f"127.0.0.1:{port}",
+                           join=["srv:_kvasir._tcp.mesh.test"]) for i, port in enumerate(ports)]
+        self.together(nodes)
+
+    def test_a_name_that_comes_later_is_found_then(self):
+        hosts = ["127.0.0.1", "127.0.0.2"]
+        port = self.free_port(*hosts)
+        resolver = self.resolver([])
+        nodes = [self.node(f"n{i}", "--mesh.resolver", resolver, mesh=f"{host}:{port}",
+                           join=[f"dns:mesh.test:{port}"]) for i, host in enumerate(hosts)]
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.names(node) == {"mesh.test": "absent"},
+                               "nobody is there")
+            self.assertEqual(self.members(node), {self.mesh(node)["node"]: "alive"})
+        self.hosts.write_text("".join(f"{host} mesh.test\n" for host in hosts))
+        self.dns.send_signal(1)  # SIGHUP: it reads them again
+        self.together(nodes)
+
+
+if __name__ == "__main__":
+    harness.main()
