@@ -307,7 +307,6 @@ out_changed(struct roster *roster, struct roster_out *out)
             row->told = true;
             roster->untold--;
             *out = (struct roster_out){.kind = ROSTER_CHANGED,
-                                       .peer = row->from,
                                        .entry = roster_row_entry(roster, row)};
             return true;
         }

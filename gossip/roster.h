@@ -72,6 +72,7 @@ struct roster_entry {
     bool draining;
     struct slice spec; /* empty when removed */
     uint32_t age_ms;   /* removed: since then */
+    uint64_t from;     /* peer that told us; 0: said here, or loaded */
 };
 
 enum roster_out_kind {
@@ -81,7 +82,7 @@ enum roster_out_kind {
 
 struct roster_out {
     enum roster_out_kind kind;
-    uint64_t peer;             /* SEND; CHANGED: who told us, 0: said here */
+    uint64_t peer;             /* SEND */
     const uint8_t *bytes;      /* SEND */
     size_t len;                /* SEND */
     struct roster_entry entry; /* CHANGED */

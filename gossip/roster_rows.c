@@ -79,6 +79,7 @@ roster_row_entry(const struct roster *roster, const struct roster_row *row)
         .removed = row->removed,
         .draining = row->draining,
         .spec = {.ptr = row->spec, .len = row->spec_len},
+        .from = row->from,
     };
 
     if (row->removed) {

@@ -1,5 +1,6 @@
 /* Which admin request is which. */
 #include "node/admin.h"
+#include "node/control_roster.h"
 
 #include "node/admin_mesh.h"
 
@@ -97,17 +98,15 @@ add_worker(struct control *control, struct httpd_request *request)
         httpd_error(request, status, "worker_refused", fault);
         return;
     }
-    probe_poke(control->probe);
     answer_json(control, request, admin_put_workers);
 }
 
-/* DELETE /admin/workers/ID, POST /admin/workers/ID/drain. */
+/* DELETE /admin/workers/ID, POST and DELETE /admin/workers/ID/drain. */
 static void ON_CONTROL
 change_worker(struct control *control, struct httpd_request *request,
               struct slice id, bool drain)
 {
     uint32_t slot = fleet_find(control->fleet, id);
-    uint64_t now_us = control_now_us(control);
 
     if (slot == WORKER_NONE) {
         httpd_error(request, 404, "no_such_worker",
@@ -115,11 +114,11 @@ change_worker(struct control *control, struct httpd_request *request,
         return;
     }
     if (drain) {
-        fleet_drain(control->fleet, slot, false, now_us);
+        control_roster_drain(control, slot,
+                             httpd_head(request)->method_id == HTTP_POST);
     } else {
-        fleet_remove(control->fleet, slot, now_us);
+        control_roster_remove(control, slot);
     }
-    probe_poke(control->probe);
     answer_json(control, request, admin_put_workers);
 }
 
@@ -152,11 +151,12 @@ serve_worker(struct control *control, struct httpd_request *request,
     enum http_method method = httpd_head(request)->method_id;
     bool drain = cut_suffix(&id, SLICE("/drain"));
 
-    if (method == (drain ? HTTP_POST : HTTP_DELETE)) {
+    if (method == HTTP_DELETE || (drain && method == HTTP_POST)) {
         change_worker(control, request, id, drain);
     } else {
         httpd_error(request, 405, "method_not_allowed",
-                    "DELETE /admin/workers/ID, POST /admin/workers/ID/drain");
+                    "DELETE /admin/workers/ID, POST or DELETE "
+                    "/admin/workers/ID/drain");
     }
 }
 

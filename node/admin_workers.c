@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "node/admin.h"
+#include "node/control_roster.h"
 #include "node/json_pull.h"
 
 #define VALUE_MAX 512U
@@ -61,12 +62,11 @@ read_worker(struct slice body, struct config_worker *worker,
            config_worker_end(worker, "worker", errors) == 0;
 }
 
-static unsigned
+static unsigned ON_CONTROL
 add(struct control *control, const struct config_worker *worker,
     char fault[160])
 {
-    int outcome =
-        fleet_add(control->fleet, worker, control_now_us(control), NULL);
+    int outcome = control_roster_put(control, worker);
 
     switch (outcome) {
     case 0:

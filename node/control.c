@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "node/admin.h"
+#include "node/control_roster.h"
 #include "node/log.h"
 
 #define FACTS_MS         1U   /* between two looks at the rings while awake */
@@ -204,7 +205,7 @@ on_work(uv_timer_t *timer)
     follow_work(control->follow, control_now_us(control));
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
-    probe_poke(control->probe);
+    control_roster_work(control);
 }
 
 /* What happens to workers */
@@ -270,8 +271,8 @@ on_mesh_gossip(void *context, const struct gossip_out *out)
 static void
 on_mesh_worker(void *context, const struct roster_entry *entry)
 {
-    (void)context;
-    (void)entry;
+    role_is_control();
+    control_roster_changed(context, entry);
 }
 
 static void
@@ -319,24 +320,6 @@ open_timers(struct control *control)
     latch_arm(&control->node->asleep);
 }
 
-static int ON_CONTROL
-add_workers(struct control *control)
-{
-    const struct config *config = control->node->config;
-
-    for (uint32_t i = 0; i < config->workers_count; i++) {
-        int outcome = fleet_add(control->fleet, &config->workers[i],
-                                control_now_us(control), NULL);
-        if (outcome != 0) {
-            LOG_ERROR("worker_refused", KV("worker", config->workers[i].id),
-                      KV("outcome", outcome));
-            return outcome < 0 ? outcome : -EINVAL;
-        }
-    }
-    probe_poke(control->probe);
-    return 0;
-}
-
 static int
 open_token_ask(struct control *control)
 {
@@ -371,7 +354,7 @@ open_fleet(struct control *control, uint64_t seed)
     control->node->board = fleet_board(control->fleet);
     struct probe_owner owner = {.context = control, .event = on_fleet_event};
     error = probe_new(&control->probe, &control->loop, control->fleet, &owner);
-    return error < 0 ? error : add_workers(control);
+    return error < 0 ? error : control_roster_open(control);
 }
 
 int
@@ -462,6 +445,7 @@ control_fini(struct control *control)
     route_scratch_fini(&control->explain);
     decisions_fini(&control->decisions);
     follow_free(control->follow);
+    control_roster_close(control);
     peers_free(control->peers);
     (void)qsbr_reclaim(&control->node->qsbr);
     fleet_free(control->fleet);

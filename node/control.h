@@ -21,6 +21,7 @@
 #include "node/httpd.h"
 #include "node/peers.h"
 #include "node/probe.h"
+#include "node/roster_apply.h"
 #include "node/route.h"
 #include "node/shared.h"
 #include "node/token_ask.h"
@@ -32,6 +33,7 @@ struct control {
     struct probe *probe;
     struct peers *peers;
     struct follow *follow;
+    struct roster_apply *workers; /* control_roster.h */
     struct httpd *admin;
     struct decisions decisions;
     struct route_scratch explain; /* for /admin/explain */

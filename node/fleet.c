@@ -242,6 +242,22 @@ fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
     }
 }
 
+void
+fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+
+    CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
+    fleet->now_us = now_us;
+    s->remove_drained = false;
+    if (s->draining) {
+        s->draining = false;
+        s->drained = false;
+        fleet_note(fleet, slot, FLEET_UNDRAINED);
+        fleet_view_changes(fleet);
+    }
+}
+
 uint32_t
 fleet_find(const struct fleet *fleet, struct slice id)
 {

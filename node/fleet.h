@@ -102,9 +102,10 @@ enum fleet_event {
     FLEET_CIRCUIT_HALF_OPEN, /* trial requests may go there */
     FLEET_CIRCUIT_CLOSED,
     FLEET_DRAINING,
-    FLEET_DRAINED, /* nothing of ours runs there any more */
-    FLEET_REMOVED, /* drop the slot from the index, then fleet_swept() */
-    FLEET_EVENTS,  /* how many there are */
+    FLEET_DRAINED,   /* nothing of ours runs there any more */
+    FLEET_UNDRAINED, /* it takes requests again */
+    FLEET_REMOVED,   /* drop the slot from the index, then fleet_swept() */
+    FLEET_EVENTS,    /* how many there are */
 };
 
 enum fleet_out_kind {
@@ -162,6 +163,9 @@ void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 void fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
                  uint64_t now_us);
 
+/* A present worker that drains or has drained is like any other again. */
+void fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us);
+
 /* The slot of the present worker of that id, or WORKER_NONE. */
 uint32_t fleet_find(const struct fleet *fleet, struct slice id);
 
@@ -203,10 +207,11 @@ int fleet_publish(struct fleet *fleet) MUST_CHECK;
 
 /* One present worker, for the admin API and metrics. */
 struct fleet_status {
-    const struct fleet_worker *worker; /* good until the next call */
-    const char *state;                 /* see fleet_status() */
-    const char *reason;                /* of the last failed probe, or "" */
-    uint64_t since_us;                 /* of the last change of health */
+    const struct fleet_worker *worker;  /* good until the next call */
+    const struct config_worker *config; /* as it was added; the same */
+    const char *state;                  /* see fleet_status() */
+    const char *reason;                 /* of the last failed probe, or "" */
+    uint64_t since_us;                  /* of the last change of health */
     bool healthy;
     bool draining;
     bool drained;

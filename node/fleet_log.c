@@ -67,6 +67,9 @@ fleet_log_event(const struct fleet_out *out)
     case FLEET_DRAINED:
         LOG_INFO("worker_drained", KV("worker", id));
         return;
+    case FLEET_UNDRAINED:
+        LOG_INFO("worker_undrained", KV("worker", id));
+        return;
     case FLEET_REMOVED:
         LOG_INFO("worker_removed", KV("worker", id));
         return;

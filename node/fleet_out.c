@@ -17,6 +17,7 @@ static const char *const event_names[FLEET_EVENTS] = {
     [FLEET_CIRCUIT_CLOSED] = "worker_circuit_closed",
     [FLEET_DRAINING] = "worker_draining",
     [FLEET_DRAINED] = "worker_drained",
+    [FLEET_UNDRAINED] = "worker_undrained",
     [FLEET_REMOVED] = "worker_removed",
 };
 
@@ -173,6 +174,7 @@ fleet_status(const struct fleet *fleet, uint32_t slot,
     }
     *status = (struct fleet_status){
         .worker = &s->now,
+        .config = &s->config,
         .state = state_of(s),
         .reason = s->reason,
         .since_us = s->since_us,

@@ -47,7 +47,7 @@ static void
 note(struct node *node, const struct roster_out *out)
 {
     node->told++;
-    node->told_by = out->peer;
+    node->told_by = out->entry.from;
     node->told_removed = out->entry.removed;
     node->told_draining = out->entry.draining;
     snprintf(node->told_spec, sizeof node->told_spec, "%.*s",

@@ -187,6 +187,35 @@ Test(node_fleet, draining_lets_requests_finish)
     cr_assert(worker_set_has(&rig_view()->healthy, slot));
 }
 
+Test(node_fleet, a_worker_that_does_not_drain_any_more_is_like_any_other)
+{
+    uint32_t slot = rig_add(0);
+
+    fleet_drain(rig.fleet, slot, false, rig.now_us);
+    rig_pass(RIG_S);
+    cr_assert_eq(rig_count(FLEET_DRAINED), 1);
+    fleet_undrain(rig.fleet, slot, rig.now_us);
+    fleet_undrain(rig.fleet, slot, rig.now_us);
+    rig_pump();
+    cr_assert_eq(rig_count(FLEET_UNDRAINED), 1);
+    cr_assert(rig_eligible(slot));
+    fleet_drain(rig.fleet, slot, false, rig.now_us);
+    rig_pass(RIG_S);
+    cr_assert_not(rig_eligible(slot));
+    cr_assert_eq(rig_count(FLEET_DRAINED), 2);
+}
+
+Test(node_fleet, undraining_ends_the_wish_to_remove)
+{
+    uint32_t slot = rig_add(0);
+
+    fleet_drain(rig.fleet, slot, true, rig.now_us);
+    fleet_undrain(rig.fleet, slot, rig.now_us);
+    rig_pass(RIG_S);
+    cr_assert(rig_eligible(slot));
+    cr_assert_eq(rig_count(FLEET_REMOVED), 0);
+}
+
 Test(node_fleet, a_drained_worker_is_removed_if_so_wished)
 {
     uint32_t slot = rig_add(0);
