@@ -98,6 +98,20 @@ set_url(char *at, const char *value)
     return true;
 }
 
+static bool
+set_server(char *at, const char *value)
+{
+    struct in_addr unused;
+    struct url url;
+
+    if (url_parse_peer(slice_of(value), &url) != NULL ||
+        inet_pton(AF_INET, url.host, &unused) != 1) {
+        return false;
+    }
+    memcpy(at, &url, sizeof(url));
+    return true;
+}
+
 /* Which of "one|another" the word is. */
 static bool
 set_choice(char *at, const char *words, const char *value)
@@ -134,6 +148,8 @@ set(char *options, const struct flag *flag, const char *value)
         return is_address(value);
     case FLAG_URL:
         return set_url(at, value);
+    case FLAG_SERVER:
+        return set_server(at, value);
     case FLAG_COUNT:
     case FLAG_REAL:
         return set_number(at, flag, value);
@@ -165,6 +181,9 @@ fault_value(const struct flag *flag, const char *value, char *fault,
         break;
     case FLAG_URL:
         wanted = "http://HOST[:PORT][/PATH]";
+        break;
+    case FLAG_SERVER:
+        wanted = "IPV4:PORT";
         break;
     case FLAG_CHOICE:
         wanted = flag->value;

@@ -31,6 +31,13 @@ static const struct flag table[] = {
      "mean pause before a user speaks, exponential"},
     {"timeout-ms", FLAG_COUNT, AT(timeout_ms), 1, 86400000, "MS", "60000",
      "for a whole answer"},
+    {"connect-ms", FLAG_COUNT, AT(connect_ms), 1, 86400000, "MS", "2000",
+     "for an address to accept a connection"},
+    {"retries", FLAG_COUNT, AT(retries), 0, LOAD_RETRIES_MAX, "N", "2",
+     "times a request that got no byte of an answer is\n"
+     "sent again, to the next address of the name"},
+    {"resolver", FLAG_SERVER, AT(resolver), 0, 0, "IP:PORT", NULL,
+     "DNS server to ask (IPv4); default: the system's"},
     {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
      "of every text and pause"},
     {"json", FLAG_SWITCH, AT(json), 0, 0, NULL, NULL,
@@ -75,6 +82,10 @@ static const char manual_head[] =
 
 static const char manual_tail[] =
     "\n"
+    "A name in the URL stands for all its addresses: each request goes to one "
+    "of\n"
+    "them, and to the next when that fails.\n"
+    "\n"
     "result, on stdout when the last conversation is over (progress is on "
     "stderr)\n"
     "  requests  every one sent is answered, or failed and why: connect, "
@@ -88,9 +99,14 @@ static const char manual_tail[] =
     "            out are `not sent`\n"
     "  tokens    of answered requests, by their `usage`; cached: those of the\n"
     "            prompt that an engine had in its cache\n"
+    "  retried   requests sent again, because nobody accepted them or the\n"
+    "            connection ended before a byte of an answer\n"
     "  TTFT      time to first token: from sending to the first content\n"
     "  whole     from sending to the end of the answer\n"
     "  workers   who had the requests, by the x-kvasir-worker header\n"
+    "  nodes     through whom, by x-kvasir-node\n"
+    "  seconds   (--json) sent, answered, failed, and tokens by the second in\n"
+    "            which a request ended\n"
     "\n"
     "Exit codes: 0 it ran to its end, whatever failed on the way; 1 it could "
     "not,\n"

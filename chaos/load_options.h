@@ -17,6 +17,7 @@
 #include "index/base/check.h"
 #include "node/node.h"
 
+#define LOAD_RETRIES_MAX  16
 #define LOAD_REQUESTS_MAX 10000000 /* conversations times turns */
 
 struct load_options {
@@ -31,6 +32,9 @@ struct load_options {
     uint64_t max_tokens;
     uint64_t think_ms;
     uint64_t timeout_ms;
+    uint64_t connect_ms;
+    uint64_t retries;
+    struct url resolver; /* port 0: the system's */
     uint64_t seed;
     bool json;
     bool help;

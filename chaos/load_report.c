@@ -71,21 +71,23 @@ put_requests(const struct load_report *report, struct buf *out)
         }
     }
     buf_add_text(out, failed != 0 ? "), " : ", ");
+    if (stats->retried != 0) {
+        put_count(out, stats->retried);
+        buf_add_text(out, " retried, ");
+    }
     put_count(out, planned(report) - stats->sent);
     buf_add_text(out, " not sent\n");
 }
 
 static void
-put_workers(const struct load_report *report, struct buf *out)
+put_table(struct buf *out, const char *name, const struct load_table *table)
 {
-    const struct load_stats *stats = report->stats;
-
-    buf_add_text(out, "workers   ");
-    for (uint32_t i = 0; i < stats->workers_count; i++) {
-        buf_printf(out, "%s%s %" PRIu64, i > 0 ? ", " : "",
-                   stats->workers[i].name, stats->workers[i].requests);
+    buf_printf(out, "%-10s", name);
+    for (uint32_t i = 0; i < table->count; i++) {
+        buf_printf(out, "%s%s %" PRIu64, i > 0 ? ", " : "", table->row[i].name,
+                   table->row[i].requests);
     }
-    buf_add_text(out, stats->workers_count == 0 ? "not told\n" : "\n");
+    buf_add_text(out, table->count == 0 ? "not told\n" : "\n");
 }
 
 /* Thousandths of requests per second. */
@@ -105,7 +107,7 @@ load_report_table(const struct load_report *report, struct buf *out)
     uint32_t cached = load_stats_cached_permille(stats);
     uint64_t rate = rate_milli(report);
 
-    load_stats_sort_workers(stats);
+    load_stats_sort(stats);
     put_requests(report, out);
     buf_add_text(out, "tokens    ");
     put_count(out, stats->tokens.prompt_tokens);
@@ -116,7 +118,10 @@ load_report_table(const struct load_report *report, struct buf *out)
     buf_add_text(out, " generated\n");
     put_times(out, "TTFT", &stats->first);
     put_times(out, "whole", &stats->whole);
-    put_workers(report, out);
+    put_table(out, "workers", &stats->workers);
+    if (stats->nodes.count > 1) {
+        put_table(out, "nodes", &stats->nodes);
+    }
     buf_printf(out,
                "time      %" PRIu64 ".%" PRIu64 " s, %" PRIu64 ".%" PRIu64
                " requests/s\n",
@@ -137,6 +142,7 @@ put_json_requests(const struct load_report *report, struct json_out *json)
     json_out_put_uint(json, "answered", stats->ended[LOAD_ANSWERED]);
     json_out_put_uint(json, "failed", load_stats_failed(stats));
     json_out_put_uint(json, "not_sent", planned(report) - stats->sent);
+    json_out_put_uint(json, "retried", stats->retried);
     json_out_object_end(json);
     json_out_key(json, "failures");
     json_out_object_begin(json);
@@ -161,15 +167,38 @@ put_json_times(struct json_out *json, const char *key, struct load_times *times)
 }
 
 static void
-put_json_workers(const struct load_stats *stats, struct json_out *json)
+put_json_table(struct json_out *json, const char *key,
+               const struct load_table *table)
 {
-    json_out_key(json, "workers");
+    json_out_key(json, key);
     json_out_array_begin(json);
-    for (uint32_t i = 0; i < stats->workers_count; i++) {
+    for (uint32_t i = 0; i < table->count; i++) {
         json_out_object_begin(json);
-        json_out_put_text(json, "id", stats->workers[i].name);
-        json_out_put_uint(json, "requests", stats->workers[i].requests);
-        json_out_put_uint(json, "failed", stats->workers[i].failed);
+        json_out_put_text(json, "id", table->row[i].name);
+        json_out_put_uint(json, "requests", table->row[i].requests);
+        json_out_put_uint(json, "failed", table->row[i].failed);
+        json_out_object_end(json);
+    }
+    json_out_array_end(json);
+}
+
+/* Times: the mean of those that ended in that second. */
+static void
+put_json_seconds(struct json_out *json, const struct load_stats *stats)
+{
+    json_out_key(json, "per_second");
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < stats->seconds_count; i++) {
+        const struct load_second *s = &stats->second[i];
+        json_out_object_begin(json);
+        json_out_put_uint(json, "answered", s->answered);
+        json_out_put_uint(json, "failed", s->failed);
+        json_out_put_uint(json, "retried", s->retried);
+        json_out_put_uint(json, "prompt", s->prompt_tokens);
+        json_out_put_uint(json, "cached", s->cached_tokens);
+        json_out_put_milli(
+            json, "ttft_ms",
+            s->first_count != 0 ? s->first_us / s->first_count : 0);
         json_out_object_end(json);
     }
     json_out_array_end(json);
@@ -181,7 +210,7 @@ load_report_json(const struct load_report *report, struct buf *out)
     struct load_stats *stats = report->stats;
     struct json_out json;
 
-    load_stats_sort_workers(stats);
+    load_stats_sort(stats);
     json_out_init(&json, out);
     json_out_object_begin(&json);
     put_json_requests(report, &json);
@@ -195,7 +224,9 @@ load_report_json(const struct load_report *report, struct buf *out)
                        load_stats_cached_permille(stats));
     put_json_times(&json, "ttft_ms", &stats->first);
     put_json_times(&json, "whole_ms", &stats->whole);
-    put_json_workers(stats, &json);
+    put_json_table(&json, "workers", &stats->workers);
+    put_json_table(&json, "nodes", &stats->nodes);
+    put_json_seconds(&json, stats);
     json_out_put_milli(&json, "seconds", report->elapsed_us / 1000);
     json_out_put_milli(&json, "requests_per_s", rate_milli(report));
     json_out_put_uint(&json, "seed", report->options->seed);

@@ -71,6 +71,7 @@ end_run(struct load_run *run)
 {
     run->ended_us = now_us();
     show_progress(run, "\n");
+    load_lookup_stop(&run->lookup);
     uv_close((uv_handle_t *)&run->progress, NULL);
     uv_close((uv_handle_t *)&run->terminate, NULL);
     uv_close((uv_handle_t *)&run->interrupt, NULL);
@@ -109,18 +110,26 @@ say_failed(const struct load_user *user, const struct load_end *end,
                 KV("fault", user->sse.fault), KV_FAULT("error", error));
 }
 
+static struct slice
+header_of(const struct http_head *head, struct slice name)
+{
+    const struct http_header *header =
+        head == NULL ? NULL : http_head_find_name(head, name);
+
+    return header == NULL ? (struct slice){.ptr = NULL} : header->value;
+}
+
 /* The request is over; head and error are what is known of its answer. */
 static void
 end_request(struct load_user *user, enum load_outcome outcome,
             const struct http_head *head, int error)
 {
     struct load_run *run = user->run;
-    const struct http_header *worker =
-        head == NULL ? NULL
-                     : http_head_find_name(head, SLICE("x-kvasir-worker"));
     struct load_end end = {
         .outcome = outcome,
-        .worker = worker == NULL ? (struct slice){.ptr = NULL} : worker->value,
+        .worker = header_of(head, SLICE("x-kvasir-worker")),
+        .node = header_of(head, SLICE("x-kvasir-node")),
+        .at_us = now_us() - run->started_us,
         .has_first = user->first_us != 0,
         .first_us = user->first_us - user->sent_us,
         .whole_us = now_us() - user->sent_us,
@@ -169,11 +178,37 @@ judge(const struct load_user *user, const struct httpc_answer *answer)
     return LOAD_BAD;
 }
 
+static void send_once(struct load_user *user);
+
+/* Nobody took it, as far as is known, and there is somewhere else to go. */
+static bool
+may_retry(const struct load_user *user, const struct httpc_answer *answer)
+{
+    const struct load_run *run = user->run;
+
+    return (answer->outcome == HTTPC_CONNECT ||
+            answer->outcome == HTTPC_CLOSED) &&
+           answer->head == NULL && run->lookup.targets.count > 1 &&
+           user->attempt < run->options->retries;
+}
+
 static void
 on_done(void *context, const struct httpc_answer *answer)
 {
     struct load_user *user = context;
+    struct load_run *run = user->run;
 
+    if (answer->head == NULL) {
+        load_targets_failed(&run->lookup.targets, user->target.key, now_us());
+        load_lookup_again(&run->lookup);
+    }
+    if (may_retry(user, answer)) {
+        user->call = NULL;
+        user->tried[user->attempt++] = user->target.key;
+        load_stats_retry(&run->stats, now_us() - run->started_us);
+        send_once(user);
+        return;
+    }
     end_request(user, judge(user, answer), answer->head, answer->error);
 }
 
@@ -193,19 +228,25 @@ on_piece(void *context, struct slice piece)
 }
 
 static void
-send_body(struct load_user *user, struct slice body)
+send_once(struct load_user *user)
 {
     struct load_run *run = user->run;
     const struct load_options *o = run->options;
+    uint64_t which = rng_mix(
+        o->seed ^ rng_mix((uint64_t)user->conversation << 32 | user->turn));
+    const struct load_target *target = load_targets_pick(
+        &run->lookup.targets, which, user->tried, user->attempt, now_us());
     struct httpc_request request = {
         .host = o->url.host,
         .port = o->url.port,
+        .address = (const struct sockaddr *)&user->target.address,
         .method = "POST",
         .target = run->target,
         .headers = SLICE("Content-Type: application/json\r\n"
                          "Accept: text/event-stream\r\n"),
-        .body = body,
+        .body = load_chat_body(&user->chat),
         .timeout_ms = (uint32_t)o->timeout_ms,
+        .connect_ms = (uint32_t)o->connect_ms,
         .answer_bytes_max = ANSWER_BYTES_MAX,
         .context = user,
         .done = on_done,
@@ -214,8 +255,12 @@ send_body(struct load_user *user, struct slice body)
 
     load_sse_restart(&user->sse);
     user->first_us = 0;
-    user->sent_us = now_us();
-    load_stats_send(&run->stats);
+    if (target == NULL) {
+        load_lookup_again(&run->lookup);
+        end_request(user, LOAD_CONNECT, NULL, 0);
+        return;
+    }
+    user->target = *target;
     int error = httpc_start(&user->call, run->loop, &request);
     if (error != 0) {
         end_request(user, LOAD_CONNECT, NULL, error);
@@ -231,8 +276,7 @@ on_thought(uv_timer_t *timer)
     load_script_user(&user->run->script, user->conversation, user->turn,
                      &user->chat.json);
     load_chat_close(&user->chat);
-    struct slice body = load_chat_body(&user->chat);
-    if (body.len == 0) {
+    if (load_chat_body(&user->chat).len == 0) {
         erase_bar(user->run);
         LOG_WARNING("conversation_too_long",
                     KV("conversation", user->conversation),
@@ -240,7 +284,10 @@ on_thought(uv_timer_t *timer)
         give_up(user);
         return;
     }
-    send_body(user, body);
+    user->attempt = 0;
+    user->sent_us = now_us();
+    load_stats_send(&user->run->stats);
+    send_once(user);
 }
 
 static void
@@ -288,6 +335,10 @@ on_signal(uv_signal_t *handle, int number)
         return;
     }
     run->stopped = true;
+    if (run->users_count == 0) { /* the name is still being looked up */
+        run->users_left = 0;
+        end_run(run);
+    }
     for (uint32_t i = 0; i < run->users_count; i++) {
         struct load_user *user = &run->users[i];
         if (user->call != NULL) {
@@ -328,6 +379,19 @@ start_user(struct load_run *run, struct load_user *user)
     next_conversation(user);
 }
 
+/* Where to send is known, as far as it can be. */
+static void
+on_known(void *context)
+{
+    struct load_run *run = context;
+    uint32_t users = run->users_left;
+
+    run->started_us = now_us();
+    for (; run->users_count < users; run->users_count++) {
+        start_user(run, &run->users[run->users_count]);
+    }
+}
+
 int
 load_run_init(struct load_run *run, uv_loop_t *loop,
               const struct load_options *options)
@@ -352,12 +416,16 @@ load_run_init(struct load_run *run, uv_loop_t *loop,
         free(run->users);
         return r;
     }
+    r = load_lookup_init(&run->lookup, loop, &options->url, &options->resolver);
+    if (r != 0) {
+        load_stats_fini(&run->stats);
+        free(run->users);
+        return r;
+    }
     open_handles(run);
     run->started_us = now_us();
     run->users_left = (uint32_t)users;
-    for (; run->users_count < users; run->users_count++) {
-        start_user(run, &run->users[run->users_count]);
-    }
+    load_lookup_start(&run->lookup, on_known, run);
     return 0;
 }
 

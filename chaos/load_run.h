@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "chaos/load_chat.h"
+#include "chaos/load_lookup.h"
 #include "chaos/load_options.h"
 #include "chaos/load_report.h"
 #include "chaos/load_script.h"
@@ -37,14 +38,18 @@ struct load_user {
     struct load_sse sse;
     uint32_t conversation;
     uint32_t turn;
-    uint64_t sent_us;  /* loop's clock */
-    uint64_t first_us; /* the first token; 0: none yet */
+    uint64_t tried[LOAD_RETRIES_MAX]; /* keys of targets where it failed */
+    uint32_t attempt;                 /* of this turn's request, from 0 */
+    struct load_target target;        /* where it went */
+    uint64_t sent_us;                 /* loop's clock; the first attempt */
+    uint64_t first_us;                /* the first token; 0: none yet */
 };
 
 struct load_run {
     uv_loop_t *loop;
     const struct load_options *options;
     struct load_script script;
+    struct load_lookup lookup;
     struct load_stats stats;
     struct load_user *users;
     uint32_t users_count;

@@ -60,23 +60,63 @@ ended(const struct load_stats *stats)
 
 /* The row of that name, a new one if there is room, else the last one. */
 static struct load_worker *
-find_worker(struct load_stats *stats, struct slice name)
+find_row(struct load_table *table, struct slice name)
 {
     if (name.len > LOAD_WORKER_BYTES_MAX) {
         name.len = LOAD_WORKER_BYTES_MAX;
     }
-    for (uint32_t i = 0; i < stats->workers_count; i++) {
-        if (slice_equal(slice_of(stats->workers[i].name), name)) {
-            return &stats->workers[i];
+    for (uint32_t i = 0; i < table->count; i++) {
+        if (slice_equal(slice_of(table->row[i].name), name)) {
+            return &table->row[i];
         }
     }
-    if (stats->workers_count == LOAD_WORKERS_MAX) {
-        return &stats->workers[LOAD_WORKERS_MAX - 1];
+    if (table->count == LOAD_WORKERS_MAX) {
+        return &table->row[LOAD_WORKERS_MAX - 1];
     }
-    struct load_worker *worker = &stats->workers[stats->workers_count++];
-    memcpy(worker->name, name.ptr, name.len);
-    worker->name[name.len] = '\0';
-    return worker;
+    struct load_worker *row = &table->row[table->count++];
+    memcpy(row->name, name.ptr, name.len);
+    row->name[name.len] = '\0';
+    return row;
+}
+
+static void
+charge(struct load_table *table, struct slice name, enum load_outcome outcome)
+{
+    if (name.len != 0) {
+        struct load_worker *row = find_row(table, name);
+        row->requests++;
+        row->failed += outcome != LOAD_ANSWERED;
+    }
+}
+
+static struct load_second *
+second_at(struct load_stats *stats, uint64_t at_us)
+{
+    uint64_t at = at_us / 1000000;
+
+    at = at < LOAD_SECONDS_MAX ? at : LOAD_SECONDS_MAX - 1;
+    if (stats->seconds_count <= at) {
+        stats->seconds_count = (uint32_t)at + 1;
+    }
+    return &stats->second[at];
+}
+
+static void
+add_to_second(struct load_stats *stats, const struct load_end *end)
+{
+    struct load_second *second = second_at(stats, end->at_us);
+
+    if (end->outcome == LOAD_ANSWERED) {
+        second->answered++;
+        second->prompt_tokens += end->usage.prompt_tokens;
+        second->cached_tokens += end->usage.cached_tokens;
+    } else {
+        second->failed++;
+    }
+    if (end->has_first) {
+        second->first_us += end->first_us;
+        second->first_count++;
+    }
 }
 
 static void
@@ -87,15 +127,20 @@ add_time(struct load_times *times, uint64_t us)
 }
 
 void
+load_stats_retry(struct load_stats *stats, uint64_t at_us)
+{
+    stats->retried++;
+    second_at(stats, at_us)->retried++;
+}
+
+void
 load_stats_end(struct load_stats *stats, const struct load_end *end)
 {
     CHECK(ended(stats) < stats->sent);
     stats->ended[end->outcome]++;
-    if (end->worker.len != 0) {
-        struct load_worker *worker = find_worker(stats, end->worker);
-        worker->requests++;
-        worker->failed += end->outcome != LOAD_ANSWERED;
-    }
+    charge(&stats->workers, end->worker, end->outcome);
+    charge(&stats->nodes, end->node, end->outcome);
+    add_to_second(stats, end);
     if (end->has_first) {
         add_time(&stats->first, end->first_us);
     }
@@ -155,8 +200,10 @@ compare_workers(const void *a, const void *b)
 }
 
 void
-load_stats_sort_workers(struct load_stats *stats)
+load_stats_sort(struct load_stats *stats)
 {
-    qsort(stats->workers, stats->workers_count, sizeof(*stats->workers),
+    qsort(stats->workers.row, stats->workers.count,
+          sizeof(stats->workers.row[0]), compare_workers);
+    qsort(stats->nodes.row, stats->nodes.count, sizeof(stats->nodes.row[0]),
           compare_workers);
 }

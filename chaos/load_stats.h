@@ -22,7 +22,8 @@
 #include "index/base/slice.h"
 
 #define LOAD_WORKERS_MAX      256
-#define LOAD_WORKER_BYTES_MAX 128 /* of a name; the rest of it is cut */
+#define LOAD_WORKER_BYTES_MAX 128  /* of a name; the rest of it is cut */
+#define LOAD_SECONDS_MAX      3600 /* the last one stands for all after it */
 
 enum load_outcome {
     LOAD_ANSWERED, /* 2xx, and a stream up to its [DONE] */
@@ -43,6 +44,8 @@ const char *load_outcome_name(enum load_outcome outcome);
 struct load_end {
     enum load_outcome outcome;
     struct slice worker; /* who had it, as far as known; may be empty */
+    struct slice node;   /* through whom; the same */
+    uint64_t at_us;      /* when it ended, from the start of the load */
     bool has_first;      /* a token came */
     uint64_t first_us;   /* from sending to the first token */
     uint64_t whole_us;   /* from sending to the end */
@@ -53,6 +56,23 @@ struct load_worker {
     char name[LOAD_WORKER_BYTES_MAX + 1];
     uint64_t requests; /* that it had, whatever came of them */
     uint64_t failed;   /* of these */
+};
+
+/* Workers or nodes, by name. */
+struct load_table {
+    struct load_worker row[LOAD_WORKERS_MAX];
+    uint32_t count;
+};
+
+/* What ended within one second of the load. */
+struct load_second {
+    uint32_t answered;
+    uint32_t failed;
+    uint32_t retried;
+    uint64_t prompt_tokens;
+    uint64_t cached_tokens;
+    uint64_t first_us; /* sum over first_count requests */
+    uint32_t first_count;
 };
 
 /* A set of times. */
@@ -68,8 +88,11 @@ struct load_stats {
     struct load_usage tokens; /* of answered requests */
     struct load_times first;  /* of all requests that got a token */
     struct load_times whole;  /* of answered requests */
-    struct load_worker workers[LOAD_WORKERS_MAX];
-    uint32_t workers_count;
+    uint64_t retried;
+    struct load_table workers;
+    struct load_table nodes;
+    struct load_second second[LOAD_SECONDS_MAX];
+    uint32_t seconds_count;
     size_t requests_max;
 };
 
@@ -80,6 +103,9 @@ void load_stats_fini(struct load_stats *stats);
 
 /* A request goes out; each gets one load_stats_end() later. */
 void load_stats_send(struct load_stats *stats);
+
+/* It is sent once more: no byte of an answer had come. */
+void load_stats_retry(struct load_stats *stats, uint64_t at_us);
 
 void load_stats_end(struct load_stats *stats, const struct load_end *end);
 
@@ -94,7 +120,7 @@ uint32_t load_stats_cached_permille(const struct load_stats *stats);
  * are no times. */
 uint64_t load_times_at(struct load_times *times, uint32_t permille);
 
-/* Sorts the workers by name, so that equal runs print equal results. */
-void load_stats_sort_workers(struct load_stats *stats);
+/* Sorts workers and nodes by name, so that equal runs print equal results. */
+void load_stats_sort(struct load_stats *stats);
 
 #endif

@@ -130,6 +130,7 @@ httpc_start(struct httpc **out, uv_loop_t *loop,
         return -ENOMEM;
     }
     uv_update_time(loop);
+    call->connect_ms = request->connect_ms;
     if (request->timeout_ms != 0) {
         call->end_ms = uv_now(loop) + request->timeout_ms;
     }

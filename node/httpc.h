@@ -57,6 +57,7 @@ struct httpc_request {
     struct slice headers;    /* further lines, each ending in CRLF; copied */
     struct slice body;       /* copied; sent with a Content-Length unless GET */
     uint32_t timeout_ms;     /* for the whole call; 0: none */
+    uint32_t connect_ms;     /* for one address to accept; 0: its share */
     size_t answer_bytes_max; /* of the head, and of the decoded body */
 
     void *context;

@@ -47,6 +47,7 @@ struct httpc {
     bool has_tcp;    /* tcp is initialised and not yet closing */
     bool connecting; /* ... and not connected */
     uint64_t end_ms; /* loop time; UINT64_MAX: never */
+    uint32_t connect_ms;
     uv_getaddrinfo_t resolve;
     uv_connect_t connect;
     uv_write_t write;

@@ -53,18 +53,25 @@ on_timer(uv_timer_t *timer)
     }
 }
 
-/* Lets the timer run for 1/shares of the time that is left. */
+/* Lets the timer run for 1/shares of the time that is left, and no longer than
+ * an address has to accept. */
 static void
 start_timer(struct httpc *call, unsigned shares)
 {
     uint64_t now_ms = uv_now(call->loop);
     uint64_t left_ms = call->end_ms > now_ms ? call->end_ms - now_ms : 0;
+    uint64_t run_ms =
+        call->end_ms == UINT64_MAX ? UINT64_MAX : left_ms / shares;
 
-    if (call->end_ms == UINT64_MAX) {
-        return;
+    if (call->connecting && call->connect_ms != 0 &&
+        run_ms > call->connect_ms) {
+        run_ms = call->connect_ms;
     }
-    /* Fails only for a closing handle. */
-    (void)uv_timer_start(&call->timer, on_timer, left_ms / shares, 0);
+    if (run_ms == UINT64_MAX) {
+        (void)uv_timer_stop(&call->timer);
+    } else { /* fails only for a closing handle */
+        (void)uv_timer_start(&call->timer, on_timer, run_ms, 0);
+    }
 }
 
 static void

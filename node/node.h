@@ -2,7 +2,8 @@
  * The door of node/ for the executables that stand above it (chaos/).
  *
  * An HTTP server and client on a libuv loop, strict HTTP/1.1 heads and chunked
- * bodies, the scanner of request bodies, JSON in and out, and the log.
+ * bodies, the scanner of request bodies, JSON in and out, lookups of names,
+ * and the log.
  */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
@@ -15,6 +16,7 @@
 #include "node/json_pull.h"  /* IWYU pragma: export */
 #include "node/json_text.h"  /* IWYU pragma: export */
 #include "node/log.h"        /* IWYU pragma: export */
+#include "node/resolve.h"    /* IWYU pragma: export */
 #include "node/scan.h"       /* IWYU pragma: export */
 #include "node/url.h"        /* IWYU pragma: export */
 

@@ -4,6 +4,7 @@ import json
 import signal
 
 import harness
+from dns import Dns
 from fake_worker import Close, FakeWorker
 
 FAST = ("--speed", "50")
@@ -197,6 +198,52 @@ class Failing(LoadCase):
         self.assertEqual(load.wait(), 1)
         result = self.adds_up(json.loads(out))
         self.assert_failed(result, stopped=4)
+
+
+class Names(LoadCase):
+    """A name that stands for several addresses."""
+
+    def engines_at(self, *hosts):
+        """Engines on one port of several loopback addresses."""
+        first = self.start("kvasir-engine", "--host", hosts[0], "--port", "0", *FAST)
+        port = first.at("http")[1]
+        return [first] + [self.start("kvasir-engine", "--host", host, "--port", port, *FAST)
+                          for host in hosts[1:]], port
+
+    def test_turns_go_to_all_addresses_of_a_name(self):
+        engines, port = self.engines_at("127.0.0.2", "127.0.0.3")
+        dns = Dns(self, {"engines.test": ["127.0.0.2", "127.0.0.3"]})
+        result = self.play(f"http://engines.test:{port}", resolver=dns.address, conversations=12)
+        self.assert_failed(result)
+        had = [harness.metric(e.at("http"), "vllm:request_success_total") for e in engines]
+        self.assertEqual(sum(had), 36)
+        self.assertTrue(all(8 <= n <= 28 for n in had), had)
+
+    def test_an_address_where_nobody_is_costs_a_retry_and_no_request(self):
+        engines, port = self.engines_at("127.0.0.2")
+        dns = Dns(self, {"engines.test": ["127.0.0.2", "127.0.0.3", "127.0.0.4"]})
+        result = self.play(f"http://engines.test:{port}", resolver=dns.address)
+        self.assert_failed(result)
+        self.assertEqual(result["requests"]["answered"], 24)
+        self.assertGreater(result["requests"]["retried"], 0)
+        self.assertEqual(sum(s["retried"] for s in result["per_second"]),
+                         result["requests"]["retried"])
+        self.assertEqual(sum(s["answered"] for s in result["per_second"]), 24)
+
+    def test_no_retry_once_an_answer_has_begun(self):
+        engines, port = self.engines_at("127.0.0.2", "127.0.0.3")
+        dns = Dns(self, {"engines.test": ["127.0.0.2", "127.0.0.3"]})
+        for engine in engines:
+            harness.request(engine.at("http"), "POST", "/chaos",
+                            {"die_after_tokens": 4, "die_count": 1})
+        result = self.play(f"http://engines.test:{port}", resolver=dns.address)
+        self.assert_failed(result, cut=2)
+        self.assertEqual(result["requests"]["retried"], 0)
+
+    def test_a_name_that_does_not_exist_fails_each_request(self):
+        dns = Dns(self, {})
+        result = self.play("http://engines.test:80", resolver=dns.address)
+        self.assert_failed(result, connect=8)
 
 
 class ThroughANode(LoadCase):

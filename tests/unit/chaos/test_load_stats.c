@@ -55,14 +55,14 @@ Test(chaos_load_stats, a_worker_is_charged_with_what_it_had)
     play(LOAD_CUT, "a", 20);
     play(LOAD_ANSWERED, "a", 20);
     play(LOAD_CONNECT, NULL, 0);
-    load_stats_sort_workers(&stats);
-    cr_assert_eq(stats.workers_count, 2);
-    cr_assert_str_eq(stats.workers[0].name, "a");
-    cr_assert_eq(stats.workers[0].requests, 2);
-    cr_assert_eq(stats.workers[0].failed, 1);
-    cr_assert_str_eq(stats.workers[1].name, "b");
-    cr_assert_eq(stats.workers[1].requests, 1);
-    cr_assert_eq(stats.workers[1].failed, 0);
+    load_stats_sort(&stats);
+    cr_assert_eq(stats.workers.count, 2);
+    cr_assert_str_eq(stats.workers.row[0].name, "a");
+    cr_assert_eq(stats.workers.row[0].requests, 2);
+    cr_assert_eq(stats.workers.row[0].failed, 1);
+    cr_assert_str_eq(stats.workers.row[1].name, "b");
+    cr_assert_eq(stats.workers.row[1].requests, 1);
+    cr_assert_eq(stats.workers.row[1].failed, 0);
 }
 
 Test(chaos_load_stats, tokens_are_those_of_answered_requests)
@@ -110,13 +110,13 @@ Test(chaos_load_stats, more_workers_than_there_is_room_for_share_the_last_row)
         (void)snprintf(name, sizeof(name), "%150u", i);
         play(LOAD_ANSWERED, name, 1);
     }
-    cr_assert_eq(stats.workers_count, 1); /* cut to 128 bytes, all blanks */
+    cr_assert_eq(stats.workers.count, 1); /* cut to 128 bytes, all blanks */
     for (unsigned i = 0; i < LOAD_WORKERS_MAX + 10; i++) {
         (void)snprintf(name, sizeof(name), "%u", i);
         play(LOAD_ANSWERED, name, 1);
     }
-    cr_assert_eq(stats.workers_count, LOAD_WORKERS_MAX);
-    cr_assert_eq(stats.workers[LOAD_WORKERS_MAX - 1].requests, 12);
+    cr_assert_eq(stats.workers.count, LOAD_WORKERS_MAX);
+    cr_assert_eq(stats.workers.row[LOAD_WORKERS_MAX - 1].requests, 12);
 }
 
 Test(chaos_load_stats, each_outcome_has_a_name)
@@ -126,4 +126,31 @@ Test(chaos_load_stats, each_outcome_has_a_name)
     }
     cr_assert_str_eq(load_outcome_name(LOAD_NO_DONE), "no_done");
     cr_assert_str_eq(load_outcome_name(LOAD_STOPPED), "stopped");
+}
+
+Test(chaos_load_stats, what_ended_is_told_by_second_and_by_node)
+{
+    struct load_end end = {.outcome = LOAD_ANSWERED,
+                           .node = SLICE("n1"),
+                           .at_us = 2500000,
+                           .has_first = true,
+                           .first_us = 300,
+                           .usage = {100, 50, 7}};
+
+    load_stats_send(&stats);
+    load_stats_send(&stats);
+    load_stats_retry(&stats, 999999);
+    load_stats_end(&stats, &end);
+    end.outcome = LOAD_CUT;
+    end.at_us = UINT64_MAX;
+    load_stats_end(&stats, &end);
+    cr_assert_eq(stats.retried, 1);
+    cr_assert_eq(stats.second[0].retried, 1);
+    cr_assert_eq(stats.second[2].answered, 1);
+    cr_assert_eq(stats.second[2].cached_tokens, 50);
+    cr_assert_eq(stats.second[2].first_us, 300);
+    cr_assert_eq(stats.seconds_count, LOAD_SECONDS_MAX);
+    cr_assert_eq(stats.second[LOAD_SECONDS_MAX - 1].failed, 1);
+    cr_assert_eq(stats.nodes.row[0].requests, 2);
+    cr_assert_eq(stats.nodes.row[0].failed, 1);
 }

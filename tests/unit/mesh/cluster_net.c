@@ -87,6 +87,8 @@ take_worker(struct net *net, uint32_t host, const struct roster_entry *entry)
     if (entry->removed && h->knows[worker]) {
         cluster_worker_remove(h->cluster, net_worker_id(worker), net->now_us);
         h->reads[worker] = false;
+        h->says_unable[worker] = false;
+        h->unable_us[worker] = 0;
         memset(h->reader[worker], 0, sizeof h->reader[worker]);
         memset(h->replica[worker], 0, sizeof h->replica[worker]);
     } else if (!entry->removed) {
@@ -244,6 +246,9 @@ arrives(struct net *net, struct net_frame *frame)
     }
     if (lives(net, frame->to) && !net->cut[frame->from][frame->to] &&
         (frame->to_session == 0 || frame->to_session == h->session)) {
+        if (net->tap != NULL) {
+            net->tap(frame->to, frame);
+        }
         struct slice body = {.ptr = (const char *)frame->bytes,
                              .len = frame->len};
         int rc = cluster_recv(h->cluster, net->host[frame->from].address,
@@ -269,8 +274,10 @@ deliver(struct net *net)
         }
     }
     uint32_t added = net->flight_count - count; /* by what arrived */
-    memmove(net->flight + kept, net->flight + count,
-            added * sizeof *net->flight);
+    if (added > 0) {
+        memmove(net->flight + kept, net->flight + count,
+                added * sizeof *net->flight);
+    }
     net->flight_count = kept + added;
 }
 

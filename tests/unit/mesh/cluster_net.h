@@ -64,8 +64,9 @@ struct net_host {
     char address[MEMBER_ADDRESS_MAX];
     bool reads[NET_WORKERS];
     bool engine_cut[NET_WORKERS];
-    uint64_t unable_us[NET_WORKERS]; /* says so then; 0: can reach it */
-    bool knows[NET_WORKERS];         /* the roster said so */
+    uint64_t unable_us[NET_WORKERS]; /* is to say so then; 0: reaches it */
+    bool says_unable[NET_WORKERS];
+    bool knows[NET_WORKERS]; /* the roster said so */
     bool draining[NET_WORKERS];
     struct net_reader reader[NET_WORKERS][NET_RANKS];
     struct net_replica replica[NET_WORKERS][NET_RANKS];
@@ -117,6 +118,7 @@ struct net {
     uint64_t bulk_refused;
     uint64_t lag_max_us; /* a batch, from published to applied somewhere */
     void (*failed)(const char *reason);
+    void (*tap)(uint32_t to, const struct net_frame *frame); /* or NULL */
 };
 
 /* Defaults: 0.5 ms of delay, all hosts in DNS and looking, one worker of one

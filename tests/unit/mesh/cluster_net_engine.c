@@ -251,6 +251,15 @@ net_step_reader(struct net *net, uint32_t host, uint32_t worker, uint32_t rank)
              reader->begun && reader->next == engine->count);
 }
 
+static void
+say_unable(struct net *net, uint32_t host, uint32_t worker, bool unable)
+{
+    net->host[host].says_unable[worker] = unable;
+    cluster_unable(net->host[host].cluster, net_worker_id(worker), unable,
+                   net->now_us);
+    net_pull(net, host);
+}
+
 /* A node that is to read and cannot says so; one that can, too. */
 void
 net_step_unable(struct net *net, uint32_t host, uint32_t worker)
@@ -258,17 +267,15 @@ net_step_unable(struct net *net, uint32_t host, uint32_t worker)
     struct net_host *h = &net->host[host];
 
     if (!h->engine_cut[worker]) {
-        if (h->unable_us[worker] != 0) {
-            h->unable_us[worker] = 0;
-            cluster_unable(h->cluster, net_worker_id(worker), false,
-                           net->now_us);
-            net_pull(net, host);
+        h->unable_us[worker] = 0;
+        if (h->says_unable[worker]) {
+            say_unable(net, host, worker, false);
         }
     } else if (h->reads[worker] && h->unable_us[worker] == 0) {
         h->unable_us[worker] = net->now_us + UNABLE_US;
-    } else if (h->unable_us[worker] == net->now_us) {
-        cluster_unable(h->cluster, net_worker_id(worker), true, net->now_us);
-        net_pull(net, host);
+    } else if (h->unable_us[worker] != 0 && !h->says_unable[worker] &&
+               net->now_us >= h->unable_us[worker]) {
+        say_unable(net, host, worker, true);
     }
 }
 

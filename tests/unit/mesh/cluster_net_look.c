@@ -107,28 +107,43 @@ net_readers(const struct net *net, uint32_t worker)
     return bits;
 }
 
+/* How many are to read a worker that so many can reach. */
+static uint32_t
+wanted(const struct net *net, uint32_t able)
+{
+    uint32_t living = net_living(net);
+    uint32_t count =
+        living <= net->config.replicas_all ? living : net->config.replicas;
+
+    return able < count ? able : count;
+}
+
+static bool
+is_read(const struct net *net, uint32_t worker)
+{
+    uint32_t readers = net_readers(net, worker);
+    uint32_t able = 0;
+    uint32_t reading = 0;
+    uint32_t knowing = 0;
+
+    for (uint32_t i = 0; i < NET_HOSTS; i++) {
+        bool cut = net->host[i].engine_cut[worker];
+        bool reads = (readers >> i & 1) != 0;
+        able += lives(net, i) && !cut;
+        knowing += lives(net, i) && net->host[i].knows[worker];
+        reading += reads;
+        if (reads && cut) {
+            return false;
+        }
+    }
+    return knowing == 0 ? reading == 0 : reading == wanted(net, able);
+}
+
 bool
 net_all_read(struct net *net)
 {
-    uint32_t living = net_living(net);
-
     for (uint32_t w = 0; w < net->workers; w++) {
-        uint32_t readers = net_readers(net, w);
-        uint32_t able = 0;
-        uint32_t reading = 0;
-        for (uint32_t i = 0; i < NET_HOSTS; i++) {
-            bool cut = net->host[i].engine_cut[w];
-            able += lives(net, i) && !cut;
-            reading += readers >> i & 1;
-            if ((readers >> i & 1) != 0 && cut) {
-                return false;
-            }
-        }
-        uint32_t wanted = able <= net->config.replicas_all && able == living
-                              ? able
-                          : able < net->config.replicas ? able
-                                                        : net->config.replicas;
-        if (reading != wanted) {
+        if (!is_read(net, w)) {
             return false;
         }
     }

@@ -1,0 +1,88 @@
+"""A real DNS server for tests: dnsmasq on a free loopback port."""
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+import harness
+
+DNSMASQ = shutil.which("dnsmasq") or "/usr/sbin/dnsmasq"
+TRIES = 20  # somebody may take the port first
+
+
+def free_port():
+    """A port that was free for UDP and TCP a moment ago."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, \
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+        udp.bind(("127.0.0.1", 0))
+        tcp.bind(("127.0.0.1", udp.getsockname()[1]))
+        return udp.getsockname()[1]
+
+
+def query(name):
+    """The question for a name's A records, as bytes of one datagram."""
+    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
+    return b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\x00\x00\x01\x00\x01"
+
+
+class Dns:
+    """Answers for *.test, from {name: [addresses]}. `address` is IP:PORT."""
+
+    def __init__(self, case, hosts):
+        if not pathlib.Path(DNSMASQ).exists():
+            raise unittest.SkipTest("no dnsmasq, see deploy/packages")
+        self.hosts_path = pathlib.Path(tempfile.mkstemp(prefix="hosts-", dir=case.folder)[1])
+        self.process = None
+        case.addCleanup(self.stop)
+        self.write(hosts)
+        for _ in range(TRIES):
+            self.port = free_port()
+            self.process = self.start()
+            if self.answers():
+                self.address = f"127.0.0.1:{self.port}"
+                return
+            self.stop()
+        raise RuntimeError("dnsmasq does not answer")
+
+    def start(self):
+        return subprocess.Popen(
+            [DNSMASQ, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
+             "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--local=/test/",
+             "--local-ttl=0", "--user=root", f"--port={self.port}",
+             f"--addn-hosts={self.hosts_path}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def write(self, hosts):
+        self.hosts_path.write_text("127.0.0.1 there.test\n" + "".join(
+            f"{address} {name}\n" for name, found in hosts.items() for address in found))
+
+    def answers(self):
+        """Whether it is this server that answers on the port, and knows us."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            udp.connect(("127.0.0.1", self.port))
+            udp.settimeout(0.1)
+
+            def ask():
+                if self.process.poll() is not None:
+                    return "ended"
+                try:
+                    udp.send(query("there.test"))
+                    return udp.recv(512)
+                except (socket.timeout, ConnectionRefusedError):
+                    return None
+
+            return harness.wait_until(ask, "dnsmasq answers or ends") != "ended"
+
+    def set(self, hosts):
+        """Other answers from now on."""
+        self.write(hosts)
+        self.process.send_signal(signal.SIGHUP)
+
+    def stop(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
