@@ -14,5 +14,6 @@
 #include "index/ledger.h" /* IWYU pragma: export */
 #include "index/mirror.h" /* IWYU pragma: export */
 #include "index/radix.h"  /* IWYU pragma: export */
+#include "index/watch.h"  /* IWYU pragma: export */
 
 #endif

@@ -66,6 +66,7 @@ ledger_open(struct ledger *ledger, uint32_t *stream)
         if (st->state == STREAM_FREE) {
             *st = (struct stream){.state = STREAM_OPEN};
             *stream = i;
+            watch_tell(ledger->watch, watch_op(WATCH_OPEN, i, 0));
             return 0;
         }
     }
@@ -80,6 +81,7 @@ ledger_close(struct ledger *ledger, uint32_t stream)
 
     CHECK(st->state == STREAM_OPEN);
     st->state = st->blocks == 0 ? STREAM_FREE : STREAM_CLOSED;
+    watch_tell(ledger->watch, watch_op(WATCH_CLOSE, stream, 0));
 }
 
 /* ---- background work ---- */

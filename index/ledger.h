@@ -55,6 +55,7 @@
 #include "index/base/check.h"
 #include "index/base/worker_set.h"
 #include "index/event.h"
+#include "index/watch.h"
 
 #define LEDGER_STREAMS_MAX WORKERS_MAX
 #define LEDGER_COPIES_MAX  8 /* of a block in one tier; more count as this */
@@ -85,6 +86,7 @@ enum {
     LEDGER_E_CONFLICT,   /* this hash stands for another key in this stream,
                             or twice in the run */
     LEDGER_E_FULL,       /* bytes_max, or no stream is free */
+    LEDGER_E_BAD,        /* what is to be loaded makes no sense */
 };
 
 /* What one call did. */
@@ -150,6 +152,31 @@ void ledger_remove(struct ledger *ledger, uint32_t stream,
  * without the block before them. */
 uint64_t ledger_blocks(const struct ledger *ledger, uint32_t stream);
 uint32_t ledger_holes(const struct ledger *ledger, uint32_t stream);
+
+#define LEDGER_PARTS_MAX (UINT32_C(1) << 18)
+
+/*
+ * Copies (watch.h), whose parts are runs of entries. The watch is told of
+ * every change from now on, until NULL is hung in.
+ */
+void ledger_watch(struct ledger *ledger, struct watch *watch);
+uint32_t ledger_parts(const struct ledger *ledger);
+
+/* Appends what open streams hold in a part, and what hangs together with it. */
+void ledger_image(const struct ledger *ledger, uint32_t part,
+                  struct words *out);
+
+/*
+ * Fills an empty ledger: begin opens the streams, then all parts, the journal,
+ * and the end, after which it can be used. 0, LEDGER_E_BAD, LEDGER_E_FULL or
+ * -ENOMEM; after any but 0 all that can be done is to free it.
+ */
+void ledger_load_begin(struct ledger *ledger, const struct watch_slots *slots);
+int ledger_load(struct ledger *ledger, const uint64_t *words, size_t count)
+    MUST_CHECK;
+int ledger_load_journal(struct ledger *ledger, const uint64_t *words,
+                        size_t count) MUST_CHECK;
+int ledger_load_end(struct ledger *ledger) MUST_CHECK;
 
 struct ledger_stats {
     size_t bytes;      /* allocated now; <= bytes_max */

@@ -212,3 +212,32 @@ ledger_names_tidy(struct ledger *l)
     }
     return true;
 }
+
+#define FILL_AHEAD 16 /* entries */
+
+void
+ledger_names_fill(struct ledger *l)
+{
+    uint32_t *soon[FILL_AHEAD];
+    uint32_t fresh = l->entries.fresh;
+    uint32_t buckets = 0;
+
+    do { /* chains are empty, so that a bucket more costs nothing */
+        buckets = l->names.buckets;
+        grow(l);
+    } while (l->names.buckets > buckets && buckets < l->entries.used);
+    for (uint32_t from = 1; from < fresh; from += FILL_AHEAD) {
+        uint32_t count = fresh - from < FILL_AHEAD ? fresh - from : FILL_AHEAD;
+        for (uint32_t i = 0; i < count; i++) {
+            soon[i] = name_head(&l->names, entry_at(l, from + i)->name);
+            __builtin_prefetch(soon[i], 1);
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            struct entry *entry = entry_at(l, from + i);
+            if (entry->link != 0) {
+                entry->next = *soon[i];
+                *soon[i] = from + i;
+            }
+        }
+    }
+}

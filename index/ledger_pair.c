@@ -40,6 +40,7 @@ ledger_copies_set(struct ledger *l, uint32_t ref, uint32_t stream,
     if (copies == before) {
         return;
     }
+    ledger_tell(l, WATCH_COPIES, ref, stream, copies);
     st->copies += several(copies);
     st->copies -= several(before);
     if (copies == COPIES_PLAIN) {
@@ -75,6 +76,7 @@ ledger_enter(struct ledger *l, uint32_t ref, uint32_t stream)
     entry->holders = ledger_holders_add(l, entry->holders, stream);
     count_kid(l, entry, stream, true);
     st->blocks++;
+    ledger_tell(l, WATCH_ENTER, ref, stream, 0);
 }
 
 static bool
@@ -101,6 +103,7 @@ ledger_leave(struct ledger *l, uint32_t ref, uint32_t stream)
     ledger_copies_set(l, ref, stream, COPIES_PLAIN);
     entry->holders = ledger_holders_remove(l, entry->holders, stream);
     count_kid(l, entry, stream, false);
+    ledger_tell(l, WATCH_LEAVE, ref, stream, 0);
     CHECK(st->blocks > 0);
     st->blocks--;
     if (entry->holders == 0 && entry->kid == REF_NONE) {
@@ -119,6 +122,7 @@ ledger_release(struct ledger *l, uint32_t ref)
         uint32_t parent = ledger_kids_remove(l, ref);
         ledger_names_remove(l, ref);
         entry->link = 0;
+        ledger_tell(l, WATCH_FREE, ref, 0, 0);
         ledger_pool_give(&l->entries, ref);
         if (parent == REF_NONE) {
             return;

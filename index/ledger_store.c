@@ -265,6 +265,7 @@ make(struct plan *plan, uint32_t i)
             (struct entry){.name = plan->run->hashes[i], .key = plan->keys[i]};
         ledger_kids_add(plan->l, parent & REF_MASK, ref);
         ledger_names_insert(plan->l, ref);
+        ledger_tell_block(plan->l, ref, parent & REF_MASK);
     }
     return ref;
 }

@@ -117,6 +117,8 @@ struct ledger {
     size_t scratch_len;
     uint32_t cursor; /* of the sweep, 0 when there is none */
     bool litter;     /* entries nobody needs were left for a sweep */
+    struct watch *watch;
+    struct watch_slots loading;
     struct stream stream[LEDGER_STREAMS_MAX];
 };
 
@@ -174,8 +176,25 @@ uint32_t ledger_held(const struct ledger *l, uint32_t stream, uint64_t name);
 void ledger_names_insert(struct ledger *l, uint32_t ref);
 void ledger_names_remove(struct ledger *l, uint32_t ref);
 
+/* Enters all live entries into an empty table. */
+void ledger_names_fill(struct ledger *l);
+
 /* Gives up one bucket when there are far too many; true when it did. */
 bool ledger_names_tidy(struct ledger *l);
+
+/* ---- ledger_image.c: what a copy is told ---- */
+
+#define IMAGE_ALIVE        (UINT64_C(1) << 63)
+#define IMAGE_COPIES       (UINT64_C(1) << 62)
+#define IMAGE_SET          (UINT64_C(1) << 61)
+#define IMAGE_PARENT_SHIFT 32
+#define IMAGE_COPIES_SHIFT 16
+
+/* A new entry. */
+void ledger_tell_block(struct ledger *l, uint32_t ref, uint32_t parent);
+/* FREE, ENTER, LEAVE or COPIES. */
+void ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
+                 uint32_t stream, uint32_t copies);
 
 /* ---- ledger_holders.c: sets of streams in a word ---- */
 

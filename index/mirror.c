@@ -132,6 +132,7 @@ mirror_open_at(struct mirror *mirror, uint32_t slot)
     mirror_walk_clear(mirror, slot);
     mirror->slot[slot] = (struct mirror_slot){.state = SLOT_OPEN};
     bit_set(mirror->alive, slot);
+    watch_tell(mirror->watch, watch_op(WATCH_OPEN, slot, 0));
     return 0;
 }
 
@@ -140,6 +141,7 @@ mirror_close(struct mirror *mirror, uint32_t slot)
 {
     CHECK(slot < WORKERS_MAX && mirror->slot[slot].state == SLOT_OPEN);
     bit_clear(mirror->alive, slot);
+    watch_tell(mirror->watch, watch_op(WATCH_CLOSE, slot, 0));
     mirror->slot[slot].state = SLOT_DEAD;
     if (mirror->slot[slot].held > 0) {
         worker_set_add(&mirror->sweep.next, slot);

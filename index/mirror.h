@@ -67,6 +67,7 @@
 #include "index/base/qsbr.h"
 #include "index/base/worker_set.h"
 #include "index/event.h"
+#include "index/watch.h"
 
 struct mirror;
 
@@ -86,6 +87,7 @@ enum {
     MIRROR_E_FULL = 1, /* bytes_max is reached: what was left out is counted,
                           and the slot is to be closed or re-read */
     MIRROR_E_NO_SLOT,  /* all slots are open or being swept */
+    MIRROR_E_BAD,      /* what is to be loaded makes no sense */
 };
 
 /* 0 and *out, -EINVAL when bytes_max is below what an empty index needs, or
@@ -162,6 +164,29 @@ struct worker_set mirror_tiered(const struct mirror *mirror);
  */
 uint64_t mirror_page(const struct mirror *mirror, uint32_t slot,
                      uint64_t cursor, struct event_words *out) MUST_CHECK;
+
+/*
+ * Copies (watch.h), whose parts are the shards. The watch is told of every
+ * change from now on, until NULL is hung in.
+ */
+void mirror_watch(struct mirror *mirror, struct watch *watch);
+uint32_t mirror_parts(void);
+
+/* Appends what open slots hold in a part. */
+void mirror_image(const struct mirror *mirror, uint32_t part,
+                  struct words *out);
+
+/*
+ * Fills slots, open and empty before the first call, with a part's words, and
+ * after all parts with those of the journal; each slot is to be given its
+ * holes after that (mirror_apply() without words). 0, MIRROR_E_BAD: some of it
+ * was loaded; or as mirror_apply().
+ */
+int mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
+                const struct watch_slots *slots) MUST_CHECK;
+int mirror_load_journal(struct mirror *mirror, const uint64_t *words,
+                        size_t count, const struct watch_slots *slots)
+    MUST_CHECK;
 
 struct mirror_stats {
     size_t bytes;           /* allocated now, of everything; <= bytes_max */

@@ -2,6 +2,8 @@
  * Records applied to a slot. Keys are taken in batches whose table lines are
  * fetched together: most of the cost of a key is waiting for its line.
  */
+#include <string.h>
+
 #include "index/base/rng.h"
 #include "index/mirror_tables.h"
 
@@ -18,6 +20,7 @@ count_block(struct mirror *mirror, uint32_t slot, uint64_t key, bool held)
     struct mirror_slot *of = &mirror->slot[slot];
 
     CHECK(held || of->held > 0);
+    watch_mark(mirror->watch, mirror_shard(mirror_hash(key)));
     of->held += held ? 1 : UINT64_MAX;
     of->digest ^= rng_mix(key);
 }
@@ -35,6 +38,7 @@ mirror_untier(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
               uint32_t slot)
 {
     CHECK(mirror->slot[slot].tiered > 0);
+    watch_mark(mirror->watch, mirror_shard(mirror_hash(key_load(entry))));
     mirror_bury(mirror, MIRROR_TIERS, shard, entry);
     if (--mirror->slot[slot].tiered == 0) {
         mirror_tiered_mark(mirror, slot, false);
@@ -103,6 +107,7 @@ store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
         mirror->stats.repeated++;
         return true;
     }
+    watch_mark(mirror->watch, mirror_shard(mirror_hash(key)));
     if (entry != NULL) {
         word_store(entry, tiers_word(slot, more));
     } else if (!enter_tiers(mirror, slot, key, more)) {
@@ -124,9 +129,8 @@ hold(struct mirror *mirror, uint32_t slot, uint64_t key,
                         1 | (uint64_t)slot << WORD_SHIFT);
 }
 
-/* False: no room, nothing changed. */
-static bool
-store(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
+bool
+mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
 {
     struct mirror_wanted wanted = {.key = key};
     uint64_t word;
@@ -180,6 +184,7 @@ take_away(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
     if (placed != NULL && (left == 0 || left == DEVICE_ONLY)) {
         drop_tiers(mirror, slot, key, placed);
     } else if (placed != NULL) {
+        watch_mark(mirror->watch, mirror_shard(hash));
         word_store(placed, tiers_word(slot, left));
     }
     mirror->stats.removed++;
@@ -246,7 +251,7 @@ apply_op(struct mirror *mirror, uint32_t slot, uint64_t op,
         for (uint32_t end = done + batch; done < end; done++) {
             if (removes) {
                 take_away(mirror, slot, keys[done], tier);
-            } else if (!store(mirror, slot, keys[done], tier)) {
+            } else if (!mirror_store(mirror, slot, keys[done], tier)) {
                 refuse(mirror, slot);
                 rc = mirror->fault;
             }
@@ -258,6 +263,18 @@ apply_op(struct mirror *mirror, uint32_t slot, uint64_t op,
     return rc;
 }
 
+static void
+tell(struct mirror *mirror, uint32_t slot, const uint64_t *words,
+     uint32_t count)
+{
+    uint64_t *to = watch_add(mirror->watch, (size_t)count + 1);
+
+    if (to != NULL) {
+        *to = watch_op(WATCH_APPLY, slot, count);
+        memcpy(to + 1, words, count * sizeof(*words));
+    }
+}
+
 int
 mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
              uint32_t count, uint32_t holes)
@@ -267,6 +284,9 @@ mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
     CHECK(slot < WORKERS_MAX && mirror->slot[slot].state == SLOT_OPEN);
     if (holes != 0) {
         mirror_walk_set(mirror, slot);
+    }
+    if (count > 0) {
+        tell(mirror, slot, words, count);
     }
     for (uint32_t at = 0; at < count;) {
         uint32_t keys = event_op_count(words[at]);

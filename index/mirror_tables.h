@@ -160,6 +160,7 @@ struct mirror {
     struct mirror_grace grace;
     struct mirror_sweep sweep;
     uint32_t tidied; /* table that was looked after last */
+    struct watch *watch;
     struct mirror_stats stats;
 };
 
@@ -454,6 +455,12 @@ uint32_t mirror_resize(struct mirror *mirror, enum mirror_kind kind,
 
 /* Frees the tables; nobody reads. */
 void mirror_tables_free(struct mirror *mirror);
+
+/* ---- mirror_apply.c: one block ---- */
+
+/* The block is in the tier. False: no room, nothing changed. */
+bool mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key,
+                  enum tier tier) MUST_CHECK;
 
 /* ---- mirror_crowd.c: sets of holders ---- */
 

@@ -1,0 +1,372 @@
+#include "storage/cut.h"
+
+#include <endian.h>
+#include <stdlib.h>
+
+#define CHUNK_WORDS   ((size_t)1 << 19) /* of a journal that goes to disk */
+#define JOURNAL_WORDS ((size_t)1 << 24) /* between two turns, at most */
+#define IMAGE_WORDS   ((size_t)1 << 29)
+#define JOURNALS      2U
+
+enum phase {
+    PHASE_IDLE,
+    PHASE_WALK,
+    PHASE_WALKED,
+    PHASE_REST, /* what the end left to be pulled */
+    PHASE_DONE, /* waits for the disk's word */
+};
+
+/* The mirror's, or the ledger's. */
+struct side {
+    struct watch watch;
+    struct words journal;
+    enum storage_kind kind;
+    enum storage_kind journal_kind;
+    uint32_t at;     /* the next part to look at */
+    uint32_t chunks; /* of the journal, pulled so far */
+};
+
+struct storage_cut {
+    struct storage_source source;
+    struct side side[JOURNALS];
+    enum phase phase;
+    uint64_t radix_at;
+    uint32_t radix_pages;
+    struct buf rest[3]; /* streams, workers, members */
+    uint32_t rest_at;
+};
+
+static const enum storage_kind rest_kinds[] = {STORAGE_STREAMS, STORAGE_ROSTER,
+                                               STORAGE_MEMBERS};
+
+static bool
+side_init(struct side *side, uint32_t parts_max, enum storage_kind kind,
+          enum storage_kind journal_kind)
+{
+    side->kind = kind;
+    side->journal_kind = journal_kind;
+    side->watch.parts_max = parts_max;
+    side->watch.dirty = calloc(parts_max, sizeof(bool));
+    words_init(&side->journal, JOURNAL_WORDS);
+    return side->watch.dirty != NULL;
+}
+
+static void
+mark_all(struct storage_cut *cut)
+{
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        memset(cut->side[i].watch.dirty, 1,
+               cut->side[i].watch.parts_max * sizeof(bool));
+    }
+}
+
+struct storage_cut *
+storage_cut_new(const struct storage_source *source)
+{
+    struct storage_cut *cut = calloc(1, sizeof(*cut));
+
+    if (cut == NULL) {
+        return NULL;
+    }
+    bool made = side_init(&cut->side[0], mirror_parts(), STORAGE_MIRROR,
+                          STORAGE_MIRROR_JOURNAL);
+    made = side_init(&cut->side[1], LEDGER_PARTS_MAX, STORAGE_LEDGER,
+                     STORAGE_LEDGER_JOURNAL) &&
+           made;
+    for (uint32_t i = 0; i < 3; i++) {
+        buf_init(&cut->rest[i], (size_t)256 << 20);
+    }
+    if (!made) {
+        storage_cut_free(cut);
+        return NULL;
+    }
+    cut->source = *source;
+    mark_all(cut);
+    mirror_watch(source->mirror, &cut->side[0].watch);
+    if (source->ledger != NULL) {
+        ledger_watch(source->ledger, &cut->side[1].watch);
+    }
+    return cut;
+}
+
+void
+storage_cut_free(struct storage_cut *cut)
+{
+    if (cut == NULL) {
+        return;
+    }
+    if (cut->source.mirror != NULL) {
+        mirror_watch(cut->source.mirror, NULL);
+    }
+    if (cut->source.ledger != NULL) {
+        ledger_watch(cut->source.ledger, NULL);
+    }
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        free(cut->side[i].watch.dirty);
+        words_fini(&cut->side[i].journal);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        buf_fini(&cut->rest[i]);
+    }
+    free(cut);
+}
+
+void
+storage_cut_begin(struct storage_cut *cut, bool whole)
+{
+    CHECK(cut->phase == PHASE_IDLE);
+    if (whole) {
+        mark_all(cut);
+    }
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        struct side *side = &cut->side[i];
+        side->at = 0;
+        side->chunks = 0;
+        words_clear(&side->journal);
+        side->watch.journal = &side->journal;
+    }
+    cut->radix_at = 0;
+    cut->radix_pages = 0;
+    cut->phase = PHASE_WALK;
+}
+
+void
+storage_cut_cancel(struct storage_cut *cut)
+{
+    if (cut->phase == PHASE_IDLE) {
+        return;
+    }
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        cut->side[i].watch.journal = NULL;
+        words_fini(&cut->side[i].journal);
+    }
+    mark_all(cut);
+    cut->phase = PHASE_IDLE;
+}
+
+void
+storage_cut_done(struct storage_cut *cut, bool committed)
+{
+    if (!committed) {
+        storage_cut_cancel(cut);
+        return;
+    }
+    CHECK(cut->phase == PHASE_DONE);
+    cut->phase = PHASE_IDLE;
+}
+
+uint32_t
+storage_cut_changed(const struct storage_cut *cut, uint32_t *parts)
+{
+    uint32_t changed = 0;
+
+    *parts = mirror_parts();
+    for (uint32_t i = 0; i < mirror_parts(); i++) {
+        changed += cut->side[0].watch.dirty[i];
+    }
+    if (cut->source.ledger != NULL) {
+        uint32_t count = ledger_parts(cut->source.ledger);
+        *parts += count;
+        for (uint32_t i = 0; i < count; i++) {
+            changed += cut->side[1].watch.dirty[i];
+        }
+    }
+    return changed;
+}
+
+/* ---- parts ---- */
+
+/* The words become the part's; false: they failed. */
+static bool
+take_words(struct words *words, enum storage_kind kind, uint32_t number,
+           struct storage_part *part)
+{
+    if (words->failed) {
+        return false;
+    }
+    for (size_t i = 0; i < words->count; i++) {
+        words->word[i] = htole64(words->word[i]);
+    }
+    *part = (struct storage_part){.kind = kind,
+                                  .number = number,
+                                  .bytes = (char *)words->word,
+                                  .len = words->count * sizeof(uint64_t)};
+    *words = (struct words){.words_max = words->words_max};
+    return true;
+}
+
+static enum storage_step
+step_of(bool made)
+{
+    return made ? STORAGE_STEP_PART : STORAGE_STEP_FAILED;
+}
+
+static enum storage_step
+pull_journal(struct side *side, struct storage_part *part)
+{
+    uint64_t bytes = (uint64_t)(side->chunks + 1) * CHUNK_WORDS * 8;
+
+    if (bytes > STORAGE_JOURNAL_BYTES_MAX) {
+        return STORAGE_STEP_FAILED;
+    }
+    return step_of(
+        take_words(&side->journal, side->journal_kind, side->chunks++, part));
+}
+
+static void
+image(const struct storage_cut *cut, const struct side *side, uint32_t number,
+      struct words *out)
+{
+    if (side->kind == STORAGE_MIRROR) {
+        mirror_image(cut->source.mirror, number, out);
+    } else {
+        ledger_image(cut->source.ledger, number, out);
+    }
+}
+
+static uint32_t
+parts_of(const struct storage_cut *cut, const struct side *side)
+{
+    if (side->kind == STORAGE_MIRROR) {
+        return mirror_parts();
+    }
+    return cut->source.ledger == NULL ? 0 : ledger_parts(cut->source.ledger);
+}
+
+static enum storage_step
+pull_image(struct storage_cut *cut, struct side *side,
+           struct storage_part *part)
+{
+    uint32_t count = parts_of(cut, side);
+    struct words out;
+
+    while (side->at < count && !side->watch.dirty[side->at]) {
+        side->at++;
+    }
+    if (side->at >= count) {
+        return STORAGE_STEP_WALKED;
+    }
+    side->watch.dirty[side->at] = false;
+    words_init(&out, IMAGE_WORDS);
+    image(cut, side, side->at, &out);
+    bool made = take_words(&out, side->kind, side->at++, part);
+    words_fini(&out);
+    return step_of(made);
+}
+
+static enum storage_step
+walk(struct storage_cut *cut, struct storage_part *part)
+{
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        struct side *side = &cut->side[i];
+        if (side->journal.failed || side->journal.count >= CHUNK_WORDS) {
+            return pull_journal(side, part);
+        }
+    }
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        enum storage_step step = pull_image(cut, &cut->side[i], part);
+        if (step != STORAGE_STEP_WALKED) {
+            return step;
+        }
+    }
+    cut->phase = PHASE_WALKED;
+    return STORAGE_STEP_WALKED;
+}
+
+static enum storage_step
+pull_rest(struct storage_cut *cut, struct storage_part *part)
+{
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        if (cut->side[i].journal.failed || cut->side[i].journal.count > 0) {
+            return pull_journal(&cut->side[i], part);
+        }
+    }
+    if (cut->rest_at < 3) {
+        struct buf *buf = &cut->rest[cut->rest_at];
+        bool made = !buf->failed;
+        *part = (struct storage_part){.kind = rest_kinds[cut->rest_at++],
+                                      .bytes = buf->ptr,
+                                      .len = buf->len};
+        if (made) {
+            buf_init(buf, buf->max_bytes);
+        }
+        return step_of(made);
+    }
+    cut->phase = PHASE_DONE;
+    return STORAGE_STEP_DONE;
+}
+
+enum storage_step
+storage_cut_next(struct storage_cut *cut, struct storage_part *part)
+{
+    enum storage_step step = STORAGE_STEP_DONE;
+
+    CHECK(cut->phase != PHASE_IDLE);
+    *part = (struct storage_part){0};
+    switch (cut->phase) {
+    case PHASE_WALK:
+    case PHASE_WALKED: /* the end may be long in coming */
+        step = walk(cut, part);
+        break;
+    case PHASE_REST:
+        step = pull_rest(cut, part);
+        break;
+    case PHASE_IDLE:
+    case PHASE_DONE:
+    default:
+        break;
+    }
+    if (step == STORAGE_STEP_FAILED) {
+        *part = (struct storage_part){0};
+        storage_cut_cancel(cut);
+    }
+    return step;
+}
+
+/* ---- the end ---- */
+
+static void
+put_streams(struct storage_cut *cut, const struct storage_facts *facts,
+            struct storage_about *about)
+{
+    for (uint32_t i = 0; i < facts->streams_count; i++) {
+        struct storage_stream stream = facts->streams[i];
+        if (stream.slot != STORAGE_NONE) {
+            stream.blocks = mirror_slot_blocks(cut->source.mirror, stream.slot);
+            stream.digest = mirror_slot_digest(cut->source.mirror, stream.slot);
+        }
+        if (stream.ledger != STORAGE_NONE) {
+            CHECK(cut->source.ledger != NULL);
+            stream.ledger_blocks =
+                ledger_blocks(cut->source.ledger, stream.ledger);
+        }
+        about->blocks += stream.blocks;
+        about->ledger_blocks += stream.ledger_blocks;
+        storage_put_stream(&cut->rest[0], &stream);
+    }
+    about->streams = facts->streams_count;
+}
+
+void
+storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
+                struct storage_about *about)
+{
+    CHECK(cut->phase == PHASE_WALKED);
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        cut->side[i].watch.journal = NULL;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        buf_clear(&cut->rest[i]);
+    }
+    about->blocks = 0;
+    about->ledger_blocks = 0;
+    put_streams(cut, facts, about);
+    for (uint32_t i = 0; i < facts->workers_count; i++) {
+        storage_put_worker(&cut->rest[1], &facts->workers[i]);
+    }
+    for (uint32_t i = 0; i < facts->members_count; i++) {
+        storage_put_member(&cut->rest[2], &facts->members[i]);
+    }
+    cut->rest_at = 0;
+    cut->phase = PHASE_REST;
+}

@@ -1,0 +1,96 @@
+/*
+ * Cutting a snapshot out of an index that goes on changing.
+ *
+ * Nobody stands still while ten million blocks are read, and yet what is
+ * written is exactly the state of one moment, the end. Three ways were weighed:
+ * - all in one turn of the control loop: too long with many blocks;
+ * - copying what is about to change before it does (the state of the
+ *   beginning): each event may copy a whole part of up to a megabyte, and as
+ *   keys are hashes a second of events touches all parts, faster than disks
+ *   write;
+ * - (this) parts one by one, and beside them a journal of all that changes from
+ *   before the first until after the last (watch.h). It grows with the changes,
+ *   8 bytes for a block, and goes to disk in chunks as it does. What is in the
+ *   snapshot needs nobody else (no peer's log, no engine) to be whole.
+ * The version vector is that of the end, too. A snapshot is followed by one of
+ * the parts that changed since alone, until one fails: then all parts count as
+ * changed.
+ *
+ * Restoring compares what came out with the number of blocks and the digest
+ * that each stream had at the end: a state that never was is refused.
+ *
+ * Grammar: begin; next until WALKED, over as many turns as is wanted; end, in
+ * one turn with the facts as they are then; next until DONE; done, when the
+ * disk said how it went. Or cancel in between.
+ *
+ * Role: core. Owns: journals, flags of what changed. Thread: the index's
+ * writer. Limits: STORAGE_JOURNAL_BYTES_MAX of one journal; beyond, the cut
+ * fails and may be tried again.
+ */
+#ifndef STORAGE_CUT_H
+#define STORAGE_CUT_H
+
+#include "storage/record.h"
+#include "storage/save.h"
+
+#define STORAGE_JOURNAL_BYTES_MAX ((uint64_t)512 << 20)
+
+struct storage_cut;
+
+/* What is cut; ledger, radix NULL: there is none. */
+struct storage_source {
+    struct mirror *mirror;
+    struct ledger *ledger;
+    struct radix *radix;
+};
+
+/* A part; whoever pulled it frees bytes. */
+struct storage_part {
+    enum storage_kind kind;
+    uint32_t number;
+    char *bytes;
+    size_t len;
+};
+
+enum storage_step {
+    STORAGE_STEP_PART,
+    STORAGE_STEP_WALKED, /* storage_cut_end() is next */
+    STORAGE_STEP_DONE,   /* to be committed */
+    STORAGE_STEP_FAILED, /* no memory, or the journal grew too long: the cut is
+                            over (cancelled) */
+};
+
+/* What is true in the turn of the end. */
+struct storage_facts {
+    const struct storage_stream *streams;
+    uint32_t streams_count;
+    const struct storage_worker *workers;
+    uint32_t workers_count;
+    const struct storage_member *members;
+    uint32_t members_count;
+};
+
+/* Hangs itself into the source, which outlives it. NULL: no memory. */
+struct storage_cut *storage_cut_new(const struct storage_source *source);
+
+/* NULL is fine. */
+void storage_cut_free(struct storage_cut *cut);
+
+/* whole: all parts (storage_save_whole()). */
+void storage_cut_begin(struct storage_cut *cut, bool whole);
+
+enum storage_step storage_cut_next(struct storage_cut *cut,
+                                   struct storage_part *part) MUST_CHECK;
+
+/* about: blocks, ledger_blocks and streams are filled in. */
+void storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
+                     struct storage_about *about);
+
+/* How the commit of the last cut went. */
+void storage_cut_done(struct storage_cut *cut, bool committed);
+void storage_cut_cancel(struct storage_cut *cut);
+
+/* How many parts changed since they were read last, and of how many. */
+uint32_t storage_cut_changed(const struct storage_cut *cut, uint32_t *parts);
+
+#endif

@@ -1,0 +1,268 @@
+#include "storage/disk.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "index/base/role.h"
+
+enum job_kind {
+    JOB_BEGIN,
+    JOB_PART,
+    JOB_COMMIT,
+    JOB_ABORT,
+};
+
+struct job {
+    struct job *next;
+    enum job_kind kind;
+    struct storage_part part;
+    struct storage_about about;
+};
+
+struct storage_disk {
+    struct storage_save *save; /* the disk thread's */
+    void (*wake)(void *context);
+    void *context;
+    uint64_t queue_bytes;
+    struct job end; /* commit or abort: for these there is always room */
+    pthread_t thread;
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t cond;
+    struct job *first;
+    struct job *last;
+    uint64_t waiting; /* bytes */
+    bool stop;
+    bool lost; /* a job there was no memory for */
+    bool done;
+    struct storage_result result;
+};
+
+static void
+tell(struct storage_disk *disk, enum storage_outcome outcome)
+{
+    struct storage_result result = {.outcome = outcome,
+                                    .whole = storage_save_whole(disk->save)};
+
+    storage_save_stats(disk->save, &result.saved);
+    (void)pthread_mutex_lock(&disk->mutex);
+    disk->result = result;
+    disk->done = true;
+    (void)pthread_mutex_unlock(&disk->mutex);
+    if (disk->wake != NULL) {
+        disk->wake(disk->context);
+    }
+}
+
+static bool
+take_lost(struct storage_disk *disk)
+{
+    (void)pthread_mutex_lock(&disk->mutex);
+    bool lost = disk->lost;
+    disk->lost = false;
+    (void)pthread_mutex_unlock(&disk->mutex);
+    return lost;
+}
+
+static void ON_DISK
+finish(struct storage_disk *disk, const struct job *job)
+{
+    bool lost = take_lost(disk);
+
+    if (job->kind == JOB_COMMIT && !lost) {
+        tell(disk, storage_save_commit(disk->save, &job->about));
+        return;
+    }
+    storage_save_abort(disk->save);
+    tell(disk, lost ? STORAGE_E_MEMORY : STORAGE_OK);
+}
+
+static void ON_DISK
+work(struct storage_disk *disk, const struct job *job)
+{
+    switch (job->kind) {
+    case JOB_BEGIN:
+        storage_save_begin(disk->save);
+        break;
+    case JOB_PART:
+        storage_save_part(
+            disk->save, job->part.kind, job->part.number,
+            (struct slice){.ptr = job->part.bytes, .len = job->part.len});
+        break;
+    case JOB_COMMIT:
+    case JOB_ABORT:
+    default:
+        finish(disk, job);
+        break;
+    }
+}
+
+/* The next job; false at the end of all. */
+static bool
+take(struct storage_disk *disk, struct job *out)
+{
+    (void)pthread_mutex_lock(&disk->mutex);
+    while (disk->first == NULL && !disk->stop) {
+        (void)pthread_cond_wait(&disk->cond, &disk->mutex);
+    }
+    struct job *job = disk->first;
+    bool taken = job != NULL;
+    if (taken) {
+        *out = *job;
+        disk->first = job->next;
+        disk->last = job->next == NULL ? NULL : disk->last;
+    }
+    (void)pthread_mutex_unlock(&disk->mutex);
+    if (taken && job != &disk->end) {
+        free(job);
+    }
+    return taken;
+}
+
+/* True when half of the queue is free again. */
+static bool
+give_back(struct storage_disk *disk, const struct job *job)
+{
+    uint64_t half = disk->queue_bytes / 2;
+
+    (void)pthread_mutex_lock(&disk->mutex);
+    bool was_full = disk->waiting >= half;
+    disk->waiting -= job->part.len;
+    bool room = was_full && disk->waiting < half;
+    (void)pthread_mutex_unlock(&disk->mutex);
+    free(job->part.bytes);
+    return room;
+}
+
+static void *
+run(void *context)
+{
+    struct storage_disk *disk = context;
+    struct job job;
+
+    role_is_disk();
+    while (take(disk, &job)) {
+        work(disk, &job);
+        if (give_back(disk, &job) && disk->wake != NULL) {
+            disk->wake(disk->context);
+        }
+    }
+    return NULL;
+}
+
+int
+storage_disk_new(struct storage_disk **out, struct storage_save *save,
+                 uint64_t queue_bytes, void (*wake)(void *context),
+                 void *context)
+{
+    struct storage_disk *disk = calloc(1, sizeof(*disk));
+
+    if (disk == NULL) {
+        storage_save_free(save);
+        return -ENOMEM;
+    }
+    *disk = (struct storage_disk){.save = save,
+                                  .wake = wake,
+                                  .context = context,
+                                  .queue_bytes = queue_bytes};
+    (void)pthread_mutex_init(&disk->mutex, NULL);
+    (void)pthread_cond_init(&disk->cond, NULL);
+    int rc = pthread_create(&disk->thread, NULL, run, disk);
+    if (rc != 0) {
+        storage_save_free(save);
+        free(disk);
+        return -rc;
+    }
+    *out = disk;
+    return 0;
+}
+
+void
+storage_disk_free(struct storage_disk *disk)
+{
+    if (disk == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&disk->mutex);
+    disk->stop = true;
+    (void)pthread_cond_signal(&disk->cond);
+    (void)pthread_mutex_unlock(&disk->mutex);
+    (void)pthread_join(disk->thread, NULL);
+    (void)pthread_cond_destroy(&disk->cond);
+    (void)pthread_mutex_destroy(&disk->mutex);
+    storage_save_free(disk->save);
+    free(disk);
+}
+
+bool
+storage_disk_room(struct storage_disk *disk)
+{
+    (void)pthread_mutex_lock(&disk->mutex);
+    bool room = disk->waiting < disk->queue_bytes;
+    (void)pthread_mutex_unlock(&disk->mutex);
+    return room;
+}
+
+/* A job there is no memory for makes the snapshot fail. */
+static void
+give(struct storage_disk *disk, const struct job *what)
+{
+    bool ends = what->kind == JOB_COMMIT || what->kind == JOB_ABORT;
+    struct job *job = ends ? &disk->end : malloc(sizeof(*job));
+
+    (void)pthread_mutex_lock(&disk->mutex);
+    if (job == NULL) {
+        disk->lost = true;
+    } else {
+        *job = *what;
+        job->next = NULL;
+        if (disk->last != NULL) {
+            disk->last->next = job;
+        } else {
+            disk->first = job;
+        }
+        disk->last = job;
+        disk->waiting += job->part.len;
+        (void)pthread_cond_signal(&disk->cond);
+    }
+    (void)pthread_mutex_unlock(&disk->mutex);
+    if (job == NULL) {
+        free(what->part.bytes);
+    }
+}
+
+void
+storage_disk_begin(struct storage_disk *disk)
+{
+    give(disk, &(struct job){.kind = JOB_BEGIN});
+}
+
+void
+storage_disk_part(struct storage_disk *disk, const struct storage_part *part)
+{
+    give(disk, &(struct job){.kind = JOB_PART, .part = *part});
+}
+
+void
+storage_disk_commit(struct storage_disk *disk,
+                    const struct storage_about *about)
+{
+    give(disk, &(struct job){.kind = JOB_COMMIT, .about = *about});
+}
+
+void
+storage_disk_abort(struct storage_disk *disk)
+{
+    give(disk, &(struct job){.kind = JOB_ABORT});
+}
+
+bool
+storage_disk_result(struct storage_disk *disk, struct storage_result *result)
+{
+    (void)pthread_mutex_lock(&disk->mutex);
+    bool done = disk->done;
+    *result = disk->result;
+    disk->done = false;
+    (void)pthread_mutex_unlock(&disk->mutex);
+    return done;
+}

@@ -1,0 +1,53 @@
+/*
+ * The disk thread: a bounded queue in front of a storage_save.
+ *
+ * Control hands parts over and goes on; what became of a snapshot comes back as
+ * a result to be collected after wake() was called. queue_bytes bound what
+ * waits, exceeded by one part at most: while there is no room, control cuts no
+ * more; when half of it is free again, wake() is called too.
+ *
+ * Role: shell. Owns: the thread, the save, what waits. Thread: control, but for
+ * wake(), which the disk thread calls. Errors: the result's outcome.
+ */
+#ifndef STORAGE_DISK_H
+#define STORAGE_DISK_H
+
+#include "storage/cut.h"
+
+struct storage_disk;
+
+struct storage_result {
+    enum storage_outcome outcome;
+    struct storage_saved saved; /* of the last one that was committed */
+    bool whole;                 /* the next snapshot is to be given all parts */
+};
+
+/*
+ * save: taken over, also when this fails. wake: called from the disk thread
+ * when there is a result, or room again; NULL: nobody waits. 0 or -errno.
+ */
+int storage_disk_new(struct storage_disk **out, struct storage_save *save,
+                     uint64_t queue_bytes, void (*wake)(void *context),
+                     void *context) MUST_CHECK;
+
+/* Finishes what is queued, then ends the thread. NULL is fine. */
+void storage_disk_free(struct storage_disk *disk);
+
+bool storage_disk_room(struct storage_disk *disk);
+
+/* One snapshot at a time: begin, parts, then commit or abort. part: its bytes
+ * are taken over. */
+void storage_disk_begin(struct storage_disk *disk);
+void storage_disk_part(struct storage_disk *disk,
+                       const struct storage_part *part);
+/* about: its texts live until the result. */
+void storage_disk_commit(struct storage_disk *disk,
+                         const struct storage_about *about);
+void storage_disk_abort(struct storage_disk *disk);
+
+/* The result of a commit or an abort (outcome 0, nothing was saved); false:
+ * none yet. */
+bool storage_disk_result(struct storage_disk *disk,
+                         struct storage_result *result);
+
+#endif

@@ -1,0 +1,163 @@
+#include "storage/find.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/apart.h"
+
+#define ASIDE ".aside"
+
+/* The highest generation below `below`; false: none. */
+static bool
+next_older(const struct storage_names *names, uint64_t below,
+           uint64_t *generation)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < names->count; i++) {
+        uint64_t g;
+        if (storage_file_generation(names->name[i], &g) && g < below &&
+            (!found || g > *generation)) {
+            *generation = g;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool
+is_aside(const char *name)
+{
+    size_t len = strlen(name);
+
+    return len > strlen(ASIDE) &&
+           strcmp(name + len - strlen(ASIDE), ASIDE) == 0;
+}
+
+/* Room for one more among those that are kept: the oldest go, which are the
+ * first by name. */
+static void
+thin_out(struct storage_io *io, const struct storage_limits *limits)
+{
+    struct storage_names *names = malloc(sizeof(*names));
+    uint32_t kept = 0;
+
+    if (names == NULL || io->ops->list(io, names) != STORAGE_OK) {
+        free(names);
+        return;
+    }
+    for (uint32_t i = 0; i < names->count; i++) {
+        kept += is_aside(names->name[i]);
+    }
+    for (; kept > limits->aside_max; kept--) {
+        char *oldest = NULL;
+        for (uint32_t i = 0; i < names->count; i++) {
+            char *name = names->name[i];
+            if (is_aside(name) &&
+                (oldest == NULL || strcmp(name, oldest) < 0)) {
+                oldest = name;
+            }
+        }
+        (void)io->ops->remove(io, oldest);
+        oldest[0] = '\0';
+    }
+    free(names);
+}
+
+/* A file that nobody can read again, unlike one of a disk that failed now. */
+static bool
+is_bad(enum storage_outcome outcome)
+{
+    return outcome == STORAGE_E_CORRUPT || outcome == STORAGE_E_FOREIGN ||
+           outcome == STORAGE_E_VERSION;
+}
+
+static void
+set_aside(struct storage_io *io, const struct storage_limits *limits,
+          struct storage_find *find, const struct storage_report *report)
+{
+    char to[STORAGE_NAME_MAX + sizeof ASIDE];
+    enum storage_outcome rc = STORAGE_OK;
+
+    if (report->outcome == STORAGE_E_EMPTY) { /* a life too short for one */
+        (void)io->ops->remove(io, report->file);
+        return;
+    }
+    if (find->refusals++ == 0) {
+        find->refused = *report;
+    }
+    if (!is_bad(report->outcome)) {
+        return;
+    }
+    (void)snprintf(to, sizeof to, "%s%s", report->file, ASIDE);
+    rc = io->ops->rename(io, report->file, to);
+    if (rc == STORAGE_OK) {
+        thin_out(io, limits);
+    }
+}
+
+static void
+verify(struct storage_io *io, const char *name, const char *cluster,
+       unsigned timeout_s, struct storage_report *report)
+{
+    if (timeout_s == 0) {
+        storage_verify(io, name, cluster, report);
+    } else {
+        storage_verify_apart(io, name, cluster, timeout_s, report);
+    }
+}
+
+enum storage_outcome
+storage_find(struct storage_io *io, const char *cluster,
+             const struct storage_limits *limits, unsigned timeout_s,
+             struct storage_find *find)
+{
+    struct storage_names *names = malloc(sizeof(*names));
+    uint64_t generation = 0;
+
+    *find = (struct storage_find){.generation = 1};
+    enum storage_outcome rc =
+        names == NULL ? STORAGE_E_MEMORY : io->ops->list(io, names);
+    if (rc != STORAGE_OK) {
+        free(names);
+        return rc;
+    }
+    uint64_t below = UINT64_MAX;
+    while (!find->found && next_older(names, below, &generation)) {
+        struct storage_report report;
+        char name[STORAGE_NAME_MAX];
+        if (find->generation <= generation) {
+            find->generation = generation + 1;
+        }
+        storage_file_name(generation, name);
+        verify(io, name, cluster, timeout_s, &report);
+        if (report.outcome == STORAGE_OK) {
+            find->chosen = report;
+            find->found = true;
+        } else {
+            set_aside(io, limits, find, &report);
+        }
+        below = generation;
+    }
+    free(names);
+    return STORAGE_OK;
+}
+
+enum storage_outcome
+storage_newest(struct storage_io *io, char name[STORAGE_NAME_MAX])
+{
+    struct storage_names *names = malloc(sizeof(*names));
+    uint64_t generation = 0;
+
+    enum storage_outcome rc =
+        names == NULL ? STORAGE_E_MEMORY : io->ops->list(io, names);
+    if (rc == STORAGE_OK && !next_older(names, UINT64_MAX, &generation)) {
+        rc = STORAGE_E_MISSING;
+    }
+    if (rc == STORAGE_OK) {
+        storage_file_name(generation, name);
+    }
+    free(names);
+    return rc;
+}

@@ -1,0 +1,106 @@
+/*
+ * The port between snapshots and the disk: a directory of files, each a map
+ * from keys to bytes that changes by transactions. One of them is open at a
+ * time, for writing or for reading.
+ *
+ * LMDB is one disk behind it (lmdb_io.h), a simulated one that fails, tears,
+ * lies and runs full is the other (sim_disk.h).
+ *
+ * What is promised: after a commit that returned 0, all of the transaction is
+ * there, also after a crash; after one that did not, or without a commit, all
+ * of it or nothing.
+ *
+ * Role: a port. Owns: nothing. Thread: one owner.
+ * Errors: enum storage_outcome; no other numbers leave a disk.
+ */
+#ifndef STORAGE_IO_H
+#define STORAGE_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+#define STORAGE_NAME_MAX  64U /* of a file, with its NUL */
+#define STORAGE_FILES_MAX 64U /* looked at in a directory */
+
+enum storage_outcome {
+    STORAGE_OK,
+    STORAGE_E_FULL,    /* the disk, or the bound on a snapshot's size */
+    STORAGE_E_IO,      /* the disk failed; what is open is to be closed */
+    STORAGE_E_CORRUPT, /* not what was written */
+    STORAGE_E_MISSING, /* no such file, no such key */
+    STORAGE_E_BUSY,    /* another process has the directory */
+    STORAGE_E_DENIED,  /* no permission, or read-only */
+    STORAGE_E_MEMORY,
+    STORAGE_E_FOREIGN, /* of another cluster */
+    STORAGE_E_VERSION, /* of a format that is not known */
+    STORAGE_E_EMPTY,   /* a file without a snapshot */
+    STORAGE_E_LIMIT,   /* more than this build or configuration holds */
+    STORAGE_OUTCOMES,
+};
+
+/* "full", "io", ...: static text. */
+const char *storage_outcome_name(enum storage_outcome outcome);
+
+struct storage_names {
+    char name[STORAGE_FILES_MAX][STORAGE_NAME_MAX];
+    uint32_t count;
+};
+
+struct storage_io {
+    const struct storage_io_ops *ops;
+};
+
+struct storage_io_ops {
+    /* Snapshot files, those set aside too; in no order. */
+    enum storage_outcome (*list)(struct storage_io *io,
+                                 struct storage_names *names);
+    enum storage_outcome (*rename)(struct storage_io *io, const char *from,
+                                   const char *to);
+    enum storage_outcome (*remove)(struct storage_io *io, const char *name);
+    /* A new file, open for writing; one of this name is replaced. */
+    enum storage_outcome (*create)(struct storage_io *io, const char *name);
+    /* One that is there, open for reading. */
+    enum storage_outcome (*open)(struct storage_io *io, const char *name);
+    /* Nothing open is fine. */
+    void (*close)(struct storage_io *io);
+    enum storage_outcome (*begin)(struct storage_io *io);
+    enum storage_outcome (*put)(struct storage_io *io, uint64_t key,
+                                struct slice bytes);
+    enum storage_outcome (*drop)(struct storage_io *io, uint64_t key);
+    enum storage_outcome (*commit)(struct storage_io *io);
+    void (*abort)(struct storage_io *io);
+    /* Of a file open for reading, good until it is closed; or within a
+     * transaction, good until its next call. */
+    enum storage_outcome (*get)(struct storage_io *io, uint64_t key,
+                                struct slice *bytes);
+    uint64_t (*size)(struct storage_io *io); /* of what is open, bytes */
+    void (*free)(struct storage_io *io);
+};
+
+/* NULL is fine. */
+void storage_io_free(struct storage_io *io);
+
+/*
+ * A transaction whose first failure sticks: everything after it does nothing,
+ * and the commit returns it.
+ */
+struct storage_txn {
+    struct storage_io *io;
+    enum storage_outcome failed;
+    bool open;
+    uint64_t bytes; /* put since it began */
+};
+
+void storage_txn_begin(struct storage_txn *txn, struct storage_io *io);
+void storage_txn_put(struct storage_txn *txn, uint64_t key, struct slice bytes);
+/* A key that is not there is fine. */
+void storage_txn_drop(struct storage_txn *txn, uint64_t key);
+enum storage_outcome storage_txn_commit(struct storage_txn *txn) MUST_CHECK;
+/* One that is not open is fine. */
+void storage_txn_abort(struct storage_txn *txn);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * LMDB behind the port of io.h: the one place that knows it.
+ *
+ * What it leaves to be done by others, and is done here:
+ * - No page has a checksum and a damaged file may kill whoever maps it. So a
+ *   file that this process did not write is read by a child first (apart.h),
+ *   and never written to.
+ * - The map is reserved once at its largest; that costs addresses, not memory.
+ * - Two processes must not write into one directory: a lock on a file in it,
+ *   held as long as the process lives.
+ *
+ * Commits are synchronous, the default of LMDB: data first, then the page that
+ * points to it. A power cut costs what was not committed, never what was. The
+ * cheaper modes were measured and turned down: MDB_NOMETASYNC saves under a
+ * millisecond of each commit and a snapshot has few of them; MDB_NOSYNC needs
+ * a file system that keeps writes in order, or a cut loses the file.
+ *
+ * Role: shell. Owns: the lock, one environment. Thread: one owner; another
+ * process may read along. Limits: bytes_max.
+ */
+#ifndef STORAGE_LMDB_IO_H
+#define STORAGE_LMDB_IO_H
+
+#include "storage/io.h"
+
+enum storage_access {
+    STORAGE_WRITE,  /* takes the lock; makes the directory if need be */
+    STORAGE_INSPECT /* without it: another process may be writing */
+};
+
+/*
+ * dir: copied. bytes_max: of one file. 0 and *out; STORAGE_E_BUSY, _DENIED,
+ * _MISSING (nothing there to inspect), _FULL, _IO, _MEMORY.
+ */
+enum storage_outcome storage_lmdb_new(struct storage_io **out, const char *dir,
+                                      enum storage_access access,
+                                      uint64_t bytes_max) MUST_CHECK;
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * Reading snapshots back: a file whose root is whole, of this cluster and of a
+ * known format, and whose parts are each as long and as digested as the root
+ * says, is what was committed. Anything else is refused with a reason.
+ *
+ * Role: core over storage_io. Owns: the root it read. Thread: one owner.
+ * Errors: named outcomes.
+ */
+#ifndef STORAGE_LOAD_H
+#define STORAGE_LOAD_H
+
+#include "storage/root.h"
+
+struct storage_load {
+    struct storage_io *io;
+    struct storage_root root;
+};
+
+/* What one look at a file found. */
+struct storage_report {
+    enum storage_outcome outcome;
+    char reason[160]; /* a clear line; "" when the outcome is 0 */
+    char file[STORAGE_NAME_MAX];
+    uint32_t major;
+    uint32_t minor;
+    uint64_t generation;
+    uint64_t number;
+    uint64_t taken_ms;
+    uint64_t blocks;
+    uint64_t ledger_blocks;
+    uint32_t streams;
+    uint32_t parts;
+    uint64_t bytes;      /* of all parts */
+    uint64_t file_bytes; /* size of the file */
+    char cluster[STORAGE_TEXT_MAX];
+    char node[STORAGE_TEXT_MAX];
+};
+
+/*
+ * Opens a file and reads its root; cluster NULL: of any. 0: to be closed by
+ * storage_load_close(). The report is filled in either case.
+ */
+enum storage_outcome storage_load_open(struct storage_load *load,
+                                       struct storage_io *io, const char *name,
+                                       const char *cluster,
+                                       struct storage_report *report)
+    MUST_CHECK;
+
+void storage_load_close(struct storage_load *load);
+
+/* A row's part, its digest checked; good until the file is closed. */
+enum storage_outcome storage_load_row(const struct storage_load *load,
+                                      const struct storage_row *row,
+                                      struct slice *bytes) MUST_CHECK;
+
+/* The same by name; STORAGE_E_MISSING when the snapshot has no such part. */
+enum storage_outcome storage_load_part(const struct storage_load *load,
+                                       enum storage_kind kind, uint32_t number,
+                                       struct slice *bytes) MUST_CHECK;
+
+/* The whole file, every part: opens and closes it. Damaged files may kill the
+ * process where the disk maps memory: see apart.h. */
+void storage_verify(struct storage_io *io, const char *name,
+                    const char *cluster, struct storage_report *report);
+
+#endif

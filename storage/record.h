@@ -1,0 +1,75 @@
+/*
+ * What a snapshot says beside blocks: streams, workers, members, as records of
+ * a length and fields, of which a later minor version may have more.
+ *
+ * Role: core. Owns: nothing. Thread: one owner. Limits: below.
+ * Errors: named outcomes.
+ */
+#ifndef STORAGE_RECORD_H
+#define STORAGE_RECORD_H
+
+#include "index/index.h"
+#include "storage/load.h"
+
+#define STORAGE_NONE       UINT32_MAX
+#define STORAGE_OPAQUE_MAX 8192U /* bytes of one opaque field */
+
+/* One stream: whose blocks they are, and up to where they are so. */
+struct storage_stream {
+    struct event_stream name;
+    uint32_t slot;   /* of the mirror, or STORAGE_NONE */
+    uint32_t ledger; /* stream of the ledger, or STORAGE_NONE: not read here */
+    uint32_t epoch_no;
+    uint64_t epoch_id;
+    uint64_t epoch_name; /* as applied to the mirror (gossip_out.name) */
+    uint64_t pos;        /* of the last record that the mirror has */
+    uint32_t holes;      /* or EVENT_HOLES_UNKNOWN */
+    uint32_t block_tokens;
+    bool complete;
+    struct slice reading; /* the intake's own, opaque: how to go on */
+    /* Filled in by the cut, compared when restored. */
+    uint64_t blocks;
+    uint64_t digest; /* mirror_slot_digest() */
+    uint64_t ledger_blocks;
+};
+
+/* A worker of the roster. */
+struct storage_worker {
+    struct slice id;
+    uint64_t version;
+    bool removed;
+    bool draining;
+    struct slice spec;
+};
+
+/* A member that was there. */
+struct storage_member {
+    struct slice name;
+    struct slice address;
+};
+
+void storage_put_stream(struct buf *out, const struct storage_stream *stream);
+void storage_put_worker(struct buf *out, const struct storage_worker *worker);
+void storage_put_member(struct buf *out, const struct storage_member *member);
+
+/*
+ * The records of a part, one after another; slices are borrowed from the part.
+ *   struct storage_records in = storage_records(bytes);
+ *   while (storage_get_worker(&in, &worker)) ...
+ *   in.failed: they were malformed
+ */
+struct storage_records {
+    const char *at;
+    size_t left;
+    bool failed;
+};
+
+struct storage_records storage_records(struct slice bytes);
+bool storage_get_stream(struct storage_records *in,
+                        struct storage_stream *stream);
+bool storage_get_worker(struct storage_records *in,
+                        struct storage_worker *worker);
+bool storage_get_member(struct storage_records *in,
+                        struct storage_member *member);
+
+#endif

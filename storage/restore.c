@@ -1,0 +1,333 @@
+#include "storage/restore.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define STREAMS_MAX 65536U
+
+struct restore {
+    const struct storage_load *load;
+    struct mirror *mirror;
+    struct ledger *ledger;
+    const struct storage_stream *streams;
+    uint32_t count;
+    struct words room; /* a part that is not aligned in its file */
+};
+
+/* ---- records ---- */
+
+enum storage_outcome
+storage_restore_part(const struct storage_load *load, enum storage_kind kind,
+                     struct slice *bytes)
+{
+    enum storage_outcome rc = storage_load_part(load, kind, 0, bytes);
+
+    if (rc == STORAGE_E_MISSING) {
+        *bytes = (struct slice){0};
+        rc = STORAGE_OK;
+    }
+    return rc;
+}
+
+enum storage_outcome
+storage_restore_streams(const struct storage_load *load,
+                        struct storage_stream **out, uint32_t *count)
+{
+    uint32_t max = load->root.streams;
+    struct slice bytes;
+    enum storage_outcome rc =
+        storage_restore_part(load, STORAGE_STREAMS, &bytes);
+
+    if (rc != STORAGE_OK) {
+        return rc;
+    }
+    if (max > STREAMS_MAX) {
+        return STORAGE_E_LIMIT;
+    }
+    struct storage_stream *streams = calloc((size_t)max + 1, sizeof(*streams));
+    if (streams == NULL) {
+        return STORAGE_E_MEMORY;
+    }
+    struct storage_records in = storage_records(bytes);
+    uint32_t n = 0;
+    while (n < max && storage_get_stream(&in, &streams[n])) {
+        n++;
+    }
+    if (in.failed || n != max || in.left != 0) {
+        free(streams);
+        return STORAGE_E_CORRUPT;
+    }
+    *out = streams;
+    *count = n;
+    return STORAGE_OK;
+}
+
+/* ---- words ---- */
+
+/* The part's words as this machine reads them: in place where it can. */
+static enum storage_outcome
+words_of(struct restore *r, struct slice bytes, const uint64_t **words,
+         size_t *count)
+{
+    *count = bytes.len / sizeof(uint64_t);
+    if (bytes.len % sizeof(uint64_t) != 0) {
+        return STORAGE_E_CORRUPT;
+    }
+    if (BYTE_ORDER == LITTLE_ENDIAN &&
+        (uintptr_t)bytes.ptr % sizeof(uint64_t) == 0) {
+        *words = (const uint64_t *)(const void *)bytes.ptr;
+        return STORAGE_OK;
+    }
+    words_clear(&r->room);
+    uint64_t *to = words_add(&r->room, *count);
+    if (to == NULL) {
+        return STORAGE_E_MEMORY;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        memcpy(&to[i], bytes.ptr + i * sizeof(uint64_t), sizeof(uint64_t));
+        to[i] = le64toh(to[i]);
+    }
+    *words = to;
+    return STORAGE_OK;
+}
+
+/* All chunks of a journal in one. */
+static enum storage_outcome
+read_journal(struct restore *r, enum storage_kind kind, struct words *journal)
+{
+    for (uint32_t i = 0;; i++) {
+        struct slice bytes;
+        const uint64_t *words;
+        size_t count;
+        enum storage_outcome rc = storage_load_part(r->load, kind, i, &bytes);
+        if (rc == STORAGE_E_MISSING) {
+            return STORAGE_OK;
+        }
+        if (rc == STORAGE_OK) {
+            rc = words_of(r, bytes, &words, &count);
+        }
+        if (rc != STORAGE_OK) {
+            return rc;
+        }
+        uint64_t *to = words_add(journal, count);
+        if (to == NULL) {
+            return STORAGE_E_MEMORY;
+        }
+        memcpy(to, words, count * sizeof(*to));
+    }
+}
+
+/* ---- slots ---- */
+
+/* Those of the streams; a slot that the journal does not open or close was
+ * there all the time, so that its parts count. */
+static enum storage_outcome
+slots_of(const struct restore *r, bool of_ledger, const struct words *journal,
+         struct watch_slots *slots)
+{
+    size_t after[WORKERS_MAX];
+
+    *slots = (struct watch_slots){0};
+    if (!watch_journal_check(journal->word, journal->count, after)) {
+        return STORAGE_E_CORRUPT;
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint32_t slot = of_ledger ? r->streams[i].ledger : r->streams[i].slot;
+        if (slot == STORAGE_NONE) {
+            continue;
+        }
+        if (slot >= WORKERS_MAX) {
+            return STORAGE_E_LIMIT;
+        }
+        if (worker_set_has(&slots->live, slot)) {
+            return STORAGE_E_CORRUPT;
+        }
+        worker_set_add(&slots->live, slot);
+        if (after[slot] == 0) {
+            worker_set_add(&slots->kept, slot);
+        }
+    }
+    return STORAGE_OK;
+}
+
+static enum storage_outcome
+open_slots(struct mirror *mirror, const struct watch_slots *slots)
+{
+    WORKER_SET_EACH (slot, &slots->live) {
+        if (mirror_open_at(mirror, slot) == 0) {
+            continue;
+        }
+        WORKER_SET_EACH (opened, &slots->live) {
+            if (opened < slot) {
+                mirror_close(mirror, opened);
+            }
+        }
+        return STORAGE_E_LIMIT;
+    }
+    return STORAGE_OK;
+}
+
+/* ---- both ---- */
+
+static enum storage_outcome
+outcome_of_mirror(int rc)
+{
+    if (rc == -ENOMEM) {
+        return STORAGE_E_MEMORY;
+    }
+    return rc == 0              ? STORAGE_OK
+           : rc == MIRROR_E_BAD ? STORAGE_E_CORRUPT
+                                : STORAGE_E_LIMIT;
+}
+
+static enum storage_outcome
+outcome_of_ledger(int rc)
+{
+    if (rc == -ENOMEM) {
+        return STORAGE_E_MEMORY;
+    }
+    return rc == 0              ? STORAGE_OK
+           : rc == LEDGER_E_BAD ? STORAGE_E_CORRUPT
+                                : STORAGE_E_LIMIT;
+}
+
+/* The parts of one kind, each given to the index. */
+static enum storage_outcome
+load_parts(struct restore *r, enum storage_kind kind,
+           const struct watch_slots *slots)
+{
+    const struct storage_root *root = &r->load->root;
+    enum storage_outcome rc = STORAGE_OK;
+
+    for (uint32_t i = 0; i < root->rows_count && rc == STORAGE_OK; i++) {
+        struct slice bytes;
+        const uint64_t *words = NULL;
+        size_t count = 0;
+        if (storage_key_kind(root->rows[i].key) != kind) {
+            continue;
+        }
+        rc = storage_load_row(r->load, &root->rows[i], &bytes);
+        if (rc == STORAGE_OK) {
+            rc = words_of(r, bytes, &words, &count);
+        }
+        if (rc == STORAGE_OK && kind == STORAGE_MIRROR) {
+            rc = outcome_of_mirror(mirror_load(r->mirror, words, count, slots));
+        } else if (rc == STORAGE_OK) {
+            rc = outcome_of_ledger(ledger_load(r->ledger, words, count));
+        }
+    }
+    return rc;
+}
+
+static enum storage_outcome
+fill_mirror(struct restore *r, const struct words *journal,
+            const struct watch_slots *slots)
+{
+    enum storage_outcome rc = load_parts(r, STORAGE_MIRROR, slots);
+
+    if (rc == STORAGE_OK) {
+        rc = outcome_of_mirror(mirror_load_journal(r->mirror, journal->word,
+                                                   journal->count, slots));
+    }
+    for (uint32_t i = 0; i < r->count && rc == STORAGE_OK; i++) {
+        const struct storage_stream *stream = &r->streams[i];
+        if (stream->slot == STORAGE_NONE) {
+            continue;
+        }
+        rc = outcome_of_mirror(
+            mirror_apply(r->mirror, stream->slot, NULL, 0, stream->holes));
+        if (mirror_slot_blocks(r->mirror, stream->slot) != stream->blocks ||
+            mirror_slot_digest(r->mirror, stream->slot) != stream->digest) {
+            rc = STORAGE_E_CORRUPT;
+        }
+    }
+    return rc;
+}
+
+static enum storage_outcome
+restore_mirror(struct restore *r)
+{
+    struct words journal;
+    struct watch_slots slots;
+
+    words_init(&journal, SIZE_MAX / 16);
+    enum storage_outcome rc = read_journal(r, STORAGE_MIRROR_JOURNAL, &journal);
+    if (rc == STORAGE_OK) {
+        rc = slots_of(r, false, &journal, &slots);
+    }
+    if (rc == STORAGE_OK) {
+        rc = open_slots(r->mirror, &slots);
+    }
+    if (rc == STORAGE_OK) {
+        rc = fill_mirror(r, &journal, &slots);
+        WORKER_SET_EACH (slot, &slots.live) {
+            if (rc != STORAGE_OK) {
+                mirror_close(r->mirror, slot);
+            }
+        }
+    }
+    words_fini(&journal);
+    return rc;
+}
+
+static enum storage_outcome
+fill_ledger(struct restore *r, const struct words *journal,
+            const struct watch_slots *slots)
+{
+    ledger_load_begin(r->ledger, slots);
+    enum storage_outcome rc = load_parts(r, STORAGE_LEDGER, slots);
+    if (rc == STORAGE_OK) {
+        rc = outcome_of_ledger(
+            ledger_load_journal(r->ledger, journal->word, journal->count));
+    }
+    if (rc == STORAGE_OK) {
+        rc = outcome_of_ledger(ledger_load_end(r->ledger));
+    }
+    for (uint32_t i = 0; i < r->count && rc == STORAGE_OK; i++) {
+        const struct storage_stream *stream = &r->streams[i];
+        if (stream->ledger != STORAGE_NONE &&
+            ledger_blocks(r->ledger, stream->ledger) != stream->ledger_blocks) {
+            rc = STORAGE_E_CORRUPT;
+        }
+    }
+    return rc;
+}
+
+static enum storage_outcome
+restore_ledger(struct restore *r)
+{
+    struct words journal;
+    struct watch_slots slots;
+
+    words_init(&journal, SIZE_MAX / 16);
+    enum storage_outcome rc = read_journal(r, STORAGE_LEDGER_JOURNAL, &journal);
+    if (rc == STORAGE_OK) {
+        rc = slots_of(r, true, &journal, &slots);
+    }
+    if (rc == STORAGE_OK) {
+        rc = fill_ledger(r, &journal, &slots);
+    }
+    words_fini(&journal);
+    return rc;
+}
+
+enum storage_outcome
+storage_restore_index(const struct storage_load *load, struct mirror *mirror,
+                      struct ledger *ledger,
+                      const struct storage_stream *streams, uint32_t count)
+{
+    struct restore r = {.load = load,
+                        .mirror = mirror,
+                        .ledger = ledger,
+                        .streams = streams,
+                        .count = count};
+
+    words_init(&r.room, SIZE_MAX / 16);
+    enum storage_outcome rc = ledger == NULL ? STORAGE_OK : restore_ledger(&r);
+    if (rc == STORAGE_OK) {
+        rc = restore_mirror(&r);
+    }
+    words_fini(&r.room);
+    return rc;
+}

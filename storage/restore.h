@@ -1,0 +1,40 @@
+/*
+ * Filling an index from a snapshot.
+ *
+ * Role: core. Owns: nothing. Thread: the index's writer. Errors: named
+ * outcomes.
+ */
+#ifndef STORAGE_RESTORE_H
+#define STORAGE_RESTORE_H
+
+#include "storage/record.h"
+
+/*
+ * The streams of a snapshot, count of them, slices borrowed from the open
+ * file; *out is the caller's to free. 0, STORAGE_E_CORRUPT, _MEMORY.
+ */
+enum storage_outcome storage_restore_streams(const struct storage_load *load,
+                                             struct storage_stream **out,
+                                             uint32_t *count) MUST_CHECK;
+
+/* The part with workers (STORAGE_ROSTER) or members, to be read with
+ * storage_records(); none is an empty one. */
+enum storage_outcome storage_restore_part(const struct storage_load *load,
+                                          enum storage_kind kind,
+                                          struct slice *bytes) MUST_CHECK;
+
+/*
+ * Opens these streams' slots, which must be free, and fills them; those that
+ * are left out of the list are skipped. ledger: empty; NULL: mirror alone.
+ *
+ * 0: each stream holds what it held. Else STORAGE_E_CORRUPT, _LIMIT (the
+ * index's bound; a slot is taken) or _MEMORY: the mirror's slots are closed
+ * again, and the ledger is to be freed.
+ */
+enum storage_outcome storage_restore_index(const struct storage_load *load,
+                                           struct mirror *mirror,
+                                           struct ledger *ledger,
+                                           const struct storage_stream *streams,
+                                           uint32_t count) MUST_CHECK;
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * The root record of a snapshot: what it is of, and of which parts it is made,
+ * each with its size and digest. Without a root that names them, parts are
+ * nothing; so a snapshot is there whole from the commit that writes its root.
+ *
+ * All numbers are little endian and of fixed size:
+ *   u64 magic   u32 major   u32 minor
+ *   u64 generation  u64 number  u64 taken_ms  u64 blocks  u64 ledger_blocks
+ *   u32 streams     u32 rows
+ *   u32 len, cluster   u32 len, node
+ *   rows of u64 key, u64 size, u64 digest
+ *   u64 digest of all before it
+ * A later minor version may put more between the rows and the digest. A later
+ * major one is refused by its number.
+ *
+ * Role: core. Owns: rows. Thread: one owner. Limits: STORAGE_ROWS_MAX,
+ * STORAGE_TEXT_MAX. Errors: named outcomes.
+ */
+#ifndef STORAGE_ROOT_H
+#define STORAGE_ROOT_H
+
+#include "index/base/buf.h"
+#include "storage/io.h"
+
+#define STORAGE_MAGIC    UINT64_C(0x3130504E5356414B) /* "KAVSNP01" */
+#define STORAGE_MAJOR    1U
+#define STORAGE_MINOR    0U
+#define STORAGE_ROWS_MAX (UINT32_C(1) << 20)
+#define STORAGE_TEXT_MAX 256U /* of a cluster's or a node's name, its NUL too */
+#define STORAGE_ROOT_KEY UINT64_C(0)
+
+enum storage_kind {
+    STORAGE_MIRROR = 1,
+    STORAGE_MIRROR_JOURNAL,
+    STORAGE_LEDGER,
+    STORAGE_LEDGER_JOURNAL,
+    STORAGE_BELIEF,
+    STORAGE_STREAMS,
+    STORAGE_ROSTER,
+    STORAGE_MEMBERS,
+    STORAGE_KINDS,
+};
+
+/* A part in a file: its kind, its number, and in which snapshot of the file it
+ * was written. The root has key 0. */
+#define STORAGE_NUMBER_BITS  32
+#define STORAGE_VERSION_BITS 24
+#define STORAGE_VERSION_MAX  ((UINT32_C(1) << STORAGE_VERSION_BITS) - 1)
+
+static inline uint64_t
+storage_key(enum storage_kind kind, uint32_t number, uint32_t version)
+{
+    return (uint64_t)kind << (STORAGE_NUMBER_BITS + STORAGE_VERSION_BITS) |
+           (uint64_t)number << STORAGE_VERSION_BITS | version;
+}
+
+static inline uint32_t
+storage_key_kind(uint64_t key)
+{
+    return (uint32_t)(key >> (STORAGE_NUMBER_BITS + STORAGE_VERSION_BITS));
+}
+
+static inline uint32_t
+storage_key_number(uint64_t key)
+{
+    return (uint32_t)(key >> STORAGE_VERSION_BITS);
+}
+
+struct storage_row {
+    uint64_t key;
+    uint64_t size; /* bytes */
+    uint64_t digest;
+};
+
+struct storage_root {
+    uint32_t major;
+    uint32_t minor;
+    uint64_t generation; /* of the file: one more with each process life */
+    uint64_t number;     /* of the snapshot in it */
+    uint64_t taken_ms;   /* Unix time */
+    uint64_t blocks;     /* (stream, block) pairs held */
+    uint64_t ledger_blocks;
+    uint32_t streams;
+    char cluster[STORAGE_TEXT_MAX];
+    char node[STORAGE_TEXT_MAX];
+    struct storage_row *rows; /* rising by key */
+    uint32_t rows_count;
+};
+
+/* Appends the record; out->failed when there is no room. */
+void storage_root_encode(const struct storage_root *root, struct buf *out);
+
+/*
+ * Reads a record. 0: rows are to be freed by storage_root_fini(). Else
+ * STORAGE_E_CORRUPT; _VERSION (major and minor are set); _MEMORY.
+ */
+enum storage_outcome storage_root_decode(struct storage_root *root,
+                                         struct slice bytes) MUST_CHECK;
+
+void storage_root_fini(struct storage_root *root);
+
+/* The row of a part, or NULL; numbers count from 0 and go on without gaps but
+ * for the mirror and the ledger. */
+const struct storage_row *storage_root_find(const struct storage_root *root,
+                                            enum storage_kind kind,
+                                            uint32_t number);
+
+#endif

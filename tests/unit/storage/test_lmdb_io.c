@@ -1,0 +1,183 @@
+#include "storage/lmdb_io.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/storage/dir.h"
+
+#define MAX (UINT64_C(1) << 30)
+
+static struct storage_io *
+open_dir(const char *dir, uint64_t bytes_max)
+{
+    struct storage_io *io = NULL;
+
+    cr_assert_eq(storage_lmdb_new(&io, dir, STORAGE_WRITE, bytes_max),
+                 STORAGE_OK);
+    return io;
+}
+
+static void
+put(struct storage_io *io, uint64_t key, const char *text)
+{
+    struct storage_txn txn;
+
+    storage_txn_begin(&txn, io);
+    storage_txn_put(&txn, key, slice_of(text));
+    cr_assert_eq(storage_txn_commit(&txn), STORAGE_OK);
+}
+
+Test(lmdb_io, what_was_committed_is_read_back)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct slice bytes;
+
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 7, "seven");
+    io->ops->close(io);
+    cr_assert_eq(io->ops->open(io, "a.mdb"), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 7, &bytes), STORAGE_OK);
+    cr_assert(slice_equal(bytes, SLICE("seven")));
+    cr_assert_eq(io->ops->get(io, 8, &bytes), STORAGE_E_MISSING);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, an_aborted_transaction_leaves_nothing)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct storage_txn txn;
+    struct slice bytes;
+
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 1, "one");
+    storage_txn_begin(&txn, io);
+    storage_txn_put(&txn, 2, SLICE("two"));
+    storage_txn_drop(&txn, 1);
+    storage_txn_abort(&txn);
+    io->ops->close(io);
+    cr_assert_eq(io->ops->open(io, "a.mdb"), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 1, &bytes), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 2, &bytes), STORAGE_E_MISSING);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, a_second_process_is_refused)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct storage_io *second = NULL;
+
+    cr_assert_eq(storage_lmdb_new(&second, dir.path, STORAGE_WRITE, MAX),
+                 STORAGE_E_BUSY);
+    storage_io_free(io);
+    io = open_dir(dir.path, MAX);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, another_process_may_look_while_one_writes)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct storage_io *other = NULL;
+    struct storage_names names;
+
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 1, "one");
+    cr_assert_eq(storage_lmdb_new(&other, dir.path, STORAGE_INSPECT, MAX),
+                 STORAGE_OK);
+    cr_assert_eq(other->ops->list(other, &names), STORAGE_OK);
+    cr_assert_eq(names.count, 1);
+    cr_assert_str_eq(names.name[0], "a.mdb");
+    storage_io_free(other);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, the_bound_is_full_and_what_was_there_stays)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, 1 << 20);
+    struct storage_txn txn;
+    static char big[2 << 20];
+    struct slice bytes;
+
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 1, "one");
+    storage_txn_begin(&txn, io);
+    storage_txn_put(&txn, 2, (struct slice){big, sizeof big});
+    storage_txn_put(&txn, 3, SLICE("three")); /* after a failure */
+    cr_assert_eq(storage_txn_commit(&txn), STORAGE_E_FULL);
+    put(io, 4, "four");
+    io->ops->close(io);
+    cr_assert_eq(io->ops->open(io, "a.mdb"), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 1, &bytes), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 3, &bytes), STORAGE_E_MISSING);
+    cr_assert_eq(io->ops->get(io, 4, &bytes), STORAGE_OK);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, a_file_that_may_not_grow_is_full_too)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct storage_txn txn;
+    static char big[4 << 20];
+    struct rlimit limit = {1 << 20, RLIM_INFINITY};
+    struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 1, "one");
+    (void)signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    storage_txn_begin(&txn, io);
+    storage_txn_put(&txn, 2, (struct slice){big, sizeof big});
+    enum storage_outcome rc = storage_txn_commit(&txn);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+    cr_assert(rc == STORAGE_E_FULL || rc == STORAGE_E_IO, "%s",
+              storage_outcome_name(rc));
+    io->ops->close(io);
+    struct slice bytes;
+    cr_assert_eq(io->ops->open(io, "a.mdb"), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 1, &bytes), STORAGE_OK);
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, there_is_nothing_to_look_into_where_there_is_no_directory)
+{
+    struct storage_io *io = NULL;
+
+    cr_assert_eq(
+        storage_lmdb_new(&io, "/nonexistent/kvasir", STORAGE_INSPECT, MAX),
+        STORAGE_E_MISSING);
+}
+
+Test(lmdb_io, what_is_no_database_is_corrupt)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "%s/a.mdb", dir.path);
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < 5000; i++) {
+        (void)fputs("no database", file);
+    }
+    (void)fclose(file);
+    cr_assert_eq(io->ops->open(io, "a.mdb"), STORAGE_E_CORRUPT);
+    storage_io_free(io);
+    dir_free(&dir);
+}
