@@ -30,7 +30,11 @@ fault_of_peers(const struct cluster *c)
             return "a peer is suspect where the member is not, or not";
         }
     }
-    return count != c->stats.peers_up ? "peers are counted wrong" : NULL;
+    struct gossip_stats stats;
+    gossip_stats(c->gossip, &stats);
+    return count != c->stats.peers_up ? "peers are counted wrong"
+           : count != stats.peers     ? "gossip has other peers"
+                                      : NULL;
 }
 
 static const char *

@@ -156,6 +156,8 @@ void cluster_workers_rank(struct cluster *c);
 void cluster_workers_tick(struct cluster *c);
 void cluster_workers_heard(struct cluster *c);
 struct cluster_worker *cluster_worker_of(const struct cluster *c, uint64_t id);
+/* A worker may be added soon: what was compared so far says nothing of it. */
+void cluster_worker_told(struct cluster *c, const struct roster_entry *entry);
 bool cluster_reads_next(struct cluster *c, struct cluster_out *out);
 
 /* cluster_claims.c: who cannot reach which workers */

@@ -133,6 +133,7 @@ out_roster(struct cluster *c, struct cluster_out *out)
         *out = (struct cluster_out){.kind = CLUSTER_WORKER};
         if (from.kind == ROSTER_CHANGED) {
             out->entry = from.entry;
+            cluster_worker_told(c, &from.entry);
             return true;
         }
         struct slice tail = {.ptr = (const char *)from.bytes, .len = from.len};

@@ -298,6 +298,14 @@ seen(const struct cluster *c)
     return stats.vectors_in + stats.summaries_equal;
 }
 
+void
+cluster_worker_told(struct cluster *c, const struct roster_entry *entry)
+{
+    if (!entry->removed) {
+        c->seen_at_add = seen(c);
+    }
+}
+
 int
 cluster_worker_add(struct cluster *c, uint64_t worker, uint32_t ranks,
                    uint64_t now_us)

@@ -84,18 +84,41 @@ take_worker(struct net *net, uint32_t host, const struct roster_entry *entry)
 
     CHECK(sscanf(entry->id, "w%u", &worker) == 1 && worker < NET_WORKERS);
     h->draining[worker] = entry->draining;
-    if (entry->removed && h->knows[worker]) {
+    h->told[worker] = true;
+    h->removed[worker] = entry->removed;
+}
+
+static void
+change_worker(struct net *net, uint32_t host, uint32_t worker)
+{
+    struct net_host *h = &net->host[host];
+
+    if (h->removed[worker] && h->knows[worker]) {
         cluster_worker_remove(h->cluster, net_worker_id(worker), net->now_us);
         h->reads[worker] = false;
         h->says_unable[worker] = false;
         h->unable_us[worker] = 0;
         memset(h->reader[worker], 0, sizeof h->reader[worker]);
         memset(h->replica[worker], 0, sizeof h->replica[worker]);
-    } else if (!entry->removed) {
+    } else if (!h->removed[worker]) {
         CHECK(cluster_worker_add(h->cluster, net_worker_id(worker), net->ranks,
                                  net->now_us) == 0);
     }
-    h->knows[worker] = !entry->removed;
+    h->knows[worker] = !h->removed[worker];
+}
+
+/* True: one was, and there may be outputs of it. */
+static bool
+change_workers(struct net *net, uint32_t host)
+{
+    for (uint32_t worker = 0; worker < NET_WORKERS; worker++) {
+        if (net->host[host].told[worker]) {
+            net->host[host].told[worker] = false;
+            change_worker(net, host, worker);
+            return true;
+        }
+    }
+    return false;
 }
 
 static void
@@ -164,9 +187,11 @@ net_pull(struct net *net, uint32_t host)
     struct cluster_out out;
     const char *reason = "";
 
-    while (cluster_next_out(net->host[host].cluster, &out)) {
-        take_out(net, host, &out);
-    }
+    do {
+        while (cluster_next_out(net->host[host].cluster, &out)) {
+            take_out(net, host, &out);
+        }
+    } while (change_workers(net, host));
     if (!cluster_check(net->host[host].cluster, &reason)) {
         net->failed(reason);
     }
@@ -324,7 +349,7 @@ step_host(struct net *net, uint32_t host)
     }
     answer_lookups(net, host);
     for (uint32_t i = 0; cluster_deadline(h->cluster) <= net->now_us; i++) {
-        CHECK(i < 4); /* what became due by a tick is due with it */
+        CHECK(i < 16); /* a death may make another one due, and so on */
         cluster_tick(h->cluster, net->now_us);
         net_pull(net, host);
     }

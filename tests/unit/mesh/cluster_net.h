@@ -70,6 +70,8 @@ struct net_host {
     bool draining[NET_WORKERS];
     struct net_reader reader[NET_WORKERS][NET_RANKS];
     struct net_replica replica[NET_WORKERS][NET_RANKS];
+    bool told[NET_WORKERS];        /* of the roster's last word, */
+    bool removed[NET_WORKERS];     /* ... and what that is */
     uint64_t lookups[NET_LOOKUPS]; /* tickets */
     uint64_t lookup_us[NET_LOOKUPS];
     enum cluster_ready ready;
@@ -139,7 +141,8 @@ void net_engine_restart(struct net *net, uint32_t worker);
 
 /* The engine's id of worker i in the roster is "w<i>". */
 uint64_t net_worker_id(uint32_t worker);
-/* After calls on a host's cluster from outside. */
+/* After calls on a host's cluster from outside. Workers come and go once there
+ * are no outputs left, as in a shell that puts off what it is asked for. */
 void net_pull(struct net *net, uint32_t host);
 
 void net_step(struct net *net);
