@@ -301,6 +301,7 @@ open_peers(struct control *control)
         .worker = on_mesh_worker,
         .ready = on_mesh_ready,
         .refused = on_mesh_refused,
+        .take_facts = on_take_facts,
     };
 
     return peers_new(&control->peers, &control->loop, control->node->config,

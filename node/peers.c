@@ -329,6 +329,9 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
     struct peers *peers = context;
 
     role_is_control();
+    if (from->lane == MESH_BULK) {
+        peers->owner.take_facts(peers->owner.context);
+    }
     /* Outcomes are in cluster_stats(). */
     if (cluster_recv(peers->cluster, from->address, from->session, body,
                      now_us()) == CLUSTER_E_BAD) {

@@ -49,6 +49,9 @@ struct peers_owner {
     /* Our name is that of another living node, which keeps it; the line is in
      * the log. The node is to stop. */
     void (*refused)(void *context);
+    /* A peer's bytes are about to be looked at: what lanes have told is taken
+     * first, so that a block is expected before the event that stores it. */
+    void (*take_facts)(void *context);
 };
 
 /* Since peers_new(). */
