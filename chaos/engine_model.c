@@ -83,8 +83,8 @@ engine_fini(struct engine *engine)
     *engine = (struct engine){.seqs = NULL};
 }
 
-static uint64_t
-first_parent(const struct engine *engine, uint64_t root)
+uint64_t
+engine_key_root(const struct engine *engine, uint64_t root)
 {
     return rng_mix(root ^ engine->name_seed);
 }
@@ -127,7 +127,7 @@ fill(struct engine *engine, struct engine_seq *seq,
     } else {
         derive_output(request, output);
     }
-    (void)key_chain(first_parent(engine, request->root), seq->tokens, keys,
+    (void)key_chain(engine_key_root(engine, request->root), seq->tokens, keys,
                     size * sizeof(*seq->tokens), seq->keys);
     seq->blocks_total = (uint32_t)blocks;
     return 0;
@@ -328,7 +328,7 @@ engine_cached_tokens(const struct engine *engine,
 {
     uint32_t size = engine->config.block_tokens;
     uint32_t max = seq_hits_max(engine, request->prompt_len);
-    uint64_t key = first_parent(engine, request->root);
+    uint64_t key = engine_key_root(engine, request->root);
     uint32_t hits = 0;
     uint32_t unused;
 

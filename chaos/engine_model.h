@@ -216,6 +216,11 @@ bool engine_next_out(struct engine *engine, struct engine_out *out);
 /* The next change of the cache. False: none now. */
 bool engine_next_event(struct engine *engine, struct engine_event *event);
 
+/* What the key of a request's first block is chained to (key.h): with it a
+ * prompt's keys are those of this engine's events. Engines of one seed name
+ * blocks alike. */
+uint64_t engine_key_root(const struct engine *engine, uint64_t root);
+
 /* Forgets the cache. 0, or ENGINE_E_BUSY (nothing changed) while any request
  * runs or the event queue is full. */
 int engine_reset_cache(struct engine *engine) MUST_CHECK;
