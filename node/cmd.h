@@ -27,7 +27,9 @@ int cmd_serve(int argc, char *const *argv);
 /* The state of a running node. */
 int cmd_status(int argc, char *const *argv);
 
-/* Becomes kvasir-engine; argv ends in NULL. Returns only when that failed. */
+/* Become kvasir-engine and kvasir-replay; argv ends in NULL. Return only when
+ * that failed. */
 int cmd_engine(int argc, char *const *argv);
+int cmd_replay(int argc, char *const *argv);
 
 #endif

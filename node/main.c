@@ -18,6 +18,7 @@ static const struct command commands[] = {
     {"explain", cmd_explain, "show where a request would go, and why"},
     {"check", cmd_check, "check a configuration and show what is in force"},
     {"engine", cmd_engine, "run a stand-in engine, for trying things out"},
+    {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
 };
 
 #define COMMANDS_COUNT (sizeof commands / sizeof commands[0])

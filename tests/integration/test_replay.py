@@ -1,0 +1,170 @@
+"""kvasir replay: the same seed prints the same bytes, traces of real services
+are read as their owners counted them, and the engine's times are the measured
+ones."""
+import json
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import harness
+
+TRACES = next((p / "data" / "traces" for p in
+               (f / "shared" for f in pathlib.Path(__file__).resolve().parents)
+               if (p / "data" / "traces").is_dir()), None)
+POLICIES = "kvasir,random,oracle"
+
+
+def replay(*args, stdin=b""):
+    return subprocess.run([harness.program("kvasir"), "replay", *map(str, args)],
+                          input=stdin, capture_output=True, timeout=240)
+
+
+def unpacked(name):
+    """The bytes of a file of the data folder."""
+    if TRACES is None:
+        raise unittest.SkipTest("there is no ../shared/data beside the project")
+    if shutil.which("zstd") is None:
+        raise unittest.SkipTest("zstd is not installed")
+    return subprocess.run(["zstd", "-dc", TRACES / name], check=True,
+                          capture_output=True).stdout
+
+
+class ReplayCase(unittest.TestCase):
+    def play(self, *args, stdin=b""):
+        """The result of a replay, which has to go well."""
+        told = replay("--json", *args, stdin=stdin)
+        self.assertEqual((told.returncode, told.stderr), (0, b""))
+        return json.loads(told.stdout)
+
+    def by_policy(self, result):
+        return {row["policy"]: row for row in result["rows"]}
+
+
+class CommandLine(ReplayCase):
+    def test_one_seed_prints_the_same_bytes(self):
+        args = ("--workload", "chat", "--requests", 120, "--load", "1,2")
+        first, again = replay(*args), replay(*args)
+        self.assertEqual((first.returncode, first.stderr), (0, b""))
+        self.assertEqual(first.stdout, again.stdout)
+        self.assertNotEqual(first.stdout, replay(*args, "--seed", 2).stdout)
+
+    def test_json_and_plot_tell_of_every_cell(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plot = pathlib.Path(folder) / "plot.svg"
+            result = self.play("--workload", "b2b", "--requests", 100, "--load",
+                               "1,1.5,2", "--policy", POLICIES, "--svg", plot)
+            picture = xml.etree.ElementTree.parse(plot).getroot()
+        self.assertEqual([(r["load"], r["policy"]) for r in result["rows"]],
+                         [(load, policy) for load in (1, 1.5, 2)
+                          for policy in POLICIES.split(",")])
+        self.assertTrue(all(r["finished"] == 100 for r in result["rows"]))
+        lines = picture.findall("{http://www.w3.org/2000/svg}polyline")
+        self.assertEqual(len(lines), 9)
+
+    def test_bad_usage_and_bad_traces_are_one_line(self):
+        for args, stdin, said in (
+                (("--policy", "best"), b"", "--policy: there is no best"),
+                (("--trace", "-"), b"\n{}\n",
+                 "-:2: not a trace of a kind known here"),
+                (("--trace", "/no/such"), b"",
+                 "/no/such: No such file or directory")):
+            told = replay(*args, stdin=stdin)
+            self.assertEqual(told.returncode, 2)
+            self.assertEqual(told.stderr.decode(), f"kvasir replay: {said}\n")
+            self.assertEqual(told.stdout, b"")
+
+    def test_what_arrives_later_is_left_out(self):
+        head = b"TIMESTAMP,ContextTokens,GeneratedTokens\n"
+        rows = b"".join(b"2023-11-16 18:15:%02d.5,100,10\n" % i
+                        for i in range(30))
+        result = self.play("--trace", "-", "--until", 9.75, "--policy", "kvasir",
+                           stdin=head + rows)
+        self.assertEqual(result["requests"], 10)
+        self.assertEqual(result["rows"][0]["prompt_tokens"], 1000)
+
+
+class Traces(ReplayCase):
+    def test_mooncake_shares_what_its_hashes_say(self):
+        text = unpacked("mooncake_conversation_h1.jsonl.zst")
+        seen, full, known = set(), 0, 0
+        rows = [json.loads(line) for line in text.splitlines()]
+        for row in rows:
+            for block in row["hash_ids"][:row["input_length"] // 512]:
+                full += 1
+                known += block in seen
+                seen.add(block)
+        result = self.play("--trace", "-", "--block-tokens", 512, "--requests",
+                           len(rows), "--policy", "least_load", stdin=text)
+        self.assertEqual(result["sharing"], known * 1000 // full / 1000)
+        row = result["rows"][0]
+        self.assertEqual(row["prompt_tokens"], sum(r["input_length"] for r in rows))
+        self.assertEqual(row["output_tokens"], sum(r["output_length"] for r in rows))
+
+    def test_conversations_are_found_again(self):
+        text = unpacked("taubench_airline_trials_even.jsonl.zst")
+        text = b"\n".join(text.splitlines()[:20])
+        rows = self.by_policy(self.play("--trace", "-", "--policy", POLICIES,
+                                        stdin=text))
+        self.assertGreater(rows["kvasir"]["cached_tokens"],
+                           rows["random"]["cached_tokens"])
+        self.assertGreaterEqual(rows["oracle"]["cached_tokens"],
+                                rows["random"]["cached_tokens"])
+
+    def test_agents_sessions_are_read(self):
+        archive = unpacked("lmcache_miniswe_a.tar.zst")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "sessions.tar"
+            path.write_bytes(archive)
+            with tarfile.open(path) as tar:
+                texts = [tar.extractfile(m).read() for m in tar if m.isfile()]
+        result = self.play("--trace", "-", "--policy", POLICIES,
+                           stdin=b"".join(texts[:4]))
+        self.assertEqual(result["requests"],
+                         sum(t.count(b"\n") for t in texts[:4]))
+        self.assertGreater(result["sharing"], 0.8)
+
+    def test_lengths_are_read(self):
+        text = unpacked("azure2023_conv.csv.zst")
+        rows = [line.split(b",") for line in text.split()[1:]]
+        result = self.play("--trace", "-", "--requests", 300, "--policy",
+                           "kvasir", stdin=text)
+        self.assertEqual(result["sharing"], 0)
+        self.assertEqual(result["requests"], 300)
+        self.assertGreater(len(rows), 300)
+
+
+class Timing(unittest.TestCase):
+    """The presets of replay_timing.c, worked out again from the data."""
+
+    PRESETS = {
+        "h100-70b-tp4": ("h100_meta-llama_Llama-2-70b-hf", "4"),
+        "h100-7b": ("h100_meta-llama_Llama-2-7b-hf", "1"),
+        "a100-70b-tp4": ("a100_meta-llama_Meta-Llama-3-70B", "4"),
+        "a100-8b": ("a100_meta-llama_Meta-Llama-3-8B", "1"),
+    }
+
+    def test_one_token_and_one_full_step_take_what_was_measured(self):
+        data = json.loads(unpacked("vidur_linear_ms.json.zst"))
+        # One request each, far apart: a prompt of one token, then a full step.
+        head = b"TIMESTAMP,a,b\n"
+        for name, (model, gpus) in self.PRESETS.items():
+            layers = next(n for m, n in data["layers"].items()
+                          if model.endswith(m))
+            measured = {tokens: ms * layers
+                        for tokens, ms in data["data"][model][gpus]}
+            for tokens in 1, 4096:
+                told = replay("--json", "--timing", name, "--trace", "-",
+                              "--policy", "random", stdin=head
+                              + b"2024-01-01 00:00:00,%d,1\n" % tokens)
+                self.assertEqual(told.returncode, 0, told.stderr)
+                row = json.loads(told.stdout)["rows"][0]
+                self.assertAlmostEqual(row["ttft_p50_ms"] / measured[tokens], 1,
+                                       delta=0.02, msg=f"{name} {tokens}")
+
+
+if __name__ == "__main__":
+    harness.main()
