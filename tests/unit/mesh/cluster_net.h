@@ -104,9 +104,10 @@ struct net {
     uint32_t double_permille;
     uint32_t delay_us;
     uint32_t jitter_us;
-    uint32_t batch_ms; /* each stream publishes that often; 0: never */
-    uint32_t workers;  /* that there are engines of */
-    uint32_t ranks;    /* of each */
+    uint32_t batch_ms;   /* each stream publishes that often; 0: never */
+    uint32_t connect_ms; /* until an engine is read; 0: 5 to 30 */
+    uint32_t workers;    /* that there are engines of */
+    uint32_t ranks;      /* of each */
     bool configured[NET_HOSTS][NET_WORKERS]; /* by the host's own file */
     uint32_t dns;                   /* bit i: the name has host i's address */
     bool joins;                     /* hosts look the name up */

@@ -164,8 +164,9 @@ net_take_read(struct net *net, uint32_t host, uint32_t worker, bool on)
                              stream_of(worker, rank), net->now_us);
             continue;
         }
-        h->reader[worker][rank].begin_us =
-            net->now_us + (5 + rng_below(&net->rng, 25)) * MS;
+        uint64_t wait_ms = net->connect_ms > 0 ? net->connect_ms
+                                               : 5 + rng_below(&net->rng, 25);
+        h->reader[worker][rank].begin_us = net->now_us + wait_ms * MS;
     }
 }
 

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cluster_net.h"
@@ -149,6 +150,20 @@ Test(cluster, a_node_restarted_under_its_name_takes_its_place)
     cr_assert_eq(net_ranked(&net, other, 0, 0), first);
     cr_assert_null(cluster_peer_name(net.host[other].cluster, old));
     cr_assert_eq(net.host[first].ready, CLUSTER_CAUGHT_UP);
+}
+
+Test(cluster, where_a_name_was_before_is_dropped)
+{
+    net_mesh(&net, 3, 1);
+    net_run(&net, 8000);
+    net_crash(&net, 1);
+    net_run(&net, 50);
+    memcpy(net.host[3].name, net.host[1].name, MEMBER_NAME_MAX);
+    net_start(&net, 3);
+    cr_assert_neq(net_until(&net, net_all_met, 10000), NET_NEVER);
+    cr_assert_eq(net.host[0].drops, 1);
+    cr_assert_eq(net.host[2].drops, 1);
+    cr_assert_eq(net.host[0].events[MEMBER_REPLACED], 1);
 }
 
 Test(cluster, who_cannot_reach_a_worker_is_passed_over)
@@ -342,4 +357,50 @@ Test(cluster, all_ranks_of_a_worker_are_read_by_the_same_nodes)
                       status.pushes);
         }
     }
+}
+
+static bool
+is_read_by_new(struct net *n)
+{
+    return net_readers(n, 0) == 2;
+}
+
+/* Host 0 reads alone, and host 1 comes to be first. */
+static void
+hand_over(uint32_t connect_ms, uint32_t hand_over_ms)
+{
+    net.config.replicas = 1;
+    net.config.replicas_all = 0;
+    net.config.hand_over_ms = hand_over_ms;
+    net.connect_ms = connect_ms;
+    for (uint32_t i = 0; i < 64; i++) {
+        const char *name = net.host[0].name;
+        struct event_stream stream = {.worker = net_worker_id(0)};
+        (void)snprintf(net.host[1].name, MEMBER_NAME_MAX, "other-%u", i);
+        if (owner_weight(owner_name(name), &stream) <
+            owner_weight(owner_name(net.host[1].name), &stream)) {
+            break;
+        }
+    }
+    net_mesh(&net, 1, 1);
+    net_run(&net, 3000);
+    net.lag_max_us = 0;
+    net.configured[1][0] = true;
+    net_start(&net, 1);
+}
+
+Test(cluster, who_hands_over_reads_until_the_new_first_is_heard)
+{
+    hand_over(700, 60000);
+    uint64_t ms = net_until(&net, is_read_by_new, 10000);
+    printf("handed over after %lu ms\n", ms);
+    cr_assert(ms >= 700 && ms < 2000, "%lu", ms);
+}
+
+Test(cluster, who_hands_over_to_a_silent_first_waits_no_longer_than_it_has_to)
+{
+    net.batch_ms = 0;
+    hand_over(700, 3000);
+    cr_assert_eq(net_until(&net, is_read_by_new, 2900), NET_NEVER);
+    cr_assert_neq(net_until(&net, is_read_by_new, 500), NET_NEVER);
 }
