@@ -16,7 +16,8 @@
  * The first frame of a connection is a hello: who I am, which cluster I am of,
  * where I am reached, which lane this connection is, a number of this
  * connection, and the last such number I heard from you on each lane. Who gets
- * its own number back is heard. A hello is written in the lowest major version
+ * its own number back is heard. Hellos of both lanes are numbered together: one
+ * that another overtook says what is not true any more. A hello is written in the lowest major version
  * its sender speaks and says the highest; the two then speak the lower of
  * their highest ones.
  *
@@ -64,7 +65,8 @@ struct frame {
     uint8_t type;      /* enum frame_type, or one of a later version */
     uint64_t session;  /* of the sender's process, random */
     uint64_t sequence; /* DATA: of the session's lane, from 1, growing; a gap
-                          is what the sender dropped or a connection lost */
+                          is what the sender dropped or a connection lost.
+                          HELLO: of the session, growing */
     struct slice body;
 };
 

@@ -130,7 +130,9 @@ allocate(struct mesh_link *link)
 static void
 destroy(struct mesh_link *link)
 {
-    CHECK(link->works == 0 && link->handles == 0 && link->peers_count == 0);
+    CHECK(!link->sweeping && link->retired == NULL && link->closed == NULL);
+    CHECK(link->handles == 0 && link->peers_count == 0);
+    CHECK(link->messages == 0);
     inlet_fini(link);
     link_tls_close(link);
     uv_mutex_destroy(&link->lock);
@@ -149,14 +151,11 @@ on_handle_closed(uv_handle_t *handle)
 }
 
 void
-link_work_done(struct mesh_link *link)
+link_closed(struct mesh_link *link)
 {
-    link->works--;
-    if (link->works == 0 && link->closing) {
-        /* No thread of NNG's knows the handle any more. */
-        uv_close((uv_handle_t *)&link->async, on_handle_closed);
-        uv_close((uv_handle_t *)&link->timer, on_handle_closed);
-    }
+    /* No thread of NNG's knows the handles any more. */
+    uv_close((uv_handle_t *)&link->async, on_handle_closed);
+    uv_close((uv_handle_t *)&link->timer, on_handle_closed);
 }
 
 static void
@@ -250,19 +249,6 @@ on_timer(uv_timer_t *timer)
 }
 
 static void
-work_close(uv_work_t *work)
-{
-    inlet_shut(work->data);
-}
-
-static void
-work_closed(uv_work_t *work, int status)
-{
-    CHECK(status == 0);
-    link_work_done(work->data);
-}
-
-static void
 start(struct mesh_link *link)
 {
     uint32_t tick_ms = link->limits.redial_ms / TICKS_PER_DIAL;
@@ -299,7 +285,6 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
     CHECK(uv_mutex_init(&link->lock) == 0);
     link->async.data = link;
     link->timer.data = link;
-    link->work.data = link;
     if ((rc = uv_async_init(loop, &link->async, on_wake)) != 0) {
         uv_mutex_destroy(&link->lock);
         goto fail;
@@ -340,8 +325,7 @@ mesh_link_free(struct mesh_link *link)
         memset(peer->inlets, 0, sizeof peer->inlets);
         peer_close(peer);
     }
-    link->works++;
-    CHECK(uv_queue_work(link->loop, &link->work, work_close, work_closed) == 0);
+    sweep(link);
 }
 
 const char *

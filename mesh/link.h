@@ -33,9 +33,12 @@
  * - NNG's threads only move a message into a bounded ring and wake the loop;
  *   when that is full they stop asking, and TCP holds the senders. (Its receive
  *   descriptor in the loop: 34 thousand frames a second against 367.)
- * - Sockets are closed on libuv's threads: closing can take 170 ms with TLS.
- *   An inbound connection is closed only when it is quiet, and until then what
- *   it brings is thrown away: closed under a flood, NNG hangs (link_inlet.c).
+ * - A PUSH socket serves one connection only: used on after it broke, NNG
+ *   crashes (link_inner.h). And a connection that breaks while it is flooded
+ *   may take a frame or two along that NNG never frees.
+ * - Sockets are closed on one of libuv's threads: closing can take 170 ms with
+ *   TLS. A connection is closed only when it is quiet, and until then what it
+ *   brings is thrown away: closed under a flood, NNG hangs (link_inner.h).
  *
  * With TLS (1.2, mutual, one CA, the server's name always checked) a stranger
  * does not get as far as a hello. NNG 1.5 cannot read a certificate's name: any

@@ -8,14 +8,6 @@
 #define DRAIN_MAX 256U /* messages per turn of the loop */
 #define TAKE_MAX  32U  /* ... per taking of the lock */
 
-/*
- * NNG 1.5.2 waits for ever when a connection is closed in the midst of what it
- * receives (each of 6 runs under a flood, within a second), and with its one
- * reaping thread so does every other closing. So nothing is closed that is not
- * quiet: what still comes is thrown away until then.
- */
-#define QUIET_MS 200U
-
 /* Under the lock. */
 static struct inlet *
 find(struct mesh_link *link, uint32_t pipe)
@@ -162,18 +154,23 @@ inlet_open(struct mesh_link *link, const char *listen)
                                     link->tls_server)) == 0) &&
         (rv = nng_listener_start(link->listener, 0)) == 0 &&
         (rv = learn_port(link)) == 0) {
+        link->listening = true;
         inlet_arm(link);
     }
     return link_errno(rv);
 }
 
 void
-inlet_shut(struct mesh_link *link)
+inlet_stop(struct mesh_link *link)
 {
     if (link->recv != NULL) {
-        nng_aio_stop(link->recv);
-        uv_sleep(QUIET_MS); /* unread, each connection stops receiving */
+        nng_aio_stop(link->recv); /* unread, each connection stops receiving */
     }
+}
+
+void
+inlet_shut(struct mesh_link *link)
+{
     if (nng_socket_id(link->pull) > 0) {
         (void)nng_close(link->pull);
     }
@@ -265,7 +262,7 @@ inlet_close(struct mesh_link *link, struct inlet *inlet, const char *reason)
     if (inlet->peer != NULL) {
         peer_unheard(inlet->peer, inlet, reason);
     }
-    inlet->heard_us = link_now_us(link); /* see QUIET_MS */
+    inlet->heard_us = link_now_us(link); /* see LINK_QUIET_MS */
 }
 
 void
@@ -307,7 +304,8 @@ inlet_tick(struct mesh_link *link, uint64_t now_us)
             continue;
         }
         if (inlet->closed) {
-            inlet->shut = now_us - inlet->heard_us >= (uint64_t)QUIET_MS * 1000;
+            inlet->shut =
+                now_us - inlet->heard_us >= (uint64_t)LINK_QUIET_MS * 1000;
             if (inlet->shut) {
                 (void)nng_pipe_close((nng_pipe){inlet->id});
             }

@@ -34,26 +34,42 @@ struct waiting {
     bool hello; /* of one connection: worth nothing on the next */
 };
 
-/* One PUSH socket of a peer. */
+/*
+ * One outbound connection: a PUSH socket and its dialer, never used again. NNG
+ * 1.5.2 puts a connection that is closed while it finishes sending back among
+ * those that are ready, frees it, and crashes with the next frame sent on that
+ * socket. So frames go out under `calls`, and none once the connection is lost;
+ * NNG tells us of that before it frees anything.
+ */
+struct wire {
+    struct wire *next; /* of those to be closed */
+    struct mesh_link *link;
+    nng_socket socket;
+    nng_aio *aio; /* the one send under way */
+    nng_dialer dialer;
+    uv_mutex_t calls;
+    bool lost; /* under it */
+
+    /* Shared, under the link's lock. */
+    struct lane *lane; /* NULL: given up, what comes of it is ignored */
+    uint32_t pipe;     /* its one connection, 0: none yet */
+};
+
+/* What goes to a peer, by one wire after the other. */
 struct lane {
     struct mesh_link *link;
     struct peer *peer;
     enum mesh_lane kind;
-    nng_socket socket;
-    nng_aio *aio;      /* the one send under way */
-    nng_dialer dialer; /* id 0: none */
 
     /* Shared, under the link's lock. */
-    bool expecting; /* a connection of the dialer's is wanted */
-    uint32_t pipe;  /* the connection, 0: none */
-    bool attached;  /* ... and it takes messages */
-    bool greeted;   /* ... and begins with our hello */
-    bool broken;    /* it went, the loop does not know yet */
-    bool sending;   /* the aio is NNG's */
-    bool lagging;   /* bulk: dropped, nothing is taken */
-    bool drained;   /* ... and then sent what was under way */
+    bool attached; /* the wire is connected and takes messages */
+    bool greeted;  /* ... and begins with our hello */
+    bool broken;   /* it went, the loop does not know yet */
+    bool sending;  /* the wire's aio is NNG's */
+    bool lagging;  /* bulk: dropped, nothing is taken */
+    bool drained;  /* ... and then sent what was under way */
     struct waiting *queue;
-    uint32_t room; /* a few more than frames_max, for hellos */
+    uint32_t room; /* one more than frames_max, for a hello */
     uint32_t head;
     uint32_t count;
     size_t bytes;
@@ -61,14 +77,18 @@ struct lane {
     uint64_t sent_bytes;
 
     /* The loop's. */
+    struct wire *wire; /* NULL: none */
     uint32_t frames_max;
     size_t bytes_max;
     bool echoed;       /* the peer hears this connection */
+    bool proven;       /* ... or did once */
     uint64_t nonce;    /* of this connection, or of the one dialled for */
     uint64_t sequence; /* of the last data frame, since the session began */
     uint64_t dial_us;  /* when to dial (anew), while not attached */
-    uint64_t since_us; /* attached since */
-    uint64_t spoke_us; /* something was queued */
+    uint64_t dialled_us;
+    uint64_t since_us;    /* attached since, or in doubt */
+    uint64_t patience_us; /* how long the echo may take from then */
+    uint64_t spoke_us;    /* something was queued */
 };
 
 /* One inbound connection. */
@@ -96,14 +116,15 @@ struct peer {
     char name[FRAME_TEXT_MAX]; /* as its hello says */
     struct lane lanes[MESH_LANES];
     struct inlet *inlets[MESH_LANES];
-    uint64_t session;           /* of the inlets; 0: no hello yet */
-    uint64_t echo[MESH_LANES];  /* nonces of the inlets */
-    uint64_t heard[MESH_LANES]; /* last sequence of this session */
+    uint64_t session;            /* of the inlets; 0: no hello yet */
+    uint64_t hellos[MESH_LANES]; /* numbers of its latest ones */
+    uint64_t echo[MESH_LANES];   /* nonces of the inlets */
+    uint64_t heard[MESH_LANES];  /* last sequence of this session */
     bool up;
     uint64_t down_us;   /* since, while not up */
     uint64_t wanted_us; /* the owner sent something, or it said hello */
     bool closing;       /* out of the list; its lanes are not to be touched */
-    uv_work_t work;     /* closes the sockets */
+    struct peer *next_closed;
 };
 
 struct mesh_link {
@@ -121,24 +142,32 @@ struct mesh_link {
     nng_tls_config *tls_client;
     nng_socket pull;
     nng_listener listener;
+    bool listening;
     nng_aio *recv; /* the one receive under way */
     uv_async_t async;
     uv_timer_t timer;
-    uv_work_t work;   /* closes the PULL socket */
-    uint32_t works;   /* closings under way */
     uint32_t handles; /* of libuv, not closed yet */
     bool closing;
+    uv_work_t work; /* closes wires and, at the end, the PULL socket */
+    bool sweeping;  /* ... under way */
+    bool swept_last;
+    struct wire *swept;     /* what it closes */
+    struct wire *retired;   /* what the next one will close */
+    uint32_t retired_count; /* ... how many */
+    struct peer *closed;    /* to be freed, from no callback of theirs */
     uint64_t ticked_us;
     uint64_t polled_us;         /* NNG's counters were read */
     uint64_t transport_refused; /* ... and said this */
     uint64_t sequence_floor;    /* of dropped peers, who may remember it */
+    uint64_t hellos;            /* said so far, to all */
     uint32_t peers_count;
     struct peer **peers;
     struct mesh_link_stats stats; /* the loop's part */
 
     uv_mutex_t lock;
-    bool changed; /* a lane or an inlet has news */
-    bool armed;   /* the receive aio is NNG's */
+    bool changed;      /* a lane or an inlet has news */
+    uint64_t messages; /* built here, and neither freed nor NNG's yet */
+    bool armed;        /* the receive aio is NNG's */
     nng_msg **inbox;
     uint64_t inbox_head; /* both only grow; modulo limits.inbox_frames */
     uint64_t inbox_tail;
@@ -159,8 +188,8 @@ link_now_us(const struct mesh_link *link)
 
 /* link.c */
 
-/* One closing of link->works is done, on the loop. */
-void link_work_done(struct mesh_link *link);
+/* All sockets are closed. */
+void link_closed(struct mesh_link *link);
 
 /* link_address.c */
 
@@ -188,6 +217,23 @@ int link_tls_open(struct mesh_link *link, const struct mesh_link_tls *tls,
                   const char **why) MUST_CHECK;
 void link_tls_close(struct mesh_link *link);
 
+/* link_wire.c */
+
+/* Dials; the lane hears of it. NULL: it could not, try again later. */
+struct wire *wire_open(struct lane *lane, const char *address) MUST_CHECK;
+
+/* Under the lock: a message of ours that did not become NNG's. */
+void link_message_free(struct mesh_link *link, nng_msg *msg);
+
+/* While nothing else is under way on it. Takes the message. */
+void wire_send(struct wire *wire, nng_msg *msg);
+
+/* Closed and freed in a while: as with inlets, when it is quiet. */
+void wire_retire(struct wire *wire);
+
+/* Closes what was retired; the sockets too once the link is being freed. */
+void sweep(struct mesh_link *link);
+
 /* link_lane.c */
 
 /* NNG's error as -errno. */
@@ -196,11 +242,24 @@ int link_errno(int rv);
 int lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
     MUST_CHECK;
 
-/* On any thread, once: the sockets of a peer that nobody uses any more. */
-void lane_shut(struct lane *lane);
+/* For an echo at first: twice as long each time that it fails to come. */
+static inline uint64_t
+lane_patience_us(const struct mesh_link_limits *limits)
+{
+    return (uint64_t)2000 * limits->redial_ms;
+}
 
-/* After lane_shut(), or a failed lane_open(). */
+/* Gives up the wire, for good. */
+void lane_close(struct lane *lane);
+
+/* After lane_close(), or a failed lane_open(). */
 void lane_fini(struct lane *lane);
+
+/* From its wire, on NNG's threads, under the lock. on_sent: true when the loop
+ * is to be woken; *next is what to send now, or NULL. */
+void lane_on_attached(struct lane *lane);
+void lane_on_broken(struct lane *lane);
+bool lane_on_sent(struct lane *lane, bool sent, nng_msg **next);
 
 /* A data frame goes to the end of the queue. 0, MESH_LINK_E_FULL, -ENOMEM. */
 int lane_send(struct lane *lane, struct slice body) MUST_CHECK;
@@ -230,6 +289,7 @@ int peer_get(struct mesh_link *link, const char *address, struct peer **out)
 
 /* Leaves the list; its memory goes later, from the loop. */
 void peer_close(struct peer *peer);
+void peer_free_closed(struct mesh_link *link);
 
 /* Our hello on this lane, with what we heard. */
 void peer_say_hello(struct peer *peer, enum mesh_lane lane);
@@ -239,7 +299,8 @@ void peer_judge(struct peer *peer, const char *reason);
 
 /* The hello of a connection from it was right. */
 void peer_heard(struct peer *peer, struct inlet *inlet,
-                const struct frame_hello *hello, uint64_t session);
+                const struct frame_hello *hello, uint64_t session,
+                uint64_t number);
 
 /* The connection is not the peer's any more. */
 void peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason);
@@ -248,8 +309,18 @@ void peer_tick(struct peer *peer, uint64_t now_us);
 
 /* link_inlet.c */
 
+/* NNG 1.5.2 waits for ever when a connection is closed in the midst of what it
+ * moves (each of 6 runs under a flood, within a second), and with its one
+ * reaping thread so does every other closing. So nothing is closed that is not
+ * quiet for so long. */
+#define LINK_QUIET_MS 200U
+
 int inlet_open(struct mesh_link *link, const char *listen) MUST_CHECK;
-void inlet_shut(struct mesh_link *link); /* on any thread */
+
+/* On any thread: nothing is received any more, and after LINK_QUIET_MS it can
+ * be shut. */
+void inlet_stop(struct mesh_link *link);
+void inlet_shut(struct mesh_link *link);
 void inlet_fini(struct mesh_link *link);
 
 /* Tells what arrived, a bounded part of it; wakes itself for the rest. */

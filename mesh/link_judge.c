@@ -51,12 +51,12 @@ address_fits(const struct mesh_link *link, const struct inlet *inlet,
 /* The first hello of a connection: whom it is from. */
 static void
 admit(struct mesh_link *link, struct inlet *inlet,
-      const struct frame_hello *hello, uint64_t session)
+      const struct frame_hello *hello, const struct frame *frame)
 {
     char address[MESH_ADDRESS_MAX];
     struct peer *peer;
 
-    if (session == link->session) {
+    if (frame->session == link->session) {
         link_refuse(link, inlet, MESH_REFUSED_SELF, hello->address);
         return;
     }
@@ -76,7 +76,7 @@ admit(struct mesh_link *link, struct inlet *inlet,
                     hello->address);
         return;
     }
-    peer_heard(peer, inlet, hello, session);
+    peer_heard(peer, inlet, hello, frame->session, frame->sequence);
 }
 
 static void
@@ -103,11 +103,11 @@ take_hello(struct mesh_link *link, struct inlet *inlet,
     }
     struct peer *peer = inlet->peer;
     if (peer == NULL) {
-        admit(link, inlet, &hello, frame->session);
+        admit(link, inlet, &hello, frame);
     } else if (hello.lane != inlet->lane || frame->session != peer->session) {
         link_refuse(link, inlet, MESH_REFUSED_HELLO, "it became another one");
     } else {
-        peer_heard(peer, inlet, &hello, frame->session);
+        peer_heard(peer, inlet, &hello, frame->session, frame->sequence);
     }
 }
 

@@ -1,15 +1,8 @@
 #include "mesh/link_inner.h"
 
 #include <errno.h>
-#include <nng/protocol/pipeline0/push.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define HELLOS_ROOM 4U
-
-/* NNG shall not redial by itself, ever. */
-#define NEVER_MS (24 * 60 * 60 * 1000)
 
 int
 link_errno(int rv)
@@ -36,62 +29,20 @@ link_errno(int rv)
     return rv == 0 ? 0 : -EIO;
 }
 
-/* Marked, so that the loop looks; under the lock. */
-static void
-note(struct lane *lane)
+void
+lane_on_attached(struct lane *lane)
 {
+    lane->attached = true;
     lane->link->changed = true;
 }
 
-static void
-lane_on_add_pre(nng_pipe pipe, nng_pipe_ev event, void *arg)
+void
+lane_on_broken(struct lane *lane)
 {
-    struct lane *lane = arg;
-
-    (void)event;
-    uv_mutex_lock(&lane->link->lock);
-    bool wanted = lane->expecting && lane->pipe == 0;
-    if (wanted) {
-        lane->expecting = false;
-        lane->pipe = (uint32_t)nng_pipe_id(pipe);
-    }
-    uv_mutex_unlock(&lane->link->lock);
-    if (!wanted) {
-        (void)nng_pipe_close(pipe); /* of a dialer that was given up */
-    }
-}
-
-static void
-lane_on_add_post(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    struct lane *lane = arg;
-
-    (void)event;
-    uv_mutex_lock(&lane->link->lock);
-    if (lane->pipe == (uint32_t)nng_pipe_id(pipe)) {
-        lane->attached = true;
-        note(lane);
-    }
-    uv_mutex_unlock(&lane->link->lock);
-    (void)uv_async_send(&lane->link->async);
-}
-
-static void
-lane_on_remove(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    struct lane *lane = arg;
-
-    (void)event;
-    uv_mutex_lock(&lane->link->lock);
-    if (lane->pipe == (uint32_t)nng_pipe_id(pipe)) {
-        lane->pipe = 0;
-        lane->attached = false;
-        lane->greeted = false;
-        lane->broken = true;
-        note(lane);
-    }
-    uv_mutex_unlock(&lane->link->lock);
-    (void)uv_async_send(&lane->link->async);
+    lane->attached = false;
+    lane->greeted = false;
+    lane->broken = true;
+    lane->link->changed = true;
 }
 
 /* The oldest frame, or NULL; under the lock. */
@@ -108,62 +59,18 @@ pop(struct lane *lane)
     return msg;
 }
 
-/* NNG took the message, or could not. Takes the next one at once. */
-static void
-lane_on_sent(void *arg)
+bool
+lane_on_sent(struct lane *lane, bool sent, nng_msg **next)
 {
-    struct lane *lane = arg;
-    int rv = nng_aio_result(lane->aio);
-    nng_msg *next = NULL;
-    bool wake = rv != 0;
-
-    if (rv != 0) {
-        nng_msg_free(nng_aio_get_msg(lane->aio));
-        nng_aio_set_msg(lane->aio, NULL);
-    }
-    uv_mutex_lock(&lane->link->lock);
-    if (rv == 0) {
-        lane->sent_frames++;
-        next = lane->greeted ? pop(lane) : NULL;
-    }
-    lane->sending = next != NULL;
-    if (lane->lagging && next == NULL) {
-        lane->drained = true;
-        wake = true;
-    }
-    if (next != NULL) {
-        lane->sent_bytes += nng_msg_len(next);
-    }
-    if (wake) {
-        note(lane);
-    }
-    uv_mutex_unlock(&lane->link->lock);
-    if (next != NULL) {
-        nng_aio_set_msg(lane->aio, next);
-        nng_send_aio(lane->socket, lane->aio);
-    }
-    if (wake) {
-        (void)uv_async_send(&lane->link->async);
-    }
-}
-
-static int
-set_up(struct lane *lane)
-{
-    nng_socket socket = lane->socket;
-    int rv;
-
-    if ((rv = nng_socket_set_int(socket, NNG_OPT_SENDBUF, 0)) != 0 ||
-        (rv = nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ,
-                                  FRAME_HEAD_SIZE)) != 0 ||
-        (rv = nng_socket_set_ms(socket, NNG_OPT_RECONNMINT, NEVER_MS)) != 0 ||
-        (rv = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, lane_on_add_pre,
-                              lane)) != 0 ||
-        (rv = nng_pipe_notify(socket, NNG_PIPE_EV_ADD_POST, lane_on_add_post,
-                              lane)) != 0) {
-        return rv;
-    }
-    return nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, lane_on_remove, lane);
+    *next = sent && lane->greeted ? pop(lane) : NULL;
+    lane->sent_frames += sent;
+    lane->sent_bytes += *next != NULL ? nng_msg_len(*next) : 0;
+    lane->sending = *next != NULL;
+    lane->broken = lane->broken || !sent;
+    bool drained = lane->lagging && *next == NULL;
+    lane->drained = lane->drained || drained;
+    lane->link->changed = lane->link->changed || drained || !sent;
+    return drained || !sent;
 }
 
 int
@@ -171,7 +78,6 @@ lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
 {
     const struct mesh_link_limits *limits = &peer->link->limits;
     bool bulk = kind == MESH_BULK;
-    int rv;
 
     *lane = (struct lane){
         .link = peer->link,
@@ -180,49 +86,17 @@ lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
         .frames_max = bulk ? limits->bulk_frames : limits->ctl_frames,
         .bytes_max = bulk ? limits->bulk_bytes : SIZE_MAX,
         .sequence = peer->link->sequence_floor,
+        .patience_us = lane_patience_us(limits),
     };
-    lane->room = lane->frames_max + HELLOS_ROOM;
+    lane->room = lane->frames_max + 1; /* and a hello */
     lane->queue = calloc(lane->room, sizeof lane->queue[0]);
-    if (lane->queue == NULL) {
-        return -ENOMEM;
-    }
-    if ((rv = nng_push0_open(&lane->socket)) != 0) {
-        return link_errno(rv);
-    }
-    if ((rv = nng_aio_alloc(&lane->aio, lane_on_sent, lane)) == 0) {
-        rv = set_up(lane);
-    }
-    return link_errno(rv);
-}
-
-void
-lane_shut(struct lane *lane)
-{
-    if (lane->aio != NULL) {
-        nng_aio_stop(lane->aio);
-    }
-    if (nng_socket_id(lane->socket) > 0) {
-        (void)nng_close(lane->socket);
-    }
-    if (lane->aio != NULL) {
-        /* What was given to it after it stopped came to nothing. */
-        if (nng_aio_get_msg(lane->aio) != NULL) {
-            nng_msg_free(nng_aio_get_msg(lane->aio));
-        }
-        nng_aio_free(lane->aio);
-        lane->aio = NULL;
-    }
+    return lane->queue != NULL ? 0 : -ENOMEM;
 }
 
 void
 lane_fini(struct lane *lane)
 {
-    nng_msg *msg;
-
-    CHECK(lane->aio == NULL);
-    while (lane->queue != NULL && (msg = pop(lane)) != NULL) {
-        nng_msg_free(msg);
-    }
+    CHECK(lane->wire == NULL && lane->count == 0);
     free(lane->queue);
     lane->queue = NULL;
 }
@@ -235,10 +109,22 @@ drop_all(struct lane *lane)
     nng_msg *msg;
 
     while ((msg = pop(lane)) != NULL) {
-        nng_msg_free(msg);
+        link_message_free(lane->link, msg);
         count++;
     }
     return count;
+}
+
+void
+lane_close(struct lane *lane)
+{
+    if (lane->wire != NULL) {
+        wire_retire(lane->wire);
+        lane->wire = NULL;
+    }
+    uv_mutex_lock(&lane->link->lock);
+    (void)drop_all(lane);
+    uv_mutex_unlock(&lane->link->lock);
 }
 
 /* Whether a frame of this size may wait. Bulk that may not is dropped. */
@@ -255,7 +141,7 @@ make_room(struct lane *lane, size_t size)
         dropped = drop_all(lane);
         lane->lagging = true;
         lane->drained = !lane->sending;
-        note(lane);
+        link->changed = true;
     }
     uv_mutex_unlock(&link->lock);
     if (dropped > 0) {
@@ -266,42 +152,52 @@ make_room(struct lane *lane, size_t size)
     return !full;
 }
 
-/* To NNG when it is idle, else to the queue; hellos go first. */
+/* Under the lock. A hello goes to the front, in place of an older one. */
 static void
-put(struct lane *lane, nng_msg *msg, bool first)
+enqueue(struct lane *lane, nng_msg *msg, bool hello)
+{
+    uint32_t at = (lane->head + lane->count) % lane->room;
+
+    if (hello && lane->count > 0 && lane->queue[lane->head].hello) {
+        link_message_free(lane->link, pop(lane));
+    }
+    if (hello) {
+        lane->head = (lane->head + lane->room - 1) % lane->room;
+        at = lane->head;
+    }
+    CHECK(lane->count < lane->room);
+    lane->queue[at] = (struct waiting){
+        .msg = msg, .at_us = link_now_us(lane->link), .hello = hello};
+    lane->count++;
+    lane->bytes += nng_msg_len(msg);
+}
+
+/* To NNG when it is idle, else to the queue. */
+static void
+put(struct lane *lane, nng_msg *msg, bool hello)
 {
     struct mesh_link *link = lane->link;
 
     uv_mutex_lock(&link->lock);
     bool start = lane->greeted && !lane->sending;
-    bool fits = lane->count < lane->room;
     if (start) {
         CHECK(lane->count == 0);
         lane->sending = true;
         lane->sent_bytes += nng_msg_len(msg);
-    } else if (fits) {
-        uint32_t at =
-            first ? lane->head + lane->room - 1 : lane->head + lane->count;
-        lane->head = first ? at % lane->room : lane->head;
-        lane->queue[at % lane->room] = (struct waiting){
-            .msg = msg, .at_us = link_now_us(link), .hello = first};
-        lane->count++;
-        lane->bytes += nng_msg_len(msg);
+    } else {
+        enqueue(lane, msg, hello);
     }
     uv_mutex_unlock(&link->lock);
     if (start) {
-        nng_aio_set_msg(lane->aio, msg);
-        nng_send_aio(lane->socket, lane->aio);
-    } else if (!fits) {
-        nng_msg_free(msg); /* a hello; another one follows with what changes */
+        wire_send(lane->wire, msg);
     }
     lane->spoke_us = link_now_us(link);
 }
 
 /* NULL: out of memory. */
 static nng_msg *
-build(const struct lane *lane, enum frame_type type, uint64_t sequence,
-      struct slice body)
+link_message_new(struct lane *lane, enum frame_type type, uint64_t sequence,
+                 struct slice body)
 {
     const struct frame frame = {.major = FRAME_MAJOR_MIN,
                                 .minor = FRAME_MINOR,
@@ -319,6 +215,9 @@ build(const struct lane *lane, enum frame_type type, uint64_t sequence,
         memcpy(bytes + FRAME_HEAD_SIZE, body.ptr, body.len);
     }
     frame_seal(&frame, bytes, size);
+    uv_mutex_lock(&lane->link->lock);
+    lane->link->messages++;
+    uv_mutex_unlock(&lane->link->lock);
     return msg;
 }
 
@@ -328,7 +227,7 @@ lane_send(struct lane *lane, struct slice body)
     if (!make_room(lane, FRAME_HEAD_SIZE + body.len)) {
         return MESH_LINK_E_FULL;
     }
-    nng_msg *msg = build(lane, FRAME_DATA, lane->sequence + 1, body);
+    nng_msg *msg = link_message_new(lane, FRAME_DATA, lane->sequence + 1, body);
     if (msg == NULL) {
         return -ENOMEM;
     }
@@ -340,10 +239,12 @@ lane_send(struct lane *lane, struct slice body)
 void
 lane_say(struct lane *lane, enum frame_type type, struct slice body)
 {
-    nng_msg *msg = build(lane, type, 0, body);
+    bool hello = type == FRAME_HELLO;
+    nng_msg *msg =
+        link_message_new(lane, type, hello ? ++lane->link->hellos : 0, body);
 
     if (msg != NULL) {
-        put(lane, msg, type == FRAME_HELLO);
+        put(lane, msg, hello);
     }
 }
 
@@ -356,21 +257,22 @@ jitter_us(struct lane *lane, uint32_t ms)
     return us - us / 4 + rng_below(&lane->link->rng, us / 2 + 1);
 }
 
-void
-lane_break(struct lane *lane, uint32_t wait_ms)
+/* No connection, and none under way. */
+static void
+let_go(struct lane *lane)
 {
     struct mesh_link *link = lane->link;
     uint32_t dropped = 0;
 
-    if (lane->peer->closing) {
-        return;
+    if (lane->wire != NULL) {
+        wire_retire(lane->wire); /* it tells nothing any more */
+        lane->wire = NULL;
     }
     uv_mutex_lock(&link->lock);
-    lane->expecting = false;
-    lane->pipe = 0;
     lane->attached = false;
     lane->greeted = false;
     lane->broken = false;
+    lane->sending = false;
     lane->lagging = false;
     lane->drained = false;
     if (lane->kind == MESH_BULK) {
@@ -379,13 +281,53 @@ lane_break(struct lane *lane, uint32_t wait_ms)
     uv_mutex_unlock(&link->lock);
     link->stats.frames_dropped += dropped;
     lane->echoed = false;
+    lane->proven = false;
     lane->nonce = 0;
-    if (lane->dialer.id != 0) {
-        (void)nng_dialer_close(lane->dialer);
-        lane->dialer.id = 0;
+}
+
+static void
+dial(struct lane *lane, uint64_t now_us)
+{
+    struct mesh_link *link = lane->link;
+    const struct mesh_link_limits *limits = &link->limits;
+    bool slow =
+        !lane->peer->up && now_us - lane->peer->down_us >
+                               (uint64_t)limits->redial_slow_after_ms * 1000;
+
+    let_go(lane);
+    lane->dialled_us = now_us;
+    lane->dial_us = now_us + jitter_us(lane, slow ? limits->redial_slow_ms
+                                                  : limits->redial_ms);
+    if (link->retired_count >= link->inlets_max) {
+        return; /* NNG is slow to close them */
     }
-    nng_aio_cancel(lane->aio);
-    lane->dial_us = link_now_us(link) + jitter_us(lane, wait_ms);
+    lane->nonce = rng_next(&link->rng) | 1;
+    link->stats.dials++;
+    lane->wire = wire_open(lane, lane->peer->address);
+    if (lane->wire == NULL) {
+        let_go(lane);
+    }
+}
+
+void
+lane_break(struct lane *lane, uint32_t wait_ms)
+{
+    const struct mesh_link *link = lane->link;
+    uint64_t now_us = link_now_us(link);
+    uint64_t soonest_us =
+        lane->dialled_us + (uint64_t)link->limits.redial_ms * 1000 / 4;
+
+    if (lane->peer->closing) {
+        return;
+    }
+    let_go(lane);
+    lane->dial_us = now_us + jitter_us(lane, wait_ms);
+    if (lane->dial_us < soonest_us) {
+        lane->dial_us = soonest_us;
+    }
+    if (lane->dial_us <= now_us) {
+        dial(lane, now_us);
+    }
 }
 
 bool
@@ -413,7 +355,7 @@ drop_stale(struct lane *lane)
             break;
         }
         link->stats.frames_stale += !oldest->hello;
-        nng_msg_free(pop(lane));
+        link_message_free(link, pop(lane));
     }
     uv_mutex_unlock(&link->lock);
 }
@@ -435,8 +377,7 @@ greet(struct lane *lane)
     }
     uv_mutex_unlock(&link->lock);
     if (hello != NULL) {
-        nng_aio_set_msg(lane->aio, hello);
-        nng_send_aio(lane->socket, lane->aio);
+        wire_send(lane->wire, hello);
     }
     lane->since_us = link_now_us(link);
 }
@@ -471,40 +412,6 @@ lane_news(struct lane *lane)
     return NULL;
 }
 
-static void
-dial(struct lane *lane, uint64_t now_us)
-{
-    struct mesh_link *link = lane->link;
-    const struct mesh_link_limits *limits = &link->limits;
-    bool slow =
-        !lane->peer->up && now_us - lane->peer->down_us >
-                               (uint64_t)limits->redial_slow_after_ms * 1000;
-    char url[MESH_ADDRESS_MAX + 16];
-
-    if (lane->dialer.id != 0) {
-        (void)nng_dialer_close(lane->dialer);
-        lane->dialer.id = 0;
-    }
-    (void)snprintf(url, sizeof url, "%s%s", link->tls ? "tls+tcp://" : "tcp://",
-                   lane->peer->address);
-    lane->dial_us = now_us + jitter_us(lane, slow ? limits->redial_slow_ms
-                                                  : limits->redial_ms);
-    lane->nonce = rng_next(&link->rng) | 1;
-    link->stats.dials++;
-    if (nng_dialer_create(&lane->dialer, lane->socket, url) != 0) {
-        lane->dialer.id = 0;
-        return;
-    }
-    if (link->tls && nng_dialer_set_ptr(lane->dialer, NNG_OPT_TLS_CONFIG,
-                                        link->tls_client) != 0) {
-        return; /* without it there shall be no connection */
-    }
-    uv_mutex_lock(&link->lock);
-    lane->expecting = true;
-    uv_mutex_unlock(&link->lock);
-    (void)nng_dialer_start(lane->dialer, NNG_FLAG_NONBLOCK);
-}
-
 void
 lane_tick(struct lane *lane, uint64_t now_us)
 {
@@ -512,33 +419,28 @@ lane_tick(struct lane *lane, uint64_t now_us)
     const struct mesh_link_limits *limits = &link->limits;
 
     uv_mutex_lock(&link->lock);
-    bool connected = lane->pipe != 0;
     bool attached = lane->attached;
     bool broken = lane->broken;
     bool greeted = lane->greeted;
-    bool sending = lane->sending;
-    bool quiet = greeted && !sending && lane->count == 0;
+    bool quiet = greeted && !lane->sending && lane->count == 0;
     uv_mutex_unlock(&link->lock);
-    if (broken || (connected && !attached)) {
+    if (broken) {
         return; /* news are on their way */
     }
     if (!attached) {
-        if (sending) {
-            nng_aio_cancel(lane->aio); /* meant for the last connection */
-        } else if (now_us >= lane->dial_us) {
+        if (now_us >= lane->dial_us) {
             dial(lane, now_us);
         }
-        return;
-    }
-    if (!greeted) {
-        if (!sending) {
-            greet(lane);
+    } else if (!greeted) {
+        greet(lane);
+    } else if (!lane->echoed && now_us - lane->since_us > lane->patience_us) {
+        /* The peer is busy, or threw this connection's hello away when it
+         * dropped us: it is not to be waited for long, nor hurried. */
+        lane->patience_us *= 2;
+        if (lane->patience_us > (uint64_t)limits->silent_ms * 1000) {
+            lane->patience_us = (uint64_t)limits->silent_ms * 1000;
         }
-        return;
-    }
-    if (!lane->echoed &&
-        now_us - lane->since_us > (uint64_t)limits->silent_ms * 1000) {
-        lane_break(lane, limits->redial_ms);
+        lane_break(lane, 0);
     } else if (quiet &&
                now_us - lane->spoke_us >= (uint64_t)limits->idle_ms * 1000) {
         lane_say(lane, FRAME_IDLE, (struct slice){NULL, 0});

@@ -27,13 +27,6 @@ open_lanes(struct peer *peer)
 }
 
 static void
-shut_lanes(struct peer *peer)
-{
-    lane_shut(&peer->lanes[MESH_CTL]);
-    lane_shut(&peer->lanes[MESH_BULK]);
-}
-
-static void
 destroy(struct peer *peer)
 {
     lane_fini(&peer->lanes[MESH_CTL]);
@@ -72,7 +65,6 @@ peer_get(struct mesh_link *link, const char *address, struct peer **out)
     peer->wanted_us = peer->down_us;
     int rc = open_lanes(peer);
     if (rc != 0) {
-        shut_lanes(peer);
         destroy(peer);
         return rc;
     }
@@ -83,25 +75,24 @@ peer_get(struct mesh_link *link, const char *address, struct peer **out)
     return 0;
 }
 
-static void
-work_close(uv_work_t *work)
+void
+peer_free_closed(struct mesh_link *link)
 {
-    shut_lanes(work->data);
+    while (link->closed != NULL) {
+        struct peer *peer = link->closed;
+        link->closed = peer->next_closed;
+        destroy(peer);
+    }
 }
 
 static void
-work_closed(uv_work_t *work, int status)
+keep_counts(struct mesh_link *link, struct lane *lane)
 {
-    struct peer *peer = work->data;
-    struct mesh_link *link = peer->link;
-
-    CHECK(status == 0);
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        link->stats.frames_sent += peer->lanes[lane].sent_frames;
-        link->stats.bytes_sent += peer->lanes[lane].sent_bytes;
+    if (lane->sequence > link->sequence_floor) {
+        link->sequence_floor = lane->sequence;
     }
-    destroy(peer);
-    link_work_done(link);
+    link->stats.frames_sent += lane->sent_frames;
+    link->stats.bytes_sent += lane->sent_bytes;
 }
 
 void
@@ -111,9 +102,8 @@ peer_close(struct peer *peer)
 
     peer->closing = true;
     for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        uint64_t sequence = peer->lanes[lane].sequence;
-        link->sequence_floor =
-            sequence > link->sequence_floor ? sequence : link->sequence_floor;
+        lane_close(&peer->lanes[lane]);
+        keep_counts(link, &peer->lanes[lane]);
     }
     for (unsigned lane = 0; lane < MESH_LANES; lane++) {
         if (peer->inlets[lane] != NULL) {
@@ -126,9 +116,9 @@ peer_close(struct peer *peer)
             break;
         }
     }
-    peer->work.data = peer;
-    link->works++;
-    CHECK(uv_queue_work(link->loop, &peer->work, work_close, work_closed) == 0);
+    peer->next_closed = link->closed;
+    link->closed = peer;
+    sweep(link); /* also frees it */
 }
 
 static void
@@ -201,27 +191,44 @@ supersede(struct peer *peer, uint64_t session)
         }
         peer->echo[lane] = 0;
         peer->heard[lane] = 0;
+        peer->hellos[lane] = 0;
     }
     peer_judge(peer, reason);
 }
 
-/* Our own number came back, or did not. Hellos of one lane come in order, so
- * what the control lane's say is the last word. */
+/* Our own number came back, or did not. */
 static void
-hear_echo(struct lane *ours, uint64_t echo, bool last_word)
+hear_echo(struct lane *ours, uint64_t echo)
 {
     bool right = ours->nonce != 0 && echo == ours->nonce;
 
     if (right) {
         ours->echoed = true;
-    } else if (ours->echoed && last_word) {
+        ours->proven = true;
+        ours->patience_us = lane_patience_us(&ours->link->limits);
+    } else if (ours->proven) {
         lane_break(ours, 0); /* the peer let go of this connection */
+    }
+}
+
+/* From now on the peer's frames of this lane come by this connection. */
+static void
+take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_lane lane)
+{
+    struct inlet *old = peer->inlets[lane];
+
+    peer->inlets[lane] = inlet;
+    inlet->peer = peer;
+    inlet->lane = lane;
+    if (old != NULL) {
+        old->peer = NULL; /* replaced, which is no reason to be down */
+        inlet_close(peer->link, old, "the peer connected anew");
     }
 }
 
 void
 peer_heard(struct peer *peer, struct inlet *inlet,
-           const struct frame_hello *hello, uint64_t session)
+           const struct frame_hello *hello, uint64_t session, uint64_t number)
 {
     enum mesh_lane lane = (enum mesh_lane)hello->lane;
 
@@ -231,26 +238,46 @@ peer_heard(struct peer *peer, struct inlet *inlet,
     if (peer->closing) {
         return; /* the owner's answer to down() */
     }
-    if (peer->inlets[lane] != inlet) {
-        if (peer->inlets[lane] != NULL) {
-            inlet_close(peer->link, peer->inlets[lane],
-                        "the peer connected anew");
+    if (number < peer->hellos[lane]) {
+        if (inlet->peer == NULL) { /* a later connection was faster */
+            inlet_close(peer->link, inlet, "the peer connected anew");
         }
-        peer->inlets[lane] = inlet;
-        inlet->peer = peer;
-        inlet->lane = lane;
+        return;
+    }
+    bool latest = number >= peer->hellos[MESH_LANES - 1 - lane];
+    peer->hellos[lane] = number;
+    if (peer->inlets[lane] != inlet) {
+        take_inlet(peer, inlet, lane);
     }
     memcpy(peer->name, hello->name, sizeof peer->name);
     peer->wanted_us = link_now_us(peer->link);
     bool fresh = peer->echo[lane] != hello->nonce;
     peer->echo[lane] = hello->nonce;
-    for (unsigned i = 0; i < MESH_LANES; i++) {
-        hear_echo(&peer->lanes[i], hello->echo[i], lane == MESH_CTL);
+    for (unsigned i = 0; latest && i < MESH_LANES; i++) {
+        hear_echo(&peer->lanes[i], hello->echo[i]);
     }
     if (fresh && lane_is_greeted(&peer->lanes[MESH_CTL])) {
         peer_say_hello(peer, MESH_CTL);
     }
     peer_judge(peer, "it does not hear us any more");
+}
+
+/* It went silent, so perhaps it does not listen any more either: each lane is
+ * to be echoed again, or dialled again after a while. */
+static void
+doubt_lanes(struct peer *peer)
+{
+    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
+        if (peer->inlets[lane] != NULL) {
+            return;
+        }
+    }
+    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
+        if (peer->lanes[lane].echoed) {
+            peer->lanes[lane].echoed = false;
+            peer->lanes[lane].since_us = link_now_us(peer->link);
+        }
+    }
 }
 
 void
@@ -263,6 +290,7 @@ peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason)
     if (!peer->closing && lane_is_greeted(&peer->lanes[MESH_CTL])) {
         peer_say_hello(peer, MESH_CTL); /* so that it dials anew */
     }
+    doubt_lanes(peer);
     peer_judge(peer, reason);
 }
 
