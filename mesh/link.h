@@ -22,7 +22,8 @@
  * - Redialling is ours (NNG's delays are broken in 1.5.2, and a connection it
  *   holds through a partition resumed 23 s after a cut of 30 s; closed and
  *   dialled anew each second: 0.1 s): every redial_ms with a quarter of
- *   jitter, from redial_slow_after_ms on every redial_slow_ms.
+ *   jitter, from redial_slow_after_ms on every redial_slow_ms; each third dial
+ *   may take three redial_ms more.
  * - Connections of a superseded process, or silent for silent_ms, are closed;
  *   who has nothing to say says so each idle_ms.
  * - NNG buffers nothing (a buffer would survive a reconnect and speak before

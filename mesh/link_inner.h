@@ -86,6 +86,7 @@ struct lane {
     uint64_t sequence; /* of the last data frame, since the session began */
     uint64_t dial_us;  /* when to dial (anew), while not attached */
     uint64_t dialled_us;
+    uint32_t tries;       /* since it was last attached */
     uint64_t since_us;    /* attached since, or in doubt */
     uint64_t patience_us; /* how long the echo may take from then */
     uint64_t spoke_us;    /* something was queued */
@@ -246,7 +247,9 @@ int lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
 static inline uint64_t
 lane_patience_us(const struct mesh_link_limits *limits)
 {
-    return (uint64_t)2000 * limits->redial_ms;
+    uint64_t ms = (uint64_t)5 * limits->redial_ms;
+
+    return 1000 * (ms < limits->silent_ms ? ms : limits->silent_ms);
 }
 
 /* Gives up the wire, for good. */

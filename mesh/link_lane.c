@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Now and then a dial gets more time: a handshake on a busy machine may need
+ * it, and a SYN is sent again meanwhile, after 1 s and 3 s. */
+#define PATIENT_EVERY 3U
+#define PATIENT_EXTRA 3U
+
 int
 link_errno(int rv)
 {
@@ -298,6 +303,9 @@ dial(struct lane *lane, uint64_t now_us)
     lane->dialled_us = now_us;
     lane->dial_us = now_us + jitter_us(lane, slow ? limits->redial_slow_ms
                                                   : limits->redial_ms);
+    if (++lane->tries % PATIENT_EVERY == 0) {
+        lane->dial_us += PATIENT_EXTRA * ((uint64_t)limits->redial_ms * 1000);
+    }
     if (link->retired_count >= link->inlets_max) {
         return; /* NNG is slow to close them */
     }
@@ -380,6 +388,7 @@ greet(struct lane *lane)
         wire_send(lane->wire, hello);
     }
     lane->since_us = link_now_us(link);
+    lane->tries = 0;
 }
 
 const char *

@@ -89,7 +89,7 @@ open_tls(unsigned n, const char *ca, const char *who)
                                         .cert = path(cert),
                                         .key = path(key),
                                         .server_name = "mesh.blue"};
-    config.limits.redial_ms = 400; /* a handshake takes a while */
+    config.limits.redial_ms = 1000; /* a handshake takes a while */
     (void)rig_open(n, &config);
 }
 
