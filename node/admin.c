@@ -106,20 +106,16 @@ static void ON_CONTROL
 change_worker(struct control *control, struct httpd_request *request,
               struct slice id, bool drain)
 {
-    uint32_t slot = fleet_find(control->fleet, id);
+    bool drains = httpd_head(request)->method_id == HTTP_POST;
+    bool there = drain ? control_roster_drain(control, id, drains)
+                       : control_roster_remove(control, id);
 
-    if (slot == WORKER_NONE) {
+    if (there) {
+        answer_json(control, request, admin_put_workers);
+    } else {
         httpd_error(request, 404, "no_such_worker",
                     "no worker has this id; see /admin/workers");
-        return;
     }
-    if (drain) {
-        control_roster_drain(control, slot,
-                             httpd_head(request)->method_id == HTTP_POST);
-    } else {
-        control_roster_remove(control, slot);
-    }
-    answer_json(control, request, admin_put_workers);
 }
 
 static bool

@@ -103,13 +103,6 @@ config_apply_unknown(const struct config_schema *schema, struct slice section,
 }
 
 static bool
-same_url(const struct url *a, const struct url *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0 &&
-           strcmp(a->path, b->path) == 0;
-}
-
-static bool
 is_repeated(const struct config *config, const struct config_worker *worker,
             const struct config_place *place, struct config_errors *errors)
 {
@@ -117,7 +110,7 @@ is_repeated(const struct config *config, const struct config_worker *worker,
 
     for (uint32_t i = 0; i < config->workers_count; i++) {
         const struct config_worker *other = &config->workers[i];
-        if (same_url(&other->url, &worker->url)) {
+        if (url_equal(&other->url, &worker->url)) {
             config_error(errors, place, "two workers have the url http://%s%s",
                          url_authority(&worker->url, text), worker->url.path);
             return true;

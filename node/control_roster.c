@@ -111,17 +111,20 @@ control_roster_put(struct control *control, const struct config_worker *worker)
     return outcome;
 }
 
-/* The id of the worker in the slot, which the roster may outlive. */
+/* Whether a worker has this id, here or in the roster alone; as a text. */
 static bool
-id_of(const struct control *control, uint32_t slot, char id[FLEET_ID_BYTES])
+is_there(const struct control *control, struct slice id,
+         char text[ROSTER_ID_MAX])
 {
-    struct fleet_status status;
+    struct roster_entry entry;
 
-    if (!fleet_status(control->fleet, slot, &status)) {
+    if (id.len >= ROSTER_ID_MAX) {
         return false;
     }
-    memcpy(id, status.worker->id, FLEET_ID_BYTES);
-    return true;
+    memcpy(text, id.ptr, id.len);
+    text[id.len] = '\0';
+    return fleet_find(control->fleet, id) != WORKER_NONE ||
+           (roster_find(roster_of(control), text, &entry) && !entry.removed);
 }
 
 static void
@@ -134,30 +137,40 @@ log_unsaid(const char *id, int outcome)
 }
 
 /* Here it is done in any case, also when the roster cannot tell others. */
-void
-control_roster_drain(struct control *control, uint32_t slot, bool draining)
+bool
+control_roster_drain(struct control *control, struct slice id, bool draining)
 {
     uint64_t now_us = control_now_us(control);
-    char id[FLEET_ID_BYTES];
+    uint32_t slot = fleet_find(control->fleet, id);
+    char text[ROSTER_ID_MAX];
 
-    CHECK(id_of(control, slot, id));
-    log_unsaid(id, roster_drain(roster_of(control), id, draining, now_us));
-    if (draining) {
+    if (!is_there(control, id, text)) {
+        return false;
+    }
+    log_unsaid(text, roster_drain(roster_of(control), text, draining, now_us));
+    if (slot != WORKER_NONE && draining) {
         fleet_drain(control->fleet, slot, false, now_us);
-    } else {
+    } else if (slot != WORKER_NONE) {
         fleet_undrain(control->fleet, slot, now_us);
     }
     pull(control);
+    return true;
 }
 
-void
-control_roster_remove(struct control *control, uint32_t slot)
+bool
+control_roster_remove(struct control *control, struct slice id)
 {
     uint64_t now_us = control_now_us(control);
-    char id[FLEET_ID_BYTES];
+    uint32_t slot = fleet_find(control->fleet, id);
+    char text[ROSTER_ID_MAX];
 
-    CHECK(id_of(control, slot, id));
-    log_unsaid(id, roster_remove(roster_of(control), id, now_us));
-    fleet_remove(control->fleet, slot, now_us);
+    if (!is_there(control, id, text)) {
+        return false;
+    }
+    log_unsaid(text, roster_remove(roster_of(control), text, now_us));
+    if (slot != WORKER_NONE) {
+        fleet_remove(control->fleet, slot, now_us);
+    }
     pull(control);
+    return true;
 }

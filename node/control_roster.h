@@ -27,13 +27,15 @@ void control_roster_work(struct control *control) ON_CONTROL;
 
 /*
  * An operator's words on this node, for all nodes. put: 0, an FLEET_E_
- * outcome, or -errno. The others are of a present worker.
+ * outcome, or -errno. The others: false when there is no such worker; one that
+ * only this node cannot have is one.
  */
 int control_roster_put(struct control *control,
                        const struct config_worker *worker)
     MUST_CHECK ON_CONTROL;
-void control_roster_drain(struct control *control, uint32_t slot, bool draining)
-    ON_CONTROL;
-void control_roster_remove(struct control *control, uint32_t slot) ON_CONTROL;
+bool control_roster_drain(struct control *control, struct slice id,
+                          bool draining) MUST_CHECK ON_CONTROL;
+bool control_roster_remove(struct control *control, struct slice id)
+    MUST_CHECK ON_CONTROL;
 
 #endif

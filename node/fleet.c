@@ -58,13 +58,6 @@ fleet_free(struct fleet *fleet)
     free(fleet);
 }
 
-static bool
-same_url(const struct url *a, const struct url *b)
-{
-    return strcmp(a->host, b->host) == 0 && a->port == b->port &&
-           strcmp(a->path, b->path) == 0;
-}
-
 static int
 find_duplicate(const struct fleet *fleet, const struct config_worker *worker)
 {
@@ -73,7 +66,7 @@ find_duplicate(const struct fleet *fleet, const struct config_worker *worker)
         if (strcmp(there->id, worker->id) == 0) {
             return FLEET_E_DUPLICATE_ID;
         }
-        if (same_url(&there->url, &worker->url)) {
+        if (url_equal(&there->url, &worker->url)) {
             return FLEET_E_DUPLICATE_URL;
         }
     }

@@ -153,12 +153,56 @@ refusal(int outcome)
     }
 }
 
-static void
+/* The slot of the present worker of that url, if the id comes before its own;
+ * or WORKER_NONE. */
+static uint32_t
+later_of_url(const struct roster_apply *apply,
+             const struct config_worker *worker)
+{
+    struct fleet_status status;
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        if (fleet_status(apply->fleet, slot, &status) &&
+            url_equal(&status.config->url, &worker->url)) {
+            return strcmp(worker->id, status.config->id) < 0 ? slot
+                                                             : WORKER_NONE;
+        }
+    }
+    return WORKER_NONE;
+}
+
+/* Of two with one url the first by id is had, the same on all nodes. */
+static int
+add_first(struct roster_apply *apply, const struct config_worker *worker,
+          uint64_t now_us, uint32_t *slot)
+{
+    int outcome = fleet_add(apply->fleet, worker, now_us, slot);
+
+    if (outcome != FLEET_E_DUPLICATE_URL) {
+        return outcome;
+    }
+    uint32_t other = later_of_url(apply, worker);
+    if (other == WORKER_NONE) {
+        return outcome;
+    }
+    struct fleet_status status;
+    if (fleet_status(apply->fleet, other, &status)) {
+        LOG_WARNING("roster_worker_left_out", KV("worker", status.worker->id),
+                    KV("reason", "another worker has its url"));
+    }
+    fleet_remove(apply->fleet, other, now_us);
+    apply->missing = true;
+    apply->again_us = now_us + AGAIN_US;
+    return fleet_add(apply->fleet, worker, now_us, slot);
+}
+
+/* False: it could not be had. */
+static bool
 add(struct roster_apply *apply, const struct config_worker *worker,
     bool draining, bool quiet, uint64_t now_us)
 {
     uint32_t slot;
-    int outcome = fleet_add(apply->fleet, worker, now_us, &slot);
+    int outcome = add_first(apply, worker, now_us, &slot);
 
     if (outcome == 0 && draining) {
         fleet_drain(apply->fleet, slot, false, now_us);
@@ -166,11 +210,12 @@ add(struct roster_apply *apply, const struct config_worker *worker,
     if (outcome != 0) {
         apply->missing = true;
         apply->again_us = now_us + AGAIN_US;
-        if (!quiet) {
-            LOG_WARNING("roster_worker_left_out", KV("worker", worker->id),
-                        KV("reason", refusal(outcome)));
-        }
     }
+    if (outcome != 0 && !quiet) {
+        LOG_WARNING("roster_worker_left_out", KV("worker", worker->id),
+                    KV("reason", refusal(outcome)));
+    }
+    return outcome == 0;
 }
 
 static void
@@ -239,8 +284,9 @@ follow(struct roster_apply *apply, const struct roster_entry *entry, bool quiet,
         roster_step(there, status.draining, entry->removed ? NULL : &worker,
                     entry->draining);
     take(apply, step, slot, now_us);
-    if (step == ROSTER_ADD || step == ROSTER_REPLACE) {
-        add(apply, &worker, entry->draining, quiet, now_us);
+    if ((step == ROSTER_ADD || step == ROSTER_REPLACE) &&
+        !add(apply, &worker, entry->draining, quiet, now_us)) {
+        return step == ROSTER_ADD ? ROSTER_KEEP : ROSTER_REMOVE;
     }
     return step;
 }

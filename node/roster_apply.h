@@ -10,7 +10,8 @@
  *
  * What this node cannot have (a spec that makes no sense here, a url that
  * another worker has, no slot) is logged once for each change of the entry and
- * left out; the latter two are tried again by roster_apply_work().
+ * left out; the latter two are tried again by roster_apply_work(). Of two
+ * workers with one url the first by id is had, so all nodes have the same one.
  *
  * API keys. Where they do not travel (roster_spec.h), a worker whose entry has
  * none has the key that this node was told: by an operator, or by its

@@ -200,6 +200,13 @@ url_authority(const struct url *url, char *out)
     return out;
 }
 
+bool
+url_equal(const struct url *a, const struct url *b)
+{
+    return strcmp(a->host, b->host) == 0 && a->port == b->port &&
+           strcmp(a->path, b->path) == 0;
+}
+
 int
 url_sockaddr(const struct url *url, struct sockaddr_storage *out)
 {

@@ -12,6 +12,7 @@
 #ifndef NODE_URL_H
 #define NODE_URL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -45,6 +46,9 @@ const char *url_parse_listen(struct slice text, struct url *url) MUST_CHECK;
 /* "host:port", IPv6 in brackets, into out (URL_TEXT_MAX bytes); returns out.
  * The Host header of requests to it, and how logs name it. */
 const char *url_authority(const struct url *url, char *out);
+
+/* Whether host, port and path are the same. */
+bool url_equal(const struct url *a, const struct url *b);
 
 /* The socket address of a url whose host is an IP address. 0, or -EINVAL when
  * it is a name. */

@@ -113,6 +113,26 @@ class Configurations(Workers):
         harness.wait_until(lambda: "configured_worker_differs worker=w" in second.log(), "it is told")
         self.assertEqual(self.admin(second, "GET", "").json()[0]["labels"], {"pool": "new"})
 
+    def test_one_worker_under_two_names_has_the_same_name_on_all_nodes(self):
+        worker = FakeWorker(self, echo)
+        first = self.node("a", "--worker", worker.url + ",id=beta")
+        second = self.node("b", "--worker", worker.url + ",id=alpha", join=[first.ready["mesh"]])
+        self.all_see([first, second], {"alpha": "healthy"})
+        self.said(second, "DELETE", "/alpha")
+        self.all_see([first, second], {"beta": "healthy"})
+        self.said(second, "POST", "/beta/drain")
+        self.all_see([first, second], {"beta": "drained"})
+
+    def test_a_worker_that_no_node_can_have_can_be_removed(self):
+        worker = FakeWorker(self, echo)
+        first = self.node("a", "--worker", worker.url + ",id=beta")
+        second = self.node("b", "--worker", worker.url + ",id=alpha", join=[first.ready["mesh"]])
+        self.all_see([first, second], {"alpha": "healthy"})
+        self.said(first, "DELETE", "/beta")
+        self.said(first, "DELETE", "/alpha")
+        self.all_see([first, second], {})
+        harness.wait_until(lambda: self.admin(second, "DELETE", "/beta").status == 404, "it is gone")
+
 
 class Keys(Workers):
     def key_of_both(self, nodes):
