@@ -280,7 +280,7 @@ on_mesh_ready(void *context, enum cluster_ready ready)
 {
     struct control *control = context;
 
-    gauge_set(&control->node->mesh_ready, ready);
+    gauge_set(&control->node->mesh_ready, (int32_t)ready);
 }
 
 static void
