@@ -103,6 +103,7 @@ cluster_join(struct cluster *c, const struct discover_join *join,
     pass(c, now_us);
     int rc = discover_add(&c->discover, join, c->now_us);
     c->joins |= rc == 0;
+    c->looks = true;
     return rc;
 }
 
@@ -215,6 +216,7 @@ cluster_answered(struct cluster *c, const struct discover_answer *answer,
 {
     pass(c, now_us);
     discover_answered(&c->discover, answer, c->now_us);
+    c->looks = true;
 }
 
 void
@@ -240,6 +242,7 @@ cluster_tick(struct cluster *c, uint64_t now_us)
     }
     if (c->now_us >= discover_deadline(&c->discover)) {
         discover_tick(&c->discover, c->now_us);
+        c->looks = true;
     }
     gossip_tick(c->gossip, c->now_us);
     if (c->now_us >= roster_deadline(c->roster)) {

@@ -140,14 +140,21 @@ cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail)
 
 /* Ours */
 
+static void
+owe_all(struct cluster *c)
+{
+    c->claims_us = c->now_us + CLUSTER_CLAIMS_US;
+    c->claims_due = true;
+    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
+        c->peers[i].owed = c->peers[i].session != 0;
+    }
+}
+
 void
 cluster_claims_changed(struct cluster *c)
 {
     c->version++;
-    c->claims_us = c->now_us + CLUSTER_CLAIMS_US;
-    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
-        c->peers[i].claims_due = c->peers[i].session != 0;
-    }
+    owe_all(c);
 }
 
 void
@@ -156,10 +163,7 @@ cluster_claims_tick(struct cluster *c)
     if (c->version == 0 || c->now_us < c->claims_us) {
         return;
     }
-    c->claims_us = c->now_us + CLUSTER_CLAIMS_US;
-    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
-        c->peers[i].claims_due = c->peers[i].session != 0;
-    }
+    owe_all(c);
 }
 
 static size_t
@@ -182,13 +186,13 @@ build(struct cluster *c)
 bool
 cluster_claims_next(struct cluster *c, struct cluster_out *out)
 {
-    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
+    for (uint32_t i = 0; i < MEMBERS_MAX && c->claims_due; i++) {
         struct cluster_peer *peer = &c->peers[i];
 
-        if (peer->session == 0 || !peer->claims_due) {
+        if (peer->session == 0 || !peer->owed) {
             continue;
         }
-        peer->claims_due = false;
+        peer->owed = false;
         *out = (struct cluster_out){
             .kind = CLUSTER_SEND,
             .lane = CLUSTER_CTL,
@@ -198,6 +202,7 @@ cluster_claims_next(struct cluster *c, struct cluster_out *out)
         };
         return true;
     }
+    c->claims_due = false;
     return false;
 }
 

@@ -54,7 +54,7 @@ struct cluster_link {
 struct cluster_peer {
     uint64_t session; /* 0: the place is free */
     bool suspect;
-    bool claims_due; /* is to be sent ours */
+    bool owed; /* is to be sent our claims */
     char address[MEMBER_ADDRESS_MAX];
 };
 
@@ -91,7 +91,9 @@ struct cluster {
     bool silent; /* refused: nothing comes out either */
     bool joins;  /* there is somewhere to look */
     bool ticked;
-    bool dirty; /* rows, peers and ranks are to be worked out */
+    bool looks;      /* discovery may have outputs */
+    bool claims_due; /* some peer is owed ours */
+    bool dirty;      /* rows, peers and ranks are to be worked out */
     struct member_table *members;
     struct gossip *gossip;
     struct roster *roster;

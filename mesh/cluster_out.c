@@ -151,7 +151,7 @@ static bool
 out_discover(struct cluster *c, struct cluster_out *out)
 {
     *out = (struct cluster_out){.kind = CLUSTER_RESOLVE};
-    while (discover_next_out(&c->discover, &out->discover)) {
+    while (c->looks && discover_next_out(&c->discover, &out->discover)) {
         switch (out->discover.kind) {
         case DISCOVER_OUT_HINT:
             cluster_hint_put(c, out->discover.address);
@@ -163,6 +163,7 @@ out_discover(struct cluster *c, struct cluster_out *out)
             return true;
         }
     }
+    c->looks = false;
     return false;
 }
 

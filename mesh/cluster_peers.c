@@ -252,8 +252,8 @@ peer_up(struct cluster *c, uint64_t session, const char *address)
         gossip_peer_down(c->gossip, session, c->now_us);
         return;
     }
-    *peer = (struct cluster_peer){.session = session,
-                                  .claims_due = c->version != 0};
+    *peer = (struct cluster_peer){.session = session, .owed = c->version != 0};
+    c->claims_due |= c->version != 0;
     (void)snprintf(peer->address, sizeof peer->address, "%s", address);
     c->met = true;
     c->stats.peers_up++;

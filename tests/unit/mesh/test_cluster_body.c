@@ -60,15 +60,16 @@ receive(uint64_t session, const void *body, size_t len)
     return rc;
 }
 
-/* A ping of a process with this session, by a link of another one. */
+/* A word of a process with this session, by a link of another one. */
 static int
-ping(uint64_t session, const char *name, const char *address, uint64_t link)
+say(enum member_state state, uint64_t session, const char *name,
+    const char *address, uint64_t link)
 {
     message = (struct member_message){
-        .kind = MEMBER_PING,
+        .kind = state == MEMBER_LEFT ? MEMBER_NEWS : MEMBER_PING,
         .number = 1,
         .up_ms = 5,
-        .from = {.id = {{session, 1}}, .state = MEMBER_ALIVE},
+        .from = {.id = {{session, 1}}, .state = (uint8_t)state},
     };
     (void)snprintf(message.from.name, sizeof message.from.name, "%s", name);
     (void)snprintf(message.from.address, sizeof message.from.address, "%s",
@@ -76,6 +77,12 @@ ping(uint64_t session, const char *name, const char *address, uint64_t link)
     bytes[0] = 1;
     size_t size = member_wire_write(&message, bytes + 1);
     return receive(link, bytes, size + 1);
+}
+
+static int
+ping(uint64_t session, const char *name, const char *address, uint64_t link)
+{
+    return say(MEMBER_ALIVE, session, name, address, link);
 }
 
 static void
@@ -180,6 +187,24 @@ Test(cluster_body, another_process_on_a_link_is_another_peer)
     cr_assert_eq(peers_up(), 0);
     cr_assert_null(cluster_peer_name(cluster, 3));
     cr_assert_str_eq(cluster_peer_name(cluster, PEER), "node-2");
+}
+
+Test(cluster_body, links_to_who_left_make_room)
+{
+    char address[MEMBER_ADDRESS_MAX];
+    char name[MEMBER_NAME_MAX];
+
+    for (uint64_t i = 0; i < 200; i++) {
+        (void)snprintf(address, sizeof address, "10.0.1.%lu:7946", i);
+        (void)snprintf(name, sizeof name, "n%lu", i);
+        cr_assert_eq(ping(100 + i, name, address, 100 + i), 0);
+        link_up(address, 100 + i);
+        cr_assert_eq(peers_up(), 1, "%lu", i);
+        now_us += 10 * MS;
+        cr_assert_eq(say(MEMBER_LEFT, 100 + i, name, address, 100 + i), 0);
+        cr_assert_eq(peers_up(), 0);
+        cr_assert_str_eq(dropped, address);
+    }
 }
 
 /* The body of claims: version, count, workers. */
