@@ -250,6 +250,9 @@ mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
 {
     struct loading loading = {.mirror = mirror, .slots = &slots->kept};
 
+    if (count >= 2) {
+        mirror_reserve(mirror, mirror_shard(mirror_hash(words[0])), count / 2);
+    }
     for (size_t at = 0; at < count;) {
         size_t more = count - at < 2 ? SIZE_MAX : head_words(words[at + 1]);
         if (more > count - at - 2 ||

@@ -209,6 +209,18 @@ rebuild(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     return true;
 }
 
+void
+mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live)
+{
+    const char *handle = mirror_handle_get(mirror, MIRROR_HOLDERS, shard);
+    uint64_t entries = handle == NULL ? 0 : entries_of(mirror, shard, handle);
+
+    live += mirror->fill[MIRROR_HOLDERS][shard].live;
+    if (live > entries * FULL_32 / 32) {
+        (void)rebuild(mirror, MIRROR_HOLDERS, shard, live);
+    }
+}
+
 struct mirror_entry *
 mirror_find(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
             const struct mirror_wanted *wanted, uint64_t *word)

@@ -444,6 +444,12 @@ struct mirror_entry *mirror_find(const struct mirror *mirror,
 bool mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
                   uint64_t key, uint64_t word) MUST_CHECK;
 
+/* Makes the shard's table large enough for so many more blocks, where memory
+ * allows it. Blocks that come in the order of their hashes, as from another
+ * mirror, need that: in a table that grows as they come, all would crowd in its
+ * first part. */
+void mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live);
+
 /* Makes a live entry a tomb. */
 void mirror_bury(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
                  struct mirror_entry *entry);

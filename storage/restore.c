@@ -325,7 +325,7 @@ storage_restore_index(const struct storage_load *load, struct mirror *mirror,
 
     words_init(&r.room, SIZE_MAX / 16);
     enum storage_outcome rc = ledger == NULL ? STORAGE_OK : restore_ledger(&r);
-    if (rc == STORAGE_OK) {
+    if (rc == STORAGE_OK && mirror != NULL) {
         rc = restore_mirror(&r);
     }
     words_fini(&r.room);

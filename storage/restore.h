@@ -25,7 +25,8 @@ enum storage_outcome storage_restore_part(const struct storage_load *load,
 
 /*
  * Opens these streams' slots, which must be free, and fills them; those that
- * are left out of the list are skipped. ledger: empty; NULL: mirror alone.
+ * are left out of the list are skipped. ledger: empty. One of the two may be
+ * NULL, and is not filled; as they share nothing, two threads can do one each.
  *
  * 0: each stream holds what it held. Else STORAGE_E_CORRUPT, _LIMIT (the
  * index's bound; a slot is taken) or _MEMORY: the mirror's slots are closed

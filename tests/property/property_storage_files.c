@@ -1,0 +1,313 @@
+/*
+ * Real snapshot files, damaged and cut off mid-write.
+ *
+ *   property_storage_files damage ROUNDS [SEED]
+ *     A file is flipped, cut, zeroed or overwritten at random, then found and
+ *     loaded: nothing but what was written may come out, and this process,
+ *     which maps what a child verified, may not die of it.
+ *   property_storage_files kill ROUNDS [SEED]
+ *     A process that takes snapshot after snapshot is killed at a random
+ *     moment: the next start finds one of them whole, and none before the last
+ *     that it said was committed.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "index/base/rng.h"
+#include "storage/storage.h"
+#include "tests/unit/storage/dir.h"
+
+#define PARTS      40U
+#define PART_BYTES 3000U
+
+static struct storage_limits
+limits_small(void)
+{
+    struct storage_limits limits = storage_limits_default();
+
+    limits.txn_bytes = 16384;
+    limits.bytes_max = UINT64_C(1) << 30;
+    return limits;
+}
+
+/* Part i of snapshot n: sizes of all kinds, so that some lie in pages of their
+ * own and some do not. */
+static size_t
+content(uint64_t n, uint32_t i, char *bytes)
+{
+    size_t len = 1 + (size_t)(i * 977) % PART_BYTES;
+    struct rng rng;
+
+    rng_init(&rng, n * PARTS + i);
+    for (size_t b = 0; b < len; b++) {
+        bytes[b] = (char)rng_next(&rng);
+    }
+    return len;
+}
+
+static bool
+take(struct storage_save *save, uint64_t n)
+{
+    struct storage_about about = {
+        .cluster = "c", .node = "n", .taken_ms = n, .streams = 0};
+    char bytes[PART_BYTES];
+
+    storage_save_begin(save);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        size_t len = content(n, i, bytes);
+        storage_save_part(save, STORAGE_LEDGER, i,
+                          (struct slice){.ptr = bytes, .len = len});
+    }
+    return storage_save_commit(save, &about) == STORAGE_OK;
+}
+
+static struct storage_io *
+open_io(const char *dir)
+{
+    struct storage_io *io = NULL;
+
+    CHECK(storage_lmdb_new(&io, dir, STORAGE_WRITE, limits_small().bytes_max) ==
+          STORAGE_OK);
+    return io;
+}
+
+/* The snapshot that is found, 0: none; dies where it is not as written. */
+static uint64_t
+look(struct storage_io *io, struct storage_find *find)
+{
+    struct storage_limits limits = limits_small();
+    struct storage_load load;
+    struct storage_report report;
+    char bytes[PART_BYTES];
+
+    CHECK(storage_find(io, "c", &limits, 20, find) == STORAGE_OK);
+    if (!find->found) {
+        return 0;
+    }
+    CHECK(storage_load_open(&load, io, find->chosen.file, "c", &report) ==
+          STORAGE_OK);
+    uint64_t n = load.root.taken_ms;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        struct slice part;
+        size_t len = content(n, i, bytes);
+        CHECK(storage_load_part(&load, STORAGE_LEDGER, i, &part) == STORAGE_OK);
+        CHECK(part.len == len && memcmp(part.ptr, bytes, len) == 0);
+    }
+    storage_load_close(&load);
+    return n;
+}
+
+/* ---- damage ---- */
+
+static void
+damage(int fd, struct rng *rng)
+{
+    struct stat st;
+    char bytes[4096] = {0};
+
+    CHECK(fstat(fd, &st) == 0);
+    off_t at = (off_t)rng_below(rng, (uint64_t)st.st_size);
+    size_t len = 1 + (size_t)rng_below(rng, 64);
+    switch (rng_below(rng, 5)) {
+    case 0: /* cut off */
+        CHECK(ftruncate(fd, at) == 0);
+        return;
+    case 1: /* a page of zeros */
+        at &= ~(off_t)4095;
+        len = 4096;
+        break;
+    case 2: /* one bit */
+        CHECK(pread(fd, bytes, 1, at) == 1);
+        bytes[0] = (char)(bytes[0] ^ (char)(1 << rng_below(rng, 7)));
+        len = 1;
+        break;
+    case 3: /* the head of a page */
+        at &= ~(off_t)4095;
+        len = 32;
+        /* fall through */
+    default:
+        for (size_t i = 0; i < len; i++) {
+            bytes[i] = (char)rng_next(rng);
+        }
+        break;
+    }
+    CHECK(pwrite(fd, bytes, len, at) == (ssize_t)len);
+}
+
+/* A page of the file in place of another one: what a disk that mixes up
+ * writes would leave. */
+static void
+misplace(int fd, struct rng *rng)
+{
+    struct stat st;
+    char page[4096];
+
+    CHECK(fstat(fd, &st) == 0);
+    off_t pages = st.st_size / 4096;
+    off_t from = (off_t)rng_below(rng, (uint64_t)pages) * 4096;
+    off_t to = (off_t)rng_below(rng, (uint64_t)pages) * 4096;
+    CHECK(pread(fd, page, sizeof page, from) == sizeof page);
+    CHECK(pwrite(fd, page, sizeof page, to) == sizeof page);
+}
+
+static char *
+read_file(const char *path, size_t *len)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY);
+
+    CHECK(fd >= 0 && fstat(fd, &st) == 0);
+    char *bytes = malloc((size_t)st.st_size);
+    CHECK(bytes != NULL);
+    CHECK(read(fd, bytes, (size_t)st.st_size) == st.st_size);
+    (void)close(fd);
+    *len = (size_t)st.st_size;
+    return bytes;
+}
+
+static int
+run_damage(uint64_t rounds, uint64_t seed)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_io(dir.path);
+    struct storage_limits limits = limits_small();
+    struct storage_save *save = storage_save_new(io, &limits, 1);
+    uint64_t refused = 0;
+    uint64_t killed = 0;
+    char path[256];
+    struct rng rng;
+    size_t len;
+
+    CHECK(save != NULL && take(save, 1) && take(save, 2) && take(save, 3));
+    storage_save_free(save);
+    (void)snprintf(path, sizeof path, "%s/kvasir-0000000000000001.mdb",
+                   dir.path);
+    char *bytes = read_file(path, &len);
+    rng_init(&rng, seed);
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct storage_find find;
+        int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
+        if (rng_below(&rng, 6) == 0) {
+            misplace(fd, &rng);
+        } else {
+            damage(fd, &rng);
+        }
+        (void)close(fd);
+        uint64_t n = look(io, &find);
+        /* LMDB falls back to the commit before where a meta page is bad, and
+         * pages of that may be whole still. */
+        CHECK(n <= 3);
+        refused += n == 0;
+        killed += strstr(find.refused.reason, "signal") != NULL;
+    }
+    printf("%" PRIu64 " damaged files: %" PRIu64 " refused (%" PRIu64
+           " killed their reader), the others whole\n",
+           rounds, refused, killed);
+    free(bytes);
+    storage_io_free(io);
+    dir_free(&dir);
+    return refused > 0 ? 0 : 1;
+}
+
+/* ---- kill ---- */
+
+/* Takes snapshots and says so, until it is killed. */
+static void
+write_for_ever(const char *dir, int say)
+{
+    struct storage_io *io = open_io(dir);
+    struct storage_limits limits = limits_small();
+    struct storage_find find;
+    uint64_t n = look(io, &find);
+    struct storage_save *save = storage_save_new(io, &limits, find.generation);
+
+    CHECK(save != NULL);
+    for (;;) {
+        if (take(save, ++n)) {
+            CHECK(write(say, &n, sizeof n) == sizeof n);
+        }
+    }
+}
+
+/* The last number that the process said, when it is dead. */
+static uint64_t
+run_and_kill(const char *dir, struct rng *rng)
+{
+    int ends[2];
+    uint64_t last = 0;
+    uint64_t n;
+
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        write_for_ever(dir, ends[1]);
+    }
+    (void)close(ends[1]);
+    /* After so many snapshots, and then a part of one. */
+    for (uint64_t left = rng_below(rng, 6); left > 0; left--) {
+        CHECK(read(ends[0], &last, sizeof last) == sizeof last);
+    }
+    struct pollfd nothing = {.fd = -1};
+    (void)poll(&nothing, 1, (int)rng_below(rng, 12));
+    CHECK(kill(child, SIGKILL) == 0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    while (read(ends[0], &n, sizeof n) == sizeof n) {
+        last = n;
+    }
+    (void)close(ends[0]);
+    return last;
+}
+
+static int
+run_kill(uint64_t rounds, uint64_t seed)
+{
+    struct dir dir = dir_new();
+    uint64_t had = 0;
+    struct rng rng;
+
+    rng_init(&rng, seed);
+    for (uint64_t i = 0; i < rounds; i++) {
+        struct storage_find find;
+        uint64_t said = run_and_kill(dir.path, &rng);
+        struct storage_io *io = open_io(dir.path);
+        uint64_t n = look(io, &find);
+        CHECK(find.refusals == 0);
+        CHECK(n >= (said > had ? said : had));
+        had = n;
+        storage_io_free(io);
+    }
+    printf("%" PRIu64 " kills, %" PRIu64 " snapshots, each start whole\n",
+           rounds, had);
+    dir_free(&dir);
+    return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    uint64_t rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
+    uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
+
+    if (strcmp(what, "damage") == 0) {
+        return run_damage(rounds, seed);
+    }
+    if (strcmp(what, "kill") == 0) {
+        return run_kill(rounds, seed);
+    }
+    fprintf(stderr,
+            "usage: property_storage_files damage|kill ROUNDS [SEED]\n");
+    return 2;
+}
