@@ -8,12 +8,38 @@ enum {
     GAUGES_ALL = 1
 };
 
+/* The row's place, or count. Origins that were told of workers in one order
+ * have them at the same places: `likely` is looked at first. */
+static uint32_t
+find_row(const struct gossip_origin *origin, uint64_t worker, uint32_t likely)
+{
+    uint32_t at = 0;
+
+    if (likely < origin->count && origin->rows[likely].worker == worker) {
+        return likely;
+    }
+    while (at < origin->count && origin->rows[at].worker != worker) {
+        at++;
+    }
+    return at;
+}
+
+static bool
+is_zero(const struct gossip_gauge *gauge)
+{
+    return gauge->inflight == 0 && gauge->blocks == 0 &&
+           gauge->queued_tokens == 0;
+}
+
+/* One that says nothing, and of which peers know that. */
 static struct gossip_gauge_row *
-find_row(const struct gossip_origin *origin, uint64_t worker)
+idle_row(const struct gossip *g, const struct gossip_origin *origin)
 {
     for (uint32_t i = 0; i < origin->count; i++) {
-        if (origin->rows[i].worker == worker) {
-            return &origin->rows[i];
+        struct gossip_gauge_row *row = &origin->rows[i];
+        if (is_zero(&row->gauge) && row->moved == 0 &&
+            row->version <= g->gauge_sent) {
+            return row;
         }
     }
     return NULL;
@@ -22,10 +48,15 @@ find_row(const struct gossip_origin *origin, uint64_t worker)
 static struct gossip_gauge_row *
 make_row(struct gossip *g, struct gossip_origin *origin, uint64_t worker)
 {
-    struct gossip_gauge_row *row = find_row(origin, worker);
+    uint32_t at = find_row(origin, worker, 0);
 
-    if (row == NULL && origin->count < g->config.workers_max) {
-        row = &origin->rows[origin->count++];
+    if (at < origin->count) {
+        return &origin->rows[at];
+    }
+    struct gossip_gauge_row *row = at < g->config.workers_max
+                                       ? &origin->rows[origin->count++]
+                                       : idle_row(g, origin);
+    if (row != NULL) {
         *row = (struct gossip_gauge_row){.worker = worker};
     }
     return row;
@@ -62,30 +93,112 @@ gossip_gauge_set(struct gossip *g, uint64_t worker,
     return true;
 }
 
+static void
+add_up(struct gossip_gauge *sum, const struct gossip_gauge_row *row)
+{
+    const struct gossip_gauge *gauge = &row->gauge;
+    int64_t inflight = (int64_t)gauge->inflight + row->moved;
+
+    sum->inflight += inflight > 0 ? (uint32_t)inflight : 0;
+    sum->queued_tokens += gauge->queued_tokens;
+    sum->blocks = gauge->blocks > sum->blocks ? gauge->blocks : sum->blocks;
+}
+
 struct gossip_gauge
-gossip_gauge_sum(const struct gossip *g, uint64_t worker)
+gossip_gauge_others(struct gossip *g, uint64_t worker)
 {
     struct gossip_gauge sum = {0};
+    uint32_t likely = find_row(&g->own, worker, g->gauge_likely);
 
-    for (uint32_t i = 0; i <= g->config.peers_max; i++) {
-        const struct gossip_origin *origin =
-            i == g->config.peers_max ? &g->own : &g->origins[i];
-        const struct gossip_gauge_row *row = find_row(origin, worker);
-        if (row == NULL) {
-            continue;
+    g->gauge_likely = likely + 1; /* they are asked for in order, mostly */
+    for (uint32_t i = 0; i < g->peers_high; i++) {
+        const struct gossip_origin *origin = &g->origins[i];
+        uint32_t at = find_row(origin, worker, likely);
+        if (at < origin->count) {
+            add_up(&sum, &origin->rows[at]);
         }
-        sum.inflight += row->gauge.inflight;
-        sum.queued_tokens += row->gauge.queued_tokens;
-        sum.blocks =
-            row->gauge.blocks > sum.blocks ? row->gauge.blocks : sum.blocks;
     }
     return sum;
+}
+
+struct gossip_gauge
+gossip_gauge_sum(struct gossip *g, uint64_t worker)
+{
+    struct gossip_gauge sum = gossip_gauge_others(g, worker);
+    uint32_t at = find_row(&g->own, worker, g->gauge_likely - 1);
+
+    if (at < g->own.count) {
+        add_up(&sum, &g->own.rows[at]);
+    }
+    return sum;
+}
+
+uint64_t
+gossip_gauges_heard(const struct gossip *g)
+{
+    return g->gauges_heard;
+}
+
+/* What moved at a peer is in its gauges from now on, or was long ago. */
+static void
+forget_moved(struct gossip *g, struct gossip_origin *origin)
+{
+    if (origin->moved_us == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < origin->count; i++) {
+        origin->rows[i].moved = 0;
+    }
+    origin->moved_us = 0;
+    g->gauges_heard++;
+}
+
+static uint64_t
+moved_due(const struct gossip *g, const struct gossip_origin *origin)
+{
+    return origin->moved_us != 0
+               ? origin->moved_us + 2 * gossip_us(g->config.gauge_ms)
+               : UINT64_MAX;
+}
+
+/* Its rows are had, or -ENOMEM is counted. */
+static bool
+open_origin(struct gossip *g, struct gossip_origin *origin)
+{
+    if (origin->rows == NULL) {
+        origin->rows = calloc(g->config.workers_max, sizeof *origin->rows);
+    }
+    g->stats.no_memory += origin->rows == NULL;
+    return origin->rows != NULL;
+}
+
+/* A request of a peer began or ended after it told its gauges of version
+ * `told`. */
+void
+gossip_gauges_move(struct gossip *g, uint64_t peer,
+                   const struct gossip_belief *belief, uint64_t told)
+{
+    struct gossip_origin *origin = &g->origins[gossip_peer_at(g, peer)];
+
+    if (told < origin->version || !open_origin(g, origin)) {
+        return;
+    }
+    struct gossip_gauge_row *row = make_row(g, origin, belief->worker);
+    if (row == NULL) {
+        return;
+    }
+    row->moved += belief->ended ? -1 : 1;
+    g->gauges_heard++;
+    if (origin->moved_us == 0) {
+        origin->moved_us = g->now_us;
+    }
 }
 
 /* A frame of all rows, or of those changed after a version. */
 static void
 send_rows(struct gossip *g, bool all, uint64_t after)
 {
+    gossip_belief_flush(g); /* what it says was before these */
     gossip_frame_begin(g, GOSSIP_FRAME_GAUGES);
     wire_put_u8(&g->build, all ? GAUGES_ALL : 0);
     wire_put_varint(&g->build, g->own.version);
@@ -101,7 +214,6 @@ send_rows(struct gossip *g, bool all, uint64_t after)
     }
     gossip_frame_send(g, 0, GOSSIP_CTL);
     g->gauge_sent = g->own.version;
-    g->own.heard_us = g->now_us;
 }
 
 static void
@@ -109,10 +221,12 @@ forget_silent(struct gossip *g)
 {
     uint64_t limit_us = gossip_us(g->config.gauge_silent_ms);
 
-    for (uint32_t i = 0; i < g->config.peers_max; i++) {
+    for (uint32_t i = 0; i < g->peers_high; i++) {
         struct gossip_origin *origin = &g->origins[i];
         if (origin->count > 0 && g->now_us - origin->heard_us >= limit_us) {
+            forget_moved(g, origin);
             origin->count = 0;
+            g->gauges_heard++;
         }
     }
 }
@@ -122,21 +236,36 @@ gossip_gauges_tick(struct gossip *g)
 {
     bool all = g->now_us >= g->gauge_all_us;
 
+    for (uint32_t i = 0; i < g->peers_high; i++) {
+        if (g->now_us >= moved_due(g, &g->origins[i])) {
+            forget_moved(g, &g->origins[i]);
+        }
+    }
     if (all) {
         g->gauge_all_us = g->now_us + gossip_us(g->config.gauge_all_ms);
         forget_silent(g);
     }
-    if ((all && g->own.count > 0) || g->now_us >= g->gauge_due_us) {
-        g->gauge_due_us = UINT64_MAX;
+    bool changed = g->now_us >= g->gauge_due_us;
+    if ((all && g->own.count > 0) || changed) {
         send_rows(g, all, g->gauge_sent);
+    }
+    if (changed) { /* a repetition does not hold up what is new */
+        g->gauge_due_us = UINT64_MAX;
+        g->own.heard_us = g->now_us;
     }
 }
 
 uint64_t
 gossip_gauges_timer(const struct gossip *g)
 {
-    return g->gauge_due_us < g->gauge_all_us ? g->gauge_due_us
-                                             : g->gauge_all_us;
+    uint64_t at_us =
+        g->gauge_due_us < g->gauge_all_us ? g->gauge_due_us : g->gauge_all_us;
+
+    for (uint32_t i = 0; i < g->peers_high; i++) {
+        uint64_t due_us = moved_due(g, &g->origins[i]);
+        at_us = due_us < at_us ? due_us : at_us;
+    }
+    return at_us;
 }
 
 static bool
@@ -162,16 +291,13 @@ gossip_recv_gauges(struct gossip *g, uint64_t peer, struct wire_in in)
     if (in.failed) {
         return GOSSIP_E_BAD;
     }
-    if (origin->rows == NULL) {
-        origin->rows = calloc(g->config.workers_max, sizeof *origin->rows);
-    }
-    if (origin->rows == NULL) {
-        g->stats.no_memory++;
+    if (!open_origin(g, origin) || version < origin->version) {
         return 0;
     }
-    if (version < origin->version) {
-        return 0;
+    if (version > origin->version) {
+        forget_moved(g, origin);
     }
+    g->gauges_heard++;
     origin->version = version;
     origin->heard_us = g->now_us;
     origin->count = all ? 0 : origin->count;

@@ -27,7 +27,7 @@ gossip_config_default(void)
         .stale_ms = 20,
         .heal_ms = 10000,
         .tombstone_ms = 600000,
-        .workers_max = 256,
+        .workers_max = 1024,
         .gauge_ms = 50,
         .gauge_all_ms = 1000,
         .gauge_silent_ms = 3000,
@@ -47,7 +47,7 @@ check_config(const struct gossip_config *config)
     CHECK(config->vector_ms > config->vector_jitter_ms);
     CHECK(config->question_ms > 0 && config->judge_ms > 0);
     CHECK(config->belief_bytes >= 256 &&
-          config->belief_bytes < config->frame_bytes);
+          config->belief_bytes + 64 <= config->frame_bytes);
     CHECK(config->gauge_ms > 0 && config->workers_max > 0);
 }
 
@@ -352,6 +352,7 @@ drop_peer(struct gossip *g, uint32_t at)
 
     g->peers[at] = (struct gossip_peer){0};
     gossip_gauges_forget(&g->origins[at]);
+    g->gauges_heard++;
     for (uint32_t i = 0; i < g->config.exports_max; i++) {
         g->exports[i].open = g->exports[i].open && g->exports[i].peer != peer;
     }
@@ -379,6 +380,7 @@ gossip_peer_up(struct gossip *g, uint64_t peer, uint64_t now_us)
         return GOSSIP_E_FULL;
     }
     g->peers[at] = (struct gossip_peer){.id = peer};
+    g->peers_high = at < g->peers_high ? g->peers_high : at + 1;
     g->gauge_all_us = now_us;
     gossip_vector_send(g, peer, true);
     return 0;

@@ -109,11 +109,18 @@
  *
  * Gauges: how many requests a node has in flight at each worker, and the like.
  * One writer each, versions rise within a node's boot (its peer id), the
- * newest wins, and all of them are gone with their origin.
+ * newest wins, and all of them are gone with their origin. Between two of them
+ * a peer's decisions tell sooner what it sent where (below), and what ended:
+ * each counts as one request more or less in flight there until the next gauges
+ * that know of it, for two gauge_ms at most. A frame of decisions says which
+ * gauges were the last before it, so none counts twice, whichever of the two
+ * comes first.
  *
  * Belief: a node's routing decisions, as hashes of blocks and never as text.
- * They are lossy on purpose: what waits longer than belief_ms goes out in one
- * frame, and if that is full before, the newest decisions matter and the older
+ * Those without blocks say only that a request went to a worker, or ended, and
+ * are not handed out.
+ * They are lossy on purpose: what comes within belief_ms of the last frame goes
+ * out in one, and if that is full before, the newest decisions matter and the older
  * ones are dropped. Nothing is asked for again: a lost decision costs a cache
  * miss, and the engine's own events tell the truth later.
  *
@@ -171,11 +178,12 @@ struct gossip_config {
     uint32_t stale_ms;        /* a replica may be behind before it counts */
     uint32_t heal_ms;         /* between two attempts at one stream */
     uint32_t tombstone_ms;    /* a removed stream is remembered */
-    uint32_t workers_max;     /* with gauges, of one origin */
+    uint32_t workers_max;     /* with gauges, of one origin; ranks and the
+                                 node itself have theirs, too */
     uint32_t gauge_ms;        /* between frames with what changed */
     uint32_t gauge_all_ms;    /* ... with all of them */
     uint32_t gauge_silent_ms; /* until an origin's are forgotten */
-    uint32_t belief_ms;       /* decisions wait for company */
+    uint32_t belief_ms;       /* between frames with decisions */
     uint32_t belief_bytes;    /* of decisions that wait; frame_bytes at most */
 };
 
@@ -198,7 +206,11 @@ struct gossip_epoch {
     uint64_t id;
 };
 
-/* A decision: a prompt's blocks from the from-th on went to a worker. */
+/*
+ * A decision: a prompt's blocks from the from-th on went to a worker. count 0:
+ * a request did of which nothing is to be known; or, ended, a request ended
+ * there.
+ */
 struct gossip_belief {
     uint64_t worker;
     uint64_t root;   /* key of the prompt's namespace (key_root()) */
@@ -207,6 +219,7 @@ struct gossip_belief {
     uint32_t from;
     uint32_t count;
     const uint64_t *keys;
+    bool ended;
 };
 
 enum gossip_out_kind {
@@ -351,12 +364,19 @@ struct gossip_gauge {
     uint64_t queued_tokens; /* of prompts */
 };
 
-/* Sets this node's own. False: workers_max is reached. */
+/* Sets this node's own. False: workers_max is reached, and none of them is at
+ * zero and could be forgotten. */
 bool gossip_gauge_set(struct gossip *g, uint64_t worker,
                       const struct gossip_gauge *gauge, uint64_t now_us);
 
 /* The sum over this node and its peers; blocks: the greatest. */
-struct gossip_gauge gossip_gauge_sum(const struct gossip *g, uint64_t worker);
+struct gossip_gauge gossip_gauge_sum(struct gossip *g, uint64_t worker);
+
+/* The same without this node's own. */
+struct gossip_gauge gossip_gauge_others(struct gossip *g, uint64_t worker);
+
+/* Rises whenever a peer's gauges may have changed. */
+uint64_t gossip_gauges_heard(const struct gossip *g);
 
 /* A decision of this node's, for its peers; keys are copied. One longer than
  * belief_bytes holds is cut at its end: what remains is still a prefix. */

@@ -175,6 +175,8 @@ struct gossip_gauge_row {
     uint64_t worker;
     struct gossip_gauge gauge;
     uint64_t version; /* own: of the last change */
+    int32_t moved; /* a peer's: requests it sent there since it told this, less
+                      those that ended */
 };
 
 struct gossip_origin {
@@ -182,6 +184,7 @@ struct gossip_origin {
     uint32_t count;
     uint64_t version;
     uint64_t heard_us;
+    uint64_t moved_us; /* some row has `moved` since then; 0: none has */
 };
 
 struct gossip {
@@ -193,6 +196,7 @@ struct gossip {
     struct gossip_stats stats;
 
     struct gossip_peer peers[GOSSIP_PEERS_MAX];
+    uint32_t peers_high; /* places above were never taken */
     struct gossip_stream **streams;
     uint32_t streams_count;
     struct gossip_stream **hash;
@@ -218,11 +222,14 @@ struct gossip {
     struct gossip_origin origins[GOSSIP_PEERS_MAX];
     uint64_t gauge_due_us;
     uint64_t gauge_all_us;
-    uint64_t gauge_sent; /* version */
+    uint64_t gauge_sent;   /* version */
+    uint32_t gauge_likely; /* own row that is asked for next */
+    uint64_t gauges_heard; /* changes of origins */
 
     struct wire_out beliefs; /* that wait */
     uint32_t beliefs_count;
     uint64_t belief_due_us;
+    uint64_t belief_sent_us;
     uint8_t *belief_bytes; /* of the frame that is being handed out, or NULL */
     struct wire_in belief_in;
     uint64_t belief_peer;
@@ -353,10 +360,13 @@ int gossip_recv_page(struct gossip *g, uint64_t peer, struct wire_in in);
 void gossip_gauges_tick(struct gossip *g);
 uint64_t gossip_gauges_timer(const struct gossip *g);
 void gossip_gauges_forget(struct gossip_origin *origin);
+void gossip_gauges_move(struct gossip *g, uint64_t peer,
+                        const struct gossip_belief *belief, uint64_t told);
 int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct wire_in in);
 
 /* belief.c */
 void gossip_belief_tick(struct gossip *g);
+void gossip_belief_flush(struct gossip *g);
 bool gossip_belief_out(struct gossip *g, struct gossip_out *out);
 int gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in);
 

@@ -124,3 +124,103 @@ Test(gossip_gauges, too_many_workers_are_refused)
     }
     cr_assert_not(gossip_gauge_set(lab.nodes[0].g, 99, &gauge, lab.now_us));
 }
+
+static void
+move(uint32_t at, uint64_t worker, bool ended)
+{
+    struct gossip_belief belief = {.worker = worker, .ended = ended};
+
+    gossip_belief_add(lab.nodes[at].g, &belief, lab.now_us);
+}
+
+Test(gossip_gauges, what_begins_and_ends_counts_before_the_next_gauges)
+{
+    uint64_t heard = gossip_gauges_heard(lab.nodes[1].g);
+
+    set(0, 7, 3);
+    lab_run(&lab, config.gauge_ms + 1);
+    move(0, 7, false);
+    move(0, 7, false);
+    lab_run(&lab, config.belief_ms);
+    cr_assert_eq(sum(1, 7), 5);
+    cr_assert_eq(gossip_gauge_others(lab.nodes[1].g, 7).inflight, 5);
+    cr_assert_eq(sum(0, 7), 3);
+    cr_assert_eq(gossip_gauge_others(lab.nodes[0].g, 7).inflight, 0);
+    move(0, 7, true);
+    lab_run(&lab, config.belief_ms);
+    cr_assert_eq(sum(1, 7), 4);
+    cr_assert_gt(gossip_gauges_heard(lab.nodes[1].g), heard);
+    cr_assert_eq(lab.nodes[1].beliefs, 0);
+}
+
+Test(gossip_gauges, what_they_know_of_counts_once)
+{
+    lab_run(&lab, config.gauge_ms);
+    move(0, 7, false); /* waits, and goes out right before the gauges */
+    set(0, 7, 1);
+    lab_run(&lab, 1);
+    cr_assert_eq(sum(1, 7), 1);
+    lab_run(&lab, config.belief_ms + 1);
+    cr_assert_eq(sum(1, 7), 1);
+}
+
+Test(gossip_gauges, that_come_before_older_decisions_are_not_added_to)
+{
+    struct lab_node *node = &lab.nodes[0];
+    struct gossip_out out;
+    uint8_t late[256];
+    size_t len = 0;
+
+    lab_run(&lab, config.gauge_ms);
+    move(0, 7, false);
+    set(0, 7, 1);
+    lab.now_us += LAB_MS;
+    gossip_tick(node->g, lab.now_us);
+    while (gossip_next_out(node->g, &out)) {
+        if (out.kind != GOSSIP_SEND || out.peer != lab.nodes[1].id) {
+            continue;
+        }
+        if (out.lane == GOSSIP_BULK) {
+            cr_assert_leq(out.len, sizeof late);
+            memcpy(late, out.bytes, out.len);
+            len = out.len;
+        } else {
+            cr_assert_eq(gossip_recv(lab.nodes[1].g, node->id, out.bytes,
+                                     out.len, lab.now_us),
+                         0);
+        }
+    }
+    cr_assert_eq(sum(1, 7), 1);
+    cr_assert_gt(len, 0);
+    cr_assert_eq(gossip_recv(lab.nodes[1].g, node->id, late, len, lab.now_us),
+                 0);
+    cr_assert_eq(sum(1, 7), 1);
+}
+
+Test(gossip_gauges, what_no_gauges_confirm_is_forgotten)
+{
+    move(0, 7, false);
+    lab_run(&lab, config.belief_ms);
+    cr_assert_eq(sum(1, 7), 1);
+    lab_run(&lab, 2 * config.gauge_ms + 1);
+    cr_assert_eq(sum(1, 7), 0);
+}
+
+Test(gossip_gauges, a_worker_at_zero_gives_its_place_to_another)
+{
+    struct gossip_gauge gauge = {.inflight = 1};
+
+    for (uint32_t i = 0; i < config.workers_max; i++) {
+        set(0, 100 + i, 1);
+    }
+    lab_run(&lab, config.gauge_ms + 1);
+    gauge.inflight = 0;
+    cr_assert(gossip_gauge_set(lab.nodes[0].g, 105, &gauge, lab.now_us));
+    gauge.inflight = 4;
+    cr_assert_not(gossip_gauge_set(lab.nodes[0].g, 99, &gauge, lab.now_us));
+    lab_run(&lab, config.gauge_ms + 1); /* peers know of the zero */
+    cr_assert(gossip_gauge_set(lab.nodes[0].g, 99, &gauge, lab.now_us));
+    lab_run(&lab, config.gauge_ms + 1);
+    cr_assert_eq(sum(1, 99), 4);
+    cr_assert_eq(sum(1, 105), 0);
+}
