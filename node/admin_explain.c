@@ -33,15 +33,22 @@ put_rank(struct json_out *json, const struct route_scratch *route,
 }
 
 static void
-put_row(struct json_out *json, const struct fleet_view *view,
+put_row(struct json_out *json, const struct route_world *world,
         const struct route_scratch *route, const struct elect_row *row)
 {
+    const struct fleet_view *view = world->view;
+    const struct fleet_board *board = world->board;
+
     json_out_object_begin(json);
     json_out_put_text(json, "worker", view->worker[row->worker]->id);
     json_out_put_text(json, "verdict", row->verdict);
     json_out_put_uint(json, "overlap", row->overlap);
     put_rank(json, route, row->worker);
     json_out_put_uint(json, "load", row->load);
+    json_out_put_uint(json, "load_peers",
+                      gauge_read(&board->peers[row->worker]));
+    json_out_put_uint(json, "queued_tokens",
+                      gauge_read(&board->queued_tokens[row->worker]));
     json_out_put_milli(json, "kv_usage", row->kv_usage);
     json_out_put_bool(json, "candidate", row->candidate);
     json_out_object_end(json);
@@ -119,7 +126,7 @@ put_candidates(struct control *control, const struct route_world *world,
     json_out_key(json, "candidates");
     json_out_array_begin(json);
     for (size_t i = 0; i < count; i++) {
-        put_row(json, view, &control->explain, &rows[i]);
+        put_row(json, world, &control->explain, &rows[i]);
     }
     json_out_array_end(json);
 }
@@ -146,6 +153,7 @@ put_explain(struct control *control, const struct route_world *world,
             outcome == ROUTE_E_NO_MODEL ? "model_not_found" : "no_worker");
     }
     put_request(json, route);
+    json_out_put_uint(json, "unseen", input.unseen);
     put_rule(json, world->elect);
     put_candidates(control, world, &input, &choice, json);
     json_out_object_end(json);

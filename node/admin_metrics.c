@@ -29,6 +29,30 @@ inflight(struct control *control, const struct fleet_view *view, uint32_t slot)
 }
 
 static uint64_t
+peers_inflight(struct control *control, const struct fleet_view *view,
+               uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->peers[slot]);
+}
+
+static uint64_t
+foreign_inflight(struct control *control, const struct fleet_view *view,
+                 uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->foreign[slot]);
+}
+
+static uint64_t
+queued_tokens(struct control *control, const struct fleet_view *view,
+              uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->queued_tokens[slot]);
+}
+
+static uint64_t
 waiting(struct control *control, const struct fleet_view *view, uint32_t slot)
 {
     (void)view;
@@ -84,6 +108,13 @@ static const struct family families[] = {
      is_eligible},
     {"kvasir_worker_inflight", "gauge", "Requests this node has open there",
      inflight},
+    {"kvasir_worker_inflight_peers", "gauge",
+     "Requests other nodes of the mesh have open there", peers_inflight},
+    {"kvasir_worker_inflight_foreign", "gauge",
+     "Requests the engine has beyond those of the mesh", foreign_inflight},
+    {"kvasir_worker_queued_tokens", "gauge",
+     "Prompt tokens this node sent there that wait for an answer to begin",
+     queued_tokens},
     {"kvasir_worker_waiting", "gauge", "Requests in the engine's queue",
      waiting},
     {"kvasir_worker_running", "gauge", "Requests the engine runs", running},
@@ -143,6 +174,26 @@ put_belief(struct control *control, struct buf *out)
 }
 
 static void
+put_share(struct control *control, struct buf *out)
+{
+    const struct share_stats *s = &control->share.stats;
+
+    prom_out_single(out, "kvasir_share_told_total", "counter",
+                    "Decisions told to other nodes", s->told);
+    prom_out_single(out, "kvasir_share_learned_total", "counter",
+                    "Decisions of other nodes that are believed", s->learned);
+    prom_out_single(out, "kvasir_share_unknown_total", "counter",
+                    "Decisions of other nodes for workers not known here",
+                    s->unknown);
+    prom_out_single(out, "kvasir_share_refused_total", "counter",
+                    "Decisions of other nodes that belief had no room for",
+                    s->refused);
+    prom_out_single(out, "kvasir_share_gauges_failed_total", "counter",
+                    "Loads not told because a bound was reached",
+                    s->gauges_failed);
+}
+
+static void
 put_node(struct control *control, struct buf *out)
 {
     struct node_shared *node = control->node;
@@ -178,6 +229,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     }
     put_node(control, out);
     put_workers(control, out);
+    put_share(control, out);
     put_belief(control, out);
     admin_put_event_metrics(control, out);
     admin_put_mesh_metrics(control, out);

@@ -47,12 +47,21 @@ put_models(struct json_out *json, const struct fleet_view *view, uint32_t slot)
 }
 
 static void
-put_numbers(struct json_out *json, struct node_shared *node, uint32_t slot)
+put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
 {
+    const struct node_shared *node = control->node;
     const struct fleet_board *board = node->board;
     const struct fleet_counters *c = &board->counters[slot];
+    struct share_load load = share_load(&control->share, slot);
 
-    json_out_put_uint(json, "inflight", gauge_read(&board->inflight[slot]));
+    json_out_put_uint(json, "inflight", load.own.inflight);
+    json_out_put_uint(json, "inflight_peers", load.peers.inflight);
+    json_out_put_uint(json, "inflight_foreign",
+                      gauge_read(&board->foreign[slot]));
+    json_out_put_uint(json, "queued_tokens", load.own.queued_tokens);
+    json_out_put_uint(json, "queued_tokens_peers", load.peers.queued_tokens);
+    json_out_put_uint(json, "blocks", load.own.blocks);
+    json_out_put_uint(json, "blocks_peers", load.peers.blocks);
     json_out_put_uint(json, "running", gauge_read(&board->running[slot]));
     json_out_put_uint(json, "waiting", gauge_read(&board->waiting[slot]));
     json_out_put_milli(json, "kv_usage",
@@ -107,7 +116,7 @@ put_workers(struct control *control, struct json_out *json, bool whole)
                           worker_set_has(&view->eligible, slots[i]));
         put_labels(json, w);
         put_models(json, view, slots[i]);
-        put_numbers(json, control->node, slots[i]);
+        put_numbers(json, control, slots[i]);
         if (whole) {
             admin_put_streams(control, json, slots[i]);
         }

@@ -53,6 +53,10 @@ take_learn(struct control *control, const struct fact_learn *fact)
     if (worker_of(control, fact->slot, fact->generation) == NULL) {
         return;
     }
+    share_learn(&control->share, fact, control_now_us(control));
+    if (fact->count == 0) {
+        return;
+    }
     /* A refusal is in radix_stats(); belief is a hint, and does without. */
     int outcome = radix_insert(control->node->belief, fact->root, fact->keys,
                                fact->count, fact->slot, (uint8_t)fact->priority,
@@ -85,6 +89,8 @@ take_decision(struct control *control, const struct fact_decision *fact)
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
     if (worker != NULL) {
+        share_ended(&control->share, fact->slot, fact->generation,
+                    control_now_us(control));
         follow_answer(control->follow, fact, control_now_us(control));
     }
 }
@@ -129,6 +135,7 @@ take_facts(struct control *control)
     }
     if (control->facts_taken != before) {
         probe_poke(control->probe);
+        peers_pull(control->peers);
     }
     return control->facts_taken != before;
 }
@@ -208,6 +215,27 @@ on_work(uv_timer_t *timer)
     control_roster_work(control);
 }
 
+static void
+on_share(uv_timer_t *timer)
+{
+    (void)timer; /* it is for the loop to go round */
+}
+
+/* After each look at the sockets: what peers told goes on the board at once. */
+static void
+on_look(uv_check_t *look)
+{
+    struct control *control = look->loop->data;
+
+    role_is_control();
+    uint64_t now_us = control_now_us(control);
+    if (share_tick(&control->share, now_us)) {
+        uint64_t wait_us = share_deadline(&control->share) - now_us;
+        (void)uv_timer_start(&control->telling, on_share, wait_us / 1000, 0);
+        peers_pull(control->peers);
+    }
+}
+
 /* What happens to workers */
 
 static uint64_t
@@ -264,8 +292,11 @@ on_mesh_read(void *context, uint64_t worker, bool on)
 static void
 on_mesh_gossip(void *context, const struct gossip_out *out)
 {
-    (void)context;
-    (void)out;
+    struct control *control = context;
+
+    if (out->kind == GOSSIP_BELIEF) {
+        share_belief_out(&control->share, out, control_now_us(control));
+    }
 }
 
 static void
@@ -308,6 +339,30 @@ open_peers(struct control *control)
                      &owner);
 }
 
+/* Without a mesh port there is nobody to tell. */
+static void ON_CONTROL
+open_share(struct control *control)
+{
+    struct node_shared *node = control->node;
+    uint32_t gauge_ms = gossip_config_default().gauge_ms;
+    struct share_world world = {
+        .board = node->board,
+        .belief = node->belief,
+        .mirror = node->mirror,
+        .mirror_view = &node->mirror_view,
+        .rank_inflight = node->rank_inflight,
+        .rank_peers = node->rank_peers,
+    };
+
+    share_init(&control->share, &world);
+    if (peers_link(control->peers) != NULL) {
+        share_join(&control->share,
+                   cluster_gossip(peers_cluster(control->peers)), gauge_ms,
+                   control_now_us(control));
+        CHECK(uv_timer_start(&control->telling, on_share, 0, 0) == 0);
+    }
+}
+
 /* The beginning and the end */
 
 static void
@@ -316,6 +371,9 @@ open_timers(struct control *control)
     CHECK(uv_async_init(&control->loop, &control->wake, on_wake) == 0);
     CHECK(uv_timer_init(&control->loop, &control->facts) == 0);
     CHECK(uv_timer_init(&control->loop, &control->work) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->telling) == 0);
+    CHECK(uv_check_init(&control->loop, &control->look) == 0);
+    CHECK(uv_check_start(&control->look, on_look) == 0);
     CHECK(uv_timer_start(&control->work, on_work, WORK_MS, WORK_MS) == 0);
     control->node->wake = &control->wake;
     latch_arm(&control->node->asleep);
@@ -392,6 +450,7 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
         error = open_fleet(control, rng_next(&control->rng));
     }
     if (error == 0) {
+        open_share(control);
         peers_start(control->peers);
     }
     return error;
@@ -437,6 +496,8 @@ control_stop(struct control *control)
     uv_close((uv_handle_t *)&control->wake, NULL);
     uv_close((uv_handle_t *)&control->facts, NULL);
     uv_close((uv_handle_t *)&control->work, NULL);
+    uv_close((uv_handle_t *)&control->telling, NULL);
+    uv_close((uv_handle_t *)&control->look, NULL);
 }
 
 void

@@ -23,6 +23,7 @@
 #include "node/probe.h"
 #include "node/roster_apply.h"
 #include "node/route.h"
+#include "node/share.h"
 #include "node/shared.h"
 #include "node/token_ask.h"
 
@@ -39,9 +40,12 @@ struct control {
     struct route_scratch explain; /* for /admin/explain */
     struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
     struct rng rng;
-    uv_async_t wake;  /* lanes have facts */
-    uv_timer_t facts; /* while awake: looks at the rings again and again */
-    uv_timer_t work;  /* belief's background work, reclamation */
+    uv_async_t wake;    /* lanes have facts */
+    uv_timer_t facts;   /* while awake: looks at the rings again and again */
+    uv_timer_t work;    /* belief's background work, reclamation */
+    uv_timer_t telling; /* own load is due to be told to peers */
+    uv_check_t look;    /* ... and theirs to be put on the board */
+    struct share share;
     uint64_t started_us;
     uint64_t facts_taken;
     bool awake;

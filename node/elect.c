@@ -143,6 +143,8 @@ draw(const struct elect_config *config, struct elect_state *state,
     case ELECT_ROUND_ROBIN:
         return next_in_turn(near, state);
     case ELECT_LEAST_LOAD:
+        return input->unseen == 0 ? draw_one(near, rng)
+                                  : draw_two(input, near, rng);
     case ELECT_RANDOM:
         return draw_one(near, rng);
     case ELECT_RENDEZVOUS:

@@ -33,7 +33,11 @@
  *                 3 % of the prompt costs less than standing in a queue.
  *                 Exact equality for prompts under 32 blocks.
  *   near load     at most 1 + min_load / 8 above the least, but when a worker
- *                 is idle only idle ones are near.
+ *                 is idle only idle ones are near; and up to the level to which
+ *                 `unseen` requests would fill all workers, if they went where
+ *                 the least is. That is what other nodes have done since: what
+ *                 lies below is no longer known to be less loaded (Dahlin 2000,
+ *                 "Interpreting stale load information").
  *
  * A retry elects again without the workers that were tried; that is the rank
  * order. A worker above kv_pressure_max would preempt what it runs to take
@@ -62,7 +66,8 @@
 enum elect_policy {
     ELECT_KVASIR,
     ELECT_ROUND_ROBIN,  /* in slot order */
-    ELECT_LEAST_LOAD,   /* ties at random */
+    ELECT_LEAST_LOAD,   /* ties at random; with unseen requests two of those
+                           below their level are drawn */
     ELECT_RANDOM,       /* uniform */
     ELECT_POWER_OF_TWO, /* the less loaded of two random ones */
     ELECT_RENDEZVOUS,   /* highest hash of (prefix_key, worker): Thaler and
@@ -94,7 +99,8 @@ struct elect_input {
     struct worker_set candidates;
     /* Arrays of WORKERS_MAX by slot, all of them initialised; only candidates'
      * elements matter. */
-    const uint32_t *load;            /* requests in flight, of all nodes */
+    const uint32_t *load; /* requests in flight, of all nodes */
+    uint32_t unseen; /* requests that other nodes sent out since, expected */
     const uint16_t *kv_usage;        /* permille of the KV cache; or NULL */
     const struct radix_match *match; /* NULL: nothing is known */
     uint32_t total_blocks;           /* of the prompt */

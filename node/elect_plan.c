@@ -170,6 +170,51 @@ near_load(uint32_t min_load)
                : add_saturated(min_load, 1 + min_load / NEAR_LOAD_DIVISOR);
 }
 
+/* How many requests it takes to fill all of the set up to a level. */
+static uint64_t
+room_below(const struct elect_input *input, const struct worker_set *set,
+           uint32_t level)
+{
+    uint64_t room = 0;
+
+    WORKER_SET_EACH (slot, set) {
+        uint32_t load = input->load[slot];
+        room += load < level ? level - load : 0;
+    }
+    return room;
+}
+
+/* The level up to which the unseen requests would fill the set, if they went
+ * where the least is. */
+static uint32_t
+unseen_level(const struct elect_input *input, const struct worker_set *set,
+             uint32_t min_load)
+{
+    uint32_t low = min_load; /* has no more room than unseen */
+    uint32_t high = add_saturated(min_load, input->unseen);
+
+    while (low < high) {
+        uint32_t middle = low + (high - low + 1) / 2;
+        if (room_below(input, set, middle) <= input->unseen) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}
+
+static uint32_t
+least_up_to(const struct elect_input *input, const struct worker_set *set,
+            uint32_t min_load, uint32_t near)
+{
+    if (input->unseen == 0) {
+        return near;
+    }
+    uint32_t level = unseen_level(input, set, min_load);
+    return level > near ? level : near;
+}
+
 /* Whether any slot, candidate or not, is above the limit: the cheap question
  * whose answer is nearly always no. */
 static bool
@@ -257,7 +302,8 @@ plan_kvasir(const struct elect_config *config, const struct elect_input *input,
         return;
     }
     plan->mode = ELECT_BALANCE;
-    plan->load_max = near_load(span.min);
+    plan->load_max =
+        least_up_to(input, &plan->usable, span.min, near_load(span.min));
     plan->near = load_up_to(input, &plan->usable, plan->load_max);
     plan->reason = best > 0 ? "prefix too short: least load"
                             : "no prefix known: least load";
@@ -284,7 +330,8 @@ elect_plan_make(const struct elect_config *config,
     plan->near = plan->usable;
     plan->reason = elect_policy_name(config->policy);
     if (config->policy == ELECT_LEAST_LOAD) {
-        plan->load_max = load_span(input, &plan->usable).min;
+        uint32_t min = load_span(input, &plan->usable).min;
+        plan->load_max = least_up_to(input, &plan->usable, min, min);
         plan->near = load_up_to(input, &plan->usable, plan->load_max);
     }
 }

@@ -91,17 +91,15 @@ tell_learn(struct exchange *x, const struct route_scratch *route)
     const struct blocks *blocks = &route->blocks;
     const struct exact_rank *best = &x->choice.best;
 
-    if (x->routed && blocks->count != 0) {
-        tell_prefix(lane,
-                    (struct fact_learn){
-                        .kind = FACT_LEARN,
-                        .slot = x->pool->slot,
-                        .generation = x->pool->generation,
-                        .count = blocks->count,
-                        .root = blocks->root,
-                    },
-                    blocks->keys);
-    }
+    tell_prefix(lane,
+                (struct fact_learn){
+                    .kind = FACT_LEARN,
+                    .slot = x->pool->slot,
+                    .generation = x->pool->generation,
+                    .count = x->routed ? blocks->count : 0,
+                    .root = blocks->root,
+                },
+                blocks->keys);
     if (!x->choice.placed) {
         return;
     }
@@ -430,6 +428,8 @@ elect(struct exchange *x)
         x->watched = worker_set_has(&world.view->watched, worker);
         x->total = lane->route.total;
         x->total_whole = lane->route.exact.prompt.whole;
+        fleet_seat_queue(&x->choice.seat, node->board,
+                         route_unread_tokens(&lane->route, &x->choice));
         write_hints(x);
         if (x->choice.ranked) {
             gauge_add(&node->rank_inflight[x->choice.best.slot], 1);

@@ -23,7 +23,8 @@ enum fact_kind {
 
 #define FACT_KEYS_MAX 65536U /* of one prompt; a ring takes twice that */
 
-/* A worker was sent this prefix, or so much of it: belief learns it. */
+/* A worker was sent this prefix, or so much of it: belief learns it. FACT_LEARN
+ * of no blocks: it was sent a request, which peers want to know. */
 struct fact_learn {
     uint32_t kind;
     uint32_t slot;       /* of the fleet; FACT_EXPECT: of the mirror */

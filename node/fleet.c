@@ -116,6 +116,7 @@ reset_board(struct fleet *fleet, uint32_t slot)
     struct fleet_board *board = &fleet->board;
     struct fleet_counters *counters = &board->counters[slot];
 
+    gauge_set(&board->peers[slot], 0);
     gauge_set(&board->foreign[slot], 0);
     gauge_set(&board->kv_usage_permille[slot], 0);
     gauge_set(&board->waiting[slot], 0);

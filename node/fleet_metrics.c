@@ -26,11 +26,20 @@ gauge_of(struct engine_number number, double scale)
     return value < INT32_MAX ? (int32_t)(value + 0.5) : INT32_MAX;
 }
 
+uint32_t
+fleet_metrics_ours(const struct fleet *fleet, uint32_t slot)
+{
+    return gauge_read(&fleet->board.inflight[slot]) +
+           gauge_read(&fleet->board.peers[slot]);
+}
+
 /*
- * What the engine runs and queues beyond our own requests. The scrape is a
- * picture of some moment between sending and now: of ours, the greater count
- * is taken off, and only what two scrapes in a row saw is believed, so that
- * requests that came or went meanwhile do not count as someone else's.
+ * What the engine runs and queues beyond our own requests and our peers'. The
+ * scrape is a picture of some moment between sending and now: of ours and
+ * theirs, the greater count is taken off, and only what two scrapes in a row
+ * saw is believed, so that requests that came or went meanwhile do not count as
+ * someone else's. Peers' counts are up to 0.1 s old; what they have begun
+ * since is someone else's only if it is there at two scrapes.
  */
 static int32_t
 foreign_load(struct fleet_slot *s, uint32_t inflight_now)
@@ -57,7 +66,7 @@ publish_metrics(struct fleet *fleet, uint32_t slot)
     gauge_set(&board->waiting[slot], gauge_of(s->metrics.waiting, 1));
     gauge_set(&board->kv_usage_permille[slot], usage < 1000 ? usage : 1000);
     gauge_set(&board->foreign[slot],
-              foreign_load(s, gauge_read(&board->inflight[slot])));
+              foreign_load(s, fleet_metrics_ours(fleet, slot)));
 }
 
 static void

@@ -97,7 +97,7 @@ fleet_probe_sent(struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
     if (probe == FLEET_PROBE_HEALTH) {
         s->health_sent_us = fleet->now_us;
     } else if (probe == FLEET_PROBE_METRICS) {
-        s->inflight_before = gauge_read(&fleet->board.inflight[slot]);
+        s->inflight_before = fleet_metrics_ours(fleet, slot);
     }
 }
 

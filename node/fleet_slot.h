@@ -77,7 +77,7 @@ struct fleet_slot {
     uint64_t metrics_at_us;
     uint64_t capacity_tokens; /* last told by the engine; 0: never */
     uint32_t metrics_bad_row;
-    uint32_t inflight_before; /* ours, when the scrape was sent */
+    uint32_t inflight_before; /* ours and peers', when the scrape was sent */
     uint32_t foreign_seen;    /* by the last scrape */
 };
 
@@ -180,6 +180,9 @@ void fleet_metrics_take(struct fleet *fleet, uint32_t slot,
                         const struct fleet_probed *result);
 
 /* The numbers are too old to be believed. */
+/* Requests that this node and its peers have open there. */
+uint32_t fleet_metrics_ours(const struct fleet *fleet, uint32_t slot);
+
 void fleet_metrics_forget(struct fleet *fleet, uint32_t slot);
 
 static inline bool

@@ -81,7 +81,7 @@ static uint32_t
 load_of(const struct fleet_board *board, uint32_t slot)
 {
     return gauge_read(&board->inflight[slot]) +
-           gauge_read(&board->foreign[slot]);
+           gauge_read(&board->peers[slot]) + gauge_read(&board->foreign[slot]);
 }
 
 static uint16_t
@@ -144,8 +144,23 @@ fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
 }
 
 void
+fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
+                 uint64_t tokens)
+{
+    CHECK(seat->taken && seat->queued_tokens == 0);
+    seat->queued_tokens =
+        tokens < FLEET_QUEUED_MAX ? (uint32_t)tokens : FLEET_QUEUED_MAX;
+    gauge_add(&board->queued_tokens[seat->slot], (int32_t)seat->queued_tokens);
+}
+
+void
 fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board)
 {
+    if (seat->queued_tokens != 0) {
+        gauge_add(&board->queued_tokens[seat->slot],
+                  -(int32_t)seat->queued_tokens);
+        seat->queued_tokens = 0;
+    }
     if (seat->trial) {
         gauge_set(&board->trial[seat->slot], 0);
         seat->trial = false;

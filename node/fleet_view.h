@@ -17,6 +17,7 @@
  *   fleet_board_loads(board, &may, load, kv_usage);
  *   elect_pick(...) among (may AND able)
  *   if (!fleet_seat_take(&seat, board, view, slot)) { drop slot, elect again }
+ *   fleet_seat_queue(&seat, board, tokens);
  *   ... connect and send ...
  *   fleet_seat_answered(&seat, board);   the head came, or the attempt failed
  *   ... and hand (slot, generation, outcome) to control: fleet_outcome() ...
@@ -41,7 +42,8 @@
 #include "index/base/worker_set.h"
 #include "node/config.h"
 
-#define FLEET_ID_BYTES CONFIG_LABEL_MAX /* with the closing NUL */
+#define FLEET_ID_BYTES   CONFIG_LABEL_MAX /* with the closing NUL */
+#define FLEET_QUEUED_MAX (1U << 22)       /* tokens of one prompt */
 
 enum engine_kind {
     ENGINE_OTHER, /* not recognised, or not yet */
@@ -131,8 +133,14 @@ struct fleet_board {
     struct publish view; /* const struct fleet_view *, never NULL */
     /* Requests this node has open there: fleet_seat_take() and _leave(). */
     _Alignas(64) struct gauge inflight[WORKERS_MAX];
-    /* What others have open there, as the engine's own metrics tell. */
+    /* Requests its peers have open there, as they told last (share.h). */
+    _Alignas(64) struct gauge peers[WORKERS_MAX];
+    /* What others than these have open there, as the engine's own metrics
+     * tell. */
     _Alignas(64) struct gauge foreign[WORKERS_MAX];
+    /* Prompt tokens, less those held there, of this node's requests whose
+     * answer has not begun: fleet_seat_queue(). */
+    _Alignas(64) struct gauge queued_tokens[WORKERS_MAX];
     /* Share of the KV cache in use, 0..1000; 0 when unknown. */
     _Alignas(64) struct gauge kv_usage_permille[WORKERS_MAX];
     /* Requests waiting in the engine's queue; 0 when unknown. */
@@ -141,6 +149,9 @@ struct fleet_board {
     _Alignas(64) struct gauge running[WORKERS_MAX];
     /* 1 while a trial request of a half-open worker is undecided. */
     _Alignas(64) struct gauge trial[WORKERS_MAX];
+    /* Requests that peers are expected to have sent out to all workers since
+     * they told `peers`. */
+    _Alignas(64) struct gauge unseen;
     struct fleet_counters counters[WORKERS_MAX];
 };
 
@@ -149,6 +160,7 @@ struct fleet_board {
 struct fleet_seat {
     uint32_t slot;
     uint32_t generation;
+    uint32_t queued_tokens; /* on the board */
     bool taken;
     bool trial; /* holds the worker's one trial */
 };
@@ -193,8 +205,13 @@ void fleet_board_loads(const struct fleet_board *board,
 bool fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
                      const struct fleet_view *view, uint32_t slot) MUST_CHECK;
 
+/* The request of a taken seat has this many prompt tokens for the worker to
+ * read; once. FLEET_QUEUED_MAX at most are counted. */
+void fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
+                      uint64_t tokens);
+
 /* Whether the worker answers is known (a head, a failure, or given up): the
- * next trial may start. Again is harmless. */
+ * next trial may start, and its prompt waits no longer. Again is harmless. */
 void fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board);
 
 /* Nothing of the request is in flight there any more; the seat is empty

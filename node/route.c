@@ -5,7 +5,8 @@
 
 #include "index/base/check.h"
 
-#define SALT_MAX 1024U /* what engines take */
+#define SALT_MAX        1024U /* what engines take */
+#define BYTES_PER_TOKEN 4U    /* of text, about */
 
 /* Engine paths beyond /v1/ that carry prompts and change nothing there. */
 static const struct slice prompt_paths[] = {
@@ -316,6 +317,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     *input = (struct elect_input){
         .candidates = worker_set_minus(&able, tried),
         .load = scratch->load,
+        .unseen = gauge_read(&world->board->unseen),
         .kv_usage = scratch->kv_usage,
         .total_blocks = scratch->blocks.count,
         .prefix_key = scratch->blocks.prefix_key,
@@ -349,7 +351,8 @@ list_ranks(struct route_scratch *scratch, const struct route_world *world,
             continue;
         }
         worker_set_add(&input->candidates, slot);
-        scratch->rank_load[slot] = gauge_read(&world->rank_inflight[slot]);
+        scratch->rank_load[slot] = gauge_read(&world->rank_inflight[slot]) +
+                                   gauge_read(&world->rank_peers[slot]);
         match->depth[slot] = scratch->exact.rank[slot].worth;
         if (match->depth[slot] != 0) {
             worker_set_add(&match->workers, slot);
@@ -424,4 +427,16 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
         }
         worker_set_remove(&input.candidates, choice->elect.worker);
     }
+}
+
+uint64_t
+route_unread_tokens(const struct route_scratch *scratch,
+                    const struct route_choice *choice)
+{
+    uint64_t held = choice->elect.overlap;
+    uint64_t unread = scratch->total > held ? scratch->total - held : 0;
+
+    return scratch->exact.known
+               ? unread
+               : unread * scratch->blocks.block_bytes / BYTES_PER_TOKEN;
 }

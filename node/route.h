@@ -74,6 +74,7 @@ struct route_world {
     struct fleet_board *board;
     const struct radix *belief;
     const struct gauge *rank_inflight; /* by mirror slot: sent there, open */
+    const struct gauge *rank_peers;    /* the same, by peers */
     struct exact_world exact;
 };
 
@@ -132,5 +133,10 @@ void route_look_up(struct route_scratch *scratch,
 int route_elect(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct rng *rng,
                 struct route_choice *choice) MUST_CHECK;
+
+/* Prompt tokens that the elected worker has to read, of what scratch still
+ * knows of the request; of text an estimate. */
+uint64_t route_unread_tokens(const struct route_scratch *scratch,
+                             const struct route_choice *choice);
 
 #endif

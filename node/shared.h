@@ -46,6 +46,8 @@ struct node_shared {
     /* Of these, those sent to a named rank, by its slot of the mirror. Who has
      * had a slot before may leave it with some; they end like others. */
     struct gauge rank_inflight[WORKERS_MAX];
+    /* The same of peers, as they told last (share.h). */
+    struct gauge rank_peers[WORKERS_MAX];
     struct gauge connections; /* client connections of all lanes */
     struct gauge draining;    /* 1 from SIGTERM on */
     struct gauge cut;         /* 1 from a second one on */
@@ -70,6 +72,7 @@ shared_world(const struct node_shared *node)
         .board = node->board,
         .belief = node->belief,
         .rank_inflight = node->rank_inflight,
+        .rank_peers = node->rank_peers,
         .exact = {.mirror = node->mirror,
                   .expected = expected_index(node->expected),
                   .view = mirror_view_get(&node->mirror_view),

@@ -92,6 +92,27 @@ keep_load(const struct scene *s, bool *in, double most)
     }
 }
 
+/* Pours the unseen requests over the workers, one by one, and says how high
+ * the last one that fits everywhere would stand. */
+static double
+poured(const struct scene *s, const bool *in, double least)
+{
+    double level = least;
+    double left = s->input.unseen;
+
+    for (;;) {
+        double takes = 0;
+        for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+            takes += in[w] && (double)s->load[w] <= level;
+        }
+        if (takes > left || takes == 0) {
+            return level;
+        }
+        left -= takes;
+        level++;
+    }
+}
+
 static void
 restate(const struct scene *s, struct verdict *v)
 {
@@ -125,8 +146,9 @@ restate(const struct scene *s, struct verdict *v)
         v->mode = ELECT_AFFINITY;
         keep_best_overlap(s, in);
     } else {
-        keep_load(s, in,
-                  least > 0 ? least + 1 + (double)((uint64_t)least / 8) : 0);
+        double near = least > 0 ? least + 1 + (double)((uint64_t)least / 8) : 0;
+        double level = poured(s, in, least);
+        keep_load(s, in, level > near ? level : near);
     }
     for (uint32_t w = 0; w < WORKERS_MAX; w++) {
         v->near_count += in[w];
@@ -263,6 +285,7 @@ make_scene(struct scene *s, struct rng *rng)
     s->input.total_blocks = total;
     s->input.prefix_key = rng_next(rng);
     s->input.identity = s->identity;
+    s->input.unseen = below(rng, 3) == 0 ? below(rng, 400) : 0;
 }
 
 int

@@ -59,6 +59,28 @@ Test(node_fleet_metrics, load_of_others_counts_when_seen_twice)
     fleet_seat_leave(&seat, rig.board);
 }
 
+Test(node_fleet_metrics, load_of_peers_is_not_counted_twice)
+{
+    uint32_t load[WORKERS_MAX];
+    struct worker_set all;
+
+    engine_says(10, 5, 0);
+    uint32_t slot = rig_add(0);
+    worker_set_clear(&all);
+    worker_set_add(&all, slot);
+    gauge_set(&rig.board->peers[slot], 12);
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 3);
+    fleet_board_loads(rig.board, &all, load, NULL);
+    cr_assert_eq(load[slot], 15);
+    gauge_set(&rig.board->peers[slot], 40); /* of a moment that is later */
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
+    gauge_set(&rig.board->peers[slot], 0); /* the peer is gone */
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 15);
+}
+
 Test(node_fleet_metrics, requests_that_ended_during_a_scrape_were_ours)
 {
     struct fleet_probed scrape = {.generation = 1,

@@ -75,6 +75,24 @@ Test(node_fleet_view, a_seat_remembers_whose_it_is)
     fleet_seat_leave(&seat, &board);
 }
 
+Test(node_fleet_view, a_prompt_is_queued_until_the_answer_begins)
+{
+    struct fleet_seat seat = {0};
+
+    view.worker[1] = &worker_3;
+    cr_assert(fleet_seat_take(&seat, &board, &view, 1));
+    fleet_seat_queue(&seat, &board, 700);
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
+    fleet_seat_answered(&seat, &board);
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
+    fleet_seat_leave(&seat, &board);
+    cr_assert(fleet_seat_take(&seat, &board, &view, 1));
+    fleet_seat_queue(&seat, &board, UINT64_MAX);
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), FLEET_QUEUED_MAX);
+    fleet_seat_leave(&seat, &board); /* it never answered */
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
+}
+
 Test(node_fleet_view, load_is_ours_and_that_of_others)
 {
     uint32_t load[WORKERS_MAX] = {[2] = 77};
@@ -85,10 +103,11 @@ Test(node_fleet_view, load_is_ours_and_that_of_others)
     worker_set_add(&set, WORKERS_MAX - 1);
     gauge_add(&board.inflight[1], 3);
     gauge_set(&board.foreign[1], 4);
+    gauge_set(&board.peers[1], 20);
     gauge_set(&board.kv_usage_permille[1], 500);
     gauge_add(&board.inflight[WORKERS_MAX - 1], 9);
     fleet_board_loads(&board, &set, load, kv_usage);
-    cr_assert_eq(load[1], 7);
+    cr_assert_eq(load[1], 27);
     cr_assert_eq(kv_usage[1], 500);
     cr_assert_eq(load[WORKERS_MAX - 1], 9);
     cr_assert_eq(load[2], 77);

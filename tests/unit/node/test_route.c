@@ -114,6 +114,7 @@ struct rig {
     struct fleet_view view;
     struct fleet_board *board;
     struct gauge rank_inflight[WORKERS_MAX];
+    struct gauge rank_peers[WORKERS_MAX];
     struct elect_config elect;
     struct route_world world;
     struct rng rng;
@@ -185,6 +186,7 @@ open_rig(void)
         .board = rig.board,
         .belief = rig.belief,
         .rank_inflight = rig.rank_inflight,
+        .rank_peers = rig.rank_peers,
         .exact = {.mirror = rig.mirror,
                   .expected = expected_index(rig.expected),
                   .view = &rig.mirrors,

@@ -1,0 +1,116 @@
+/*
+ * What a node shares with its peers beyond events: its load at each worker,
+ * and its routing decisions.
+ *
+ * Load. Every gauge_ms a node tells for each worker how many requests it has
+ * open there, how many prompt tokens of them wait for an answer to begin, and
+ * how many blocks it knows the worker to hold; the same for requests sent to a
+ * named rank; and, as a gauge of the node itself, how many requests it sends
+ * out per second. What the peers tell goes on the board, beside the node's own
+ * numbers and never mixed with them: the election's load is own + peers +
+ * foreign, each counting other requests (fleet_view.h).
+ *
+ * Peers' numbers are old when they come: half a gauge_ms on average, the way,
+ * and until the next one. Nodes that go by the same old numbers would all send
+ * to the worker that was the least loaded then. So the board also says how
+ * many requests the peers are expected to have sent since (their rate times
+ * that age: `unseen`), and the election spreads what it has over as many
+ * places as that many requests would fill up (elect.h).
+ *
+ * Queued tokens are shown and not elected by. A prompt is a small part of what
+ * a request costs an engine (at 512 tokens of prompt per iteration, some 5
+ * iterations of 290 on the Azure traces), the rule of the election is in
+ * requests by contract, and the number ends when the answer's head comes,
+ * which some engines send before they have read the prompt.
+ *
+ * Belief. A prompt that a lane sent somewhere (FACT_LEARN) goes to the peers
+ * as keys of its blocks, and what comes from them goes into this node's tree
+ * as if it had been sent by it, for the worker of the same identity. It goes
+ * no further: only share_learn() tells peers, and only of this node's own.
+ * Blocks of tokens (FACT_EXPECT) stay at home: the worker's events say the
+ * same to all, milliseconds later.
+ *
+ * Grammar: after each call the outputs of gossip are to be pulled.
+ *
+ * Role: core. Owns: nothing. Thread: control. Limits: those of gossip; workers
+ * beyond gauges' workers_max are counted. Errors: -ENOMEM of belief is counted.
+ */
+#ifndef NODE_SHARE_H
+#define NODE_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gossip/gossip.h"
+#include "node/facts.h"
+#include "node/fleet_view.h"
+#include "node/mirror_view.h"
+
+/* Where a node's numbers are, all of them longer-lived than the share. */
+struct share_world {
+    struct fleet_board *board;
+    struct radix *belief;
+    const struct mirror *mirror;
+    const struct publish *mirror_view;
+    const struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
+    struct gauge *rank_peers;          /* the same, of peers */
+};
+
+struct share_stats {
+    uint64_t told;          /* decisions of this node */
+    uint64_t learned;       /* decisions of peers */
+    uint64_t unknown;       /* ... for no worker that is here */
+    uint64_t refused;       /* ... for which belief had no room */
+    uint64_t gauges_failed; /* numbers of a worker that gossip had no room
+                               for */
+    uint64_t rounds;        /* of telling own numbers */
+};
+
+struct share {
+    struct share_world world;
+    struct gossip *gossip; /* NULL: a node alone */
+    uint32_t gauge_ms;
+    uint64_t told_us; /* when own numbers were told last */
+    uint64_t due_us;
+    uint64_t heard;      /* gossip_gauges_heard() of what the board has */
+    uint64_t view_heard; /* version of the view it was put there by */
+    uint64_t requests;   /* sent out up to told_us */
+    uint64_t rate_milli; /* sent out per second, in thousandths */
+    struct share_stats stats;
+};
+
+/* Alone; the board is as it is without peers. */
+void share_init(struct share *share, const struct share_world *world);
+
+/* gossip: whom to tell, or NULL to stop. It outlives the share or the next
+ * call of this. gauge_ms: 1 or more. */
+void share_join(struct share *share, struct gossip *gossip, uint32_t gauge_ms,
+                uint64_t now_us);
+
+/* Tells own numbers when they are due, and puts those of peers on the board
+ * when they changed. To be called at share_deadline() and after anything that
+ * may have changed gossip. True: own ones were told. */
+bool share_tick(struct share *share, uint64_t now_us);
+uint64_t share_deadline(const struct share *share);
+
+/* A decision of a lane of this node's: to the peers. count may be 0. */
+void share_learn(struct share *share, const struct fact_learn *fact,
+                 uint64_t now_us);
+
+/* A request that this node had sent to a worker is over: the same way. */
+void share_ended(struct share *share, uint32_t slot, uint32_t generation,
+                 uint64_t now_us);
+
+/* A GOSSIP_BELIEF: a peer's decision, into this node's tree. */
+void share_belief_out(struct share *share, const struct gossip_out *out,
+                      uint64_t now_us);
+
+/* A present worker's numbers: this node's own, and the peers'. */
+struct share_load {
+    struct gossip_gauge own;
+    struct gossip_gauge peers;
+};
+
+struct share_load share_load(const struct share *share, uint32_t slot);
+
+#endif
