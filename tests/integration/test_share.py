@@ -1,0 +1,122 @@
+"""What nodes of a mesh share of their requests: load at one is load to all, and where one sent a
+prompt, the others send it too. The workers have no event streams: nothing but the nodes themselves
+can tell."""
+import threading
+
+import harness
+from fake_worker import FakeWorker
+from test_mesh import MeshCase
+
+WORKERS = 4
+PROMPT = "The quick brown fox jumps over the lazy dog. " * 60
+
+
+class Share(MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.release = threading.Event()
+        self.workers = [FakeWorker(self, self.answer) for _ in range(WORKERS)]
+
+    def answer(self, peer, request):
+        """Holds what asks for it until released."""
+        if "hold" in request.json().get("user", ""):
+            self.release.wait(harness.IO_TIMEOUT_S)
+        peer.json({"id": "x", "choices": [{"text": "fine"}]})
+
+    def tearDown(self):
+        self.release.set()
+        super().tearDown()
+
+    def nodes_with_workers(self):
+        flags = []
+        for worker in self.workers:
+            flags += ["--worker", worker.url]
+        nodes = self.three(*flags)
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.eligible(node) == WORKERS, "workers are up")
+        return nodes
+
+    def status(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/status").json()["workers"]
+
+    def eligible(self, node):
+        return sum(worker["eligible"] for worker in self.status(node))
+
+    def ask(self, node, prompt, user=""):
+        body = {"model": "m", "prompt": prompt, "user": user}
+        answer = harness.request(node.at("serve"), "POST", "/v1/completions", body)
+        self.assertEqual(answer.status, 200, answer.text)
+        return answer.headers["x-kvasir-worker"]
+
+    def test_load_at_one_node_is_seen_at_the_others(self):
+        nodes = self.nodes_with_workers()
+        open_requests = [
+            threading.Thread(target=self.ask, args=(nodes[0], PROMPT + str(i), "hold"))
+            for i in range(6)
+        ]
+        for thread in open_requests:
+            thread.start()
+        for node in nodes[1:]:
+            harness.wait_until(
+                lambda node=node: sum(w["inflight_peers"] for w in self.status(node)) == 6,
+                "peers' requests are seen")
+            mine = {w["id"]: w["inflight"] for w in self.status(nodes[0])}
+            theirs = {w["id"]: w["inflight_peers"] for w in self.status(node)}
+            self.assertEqual(theirs, mine)
+            harness.wait_until(
+                lambda node=node: sum(w["queued_tokens_peers"] for w in self.status(node)) > 600,
+                "their prompts are seen")
+            self.assertEqual(sum(w["inflight_foreign"] for w in self.status(node)), 0)
+        self.assertEqual(sum(w["inflight_peers"] for w in self.status(nodes[0])), 0)
+        self.release.set()
+        for thread in open_requests:
+            thread.join()
+        for node in nodes:
+            harness.wait_until(
+                lambda node=node: sum(w["inflight_peers"] + w["queued_tokens_peers"]
+                                      for w in self.status(node)) == 0, "they are over")
+
+    def test_load_of_a_node_that_died_is_gone(self):
+        nodes = self.nodes_with_workers()
+        thread = threading.Thread(target=self.ask_and_lose, args=(nodes[0],))
+        thread.start()
+        harness.wait_until(lambda: sum(w["inflight_peers"] for w in self.status(nodes[1])) == 1,
+                           "the request is seen")
+        nodes[0].kill()
+        harness.wait_until(lambda: sum(w["inflight_peers"] for w in self.status(nodes[1])) == 0,
+                           "and gone")
+        thread.join()
+
+    def ask_and_lose(self, node):
+        try:
+            self.ask(node, PROMPT, "hold")
+        except OSError:
+            pass
+        except Exception as error:  # the client library has names of its own for it
+            if "http.client" not in type(error).__module__:
+                raise
+
+    def test_where_one_sent_a_prompt_the_others_send_it_too(self):
+        nodes = self.nodes_with_workers()
+        told = 0
+        for i in range(8):
+            prompt = f"Conversation {i}: " + PROMPT
+            chosen = self.ask(nodes[i % 3], prompt)
+            told += 1
+            for other in (nodes[(i + 1) % 3], nodes[(i + 2) % 3]):
+                body = {"model": "m", "prompt": prompt}
+
+                def knows(other=other, body=body):
+                    said = harness.request(other.at("admin"), "POST", "/admin/explain", body).json()
+                    return said["mode"] == "affinity"
+                harness.wait_until(knows, "the decision is believed")
+                self.assertEqual(self.ask(other, prompt), chosen)
+        learned = sum(self.metric(node, "kvasir_share_learned_total") for node in nodes)
+        self.assertGreaterEqual(learned, 2 * told)
+        # Three requests for each prompt, each told to two peers once, and no echo of any.
+        self.assertEqual(sum(self.metric(node, "kvasir_share_told_total") for node in nodes),
+                         3 * told)
+
+
+if __name__ == "__main__":
+    harness.main()
