@@ -351,8 +351,10 @@ list_ranks(struct route_scratch *scratch, const struct route_world *world,
             continue;
         }
         worker_set_add(&input->candidates, slot);
-        scratch->rank_load[slot] = gauge_read(&world->rank_inflight[slot]) +
-                                   gauge_read(&world->rank_peers[slot]);
+        scratch->rank_load[slot] = gauge_read(&world->rank_inflight[slot]);
+        if (world->rank_peers != NULL) {
+            scratch->rank_load[slot] += gauge_read(&world->rank_peers[slot]);
+        }
         match->depth[slot] = scratch->exact.rank[slot].worth;
         if (match->depth[slot] != 0) {
             worker_set_add(&match->workers, slot);

@@ -74,7 +74,7 @@ struct route_world {
     struct fleet_board *board;
     const struct radix *belief;
     const struct gauge *rank_inflight; /* by mirror slot: sent there, open */
-    const struct gauge *rank_peers;    /* the same, by peers */
+    const struct gauge *rank_peers;    /* the same, by peers; NULL: none */
     struct exact_world exact;
 };
 
