@@ -91,7 +91,7 @@ enum cluster_lane { /* as enum mesh_lane of link.h */
 
 enum cluster_out_kind {
     CLUSTER_SEND,    /* body (head and tail, in a row) to address by lane */
-    CLUSTER_DOUBT,   /* the link to address may be dead */
+    CLUSTER_DOUBT,   /* the link to address may be dead: our pings failed */
     CLUSTER_DROP,    /* nobody lives at address any more */
     CLUSTER_RESOLVE, /* discover->..: look it up, cluster_answered() */
     CLUSTER_NEWS,    /* discover: for the log */

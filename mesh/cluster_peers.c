@@ -125,7 +125,10 @@ cluster_member_event(struct cluster *c, enum member_event event,
     c->dirty = true;
     switch (event) {
     case MEMBER_SUSPECTED:
-        notice(c, CLUSTER_DOUBT, about->address);
+        /* What others say of it is no reason to break a link that works. */
+        if (about->by.word[0] == c->self) {
+            notice(c, CLUSTER_DOUBT, about->address);
+        }
         break;
     case MEMBER_DEPARTED:
         cluster_rows_load(c);
@@ -138,7 +141,9 @@ cluster_member_event(struct cluster *c, enum member_event event,
         c->left = true;
         c->silent = true;
         break;
-    case MEMBER_DIED: /* it is pinged on, by a link that is redialled */
+    case MEMBER_DIED: /* our pings failed too; it is pinged on */
+        notice(c, CLUSTER_DOUBT, about->address);
+        break;
     case MEMBER_JOINED:
     case MEMBER_CLEARED:
     case MEMBER_REFUTED:
