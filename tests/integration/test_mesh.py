@@ -37,8 +37,12 @@ class MeshCase(harness.Case):
         def all_up(node):
             mesh = self.mesh(node)
             return mesh["alive"] == len(nodes) and mesh["peers_up"] == len(nodes) - 1
-        for node in nodes:
-            harness.wait_until(lambda node=node: all_up(node), "everyone is there")
+        try:
+            for node in nodes:
+                harness.wait_until(lambda node=node: all_up(node), "everyone is there")
+        except TimeoutError as error:
+            logs = "".join(f"{self.mesh(node)}\n{node.log()}\n" for node in nodes)
+            raise TimeoutError(f"{error}\n{logs}") from None
 
     def sees(self, nodes, name, state):
         for node in nodes:
@@ -256,15 +260,32 @@ class Dns(MeshCase):
         may be written to self.hosts, and then be told with SIGHUP."""
         self.hosts = self.folder / "hosts"
         self.hosts.write_text("".join(f"{ip} {name}\n" for ip, name in records))
-        port = self.free_port("127.0.0.1", kind=socket.SOCK_DGRAM)
-        self.dns = subprocess.Popen(
-            [DNSMASQ, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
-             "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=", "--local=/test/",
-             f"--port={port}", f"--addn-hosts={self.hosts}", "--user=root", *more],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(self.dns.wait, harness.STOP_TIMEOUT_S)
-        self.addCleanup(self.dns.kill)
-        return f"127.0.0.1:{port}"
+        for _ in range(20):
+            port = self.free_port("127.0.0.1")
+            self.dns = subprocess.Popen(
+                [DNSMASQ, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
+                 "--listen-address=127.0.0.1", "--bind-interfaces", "--pid-file=",
+                 "--local=/test/", f"--port={port}", f"--addn-hosts={self.hosts}",
+                 "--user=root", *more],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(self.dns.wait, harness.STOP_TIMEOUT_S)
+            self.addCleanup(self.dns.kill)
+            if harness.wait_until(lambda port=port: self.dns.poll() is not None or self.asked(port),
+                                  "a DNS server") == "answered":
+                return f"127.0.0.1:{port}"
+        raise RuntimeError("no port is free for a DNS server")
+
+    def asked(self, port):
+        """Whether a DNS server answers there, whatever it says."""
+        query = b"\x12\x34\1\0\0\1\0\0\0\0\0\0\1x\4test\0\0\1\0\1"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(0.2)
+            s.connect(("127.0.0.1", port))
+            try:
+                s.send(query)
+                return "answered" if s.recv(512)[:2] == query[:2] else False
+            except OSError:
+                return False
 
     def names(self, node):
         return {n["name"]: n["outcome"] for n in self.mesh(node)["discovery"]["names"]}
