@@ -589,6 +589,14 @@ gossip_deadline(const struct gossip *g)
 /* What can be seen */
 
 bool
+gossip_reads(const struct gossip *g, struct event_stream stream)
+{
+    const struct gossip_stream *s = gossip_find(g, stream);
+
+    return s != NULL && gossip_leads(s);
+}
+
+bool
 gossip_status(const struct gossip *g, uint32_t at, struct gossip_status *status)
 {
     for (uint32_t i = 0; i < g->streams_count; i++) {

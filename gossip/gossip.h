@@ -401,6 +401,9 @@ struct gossip_status {
     bool transfers;
 };
 
+/* Whether this node's own reading leads the stream's replica. */
+bool gossip_reads(const struct gossip *g, struct event_stream stream);
+
 /* The at-th stream in order of their coming; false at the end. */
 bool gossip_status(const struct gossip *g, uint32_t at,
                    struct gossip_status *status) MUST_CHECK;

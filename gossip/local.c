@@ -121,7 +121,7 @@ judge(struct gossip *g, struct gossip_stream *s, bool answers,
         }
     } else if (s->answered != s->ask) {
         return; /* begun before the question: says nothing */
-    } else if (reading->whole || (s->epoch.no == 0 && is_alone(g))) {
+    } else if (reading->whole || is_alone(g)) {
         reading->tolerant = !reading->whole;
         mint(g, s, reading->process, reading->whole, "another process");
     }
@@ -361,6 +361,13 @@ gossip_digest(struct gossip *g, struct event_stream stream, uint64_t count,
 
 /* Time */
 
+/* Nobody who could read better need be waited for when there is nobody. */
+static uint64_t
+judge_after_us(const struct gossip *g)
+{
+    return is_alone(g) ? 0 : gossip_us(g->config.judge_ms);
+}
+
 static bool
 is_judged(const struct gossip_stream *s)
 {
@@ -391,7 +398,7 @@ is_off(struct gossip *g, struct gossip_stream *s)
 uint64_t
 gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
 {
-    uint64_t judge_us = gossip_us(g->config.judge_ms);
+    uint64_t judge_us = judge_after_us(g);
 
     if (!is_judged(s) || gossip_leads(s)) {
         return UINT64_MAX;
@@ -407,7 +414,7 @@ gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
 void
 gossip_local_tick(struct gossip *g, struct gossip_stream *s)
 {
-    uint64_t judge_us = gossip_us(g->config.judge_ms);
+    uint64_t judge_us = judge_after_us(g);
 
     if (!is_judged(s)) {
         return;

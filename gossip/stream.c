@@ -22,7 +22,7 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
                     struct gossip_epoch epoch, bool whole, const char *reason)
 {
     CHECK(epoch.no != 0 && (s->epoch.no == 0 || epoch.id != s->epoch.id));
-    if (s->epoch.no != 0) {
+    if (s->epoch.no != 0 && s->pos != 0) { /* of what nobody spoke of, none */
         s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)] = g->now_us;
         s->flips++;
     }

@@ -47,7 +47,7 @@ put_stream(struct control *control, struct json_out *json,
     json_out_put_uint(json, "rank", s->rank);
     json_out_put_text(json, "state", kv_stream_state_name(s->state));
     json_out_put_uint(json, "epoch", s->epoch);
-    json_out_put_uint(json, "seq", s->seq);
+    json_out_put_uint(json, "seq", s->seq >> 8); /* of a position */
     json_out_put_uint(json, "blocks", s->blocks);
     json_out_put_uint(json, "holes", s->holes);
     json_out_put_uint(json, "block_tokens", s->block_tokens);
@@ -100,7 +100,7 @@ admin_put_stream_rows(struct control *control, struct json_out *json)
         json_out_put_uint(json, "rank", s.rank);
         json_out_put_text(json, "state", kv_stream_state_name(s.state));
         json_out_put_bool(json, "used", s.in_view);
-        json_out_put_uint(json, "seq", s.seq);
+        json_out_put_uint(json, "seq", s.seq >> 8);
         json_out_put_uint(json, "blocks", s.blocks);
         json_out_put_uint(json, "block_tokens", s.block_tokens);
         json_out_put_milli(json, "trust", s.trust_permille);
@@ -191,7 +191,7 @@ blocks(const struct feed_status *s)
 static uint64_t
 seq(const struct feed_status *s)
 {
-    return s->seq;
+    return s->seq >> 8; /* of a position */
 }
 
 static uint64_t

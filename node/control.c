@@ -153,6 +153,15 @@ on_take_facts(void *context)
     control_take_facts(context);
 }
 
+static void
+on_pull(void *context)
+{
+    struct control *control = context;
+
+    role_is_control();
+    peers_pull(control->peers);
+}
+
 /*
  * Lanes wake the loop only when it says that it sleeps; under load it looks
  * every FACTS_MS instead, and no lane pays for a wake-up.
@@ -269,11 +278,16 @@ on_fleet_event(void *context, const struct fleet_out *out)
     if (out->event == FLEET_ADDED) {
         admit(control, out->worker->slot, out->worker->blocks_max);
         follow_added(control->follow, out->worker);
+        if (follow_is_followed(out->worker)) {
+            peers_worker_add(control->peers, out->worker->identity,
+                             out->worker->ranks);
+        }
     } else if (out->event == FLEET_CAPACITY_CHANGED &&
                out->worker->blocks_max == 0) {
         admit(control, out->worker->slot,
               blocks_of_tokens(control, out->number));
     } else if (out->event == FLEET_REMOVED) {
+        peers_worker_remove(control->peers, out->worker->identity);
         follow_removed(control->follow, out->worker);
         radix_worker_remove(control->node->belief, out->worker->slot);
     }
@@ -284,9 +298,10 @@ on_fleet_event(void *context, const struct fleet_out *out)
 static void
 on_mesh_read(void *context, uint64_t worker, bool on)
 {
-    (void)context;
-    (void)worker;
-    (void)on;
+    struct control *control = context;
+
+    role_is_control();
+    follow_read(control->follow, worker, on);
 }
 
 static void
@@ -294,8 +309,11 @@ on_mesh_gossip(void *context, const struct gossip_out *out)
 {
     struct control *control = context;
 
+    role_is_control();
     if (out->kind == GOSSIP_BELIEF) {
         share_belief_out(&control->share, out, control_now_us(control));
+    } else {
+        follow_out(control->follow, out);
     }
 }
 
@@ -395,6 +413,20 @@ open_token_ask(struct control *control)
                : token_ask_new(&control->token_ask, &control->loop, &limits);
 }
 
+static int
+open_follow(struct control *control)
+{
+    struct follow_owner owner = {
+        .context = control,
+        .take_facts = on_take_facts,
+        .pull = on_pull,
+        .gossip = cluster_gossip(peers_cluster(control->peers)),
+    };
+
+    return follow_new(&control->follow, control->node, &control->loop, &owner,
+                      rng_next(&control->rng));
+}
+
 static int ON_CONTROL
 open_fleet(struct control *control, uint64_t seed)
 {
@@ -441,10 +473,7 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
         error = open_peers(control);
     }
     if (error == 0) {
-        struct follow_owner owner = {.context = control,
-                                     .take_facts = on_take_facts};
-        error = follow_new(&control->follow, node, &control->loop, &owner,
-                           rng_next(&control->rng));
+        error = open_follow(control);
     }
     if (error == 0) {
         error = open_fleet(control, rng_next(&control->rng));

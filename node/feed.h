@@ -1,12 +1,14 @@
 /*
- * The feed: control's end of every event source. Records come in, whatever
- * they came over; the mirror is written, and lanes are told which of its slots
- * are whose.
+ * The feed: control's end of every stream. What gossip has applied comes in,
+ * whoever read it; the mirror is written, and lanes are told which of its
+ * slots are whose.
  *
  * A stream is a rank of a worker. A new epoch takes a new slot of the mirror
  * and closes the old one, so that forgetting a cache is one store; a CLEAR
- * within a record does the same. Records of an epoch that is not the stream's,
- * or older than its last one, are dropped and counted.
+ * within a record does the same. A state that is had whole comes as a new
+ * epoch, too, and then as records without a number, whose holes nobody knows
+ * until one with a number follows. Records of an epoch that is not the
+ * stream's, or older than its last one, are dropped and counted.
  *
  * Slots run out: a closed one is free again only when it was swept. A stream
  * that found none goes on without, and feed_work() tries again. What it was
@@ -22,9 +24,8 @@
  * it goes. Where the stream cannot claim all (PARTIAL), an answer that found
  * more than was predicted is explained by that and not held against it.
  *
- * Contested. More than FEED_FLIPS_MAX new epochs within FEED_FLIPS_US mean
- * that two engines sit behind one address, or that one cannot stay up: such a
- * stream is not in the view until it calmed down.
+ * Contested. Two engines sit behind one address, or one cannot stay up: gossip
+ * tells when it is so, and such a stream is not in the view.
  *
  * What lanes see is published by feed_work() alone. A slot that is in the
  * published view is closed right after the next one, which has it not: the
@@ -48,9 +49,6 @@
 #include "node/kv_stream.h"
 #include "node/mirror_view.h"
 
-#define FEED_FLIPS_MAX 3U
-#define FEED_FLIPS_US  UINT64_C(60000000)
-
 struct feed;
 
 struct feed_limits {
@@ -65,7 +63,7 @@ struct feed_status {
     uint32_t rank;
     enum kv_stream_state state;
     uint64_t epoch;
-    uint64_t seq; /* of the last record */
+    uint64_t seq; /* of the last record that had one */
     uint64_t blocks;
     uint64_t digest;
     uint32_t holes; /* EVENT_HOLES_UNKNOWN: its source cannot tell */
@@ -126,14 +124,15 @@ int feed_worker_add(struct feed *feed, uint32_t worker, uint32_t generation,
                     uint32_t ranks) ON_CONTROL MUST_CHECK;
 void feed_worker_remove(struct feed *feed, uint32_t worker) ON_CONTROL;
 
-/* A new epoch of a stream: what it held is forgotten (same_process: it was
- * cleared or is read again, which no number of times makes it contested); its
- * state; a record of it, whose words are checked here. Unknown workers and other generations are
- * ignored. Negative: out of memory, the stream is stale and is to be
- * re-read. */
-int feed_reset(struct feed *feed, uint32_t worker, uint32_t generation,
-               uint32_t rank, uint64_t epoch, bool same_process)
-    ON_CONTROL MUST_CHECK;
+/* A new epoch of a stream, or the same once more under another name: what it
+ * held is forgotten; its state; whether it is contested; a record of it (seq
+ * 0: anywhere before the next one), whose words are checked here. Unknown
+ * workers and other generations are ignored. Negative: out of memory, the
+ * stream is stale and is to be re-read. */
+void feed_reset(struct feed *feed, uint32_t worker, uint32_t generation,
+                uint32_t rank, uint64_t epoch) ON_CONTROL;
+void feed_contested(struct feed *feed, uint32_t worker, uint32_t generation,
+                    uint32_t rank, bool contested) ON_CONTROL;
 void feed_state(struct feed *feed, uint32_t worker, uint32_t generation,
                 uint32_t rank, enum kv_stream_state state) ON_CONTROL;
 int feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
@@ -143,6 +142,10 @@ int feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
 /* The slot of the mirror that a stream has now; WORKER_NONE: none. */
 uint32_t feed_slot(const struct feed *feed, uint32_t worker,
                    uint32_t generation, uint32_t rank) ON_CONTROL;
+
+/* The same, if it holds all that its records said; WORKER_NONE else. */
+uint32_t feed_whole_slot(const struct feed *feed, uint32_t worker,
+                         uint32_t generation, uint32_t rank) ON_CONTROL;
 
 /* An answer of a worker's rank: true when that stream is to be re-read.
  * Answers given while it misses events say nothing and are not counted. */
@@ -154,8 +157,7 @@ bool feed_answer(struct feed *feed, uint32_t worker, uint32_t generation,
  * Lets time pass, and names a stream that lost something and is to be re-read
  * now: true and *id, which is not named again before a wait that starts with
  * accuracy.reread_ms and doubles while that does not help. To be called once a
- * second or so, until false; it is the feed's clock, by which streams become
- * contested and calm down.
+ * second or so, until false; it is the feed's clock.
  */
 bool feed_next_reread(struct feed *feed, struct feed_id *id, uint64_t now_us)
     ON_CONTROL MUST_CHECK;

@@ -95,32 +95,14 @@ forget(struct feed *feed, struct feed_stream *stream)
     }
 }
 
-/* One more epoch after the first. Without a clock nobody is contested. */
-static void
-note_flip(struct feed *feed, struct feed_stream *stream)
-{
-    uint32_t ring = FEED_FLIPS_MAX + 1;
-
-    stream->flipped_at_us[stream->flips % ring] = feed->now_us;
-    stream->flips++;
-    uint64_t first = stream->flipped_at_us[stream->flips % ring];
-    if (stream->flips >= ring && feed->now_us != 0 &&
-        feed->now_us - first < FEED_FLIPS_US) {
-        stream->contested = true;
-    }
-}
-
-int
+void
 feed_reset(struct feed *feed, uint32_t worker, uint32_t generation,
-           uint32_t rank, uint64_t epoch, bool same_process)
+           uint32_t rank, uint64_t epoch)
 {
     struct feed_stream *stream = find(feed, worker, generation, rank);
 
     if (stream == NULL) {
-        return 0;
-    }
-    if (stream->has_epoch && stream->used && !same_process) {
-        note_flip(feed, stream);
+        return;
     }
     stream->has_epoch = true;
     stream->epoch = epoch;
@@ -134,7 +116,18 @@ feed_reset(struct feed *feed, uint32_t worker, uint32_t generation,
     forget(feed, stream);
     feed->stats.epochs++;
     feed->changed = true;
-    return 0;
+}
+
+void
+feed_contested(struct feed *feed, uint32_t worker, uint32_t generation,
+               uint32_t rank, bool contested)
+{
+    struct feed_stream *stream = find(feed, worker, generation, rank);
+
+    if (stream != NULL && stream->contested != contested) {
+        stream->contested = contested;
+        feed->changed = true;
+    }
 }
 
 void
@@ -212,7 +205,7 @@ accept(struct feed *feed, struct feed_stream *stream,
         feed->stats.dropped_epoch++;
         return false;
     }
-    if (record->seq < stream->seq) {
+    if (record->seq != 0 && record->seq < stream->seq) {
         feed->stats.dropped_old++;
         return false;
     }
@@ -222,6 +215,18 @@ accept(struct feed *feed, struct feed_stream *stream,
         return false;
     }
     return true;
+}
+
+/* A record without a block in it may be the one that knows. */
+static int
+tell_holes(struct feed *feed, struct feed_stream *stream, uint32_t holes)
+{
+    if (stream->slot == WORKER_NONE || stream->deaf) {
+        return 0;
+    }
+    feed->stats.records++;
+    int outcome = mirror_apply(feed->mirror, stream->slot, NULL, 0, holes);
+    return outcome < 0 ? outcome : 0;
 }
 
 static int
@@ -238,7 +243,7 @@ apply(struct feed *feed, struct feed_stream *stream,
         forget(feed, stream);
     }
     if (from == record->words_count) {
-        return 0;
+        return tell_holes(feed, stream, record->holes);
     }
     if (stream->slot == WORKER_NONE || stream->deaf) {
         feed->stats.dropped_lost++;
@@ -287,7 +292,7 @@ feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
     if (!accept(feed, stream, record)) {
         return 0;
     }
-    stream->seq = record->seq;
+    stream->seq = record->seq != 0 ? record->seq : stream->seq;
     stream->holes = record->holes;
     if (record->block_tokens != 0 && !stream->sized) {
         learn_size(feed, &feed->worker[worker], stream, record->block_tokens);
@@ -302,6 +307,15 @@ feed_slot(const struct feed *feed, uint32_t worker, uint32_t generation,
     const struct feed_stream *stream = find(feed, worker, generation, rank);
 
     return stream != NULL ? stream->slot : WORKER_NONE;
+}
+
+uint32_t
+feed_whole_slot(const struct feed *feed, uint32_t worker, uint32_t generation,
+                uint32_t rank)
+{
+    const struct feed_stream *stream = find(feed, worker, generation, rank);
+
+    return stream != NULL && !stream->lost ? stream->slot : WORKER_NONE;
 }
 
 bool
@@ -328,26 +342,12 @@ feed_answer(struct feed *feed, uint32_t worker, uint32_t generation,
     return reread;
 }
 
-static void
-calm_down(struct feed *feed, struct feed_stream *stream)
-{
-    uint32_t last = (stream->flips - 1) % (FEED_FLIPS_MAX + 1);
-
-    if (feed->now_us - stream->flipped_at_us[last] >= FEED_FLIPS_US) {
-        stream->contested = false;
-        feed->changed = true;
-    }
-}
-
 bool
 feed_next_reread(struct feed *feed, struct feed_id *id, uint64_t now_us)
 {
     feed->now_us = now_us;
     for (uint32_t i = 0; i < feed->streams_count; i++) {
         struct feed_stream *stream = feed->streams[i];
-        if (stream->contested) {
-            calm_down(feed, stream);
-        }
         if (stream->lost && stream->slot != WORKER_NONE &&
             now_us >= stream->reread_due_us) {
             stream->rereads++;

@@ -27,8 +27,6 @@ struct feed_stream {
     uint64_t reread_due_us;
     bool sized; /* block_tokens is of this epoch, not just a guess by the last
                    one or by another rank */
-    uint32_t flips;                             /* epochs after the first one */
-    uint64_t flipped_at_us[FEED_FLIPS_MAX + 1]; /* the last of them, a ring */
     struct accuracy accuracy;
 };
 

@@ -5,15 +5,10 @@
 
 #include "node/log.h"
 
-#define ITEMS_PER_TURN       2048U
-#define WORK_BUDGET          16384U /* table slots of the mirror looked at per turn */
-#define EXPIRE_BUDGET        4096U
-#define LOOK_US              UINT64_C(1000000)
-#define REREAD_MS            10000U
-#define SIDECAR_RETRY_MS     200U
-#define SIDECAR_RETRY_MAX_MS 5000U
-#define SIDECAR_SILENCE_MS   60000U
-#define ANSWERS_MIN          16U
+#define EXPIRE_BUDGET 4096U
+#define LOOK_US       UINT64_C(1000000)
+#define REREAD_MS     10000U
+#define ANSWERS_MIN   16U
 
 /* Slots of the mirror and what is expected there */
 
@@ -53,242 +48,119 @@ keep_in_step(struct follow *follow)
     }
 }
 
-/* What the sources deliver */
+/* Workers by identity */
 
-static const char *
-name_of(const struct follow *follow, uint32_t worker)
+static uint32_t
+hash_of(uint64_t identity)
 {
-    return worker < WORKERS_MAX ? follow->workers[worker].id : "";
+    return (uint32_t)(rng_mix(identity) & (FOLLOW_HASH - 1));
 }
 
-static void ON_CONTROL
-read_again(struct follow *follow, const struct feed_id *id, const char *reason)
+void
+follow_index(struct follow *follow)
 {
-    struct followed *f = &follow->workers[id->worker];
-
-    LOG_WARNING("events_reread", KV("worker", f->id), KV("rank", id->rank),
-                KV("reason", reason));
-    if (f->link != NULL) {
-        kv_sse_link_reread(f->link, reason);
-    } else if (intake_reread(follow->intake, id->worker, id->generation,
-                             id->rank) != 0) {
-        LOG_WARNING("events_reread_refused", KV("worker", f->id));
-    }
-}
-
-static void ON_CONTROL
-take_reset(struct follow *follow, const struct feed_id *id, uint64_t epoch,
-           const char *reason, bool same_process)
-{
-    LOG_INFO("events_reset", KV("worker", name_of(follow, id->worker)),
-             KV("rank", id->rank), KV("reason", reason));
-    int outcome = feed_reset(follow->feed, id->worker, id->generation, id->rank,
-                             epoch, same_process);
-    if (outcome < 0) {
-        LOG_WARNING("mirror_out_of_memory", KV_FAULT("error", outcome));
-    }
-}
-
-static void
-on_sidecar_reset(void *context, uint32_t worker, uint32_t generation,
-                 uint32_t rank, uint64_t epoch, const char *reason)
-{
-    struct feed_id id = {
-        .worker = worker, .generation = generation, .rank = rank};
-
-    role_is_control();
-    take_reset(context, &id, epoch, reason, true);
-}
-
-static void
-on_state(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
-         enum kv_stream_state state)
-{
-    struct follow *follow = context;
-
-    role_is_control();
-    const struct intake_numbers *n =
-        intake_numbers(follow->intake, worker, rank);
-    if (state == KV_STREAM_STALE || state == KV_STREAM_PARTIAL) {
-        LOG_WARNING("events_state", KV("worker", name_of(follow, worker)),
-                    KV("rank", rank), KV("state", kv_stream_state_name(state)),
-                    KV("replays_in_vain",
-                       n != NULL ? counter_read(&n->kv.replay_incomplete) : 0));
-    } else {
-        LOG_INFO("events_state", KV("worker", name_of(follow, worker)),
-                 KV("rank", rank), KV("state", kv_stream_state_name(state)));
-    }
-    feed_state(follow->feed, worker, generation, rank, state);
-}
-
-static void
-on_record(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
-          const struct event_record *record)
-{
-    struct follow *follow = context;
-
-    role_is_control();
-    int outcome = feed_record(follow->feed, worker, generation, rank, record);
-    if (outcome < 0) { /* the feed names what is to be read again */
-        LOG_WARNING("mirror_out_of_memory", KV_FAULT("error", outcome));
-    }
-    uint32_t slot = feed_slot(follow->feed, worker, generation, rank);
-    if (slot != WORKER_NONE &&
-        event_check(record->words, record->words_count)) {
-        expected_confirm(follow->node->expected, slot, record->words,
-                         record->words_count);
-    }
-}
-
-static void
-on_sidecar_record(void *context, uint32_t worker, uint32_t generation,
-                  uint32_t rank, const struct event_record *record)
-{
-    struct follow *follow = context;
-
-    follow->owner.take_facts(follow->owner.context);
-    on_record(follow, worker, generation, rank, record);
-}
-
-static void ON_CONTROL
-take_item(struct follow *follow, const struct intake_item *item)
-{
-    switch ((enum intake_item_kind)item->kind) {
-    case INTAKE_RESET: {
-        struct feed_id id = {.worker = item->worker,
-                             .generation = item->generation,
-                             .rank = item->rank};
-        take_reset(follow, &id, item->epoch, item->reason, item->same_process);
-        return;
-    }
-    case INTAKE_STATE:
-        on_state(follow, item->worker, item->generation, item->rank,
-                 (enum kv_stream_state)item->state);
-        return;
-    case INTAKE_RECORD:
-        on_record(follow, item->worker, item->generation, item->rank,
-                  (const void *)(item + 1));
-        return;
-    }
-}
-
-/* True when there is more. */
-static bool ON_CONTROL
-take_items(struct follow *follow)
-{
-    struct ring *ring = intake_ring(follow->intake);
-
-    for (uint32_t n = 0; n < ITEMS_PER_TURN; n++) {
-        size_t size;
-        const struct intake_item *item = ring_peek(ring, &size);
-        if (item == NULL) {
-            return false;
+    memset(follow->by_identity, 0, sizeof follow->by_identity);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        const struct followed *f = &follow->workers[i];
+        uint32_t at = f->present ? hash_of(f->worker->identity) : 0;
+        while (f->present && follow->by_identity[at] != 0) {
+            at = (at + 1) % FOLLOW_HASH;
         }
-        CHECK(size >= sizeof(*item));
-        take_item(follow, item);
-        ring_consume(ring);
+        if (f->present) {
+            follow->by_identity[at] = (uint16_t)(i + 1);
+        }
     }
-    return true;
 }
+
+_Static_assert(WORKERS_MAX < FOLLOW_HASH && WORKERS_MAX < UINT16_MAX,
+               "there is always an empty place");
+
+struct followed *
+follow_find(struct follow *follow, uint64_t identity)
+{
+    for (uint32_t at = hash_of(identity); follow->by_identity[at] != 0;
+         at = (at + 1) % FOLLOW_HASH) {
+        struct followed *f = &follow->workers[follow->by_identity[at] - 1];
+        if (f->worker->identity == identity) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+void
+follow_pull(struct follow *follow)
+{
+    follow->owner.pull(follow->owner.context);
+}
+
+/* Turns */
 
 static void
 on_wake(uv_async_t *wake)
 {
     struct follow *follow = wake->data;
+    bool more = false;
 
     role_is_control();
+    follow->waking = false;
+    follow->awake = true;
     follow->owner.take_facts(follow->owner.context);
-    bool more = take_items(follow);
-    more = feed_work(follow->feed, WORK_BUDGET) || more;
+    follow_take_items(follow, &more);
+    follow_bury(follow);
+    more = feed_work(follow->feed, FOLLOW_BUDGET) || more;
     keep_in_step(follow);
+    follow->awake = false;
     if (more) {
         (void)uv_async_send(wake);
     }
 }
 
-/* Sidecars' streams run on this loop, and change the feed at once. */
-static void
-on_sidecar_work(uv_check_t *check)
-{
-    struct follow *follow = check->data;
-
-    role_is_control();
-    if (follow->links_count != 0) {
-        (void)feed_work(follow->feed, WORK_BUDGET);
-        keep_in_step(follow);
-    }
-}
-
 /* Workers */
 
-static int
-add_sidecar(struct follow *follow, const struct fleet_worker *worker)
+bool
+follow_is_followed(const struct fleet_worker *worker)
 {
-    struct kv_sse_source source = {
-        .slot = worker->slot,
-        .generation = worker->generation,
-        .identity = worker->identity,
-        .ranks = worker->ranks,
-        .url = worker->sse,
-        .retry_ms = SIDECAR_RETRY_MS,
-        .retry_max_ms = SIDECAR_RETRY_MAX_MS,
-        .silence_ms = SIDECAR_SILENCE_MS,
-        .seed = rng_next(&follow->rng),
-        .sink = {.context = follow,
-                 .reset = on_sidecar_reset,
-                 .state = on_state,
-                 .record = on_sidecar_record},
-    };
-
-    memcpy(source.id, worker->id, sizeof(source.id));
-    memcpy(source.api_key, worker->api_key, sizeof(source.api_key));
-    int outcome = kv_sse_link_new(&follow->workers[worker->slot].link,
-                                  follow->loop, &source);
-    follow->links_count += outcome == 0;
-    return outcome;
+    return worker->events.host[0] != '\0' || worker->sse.host[0] != '\0';
 }
 
-static int
-add_events(struct follow *follow, const struct fleet_worker *worker)
+static int ON_CONTROL
+add(struct follow *follow, struct followed *f,
+    const struct fleet_worker *worker)
 {
-    struct intake_worker source = {
-        .slot = worker->slot,
-        .generation = worker->generation,
-        .identity = worker->identity,
-        .ranks = worker->ranks,
-        .events = worker->events,
-        .replay = worker->replay,
-    };
-
-    memcpy(source.topic, worker->topic, sizeof(source.topic));
-    memcpy(source.id, worker->id, sizeof(source.id));
-    return intake_add(follow->intake, &source);
+    f->worker = malloc(sizeof *f->worker);
+    if (f->worker == NULL) {
+        return -ENOMEM;
+    }
+    *f->worker = *worker;
+    int outcome = feed_worker_add(follow->feed, worker->slot,
+                                  worker->generation, worker->ranks);
+    if (outcome != 0) {
+        free(f->worker);
+        f->worker = NULL;
+    }
+    return outcome;
 }
 
 void
 follow_added(struct follow *follow, const struct fleet_worker *worker)
 {
     struct followed *f = &follow->workers[worker->slot];
-    bool events = worker->events.host[0] != '\0';
 
+    CHECK(!f->present && f->link == NULL && worker->ranks <= FOLLOW_RANKS_MAX);
     *f = (struct followed){
         .ranks = worker->ranks,
         .generation = worker->generation,
+        .reading = f->reading,
+        .gone = f->gone,
     };
     memcpy(f->id, worker->id, sizeof(f->id));
-    if (!events && worker->sse.host[0] == '\0') {
+    if (!follow_is_followed(worker)) {
         return;
     }
-    int outcome = feed_worker_add(follow->feed, worker->slot,
-                                  worker->generation, worker->ranks);
-    if (outcome == 0) {
-        outcome =
-            events ? add_events(follow, worker) : add_sidecar(follow, worker);
-        if (outcome != 0) {
-            feed_worker_remove(follow->feed, worker->slot);
-        }
-    }
+    int outcome = add(follow, f, worker);
     f->present = outcome == 0;
+    follow_index(follow);
     if (outcome != 0) {
         LOG_ERROR("events_refused", KV("worker", worker->id),
                   KV_FAULT("error", outcome),
@@ -304,16 +176,12 @@ follow_removed(struct follow *follow, const struct fleet_worker *worker)
     if (!f->present || f->generation != worker->generation) {
         return;
     }
+    follow_stop_reading(follow, f);
     f->present = false;
+    follow_index(follow);
+    free(f->worker);
+    f->worker = NULL;
     feed_worker_remove(follow->feed, worker->slot);
-    if (f->link != NULL) {
-        kv_sse_link_free(f->link);
-        f->link = NULL;
-        follow->links_count--;
-    } else if (intake_remove(follow->intake, worker->slot,
-                             worker->generation) != 0) {
-        LOG_WARNING("events_remove_refused", KV("worker", worker->id));
-    }
 }
 
 /* What lanes tell */
@@ -382,17 +250,61 @@ follow_answer(struct follow *follow, const struct fact_decision *fact,
     }
     if (feed_answer(follow->feed, fact->slot, fact->generation, fact->rank,
                     &answer, now_us)) {
-        struct feed_id id = {.worker = fact->slot,
-                             .generation = fact->generation,
-                             .rank = fact->rank};
-        read_again(follow, &id, "its answers differ from what was predicted");
+        follow->workers[fact->slot].rank[fact->rank].wrong = true;
+    }
+}
+
+/* What is applied of a stream is not what it should be. */
+static void ON_CONTROL
+have_again(struct follow *follow, uint32_t worker, uint32_t rank,
+           const char *reason, uint64_t now_us)
+{
+    struct followed *f = &follow->workers[worker];
+
+    LOG_WARNING("events_reread", KV("worker", f->id), KV("rank", rank),
+                KV("reason", reason));
+    gossip_local_lost(follow->owner.gossip, follow_stream(f, rank), now_us);
+    follow_pull(follow);
+}
+
+/* A reading may have begun or ceased to lead since the last look. */
+static void ON_CONTROL
+tell_states(struct follow *follow)
+{
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        struct followed *f = &follow->workers[i];
+        for (uint32_t rank = 0; f->present && rank < f->ranks; rank++) {
+            follow_tell_state(follow, f, rank);
+        }
+    }
+}
+
+/* What was put off until no output of gossip's is being carried out. */
+static void ON_CONTROL
+work_on_worker(struct follow *follow, uint32_t worker, uint64_t now_us)
+{
+    struct followed *f = &follow->workers[worker];
+
+    for (uint32_t rank = 0; f->present && rank < f->ranks; rank++) {
+        if (f->rank[rank].unasked) {
+            follow_ask(follow, f, rank);
+        }
+        if (f->rank[rank].wrong) {
+            f->rank[rank].wrong = false;
+            have_again(follow, worker, rank,
+                       "its answers differ from what was predicted", now_us);
+        }
     }
 }
 
 void
 follow_work(struct follow *follow, uint64_t now_us)
 {
-    (void)feed_work(follow->feed, WORK_BUDGET);
+    follow_bury(follow);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        work_on_worker(follow, i, now_us);
+    }
+    (void)feed_work(follow->feed, FOLLOW_BUDGET);
     keep_in_step(follow);
     (void)expected_work(follow->node->expected, EXPIRE_BUDGET, now_us);
     if (now_us - follow->looked_us < LOOK_US) {
@@ -401,8 +313,10 @@ follow_work(struct follow *follow, uint64_t now_us)
     follow->looked_us = now_us;
     struct feed_id id;
     while (feed_next_reread(follow->feed, &id, now_us)) {
-        read_again(follow, &id, "it lost some of its records");
+        have_again(follow, id.worker, id.rank, "it lost some of its records",
+                   now_us);
     }
+    tell_states(follow);
     follow_watch(follow, now_us);
 }
 
@@ -451,10 +365,6 @@ follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
     follow->owner = *owner;
     CHECK(uv_async_init(loop, &follow->wake, on_wake) == 0);
     follow->wake.data = follow;
-    CHECK(uv_check_init(loop, &follow->check) == 0);
-    CHECK(uv_check_start(&follow->check, on_sidecar_work) == 0);
-    uv_unref((uv_handle_t *)&follow->check);
-    follow->check.data = follow;
     rng_init(&follow->rng, seed);
     *out = follow; /* the caller ends what was begun */
     int error = open_feed(follow);
@@ -470,12 +380,12 @@ follow_stop(struct follow *follow)
     if (follow != NULL) {
         intake_free(follow->intake); /* nobody wakes us any more */
         follow->intake = NULL;
+        follow->stopped = true;
+        follow_bury(follow);
         for (uint32_t i = 0; i < WORKERS_MAX; i++) {
             kv_sse_link_free(follow->workers[i].link);
             follow->workers[i].link = NULL;
         }
-        follow->links_count = 0;
-        uv_close((uv_handle_t *)&follow->check, NULL);
         uv_close((uv_handle_t *)&follow->wake, NULL);
     }
 }
@@ -485,6 +395,9 @@ follow_free(struct follow *follow)
 {
     if (follow != NULL) {
         feed_free(follow->feed);
+        for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+            free(follow->workers[i].worker);
+        }
         free(follow);
     }
 }

@@ -1,8 +1,19 @@
 /*
  * Follows the engines' caches for the control thread: starts and ends event
- * sources with the workers, takes what they deliver to the feed, keeps what is
- * expected in step with the mirror's slots, and says aloud when a
- * worker's events are not what they should be.
+ * sources, hands what they deliver to gossip and what comes out of gossip to
+ * the feed, keeps what is expected in step with the mirror's slots, and says
+ * aloud when a worker's events are not what they should be.
+ *
+ * What is known of a worker's cache is what gossip applies, and nothing else:
+ * a batch that was read here takes the same way as one that a peer has read,
+ * and so do states that are had whole, and questions to read again. A node
+ * that does not read a worker has a sources-less stream of it, fed by peers.
+ * How a stream stands is gossip's word, but while this node's own reading
+ * leads it: then it is no better than that reading.
+ *
+ * Whoever owns gossip (peers.h) pulls its outputs when asked to (follow_owner.pull), and hands those for a node to follow_out(). No
+ * call of gossip is made from within, but the two that answer an output. Time
+ * is probe_now_us() for all of them.
  *
  * Role: shell. Owns: the intake, the feed, sidecars' streams.
  * Thread: control. Limits: items per turn, so that probes and the admin port
@@ -15,6 +26,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "gossip/gossip.h"
 #include "index/base/role.h"
 #include "node/facts.h"
 #include "node/feed.h"
@@ -24,11 +36,15 @@
 
 struct follow;
 
-/* Takes what lanes have told: called before what engines tell is looked at, so
- * that a block is expected before the event that stores it. */
 struct follow_owner {
     void *context;
+    /* Takes what lanes have told: called before what engines tell is looked
+     * at, so that a block is expected before the event that stores it. (Who
+     * hands peers' frames to gossip does the same before.) */
     void (*take_facts)(void *context);
+    /* Gossip was called: pulls until there is nothing. */
+    void (*pull)(void *context);
+    struct gossip *gossip; /* outlives the follow */
 };
 
 /* Makes the feed and starts the intake's thread. The loop is control's.
@@ -36,17 +52,31 @@ struct follow_owner {
 int follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
                const struct follow_owner *owner, uint64_t seed) MUST_CHECK;
 
-/* Ends the sources; the loop then runs out of its handles. NULL is fine. */
+/* Ends the sources; the loop then runs out of its handles. Gossip is not
+ * called any more. NULL is fine. */
 void follow_stop(struct follow *follow) ON_CONTROL;
 
 /* After the loop ended and the lanes are gone. NULL is fine. */
 void follow_free(struct follow *follow);
 
-/* A worker came or went. */
+/* A worker came, before its streams are added to gossip; or went, after they
+ * were removed. */
 void follow_added(struct follow *follow, const struct fleet_worker *worker)
     ON_CONTROL;
 void follow_removed(struct follow *follow, const struct fleet_worker *worker)
     ON_CONTROL;
+
+/* Whether a worker has events to be followed: whether gossip is to have
+ * streams of it. */
+bool follow_is_followed(const struct fleet_worker *worker);
+
+/* This node begins (on) or stops reading the events of the worker of that
+ * identity; once more is fine. May be called while outputs are pulled, too. */
+void follow_read(struct follow *follow, uint64_t worker, bool on) ON_CONTROL;
+
+/* Carries out one of gossip's outputs (any kind but SEND and BELIEF, which are
+ * ignored), before the next one is pulled. */
+void follow_out(struct follow *follow, const struct gossip_out *out) ON_CONTROL;
 
 /* A lane sent these blocks of tokens to a slot of the mirror. */
 void follow_expect(struct follow *follow, const struct fact_learn *fact,

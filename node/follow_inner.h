@@ -1,5 +1,8 @@
 /*
- * The inside of following: what follow.c owns and follow_watch.c speaks about.
+ * The inside of following, shared by its files: follow.c has the beginning and
+ * the end, and what lanes tell; follow_source.c starts sources and takes what
+ * they deliver; follow_out.c carries out what gossip says; follow_watch.c
+ * speaks aloud.
  *
  * Role: shell, private to follow. Thread: control.
  */
@@ -9,11 +12,29 @@
 #include "node/follow.h"
 #include "node/kv_sse_link.h"
 
-/* One worker's events, as far as speaking about them goes. */
+#define FOLLOW_RANKS_MAX 64U    /* of a worker, by the configuration */
+#define FOLLOW_BUDGET    16384U /* table slots of the mirror that are looked at */
+#define FOLLOW_HASH      1024U
+
+/* How one stream stands. */
+struct follow_rank {
+    enum kv_stream_state read; /* the own reading */
+    enum kv_stream_state told; /* to the feed */
+    bool known;                /* there is an epoch */
+    bool complete;             /* as gossip says */
+    bool stale;
+    bool wrong;   /* its answers differ from what was predicted */
+    bool unasked; /* ask did not reach the source yet */
+    uint64_t ask; /* of the last REREAD */
+};
+
+/* One worker's events. */
 struct followed {
     bool present;
+    bool reads; /* this node does */
     uint32_t generation;
     uint32_t ranks;
+    uint32_t reading;  /* how often it began to be read */
     uint64_t requests; /* sent to it, when last looked at */
     uint64_t warned_us;
     uint64_t computed; /* since then: ranks that stored new blocks, going by
@@ -21,7 +42,10 @@ struct followed {
     bool contested;    /* as was last said in the log */
     bool left_out;
     bool lost;
-    struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
+    struct kv_sse_link *link;    /* its sidecar's; NULL: the intake reads it */
+    struct kv_sse_link *gone;    /* to be freed */
+    struct fleet_worker *worker; /* a copy */
+    struct follow_rank rank[FOLLOW_RANKS_MAX];
     char id[FLEET_ID_BYTES];
 };
 
@@ -31,19 +55,44 @@ struct follow {
     struct follow_owner owner;
     struct feed *feed;
     struct intake *intake;
-    uv_async_t wake;  /* the intake has items */
-    uv_check_t check; /* sidecars' streams may have brought something */
-    uint32_t links_count;
+    uv_async_t wake; /* the intake has items, or the feed is to publish */
+    bool awake;      /* within its call */
+    bool waking;     /* it was sent */
+    bool stopped;
     struct rng rng;
     struct worker_set
         admitted; /* slots of the mirror's view that are open among
                                    the expected blocks */
     uint64_t looked_us;
     struct mirror_match match;
+    uint64_t page[GOSSIP_PAGE_WORDS];
+    uint16_t by_identity[FOLLOW_HASH]; /* fleet slot + 1; 0: none */
     struct followed workers[WORKERS_MAX];
 };
 
-#define FOLLOW_RANKS_MAX 64U /* of a worker, by the configuration */
+/* The worker of an identity that is present, or NULL. */
+struct followed *follow_find(struct follow *follow, uint64_t identity);
+void follow_index(struct follow *follow);
+
+static inline struct event_stream
+follow_stream(const struct followed *f, uint32_t rank)
+{
+    return (struct event_stream){.worker = f->worker->identity, .rank = rank};
+}
+
+/* After a call of gossip. */
+void follow_pull(struct follow *follow);
+
+/* follow_source.c */
+void follow_take_items(struct follow *follow, bool *more) ON_CONTROL;
+void follow_stop_reading(struct follow *follow, struct followed *f) ON_CONTROL;
+void follow_bury(struct follow *follow) ON_CONTROL;
+void follow_ask(struct follow *follow, struct followed *f, uint32_t rank)
+    ON_CONTROL;
+
+/* follow_out.c: tells the feed how the stream stands now. */
+void follow_tell_state(struct follow *follow, struct followed *f, uint32_t rank)
+    ON_CONTROL;
 
 /* A look at all workers, once a second: says aloud which of them serve and tell
  * nothing, and whose streams count for less than they could. */

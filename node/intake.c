@@ -280,10 +280,11 @@ intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
 
 int
 intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
-              uint32_t rank)
+              uint32_t rank, uint64_t ask)
 {
     return send_command(intake,
                         &(struct intake_command){.kind = INTAKE_REREAD,
+                                                 .ask = ask,
                                                  .slot = slot,
                                                  .generation = generation,
                                                  .rank = rank});

@@ -38,9 +38,11 @@ struct intake;
 /* What control finds in the ring: an item, followed by a struct event_record
  * (INTAKE_RECORD only). */
 enum intake_item_kind {
-    INTAKE_RECORD, /* apply it: the stream goes on */
-    INTAKE_RESET,  /* a new epoch: drop what is known, then records follow;
-                      several records may have the seq of one batch */
+    INTAKE_BEGIN,  /* a reading of a process begins (again) */
+    INTAKE_RECORD, /* of the reading: all of one batch that it has in it, and
+                      so for each batch, one without a change too; several may
+                      have the seq of one */
+    INTAKE_GAP,    /* batches before the next record are missing for good */
     INTAKE_STATE,  /* the stream's state changed */
 };
 
@@ -49,18 +51,22 @@ struct intake_item {
     uint32_t worker;     /* the worker's slot in the fleet */
     uint32_t generation; /* ... and its generation */
     uint32_t rank;
-    uint32_t state; /* enum kv_stream_state, of now */
-    bool
-        same_process; /* INTAKE_RESET: it cleared its cache, or is read again */
-    uint64_t epoch;   /* of now */
-    uint64_t sent_us; /* batch's own wall clock time, 0 when unknown */
-    char reason[40];  /* INTAKE_RESET */
+    uint32_t reading; /* the worker's, struct intake_worker */
+    uint32_t state;   /* enum kv_stream_state, of now */
+    bool whole;       /* BEGIN: everything since the process began follows */
+    bool last;        /* RECORD: of its batch */
+    uint64_t process; /* BEGIN: its name */
+    uint64_t ask;     /* BEGIN: the last question known when it began */
+    uint64_t print;   /* RECORD: of the batch */
+    uint64_t sent_us; /* RECORD: the batch's own wall clock time; 0: unknown */
+    char reason[40];  /* BEGIN */
 };
 
 /* A worker as the intake needs it; copied. */
 struct intake_worker {
     uint32_t slot;
     uint32_t generation;
+    uint32_t reading; /* comes back with each item */
     uint64_t identity;
     uint32_t ranks; /* ports follow each other from those of the URLs */
     struct url events;
@@ -77,7 +83,8 @@ int intake_new(struct intake **out, const struct config *config,
 /* Ends and joins the thread. NULL is fine. */
 void intake_free(struct intake *intake);
 
-/* Follow this worker; forget it; read a rank of it from scratch. 0; -EAGAIN:
+/* Follow this worker; forget it; read a rank of it from scratch (ask: the
+ * question's number, 0: none; see kv_stream_reread()). 0; -EAGAIN:
  * the queue of commands is full; -ENOMEM; -ENOSPC: that would be more than
  * WORKERS_MAX ranks; -EEXIST: another worker is followed in that slot. */
 int intake_add(struct intake *intake, const struct intake_worker *worker)
@@ -85,7 +92,7 @@ int intake_add(struct intake *intake, const struct intake_worker *worker)
 int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
     MUST_CHECK;
 int intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
-                  uint32_t rank) MUST_CHECK;
+                  uint32_t rank, uint64_t ask) MUST_CHECK;
 
 /* Control's end of the ring. */
 struct ring *intake_ring(struct intake *intake);

@@ -56,8 +56,8 @@ item_of(const struct intake_rank *rank, enum intake_item_kind kind)
         .worker = rank->source->worker.slot,
         .generation = rank->source->worker.generation,
         .rank = rank->rank,
+        .reading = rank->source->worker.reading,
         .state = (uint32_t)kv_stream_state(rank->stream),
-        .epoch = rank->epoch,
     };
 }
 
@@ -93,22 +93,41 @@ open_ledger(struct intake_rank *rank)
     }
 }
 
-void
-intake_emit_reset(struct intake_rank *rank, uint64_t epoch, const char *reason,
-                  bool same_process)
+/* The ledger knows nothing of the rank's blocks any more. */
+static void
+forget(struct intake_rank *rank)
 {
-    struct intake_item *item = reserve(rank->intake, sizeof *item);
-
     if (rank->has_ledger) {
         ledger_close(rank->intake->ledger, rank->ledger_stream);
     }
     open_ledger(rank);
     rank->apply = (struct kv_apply){.rank = rank->rank};
-    rank->epoch = epoch;
+}
+
+void
+intake_emit_begin(struct intake_rank *rank, const struct kv_out *out)
+{
+    struct intake_item *item = reserve(rank->intake, sizeof *item);
+
+    forget(rank);
+    rank->process = out->process;
     if (item != NULL) {
-        *item = item_of(rank, INTAKE_RESET);
-        item->same_process = same_process;
-        (void)snprintf(item->reason, sizeof item->reason, "%s", reason);
+        *item = item_of(rank, INTAKE_BEGIN);
+        item->process = out->process;
+        item->whole = out->whole;
+        item->ask = out->ask;
+        (void)snprintf(item->reason, sizeof item->reason, "%s", out->reason);
+        commit(rank->intake);
+    }
+}
+
+void
+intake_emit_gap(struct intake_rank *rank)
+{
+    struct intake_item *item = reserve(rank->intake, sizeof *item);
+
+    if (item != NULL) {
+        *item = item_of(rank, INTAKE_GAP);
         commit(rank->intake);
     }
 }
@@ -118,6 +137,7 @@ intake_emit_reset(struct intake_rank *rank, uint64_t epoch, const char *reason,
 /* What one batch says, on its way into records. */
 struct batch {
     uint64_t seq;
+    uint64_t print;
     uint64_t sent_us;
     uint64_t *words; /* whole ops; those taken are overwritten */
     uint32_t left;
@@ -183,9 +203,10 @@ emit_record(struct intake_rank *rank, struct batch *batch)
     struct event_record *record = (void *)(item + 1);
     *item = item_of(rank, INTAKE_RECORD);
     item->sent_us = batch->sent_us;
+    item->print = batch->print;
     *record = (struct event_record){
         .stream = {.worker = rank->source->worker.identity, .rank = rank->rank},
-        .epoch = rank->epoch,
+        .epoch = rank->process,
         .seq = batch->seq,
         .block_tokens = rank->apply.block_tokens,
         .words_count = count,
@@ -194,6 +215,7 @@ emit_record(struct intake_rank *rank, struct batch *batch)
     record->holes = batch->left == 0
                         ? ledger_holes(intake->ledger, rank->ledger_stream)
                         : EVENT_HOLES_UNKNOWN;
+    item->last = batch->left == 0;
     commit(intake);
     return true;
 }
@@ -226,42 +248,67 @@ sent_us(struct slice payload)
 /*
  * A batch that does not fit although all before it is known: something was
  * lost on the way, and reading again helps. If the same batch does not fit
- * then, the engine says what cannot be true, and reading again would not end.
+ * then, the engine says what cannot be true, and reading again would not end:
+ * from there on not all is known.
  */
 static void
 take_unfit(struct intake_rank *rank, const struct kv_out *out)
 {
-    uint64_t print = key_digest(out->payload);
-
-    if (rank->unfit_print == print && rank->unfit_seq == out->seq) {
+    if (rank->unfit_print == out->print && rank->unfit_seq == out->seq) {
         LOG_WARNING("events_do_not_fit", KV("worker", rank->source->worker.id),
                     KV("rank", rank->rank), KV("seq", out->seq));
         kv_stream_not_whole(rank->stream);
+        intake_emit_gap(rank);
         return;
     }
-    rank->unfit_print = print;
+    rank->unfit_print = out->print;
     rank->unfit_seq = out->seq;
-    kv_stream_reread(rank->stream, "events missing", rank->intake->now_us);
+    kv_stream_reread(rank->stream, "events missing", 0, rank->intake->now_us);
+}
+
+/* The engine cleared its cache, or it is as if: what the batch said before is
+ * gone with the rest. */
+static void
+clear(struct intake_rank *rank, struct event_words *words)
+{
+    forget(rank);
+    kv_stream_cleared(rank->stream);
+    *words = (struct event_words){.words = words->words, .max = words->max};
+    (void)event_words_add(words, EVENT_CLEAR, TIER_DEVICE, 0);
+}
+
+static void
+tell(struct intake_rank *rank, const struct kv_out *out,
+     const struct event_words *words)
+{
+    emit_records(rank, (struct batch){.seq = out->seq,
+                                      .print = out->print,
+                                      .sent_us = sent_us(out->payload),
+                                      .words = words->words,
+                                      .left = words->count});
 }
 
 /*
- * The ledger knows what cannot be told: it forgets, and so does control. What
- * the stream says from here on is true, and not all there is.
+ * The ledger knows what cannot be told, or there is none: it forgets, and so
+ * do all others. What the stream says from here on is true, and not all there
+ * is.
  */
 static void
-start_over(struct intake_rank *rank, uint64_t seq)
+start_over(struct intake_rank *rank, const struct kv_out *out,
+           struct event_words *words)
 {
-    LOG_WARNING("events_batch_too_long", KV("worker", rank->source->worker.id),
-                KV("rank", rank->rank), KV("seq", seq));
-    intake_emit_reset(rank, kv_stream_cleared(rank->stream),
-                      "a batch too long to be told", true);
+    if (rank->has_ledger) {
+        LOG_WARNING("events_batch_too_long",
+                    KV("worker", rank->source->worker.id),
+                    KV("rank", rank->rank), KV("seq", out->seq));
+    }
+    clear(rank, words);
+    tell(rank, out, words);
     kv_stream_not_whole(rank->stream);
+    intake_emit_gap(rank);
 }
 
-/*
- * The batch is applied whole before any of it is told, but for what an engine
- * that clears its cache said before: that is gone with the rest.
- */
+/* The batch is applied whole before any of it is told. */
 void
 intake_emit_apply(struct intake_rank *rank, const struct kv_out *out)
 {
@@ -269,7 +316,9 @@ intake_emit_apply(struct intake_rank *rank, const struct kv_out *out)
     struct event_words *words = &intake->words;
     int outcome;
 
+    *words = (struct event_words){.words = words->words, .max = words->max};
     if (!rank->has_ledger) {
+        start_over(rank, out, words);
         return;
     }
     /* A batch that cannot be begun is for kv_apply() to count. */
@@ -277,26 +326,20 @@ intake_emit_apply(struct intake_rank *rank, const struct kv_out *out)
         LOG_WARNING("events_unreadable", KV("worker", rank->source->worker.id),
                     KV("rank", rank->rank), KV("seq", out->seq));
     }
-    *words = (struct event_words){.words = words->words, .max = words->max};
     while ((outcome = kv_apply(&rank->apply, intake->reader, intake->ledger,
                                rank->ledger_stream, &rank->numbers.kv,
                                words)) == KV_APPLY_E_CLEARED) {
-        intake_emit_reset(rank, kv_stream_cleared(rank->stream), "cleared",
-                          true);
-        *words = (struct event_words){.words = words->words, .max = words->max};
+        clear(rank, words);
         if (!rank->has_ledger) {
-            return;
+            break;
         }
     }
-    if (words->failed) {
-        start_over(rank, out->seq);
+    if (words->failed || !rank->has_ledger) {
+        start_over(rank, out, words);
         return;
     }
     if (outcome == KV_APPLY_E_DAMAGED && kv_stream_is_whole(rank->stream)) {
         take_unfit(rank, out);
     }
-    emit_records(rank, (struct batch){.seq = out->seq,
-                                      .sent_us = sent_us(out->payload),
-                                      .words = words->words,
-                                      .left = words->count});
+    tell(rank, out, words);
 }

@@ -31,7 +31,7 @@ struct intake_rank {
     struct kv_apply apply;
     bool has_ledger; /* ledger_stream is open */
     uint32_t ledger_stream;
-    uint64_t epoch;
+    uint64_t process;     /* that is read */
     uint64_t unfit_seq;   /* of the last batch that did not fit */
     uint64_t unfit_print; /* ... and its digest; 0: none yet */
     struct intake_numbers numbers;
@@ -55,6 +55,7 @@ struct intake_command {
     uint32_t slot;
     uint32_t generation;
     uint32_t rank;
+    uint64_t ask;                 /* INTAKE_REREAD */
     struct intake_source *source; /* INTAKE_ADD: handed over */
 };
 
@@ -114,13 +115,13 @@ void intake_rank_turn(struct intake_rank *rank);
 void intake_rank_read_live(struct intake_rank *rank);
 void intake_rank_read_monitor(struct intake_rank *rank);
 void intake_rank_read_replay(struct intake_rank *rank);
-void intake_rank_reread(struct intake_rank *rank);
+void intake_rank_reread(struct intake_rank *rank, uint64_t ask);
 uint64_t intake_rank_deadline(const struct intake_rank *rank);
 
 /* Emit: what a stream says, carried out. */
 void intake_emit_apply(struct intake_rank *rank, const struct kv_out *out);
-void intake_emit_reset(struct intake_rank *rank, uint64_t epoch,
-                       const char *reason, bool same_process);
+void intake_emit_begin(struct intake_rank *rank, const struct kv_out *out);
+void intake_emit_gap(struct intake_rank *rank);
 void intake_emit_state(struct intake_rank *rank);
 void intake_emit_wake(struct intake *intake);
 

@@ -90,7 +90,7 @@ take_command(struct intake *intake, const struct intake_command *command)
         break;
     case INTAKE_REREAD:
         if (source != NULL && command->rank < source->worker.ranks) {
-            intake_rank_reread(&source->ranks[command->rank]);
+            intake_rank_reread(&source->ranks[command->rank], command->ask);
         }
         break;
     }

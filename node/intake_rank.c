@@ -250,8 +250,11 @@ pump(struct intake_rank *rank)
         case KV_OUT_APPLY:
             intake_emit_apply(rank, &out);
             break;
-        case KV_OUT_RESET:
-            intake_emit_reset(rank, out.epoch, out.reason, out.same_process);
+        case KV_OUT_BEGIN:
+            intake_emit_begin(rank, &out);
+            break;
+        case KV_OUT_GAP:
+            intake_emit_gap(rank);
             break;
         case KV_OUT_REPLAY:
             ask_replay(rank, out.seq);
@@ -437,8 +440,8 @@ intake_rank_turn(struct intake_rank *rank)
 }
 
 void
-intake_rank_reread(struct intake_rank *rank)
+intake_rank_reread(struct intake_rank *rank, uint64_t ask)
 {
-    kv_stream_reread(rank->stream, "asked for", rank->intake->now_us);
+    kv_stream_reread(rank->stream, "asked for", ask, rank->intake->now_us);
     pump(rank);
 }

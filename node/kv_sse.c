@@ -5,6 +5,8 @@
 
 #include "node/kv_sse_map.h"
 
+#define NUMBER_DIGITS 16U /* of an id: below what gossip can count */
+
 static struct event_record *
 record_of(struct kv_sse *sse)
 {
@@ -20,7 +22,7 @@ kv_sse_init(struct kv_sse *sse, uint64_t identity, uint32_t ranks,
         .identity = identity,
         .ranks = ranks,
         .state = KV_STREAM_CONNECTING,
-        .reset_rank = ranks,
+        .begin_rank = ranks,
         .state_rank = ranks,
     };
     rng_init(&sse->rng, seed);
@@ -47,7 +49,7 @@ static void
 begin(struct kv_sse *sse, const char *reason)
 {
     sse->stats.restarted += sse->begun;
-    sse->epoch = rng_next(&sse->rng);
+    sse->process = rng_next(&sse->rng);
     sse->begun = true;
     sse->fresh = true;
     sse->in_full = false;
@@ -56,7 +58,8 @@ begin(struct kv_sse *sse, const char *reason)
     sse->ids = KV_SSE_IDS_OPEN;
     sse->id_len = 0;
     sse->reason = reason;
-    sse->reset_rank = 0;
+    sse->ask_told = 0;
+    sse->begin_rank = 0;
     sse->record_rank = sse->record_end;
 }
 
@@ -88,8 +91,9 @@ kv_sse_disconnected(struct kv_sse *sse)
 }
 
 void
-kv_sse_reread(struct kv_sse *sse, const char *reason)
+kv_sse_reread(struct kv_sse *sse, const char *reason, uint64_t ask)
 {
+    sse->ask = ask > sse->ask ? ask : sse->ask;
     begin(sse, reason);
     sse->hung = true;
     sse->hangup = sse->connected;
@@ -114,7 +118,7 @@ number_of(struct slice id, uint64_t *number, size_t *prefix)
     while (at > 0 && id.ptr[at - 1] >= '0' && id.ptr[at - 1] <= '9') {
         at--;
     }
-    if (at == id.len || id.len - at > 18) {
+    if (at == id.len || id.len - at > NUMBER_DIGITS) {
         return false;
     }
     *prefix = at;
@@ -162,7 +166,8 @@ remember(struct kv_sse *sse, struct slice id)
     memcpy(sse->id, id.len > 0 ? id.ptr : "", id.len);
 }
 
-/* The first event of an epoch says whether it is the first of all. */
+/* The first event of an epoch says whether it is the first of all, and whose
+ * it is. */
 static void
 take_first(struct kv_sse *sse, struct slice id)
 {
@@ -170,6 +175,13 @@ take_first(struct kv_sse *sse, struct slice id)
     size_t prefix;
     bool counts = number_of(id, &number, &prefix);
 
+    if (counts) {
+        sse->process = rng_mix(key_digest(id) ^ rng_mix(sse->print));
+    }
+    if (counts || sse->ask_told != sse->ask) {
+        sse->ask_told = sse->ask;
+        sse->begin_rank = 0;
+    }
     sse->fresh = false;
     sse->ids = counts ? KV_SSE_IDS_OPEN : KV_SSE_IDS_FREE;
     sse->in_full = counts && number <= 1;
@@ -216,6 +228,18 @@ follow(struct kv_sse *sse, struct slice id)
     return true;
 }
 
+/* Rising, whatever ids do. */
+static uint64_t
+next_seq(const struct kv_sse *sse, struct slice id)
+{
+    uint64_t number;
+    size_t prefix;
+    bool counts =
+        sse->ids != KV_SSE_IDS_FREE && number_of(id, &number, &prefix);
+
+    return counts && number > sse->seq ? number : sse->seq + 1;
+}
+
 void
 kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
 {
@@ -223,6 +247,7 @@ kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
 
     CHECK(sse->connected && sse->begun);
     sse->stats.events++;
+    sse->print = key_digest(event->data);
     if (sse->hung) {
         sse->stats.drop_gap++;
         return;
@@ -244,12 +269,12 @@ kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
         return;
     }
     sse->stats.applied++;
-    sse->seq++;
+    sse->seq = next_seq(sse, event->id);
     sse->record_rank = change.rank == KV_SSE_ALL_RANKS ? 0 : change.rank;
     sse->record_end =
         change.rank == KV_SSE_ALL_RANKS ? sse->ranks : change.rank + 1;
     *record_of(sse) = (struct event_record){
-        .epoch = sse->epoch,
+        .epoch = sse->process,
         .seq = sse->seq,
         .holes = EVENT_HOLES_UNKNOWN,
         .block_tokens = sse->block_tokens,
@@ -261,11 +286,14 @@ kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
 bool
 kv_sse_next_out(struct kv_sse *sse, struct kv_sse_out *out)
 {
-    *out = (struct kv_sse_out){.epoch = sse->epoch, .state = sse->state};
-    if (sse->reset_rank < sse->ranks) {
-        out->kind = KV_SSE_RESET;
+    *out = (struct kv_sse_out){.state = sse->state, .print = sse->print};
+    if (sse->begin_rank < sse->ranks) {
+        out->kind = KV_SSE_BEGIN;
         out->reason = sse->reason;
-        out->rank = sse->reset_rank++;
+        out->process = sse->process;
+        out->whole = sse->in_full;
+        out->ask = sse->ask_told;
+        out->rank = sse->begin_rank++;
         /* A rank's state goes with its epoch. */
         sse->state_rank = 0;
         return true;

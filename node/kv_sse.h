@@ -38,6 +38,14 @@
  * and hang nothing up. A source whose first event is number 0 or 1 told all
  * since it began (LIVE); of any other, earlier blocks are not known (PARTIAL).
  *
+ * Names. A reading begins twice: with the connection, under a name of its own
+ * (what was known before is not to be used any more), and with the first
+ * event where that counts, which gives the source its name: by that event, so
+ * that all who hear it from there on find the same, and a record's seq is then
+ * the event's number. Where ids do not count, records are numbered as they come,
+ * so that two nodes cannot compare what they read of such a source. A question
+ * (kv_sse_reread()) is answered with the first event.
+ *
  * How many blocks are held without the one before them a source of this kind
  * cannot say, so records have EVENT_HOLES_UNKNOWN.
  *
@@ -90,7 +98,7 @@ enum kv_sse_ids {
 };
 
 enum kv_sse_out_kind {
-    KV_SSE_RESET,  /* a new epoch of the rank begins: see reason */
+    KV_SSE_BEGIN,  /* a reading of the rank begins (again): see reason */
     KV_SSE_STATE,  /* the rank's state changed */
     KV_SSE_RECORD, /* the rank's cache changed */
     KV_SSE_HANGUP, /* close the connection, open another one */
@@ -98,9 +106,12 @@ enum kv_sse_out_kind {
 
 struct kv_sse_out {
     enum kv_sse_out_kind kind;
-    uint32_t rank; /* not HANGUP */
-    uint64_t epoch;
-    const char *reason; /* RESET: static text */
+    uint32_t rank;      /* not HANGUP */
+    uint64_t process;   /* BEGIN: its name */
+    bool whole;         /* BEGIN: all since it began follows */
+    uint64_t ask;       /* BEGIN: the last question that it answers */
+    const char *reason; /* BEGIN: static text */
+    uint64_t print;     /* RECORD: of the event */
     enum kv_stream_state state;
     const struct event_record *record; /* RECORD; good until the next call */
 };
@@ -108,7 +119,7 @@ struct kv_sse_out {
 struct kv_sse {
     uint64_t identity;
     uint32_t ranks;
-    struct rng rng; /* of epochs */
+    struct rng rng; /* of names */
     struct kv_sse_stats stats;
 
     enum kv_stream_state state; /* of all ranks */
@@ -118,8 +129,11 @@ struct kv_sse {
     bool connected;
     bool proved; /* the connection goes on with this epoch */
     bool hung;   /* what still comes of the connection is after a gap */
-    uint64_t epoch;
+    uint64_t process;
+    uint64_t ask;      /* the last question */
+    uint64_t ask_told; /* ... as the last BEGIN has it */
     uint64_t seq;
+    uint64_t print;        /* of the last event */
     uint32_t block_tokens; /* 0: not known yet */
 
     enum kv_sse_ids ids;
@@ -127,7 +141,7 @@ struct kv_sse {
     size_t id_len;
 
     /* What is to be pulled: ranks from here on, up to ranks. */
-    uint32_t reset_rank;
+    uint32_t begin_rank;
     uint32_t state_rank;
     uint32_t record_rank;
     uint32_t record_end;
@@ -149,8 +163,9 @@ void kv_sse_disconnected(struct kv_sse *sse);
 /* One event of it; borrowed for the call. */
 void kv_sse_event(struct kv_sse *sse, const struct sse_event *event);
 
-/* Forget everything and begin anew, with another connection. */
-void kv_sse_reread(struct kv_sse *sse, const char *reason);
+/* Forget everything and begin anew, with another connection. ask: the
+ * question's number, 0: none. */
+void kv_sse_reread(struct kv_sse *sse, const char *reason, uint64_t ask);
 
 bool kv_sse_next_out(struct kv_sse *sse, struct kv_sse_out *out) MUST_CHECK;
 

@@ -19,34 +19,57 @@ struct kv_sse_link {
     struct sse_read read;
     struct kv_sse core;
     struct rng rng;
-    bool connected;     /* the stream began to arrive */
-    bool answered;      /* ... and brought an event */
-    uint32_t tries;     /* in a row that brought no event */
+    bool connected; /* the stream began to arrive */
+    bool answered;  /* ... and brought an event */
+    uint32_t tries; /* in a row that brought no event */
+    bool muted;
     const char *reread; /* asked for; NULL: not */
+    uint64_t ask;
 };
 
 static void on_timer(uv_timer_t *timer);
 
 static void
-pull(struct kv_sse_link *link, bool *hangup)
+deliver(struct kv_sse_link *link, enum intake_item_kind kind,
+        const struct kv_sse_out *out)
 {
     const struct kv_sse_source *source = &link->source;
-    void *context = source->sink.context;
+    struct intake_item item = {
+        .kind = (uint32_t)kind,
+        .worker = source->slot,
+        .generation = source->generation,
+        .rank = out->rank,
+        .reading = source->reading,
+        .state = (uint32_t)out->state,
+        .whole = out->whole,
+        .last = true, /* an event is a batch */
+        .process = out->process,
+        .ask = out->ask,
+        .print = out->print,
+    };
+
+    (void)snprintf(item.reason, sizeof item.reason, "%s",
+                   out->reason != NULL ? out->reason : "");
+    if (!link->muted) {
+        source->sink.item(source->sink.context, &item, out->record);
+    }
+}
+
+static void
+pull(struct kv_sse_link *link, bool *hangup)
+{
     struct kv_sse_out out;
 
     while (kv_sse_next_out(&link->core, &out)) {
         switch (out.kind) {
-        case KV_SSE_RESET:
-            source->sink.reset(context, source->slot, source->generation,
-                               out.rank, out.epoch, out.reason);
+        case KV_SSE_BEGIN:
+            deliver(link, INTAKE_BEGIN, &out);
             break;
         case KV_SSE_STATE:
-            source->sink.state(context, source->slot, source->generation,
-                               out.rank, out.state);
+            deliver(link, INTAKE_STATE, &out);
             break;
         case KV_SSE_RECORD:
-            source->sink.record(context, source->slot, source->generation,
-                                out.rank, out.record);
+            deliver(link, INTAKE_RECORD, &out);
             break;
         case KV_SSE_HANGUP:
             *hangup = true;
@@ -224,7 +247,7 @@ on_timer(uv_timer_t *timer)
     bool hangup = false;
 
     if (link->reread != NULL) {
-        kv_sse_reread(&link->core, link->reread);
+        kv_sse_reread(&link->core, link->reread, link->ask);
         link->reread = NULL;
         if (link->call != NULL) {
             httpc_cancel(link->call);
@@ -284,9 +307,16 @@ kv_sse_link_free(struct kv_sse_link *link)
 }
 
 void
-kv_sse_link_reread(struct kv_sse_link *link, const char *reason)
+kv_sse_link_mute(struct kv_sse_link *link)
+{
+    link->muted = true;
+}
+
+void
+kv_sse_link_reread(struct kv_sse_link *link, const char *reason, uint64_t ask)
 {
     link->reread = reason;
+    link->ask = ask;
     start_timer(link, 0);
 }
 

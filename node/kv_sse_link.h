@@ -21,6 +21,7 @@
 #include <uv.h>
 
 #include "node/config.h"
+#include "node/intake.h"
 #include "node/kv_sse.h"
 #include "node/url.h"
 
@@ -29,18 +30,15 @@
 struct kv_sse_link;
 
 /*
- * Where it goes: what the intake delivers (intake.h), worker and generation
- * as given. Called from the loop alone, never from within a call of the
- * owner's. The link must not be freed from within.
+ * Where it goes: items as the intake delivers them (intake.h), worker,
+ * generation and reading as given; record: of an INTAKE_RECORD, NULL else.
+ * Called from the loop alone, never from within a call of the owner's. The
+ * link must not be freed from within; kv_sse_link_mute() it instead.
  */
 struct kv_sse_sink {
     void *context;
-    void (*reset)(void *context, uint32_t worker, uint32_t generation,
-                  uint32_t rank, uint64_t epoch, const char *reason);
-    void (*state)(void *context, uint32_t worker, uint32_t generation,
-                  uint32_t rank, enum kv_stream_state state);
-    void (*record)(void *context, uint32_t worker, uint32_t generation,
-                   uint32_t rank, const struct event_record *record);
+    void (*item)(void *context, const struct intake_item *item,
+                 const struct event_record *record);
 };
 
 /* Copied, but for the sink's context. */
@@ -48,6 +46,7 @@ struct kv_sse_source {
     char id[CONFIG_LABEL_MAX]; /* the worker's, for the log */
     uint32_t slot;
     uint32_t generation;
+    uint32_t reading;
     uint64_t identity; /* goes into stream.worker */
     uint32_t ranks;
     struct url url;
@@ -67,8 +66,13 @@ int kv_sse_link_new(struct kv_sse_link **out, uv_loop_t *loop,
  * are closed. NULL is fine. */
 void kv_sse_link_free(struct kv_sse_link *link);
 
-/* Forget what it told and connect anew; the reset comes from the loop. */
-void kv_sse_link_reread(struct kv_sse_link *link, const char *reason);
+/* No callback follows: what is left of it is to be freed soon. */
+void kv_sse_link_mute(struct kv_sse_link *link);
+
+/* Forget what it told and connect anew; the BEGIN comes from the loop. ask: the
+ * question's number, 0: none. reason: static. */
+void kv_sse_link_reread(struct kv_sse_link *link, const char *reason,
+                        uint64_t ask);
 
 /* Good as long as the link. */
 const struct kv_sse_stats *kv_sse_link_stats(const struct kv_sse_link *link);

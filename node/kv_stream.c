@@ -83,21 +83,6 @@ kv_stream_known(const struct kv_stream *stream, uint64_t seq, uint64_t print)
     return recent->print == print ? KV_KNOWN_SAME : KV_KNOWN_OTHER;
 }
 
-/*
- * Names an epoch by what its process said first, which any observer can find
- * out; a process that is read again gets another name for each reading.
- */
-static void
-name_epoch(struct kv_stream *stream, uint64_t seq, uint64_t print)
-{
-    uint64_t base = seq == 0 ? print : rng_mix(print ^ rng_mix(seq));
-
-    stream->reads = base == stream->base ? stream->reads + 1 : 0;
-    stream->base = base;
-    stream->epoch =
-        stream->reads == 0 ? base : rng_mix(base ^ rng_mix(stream->reads));
-}
-
 static void
 wipe(struct kv_stream *stream)
 {
@@ -113,48 +98,88 @@ wipe(struct kv_stream *stream)
     stream->reading = false;
     stream->unread = false;
     stream->accepting = false;
+    stream->opened = false;
     stream->why = NULL;
 }
 
 static void
-push_reset(struct kv_stream *stream, const char *reason)
+push_begin(struct kv_stream *stream, uint64_t ask, const char *reason)
 {
-    kv_stream_push(
-        stream,
-        &(struct kv_out){.kind = KV_OUT_RESET,
-                         .seq = stream->next_seq,
-                         .epoch = stream->epoch,
-                         .reason = reason,
-                         .same_process = strcmp(reason, "restarted") != 0});
+    stream->ask_told = ask;
+    kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_BEGIN,
+                                            .seq = stream->next_seq,
+                                            .process = stream->process,
+                                            .ask = ask,
+                                            .whole = stream->complete,
+                                            .reason = reason});
 }
 
-/* A new epoch whose first known message is this one, applied next. */
-void
-kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t print,
-                const char *reason)
+static void
+push_gap(struct kv_stream *stream)
 {
-    CHECK(reason != NULL);
-    wipe(stream);
-    name_epoch(stream, seq, print);
+    kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_GAP});
+}
+
+/* This message is the epoch's first known one, applied next. */
+static void
+start_at(struct kv_stream *stream, uint64_t seq, uint64_t print)
+{
+    stream->opened = false;
     stream->blank = false;
     stream->complete = seq == 0;
     stream->first_seq = seq;
     stream->first_print = print;
     stream->next_seq = seq;
-    push_reset(stream, reason);
 }
 
-/* A new, empty epoch. What comes first will give it its proper name. */
+/* A new epoch whose first known message is this one, of a process that is
+ * named by what it said first: any observer can find that out. */
 void
-kv_stream_forget(struct kv_stream *stream, const char *reason)
+kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t print,
+                uint64_t ask, const char *reason)
 {
+    CHECK(reason != NULL);
+    wipe(stream);
+    start_at(stream, seq, print);
+    stream->part = seq != 0;
+    stream->process = seq == 0 ? print : rng_mix(print ^ rng_mix(seq));
+    push_begin(stream, ask, reason);
+}
+
+/* The same process from this message on: a reading that begins in the middle
+ * once more keeps its name. */
+static void
+begin_again(struct kv_stream *stream, uint64_t seq, uint64_t print,
+            const char *reason)
+{
+    CHECK(stream->part && seq != 0);
+    wipe(stream);
+    start_at(stream, seq, print);
+    push_begin(stream, stream->ask, reason);
+    push_gap(stream);
+}
+
+void
+kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
+                 const char *reason)
+{
+    bool named = stream->part && !empty;
+
     CHECK(reason != NULL);
     wipe(stream);
     stream->blank = true;
     stream->linked = false;
     stream->next_seq = 0;
-    stream->epoch = rng_mix(stream->epoch);
-    push_reset(stream, reason);
+    stream->complete = empty;
+    stream->opened = !empty;
+    if (!named) {
+        stream->process = empty ? KV_STREAM_EMPTY : rng_next(&stream->rng);
+    }
+    stream->part = !empty;
+    push_begin(stream, ask, reason);
+    if (named) {
+        push_gap(stream);
+    }
 }
 
 /* A live copy of what was applied says where the live connection leads. */
@@ -186,7 +211,7 @@ kv_stream_apply(struct kv_stream *stream, uint64_t print, struct slice payload)
     compare_pending(stream, seq, print);
     kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_APPLY,
                                             .seq = seq,
-                                            .epoch = stream->epoch,
+                                            .print = print,
                                             .payload = payload});
 }
 
@@ -208,13 +233,11 @@ kv_stream_restart(struct kv_stream *stream, const char *reason)
     kv_round_want(stream);
 }
 
-uint64_t
+void
 kv_stream_cleared(struct kv_stream *stream)
 {
     CHECK(!stream->blank);
-    stream->epoch = rng_mix(stream->epoch ^ rng_mix(stream->next_seq));
     stream->complete = true;
-    return stream->epoch;
 }
 
 /* Reading again */
@@ -229,10 +252,31 @@ kv_stream_read_again(struct kv_stream *stream, const char *reason)
 }
 
 void
-kv_stream_reread(struct kv_stream *stream, const char *reason, uint64_t now_us)
+kv_stream_reread(struct kv_stream *stream, const char *reason, uint64_t ask,
+                 uint64_t now_us)
 {
     stream->now_us = now_us;
-    kv_stream_read_again(stream, reason);
+    if (ask > stream->ask) {
+        stream->ask = ask;
+        stream->reread = stream->reread != NULL ? stream->reread : reason;
+    } else {
+        kv_stream_read_again(stream, reason);
+    }
+}
+
+/* Whether what is wanted happens anyhow, questions and all. */
+static bool
+is_read_anyway(const struct kv_stream *stream)
+{
+    if (!stream->blank && !stream->dead) {
+        return false;
+    }
+    if (stream->ask == stream->ask_told) {
+        return true;
+    }
+    return !kv_stream_unaided(stream) &&
+           (stream->round.active ? stream->round.ask == stream->ask
+                                 : stream->wanted);
 }
 
 static void
@@ -242,8 +286,8 @@ start_reread(struct kv_stream *stream)
     uint64_t wait_us = kv_stream_us(stream->config.retry_ms) << stream->rereads;
 
     stream->reread = NULL;
-    if (stream->blank || stream->dead) {
-        return; /* is being read anyway */
+    if (is_read_anyway(stream)) {
+        return;
     }
     if (stream->now_us - stream->reread_last_us >
         REREAD_CALM_US + 8 * wait_us) {
@@ -257,8 +301,7 @@ start_reread(struct kv_stream *stream)
     counter_bump(&stream->counters->rereads, 1);
     if (kv_stream_unaided(stream)) {
         kv_round_stop(stream);
-        kv_stream_forget(stream, reason);
-        stream->complete = false;
+        kv_stream_forget(stream, false, stream->ask, reason);
         return;
     }
     stream->force = true;
@@ -278,6 +321,8 @@ drop_connection(struct kv_stream *stream)
     stream->accepting = false;
     stream->has_live_last = false;
     stream->wanted = false;
+    stream->opened = false;
+    stream->part = false;
     kv_held_clear(&stream->early);
     kv_held_clear(&stream->pending);
     kv_round_stop(stream);
@@ -319,13 +364,41 @@ begin_live(struct kv_stream *stream, uint64_t seq, uint64_t print,
             kv_round_later(stream);
         }
     }
-    kv_stream_begin(stream, seq, print, reason);
+    if (stream->opened && seq > 0) {
+        start_at(stream, seq, print);
+    } else {
+        kv_stream_begin(stream, seq, print, stream->ask, reason);
+    }
     stream->linked = true;
     stream->unread = seq > 0;
 }
 
-/* Without a replay the connection is the only witness: what does not follow
- * on begins anew. */
+static void
+skip_to(struct kv_stream *stream, uint64_t seq)
+{
+    CHECK(seq > stream->next_seq);
+    stream->next_seq = seq;
+    stream->complete = false;
+    kv_held_drop_below(&stream->pending, seq);
+    push_gap(stream);
+}
+
+/* Batches are missing, and no replay has them. */
+static void
+jump(struct kv_stream *stream, uint64_t seq, uint64_t print)
+{
+    counter_bump(&stream->counters->gaps, 1);
+    if (stream->part) {
+        begin_again(stream, seq, print, "gap");
+        stream->linked = true;
+        stream->unread = true;
+    } else {
+        skip_to(stream, seq);
+    }
+}
+
+/* Without a replay the connection is the only witness: what comes by another
+ * one begins anew. */
 static void
 live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t print,
              struct slice payload)
@@ -337,15 +410,15 @@ live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t print,
             stream->linked = true;
             return;
         }
-        if (stream->linked && seq == stream->next_seq) {
+        if (stream->linked && seq >= stream->next_seq) {
+            if (seq > stream->next_seq) {
+                jump(stream, seq, print);
+            }
             kv_stream_apply(stream, print, payload);
             return;
         }
         if (!stream->linked) {
             reason = "reconnected";
-        } else if (seq > stream->next_seq) {
-            counter_bump(&stream->counters->gaps, 1);
-            reason = "gap";
         } else {
             counter_bump(&stream->counters->restarts, 1);
             reason = "restarted";
@@ -500,14 +573,6 @@ kv_stream_push(struct kv_stream *stream, const struct kv_out *out)
     stream->outs[stream->outs_count++] = *out;
 }
 
-static void
-skip_to(struct kv_stream *stream, uint64_t seq)
-{
-    CHECK(seq > stream->next_seq);
-    stream->next_seq = seq;
-    kv_held_drop_below(&stream->pending, seq);
-}
-
 /* The held message that comes next, or NULL. */
 static struct kv_message *
 next_held(struct kv_stream *stream)
@@ -544,7 +609,12 @@ first_held(struct kv_stream *stream)
     }
     struct kv_message *first = kv_held_take(&stream->pending, seq);
     bool proved = stream->proved;
-    begin_live(stream, seq, first->print, stream->blank ? "first" : "gap");
+    if (!stream->blank && stream->linked && seq > stream->next_seq) {
+        jump(stream, seq, first->print);
+    } else {
+        begin_live(stream, seq, first->print,
+                   stream->blank ? "first" : "reconnected");
+    }
     stream->proved = proved;
     return first;
 }

@@ -6,9 +6,10 @@
  * says nowhere which process it is. What tells processes apart is the print of
  * a batch (key_digest() of its payload, which holds the engine's clock): the
  * same seq with another print is another process. An epoch is one reading of
- * one process. It is named by the print of seq 0, so that all observers of a
- * process find the same name; by the first one that is known and its seq where
- * seq 0 is gone; and mixed with a count when a process is read again.
+ * one process; BEGIN tells of it. The process is named by the print of seq 0,
+ * so that all observers of it find the same name, and by the first batch that
+ * is known and its seq where seq 0 is gone. One that has said nothing yet is
+ * KV_STREAM_EMPTY.
  *
  * Two sources. Live messages come by the event socket, and all between
  * kv_stream_connected() and kv_stream_disconnected() must have come by one TCP
@@ -37,7 +38,7 @@
  * Holes. Replies beyond a hole are kept, and the replay is asked again from
  * the hole on, as long as that helps; three answers in a row that do not help
  * make the hole permanent (engines do skip a seq when publishing fails): it is
- * jumped over, and the stream is partial. A round without an end marker ends
+ * jumped over, which GAP tells, and the stream is partial. A round without an end marker ends
  * by silence and is asked again; replay_rounds silent rounds in a row, and
  * nobody answers there: the stream goes on as one without a replay, and looks
  * again from time to time.
@@ -45,13 +46,21 @@
  * The lost tail and the idle restart show in no live message, so an idle
  * stream is probed.
  *
- * Without a replay the live connection is all there is: whatever does not
- * follow on, and every reconnect, begins a new epoch, which is partial unless
- * it begins with seq 0. A tail that is lost then shows with the next batch.
+ * Without a replay the live connection is all there is. Every reconnect begins
+ * a new epoch, which is partial unless it begins with seq 0. Batches that are
+ * missing are jumped over (GAP): whoever knows better may have them. What
+ * reads again, or misses more, has nothing but what comes from there on: a
+ * partial epoch under a name of its own, which it keeps while the connection
+ * lasts. A tail that is lost shows with the next batch.
+ *
+ * Questions. kv_stream_reread() may come with a number, rising; the BEGIN that
+ * is due to it, and those after it, say the highest one that was known when
+ * the reading began, so that nobody takes an answer from before for one.
  *
  * Outputs are pulled after each call, before the next one: an APPLY points at
  * bytes of the call that caused it, or at held ones, good until the next
- * output. kv_stream_reread() and kv_stream_cleared() may be called in between.
+ * output. kv_stream_reread(), kv_stream_cleared() and kv_stream_not_whole() may
+ * be called in between.
  *
  * Role: core. Owns: held messages. Thread: one owner.
  * Limits: struct kv_stream_config. Errors: none; what goes wrong is an output
@@ -69,6 +78,9 @@
 #include "node/kv_apply.h"
 
 struct kv_stream;
+
+/* The name of a process that has published nothing yet. */
+#define KV_STREAM_EMPTY UINT64_C(0x7f3a91c2656d7074)
 
 struct kv_stream_config {
     bool has_replay;            /* there is a replay endpoint */
@@ -94,7 +106,8 @@ const char *kv_stream_state_name(enum kv_stream_state state);
 
 enum kv_out_kind {
     KV_OUT_APPLY,  /* decode and apply payload, batch seq of the epoch */
-    KV_OUT_RESET,  /* forget the stream: a new epoch begins. reason: static */
+    KV_OUT_BEGIN,  /* forget the stream: a new epoch begins. reason: static */
+    KV_OUT_GAP,    /* batches before the next one are missing for good */
     KV_OUT_REPLAY, /* close the replay socket if open, open a fresh one, ask
                       for batches from `seq` on */
     KV_OUT_HANGUP, /* close the replay socket */
@@ -104,11 +117,12 @@ enum kv_out_kind {
 struct kv_out {
     enum kv_out_kind kind;
     uint64_t seq;
-    uint64_t epoch; /* RESET, APPLY */
+    uint64_t process; /* BEGIN: its name */
+    uint64_t ask;     /* BEGIN: of the last kv_stream_reread() before it */
+    bool whole;       /* BEGIN: everything since the process started follows */
+    uint64_t print;   /* APPLY: of the payload */
     struct slice payload;
     const char *reason;
-    bool same_process; /* RESET: no other process than the epoch before, as far
-                          as is known */
     enum kv_stream_state state;
 };
 
@@ -135,14 +149,14 @@ void kv_stream_replay_end(struct kv_stream *stream, uint64_t now_us);
 
 /* What was applied did not fit together (KV_APPLY_E_DAMAGED), or the mirror
  * proved wrong: forget and read everything again, at most once per
- * retry_ms * 2^n, n growing while it does not help. */
+ * retry_ms * 2^n, n growing while it does not help. ask: the question's number
+ * where somebody waits for the BEGIN that answers it, else 0. */
 void kv_stream_reread(struct kv_stream *stream, const char *reason,
-                      uint64_t now_us);
+                      uint64_t ask, uint64_t now_us);
 
-/* The batch of the last APPLY said that the engine cleared its cache: what
- * follows, the rest of that batch included, is a new epoch, which this
- * returns; there is no RESET. All of it is known from here on. */
-uint64_t kv_stream_cleared(struct kv_stream *stream) MUST_CHECK;
+/* The batch of the last APPLY said that the engine cleared its cache: all
+ * that it holds is known from here on. */
+void kv_stream_cleared(struct kv_stream *stream);
 
 void kv_stream_tick(struct kv_stream *stream, uint64_t now_us);
 
@@ -153,6 +167,13 @@ bool kv_stream_next_out(struct kv_stream *stream, struct kv_out *out)
     MUST_CHECK;
 
 enum kv_stream_state kv_stream_state(const struct kv_stream *stream);
+
+/* Whether a state says that the living process is followed, step by step. */
+static inline bool
+kv_stream_state_is_live(enum kv_stream_state state)
+{
+    return state == KV_STREAM_LIVE || state == KV_STREAM_PARTIAL;
+}
 
 /* Whether the epoch has everything since seq 0 or a clear, as far as it goes:
  * if not, batches that do not fit together are no wonder. */

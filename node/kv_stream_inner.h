@@ -24,6 +24,7 @@ struct kv_round {
     bool fresh;     /* from 0, whoever answers */
     bool heard;     /* a reply came */
     bool lost;      /* a reply could not be held */
+    uint64_t ask;   /* the last question when it was asked for */
     uint64_t from;  /* not fresh: the last applied one */
     uint64_t print; /* ... and its print */
     uint64_t silent_at_us;
@@ -56,9 +57,10 @@ struct kv_stream {
     bool reading;    /* begun by a replay that did not reach its end yet */
     bool unread;     /* begun live in the middle: a replay may know more */
     const char *why; /* dead */
-    uint64_t epoch;
-    uint64_t base;  /* the epoch's id before mixing */
-    uint64_t reads; /* epochs in a row with that base */
+    bool opened;     /* blank, and told of: what comes next by this connection
+                        belongs to it */
+    bool part;       /* `process` names a reading that began in the middle */
+    uint64_t process;
     uint64_t first_seq;
     uint64_t first_print;
     uint64_t next_seq;
@@ -77,6 +79,8 @@ struct kv_stream {
     uint32_t confirmed; /* rounds in a row that ended without help */
 
     /* Reading again. */
+    uint64_t ask;          /* the last question */
+    uint64_t ask_told;     /* ... when the epoch began */
     const char *reread;    /* wanted, why */
     uint64_t reread_at_us; /* not before */
     uint64_t reread_last_us;
@@ -115,8 +119,10 @@ enum kv_known kv_stream_known(const struct kv_stream *stream, uint64_t seq,
                               uint64_t print);
 void kv_stream_push(struct kv_stream *stream, const struct kv_out *out);
 void kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t print,
-                     const char *reason);
-void kv_stream_forget(struct kv_stream *stream, const char *reason);
+                     uint64_t ask, const char *reason);
+/* Nothing is known any more. empty: nor is there anything, as a replay said. */
+void kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
+                      const char *reason);
 void kv_stream_apply(struct kv_stream *stream, uint64_t print,
                      struct slice payload);
 /* The epoch is not what is out there (any more): read from 0. */

@@ -45,6 +45,7 @@ kv_round_ask(struct kv_stream *stream)
     stream->round = (struct kv_round){
         .active = true,
         .fresh = fresh,
+        .ask = stream->ask,
         .from = from,
         .print = fresh ? 0 : stream->recent[from % KV_STREAM_RECENT].print,
         .next_before = stream->next_seq,
@@ -164,8 +165,10 @@ in_nothing(struct kv_stream *stream)
         kv_stream_restart(stream, "restarted");
         return;
     }
-    if (!stream->blank) {
-        kv_stream_forget(stream, stream->why);
+    if (!stream->blank || stream->opened ||
+        stream->round.ask != stream->ask_told) {
+        kv_stream_forget(stream, true, stream->round.ask,
+                         stream->why != NULL ? stream->why : "empty");
     }
     stream->complete = true;
     in_step(stream);
@@ -213,9 +216,9 @@ give_up(struct kv_stream *stream)
     stream->gap = false;
     stream->reading = false;
     kv_held_clear(&stream->early);
-    if (stream->dead) {
-        kv_stream_forget(stream, stream->why);
-        stream->complete = false;
+    if (stream->dead || (stream->blank && stream->ask != stream->ask_told)) {
+        kv_stream_forget(stream, false, stream->ask,
+                         stream->why != NULL ? stream->why : "asked for");
     }
     kv_round_later(stream);
 }
@@ -251,8 +254,8 @@ meet(struct kv_stream *stream, uint64_t seq, uint64_t print)
             round->fresh = false;
             return false;
         }
-        kv_stream_begin(stream, seq, print,
-                        stream->dead ? stream->why : "first");
+        kv_stream_begin(stream, seq, print, round->ask,
+                        stream->dead || stream->force ? stream->why : "first");
         stream->linked = false;
         stream->reading = true;
         return false;
@@ -262,7 +265,7 @@ meet(struct kv_stream *stream, uint64_t seq, uint64_t print)
     }
     if (seq > round->from) {
         counter_bump(&stream->counters->gaps, 1);
-        kv_stream_begin(stream, seq, print, "history is gone");
+        kv_stream_begin(stream, seq, print, round->ask, "history is gone");
         stream->linked = false;
         stream->reading = true;
         return false;

@@ -186,11 +186,11 @@ apply(const struct intake_item *item)
 {
     const struct event_record *record = (const void *)(item + 1);
 
-    if (item->kind == INTAKE_RESET) {
-        CHECK(feed_reset(feed, 0, 1, 0, item->epoch, false) == 0);
+    if (item->kind == INTAKE_BEGIN) {
+        feed_reset(feed, 0, 1, 0, item->process);
     } else if (item->kind == INTAKE_STATE) {
         feed_state(feed, 0, 1, 0, (enum kv_stream_state)item->state);
-    } else {
+    } else if (item->kind == INTAKE_RECORD) {
         CHECK(feed_record(feed, 0, 1, 0, record) == 0);
         visible_us[record->seq] = uv_hrtime() / 1000;
     }

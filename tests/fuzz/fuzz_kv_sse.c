@@ -1,5 +1,5 @@
 /* Whatever a source of cache events says, records are sound, ranks and tiers
- * exist, an epoch begins with a reset and its records count up. A zero byte
+ * exist, an epoch begins with a BEGIN and its records count up. A zero byte
  * breaks the connection, and the next one begins. */
 #include <string.h>
 
@@ -49,9 +49,9 @@ pull(struct kv_sse *sse)
             continue;
         }
         CHECK(out.rank < RANKS);
-        if (out.kind == KV_SSE_RESET) {
-            CHECK(out.epoch != ranks[out.rank].epoch && out.reason != NULL);
-            ranks[out.rank] = (struct rank){.epoch = out.epoch};
+        if (out.kind == KV_SSE_BEGIN) {
+            CHECK(out.process != 0 && out.reason != NULL);
+            ranks[out.rank] = (struct rank){.epoch = out.process};
         } else if (out.kind == KV_SSE_STATE) {
             ranks[out.rank].state = out.state;
         } else {

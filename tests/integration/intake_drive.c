@@ -31,6 +31,7 @@ static uv_loop_t loop;
 static uv_async_t wake;
 static uv_poll_t commands;
 static bool paused;
+static uint64_t asks;
 
 static void
 print_record(const struct event_record *record)
@@ -58,19 +59,24 @@ print_record(const struct event_record *record)
 static void
 print_item(const struct intake_item *item)
 {
-    static const char *const kinds[] = {"record", "reset", "state"};
+    static const char *const kinds[] = {"begin", "record", "gap", "state"};
 
     printf("{\"kind\":\"%s\",\"slot\":%" PRIu32 ",\"generation\":%" PRIu32
-           ",\"rank\":%" PRIu32 ",\"state\":\"%s\",\"epoch\":\"%016" PRIx64
-           "\",\"sent_us\":%" PRIu64,
+           ",\"rank\":%" PRIu32 ",\"state\":\"%s\",\"sent_us\":%" PRIu64,
            kinds[item->kind], item->worker, item->generation, item->rank,
-           kv_stream_state_name((enum kv_stream_state)item->state), item->epoch,
+           kv_stream_state_name((enum kv_stream_state)item->state),
            item->sent_us);
     if (item->kind == INTAKE_RECORD) {
         print_record((const void *)(item + 1));
     }
-    if (item->kind == INTAKE_RESET) {
-        printf(",\"reason\":\"%s\"", item->reason);
+    if (item->kind == INTAKE_RECORD) {
+        printf(",\"last\":%s", item->last ? "true" : "false");
+    }
+    if (item->kind == INTAKE_BEGIN) {
+        printf(",\"process\":\"%016" PRIx64 "\",\"whole\":%s,\"ask\":%" PRIu64
+               ",\"reason\":\"%s\"",
+               item->process, item->whole ? "true" : "false", item->ask,
+               item->reason);
     }
     printf("}\n");
 }
@@ -125,7 +131,7 @@ obey(const char *line)
         print_numbers();
     } else if (strncmp(line, "reread ", 7) == 0) {
         outcome = intake_reread(intake, worker.slot, worker.generation,
-                                (uint32_t)strtoul(line + 7, NULL, 10));
+                                (uint32_t)strtoul(line + 7, NULL, 10), ++asks);
     } else if (strcmp(line, "remove") == 0) {
         outcome = intake_remove(intake, worker.slot, worker.generation);
     } else if (strcmp(line, "add") == 0) {

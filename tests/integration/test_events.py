@@ -65,7 +65,7 @@ class Drive:
         return [i for i in list(self.items) if i["kind"] == kind and i["rank"] == rank]
 
     def reasons(self, rank=0):
-        return [i["reason"] for i in self.of("reset", rank)]
+        return [i["reason"] for i in self.of("begin", rank)]
 
     def state(self, rank=0):
         states = self.of("state", rank)
@@ -77,7 +77,7 @@ class Drive:
         for item in list(self.items):
             if item["rank"] != rank:
                 continue
-            if item["kind"] == "reset":
+            if item["kind"] == "begin":
                 held = set()
             for what, tier, keys in item.get("ops", []):
                 places = {(tier, key) for key in keys}
@@ -90,10 +90,10 @@ class Drive:
         return held
 
     def seqs(self, rank=0):
-        """Of the records since the last reset."""
+        """Of the records since the last beginning."""
         seqs = []
         for item in list(self.items):
-            if item["rank"] == rank and item["kind"] == "reset":
+            if item["rank"] == rank and item["kind"] == "begin":
                 seqs = []
             if item["rank"] == rank and item["kind"] == "record":
                 seqs.append(item["seq"])
@@ -210,7 +210,7 @@ class Events(Base):
         publisher.store([7], parent=6)
         self.caught_up(drive, publisher)
         self.assertEqual(drive.seqs(), [0, 1, 2, 3])
-        self.assertEqual(len(drive.of("reset")), 1)
+        self.assertEqual(len(drive.of("begin")), 1)
 
     def test_lost_tail_is_found_by_probing(self):
         publisher, drive = self.settled()
@@ -268,7 +268,7 @@ class Events(Base):
         publisher.replay_answers = True
         self.caught_up(drive, publisher)
 
-    def test_without_a_replay_a_gap_begins_anew(self):
+    def test_without_a_replay_a_gap_is_said_and_jumped_over(self):
         publisher = self.publisher()
         drive = self.follow(publisher, replay=False)
         publisher.store([100])
@@ -276,8 +276,8 @@ class Events(Base):
         publisher.drop_live = 1
         publisher.store([200])
         publisher.store([300])
-        self.wait(lambda: drive.seqs() == [2] and drive.state() == "partial", "a new epoch")
-        self.assertEqual(drive.reasons()[-1], "gap")
+        self.wait(lambda: drive.seqs() == [0, 2] and drive.state() == "partial", "a jump")
+        self.assertEqual(len(drive.of("gap")), 1)
         self.assertEqual(drive.number("gaps"), 1)
 
     # Restarts and connections
@@ -287,8 +287,9 @@ class Events(Base):
         publisher.restart()
         publisher.store(range(50, 53))
         self.caught_up(drive, publisher)
-        epochs = [i["epoch"] for i in drive.of("reset")]
-        self.assertEqual(len(set(epochs)), len(epochs))
+        processes = [i["process"] for i in drive.of("begin")]
+        self.assertEqual(len(set(processes)), len(processes))
+        self.assertTrue(drive.of("begin")[-1]["whole"])
         self.assertGreaterEqual(drive.number("disconnects"), 1)
         self.assertEqual(drive.number("restarts"), 1)
 
@@ -296,7 +297,7 @@ class Events(Base):
         publisher, drive = self.settled()
         publisher.restart()
         self.wait(lambda: drive.state() == "live" and not drive.keys() and
-                  len(drive.of("reset")) == 2, "an empty cache")
+                  len(drive.of("begin")) == 2, "an empty cache")
         self.assertEqual(drive.reasons()[-1], "restarted")
 
     def test_restarted_engine_that_got_as_far_is_not_taken_for_the_old_one(self):
@@ -356,7 +357,7 @@ class Events(Base):
         publisher.store([5], parent=4)
         self.caught_up(drive, publisher)
         self.assertEqual(drive.number("bad_frames"), 3)
-        self.assertEqual(len(drive.of("reset")), 1)
+        self.assertEqual(len(drive.of("begin")), 1)
 
     def test_further_frames_are_ignored(self):
         publisher, drive = self.settled()
@@ -415,12 +416,13 @@ class Events(Base):
 
     # What the batches say
 
-    def test_clear_begins_a_new_epoch_within_a_batch(self):
+    def test_clear_is_an_op_of_its_batch(self):
         publisher, drive = self.settled()
         publisher.held = {9: None}
         publisher.batch(publisher.stored([5], 4), publisher.cleared(), publisher.stored([9]))
         self.caught_up(drive, publisher)
-        self.assertEqual(drive.reasons()[-1], "cleared")
+        self.assertEqual(drive.of("record")[-1]["ops"][0][0], "clear")
+        self.assertEqual(len(drive.of("begin")), 1)
         publisher.store([10], parent=9)
         self.caught_up(drive, publisher)
         self.assertEqual(drive.number("batches"), 3)
@@ -452,9 +454,11 @@ class Events(Base):
         publisher, drive = self.settled()
         before = drive.keys()
         drive.tell("reread 0")
-        self.wait(lambda: len(drive.of("reset")) == 2, "a reset")
+        self.wait(lambda: len(drive.of("begin")) == 2, "a beginning")
         self.caught_up(drive, publisher)
         self.assertEqual(drive.keys(), before)
+        self.assertEqual([i["ask"] for i in drive.of("begin")], [0, 1])
+        self.assertEqual(len({i["process"] for i in drive.of("begin")}), 1)
 
     # Control
 

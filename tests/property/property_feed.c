@@ -145,8 +145,7 @@ begin(struct rng *rng, uint32_t w, uint32_t rank)
 
     s->epoch = rng_next(rng) | 1;
     s->seq = 0;
-    REQUIRE(feed_reset(feed, w, worker[w].generation, rank, s->epoch, false) ==
-            0);
+    feed_reset(feed, w, worker[w].generation, rank, s->epoch);
 }
 
 /* The engine tells all it holds, as a replay does. */

@@ -65,8 +65,13 @@ struct world {
     uint64_t asked_from;
     struct batch reply[REPLIES_MAX]; /* on its way by the replay */
     uint32_t reply_count;
-    bool end; /* after the replies */
-    uint64_t epoch;
+    bool end;       /* after the replies */
+    uint64_t epoch; /* as the process is named */
+    uint64_t ask;   /* the last question */
+    uint64_t ask_answered;
+    bool whole; /* as the epoch began */
+    bool gap;   /* told since the last APPLY */
+
     bool any; /* something was applied in the epoch */
     bool from_0;
     bool contiguous;
@@ -120,15 +125,19 @@ take_apply(const struct kv_out *out)
 
     REQUIRE(out->payload.len == sizeof batch);
     memcpy(&batch, out->payload.ptr, sizeof batch);
-    REQUIRE(out->seq == batch.seq && out->epoch == world.epoch);
+    REQUIRE(out->seq == batch.seq && out->print == key_digest(out->payload));
     if (!world.any) {
         world.from_0 = batch.seq == 0;
+        REQUIRE(world.from_0 == world.whole);
+        REQUIRE(!world.whole || world.epoch == out->print);
         world.contiguous = true;
     } else {
         REQUIRE(batch.process == world.last.process);
         REQUIRE(batch.seq > world.last.seq);
+        REQUIRE(world.gap == (batch.seq != world.last.seq + 1));
         world.contiguous = world.contiguous && batch.seq == world.last.seq + 1;
     }
+    world.gap = false;
     world.any = true;
     world.last = batch;
 }
@@ -144,9 +153,15 @@ pull(void)
         case KV_OUT_APPLY:
             take_apply(&out);
             break;
-        case KV_OUT_RESET:
-            REQUIRE(out.epoch != world.epoch);
-            world.epoch = out.epoch;
+        case KV_OUT_GAP:
+            world.gap = true;
+            break;
+        case KV_OUT_BEGIN:
+            REQUIRE(out.ask >= world.ask_answered && out.ask <= world.ask);
+            world.ask_answered = out.ask;
+            world.epoch = out.process;
+            world.whole = out.whole;
+            world.gap = false;
             world.any = false;
             break;
         case KV_OUT_REPLAY:
@@ -356,7 +371,8 @@ act(void)
         break_off();
     }
     if (below(1000) < w->reread) {
-        kv_stream_reread(world.stream, "wrong", world.now_us);
+        world.ask += chance(50);
+        kv_stream_reread(world.stream, "wrong", world.ask, world.now_us);
         pull();
     }
     switch (below(6)) {
@@ -419,6 +435,7 @@ judge(void)
 
     REQUIRE(state == KV_STREAM_LIVE || state == KV_STREAM_PARTIAL);
     REQUIRE(!spared || state == KV_STREAM_LIVE);
+    REQUIRE(world.ask_answered == world.ask);
     if (process->next_seq == 0 || !world.any) {
         REQUIRE(process->next_seq == 0 && !world.any);
         return;

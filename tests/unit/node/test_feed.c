@@ -75,7 +75,7 @@ add(uint32_t worker, uint32_t ranks)
 static void
 begin(uint32_t worker, uint32_t rank, uint64_t epoch)
 {
-    cr_assert_eq(feed_reset(feed, worker, 1, rank, epoch, false), 0);
+    feed_reset(feed, worker, 1, rank, epoch);
     feed_state(feed, worker, 1, rank, KV_STREAM_LIVE);
 }
 
@@ -94,7 +94,8 @@ record_of(uint64_t epoch, uint64_t seq, uint32_t count, const uint64_t *words)
                                     .words_count = count}};
 
     cr_assert_leq(count, 8);
-    memcpy(parcel.head.words, words, count * sizeof *words);
+    memcpy(parcel.head.words, count > 0 ? words : parcel.room,
+           count * sizeof *words);
     return parcel;
 }
 
@@ -138,15 +139,6 @@ stats(void)
 
     feed_stats(feed, &s);
     return s;
-}
-
-/* It is that late, and nothing is to be read again. */
-static void
-pass_time(uint64_t now_us)
-{
-    struct feed_id id;
-
-    cr_assert_not(feed_next_reread(feed, &id, now_us));
 }
 
 static bool
@@ -244,10 +236,10 @@ Test(node_feed, strangers_are_ignored)
     union parcel parcel = stores(1, 1, 0xa);
 
     add(7, 2);
-    cr_assert_eq(feed_reset(feed, 7, 2, 0, 5, false), 0);
-    cr_assert_eq(feed_reset(feed, 7, 1, 2, 5, false), 0);
-    cr_assert_eq(feed_reset(feed, 8, 1, 0, 5, false), 0);
-    cr_assert_eq(feed_reset(feed, WORKERS_MAX, 1, 0, 5, false), 0);
+    feed_reset(feed, 7, 2, 0, 5);
+    feed_reset(feed, 7, 1, 2, 5);
+    feed_reset(feed, 8, 1, 0, 5);
+    feed_reset(feed, WORKERS_MAX, 1, 0, 5);
     feed_state(feed, 7, 2, 0, KV_STREAM_LIVE);
     cr_assert_eq(feed_record(feed, 7, 2, 0, &parcel.head), 0);
     cr_assert_not(feed_answer(feed, 7, 2, 0, &answer, 1));
@@ -364,7 +356,7 @@ Test(node_feed, rereads_that_do_not_help_become_rare)
 
     add(7, 1);
     cr_assert_not(feed_next_reread(feed, &id, at));
-    cr_assert_eq(feed_reset(feed, 7, 1, 0, 1, false), 0);
+    feed_reset(feed, 7, 1, 0, 1);
     mirror->apply_outcome = MIRROR_E_FULL;
     store(7, 0, 1, 1, 0xa);
     at += 10 * S;
@@ -437,7 +429,7 @@ Test(node_feed, trust_follows_the_state)
     };
 
     add(7, 1);
-    cr_assert_eq(feed_reset(feed, 7, 1, 0, 100, false), 0);
+    feed_reset(feed, 7, 1, 0, 100);
     store(7, 0, 100, 1, 0xa);
     uint32_t slot = status(0).slot;
     cr_assert_eq(view()->trust_permille[slot], 500);
@@ -560,40 +552,79 @@ Test(node_feed, a_fifth_block_size_is_left_out_until_one_is_gone)
     cr_assert_eq(stats().left_out, 0);
 }
 
-Test(node_feed, too_many_epochs_are_contested_until_they_calm_down)
+Test(node_feed, a_contested_stream_is_out_of_the_view_until_it_is_no_more)
 {
     add(7, 1);
-    pass_time(100 * S);
     begin(7, 0, 1);
     store(7, 0, 1, 1, 0xa);
-    for (uint64_t epoch = 2; epoch <= 4; epoch++) {
-        pass_time((100 + epoch) * S);
-        begin(7, 0, epoch);
-        store(7, 0, epoch, 1, 0xa);
-        cr_assert(in_view(7));
-    }
-    begin(7, 0, 5);
-    store(7, 0, 5, 1, 0xa);
+    cr_assert(in_view(7));
+    feed_contested(feed, 7, 1, 0, true);
     cr_assert_not(in_view(7));
     cr_assert(status(0).contested && !status(0).in_view);
     cr_assert_eq(stats().contested, 1);
-    pass_time(164 * S - 1);
-    cr_assert_not(in_view(7));
-    pass_time(164 * S);
+    begin(7, 0, 2);
+    store(7, 0, 2, 1, 0xa);
+    cr_assert_not(in_view(7), "whatever it says");
+    feed_contested(feed, 7, 1, 0, false);
     cr_assert(in_view(7));
     cr_assert(!status(0).contested && status(0).in_view);
+    feed_contested(feed, 7, 2, 0, true);
+    feed_contested(feed, 8, 1, 0, true);
+    cr_assert(in_view(7), "nobody is there");
 }
 
-Test(node_feed, a_cache_that_is_cleared_often_is_not_contested)
+Test(node_feed, records_without_a_number_are_taken_at_any_time)
 {
     add(7, 1);
-    pass_time(100 * S);
     begin(7, 0, 1);
-    for (uint64_t epoch = 2; epoch <= 20; epoch++) {
-        store(7, 0, epoch - 1, 1, 0xa);
-        cr_assert_eq(feed_reset(feed, 7, 1, 0, epoch, true), 0);
-    }
-    cr_assert_not(status(0).contested);
+    store(7, 0, 1, 9, 0xa);
+    store(7, 0, 1, 0, 0xb);
+    cr_assert_eq(status(0).blocks, 2);
+    cr_assert_eq(status(0).seq, 9);
+    store(7, 0, 1, 8, 0xc);
+    cr_assert_eq(status(0).blocks, 2, "older than the last one");
+}
+
+Test(node_feed, a_record_without_blocks_may_tell_of_holes)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    union parcel page = stores(1, 0, 0xa);
+    page.head.holes = EVENT_HOLES_UNKNOWN;
+    cr_assert_eq(deliver(7, 0, &page), 0);
+    cr_assert_eq(mirror->slot[status(0).slot].holes, EVENT_HOLES_UNKNOWN);
+    union parcel last = record_of(1, 4, 0, NULL);
+    last.head.holes = 2;
+    cr_assert_eq(deliver(7, 0, &last), 0);
+    cr_assert_eq(mirror->slot[status(0).slot].holes, 2);
+    cr_assert_eq(status(0).holes, 2);
+}
+
+Test(node_feed, a_stream_may_begin_anew_in_the_middle)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 9, 0xa);
+    feed_reset(feed, 7, 1, 0, 2);
+    cr_assert_eq(status(0).blocks, 0);
+    store(7, 0, 2, 3, 0xb);
+    cr_assert_eq(status(0).blocks, 1);
+    cr_assert_eq(status(0).seq, 3);
+}
+
+Test(node_feed, what_lost_something_is_not_whole)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 1, 0xa);
+    cr_assert_eq(feed_whole_slot(feed, 7, 1, 0), status(0).slot);
+    mirror->apply_outcome = MIRROR_E_FULL;
+    store(7, 0, 1, 2, 0xb);
+    mirror->apply_outcome = 0;
+    cr_assert_eq(feed_whole_slot(feed, 7, 1, 0), WORKER_NONE);
+    cr_assert_eq(feed_slot(feed, 7, 1, 0), status(0).slot);
+    feed_reset(feed, 7, 1, 0, 2);
+    cr_assert_eq(feed_whole_slot(feed, 7, 1, 0), status(0).slot);
 }
 
 Test(node_feed, another_epoch_may_have_blocks_of_another_size)
@@ -617,16 +648,6 @@ Test(node_feed, ranks_of_a_worker_have_blocks_of_one_size)
     store(7, 0, 1, 1, 0xa);
     cr_assert_eq(status(1).block_tokens, 16);
     cr_assert_eq(worker_set_count(&view()->groups[0].slots), 2);
-}
-
-Test(node_feed, epochs_far_apart_are_not_contested)
-{
-    add(7, 1);
-    for (uint64_t epoch = 1; epoch <= 20; epoch++) {
-        pass_time(epoch * 20 * S);
-        begin(7, 0, epoch);
-        cr_assert_not(status(0).contested);
-    }
 }
 
 Test(node_feed, streams_are_listed_by_worker_and_rank)

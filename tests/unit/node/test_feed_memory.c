@@ -34,7 +34,7 @@ join(struct feed *feed, uint32_t worker)
         return outcome;
     }
     const struct event_record record = {.epoch = 1, .block_tokens = 16};
-    cr_assert_eq(feed_reset(feed, worker, 1, 0, 1, false), 0);
+    feed_reset(feed, worker, 1, 0, 1);
     cr_assert_eq(feed_record(feed, worker, 1, 0, &record), 0);
     return 0;
 }

@@ -15,6 +15,9 @@ struct rig {
     uint64_t words[WORDS_MAX];
     uint64_t seq;
     uint64_t epoch; /* as control was told */
+    uint32_t gaps;
+    uint32_t records;
+    bool last; /* the last record was its batch's */
 };
 
 static struct rig rig;
@@ -75,8 +78,11 @@ carry_out(void)
         case KV_OUT_APPLY:
             intake_emit_apply(rig.rank, &out);
             break;
-        case KV_OUT_RESET:
-            intake_emit_reset(rig.rank, out.epoch, out.reason, false);
+        case KV_OUT_BEGIN:
+            intake_emit_begin(rig.rank, &out);
+            break;
+        case KV_OUT_GAP:
+            intake_emit_gap(rig.rank);
             break;
         case KV_OUT_STATE:
             intake_emit_state(rig.rank);
@@ -86,6 +92,26 @@ carry_out(void)
             break;
         }
     }
+}
+
+/* A batch of the event with this tag, which has no more to it. */
+static void
+say(const char *tag)
+{
+    static struct kv_batch b;
+
+    b.len = 0;
+    put_array(&b, 2);
+    put_number(&b, 0xcb, 0x3ff0000000000000 + rig.seq, 8);
+    if (tag == NULL) {
+        put_array(&b, 0);
+    } else {
+        put_array(&b, 1);
+        put_array(&b, 1);
+        put_text(&b, tag);
+    }
+    kv_stream_live(rig.rank->stream, rig.seq++, kv_batch_slice(&b), 2);
+    carry_out();
 }
 
 /* A batch that stores count blocks from that hash on, behind the one before
@@ -119,7 +145,20 @@ store(uint64_t first, unsigned count)
     carry_out();
 }
 
-/* What control would know: blocks, since the last reset. */
+/* Blocks in a record of stores, after a CLEAR if there is one. */
+static uint32_t
+blocks_in(const struct event_record *record, uint32_t before)
+{
+    for (uint32_t at = 0; at < record->words_count;) {
+        uint64_t op = record->words[at];
+        before =
+            event_op_kind(op) == EVENT_CLEAR ? 0 : before + event_op_count(op);
+        at += 1 + event_op_count(op);
+    }
+    return before;
+}
+
+/* What control would know: blocks, since the last beginning. */
 static uint32_t
 told(void)
 {
@@ -129,13 +168,16 @@ told(void)
 
     while ((item = ring_peek(&rig.intake.items, &size)) != NULL) {
         const struct event_record *record = (const void *)(item + 1);
-        if (item->kind == INTAKE_RESET) {
+        rig.gaps += item->kind == INTAKE_GAP;
+        if (item->kind == INTAKE_BEGIN) {
             blocks = 0;
-            rig.epoch = item->epoch;
+            rig.epoch = item->process;
         } else if (item->kind == INTAKE_RECORD) {
             cr_assert(event_check(record->words, record->words_count));
             cr_assert_eq(record->epoch, rig.epoch);
-            blocks += record->words_count - 1; /* one op each */
+            blocks = blocks_in(record, blocks);
+            rig.records++;
+            rig.last = item->last;
         }
         ring_consume(&rig.intake.items);
     }
@@ -158,8 +200,8 @@ Test(node_intake_emit, a_batch_too_long_to_be_told_empties_both_sides)
         store(1, 3);
         rig.intake.words.max = 2;
         store(4, 3);
-        cr_assert(rig.intake.words.failed);
         cr_assert_eq(told(), 0);
+        cr_assert_eq(rig.gaps, round + 1);
         cr_assert_eq(ledger_blocks(rig.intake.ledger, rig.rank->ledger_stream),
                      0);
         cr_assert_eq(kv_stream_state(rig.rank->stream), KV_STREAM_PARTIAL);
@@ -168,4 +210,34 @@ Test(node_intake_emit, a_batch_too_long_to_be_told_empties_both_sides)
     store(1, 3);
     cr_assert_eq(told(), 3);
     cr_assert_eq(counter_read(&rig.rank->numbers.kv.rereads), 0U);
+}
+
+Test(node_intake_emit, a_batch_that_changes_nothing_is_told_too)
+{
+    store(1, 3);
+    say(NULL);
+    cr_assert_eq(told(), 3);
+    cr_assert_eq(rig.records, 2);
+    cr_assert(rig.last);
+}
+
+Test(node_intake_emit, a_cleared_cache_is_an_op_and_the_ledger_forgets)
+{
+    store(1, 3);
+    say("AllBlocksCleared");
+    cr_assert_eq(told(), 0);
+    cr_assert_eq(rig.records, 2);
+    cr_assert_eq(ledger_blocks(rig.intake.ledger, rig.rank->ledger_stream), 0);
+    cr_assert_eq(kv_stream_state(rig.rank->stream), KV_STREAM_LIVE);
+    store(1, 2);
+    cr_assert_eq(told(), 2, "names of before are free again");
+}
+
+Test(node_intake_emit, what_is_missing_for_good_is_told_as_a_gap)
+{
+    store(1, 3);
+    rig.seq += 2;
+    store(4, 1);
+    (void)told();
+    cr_assert_eq(rig.gaps, 1);
 }

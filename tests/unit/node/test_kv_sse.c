@@ -6,6 +6,9 @@
 
 static struct kv_sse sse;
 static struct buf out; /* what was pulled, in words */
+static uint64_t asked; /* by the last BEGIN */
+static uint64_t seq;   /* of the last record */
+static bool whole;
 
 static void
 setup(void)
@@ -45,9 +48,12 @@ pull(void)
 
     while (kv_sse_next_out(&sse, &o)) {
         switch (o.kind) {
-        case KV_SSE_RESET:
-            buf_printf(&out, "reset%u;", o.rank);
+        case KV_SSE_BEGIN:
+            buf_printf(&out, "begin%u;", o.rank);
             cr_assert_not_null(o.reason);
+            cr_assert_eq(o.process, sse.process);
+            asked = o.ask;
+            whole = o.whole;
             break;
         case KV_SSE_STATE:
             buf_printf(&out, "%s%u;", kv_stream_state_name(o.state), o.rank);
@@ -56,7 +62,8 @@ pull(void)
             buf_printf(&out, "rank%u:", o.rank);
             put_words(o.record);
             buf_add_text(&out, ";");
-            cr_assert_eq(o.record->epoch, o.epoch);
+            cr_assert_eq(o.record->epoch, sse.process);
+            seq = o.record->seq;
             cr_assert_eq(o.record->holes, EVENT_HOLES_UNKNOWN);
             cr_assert_eq(o.record->stream.worker, 77);
             cr_assert_eq(o.record->stream.rank, o.rank);
@@ -261,12 +268,13 @@ Test(node_kv_sse, ranks_are_told_apart_and_purged_together)
 {
     kv_sse_init(&sse, 77, 3, 1);
     connect_it();
-    expect("reset0;reset1;reset2;partial0;partial1;partial2;");
+    expect("begin0;begin1;begin2;partial0;partial1;partial2;");
     event("5", "cache_created", "{\"prefix_hash\":1,\"rank\":2}");
     event("6", "cache_purged", "{}");
     event("7", "cache_purged", "{\"rank\":1}");
     event("8", "cache_purged", "{\"rank\":3}");
-    expect("rank2: store.device=1;"
+    expect("begin0;begin1;begin2;partial0;partial1;partial2;"
+           "rank2: store.device=1;"
            "rank0: clear.device;rank1: clear.device;rank2: clear.device;"
            "rank1: clear.device;");
     cr_assert_eq(sse.stats.drop_rank, 1);
@@ -284,27 +292,27 @@ Test(node_kv_sse, other_events_are_skipped)
 Test(node_kv_sse, who_starts_at_the_first_number_tells_all)
 {
     connect_it();
-    expect("reset0;partial0;");
+    expect("begin0;partial0;");
     created("1", "1");
-    expect("live0;rank0: store.device=1;");
+    expect("begin0;live0;rank0: store.device=1;");
 }
 
 Test(node_kv_sse, who_starts_later_or_without_numbers_does_not)
 {
     connect_it();
     created("b-2", "1");
-    expect("reset0;partial0;rank0: store.device=1;");
+    expect("begin0;partial0;begin0;partial0;rank0: store.device=1;");
     teardown();
     setup();
     connect_it();
     created("x", "1");
-    expect("reset0;partial0;rank0: store.device=1;");
+    expect("begin0;partial0;rank0: store.device=1;");
 }
 
 Test(node_kv_sse, the_next_number_goes_on_after_a_lost_connection)
 {
     live();
-    uint64_t epoch = sse.epoch;
+    uint64_t epoch = sse.process;
     lose_it();
     expect("connecting0;");
     cr_assert(slice_equal(kv_sse_last_id(&sse), SLICE("b-2")));
@@ -312,7 +320,7 @@ Test(node_kv_sse, the_next_number_goes_on_after_a_lost_connection)
     expect(""); /* nothing is proved yet */
     created("b-3", "3");
     expect("live0;rank0: store.device=3;");
-    cr_assert_eq(sse.epoch, epoch);
+    cr_assert_eq(sse.process, epoch);
     cr_assert_eq(sse.stats.resumed, 1);
     cr_assert_eq(sse.stats.restarted, 0);
 }
@@ -351,16 +359,15 @@ Test(node_kv_sse, anything_else_starts_a_new_epoch)
         teardown();
         setup();
         live();
-        uint64_t epoch = sse.epoch;
+        uint64_t epoch = sse.process;
         lose_it();
         connect_it();
         buf_clear(&out);
         created(cases[i].id, "3");
         (void)snprintf(expected, sizeof expected,
-                       "reset0;%srank0: store.device=3;", cases[i].state);
+                       "begin0;%srank0: store.device=3;", cases[i].state);
         expect(expected);
-        cr_assert_neq(sse.epoch, epoch);
-        cr_assert_eq(sse.seq, 1);
+        cr_assert_neq(sse.process, epoch);
         cr_assert_eq(sse.stats.restarted, 1);
     }
 }
@@ -372,7 +379,7 @@ Test(node_kv_sse, without_ids_every_connection_is_an_epoch)
     lose_it();
     buf_clear(&out);
     connect_it();
-    expect("reset0;partial0;");
+    expect("begin0;partial0;");
 }
 
 Test(node_kv_sse, an_epoch_without_an_event_needs_no_other)
@@ -380,7 +387,7 @@ Test(node_kv_sse, an_epoch_without_an_event_needs_no_other)
     connect_it();
     lose_it();
     connect_it();
-    expect("reset0;partial0;connecting0;partial0;");
+    expect("begin0;partial0;connecting0;partial0;");
 }
 
 Test(node_kv_sse, a_number_left_out_hangs_up_and_asks_again)
@@ -406,36 +413,85 @@ Test(node_kv_sse, ids_that_do_not_count_hang_nothing_up)
     created("1700000500", "2");
     created("1700000501", "3");
     created("1700000900", "4");
-    expect("reset0;partial0;rank0: store.device=1;rank0: store.device=2;"
+    expect("begin0;partial0;begin0;partial0;rank0: store.device=1;"
+           "rank0: store.device=2;"
            "rank0: store.device=3;rank0: store.device=4;");
     cr_assert_eq(kv_sse_last_id(&sse).len, 0);
     lose_it();
     buf_clear(&out);
     connect_it();
-    expect("reset0;partial0;");
+    expect("begin0;partial0;");
 }
 
 Test(node_kv_sse, a_source_that_counts_anew_is_another_one)
 {
     live();
     created("c-1", "9");
-    expect("reset0;live0;rank0: store.device=9;");
+    expect("begin0;live0;rank0: store.device=9;");
     created("c-2", "8");
     created("b-9", "7");
-    expect("rank0: store.device=8;reset0;partial0;rank0: store.device=7;");
+    expect("rank0: store.device=8;begin0;partial0;rank0: store.device=7;");
 }
 
 Test(node_kv_sse, a_reread_forgets_and_connects_anew)
 {
     live();
-    kv_sse_reread(&sse, "wrong");
+    kv_sse_reread(&sse, "wrong", 3);
     pull();
-    expect("reset0;connecting0;hangup;");
+    expect("begin0;connecting0;hangup;");
     cr_assert_eq(kv_sse_last_id(&sse).len, 0);
     created("b-3", "3");
     expect(""); /* of the old connection */
     lose_it();
     connect_it();
     created("b-4", "4");
-    expect("partial0;rank0: store.device=4;");
+    expect("partial0;begin0;partial0;rank0: store.device=4;");
+    cr_assert_eq(asked, 3);
+}
+
+Test(node_kv_sse, two_who_hear_a_source_that_counts_name_and_number_it_alike)
+{
+    connect_it();
+    created("b-7", "1");
+    created("b-9", "2");
+    uint64_t process = sse.process;
+    cr_assert_not(whole);
+    cr_assert_eq(seq, 8, "9 does not go on from 7: these ids do not count");
+    kv_sse_init(&sse, 77, 1, 2);
+    connect_it();
+    created("b-7", "1");
+    cr_assert_eq(sse.process, process);
+    cr_assert_eq(seq, 7);
+    created("b-8", "2");
+    cr_assert_eq(seq, 8);
+}
+
+Test(node_kv_sse, who_tells_all_is_read_whole)
+{
+    live();
+    cr_assert(whole);
+    cr_assert_eq(seq, 2);
+}
+
+Test(node_kv_sse, two_who_hear_one_that_does_not_count_name_it_differently)
+{
+    connect_it();
+    created("x", "1");
+    uint64_t process = sse.process;
+    kv_sse_init(&sse, 77, 1, 2);
+    connect_it();
+    created("x", "1");
+    cr_assert_neq(sse.process, process);
+}
+
+Test(node_kv_sse, a_question_is_answered_by_the_first_event_after_it)
+{
+    connect_it();
+    created("", "1");
+    kv_sse_reread(&sse, "wrong", 5);
+    lose_it();
+    connect_it();
+    cr_assert_eq(asked, 0);
+    created("", "1");
+    cr_assert_eq(asked, 5);
 }

@@ -63,44 +63,53 @@ on_gone(void *context, struct httpd_request *request)
 }
 
 static void
-on_reset(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
-         uint64_t epoch, const char *reason)
+on_record(const struct intake_item *item, const struct event_record *record)
 {
-    cr_assert_eq(context, &rig);
-    cr_assert(worker == 5 && generation == 9 && reason != NULL);
-    rig.epoch = epoch;
-    buf_printf(&rig.out, "reset%u;", rank);
-    cr_assert(rig.feed == NULL || feed_reset(rig.feed, worker, generation, rank,
-                                             epoch, false) == 0);
-}
-
-static void
-on_state(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
-         enum kv_stream_state state)
-{
-    cr_assert_eq(context, &rig);
-    cr_assert(worker == 5 && generation == 9);
-    buf_printf(&rig.out, "%s%u;", kv_stream_state_name(state), rank);
-    if (rig.feed != NULL) {
-        feed_state(rig.feed, worker, generation, rank, state);
-    }
-}
-
-static void
-on_record(void *context, uint32_t worker, uint32_t generation, uint32_t rank,
-          const struct event_record *record)
-{
-    cr_assert_eq(context, &rig);
-    cr_assert(worker == 5 && generation == 9 && rank == record->stream.rank);
+    cr_assert_eq(item->rank, record->stream.rank);
     cr_assert_eq(record->epoch, rig.epoch);
     cr_assert(event_check(record->words, record->words_count));
+    cr_assert(item->last);
     buf_printf(&rig.out, "%llx;", (unsigned long long)record->words[1]);
     if (rig.reread) {
         rig.reread = false;
-        kv_sse_link_reread(rig.link, "wrong");
+        kv_sse_link_reread(rig.link, "wrong", 1);
     }
     cr_assert(rig.feed == NULL ||
-              feed_record(rig.feed, worker, generation, rank, record) == 0);
+              feed_record(rig.feed, item->worker, item->generation, item->rank,
+                          record) == 0);
+}
+
+static void
+on_item(void *context, const struct intake_item *item,
+        const struct event_record *record)
+{
+    cr_assert_eq(context, &rig);
+    cr_assert(item->worker == 5 && item->generation == 9 && item->reading == 3);
+    switch ((enum intake_item_kind)item->kind) {
+    case INTAKE_BEGIN:
+        cr_assert_neq(item->reason[0], '\0');
+        rig.epoch = item->process;
+        buf_printf(&rig.out, "begin%u;", item->rank);
+        if (rig.feed != NULL) {
+            feed_reset(rig.feed, item->worker, item->generation, item->rank,
+                       item->process);
+        }
+        break;
+    case INTAKE_STATE:
+        buf_printf(&rig.out, "%s%u;",
+                   kv_stream_state_name((enum kv_stream_state)item->state),
+                   item->rank);
+        if (rig.feed != NULL) {
+            feed_state(rig.feed, item->worker, item->generation, item->rank,
+                       (enum kv_stream_state)item->state);
+        }
+        break;
+    case INTAKE_RECORD:
+        on_record(item, record);
+        break;
+    case INTAKE_GAP:
+        cr_assert_fail();
+    }
 }
 
 static void
@@ -117,6 +126,7 @@ setup_with(uint32_t silence_ms)
         .id = "w",
         .slot = 5,
         .generation = 9,
+        .reading = 3,
         .identity = 77,
         .ranks = 1,
         .url = {.host = "127.0.0.1", .path = "/v1/kv"},
@@ -125,7 +135,7 @@ setup_with(uint32_t silence_ms)
         .retry_max_ms = 4,
         .silence_ms = silence_ms,
         .seed = 1,
-        .sink = {&rig, on_reset, on_state, on_record},
+        .sink = {&rig, on_item},
     };
 
     (void)signal(SIGPIPE, SIG_IGN);
@@ -216,7 +226,7 @@ live(void)
     accept_it();
     say_created(1);
     say_created(2);
-    expect("reset0;partial0;live0;1;2;");
+    expect("begin0;partial0;begin0;live0;1;2;");
 }
 
 Test(node_kv_sse_link, events_become_records)
@@ -257,7 +267,7 @@ Test(node_kv_sse_link, a_source_that_cannot_go_on_begins_an_epoch)
     rig.request = NULL;
     accept_it();
     say_created(7);
-    expect("connecting0;reset0;partial0;7;");
+    expect("connecting0;begin0;partial0;7;");
     teardown();
 }
 
@@ -294,7 +304,7 @@ Test(node_kv_sse_link, silence_ends_a_connection)
     setup_with(400);
     accept_it();
     say(": hello\n");
-    expect("reset0;partial0;");
+    expect("begin0;partial0;");
     expect("connecting0;");
     accept_it();
     teardown();
@@ -319,12 +329,12 @@ Test(node_kv_sse_link, a_reread_begins_anew_without_an_id)
 {
     setup();
     live();
-    kv_sse_link_reread(rig.link, "wrong");
+    kv_sse_link_reread(rig.link, "wrong", 1);
     cr_assert_eq(rig.out.len, 0, "nothing from within a call");
     accept_it();
     cr_assert_str_eq(rig.last_id, "");
     say_created(3);
-    expect("reset0;connecting0;partial0;3;");
+    expect("begin0;connecting0;partial0;begin0;partial0;3;");
     teardown();
 }
 
@@ -337,7 +347,7 @@ Test(node_kv_sse_link, a_reread_does_not_wait_for_a_busy_stream_to_pause)
     say_created(4); /* on its way when the third is looked at */
     accept_it();
     say_created(5);
-    expect("3;4;reset0;connecting0;partial0;5;");
+    expect("3;4;begin0;connecting0;partial0;begin0;partial0;5;");
     teardown();
 }
 
@@ -347,7 +357,7 @@ Test(node_kv_sse_link, an_id_that_would_break_a_header_is_not_sent)
     accept_it();
     say("id: a\x01"
         "7\nevent: x\ndata:\n\n");
-    expect("reset0;partial0;");
+    expect("begin0;partial0;begin0;partial0;");
     hang_up();
     accept_it();
     cr_assert_str_eq(rig.last_id, "");
@@ -371,7 +381,7 @@ Test(node_kv_sse_link, it_can_be_freed_at_any_time)
     teardown(); /* while it waits to try again */
     setup();
     live();
-    kv_sse_link_reread(rig.link, "wrong");
+    kv_sse_link_reread(rig.link, "wrong", 1);
     teardown();
     kv_sse_link_free(NULL);
 }

@@ -34,7 +34,7 @@ Test(node_kv_stream, applies_contiguous_messages_as_they_come)
 
     rig_settle(9);
     cr_assert_eq(rig.resets, 1);
-    cr_assert_eq(rig.epoch, key_digest(rig_text(text, 'a', 0)));
+    cr_assert_eq(rig.process, key_digest(rig_text(text, 'a', 0)));
     cr_assert_eq(rig.asks, 1);
     cr_assert_eq(rig_count(&rig.counters.messages), 10);
 }
@@ -268,18 +268,15 @@ Test(node_kv_stream,
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
 }
 
-Test(node_kv_stream, a_cleared_stream_has_a_new_name_and_goes_on)
+Test(node_kv_stream, a_cleared_stream_is_whole_and_goes_on)
 {
-    uint64_t before;
-
     rig_connect();
     rig_answer('a', 3, 9);
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
     cr_assert_not(kv_stream_is_whole(rig.stream));
-    before = rig.epoch;
-    rig.epoch = kv_stream_cleared(rig.stream);
-    cr_assert_neq(rig.epoch, before);
+    kv_stream_cleared(rig.stream);
     rig_pull();
+    cr_assert_eq(rig.resets, 1);
     cr_assert(kv_stream_is_whole(rig.stream));
     cr_assert_eq(rig.state, KV_STREAM_LIVE, "all is known since the clear");
     rig_live('a', 9);
@@ -296,7 +293,7 @@ Test(node_kv_stream, that_is_not_whole_is_partial_until_it_is_cleared)
     rig_wait(PROBE_MS * MS);
     rig_answer('a', 0, 4);
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
-    rig.epoch = kv_stream_cleared(rig.stream);
+    kv_stream_cleared(rig.stream);
     rig_pull();
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
 }
@@ -306,7 +303,7 @@ Test(node_kv_stream, that_is_to_be_read_again_reads_again)
     uint64_t before;
 
     rig_settle(4);
-    before = rig.epoch;
+    before = rig.process;
     rig.damaged = true;
     rig_live('a', 5);
     cr_assert_eq(rig.state, KV_STREAM_STALE);
@@ -317,7 +314,8 @@ Test(node_kv_stream, that_is_to_be_read_again_reads_again)
     rig_has('a', 0, 6);
     cr_assert_eq(rig.resets, 2);
     cr_assert_str_eq(rig.reason, "damaged");
-    cr_assert_neq(rig.epoch, before, "the same process, another reading");
+    cr_assert_eq(rig.process, before, "the same process, another reading");
+    cr_assert(rig.whole);
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
     cr_assert_eq(rig_count(&rig.counters.rereads), 1);
     cr_assert_eq(rig_count(&rig.counters.restarts), 0);
@@ -330,7 +328,7 @@ Test(node_kv_stream, that_does_not_get_better_is_read_again_ever_more_seldom)
     rig_settle(4);
     for (uint32_t n = 0; n < 8; n++) {
         uint64_t since_us = rig.now_us;
-        kv_stream_reread(rig.stream, "damaged", rig.now_us);
+        kv_stream_reread(rig.stream, "damaged", 0, rig.now_us);
         rig_pull();
         while (rig_count(&rig.counters.rereads) == n) {
             rig_wait(10 * MS);
@@ -364,15 +362,31 @@ Test(node_kv_stream_alone, that_joins_late_is_partial)
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
 }
 
-Test(node_kv_stream_alone, begins_anew_at_a_gap)
+Test(node_kv_stream_alone, jumps_over_what_is_missing_and_says_so)
 {
     rig_connect();
     rig_live_run('a', 0, 3);
     rig_live_run('a', 6, 7);
-    rig_has('a', 6, 7);
-    cr_assert_str_eq(rig.reason, "gap");
+    cr_assert_eq(rig.applied_count, 6);
+    cr_assert_eq(rig.gaps, 1);
+    cr_assert_eq(rig.resets, 1);
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
     cr_assert_eq(rig_count(&rig.counters.gaps), 1);
+}
+
+Test(node_kv_stream_alone, a_reading_from_the_middle_begins_anew_at_a_gap)
+{
+    uint64_t process;
+
+    rig_connect();
+    rig_live_run('a', 2, 3);
+    process = rig.process;
+    rig_live_run('a', 6, 7);
+    rig_has('a', 6, 7);
+    cr_assert_str_eq(rig.reason, "gap");
+    cr_assert_eq(rig.gaps, 1);
+    cr_assert_eq(rig.process, process);
+    cr_assert_not(rig.whole);
 }
 
 Test(node_kv_stream_alone, knows_all_of_a_restarted_engine)
@@ -413,11 +427,100 @@ Test(node_kv_stream_alone, that_is_to_be_read_again_forgets)
 {
     rig_connect();
     rig_live_run('a', 0, 3);
-    kv_stream_reread(rig.stream, "damaged", rig.now_us);
+    kv_stream_reread(rig.stream, "damaged", 0, rig.now_us);
     rig_pull();
     cr_assert_eq(rig.resets, 2);
     cr_assert_eq(rig.applied_count, 0);
     rig_live('a', 4);
     rig_has('a', 4, 4);
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
+}
+
+Test(node_kv_stream_alone, what_is_read_again_keeps_one_name_by_a_connection)
+{
+    uint64_t first;
+    uint64_t again;
+
+    rig_connect();
+    rig_live_run('a', 0, 3);
+    first = rig.process;
+    kv_stream_reread(rig.stream, "asked for", 1, rig.now_us);
+    rig_pull();
+    again = rig.process;
+    cr_assert_neq(again, first, "not all of that process any more");
+    cr_assert_not(rig.whole);
+    cr_assert_eq(rig.ask, 1);
+    rig_live('a', 4);
+    cr_assert_eq(rig.resets, 2, "what comes belongs to it");
+    kv_stream_reread(rig.stream, "asked for", 2, rig.now_us);
+    rig_wait(RETRY_MS * MS);
+    rig_pull();
+    cr_assert_eq(rig.ask, 2);
+    cr_assert_eq(rig.process, again);
+    rig_disconnect();
+    rig_connect();
+    rig_live('a', 6);
+    cr_assert_neq(rig.process, again);
+}
+
+Test(node_kv_stream, a_reading_from_seq_0_on_is_whole_and_others_are_not)
+{
+    rig_settle(4);
+    cr_assert(rig.whole);
+    rig_disconnect();
+    rig_connect();
+    rig_answer('b', 9, 12);
+    rig_answer('b', 9, 12);
+    rig_has('b', 9, 12);
+    cr_assert_not(rig.whole);
+}
+
+Test(node_kv_stream,
+     an_empty_process_after_another_one_has_the_name_of_all_such)
+{
+    rig_settle(4);
+    rig_disconnect();
+    rig_connect();
+    rig_answer_empty();
+    rig_answer_empty();
+    cr_assert_eq(rig.process, KV_STREAM_EMPTY);
+    cr_assert(rig.whole);
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+}
+
+Test(node_kv_stream, a_question_is_answered_by_what_is_read_after_it)
+{
+    rig_settle(4);
+    cr_assert_eq(rig.ask, 0);
+    kv_stream_reread(rig.stream, "asked for", 7, rig.now_us);
+    rig_pull();
+    rig_answer('a', 0, 4);
+    cr_assert_eq(rig.ask, 7);
+    cr_assert_eq(rig.resets, 2);
+}
+
+Test(node_kv_stream, a_question_during_a_reading_makes_it_begin_once_more)
+{
+    rig_settle(4);
+    kv_stream_reread(rig.stream, "asked for", 1, rig.now_us);
+    rig_pull();
+    rig_wait_ask();
+    kv_stream_reread(rig.stream, "asked for", 2, rig.now_us);
+    rig_pull();
+    rig_wait(10 * RETRY_MS * MS);
+    rig_answer('a', 0, 4);
+    cr_assert_eq(rig.ask, 2);
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+}
+
+Test(node_kv_stream, a_question_is_answered_for_an_empty_process_too)
+{
+    rig_connect();
+    rig_answer_empty();
+    cr_assert_eq(rig.resets, 0);
+    kv_stream_reread(rig.stream, "asked for", 1, rig.now_us);
+    rig_pull();
+    rig_answer_empty();
+    cr_assert_eq(rig.ask, 1);
+    cr_assert_eq(rig.process, KV_STREAM_EMPTY);
 }
