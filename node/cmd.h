@@ -24,6 +24,9 @@ int cmd_explain(int argc, char *const *argv);
 /* Runs a node until it is told to stop. */
 int cmd_serve(int argc, char *const *argv);
 
+/* What a node would start from. */
+int cmd_snapshot(int argc, char *const *argv);
+
 /* The state of a running node. */
 int cmd_status(int argc, char *const *argv);
 

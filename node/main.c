@@ -17,6 +17,7 @@ static const struct command commands[] = {
     {"status", cmd_status, "show the state of a running node"},
     {"explain", cmd_explain, "show where a request would go, and why"},
     {"check", cmd_check, "check a configuration and show what is in force"},
+    {"snapshot", cmd_snapshot, "look into the snapshot of a data directory"},
     {"engine", cmd_engine, "run a stand-in engine, for trying things out"},
     {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
 };

@@ -93,10 +93,25 @@ cannot(struct storage_report *report, const char *name, const char *what)
                    strerror(errno));
 }
 
-void
-storage_verify_apart(struct storage_io *io, const char *name,
-                     const char *cluster, unsigned timeout_s,
-                     struct storage_report *report)
+static void
+look(struct storage_io *io, const char *name, const char *cluster,
+     struct storage_report *report)
+{
+    struct storage_load load;
+
+    if (storage_load_open(&load, io, name, cluster, report) == STORAGE_OK) {
+        storage_load_close(&load);
+    }
+}
+
+/* Both have the same arguments. */
+typedef void reader(struct storage_io *io, const char *name,
+                    const char *cluster, struct storage_report *report);
+
+static void
+read_apart(reader *read_file, struct storage_io *io, const char *name,
+           const char *cluster, unsigned timeout_s,
+           struct storage_report *report)
 {
     int ends[2];
 
@@ -107,7 +122,7 @@ storage_verify_apart(struct storage_io *io, const char *name,
     pid_t child = fork();
     if (child == 0) {
         prepare(timeout_s);
-        storage_verify(io, name, cluster, report);
+        read_file(io, name, cluster, report);
         _exit(write_all(ends[1], report, sizeof(*report)) ? 0 : 1);
     }
     (void)close(ends[1]);
@@ -120,4 +135,19 @@ storage_verify_apart(struct storage_io *io, const char *name,
         }
     }
     (void)close(ends[0]);
+}
+
+void
+storage_verify_apart(struct storage_io *io, const char *name,
+                     const char *cluster, unsigned timeout_s,
+                     struct storage_report *report)
+{
+    read_apart(storage_verify, io, name, cluster, timeout_s, report);
+}
+
+void
+storage_look_apart(struct storage_io *io, const char *name, const char *cluster,
+                   unsigned timeout_s, struct storage_report *report)
+{
+    read_apart(look, io, name, cluster, timeout_s, report);
 }

@@ -16,4 +16,9 @@ void storage_verify_apart(struct storage_io *io, const char *name,
                           const char *cluster, unsigned timeout_s,
                           struct storage_report *report);
 
+/* The same for the root alone. */
+void storage_look_apart(struct storage_io *io, const char *name,
+                        const char *cluster, unsigned timeout_s,
+                        struct storage_report *report);
+
 #endif

@@ -30,8 +30,6 @@ struct storage_cut {
     struct storage_source source;
     struct side side[JOURNALS];
     enum phase phase;
-    uint64_t radix_at;
-    uint32_t radix_pages;
     struct buf rest[3]; /* streams, workers, members */
     uint32_t rest_at;
 };
@@ -82,7 +80,9 @@ storage_cut_new(const struct storage_source *source)
     }
     cut->source = *source;
     mark_all(cut);
-    mirror_watch(source->mirror, &cut->side[0].watch);
+    if (source->mirror != NULL) {
+        mirror_watch(source->mirror, &cut->side[0].watch);
+    }
     if (source->ledger != NULL) {
         ledger_watch(source->ledger, &cut->side[1].watch);
     }
@@ -125,8 +125,6 @@ storage_cut_begin(struct storage_cut *cut, bool whole)
         words_clear(&side->journal);
         side->watch.journal = &side->journal;
     }
-    cut->radix_at = 0;
-    cut->radix_pages = 0;
     cut->phase = PHASE_WALK;
 }
 
@@ -155,20 +153,26 @@ storage_cut_done(struct storage_cut *cut, bool committed)
     cut->phase = PHASE_IDLE;
 }
 
+static uint32_t
+parts_of(const struct storage_cut *cut, const struct side *side)
+{
+    if (side->kind == STORAGE_MIRROR) {
+        return cut->source.mirror == NULL ? 0 : mirror_parts();
+    }
+    return cut->source.ledger == NULL ? 0 : ledger_parts(cut->source.ledger);
+}
+
 uint32_t
 storage_cut_changed(const struct storage_cut *cut, uint32_t *parts)
 {
     uint32_t changed = 0;
 
-    *parts = mirror_parts();
-    for (uint32_t i = 0; i < mirror_parts(); i++) {
-        changed += cut->side[0].watch.dirty[i];
-    }
-    if (cut->source.ledger != NULL) {
-        uint32_t count = ledger_parts(cut->source.ledger);
+    *parts = 0;
+    for (uint32_t s = 0; s < JOURNALS; s++) {
+        uint32_t count = parts_of(cut, &cut->side[s]);
         *parts += count;
         for (uint32_t i = 0; i < count; i++) {
-            changed += cut->side[1].watch.dirty[i];
+            changed += cut->side[s].watch.dirty[i];
         }
     }
     return changed;
@@ -222,15 +226,6 @@ image(const struct storage_cut *cut, const struct side *side, uint32_t number,
     } else {
         ledger_image(cut->source.ledger, number, out);
     }
-}
-
-static uint32_t
-parts_of(const struct storage_cut *cut, const struct side *side)
-{
-    if (side->kind == STORAGE_MIRROR) {
-        return mirror_parts();
-    }
-    return cut->source.ledger == NULL ? 0 : ledger_parts(cut->source.ledger);
 }
 
 static enum storage_step
@@ -335,8 +330,7 @@ put_streams(struct storage_cut *cut, const struct storage_facts *facts,
             stream.blocks = mirror_slot_blocks(cut->source.mirror, stream.slot);
             stream.digest = mirror_slot_digest(cut->source.mirror, stream.slot);
         }
-        if (stream.ledger != STORAGE_NONE) {
-            CHECK(cut->source.ledger != NULL);
+        if (stream.ledger != STORAGE_NONE && cut->source.ledger != NULL) {
             stream.ledger_blocks =
                 ledger_blocks(cut->source.ledger, stream.ledger);
         }
@@ -358,6 +352,11 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
     for (uint32_t i = 0; i < 3; i++) {
         buf_clear(&cut->rest[i]);
     }
+    cut->rest_at = cut->source.mirror == NULL ? 3 : 0;
+    cut->phase = PHASE_REST;
+    if (cut->source.mirror == NULL) {
+        return;
+    }
     about->blocks = 0;
     about->ledger_blocks = 0;
     put_streams(cut, facts, about);
@@ -367,6 +366,4 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
     for (uint32_t i = 0; i < facts->members_count; i++) {
         storage_put_member(&cut->rest[2], &facts->members[i]);
     }
-    cut->rest_at = 0;
-    cut->phase = PHASE_REST;
 }

@@ -37,11 +37,16 @@
 
 struct storage_cut;
 
-/* What is cut; ledger, radix NULL: there is none. */
+/*
+ * What is cut. Mirror and ledger may each have a thread of their own, and then
+ * a cut of its own, of which the other is NULL. Facts and other records go with
+ * the mirror. The ledger's cut is to end first, and the mirror's only when all
+ * that the ledger had told by then is applied: who goes on from there tells
+ * twice what the mirror has already, which is harmless, and leaves nothing out.
+ */
 struct storage_source {
     struct mirror *mirror;
     struct ledger *ledger;
-    struct radix *radix;
 };
 
 /* A part; whoever pulled it frees bytes. */
@@ -82,7 +87,9 @@ void storage_cut_begin(struct storage_cut *cut, bool whole);
 enum storage_step storage_cut_next(struct storage_cut *cut,
                                    struct storage_part *part) MUST_CHECK;
 
-/* about: blocks, ledger_blocks and streams are filled in. */
+/* about: blocks, ledger_blocks and streams are filled in. Without a mirror the
+ * facts may be NULL. Where the ledger is another cut's, each stream's
+ * ledger_blocks are as the facts have them. */
 void storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
                      struct storage_about *about);
 

@@ -12,7 +12,7 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["KVASIR_BUILD"])
 KVASIR = BUILD / "node" / "kvasir"
-COMMANDS = ["serve", "status", "explain", "check"]
+COMMANDS = ["serve", "status", "explain", "check", "snapshot"]
 
 
 def run(*args, stdin="", program=KVASIR, **env):
