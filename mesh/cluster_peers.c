@@ -14,7 +14,8 @@ cluster_rows_load(struct cluster *c)
     c->counted = 0;
     for (uint32_t at = 0; member_get(c->members, at, &info); at++) {
         uint64_t session = info.update.id.word[0];
-        if (session == 0 || (session == c->self && !info.self)) {
+        if (session == 0 || (session == c->self && !info.self) ||
+            cluster_row_of(c, session) != NULL) {
             continue; /* hearsay of nobody who can be */
         }
         struct cluster_row *row = &c->rows[c->rows_count++];
