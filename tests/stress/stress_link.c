@@ -78,7 +78,7 @@ struct node {
 };
 
 static struct node nodes[NODES];
-static uint64_t upsets_max = 40;
+static uint64_t upsets_max = 25;
 static uint64_t upsets; /* of node 0 */
 static struct counter calm;
 static struct counter done;
