@@ -1,0 +1,172 @@
+"""Engines' events in a mesh: read by some nodes, known to all, whoever dies."""
+import random
+
+import harness
+from test_mesh import MeshCase
+
+BLOCK = 16
+
+
+class EventsCase(MeshCase):
+    def engine(self, name, *flags):
+        return self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
+                          "--name", name, "--speed", "50", *flags)
+
+    def workers(self, engines):
+        flags = []
+        for i, engine in enumerate(engines):
+            flags += ["--worker", f"{engine.url('http')},id=e{i},events={engine.url('events')},"
+                                  f"replay={engine.url('replay')}"]
+        return [*flags, "--events.probe", "200ms", "--events.replay_timeout", "500ms"]
+
+    def ready(self, nodes, engines):
+        for node in nodes:
+            harness.wait_until(
+                lambda node=node: harness.request(node.at("serve"), "GET", "/ready").status == 200,
+                "ready")
+            harness.wait_until(lambda node=node: len(self.eligible(node)) == len(engines),
+                               "workers are eligible")
+
+    def eligible(self, node):
+        workers = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        return [w["id"] for w in workers if w["eligible"]]
+
+    def ask(self, node, prompt):
+        """One completion: (blocks that were expected there, worker)."""
+        answer = harness.request(node.at("serve"), "POST", "/v1/completions",
+                                 {"model": self.model(node), "prompt": prompt, "max_tokens": 2})
+        self.assertEqual(answer.status, 200, answer.text)
+        return (int(answer.headers["x-kvasir-overlap"].split("/")[0]),
+                answer.headers["x-kvasir-worker"])
+
+    def model(self, node):
+        return harness.request(node.at("serve"), "GET", "/v1/models").json()["data"][0]["id"]
+
+    def prompts(self, seed, count, blocks=4):
+        rng = random.Random(seed)
+        return [[rng.randrange(1000, 9000) for _ in range(blocks * BLOCK)] for _ in range(count)]
+
+    def published(self, engine):
+        return harness.request(engine.at("http"), "GET", "/chaos/cache").json()["next_seq"]
+
+    def same(self, nodes, engines):
+        """Waits until all nodes have all that engines said, and the same of it;
+        the streams as the first node sees them."""
+        def what(node):
+            streams = self.mesh(node)["streams"]
+            return [(s["worker"], s["state"], s["epoch"], s["epoch_id"], s["position"] >> 8,
+                     s["digest_known"], s["blocks"], s["digest"]) for s in streams]
+
+        def equal():
+            first = what(nodes[0])
+            return (len(first) == len(engines) and
+                    all(s[1] == "complete" and s[5] and s[4] == self.published(engine) - 1
+                        for s, engine in zip(first, engines)) and
+                    all(what(node) == first for node in nodes[1:]))
+        try:
+            harness.wait_until(equal, "all nodes know the same")
+        except TimeoutError as error:
+            seen = "".join(f"{what(node)}\n{node.log()[-3000:]}\n" for node in nodes)
+            raise TimeoutError(f"{error}\n{seen}") from None
+        return self.mesh(nodes[0])["streams"]
+
+    def readers(self, nodes):
+        """Who reads which worker, once all nodes agree and those do."""
+        def found():
+            lists = [self.mesh(node)["readers"] for node in nodes]
+            first = {r["worker"]: sorted(r["nodes"]) for r in lists[0]}
+            if any({r["worker"]: sorted(r["nodes"]) for r in other} != first for other in lists):
+                return None
+            for node in nodes:
+                mesh = self.mesh(node)
+                mine = sum(mesh["node"] in names for names in first.values())
+                if mesh["reading"] != mine:
+                    return None
+            return first
+        return harness.wait_until(found, "all agree about the readers")
+
+
+class Events(EventsCase):
+    def test_what_an_engine_stores_is_known_to_all_nodes(self):
+        engines = [self.engine("m")]
+        nodes = self.three(*self.workers(engines))
+        self.ready(nodes, engines)
+        prompts = self.prompts(1, 12)
+        for prompt in prompts:
+            self.ask(nodes[0], prompt)
+        stream, = self.same(nodes, engines)
+        self.assertGreaterEqual(stream["blocks"], 12 * 3)
+        self.assertEqual(len(self.readers(nodes)["e0"]), 2)
+        for node in nodes:
+            overlap, _ = self.ask(node, prompts[3])
+            self.assertGreaterEqual(overlap, 3)
+
+    def test_another_node_reads_what_a_dead_one_read(self):
+        engines = [self.engine("m"), self.engine("m")]
+        flags = self.workers(engines)
+        nodes = self.three(*flags)
+        self.ready(nodes, engines)
+        for prompt in self.prompts(2, 10):
+            self.ask(nodes[0], prompt)
+        self.same(nodes, engines)
+        names = {node.ready["mesh"]: node for node in nodes}
+        victim_name = self.readers(nodes)["e0"][0]
+        address = {m["name"]: m["address"] for m in self.mesh(nodes[0])["members"]}
+        victim = names[address[victim_name]]
+        victim.kill()
+        rest = [node for node in nodes if node is not victim]
+        self.sees(rest, victim_name, "dead")
+        others = sorted({"a", "b", "c"} - {victim_name})
+        harness.wait_until(lambda: self.readers(rest) == {"e0": others, "e1": others},
+                           "the others read")
+        for prompt in self.prompts(3, 10):
+            self.ask(rest[0], prompt)
+        self.same(rest, engines)
+        back = self.node(victim_name, *flags, join=[rest[0].ready["mesh"]])
+        self.together([*rest, back])
+        self.ready([back], engines)
+        for prompt in self.prompts(4, 5):
+            self.ask(back, prompt)
+        self.same([*rest, back], engines)
+        for names in self.readers([*rest, back]).values():
+            self.assertEqual(len(names), 2)
+
+    def test_a_node_that_comes_late_knows_what_was_stored_before(self):
+        engines = [self.engine("m")]
+        nodes = self.three(*self.workers(engines))
+        self.ready(nodes, engines)
+        prompts = self.prompts(5, 12)
+        for prompt in prompts:
+            self.ask(nodes[0], prompt)
+        self.same(nodes, engines)
+        late = self.node("late", join=[nodes[1].ready["mesh"]])  # workers: from the others
+        self.together([*nodes, late])
+        self.ready([late], engines)
+        self.same([*nodes, late], engines)
+        overlap, _ = self.ask(late, prompts[7])
+        self.assertGreaterEqual(overlap, 3)
+
+    def test_an_engine_that_restarts_is_empty_for_all(self):
+        engine = self.engine("m")
+        nodes = self.three(*self.workers([engine]))
+        self.ready(nodes, [engine])
+        for prompt in self.prompts(6, 8):
+            self.ask(nodes[0], prompt)
+        before, = self.same(nodes, [engine])
+        ports = {flag: str(engine.at(key)[1]) if key == "http" else
+                 engine.ready[key].rpartition(":")[2]
+                 for flag, key in (("--port", "http"), ("--events", "events"),
+                                   ("--replay", "replay"))}
+        engine.kill()
+        again = self.start("kvasir-engine", *[x for pair in ports.items() for x in pair],
+                           "--name", "m", "--speed", "50")
+        self.ready(nodes, [again])
+        for prompt in self.prompts(7, 3):
+            self.ask(nodes[1], prompt)
+        after, = self.same(nodes, [again])
+        self.assertNotEqual(after["epoch_id"], before["epoch_id"])
+        self.assertLess(after["blocks"], before["blocks"])
+
+
+if __name__ == "__main__":
+    harness.main()
