@@ -33,7 +33,8 @@
  * begun after the question: every REREAD has a number, which the reading it
  * causes repeats; a reading that was under way before says nothing about an
  * epoch that came since. More than 3 changes of epoch within 60 s, and the
- * stream is contested: two engines sit behind one address.
+ * stream is contested: two engines sit behind one address. (The end of an epoch
+ * in which nobody said anything is no change.)
  *
  * Partial readings. A reader that cannot see the process's first batch any
  * more does not know the process's identity, nor names of blocks from before.
@@ -42,7 +43,8 @@
  * them by others' deltas, there is a better reader, and all is well. When the
  * prints differ, or the replica stays behind (or ahead of) the live reading
  * for judge_ms, there is none: it takes over, by reading again and minting an
- * epoch of its own, which is not complete. The same for a reader that lost
+ * epoch of its own, which is not complete; at once where there are no peers.
+ * The same for a reader that lost
  * batches for good: the others' logs may have them; only if nobody does, the
  * stream goes on without (a record then says that something before it is
  * missing) in an epoch derived from the process's.

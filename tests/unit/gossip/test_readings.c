@@ -203,3 +203,52 @@ Test(gossip_readings, records_that_run_backwards_are_dropped)
     cr_assert(lab.nodes[0].held[3]);
     cr_assert_gt(lab_stats(&lab, 0).dropped_old, 0);
 }
+
+static void
+alone(void)
+{
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 1);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+}
+
+TestSuite(gossip_alone, .init = alone, .fini = teardown);
+
+Test(gossip_alone, a_partial_reading_after_a_whole_one_counts_at_once)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_read(&lab, 0, 0, EVENT_STORE, 1);
+    lab_begin_reading(&lab, 0, 500, false);
+    lab_read(&lab, 0, 9, EVENT_STORE, 2);
+    lab_run(&lab, 1);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
+    cr_assert_eq(lab_held(&lab, 0), 1);
+    cr_assert_not(lab.nodes[0].complete);
+    cr_assert(gossip_reads(lab.nodes[0].g, lab_stream));
+}
+
+Test(gossip_alone, what_is_lost_for_good_is_read_again_without_delay)
+{
+    lab_begin_reading(&lab, 0, 77, true);
+    lab_read(&lab, 0, 0, EVENT_STORE, 1);
+    gossip_local_gap(lab.nodes[0].g, lab_stream, lab.now_us);
+    cr_assert_not(gossip_reads(lab.nodes[0].g, lab_stream));
+    lab_read(&lab, 0, 2, EVENT_STORE, 2);
+    lab_run(&lab, 5);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+}
+
+Test(gossip_alone, epochs_in_which_nobody_said_anything_contest_nothing)
+{
+    for (uint64_t i = 0; i < 20; i++) {
+        lab_begin_reading(&lab, 0, 100 + i, true);
+        lab_run(&lab, 1);
+    }
+    cr_assert_not(lab_status(&lab, 0).contested);
+    for (uint64_t i = 0; i < 20; i++) {
+        lab_begin_reading(&lab, 0, 200 + i, true);
+        lab_read(&lab, 0, 0, EVENT_STORE, 1);
+        lab_run(&lab, 1);
+    }
+    cr_assert(lab_status(&lab, 0).contested);
+}
