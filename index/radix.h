@@ -80,6 +80,7 @@
 
 #include "index/base/check.h"
 #include "index/base/qsbr.h"
+#include "index/base/words.h"
 #include "index/base/worker_set.h"
 
 struct radix;
@@ -122,6 +123,7 @@ struct radix_match {
 enum {
     RADIX_E_FULL = 1, /* nothing was learned: a bound was reached */
     RADIX_E_GONE,     /* nothing was learned: no worker lives in this slot */
+    RADIX_E_BAD,      /* what is to be loaded makes no sense */
 };
 
 /*
@@ -182,6 +184,29 @@ void radix_worker_remove(struct radix *radix, uint32_t worker);
  * byte bound; then freeing what the qsbr allows. True when there is more.
  */
 bool radix_work(struct radix *radix, uint32_t budget, uint64_t now_us);
+
+/*
+ * Belief, page by page, for a snapshot. The tree may change between pages:
+ * nothing is on them that was not held, and a leaf that was touched meanwhile
+ * may be missed. NULL: no memory. The tree outlives it.
+ */
+struct radix_pages;
+struct radix_pages *radix_pages_new(const struct radix *radix);
+void radix_pages_free(struct radix_pages *pages);
+
+/* Appends leaves until out has count words or a few more; true when there are
+ * more. */
+bool radix_pages_next(struct radix_pages *pages, struct words *out,
+                      size_t count) MUST_CHECK;
+
+/*
+ * Learns what pages, all in one, had: the least recently used first. slot_of:
+ * for each of WORKERS_MAX slots of then, the slot now, or WORKER_NONE. A prefix
+ * whose beginning is on no page is left out. 0, RADIX_E_BAD or -ENOMEM (some of
+ * it was learned).
+ */
+int radix_load(struct radix *radix, const uint64_t *words, size_t count,
+               const uint32_t *slot_of, uint64_t now_us) MUST_CHECK;
 
 struct radix_stats {
     size_t bytes;         /* allocated now, of everything; <= bytes_max */

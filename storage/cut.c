@@ -3,10 +3,14 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "storage/bytes.h"
+
 #define CHUNK_WORDS   ((size_t)1 << 19) /* of a journal that goes to disk */
 #define JOURNAL_WORDS ((size_t)1 << 24) /* between two turns, at most */
 #define IMAGE_WORDS   ((size_t)1 << 29)
 #define JOURNALS      2U
+#define RESTS         4U
+#define BELIEF_WORDS  ((size_t)1 << 16) /* of one page */
 
 enum phase {
     PHASE_IDLE,
@@ -30,12 +34,14 @@ struct storage_cut {
     struct storage_source source;
     struct side side[JOURNALS];
     enum phase phase;
-    struct buf rest[3]; /* streams, workers, members */
+    struct radix_pages *belief; /* NULL: no more of it */
+    uint32_t belief_pages;
+    struct buf rest[RESTS];
     uint32_t rest_at;
 };
 
-static const enum storage_kind rest_kinds[] = {STORAGE_STREAMS, STORAGE_ROSTER,
-                                               STORAGE_MEMBERS};
+static const enum storage_kind rest_kinds[RESTS] = {
+    STORAGE_STREAMS, STORAGE_ROSTER, STORAGE_MEMBERS, STORAGE_BELIEF_WORKERS};
 
 static bool
 side_init(struct side *side, uint32_t parts_max, enum storage_kind kind,
@@ -71,7 +77,7 @@ storage_cut_new(const struct storage_source *source)
     made = side_init(&cut->side[1], LEDGER_PARTS_MAX, STORAGE_LEDGER,
                      STORAGE_LEDGER_JOURNAL) &&
            made;
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < RESTS; i++) {
         buf_init(&cut->rest[i], (size_t)256 << 20);
     }
     if (!made) {
@@ -105,9 +111,10 @@ storage_cut_free(struct storage_cut *cut)
         free(cut->side[i].watch.dirty);
         words_fini(&cut->side[i].journal);
     }
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < RESTS; i++) {
         buf_fini(&cut->rest[i]);
     }
+    radix_pages_free(cut->belief);
     free(cut);
 }
 
@@ -125,6 +132,9 @@ storage_cut_begin(struct storage_cut *cut, bool whole)
         words_clear(&side->journal);
         side->watch.journal = &side->journal;
     }
+    cut->belief_pages = 0;
+    cut->belief =
+        cut->source.radix == NULL ? NULL : radix_pages_new(cut->source.radix);
     cut->phase = PHASE_WALK;
 }
 
@@ -138,6 +148,8 @@ storage_cut_cancel(struct storage_cut *cut)
         cut->side[i].watch.journal = NULL;
         words_fini(&cut->side[i].journal);
     }
+    radix_pages_free(cut->belief);
+    cut->belief = NULL;
     mark_all(cut);
     cut->phase = PHASE_IDLE;
 }
@@ -250,6 +262,21 @@ pull_image(struct storage_cut *cut, struct side *side,
 }
 
 static enum storage_step
+pull_belief(struct storage_cut *cut, struct storage_part *part)
+{
+    struct words out;
+
+    words_init(&out, IMAGE_WORDS);
+    if (!radix_pages_next(cut->belief, &out, BELIEF_WORDS)) {
+        radix_pages_free(cut->belief);
+        cut->belief = NULL;
+    }
+    bool made = take_words(&out, STORAGE_BELIEF, cut->belief_pages++, part);
+    words_fini(&out);
+    return step_of(made);
+}
+
+static enum storage_step
 walk(struct storage_cut *cut, struct storage_part *part)
 {
     for (uint32_t i = 0; i < JOURNALS; i++) {
@@ -264,6 +291,9 @@ walk(struct storage_cut *cut, struct storage_part *part)
             return step;
         }
     }
+    if (cut->belief != NULL) {
+        return pull_belief(cut, part);
+    }
     cut->phase = PHASE_WALKED;
     return STORAGE_STEP_WALKED;
 }
@@ -276,7 +306,7 @@ pull_rest(struct storage_cut *cut, struct storage_part *part)
             return pull_journal(&cut->side[i], part);
         }
     }
-    if (cut->rest_at < 3) {
+    if (cut->rest_at < RESTS) {
         struct buf *buf = &cut->rest[cut->rest_at];
         bool made = !buf->failed;
         *part = (struct storage_part){.kind = rest_kinds[cut->rest_at++],
@@ -349,10 +379,10 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
     for (uint32_t i = 0; i < JOURNALS; i++) {
         cut->side[i].watch.journal = NULL;
     }
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < RESTS; i++) {
         buf_clear(&cut->rest[i]);
     }
-    cut->rest_at = cut->source.mirror == NULL ? 3 : 0;
+    cut->rest_at = cut->source.mirror == NULL ? RESTS : 0;
     cut->phase = PHASE_REST;
     if (cut->source.mirror == NULL) {
         return;
@@ -365,5 +395,9 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
     }
     for (uint32_t i = 0; i < facts->members_count; i++) {
         storage_put_member(&cut->rest[2], &facts->members[i]);
+    }
+    for (uint32_t i = 0; facts->belief_workers != NULL && i < WORKERS_MAX;
+         i++) {
+        put_u64(&cut->rest[3], facts->belief_workers[i]);
     }
 }

@@ -16,6 +16,8 @@
  * the parts that changed since alone, until one fails: then all parts count as
  * changed.
  *
+ * Belief is not exact and is written as it is found, page by page.
+ *
  * Restoring compares what came out with the number of blocks and the digest
  * that each stream had at the end: a state that never was is refused.
  *
@@ -47,6 +49,7 @@ struct storage_cut;
 struct storage_source {
     struct mirror *mirror;
     struct ledger *ledger;
+    const struct radix *radix; /* belief; with the mirror, or NULL */
 };
 
 /* A part; whoever pulled it frees bytes. */
@@ -73,6 +76,9 @@ struct storage_facts {
     uint32_t workers_count;
     const struct storage_member *members;
     uint32_t members_count;
+    /* Of WORKERS_MAX slots of belief, the worker's identity (event_stream
+     * .worker), 0: none; NULL: there is no belief. */
+    const uint64_t *belief_workers;
 };
 
 /* Hangs itself into the source, which outlives it. NULL: no memory. */

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "storage/bytes.h"
+
 #define STREAMS_MAX 65536U
 
 struct restore {
@@ -92,9 +94,9 @@ words_of(struct restore *r, struct slice bytes, const uint64_t **words,
     return STORAGE_OK;
 }
 
-/* All chunks of a journal in one. */
+/* All parts of a kind in one. */
 static enum storage_outcome
-read_journal(struct restore *r, enum storage_kind kind, struct words *journal)
+read_joined(struct restore *r, enum storage_kind kind, struct words *all)
 {
     for (uint32_t i = 0;; i++) {
         struct slice bytes;
@@ -110,7 +112,7 @@ read_journal(struct restore *r, enum storage_kind kind, struct words *journal)
         if (rc != STORAGE_OK) {
             return rc;
         }
-        uint64_t *to = words_add(journal, count);
+        uint64_t *to = words_add(all, count);
         if (to == NULL) {
             return STORAGE_E_MEMORY;
         }
@@ -252,7 +254,7 @@ restore_mirror(struct restore *r)
     struct watch_slots slots;
 
     words_init(&journal, SIZE_MAX / 16);
-    enum storage_outcome rc = read_journal(r, STORAGE_MIRROR_JOURNAL, &journal);
+    enum storage_outcome rc = read_joined(r, STORAGE_MIRROR_JOURNAL, &journal);
     if (rc == STORAGE_OK) {
         rc = slots_of(r, false, &journal, &slots);
     }
@@ -301,7 +303,7 @@ restore_ledger(struct restore *r)
     struct watch_slots slots;
 
     words_init(&journal, SIZE_MAX / 16);
-    enum storage_outcome rc = read_journal(r, STORAGE_LEDGER_JOURNAL, &journal);
+    enum storage_outcome rc = read_joined(r, STORAGE_LEDGER_JOURNAL, &journal);
     if (rc == STORAGE_OK) {
         rc = slots_of(r, true, &journal, &slots);
     }
@@ -328,6 +330,60 @@ storage_restore_index(const struct storage_load *load, struct mirror *mirror,
     if (rc == STORAGE_OK && mirror != NULL) {
         rc = restore_mirror(&r);
     }
+    words_fini(&r.room);
+    return rc;
+}
+
+/* ---- belief ---- */
+
+/* The slots of then, as they are now. */
+static enum storage_outcome
+read_slots(const struct storage_load *load,
+           uint32_t (*slot_of)(void *context, uint64_t identity), void *context,
+           uint32_t slots[WORKERS_MAX])
+{
+    struct slice bytes;
+    enum storage_outcome rc =
+        storage_restore_part(load, STORAGE_BELIEF_WORKERS, &bytes);
+    struct bytes_in in = {.at = bytes.ptr, .left = bytes.len};
+
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        slots[i] = WORKER_NONE;
+    }
+    for (uint32_t i = 0; rc == STORAGE_OK && in.left > 0; i++) {
+        uint64_t identity = get_u64(&in);
+        if (in.failed) {
+            return STORAGE_E_CORRUPT;
+        }
+        if (i < WORKERS_MAX && identity != 0) {
+            slots[i] = slot_of(context, identity);
+        }
+    }
+    return rc;
+}
+
+enum storage_outcome
+storage_restore_belief(const struct storage_load *load, struct radix *radix,
+                       uint32_t (*slot_of)(void *context, uint64_t identity),
+                       void *context, uint64_t now_us)
+{
+    struct restore r = {.load = load};
+    uint32_t slots[WORKERS_MAX];
+    struct words all;
+
+    words_init(&r.room, SIZE_MAX / 16);
+    words_init(&all, SIZE_MAX / 16);
+    enum storage_outcome rc = read_slots(load, slot_of, context, slots);
+    if (rc == STORAGE_OK) {
+        rc = read_joined(&r, STORAGE_BELIEF, &all);
+    }
+    if (rc == STORAGE_OK) {
+        int loaded = radix_load(radix, all.word, all.count, slots, now_us);
+        rc = loaded == 0         ? STORAGE_OK
+             : loaded == -ENOMEM ? STORAGE_E_MEMORY
+                                 : STORAGE_E_CORRUPT;
+    }
+    words_fini(&all);
     words_fini(&r.room);
     return rc;
 }

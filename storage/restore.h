@@ -38,4 +38,14 @@ enum storage_outcome storage_restore_index(const struct storage_load *load,
                                            const struct storage_stream *streams,
                                            uint32_t count) MUST_CHECK;
 
+/*
+ * Learns what the snapshot believed. slot_of: the slot of belief that the
+ * worker of this identity has now, or WORKER_NONE. 0, STORAGE_E_CORRUPT or
+ * _MEMORY: some of it may have been learned.
+ */
+enum storage_outcome
+storage_restore_belief(const struct storage_load *load, struct radix *radix,
+                       uint32_t (*slot_of)(void *context, uint64_t identity),
+                       void *context, uint64_t now_us) MUST_CHECK;
+
 #endif

@@ -38,6 +38,7 @@ enum storage_kind {
     STORAGE_STREAMS,
     STORAGE_ROSTER,
     STORAGE_MEMBERS,
+    STORAGE_BELIEF_WORKERS,
     STORAGE_KINDS,
 };
 
