@@ -391,10 +391,10 @@ jump(struct kv_stream *stream, uint64_t seq, uint64_t print)
     if (stream->part) {
         begin_again(stream, seq, print, "gap");
         stream->linked = true;
-        stream->unread = true;
     } else {
         skip_to(stream, seq);
     }
+    stream->unread = true;
 }
 
 /* Without a replay the connection is the only witness: what comes by another
