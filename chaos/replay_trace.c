@@ -328,22 +328,29 @@ read_lines(struct replay_reader *reader, struct slice bytes)
 }
 
 /* Times from the first one on, in order. */
-static void
-set_clock(struct replay_load *load)
+static int
+set_clock(struct replay_reader *reader)
 {
+    struct replay_load *load = reader->load;
     uint64_t first_us = UINT64_MAX;
+    uint64_t last_us = 0;
 
     for (uint32_t i = 0; i < load->count; i++) {
         if (load->requests[i].after != REPLAY_NONE) {
-            return; /* dialogues: they have no clock */
+            return 0; /* dialogues: they have no clock */
         }
         uint64_t at_us = load->requests[i].at_us;
         first_us = at_us < first_us ? at_us : first_us;
+        last_us = at_us > last_us ? at_us : last_us;
+    }
+    if (last_us - first_us > REPLAY_TRACE_US_MAX) {
+        return replay_reader_bad(reader, "the trace is longer than 31 days");
     }
     for (uint32_t i = 0; i < load->count; i++) {
         load->requests[i].at_us -= first_us;
     }
     replay_load_sort(load);
+    return 0;
 }
 
 int
@@ -361,10 +368,9 @@ replay_trace_read(struct slice bytes, struct replay_load *load,
     }
     int outcome = read_lines(&reader, bytes);
     free(reader.text);
-    if (outcome == 0) {
-        set_clock(load);
-    } else {
+    if (outcome != 0) {
         replay_load_drop(load);
+        return outcome;
     }
-    return outcome;
+    return set_clock(&reader);
 }

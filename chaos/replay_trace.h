@@ -41,6 +41,7 @@
 #define REPLAY_PIECE_TOKENS 16U
 #define REPLAY_DIALOGUE_US  UINT64_C(2000000)
 #define REPLAY_PAUSE_US     UINT64_C(3000000)
+#define REPLAY_TRACE_US_MAX (UINT64_C(31) * 86400 * 1000000)
 
 enum {
     REPLAY_TRACE_E_BAD = 16, /* fault says where and why */
@@ -51,8 +52,9 @@ struct replay_fault {
     char text[128];
 };
 
-/* Adds what the bytes say to an empty load. 0, REPLAY_TRACE_E_BAD, or
- * -ENOMEM. A limit of the load that is reached is a fault of that line. */
+/* Adds what the bytes say to an empty load. 0; else, REPLAY_TRACE_E_BAD or
+ * -ENOMEM, the load is good for nothing but replay_load_fini(). A limit of the
+ * load that is reached is a fault of that line. */
 int replay_trace_read(struct slice bytes, struct replay_load *load,
                       struct replay_fault *fault) MUST_CHECK;
 

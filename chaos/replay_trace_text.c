@@ -73,7 +73,7 @@ read_session_key(struct replay_reader *reader, struct session *s)
 
     if (json_pull_is(pull, SLICE("timestamp"))) {
         s->timed = true;
-        return replay_reader_uint(reader, UINT64_MAX >> 1, &s->time_us);
+        return replay_reader_uint(reader, UINT64_MAX >> 4, &s->time_us);
     }
     if (json_pull_is(pull, SLICE("input"))) {
         /* Behind the output, if that came first. */
