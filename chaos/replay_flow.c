@@ -4,13 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As node/share.c has them. */
+#define RATE_US   UINT64_C(500000)
+#define UNSEEN_MS 8U
+
 enum kind {
     KIND_ARRIVE,  /* request who, at its node */
     KIND_WAKE,    /* engine who */
     KIND_EVENTS,  /* record what of engine who, at those who read it */
     KIND_GOSSIP,  /* the same, at the others */
     KIND_BELIEF,  /* record what: a decision for engine who, at the peers */
-    KIND_GAUGES,  /* nodes tell their load */
+    KIND_OPENED,  /* a request of node what at engine who, at its peers */
+    KIND_CLOSED,  /* the same, that has ended */
+    KIND_GAUGES,  /* nodes tell how much they send */
     KIND_HEARD,   /* ... and hear it */
     KIND_METRICS, /* nodes look how full engines are */
 };
@@ -183,6 +189,18 @@ note_changes(struct replay_world *world, uint32_t engine)
     }
 }
 
+/* Peers hear of a request that was sent, or has ended. */
+static int
+tell_peers(struct replay_world *world, enum kind kind,
+           const struct replay_flight *flight)
+{
+    if (world->nodes_count == 1) {
+        return 0;
+    }
+    return schedule(world, now(world) + world->setup.gossip_us, kind,
+                    flight->engine, flight->node);
+}
+
 /* Its prompt is computed. */
 static void
 answer(struct replay_world *world, const struct engine_out *out)
@@ -215,8 +233,9 @@ finish(struct replay_world *world, const struct engine_out *out)
     world->last_us = out->at_us;
     world->left--;
     replay_node_leave(&world->nodes[flight->node], &flight->seat);
-    if (request->next == REPLAY_NONE) {
-        return 0;
+    int error = tell_peers(world, KIND_CLOSED, flight);
+    if (error != 0 || request->next == REPLAY_NONE) {
+        return error;
     }
     uint64_t pause_us = world->load->requests[request->next].at_us;
     return schedule(world, now(world) + pause_us, KIND_ARRIVE, request->next,
@@ -345,7 +364,6 @@ arrive(struct replay_world *world, uint32_t number)
     const struct replay_request *request = &world->load->requests[number];
     struct replay_flight *flight = &world->flights[number];
     struct replay_choice choice;
-    int error = 0;
 
     if (refuse(world, number)) {
         return 0;
@@ -365,7 +383,9 @@ arrive(struct replay_world *world, uint32_t number)
     flight->queued = prompt.tokens - choice.promised;
     world->result.promised_tokens += choice.promised;
     count_mode(&world->result, &choice);
-    if (tells_decisions(world)) {
+    world->rates[flight->node].sent++;
+    int error = tell_peers(world, KIND_OPENED, flight);
+    if (error == 0 && tells_decisions(world)) {
         error = dispatch(world, now(world) + world->setup.gossip_us,
                          KIND_BELIEF, choice.engine,
                          record_new(flight->node, prompt.keys, prompt.blocks));
@@ -419,10 +439,19 @@ hear_belief(struct replay_world *world, const struct virtual_event *event)
     free(record);
 }
 
-static uint32_t *
-gauge_at(struct replay_world *world, uint32_t node, uint32_t engine)
+static void
+hear_load(struct replay_world *world, const struct virtual_event *event)
 {
-    return &world->gauges[node * world->setup.engines + engine];
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        if (i == event->what) {
+            continue;
+        }
+        if (event->kind == KIND_OPENED) {
+            replay_node_peer_opened(&world->nodes[i], event->who);
+        } else {
+            replay_node_peer_closed(&world->nodes[i], event->who);
+        }
+    }
 }
 
 /* Again after this long, as long as there is something to come. */
@@ -434,15 +463,26 @@ repeat(struct replay_world *world, uint32_t interval_us, enum kind kind)
                : schedule(world, now(world) + interval_us, kind, 0, 0);
 }
 
-/* Each node says what it has open where; and sees to its indexes. */
+static void
+measure_rate(struct replay_world *world, struct replay_rate *rate)
+{
+    uint64_t passed_us = world->setup.gauge_us;
+    uint64_t weighed_us = passed_us < RATE_US ? passed_us : RATE_US;
+    uint64_t now_milli = rate->sent * UINT64_C(1000000000) / passed_us;
+
+    rate->milli =
+        (rate->milli * (RATE_US - weighed_us) + now_milli * weighed_us) /
+        RATE_US;
+    rate->sent = 0;
+}
+
+/* Each node says how much it sends; and sees to its indexes. */
 static int
 tell_gauges(struct replay_world *world)
 {
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         replay_node_work(&world->nodes[i], now(world));
-        for (uint32_t e = 0; e < world->setup.engines; e++) {
-            *gauge_at(world, i, e) = replay_node_open(&world->nodes[i], e);
-        }
+        measure_rate(world, &world->rates[i]);
     }
     int error = repeat(world, world->setup.gauge_us, KIND_GAUGES);
     if (error != 0 || world->nodes_count == 1) {
@@ -455,15 +495,15 @@ tell_gauges(struct replay_world *world)
 static void
 hear_gauges(struct replay_world *world)
 {
-    for (uint32_t e = 0; e < world->setup.engines; e++) {
-        uint32_t all = 0;
-        for (uint32_t i = 0; i < world->nodes_count; i++) {
-            all += *gauge_at(world, i, e);
-        }
-        for (uint32_t i = 0; i < world->nodes_count; i++) {
-            replay_node_peers(&world->nodes[i], e,
-                              all - *gauge_at(world, i, e));
-        }
+    uint64_t all = 0;
+
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        all += (world->rates[i].milli + 500) / 1000;
+    }
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        uint64_t peers = all - (world->rates[i].milli + 500) / 1000;
+        replay_node_unseen(&world->nodes[i],
+                           (uint32_t)((peers * UNSEEN_MS + 500) / 1000));
     }
 }
 
@@ -510,6 +550,10 @@ happen(struct replay_world *world, const struct virtual_event *event)
         return 0;
     case KIND_BELIEF:
         hear_belief(world, event);
+        return 0;
+    case KIND_OPENED:
+    case KIND_CLOSED:
+        hear_load(world, event);
         return 0;
     case KIND_GAUGES:
         return tell_gauges(world);

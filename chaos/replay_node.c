@@ -281,9 +281,22 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
 }
 
 void
-replay_node_peers(struct replay_node *node, uint32_t engine, uint32_t requests)
+replay_node_peer_opened(struct replay_node *node, uint32_t engine)
 {
-    gauge_set(&node->board->foreign[engine], (int32_t)requests);
+    gauge_add(&node->board->peers[engine], 1);
+}
+
+void
+replay_node_peer_closed(struct replay_node *node, uint32_t engine)
+{
+    CHECK(gauge_read(&node->board->peers[engine]) > 0);
+    gauge_add(&node->board->peers[engine], -1);
+}
+
+void
+replay_node_unseen(struct replay_node *node, uint32_t requests)
+{
+    gauge_set(&node->board->unseen, (int32_t)requests);
 }
 
 void
@@ -291,12 +304,6 @@ replay_node_pressure(struct replay_node *node, uint32_t engine,
                      uint32_t permille)
 {
     gauge_set(&node->board->kv_usage_permille[engine], (int32_t)permille);
-}
-
-uint32_t
-replay_node_open(const struct replay_node *node, uint32_t engine)
-{
-    return gauge_read(&node->board->inflight[engine]);
 }
 
 void

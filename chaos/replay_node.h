@@ -94,16 +94,17 @@ void replay_node_learn(struct replay_node *node, uint64_t root,
                        const uint64_t *keys, uint32_t count, uint32_t engine,
                        uint64_t now_us);
 
-/* What the peers have open there, all of them together. */
-void replay_node_peers(struct replay_node *node, uint32_t engine,
-                       uint32_t requests);
+/* A peer sent a request there, or one of a peer's has ended. */
+void replay_node_peer_opened(struct replay_node *node, uint32_t engine);
+void replay_node_peer_closed(struct replay_node *node, uint32_t engine);
+
+/* How many requests peers are expected to have sent out that were not heard of
+ * yet (node/share.h). */
+void replay_node_unseen(struct replay_node *node, uint32_t requests);
 
 /* Share of the engine's cache that is in use by running requests. */
 void replay_node_pressure(struct replay_node *node, uint32_t engine,
                           uint32_t permille);
-
-/* Requests of this node that are open there. */
-uint32_t replay_node_open(const struct replay_node *node, uint32_t engine);
 
 /* Background work of the indexes. */
 void replay_node_work(struct replay_node *node, uint64_t now_us);

@@ -34,7 +34,6 @@ struct replay_options {
     uint64_t requests;
     uint64_t event_us;
     uint64_t gossip_us;
-    uint64_t gauge_ms;
     uint64_t seed;
     double until_s; /* 0: no limit */
     bool tell_expected;

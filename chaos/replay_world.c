@@ -138,9 +138,8 @@ open_nodes(struct replay_world *world)
 
     config.elect.policy = elect_policy_of(setup->policy);
     world->nodes = calloc(world->nodes_count, sizeof(*world->nodes));
-    world->gauges = calloc((size_t)world->nodes_count * setup->engines,
-                           sizeof(*world->gauges));
-    if (world->nodes == NULL || world->gauges == NULL) {
+    world->rates = calloc(world->nodes_count, sizeof(*world->rates));
+    if (world->nodes == NULL || world->rates == NULL) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
@@ -220,7 +219,7 @@ replay_world_fini(struct replay_world *world)
     virtual_time_fini(&world->time);
     free(world->engines);
     free(world->nodes);
-    free(world->gauges);
+    free(world->rates);
     free(world->flights);
     free(world->ttft_us);
     free(world->whole_us);

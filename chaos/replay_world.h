@@ -7,9 +7,10 @@
  * changes in an engine's cache in a step is known to the nodes that read its
  * events (the first two by rendezvous hash, as in mesh/owner.h) event_us after
  * the end of the step, and to the others gossip_us after that. Decisions, where
- * they travel at all (belief), take gossip_us; every gauge_us each node tells
- * its open requests, heard gossip_us later; every metrics_us a node learns how
- * full the engines are.
+ * they travel at all (belief), take gossip_us; so does word of each request
+ * that a node sent out, or that ended. Every gauge_us each node tells how many
+ * it sends out per second, from which its peers infer what they have not heard
+ * of yet; every metrics_us a node learns how full the engines are.
  *
  * Two rows are no router that could be built. Both look into the engines'
  * block pools at the moment of the election, know what is queued there and what
@@ -84,7 +85,7 @@ struct replay_setup {
  * with Llama 2 70B on four of them (replay_timing.h). */
 #define REPLAY_EVENT_US    200U
 #define REPLAY_GOSSIP_US   5000U
-#define REPLAY_GAUGE_US    50000U
+#define REPLAY_GAUGE_US    55000U
 #define REPLAY_METRICS_US  1000000U
 #define REPLAY_EXPECTED_MS 10000U
 
@@ -140,6 +141,12 @@ struct replay_flight {
     struct fleet_seat seat;
 };
 
+/* How many requests a node sends out, evened out as node/share.c does it. */
+struct replay_rate {
+    uint32_t sent;  /* since it told last */
+    uint64_t milli; /* per second, in thousandths */
+};
+
 struct replay_world {
     struct replay_setup setup;
     const struct replay_load *load;
@@ -148,7 +155,7 @@ struct replay_world {
     struct replay_engine *engines;
     struct replay_node *nodes; /* one for all of them with the oracle */
     uint32_t nodes_count;
-    uint32_t *gauges; /* nodes x engines: as told last */
+    struct replay_rate *rates; /* of the nodes */
     struct replay_flight *flights;
     uint32_t *tokens; /* of one prompt, then of one answer */
     uint64_t *keys;
@@ -158,7 +165,6 @@ struct replay_world {
     uint64_t first_us;
     uint64_t last_us;
     uint64_t root;
-    uint64_t rounds; /* of gauges */
     struct elect_state oracle;
     struct replay_result result;
 };

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -187,6 +188,20 @@ Test(chaos_replay_world, late_gossip_costs_cached_tokens)
     cr_assert_lt(late, soon);
 }
 
+/* Forty requests that stay, far enough apart to be heard of: five for each
+ * engine, though five nodes send them. */
+Test(chaos_replay_world, nodes_count_what_their_peers_have_open)
+{
+    struct replay_setup replay = tiny(REPLAY_LEAST_LOAD, 5, 8);
+
+    for (uint64_t i = 0; i < 40; i++) {
+        add(i * 100000, rng_mix(i), 16, 5000);
+    }
+    replay.engine.blocks_max = 4096;
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.peak, 5, "%u", result.peak);
+}
+
 static struct replay_setup
 real(const struct replay_workload *w, enum replay_policy policy, uint32_t nodes)
 {
@@ -216,18 +231,38 @@ Test(chaos_replay_world, one_seed_gives_one_result)
 }
 
 /* Memory is short: blocks are evicted, and each mirror follows to the last
- * block (replay_world_check() when all is over). */
+ * block (replay_world_check() when all is over), twins included. */
 Test(chaos_replay_world, every_node_ends_with_every_cache)
 {
     const struct replay_workload *w = replay_workload_find("tiered");
+    struct replay_workload few = *w;
     struct replay_setup replay = real(w, REPLAY_KVASIR, 4);
 
-    cr_assert_eq(replay_generate(w, 3, 150, &load), 0);
+    few.groups = 6; /* so that equal prompts meet in one step, as twins */
+    cr_assert_eq(replay_generate(&few, 3, 150, &load), 0);
     replay.engines = 3;
-    replay.engine.blocks_max = 4000;
+    replay.engine.blocks_max = 2500;
     struct replay_result result = play(&replay);
     cr_assert_gt(result.evicted_blocks, 1000);
     cr_assert_eq(result.lost, 0);
+    (void)fprintf(stderr, "promised %" PRIu64 ", cached %" PRIu64 "\n",
+                  result.promised_tokens, result.cached_tokens);
+}
+
+/* Where engines queue, an event comes seconds after the decision. */
+Test(chaos_replay_world, peers_that_are_told_find_more_behind_queues)
+{
+    const struct replay_workload *w = replay_workload_find("tiered");
+    struct replay_setup replay = real(w, REPLAY_KVASIR, 3);
+
+    cr_assert_eq(replay_generate(w, 1, 500, &load), 0);
+    replay.load_permille = 2000;
+    uint64_t silent = play(&replay).cached_tokens;
+    replay.tell_expected = true;
+    uint64_t told = play(&replay).cached_tokens;
+    (void)fprintf(stderr, "silent %" PRIu64 ", told %" PRIu64 "\n", silent,
+                  told);
+    cr_assert_gt(told, silent + silent / 20);
 }
 
 static const char *const seen[] = {"b2b", "x37", "chat"};
