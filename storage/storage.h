@@ -20,5 +20,6 @@
 #include "storage/restore.h"  /* IWYU pragma: export */
 #include "storage/save.h"     /* IWYU pragma: export */
 #include "storage/sim_disk.h" /* IWYU pragma: export */
+#include "storage/take.h"     /* IWYU pragma: export */
 
 #endif

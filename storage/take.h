@@ -1,0 +1,96 @@
+/*
+ * When snapshots are taken, and one taken: a cut in front of the disk thread.
+ *
+ * One is due interval_us after the last, or sooner, changed_us after it, once
+ * changed_permille of all parts changed; at once when asked for. After a failure
+ * the next is due retry_us later, then twice that, up to retry_max_us. A turn
+ * hands turn_bytes over, and none while the queue is full.
+ *
+ *   switch (storage_take_tick(take, now_us)) {
+ *   case STORAGE_TAKE_FACTS: gather them, storage_take_facts(...), tick again
+ *   case STORAGE_TAKE_BUSY:  tick again soon, in another turn of the loop
+ *   case STORAGE_TAKE_WAITS: tick again when the disk wakes
+ *   case STORAGE_TAKE_IDLE:  tick again at storage_take_deadline(), or now
+ *                            and then, to see what changed
+ *
+ * Role: core over the disk's queue. Owns: nothing. Thread: the index's writer.
+ * Limits: struct storage_take_config. Errors: in the status.
+ */
+#ifndef STORAGE_TAKE_H
+#define STORAGE_TAKE_H
+
+#include "storage/disk.h"
+
+struct storage_take_config {
+    uint64_t interval_us;
+    uint64_t changed_us;
+    uint32_t changed_permille;
+    uint64_t retry_us;
+    uint64_t retry_max_us;
+    size_t turn_bytes;
+};
+
+struct storage_take_config storage_take_config_default(void);
+
+enum storage_take_step {
+    STORAGE_TAKE_IDLE,
+    STORAGE_TAKE_BUSY,
+    STORAGE_TAKE_FACTS,
+    STORAGE_TAKE_WAITS,
+};
+
+struct storage_take_status {
+    uint64_t taken;               /* since the start */
+    uint64_t failed;              /* since the start */
+    uint64_t last_us;             /* when the last one was begun; 0: none yet */
+    uint64_t duration_us;         /* of the last one, until it was on disk */
+    enum storage_outcome outcome; /* of the last attempt */
+    struct storage_saved saved;   /* of the last one that was committed */
+    bool running;
+};
+
+struct storage_take {
+    struct storage_take_config config;
+    struct storage_cut *cut;
+    struct storage_disk *disk;
+    uint64_t begun_us;
+    uint64_t due_us;
+    uint64_t changed_due_us;
+    uint32_t failures; /* in a row */
+    bool asked;
+    bool whole;   /* the next one is to be given all parts */
+    bool walking; /* the cut goes on */
+    bool waiting; /* for the disk */
+    enum storage_outcome cut_outcome;
+    struct storage_about about;
+    struct storage_take_status status;
+};
+
+/* cut and disk outlive it. */
+void storage_take_init(struct storage_take *take,
+                       const struct storage_take_config *config,
+                       struct storage_cut *cut, struct storage_disk *disk,
+                       uint64_t now_us);
+
+/* One is wanted now: before the end, or by an operator. One that runs already
+ * is followed by another. */
+void storage_take_ask(struct storage_take *take);
+
+enum storage_take_step storage_take_tick(struct storage_take *take,
+                                         uint64_t now_us) MUST_CHECK;
+
+/* Answers FACTS, in the same turn. about: cluster, node and taken_ms; its texts
+ * live as long as take. */
+void storage_take_facts(struct storage_take *take,
+                        const struct storage_facts *facts,
+                        const struct storage_about *about);
+
+uint64_t storage_take_deadline(const struct storage_take *take);
+
+static inline const struct storage_take_status *
+storage_take_status(const struct storage_take *take)
+{
+    return &take->status;
+}
+
+#endif
