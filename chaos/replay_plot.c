@@ -11,6 +11,7 @@
 #define LEFT         60
 #define TOP          50
 #define LEGEND       40
+#define LEGEND_STEP  108
 #define STEPS        4 /* lines across a panel */
 
 static const char *const colours[] = {
@@ -183,7 +184,7 @@ draw_legend(const struct replay_report *report, struct buf *out)
                    "fill=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text>\n",
                    x, y, colours[p], x + 17, y + 10,
                    replay_policy_name((enum replay_policy)p));
-        x += 120;
+        x += LEGEND_STEP;
     }
 }
 

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "chaos/replay_report.h"
@@ -121,4 +122,30 @@ Test(chaos_replay_report, the_plot_has_a_line_per_policy_and_panel)
     cr_expect_null(strstr(svg, ">random</text>"));
     cr_expect_null(strstr(svg, "nan"));
     cr_expect_not_null(strstr(svg, "</svg>\n"));
+}
+
+/* The last of the legend, a box with a name behind it, is within the edge. */
+Test(chaos_replay_report, the_plot_has_room_for_every_policy)
+{
+    struct replay_row all[REPLAY_POLICIES];
+    struct replay_report full = report;
+    double width = 0;
+    double last = 0;
+
+    for (unsigned p = 0; p < REPLAY_POLICIES; p++) {
+        all[p] = rows[0];
+        all[p].policy = (enum replay_policy)p;
+    }
+    full.rows = all;
+    full.rows_count = REPLAY_POLICIES;
+    replay_report_svg(&full, &out);
+    const char *svg = text();
+    cr_assert_eq(sscanf(strstr(svg, "width=\""), "width=\"%lf\"", &width), 1);
+    for (const char *at = svg; (at = strstr(at, "<rect x=\"")) != NULL; at++) {
+        double x = 0;
+        cr_assert_eq(sscanf(at, "<rect x=\"%lf\"", &x), 1);
+        last = x > last ? x : last;
+    }
+    cr_expect_gt(last, 0);
+    cr_expect_leq(last + 92, width);
 }
