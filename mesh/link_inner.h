@@ -277,6 +277,10 @@ bool lane_is_greeted(struct lane *lane) MUST_CHECK;
 /* Lets go of the connection and dials anew after wait_ms. */
 void lane_break(struct lane *lane, uint32_t wait_ms);
 
+/* Another process is there, and listens: a dial that its predecessor did not
+ * answer is not waited for. */
+void lane_hurry(struct lane *lane);
+
 /* News from NNG's threads. NULL, or why the connection is gone. */
 const char *lane_news(struct lane *lane);
 

@@ -9,6 +9,8 @@
 #define PATIENT_EVERY 3U
 #define PATIENT_EXTRA 3U
 
+#define HURRY_US UINT64_C(250000) /* for a dial to succeed, at least */
+
 int
 link_errno(int rv)
 {
@@ -335,6 +337,19 @@ lane_break(struct lane *lane, uint32_t wait_ms)
     }
     if (lane->dial_us <= now_us) {
         dial(lane, now_us);
+    }
+}
+
+void
+lane_hurry(struct lane *lane)
+{
+    uint64_t soonest_us = lane->dialled_us + HURRY_US;
+
+    uv_mutex_lock(&lane->link->lock);
+    bool attached = lane->attached;
+    uv_mutex_unlock(&lane->link->lock);
+    if (!attached && lane->dial_us > soonest_us) {
+        lane->dial_us = soonest_us;
     }
 }
 

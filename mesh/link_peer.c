@@ -189,6 +189,7 @@ supersede(struct peer *peer, uint64_t session)
         if (peer->lanes[lane].echoed) {
             lane_break(&peer->lanes[lane], 0);
         }
+        lane_hurry(&peer->lanes[lane]);
         peer->echo[lane] = 0;
         peer->heard[lane] = 0;
         peer->hellos[lane] = 0;

@@ -96,6 +96,26 @@ Test(mesh_link_return, a_process_replaced_at_its_address_under_a_flood)
     cr_assert_eq(rig_stats(1).refused[MESH_REFUSED_SEQUENCE], 0);
 }
 
+/* Redials are minutes apart, and that is not waited for. */
+Test(mesh_link_return, a_process_that_returns_is_dialled_when_it_speaks)
+{
+    struct mesh_link_config config = rig_config(0);
+    char address[MESH_ADDRESS_MAX];
+
+    config.limits.redial_ms = 600000;
+    (void)rig_open(0, &config);
+    (void)snprintf(address, sizeof address, "%s", rig_open_default(1));
+    rig_meet(0, 1);
+    rig_close(1);
+    RIG_UNTIL(rig.nodes[0].downs == 1);
+    config = rig_config(1);
+    config.listen = address;
+    config.session = 77;
+    (void)rig_open(1, &config);
+    cr_assert_eq(rig_send(1, 0, MESH_CTL, "I am back"), 0);
+    RIG_UNTIL(rig.nodes[0].up_session == 77 && both_up(0, 1));
+}
+
 Test(mesh_link_return, one_of_three_stands_still_and_the_others_go_on)
 {
     struct mesh_link_config config;
