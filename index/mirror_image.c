@@ -255,7 +255,7 @@ mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
     }
     for (size_t at = 0; at < count;) {
         size_t more = count - at < 2 ? SIZE_MAX : head_words(words[at + 1]);
-        if (more > count - at - 2 ||
+        if (more == SIZE_MAX || more > count - at - 2 ||
             !load_block(&loading, words[at], &words[at + 1], more)) {
             return MIRROR_E_BAD;
         }

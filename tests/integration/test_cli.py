@@ -148,6 +148,51 @@ class Check(unittest.TestCase):
             self.assertRegex(reference, rf"(?m)^{name}$")
 
 
+class Snapshot(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name) / "data"
+
+    def write(self):
+        subprocess.run([BUILD / "tests" / "property" /
+                        "property_storage_files", "write", self.folder],
+                       check=True)
+        return self.folder / "kvasir-0000000000000001.mdb"
+
+    def test_nothing_there_is_one_line(self):
+        told = run("snapshot", "info", str(self.folder))
+        self.assertEqual((told.returncode, told.stdout, told.stderr), (
+            1, "", f"kvasir snapshot: {self.folder}: there is no snapshot\n"))
+        self.assertEqual(run("snapshot", "verify").returncode, 2)
+        self.assertEqual(run("snapshot", "see", "x").returncode, 2)
+
+    def test_a_good_one_is_described_and_left_as_it_is(self):
+        file = self.write()
+        before = file.read_bytes()
+        for what in "info", "verify":
+            told = run("snapshot", what, str(self.folder))
+            self.assertEqual((told.returncode, told.stderr), (0, ""))
+            self.assertIn(f"file          {file.name}\n", told.stdout)
+            self.assertIn("snapshot      2 of life 1\n", told.stdout)
+            raw = json.loads(run("snapshot", what, "--json",
+                                 str(self.folder)).stdout)
+            self.assertEqual((raw["outcome"], raw["cluster"], raw["number"],
+                              raw["parts"]), ("ok", "c", 2, 40))
+        self.assertEqual(file.read_bytes(), before)
+
+    def test_what_a_start_would_refuse_is_refused(self):
+        file = self.write()
+        told = run("snapshot", "verify", "--cluster", "d", str(self.folder))
+        self.assertEqual(told.returncode, 1)
+        self.assertIn('of cluster "c", this one is "d"\n', told.stdout)
+        whole = file.read_bytes()
+        file.write_bytes(whole[:len(whole) // 2])
+        told = run("snapshot", "verify", str(self.folder))
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("\nrefused       file: corrupt\n", told.stdout)
+
+
 class Admin(http.server.BaseHTTPRequestHandler):
     """A node's admin port with canned answers."""
     answers = {}

@@ -9,6 +9,8 @@
  *     A process that takes snapshot after snapshot is killed at a random
  *     moment: the next start finds one of them whole, and none before the last
  *     that it said was committed.
+ *   property_storage_files write DIR
+ *     Takes two snapshots into a directory, for others to look at.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -294,6 +296,19 @@ run_kill(uint64_t rounds, uint64_t seed)
     return 0;
 }
 
+static int
+run_write(const char *dir)
+{
+    struct storage_io *io = open_io(dir);
+    struct storage_limits limits = limits_small();
+    struct storage_save *save = storage_save_new(io, &limits, 1);
+
+    CHECK(save != NULL && take(save, 1) && take(save, 2));
+    storage_save_free(save);
+    storage_io_free(io);
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -301,6 +316,9 @@ main(int argc, char **argv)
     uint64_t rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
     uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
 
+    if (strcmp(what, "write") == 0 && argc > 2) {
+        return run_write(argv[2]);
+    }
     if (strcmp(what, "damage") == 0) {
         return run_damage(rounds, seed);
     }
