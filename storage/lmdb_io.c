@@ -303,7 +303,7 @@ put(struct storage_io *io, uint64_t key, struct slice bytes)
     MDB_val value = {.mv_size = bytes.len};
     int rc = mdb_put(l->txn, l->dbi, &name, &value, MDB_RESERVE);
 
-    if (rc == 0) {
+    if (rc == 0 && bytes.len > 0) {
         memcpy(value.mv_data, bytes.ptr, bytes.len);
     }
     return outcome_of(rc);

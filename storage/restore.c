@@ -82,7 +82,7 @@ words_of(struct restore *r, struct slice bytes, const uint64_t **words,
         return STORAGE_OK;
     }
     words_clear(&r->room);
-    uint64_t *to = words_add(&r->room, *count);
+    uint64_t *to = words_add(&r->room, *count + 1);
     if (to == NULL) {
         return STORAGE_E_MEMORY;
     }
@@ -111,6 +111,9 @@ read_joined(struct restore *r, enum storage_kind kind, struct words *all)
         }
         if (rc != STORAGE_OK) {
             return rc;
+        }
+        if (count == 0) {
+            continue;
         }
         uint64_t *to = words_add(all, count);
         if (to == NULL) {

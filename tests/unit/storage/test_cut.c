@@ -150,6 +150,37 @@ Test(cut, workers_members_and_belief_come_back)
     storage_io_free(io);
 }
 
+Test(cut, nothing_at_all_comes_back_too)
+{
+    struct side a;
+    struct storage_io *io = sim_disk_new(1);
+    struct storage_limits limits = storage_limits_default();
+    struct storage_save *save = storage_save_new(io, &limits, 1);
+    struct storage_facts facts = {.streams_count = 0};
+    struct storage_load load;
+    struct storage_stream *streams;
+    uint32_t count;
+
+    side_new(&a);
+    struct storage_source source = {a.mirror, a.ledger, a.radix};
+    struct storage_cut *cut = storage_cut_new(&source);
+    cr_assert_eq(take(save, cut, &facts), STORAGE_OK);
+    storage_cut_free(cut);
+    storage_save_free(save);
+    open_newest(io, &load);
+    cr_assert_eq(storage_restore_streams(&load, &streams, &count), STORAGE_OK);
+    cr_assert_eq(count, 0);
+    cr_assert_eq(
+        storage_restore_index(&load, a.mirror, a.ledger, streams, count),
+        STORAGE_OK);
+    cr_assert_eq(storage_restore_belief(&load, a.radix, slot_of, NULL, 9),
+                 STORAGE_OK);
+    free(streams);
+    storage_load_close(&load);
+    side_free(&a);
+    storage_io_free(io);
+}
+
 /* As the intake's thread and control do it. */
 Test(cut, mirror_and_ledger_may_be_cut_and_restored_apart)
 {
