@@ -1,0 +1,61 @@
+"""Engines die and come back with nothing."""
+from . import expect, scenario
+from .hosts import wait_until
+from .load import Load
+from .nodes import cache_is_back, measure, only_cut_at
+
+
+def lose(world, say, names):
+    world.start()
+    dead = [world.place(name) for name in names]
+    load = Load(world)
+    load.run_for(3)
+    load.mark("hurt")
+    for engine in dead:
+        engine.kill()
+    load.run_for(3)
+    load.mark("healed")
+    for engine in dead:
+        engine.start()
+    _, back = wait_until(lambda: all(w["eligible"] for n in world.nodes for w in n.workers()),
+                         "all engines are used again")
+    load.run_for(4)
+    outcome = load.end()
+    measure(say, outcome, back_s=back)
+    only_cut_at(outcome, *names)
+    cache_is_back(outcome)
+
+
+@scenario(hurt="one of three engines: kill -9 amid streams, started again",
+          promise="only streams open at it fail; it comes back as empty as it is",
+          known="an engine's second life has no position in the mesh: its digest stays unknown")
+def lose_an_engine(world, say):
+    lose(world, say, ["e1"])
+
+
+@scenario(hurt="all engines of one of two islands: kill -9, started again",
+          promise="only streams open at them fail", engines=4,
+          known="an engine's second life has no position in the mesh: its digest stays unknown",
+          islands={"e1": "west", "e2": "west", "e3": "east", "e4": "east"})
+def lose_an_island(world, say):
+    lose(world, say, ["e1", "e2"])
+
+
+@scenario(hurt="one of three engines forgets all, at the same address, at once",
+          promise="only streams open at it fail; nobody credits it with what it forgot")
+def engine_restarts_empty(world, say):
+    world.start()
+    load = Load(world)
+    load.run_for(3)
+    load.mark("hurt")
+    engine = world.engines[0]
+    engine.misbehave(restart=1)
+    load.mark("healed")
+    load.run_for(4)
+    outcome = load.end()
+    measure(say, outcome)
+    only_cut_at(outcome, engine.name)
+    wait_until(lambda: all(w["events"][0]["blocks"] == engine.blocks() for n in world.nodes
+                           for w in n.workers() if w["id"] == engine.name),
+               "all nodes know what it holds now")
+    expect(engine.runs, "the engine ended")

@@ -1,0 +1,364 @@
+"""Hosts of their own on this machine: network namespaces, a wire between them,
+and the programs that run in them. Nothing here knows of Kvasir.
+
+All that is made carries the run's id in its name (kv-ID-HOST), so that
+clean_up() finds what a run left behind, whatever became of that run. Programs
+die with the one that started them. Nothing but the standard library.
+"""
+import contextlib
+import ctypes
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+PREFIX = "kv-"
+NAMESPACES = pathlib.Path("/run/netns")
+SUBNET = "10.77.0."
+READY_S = 60  # sanitizers and shared machines are slow
+IO_S = 20
+STOP_S = 40
+
+_libc = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+CLONE_NEWTIME = 0x00000080
+PR_SET_PDEATHSIG = 1
+
+
+def why_not():
+    """Why nothing of this works here, in words; None: it does."""
+    if os.geteuid() != 0:
+        return "needs root"
+    for tool in ("ip", "dnsmasq"):
+        if not find(tool):
+            return f"needs {tool}, see deploy/packages"
+    name = f"{PREFIX}{os.getpid():x}-try"
+    made = subprocess.run([find("ip"), "netns", "add", name], capture_output=True, check=False)
+    if made.returncode != 0:
+        return "no network namespaces here: " + made.stderr.decode().strip()
+    try:
+        link = ip("-n", name, "link", "add", "name", "p0", "type", "veth", "peer", "name", "p1",
+                  check=False)
+        return None if link.returncode == 0 else "no veth here: " + link.stderr.strip()
+    finally:
+        ip("netns", "del", name)
+
+
+def find(tool):
+    return shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def ip(*words, check=True):
+    done = subprocess.run([find("ip"), *map(str, words)], capture_output=True, text=True,
+                          check=False)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(map(str, words))}: {done.stderr.strip()}")
+    return done
+
+
+def wait_until(predicate, what, timeout_s=30.0):
+    """Asks until the answer is true: (that answer, seconds it took)."""
+    start = time.monotonic()
+    pause = threading.Event()
+    while True:
+        got = predicate()
+        if got:
+            return got, time.monotonic() - start
+        if time.monotonic() - start > timeout_s:
+            raise TimeoutError(f"not within {timeout_s:.0f} s: {what}")
+        pause.wait(0.02)
+
+
+def setns(fd, kind=CLONE_NEWNET):
+    if _libc.setns(fd, kind) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def shift_clock(seconds):
+    """This process's monotonic clock is ahead from now on; it has one thread."""
+    if _libc.unshare(CLONE_NEWTIME) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    with open("/proc/self/timens_offsets", "w") as offsets:
+        offsets.write(f"monotonic {seconds} 0\nboottime {seconds} 0\n")
+    space = os.open("/proc/self/ns/time_for_children", os.O_RDONLY)
+    setns(space, CLONE_NEWTIME)
+    os.close(space)
+
+
+class Program:
+    """A program that runs in a namespace; it dies with us."""
+
+    def __init__(self, host, args, log_path, ready=True, ahead_s=0):
+        self.name = pathlib.Path(args[0]).name
+        self.log_path = log_path
+        space = os.open(NAMESPACES / host.space, os.O_RDONLY)
+
+        def enter():
+            setns(space)
+            _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.setpgid(0, 0)  # a ^C is ours to deal with
+            if ahead_s:
+                shift_clock(ahead_s)
+
+        try:
+            with open(log_path, "ab") as log:
+                self.popen = subprocess.Popen(
+                    list(map(str, args)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=log, preexec_fn=enter, cwd="/")
+        finally:
+            os.close(space)
+        self.out = b""
+        if ready:
+            self.wait_ready()
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    @property
+    def runs(self):
+        return self.popen.poll() is None
+
+    def wait_ready(self):
+        fd = self.popen.stdout.fileno()
+        os.set_blocking(fd, False)
+
+        def line():
+            with contextlib.suppress(BlockingIOError):
+                self.out += os.read(fd, 4096)
+            if not self.runs:
+                raise RuntimeError(f"{self.name} ended with {self.popen.returncode} before it was "
+                                   f"ready\n{self.log()[-2000:]}")
+            return b"\n" in self.out
+        wait_until(line, f"{self.name} is ready", READY_S)
+        os.set_blocking(fd, True)
+
+    def log(self):
+        return pathlib.Path(self.log_path).read_text(errors="replace")
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        """As a crash would: no goodbye."""
+        if self.runs:
+            self.popen.kill()
+        self.popen.wait(STOP_S)
+
+    def stop(self):
+        """SIGTERM; its exit code."""
+        if self.runs:
+            self.popen.terminate()
+        return self.popen.wait(STOP_S)
+
+    def close(self):
+        self.kill()
+        self.popen.stdout.close()
+
+
+class Host:
+    """A namespace with one interface on the wire. `disturb`: see Wire."""
+
+    def __init__(self, net, name, number):
+        self.net = net
+        self.name = name
+        self.space = f"{PREFIX}{net.run_id}-{name}"
+        self.address = SUBNET + str(number)
+        ip("netns", "add", self.space)
+        with self.inside():
+            # Nobody speaks IPv6 here: its chatter would only blur the counts.
+            pathlib.Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+        # One packet is one frame, so that what is lost is a packet.
+        ip("-n", self.space, "link", "add", "name", "eth0", "gso_max_segs", "1", "type", "veth",
+           "peer", "name", name, "netns", net.wire_space)
+        ip("-n", self.space, "addr", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self.space, "link", "set", "eth0", "up")
+        ip("-n", self.space, "link", "set", "lo", "up")
+        ip("-n", net.wire_space, "link", "set", name, "up")
+
+    @contextlib.contextmanager
+    def inside(self):
+        """What this thread opens meanwhile belongs to the namespace."""
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        try:
+            space = os.open(NAMESPACES / self.space, os.O_RDONLY)
+            try:
+                setns(space)
+            finally:
+                os.close(space)
+            try:
+                yield
+            finally:
+                setns(home)
+        finally:
+            os.close(home)
+
+    def run(self, *args, ready=True, log=None, ahead_s=0):
+        path = self.net.folder / f"{log or self.name}.log"
+        program = Program(self, args, path, ready, ahead_s)
+        self.net.programs.append(program)
+        return program
+
+    def connect(self, address, port, timeout_s=IO_S):
+        """A TCP connection from here."""
+        with self.inside():
+            s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        s.settimeout(timeout_s)
+        try:
+            s.connect((address, port))
+        except OSError:
+            s.close()
+            raise
+        return s
+
+    def request(self, address, port, method, path, body=None, timeout_s=IO_S):
+        """One HTTP request from here: (status, headers, body)."""
+        connection = http.client.HTTPConnection(address, port, timeout=timeout_s)
+        connection.sock = self.connect(address, port, timeout_s)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body),
+                               {"content-type": "application/json"})
+            answer = connection.getresponse()
+            headers = {k.lower(): v for k, v in answer.getheaders()}
+            return answer.status, headers, answer.read()
+        finally:
+            connection.close()
+
+
+class Wire:
+    """What is between the hosts; see kvasir-wire --help."""
+
+    def __init__(self, net, binary, seed):
+        self.net = net
+        self.path = net.folder / "wire"
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        # By a path: names without one end at the border of a namespace.
+        self.socket.bind(str(net.folder / "wire-answers"))
+        self.socket.settimeout(IO_S)
+        ports = [word for name in net.hosts for word in ("--port", name)]
+        space = type("", (), {"space": net.wire_space})
+        self.program = Program(space, [binary, "--control", self.path, "--seed", seed, *ports],
+                               net.folder / "wire.log")
+        net.programs.append(self.program)
+
+    def say(self, *lines):
+        """The counts, as a dictionary."""
+        self.socket.sendto("\n".join(lines).encode(), str(self.path))
+        answer = self.socket.recv(4096).decode()
+        if not answer.startswith("ok"):
+            raise ValueError(f"{answer} in {lines}")
+        return {k: int(v) for k, v in (word.split("=") for word in answer.split()[1:])}
+
+    def disturb(self, froms, tos, both=True, **settings):
+        """Sets the links between two lists of hosts (names, `*`)."""
+        words = " ".join(f"{key}={int(value)}" for key, value in settings.items())
+        pairs = [(a, b) for a in froms for b in tos if a != b or a == "*"]
+        pairs += [(b, a) for a, b in pairs] if both else []
+        self.say(*[f"link {a} {b} {words}" for a, b in pairs])
+
+    def cut(self, froms, tos, both=True):
+        self.disturb(froms, tos, both, cut=1)
+
+    def heal(self):
+        self.say("reset")
+
+    def close(self):
+        self.socket.close()
+
+
+class Net:
+    """The hosts of one run. Use with `with`: it leaves nothing behind."""
+
+    def __init__(self, names, wire_binary, seed=1):
+        self.run_id = f"{os.getpid():x}{time.monotonic_ns() // 1000 % 0xfff:03x}"
+        self.wire_space = f"{PREFIX}{self.run_id}-wire"
+        self.names = names
+        self.wire_binary = wire_binary
+        self.seed = seed
+        self.hosts = {}
+        self.programs = []
+        self.mounts = []
+        self.wire = None
+        self.folder = None
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{PREFIX}{self.run_id}-"))
+        try:
+            ip("netns", "add", self.wire_space)
+            for number, name in enumerate(self.names, 1):
+                self.hosts[name] = Host(self, name, number)
+            self.wire = Wire(self, self.wire_binary, self.seed)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def small_disk(self, name, size_bytes):
+        """A file system of that size: its folder."""
+        folder = self.folder / name
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", f"{PREFIX}{self.run_id}",
+                        str(folder)], check=True)
+        self.mounts.append(folder)
+        return folder
+
+    def close(self):
+        for program in reversed(self.programs):
+            with contextlib.suppress(ProcessLookupError):
+                program.signal(signal.SIGCONT)
+            program.close()
+        if self.wire:
+            self.wire.close()
+        for folder in self.mounts:
+            subprocess.run(["umount", "-l", str(folder)], check=False)
+        self.programs, self.mounts, self.wire = [], [], None
+        for space in [host.space for host in self.hosts.values()] + [self.wire_space]:
+            ip("netns", "del", space, check=False)
+        self.hosts = {}
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+
+
+def is_ours(run_id):
+    """Whether the run of that id is still going on."""
+    try:
+        pid = int(run_id[:-3], 16)
+        return b"netns" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (ValueError, OSError):
+        return False
+
+
+def clean_up(say=print, all_runs=False):
+    """Ends and removes what runs left behind that are over; how many things."""
+    found = 0
+    temporary = pathlib.Path(tempfile.gettempdir())
+    for space in sorted(p.name for p in NAMESPACES.glob(f"{PREFIX}*-*")):
+        if is_ours(space.split("-")[1]) and not all_runs:
+            continue
+        for pid in ip("netns", "pids", space, check=False).stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        ip("netns", "del", space, check=False)
+        say(f"removed {space}")
+        found += 1
+    for folder in temporary.glob(f"{PREFIX}*-*"):
+        if is_ours(folder.name.split("-")[1]) and not all_runs:
+            continue
+        for mount in folder.iterdir():
+            if mount.is_mount():
+                subprocess.run(["umount", "-l", str(mount)], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+        say(f"removed {folder}")
+        found += 1
+    return found

@@ -1,0 +1,115 @@
+"""What a node has is used up: descriptors, buffers, disk, the right time."""
+import contextlib
+import json
+import socket
+
+from . import Skipped, expect, scenario
+from .hosts import find, wait_until
+from .load import Load
+from .nodes import cache_is_back, measure, none_failed
+from .world import MODEL, SERVE
+
+DAY_S = 86400
+
+
+@scenario(hurt="one node: 96 descriptors at most, 150 idle clients; they leave",
+          promise="it does not end; what it cannot serve it refuses at once; it serves again",
+          clients=2)
+def descriptors_run_out(world, say):
+    world.start()
+    node = world.nodes[0]
+    node.stop()
+    node.start(before=(find("prlimit"), "--nofile=96:96"))
+    world.together()
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    with contextlib.ExitStack() as open_ones:
+        for _ in range(150):
+            with contextlib.suppress(OSError):
+                open_ones.enter_context(world.clients[1].connect(node.address, SERVE, 2))
+        load.run_for(3)
+        expect(node.runs, "the node ended")
+    load.mark("healed")
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome)
+    expect(set(outcome.failures) <= {"status"} and outcome.failed_at(node.name) == outcome.failed,
+           f"failed otherwise: {outcome.failures} {outcome.nodes}")
+    after = outcome.between("healed", "")[1:]
+    expect(sum(row["failed"] for row in after[:-1]) == 0, f"failed after they left: {after}")
+    expect(outcome.nodes[node.name]["requests"] > outcome.failed, "it served nothing")
+
+
+def ask_and_read_nothing(host, address):
+    """A streamed request whose answer stays where it is."""
+    with host.inside():
+        s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    s.settimeout(10)
+    s.connect((address, SERVE))
+    body = json.dumps({"model": MODEL, "stream": True, "max_tokens": 4000,
+                       "messages": [{"role": "user", "content": "go on and on"}]}).encode()
+    s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+              b"content-length: %d\r\n\r\n%s" % (len(body), body))
+    return s
+
+
+@scenario(hurt="60 clients that ask for long streams and read nothing; they leave",
+          promise="no other request fails; a node holds little for each; nothing stays behind",
+          clients=2, known="blocks of streams cut short are not told of by the engine")
+def clients_read_slowly(world, say):
+    world.start()
+    load = Load(world)
+    load.run_for(2)
+    before = [(n.rss_kb(), n.fds()) for n in world.nodes]
+    load.mark("hurt")
+    with contextlib.ExitStack() as open_ones:
+        for i in range(60):
+            node = world.nodes[i % len(world.nodes)]
+            open_ones.enter_context(ask_and_read_nothing(world.clients[1], node.address))
+        load.run_for(4)
+        during = [(n.rss_kb(), n.fds()) for n in world.nodes]
+    load.mark("healed")
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, grown_kb=[d[0] - b[0] for d, b in zip(during, before)])
+    none_failed(outcome)
+    for (rss, _), (rss_during, _) in zip(before, during):
+        expect(rss_during < rss + 65536, f"memory (KB) and descriptors: {before} {during}")
+    wait_until(lambda: all(n.fds() <= b[1] + 16 for n, b in zip(world.nodes, before)),
+               f"descriptors are given back: {before} {[n.fds() for n in world.nodes]}")
+
+
+@scenario(hurt="one node: its monotonic clock is a day ahead; then restarted with a right one",
+          promise="no request fails; nobody is declared dead")
+def wrong_clock(world, say):
+    world.resolve(world.nodes)
+    for engine in world.engines:
+        engine.start()
+    wrong = world.nodes[1]
+    for node in world.nodes:
+        node.ahead_s = DAY_S if node is wrong else 0
+        node.start()
+    world.together()
+    load = Load(world)
+    load.run_for(4)
+    alive = [node.alive() for node in world.nodes]
+    load.mark("hurt")
+    wrong.stop()
+    wrong.ahead_s = 0
+    wrong.start()
+    world.together()
+    load.mark("healed")
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome)
+    none_failed(outcome)
+    cache_is_back(outcome)
+    expect(all(names == ["n1", "n2", "n3"] for names in alive), f"declared dead: {alive}")
+
+
+@scenario(hurt="one node: the disk of its snapshots is full; then an hour-old snapshot",
+          promise="no request fails; what is old is not believed")
+def full_disk_and_old_snapshot(world, say):
+    raise Skipped("serve writes no snapshots yet")

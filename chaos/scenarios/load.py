@@ -1,0 +1,93 @@
+"""A load while things happen: kvasir-load in the background, phases marked by
+seconds, each request accounted for."""
+import json
+import signal
+import time
+
+from .hosts import wait_until
+from .world import MODEL, NAME, SERVE, program
+
+
+class Load:
+    """Talks to all nodes by their name until it is told to end."""
+
+    def __init__(self, world, users=8, client=0, **flags):
+        flags = {"think-ms": 100, "turns": 6, "max-tokens": 32, "groups": 4,
+                 "system-bytes": 2000, "user-bytes": 200, "timeout-ms": 20000,
+                 "connect-ms": 1000, "retries": 4, "seed": world.seed, **flags}
+        words = [word for key, value in flags.items() for word in (f"--{key}", value)]
+        self.users = users
+        self.began = time.monotonic()
+        self.marks = {}
+        self.program = world.clients[client].run(
+            program("kvasir-load"), "--json", "--url", f"http://{NAME}:{SERVE}", "--resolver",
+            f"{world.dns_address}:53", "--model", MODEL, "--users", users,
+            "--conversations", 100000, *words, ready=False, log=f"load{len(world.loads)}")
+        world.loads.append(self)
+
+    def run_for(self, seconds):
+        """Lets it go on for so long; nothing of this world stops meanwhile."""
+        end = time.monotonic() + seconds
+        wait_until(lambda: time.monotonic() >= end or not self.program.runs, "time passes",
+                   seconds + 5)
+        if not self.program.runs:
+            raise AssertionError(f"the load ended with {self.program.popen.returncode}\n"
+                                 f"{self.program.log()[-2000:]}")
+
+    def mark(self, name):
+        """From here on it is `name`: hurt, healed."""
+        self.marks[name] = time.monotonic() - self.began
+
+    def end(self):
+        """What became of all its requests: an Outcome."""
+        self.program.signal(signal.SIGTERM)
+        out, _ = self.program.popen.communicate(timeout=30)
+        text = (self.program.out + out).decode()
+        try:
+            return Outcome(json.loads(text), self)
+        except ValueError:
+            raise AssertionError(f"the load said {text!r}\n{self.program.log()[-2000:]}") from None
+
+
+class Outcome:
+    def __init__(self, result, load):
+        self.marks = load.marks
+        self.users = load.users
+        requests = result["requests"]
+        self.sent, self.answered = requests["sent"], requests["answered"]
+        self.retried = requests["retried"]
+        self.failures = {k: v for k, v in result["failures"].items() if v and k != "stopped"}
+        self.stopped = result["failures"].get("stopped", 0)
+        self.failed = sum(self.failures.values())
+        self.nodes = {row["id"]: row for row in result["nodes"]}
+        self.workers = {row["id"]: row for row in result["workers"]}
+        self.seconds = result["per_second"]
+        self.ttft = result["ttft_ms"]
+        if self.sent != self.answered + self.failed + self.stopped:
+            raise AssertionError(f"requests are not all accounted for: {requests} "
+                                 f"{result['failures']}")
+
+    def between(self, first, last):
+        """The seconds between two marks ("", the start and the end)."""
+        begin = int(self.marks[first]) if first else 0
+        end = int(self.marks[last]) if last else len(self.seconds)
+        return self.seconds[begin:max(end, begin + 1)]
+
+    def cached(self, first="", last=""):
+        """Of the prompt tokens answered meanwhile, the cached part; None: none."""
+        rows = self.between(first, last)
+        prompt = sum(row["prompt"] for row in rows)
+        return sum(row["cached"] for row in rows) / prompt if prompt else None
+
+    def answered_between(self, first="", last=""):
+        return sum(row["answered"] for row in self.between(first, last))
+
+    def phases(self):
+        """Cached parts before, during and after what was done to them."""
+        edges = ["", *(m for m in ("hurt", "healed") if m in self.marks), ""]
+        return [self.cached(a, b) for a, b in zip(edges, edges[1:])]
+
+    def failed_at(self, *names):
+        """Failed requests that went through these nodes or to these workers."""
+        return sum(row["failed"] for row in [*self.nodes.values(), *self.workers.values()]
+                   if row["id"] in names)

@@ -1,0 +1,152 @@
+"""Nodes die, freeze, come back."""
+from . import expect, scenario
+from .load import Load
+
+CUT_ONLY = "only streams open at the killed nodes fail"
+
+
+def measure(say, outcome, **more):
+    say(sent=outcome.sent, failed=outcome.failed, retried=outcome.retried,
+        cached=outcome.phases(), **more)
+
+
+def only_cut_at(outcome, *names):
+    """Whatever failed was an open stream there, and no more than one a user."""
+    expect(set(outcome.failures) <= {"cut"}, f"failed otherwise: {outcome.failures}")
+    expect(outcome.failed <= outcome.users * len(names),
+           f"{outcome.failed} failed, {outcome.users} users")
+    expect(outcome.failed_at(*names) == outcome.failed,
+           f"failed elsewhere: {outcome.nodes} {outcome.workers}")
+
+
+def none_failed(outcome):
+    expect(outcome.failed == 0, f"failed: {outcome.failures} {outcome.nodes}")
+    expect(outcome.answered > 0, "nothing was answered")
+
+
+def cache_is_back(outcome, loss=0.1):
+    """In the end prompts are found in caches as before."""
+    before, *_, after = outcome.phases()
+    expect(after is not None and before is not None, "nothing was answered in a phase")
+    expect(after >= before - loss, f"cached before: {before:.3f}, after: {after:.3f}")
+
+
+def lose(world, say, count):
+    world.start()
+    killed, left = world.nodes[-count:], world.nodes[:-count]
+    load = Load(world)
+    load.run_for(3)
+    load.mark("hurt")
+    for node in killed:
+        node.kill()
+    noticed = max(world.sees(left, node.name, "dead") for node in killed)
+    load.run_for(2)
+    load.mark("healed")
+    for node in killed:
+        node.start()
+    back = world.together()
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, noticed_s=noticed, back_s=back)
+    only_cut_at(outcome, *(node.name for node in killed))
+    cache_is_back(outcome)
+
+
+@scenario(hurt="one of three nodes: kill -9, started again",
+          promise=CUT_ONLY + "; dead within 10 s; all alike after")
+def lose_one_of_three(world, say):
+    lose(world, say, 1)
+
+
+@scenario(hurt="two of five nodes at once: kill -9, started again",
+          promise=CUT_ONLY + "; dead within 10 s; all alike after", nodes=5)
+def lose_two_of_five(world, say):
+    lose(world, say, 2)
+
+
+@scenario(hurt="all nodes, one after the other: SIGTERM, started again",
+          promise="no request fails")
+def rolling_restart(world, say):
+    world.start()
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    back = []
+    for node in world.nodes:
+        node.stop()
+        load.run_for(1)
+        node.start()
+        back.append(world.together())
+    load.mark("healed")
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, back_s=max(back))
+    none_failed(outcome)
+    cache_is_back(outcome)
+
+
+@scenario(hurt="all nodes at once: kill -9, started again",
+          promise="requests fail only while no node runs; what engines hold is known again")
+def restart_all_at_once(world, say):
+    world.start()
+    load = Load(world, **{"retries": 8})
+    load.run_for(3)
+    load.mark("hurt")
+    for node in world.nodes:
+        node.kill()
+    for node in world.nodes:
+        node.start()
+    back = world.together()
+    load.mark("healed")
+    load.run_for(4)
+    outcome = load.end()
+    measure(say, outcome, back_s=back)
+    after = outcome.between("healed", "")[1:]
+    expect(sum(row["failed"] for row in after[:-1]) == 0, f"failed after all were back: {after}")
+    cache_is_back(outcome)
+
+
+@scenario(hurt="one of three nodes: SIGSTOP for 5 s (long: 30 s), SIGCONT",
+          promise="its requests wait and are answered; it is back within 10 s")
+def freeze_a_node(world, say):
+    world.start()
+    load = Load(world, **{"timeout-ms": 60000})
+    frozen, left = world.nodes[-1], world.nodes[:-1]
+    load.run_for(2)
+    load.mark("hurt")
+    frozen.freeze()
+    noticed = world.sees(left, frozen.name, "dead", "suspect")
+    load.run_for(30 if world.long else 5)
+    load.mark("healed")
+    frozen.thaw()
+    back = world.together()
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, noticed_s=noticed, back_s=back)
+    none_failed(outcome)
+    cache_is_back(outcome)
+
+
+@scenario(hurt="three nodes in turn, round after round: kill -9 and partition",
+          promise="after each round the survivors hold no more memory and descriptors than before")
+def rounds_leave_nothing(world, say):
+    world.start()
+    survivor, others = world.nodes[0], world.nodes[1:]
+    sizes = []
+    for turn in range(12 if world.long else 4):
+        load = Load(world, seed=turn + 1)
+        load.run_for(1)
+        other = others[turn % len(others)]
+        other.kill()
+        world.wire.cut([survivor.name], [n.name for n in others if n is not other])
+        load.run_for(1)
+        world.wire.heal()
+        other.start()
+        world.together()
+        only_cut_at(load.end(), other.name)
+        world.settle()
+        sizes.append((survivor.rss_kb(), survivor.fds()))
+    say(rss_kb=[rss for rss, _ in sizes], fds=[fds for _, fds in sizes])
+    (rss, fds), (rss_last, fds_last) = sizes[1], sizes[-1]
+    expect(fds_last <= fds + 8, f"descriptors: {sizes}")
+    expect(rss_last <= rss * 1.25 + 8192, f"memory: {sizes}")

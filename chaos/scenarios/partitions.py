@@ -1,0 +1,84 @@
+"""The wire between nodes is cut, loses, delays. Engines and clients reach all
+nodes throughout: no request may fail for it."""
+from . import expect, scenario
+from .load import Load
+from .nodes import cache_is_back, measure, none_failed
+
+
+@scenario(hurt="wire between two nodes and the third: cut, healed",
+          promise="no request fails; each side goes on; all alike within 15 s of the healing")
+def partition_two_from_one(world, say):
+    world.start()
+    left, right = world.nodes[:2], world.nodes[2:]
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    world.wire.cut([n.name for n in left], [n.name for n in right])
+    noticed = max(world.sees(left, right[0].name, "dead"),
+                  world.sees(right, left[0].name, "dead"), world.sees(right, left[1].name, "dead"))
+    load.run_for(20 if world.long else 2)
+    load.mark("healed")
+    world.wire.heal()
+    back = world.together()
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome, noticed_s=noticed, back_s=back)
+    none_failed(outcome)
+    cache_is_back(outcome)
+    expect(back < 15, f"together {back:.1f} s after the healing")
+
+
+@scenario(hurt="wire from one node to another, one way: cut, healed",
+          promise="no request fails; all alike within 15 s of the healing")
+def partition_one_way(world, say):
+    world.start()
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    world.wire.cut(["n1"], ["n3"], both=False)
+    load.run_for(30 if world.long else 6)
+    # Who can be reached by way of the third node is not dead.
+    alive = [node.alive() for node in world.nodes]
+    load.mark("healed")
+    world.wire.heal()
+    back = world.together()
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome, back_s=back)
+    none_failed(outcome)
+    cache_is_back(outcome)
+    expect(all(names == ["n1", "n2", "n3"] for names in alive), f"declared dead: {alive}")
+    expect(back < 15, f"together {back:.1f} s after the healing")
+
+
+def disturbed(world, say, **settings):
+    world.start()
+    names = [node.name for node in world.nodes]
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    world.wire.disturb(names, names, both=False, **settings)
+    load.run_for(30 if world.long else 6)
+    alive = [node.alive() for node in world.nodes]
+    counts = world.wire.say("counts")
+    load.mark("healed")
+    world.wire.heal()
+    back = world.together()
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome, back_s=back, lost=counts["lost"], duplicated=counts["duplicated"])
+    none_failed(outcome)
+    cache_is_back(outcome)
+    expect(all(seen == names for seen in alive), f"declared dead: {alive}")
+
+
+@scenario(hurt="wire between all nodes: 20 % of packets lost",
+          promise="no request fails, nobody is declared dead")
+def loss_of_a_fifth(world, say):
+    disturbed(world, say, loss_permille=200)
+
+
+@scenario(hurt="wire between all nodes: 80 ms +- 40 ms, 2 % twice, out of order",
+          promise="no request fails, nobody is declared dead")
+def slow_and_shaky(world, say):
+    disturbed(world, say, delay_us=80000, jitter_us=40000, duplicate_permille=20)

@@ -1,0 +1,261 @@
+"""A mesh on hosts of its own: nodes n1.., engines e1.., clients c1.., a DNS
+server, spare hosts, and the wire between all of them."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+from . import hosts
+from .hosts import wait_until
+
+SERVE, ADMIN, MESH = 8080, 9080, 7946
+NAME = "kvasir.test"  # all nodes
+MODEL = "kvasir/stand-in"
+ENGINE_FLAGS = ("--speed", 5, "--blocks", 8192)
+SETTLE_S = 30
+
+
+def program(name):
+    build = pathlib.Path(os.environ.get("KVASIR_BUILD", "build")).resolve()
+    for folder in ("node", "chaos"):
+        if (build / folder / name).is_file():
+            return build / folder / name
+    raise FileNotFoundError(f"{name} is not in {build}; is it built? (KVASIR_BUILD)")
+
+
+class Place:
+    """A host and the one program of it that matters."""
+
+    def __init__(self, world, name):
+        self.world = world
+        self.name = name
+        self.host = world.net.hosts[name]
+        self.address = self.host.address
+        self.program = None
+        self.ahead_s = 0  # of its clock
+
+    def launch(self, *args, before=()):
+        self.program = self.host.run(*before, *args, ahead_s=self.ahead_s)
+        return self
+
+    @property
+    def runs(self):
+        return self.program is not None and self.program.runs
+
+    def kill(self):
+        self.program.kill()
+
+    def stop(self):
+        code = self.program.stop()
+        if code != 0:
+            raise AssertionError(f"{self.name} ended with {code}\n{self.program.log()[-2000:]}")
+
+    def freeze(self):
+        self.program.signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.program.signal(signal.SIGCONT)
+
+    def rss_kb(self):
+        for line in pathlib.Path(f"/proc/{self.program.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+        return 0
+
+    def fds(self):
+        return len(os.listdir(f"/proc/{self.program.pid}/fd"))
+
+
+class Engine(Place):
+    def start(self):
+        return self.launch(program("kvasir-engine"), "--host", self.address, "--port", 8000,
+                           "--events", f"tcp://{self.address}:5557",
+                           "--replay", f"tcp://{self.address}:5657", "--name", self.name,
+                           *ENGINE_FLAGS, *self.world.engine_flags)
+
+    def as_worker(self):
+        island = self.world.islands.get(self.name, "")
+        return (f"http://{self.address}:8000,id={self.name},events=tcp://{self.address}:5557,"
+                f"replay=tcp://{self.address}:5657" + (f",island={island}" if island else ""))
+
+    def misbehave(self, **settings):
+        self.host.request(self.address, 8000, "POST", "/chaos", settings)
+
+    def blocks(self):
+        """The truth: how many blocks are in its cache."""
+        _, _, body = self.host.request(self.address, 8000, "GET", "/chaos/cache")
+        return len(json.loads(body)["keys"])
+
+
+class Node(Place):
+    def start(self, *flags, before=(), join=True, name=None, workers=True):
+        world = self.world
+        where = ["--join", f"dns:{NAME}:{MESH}", "--mesh.resolver",
+                 f"{world.dns_address}:53"] if join else []
+        security = world.security(self.name) if world.security else ["--mesh.insecure", "true"]
+        found = [word for e in world.engines if workers for word in ("--worker", e.as_worker())]
+        return self.launch(program("kvasir"), "serve", "--name", name or self.name,
+                           "--listen", f"{self.address}:{SERVE}", "--admin", f"127.0.0.1:{ADMIN}",
+                           "--mesh", f"{self.address}:{MESH}", "--lanes", 1, *where, *security,
+                           *found, *world.node_flags, *flags, before=before)
+
+    def ask(self, path):
+        status, _, body = self.host.request("127.0.0.1", ADMIN, "GET", path)
+        if status != 200:
+            raise AssertionError(f"{self.name}{path} answers {status}: {body[:200]}")
+        return body.decode()
+
+    def mesh(self):
+        return json.loads(self.ask("/admin/mesh"))
+
+    def members(self):
+        """{name: state} as this node sees it."""
+        return {m["name"]: m["state"] for m in self.mesh()["members"]}
+
+    def alive(self):
+        return sorted(name for name, state in self.members().items() if state == "alive")
+
+    def workers(self):
+        return json.loads(self.ask("/admin/workers"))
+
+    def metric(self, name):
+        """The sum over all labels; of one series, if labels are given."""
+        return sum(float(line.rpartition(" ")[2]) for line in self.ask("/metrics").splitlines()
+                   if line.startswith((name + "{", name + " ", name + "}")) or
+                   line.rpartition(" ")[0] == name)
+
+    def status(self):
+        """What `kvasir status --json` says."""
+        with self.host.inside():
+            done = subprocess.run([program("kvasir"), "status", "--json", "--admin",
+                                   f"127.0.0.1:{ADMIN}"], capture_output=True, text=True,
+                                  timeout=hosts.IO_S, check=True)
+        return json.loads(done.stdout)
+
+
+class World:
+    def __init__(self, nodes=3, engines=3, clients=1, spare=(), islands=None, seed=1):
+        self.seed = seed
+        self.islands = islands or {}
+        self.names = {kind: [f"{kind}{i}" for i in range(1, count + 1)]
+                      for kind, count in (("n", nodes), ("e", engines), ("c", clients))}
+        self.spare_names = list(spare)
+        self.net = hosts.Net(["dns", *self.names["n"], *self.names["e"], *self.names["c"],
+                              *spare], program("kvasir-wire"), seed)
+        self.node_flags, self.engine_flags, self.security = [], [], None
+        self.loads = []
+        self.long = False
+
+    def __enter__(self):
+        self.net.__enter__()
+        self.wire = self.net.wire
+        self.dns_address = self.net.hosts["dns"].address
+        self.engines = [Engine(self, name) for name in self.names["e"]]
+        self.nodes = [Node(self, name) for name in self.names["n"]]
+        self.clients = [self.net.hosts[name] for name in self.names["c"]]
+        self.dns = None
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None and kind is not KeyboardInterrupt:
+            self.show_logs()
+        self.net.close()
+
+    def show_logs(self):
+        for path in sorted(self.net.folder.glob("*.log")):
+            lines = path.read_text(errors="replace").splitlines()[-15:]
+            print(f"--- {path.name}", *lines, sep="\n", file=sys.stderr)
+
+    def place(self, name):
+        return next(p for p in [*self.nodes, *self.engines] if p.name == name)
+
+    def stranger(self, name):
+        return Node(self, name)
+
+    def resolve(self, nodes):
+        """The name stands for these nodes from now on."""
+        path = self.net.folder / "names"
+        path.write_text("".join(f"{node.address} {NAME}\n" for node in nodes))
+        if self.dns is None:
+            self.dns = self.net.hosts["dns"].run(
+                hosts.find("dnsmasq"), "--keep-in-foreground", "--conf-file=/dev/null",
+                "--no-resolv", "--no-hosts", f"--listen-address={self.dns_address}",
+                "--bind-interfaces", "--pid-file=", "--local=/test/", "--local-ttl=0",
+                "--user=root", "--log-facility=-", f"--addn-hosts={path}", ready=False)
+        else:
+            self.dns.signal(signal.SIGHUP)
+
+    def start(self):
+        """Everything runs, and everybody knows everybody."""
+        self.resolve(self.nodes)
+        for engine in self.engines:
+            engine.start()
+        for node in self.nodes:
+            node.start()
+        self.together()
+        return self
+
+    def running(self):
+        return [node for node in self.nodes if node.runs]
+
+    def is_together(self, nodes):
+        names = sorted(node.name for node in nodes)
+        for node in nodes:
+            mesh = node.mesh()
+            alive = sorted(m["name"] for m in mesh["members"] if m["state"] == "alive")
+            if alive != names or mesh["peers_up"] != len(names) - 1:
+                return False
+        return True
+
+    def together(self, nodes=None, timeout_s=SETTLE_S):
+        """These nodes (those that run) see each other and nobody else: the
+        seconds that took."""
+        nodes = nodes or self.running()
+        return wait_until(lambda: self.is_together(nodes),
+                          f"{[n.name for n in nodes]} are together: "
+                          f"{[n.alive() for n in nodes]}", timeout_s)[1]
+
+    def sees(self, nodes, name, *states, timeout_s=SETTLE_S):
+        """All these nodes hold another to be in one of these states."""
+        return wait_until(lambda: all(n.members().get(name) in states for n in nodes),
+                          f"{name} is {states}", timeout_s)[1]
+
+    def differences(self):
+        """What the running nodes do not agree about, or have wrong; in quiet."""
+        nodes = self.running()
+        found = []
+        meshes = {node.name: node.mesh() for node in nodes}
+        views = {name: {m["name"]: m["state"] for m in mesh["members"]}
+                 for name, mesh in meshes.items()}
+        if len({json.dumps(view, sort_keys=True) for view in views.values()}) > 1:
+            found.append(f"members: {views}")
+        streams = {}
+        for name, mesh in meshes.items():
+            for s in mesh["streams"]:
+                key = (s["epoch_id"], s["position"], s["digest"])
+                streams.setdefault((s["worker"], s["rank"]), {})[name] = key
+                if not s["digest_known"] or not s["complete"] or s["stale"]:
+                    found.append(f"{name} does not have all of {s['worker']}: {s}")
+        for stream, by_node in streams.items():
+            if len(set(by_node.values())) > 1 or len(by_node) != len(nodes):
+                found.append(f"stream {stream}: {by_node}")
+        truth = {e.name: e.blocks() for e in self.engines if e.runs}
+        for node in nodes:
+            for worker in node.workers():
+                if worker["id"] in truth:
+                    held = sum(stream["blocks"] for stream in worker["events"])
+                    if held != truth[worker["id"]]:
+                        found.append(f"{node.name} credits {worker['id']} with {held} blocks, "
+                                     f"it has {truth[worker['id']]}")
+        return found
+
+    def settle(self, timeout_s=SETTLE_S):
+        """In quiet all nodes come to say the same, and the truth: seconds."""
+        self.together(timeout_s=timeout_s)
+        try:
+            return wait_until(lambda: not self.differences(), "all nodes say the same",
+                              timeout_s)[1]
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {self.differences()}") from None
