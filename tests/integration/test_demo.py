@@ -1,12 +1,14 @@
-"""deploy/demo as a visitor runs it, with the programs of this build: its table,
+"""deploy/demo as a visitor runs it, with the programs of this build: its tables,
 its exit codes, and that nothing of it stays behind."""
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import unittest
 
 import harness
+from dns import DNSMASQ
 
 DEMO = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "demo"
 DEMO_TIMEOUT_S = 240
@@ -59,34 +61,72 @@ class Demo(harness.Case):
         return (float(found[1]), int(found[2]), int(found[3]),
                 [int(n) for n in found[4].split()], int(found[5]))
 
-    def test_it_ends_with_a_table_of_both_policies(self):
+    def stage(self, out, name):
+        """(requests, cached tokens in percent) of one stage."""
+        found = re.search(rf"(?m)^ *{name} +(\d+) +([\d.]+) %", out)
+        self.assertIsNotNone(found, out)
+        return int(found[1]), float(found[2])
+
+    def fates(self, out):
+        """Of the requests that were open on the killed node: (all, cut, sent
+        again)"""
+        found = re.search(r"open on node-2: (\d+)\..*: (\d+); not\n.*: (\d+)\. No other", out)
+        self.assertIsNotNone(found, out)
+        return tuple(int(n) for n in found.groups())
+
+    @unittest.skipUnless(os.access(DNSMASQ, os.X_OK), "no dnsmasq, see deploy/packages")
+    def test_it_ends_with_tables_of_both_policies_and_of_the_kill(self):
         demo = self.begin("--quick")
         out, err = demo.communicate(timeout=DEMO_TIMEOUT_S)
         self.assertEqual(demo.returncode, 0, out + err)
         plain = self.table_row(out, "round robin")
         ours = self.table_row(out, "kvasir")
         self.assertGreater(ours[0], plain[0])
-        planned = 24 * 4
+        planned = 56 * 3
         for row in plain, ours:
             self.assertLess(0, row[0])
             self.assertLessEqual(row[1], row[2])
-            self.assertEqual((sum(row[3]), row[4]), (planned, 0))
+        self.assertEqual((sum(plain[3]), plain[4]), (planned, 0))
         self.assertGreater(min(plain[3]), 0)
         self.assertRegex(out, r"(?m)^gain +[\d.]+x +[\d.]+x +[\d.]+x$")
-        for line in ("x-kvasir-mode: affinity", "x-kvasir-worker: engine-", "x-kvasir-node: demo",
-                     "x-request-id: "):
-            self.assertIn(f"\n   {line}", out)
+        was_open, cut, again = self.fates(out)
+        self.assertEqual((cut, was_open), (ours[4], cut + again))
+        for name in ("three nodes, just before the kill", "two nodes, node-2 is dead",
+                     "three nodes, node-2 is back"):
+            requests, cached = self.stage(out, name)
+            self.assertGreater(requests, 0, name)
+            self.assertGreater(cached, plain[0], name)
         self.assertIn("stand-ins", out)
         self.assertIn(f"100 %  {planned} of {planned} answered, 0 failed", err)
         self.assertNotIn("\033", out + err)
+        self.assert_shows_the_mesh(out)
         self.assert_nothing_left(demo)
 
+    def assert_shows_the_mesh(self, out):
+        """What `kvasir status` and one request say on the way."""
+        for line in ("x-kvasir-mode: affinity", "x-kvasir-worker: engine-", "x-kvasir-node: node-3",
+                     "x-request-id: "):
+            self.assertIn(f"\n   {line}", out)
+        before, after = re.findall(r"(?m)^ +node-2 +(\w+) ", out)
+        self.assertEqual((before, after), ("alive", "dead"))
+        readers = re.findall(r"(?m)^ +engine-\d .* (\S+)$", out)
+        self.assertEqual(len(readers), 8, out)
+        self.assertIn("node-2", "".join(readers[:4]))
+        self.assertNotIn("node-2", "".join(readers[4:]))
+        knows, known = re.search(r"It knows of ([\d,]+) blocks .*\n.* node-1 knows of ([\d,]+)\.",
+                                 out).groups()
+        self.assertGreater(int(knows.replace(",", "")), 0.8 * int(known.replace(",", "")))
+
+    @unittest.skipUnless(os.access(DNSMASQ, os.X_OK), "no dnsmasq, see deploy/packages")
     def test_a_signal_ends_all_that_it_had_started(self):
         demo = self.begin("--quick")
+
+        def running(what):
+            return sum(what in command for command in session(demo.pid).values())
         harness.wait_until(
-            lambda: sum("kvasir" in command for command in session(demo.pid).values()) >= 6
-            and any("kvasir-load" in command for command in session(demo.pid).values()),
-            "four engines, a node and the load run")
+            lambda: running("kvasir serve") == 3 and running("kvasir-engine") == 4
+            and running("dnsmasq") == 1 and running("kvasir-load") == 1,
+            "three nodes, four engines, a DNS server and the load run", DEMO_TIMEOUT_S)
         demo.send_signal(signal.SIGTERM)
         out, err = demo.communicate(timeout=DEMO_TIMEOUT_S)
         self.assertEqual(demo.returncode, 130, out + err)
