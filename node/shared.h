@@ -3,7 +3,7 @@
  * before the lanes start and never again, or safe to touch from both sides by
  * its own type (counters, gauges, rings, latches, the published view).
  *
- * Role: shell. Owns: what serve.c puts in. Thread: as each member says.
+ * Role: shell. Owns: what shared_init() makes. Thread: as each member says.
  */
 #ifndef NODE_SHARED_H
 #define NODE_SHARED_H
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "index/base/check.h"
 #include "index/base/latch.h"
 #include "index/base/qsbr.h"
 #include "index/base/ring.h"
@@ -59,6 +60,17 @@ struct node_shared {
     struct lane_shared *lanes; /* lanes_count of them */
     uint32_t lanes_count;
 };
+
+/*
+ * Everything but the board, which control brings, at its beginning; zero
+ * before. config is borrowed. 0, or -errno: then the process is to end, for
+ * nothing was taken back.
+ */
+int shared_init(struct node_shared *node, const struct config *config)
+    MUST_CHECK;
+
+/* After control_fini(). */
+void shared_fini(struct node_shared *node);
 
 /* What routing looks at, as of now; the caller is online in the qsbr. */
 static inline struct route_world
