@@ -423,7 +423,6 @@ struct gossip_stats {
     uint64_t no_memory;
     uint64_t records_local, records_pushed, records_applied;
     uint64_t push_bytes;      /* of DELTAs pushed, to one peer */
-    uint64_t push_blocks;     /* in them */
     uint64_t dropped_old;     /* records that were there already */
     uint64_t dropped_epoch;   /* ... of a lower epoch */
     uint64_t dropped_unknown; /* ... of no stream that there is */

@@ -127,7 +127,6 @@ static const struct row gossip_rows[] = {
     {"records_pushed", AT(records_pushed), "Records pushed to peers"},
     {"records_applied", AT(records_applied), "Records applied to the index"},
     {"push_bytes", AT(push_bytes), "Bytes of pushed deltas, as sent to one peer"},
-    {"push_blocks", AT(push_blocks), "Blocks in them"},
     {"dropped_old", AT(dropped_old), "Records that were there already"},
     {"dropped_epoch", AT(dropped_epoch), "Records of a lower epoch"},
     {"dropped_unknown", AT(dropped_unknown), "Records of unknown streams"},
