@@ -15,11 +15,17 @@ TRIES = 20  # somebody may take the port first
 
 def free_port():
     """A port that was free for UDP and TCP a moment ago."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, \
-            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
-        udp.bind(("127.0.0.1", 0))
-        tcp.bind(("127.0.0.1", udp.getsockname()[1]))
-        return udp.getsockname()[1]
+    for last in [False] * (TRIES - 1) + [True]:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, \
+                socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tcp:
+            udp.bind(("127.0.0.1", 0))
+            try:
+                tcp.bind(("127.0.0.1", udp.getsockname()[1]))
+            except OSError:
+                if last:
+                    raise
+                continue
+            return udp.getsockname()[1]
 
 
 def query(name):
