@@ -20,20 +20,14 @@
 #include "index/base/rng.h"
 #include "node/feed.h"
 #include "node/intake.h"
+#include "tests/bench/kv_batch.h"
 
 #define BATCHES 40000U
 #define PACED   10000U /* of them, in five seconds */
 #define PER_MS  2U
-#define BLOCKS  8U
-#define TOKENS  16U
-#define BYTES   1024U
+#define BLOCKS  KV_BATCH_BLOCKS
 
-struct batch {
-    size_t len;
-    unsigned char bytes[BYTES];
-};
-
-static struct batch *batches;
+static struct kv_batch *batches;
 static void *zmq;
 static void *pub;
 static void *router;
@@ -46,54 +40,6 @@ static struct feed *feed; /* NULL: records are only counted */
 static struct mirror *mirror;
 static struct gossip *gossip; /* NULL: records go to the feed at once */
 static double cpu_us;         /* of the thread that applies */
-
-static void
-put(struct batch *batch, unsigned first, uint64_t value, unsigned width)
-{
-    batch->bytes[batch->len++] = (unsigned char)first;
-    for (unsigned i = width; i > 0; i--) {
-        batch->bytes[batch->len++] = (unsigned char)(value >> (8 * (i - 1)));
-    }
-}
-
-static void
-put_text(struct batch *batch, const char *text)
-{
-    size_t len = strlen(text);
-
-    put(batch, 0xa0 + (unsigned)len, 0, 0);
-    memcpy(batch->bytes + batch->len, text, len);
-    batch->len += len;
-}
-
-static void
-fill(struct batch *batch, struct rng *rng)
-{
-    put(batch, 0x93, 0, 0);
-    put(batch, 0xcb, rng_next(rng) >> 4, 8);
-    put(batch, 0x91, 0, 0);
-    put(batch, 0x86, 0, 0);
-    put_text(batch, "type");
-    put_text(batch, "BlockStored");
-    put_text(batch, "block_hashes");
-    put(batch, 0x90 + BLOCKS, 0, 0);
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        put(batch, 0xcf, rng_next(rng), 8);
-    }
-    put_text(batch, "parent_block_hash");
-    put(batch, 0xc0, 0, 0);
-    put_text(batch, "token_ids");
-    put(batch, 0xdc, BLOCKS * TOKENS, 2);
-    for (unsigned i = 0; i < BLOCKS * TOKENS; i++) {
-        put(batch, 0xcd, 256 + rng_below(rng, 65000), 2);
-    }
-    put_text(batch, "block_size");
-    put(batch, TOKENS, 0, 0);
-    put_text(batch, "lora_id");
-    put(batch, 0xc0, 0, 0);
-    put(batch, 0, 0, 0);
-    CHECK(batch->len <= BYTES);
-}
 
 static void *
 bind_socket(int type, struct url *url)
@@ -112,7 +58,7 @@ bind_socket(int type, struct url *url)
 }
 
 static void
-send_batch(void *socket, uint64_t seq, const struct batch *batch)
+send_batch(void *socket, uint64_t seq, const struct kv_batch *batch)
 {
     unsigned char bytes[8];
 
@@ -171,7 +117,7 @@ publish_paced(void *arg)
 static void
 repeat(void *arg)
 {
-    static const struct batch none;
+    static const struct kv_batch none;
     char identity[256];
     char frame[16];
 
@@ -387,7 +333,7 @@ main(void)
     CHECK(batches != NULL);
     rng_init(&rng, 1);
     for (uint32_t i = 0; i < BATCHES; i++) {
-        fill(&batches[i], &rng);
+        kv_batch_fill(&batches[i], &rng);
     }
     zmq = zmq_ctx_new();
     for (int round = 0; round < 3; round++) {
