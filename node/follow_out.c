@@ -66,18 +66,6 @@ follow_tell_state(struct follow *follow, struct followed *f, uint32_t rank)
 
 /* Outputs */
 
-static void ON_CONTROL
-reset(struct follow *follow, struct followed *f, uint32_t rank,
-      const struct gossip_out *out)
-{
-    LOG_INFO("events_reset", KV("worker", f->id), KV("rank", rank),
-             KV("reason", out->reason), KV("epoch", out->epoch.no));
-    f->rank[rank].known = true;
-    feed_reset(follow->feed, f->worker->slot, f->generation, rank, out->name);
-    follow_tell_state(follow, f, rank);
-    want_view(follow);
-}
-
 /* Only of what holds all that was said is it worth while to compare. */
 static void ON_CONTROL
 tell_digest(struct follow *follow, const struct followed *f, uint32_t rank)
@@ -90,6 +78,19 @@ tell_digest(struct follow *follow, const struct followed *f, uint32_t rank)
                       mirror_slot_blocks(follow->node->mirror, slot),
                       mirror_slot_digest(follow->node->mirror, slot));
     }
+}
+
+static void ON_CONTROL
+reset(struct follow *follow, struct followed *f, uint32_t rank,
+      const struct gossip_out *out)
+{
+    LOG_INFO("events_reset", KV("worker", f->id), KV("rank", rank),
+             KV("reason", out->reason), KV("epoch", out->epoch.no));
+    f->rank[rank].known = true;
+    feed_reset(follow->feed, f->worker->slot, f->generation, rank, out->name);
+    tell_digest(follow, f, rank); /* nothing is a state, too */
+    follow_tell_state(follow, f, rank);
+    want_view(follow);
 }
 
 static void ON_CONTROL

@@ -103,6 +103,11 @@ class Replicas(ReplicasCase):
         harness.wait_until(lambda: all(self.stream(n)["blocks"] == 0 for n in self.nodes),
                            "nobody credits what is gone")
 
+        def agree_on_nothing():
+            states = [self.mesh(node)["streams"][0] for node in self.nodes]
+            return all(s["digest_known"] and s["blocks"] == 0 for s in states)
+        harness.wait_until(agree_on_nothing, "the digest is that of nothing")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
