@@ -57,7 +57,7 @@ def ask_and_read_nothing(host, address):
 
 @scenario(hurt="60 clients that ask for long streams and read nothing; they leave",
           promise="no other request fails; a node holds little for each; nothing stays behind",
-          clients=2, known="blocks of streams cut short are not told of by the engine")
+          clients=2)
 def clients_read_slowly(world, say):
     world.start()
     load = Load(world)
