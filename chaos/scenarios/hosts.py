@@ -313,6 +313,15 @@ class Net:
         return folder
 
     def close(self):
+        # Who is impatient waits for this: what is left out stays behind.
+        ours = {signal.SIGINT, signal.SIGTERM}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ours)
+        try:
+            self.remove_all()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def remove_all(self):
         for program in reversed(self.programs):
             with contextlib.suppress(ProcessLookupError):
                 program.signal(signal.SIGCONT)

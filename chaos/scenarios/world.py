@@ -159,7 +159,7 @@ class World:
         return self
 
     def __exit__(self, kind, *_):
-        if kind is not None and kind is not KeyboardInterrupt:
+        if kind is not None and issubclass(kind, Exception) and kind.__name__ != "Skipped":
             self.show_logs()
         self.net.close()
 
