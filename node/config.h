@@ -168,8 +168,13 @@ struct config_mesh {
     char tls_cert[CONFIG_FILE_MAX];
     char tls_key[CONFIG_FILE_MAX];
     char tls_server_name[CONFIG_LABEL_MAX];
-    uint32_t ingest_replicas; /* nodes that read a worker's events */
-    uint32_t ready_ms;        /* until /ready waits for peers no longer */
+    uint32_t ingest_replicas;   /* nodes that read a worker's events */
+    uint32_t ingest_give_up_ms; /* without a connection to them */
+    uint64_t log_bytes;         /* of changes, of one stream */
+    uint64_t logs_bytes_max;    /* ... of all streams */
+    uint32_t transfers_max;     /* streams that are had whole at one time */
+    uint32_t push_ms;           /* changes wait for company */
+    uint32_t ready_ms;          /* until /ready waits for peers no longer */
     struct url resolver; /* of --join's names, IPv4; host "": the system's */
 };
 

@@ -340,6 +340,15 @@ on_mesh_refused(void *context)
     control->refused(control->refused_context);
 }
 
+static void
+on_unable(void *context, uint64_t worker, bool unable)
+{
+    struct control *control = context;
+
+    role_is_control();
+    peers_unable(control->peers, worker, unable);
+}
+
 static int
 open_peers(struct control *control)
 {
@@ -420,6 +429,7 @@ open_follow(struct control *control)
         .context = control,
         .take_facts = on_take_facts,
         .pull = on_pull,
+        .unable = on_unable,
         .gossip = cluster_gossip(peers_cluster(control->peers)),
     };
 

@@ -148,12 +148,15 @@ follow_added(struct follow *follow, const struct fleet_worker *worker)
     struct followed *f = &follow->workers[worker->slot];
 
     CHECK(!f->present && f->link == NULL && worker->ranks <= FOLLOW_RANKS_MAX);
+    struct followed before = *f;
     *f = (struct followed){
         .ranks = worker->ranks,
         .generation = worker->generation,
-        .reading = f->reading,
-        .gone = f->gone,
+        .reading = before.reading,
+        .stuck = before.stuck,
+        .stuck_generation = before.stuck_generation,
     };
+    memcpy(f->gone, before.gone, sizeof f->gone);
     memcpy(f->id, worker->id, sizeof(f->id));
     if (!follow_is_followed(worker)) {
         return;
@@ -269,10 +272,11 @@ have_again(struct follow *follow, uint32_t worker, uint32_t rank,
 
 /* A reading may have begun or ceased to lead since the last look. */
 static void ON_CONTROL
-tell_states(struct follow *follow)
+look_at_sources(struct follow *follow, uint64_t now_us)
 {
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         struct followed *f = &follow->workers[i];
+        follow_reach_watch(follow, f, now_us);
         for (uint32_t rank = 0; f->present && rank < f->ranks; rank++) {
             follow_tell_state(follow, f, rank);
         }
@@ -316,7 +320,7 @@ follow_work(struct follow *follow, uint64_t now_us)
         have_again(follow, id.worker, id.rank, "it lost some of its records",
                    now_us);
     }
-    tell_states(follow);
+    look_at_sources(follow, now_us);
     follow_watch(follow, now_us);
 }
 

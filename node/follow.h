@@ -44,6 +44,9 @@ struct follow_owner {
     void (*take_facts)(void *context);
     /* Gossip was called: pulls until there is nothing. */
     void (*pull)(void *context);
+    /* This node can (not) reach a worker's events (follow_reach.h); may call
+     * follow_read() at once. */
+    void (*unable)(void *context, uint64_t worker, bool unable);
     struct gossip *gossip; /* outlives the follow */
 };
 

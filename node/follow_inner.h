@@ -10,11 +10,13 @@
 #define NODE_FOLLOW_INNER_H
 
 #include "node/follow.h"
+#include "node/follow_reach.h"
 #include "node/kv_sse_link.h"
 
 #define FOLLOW_RANKS_MAX 64U    /* of a worker, by the configuration */
 #define FOLLOW_BUDGET    16384U /* table slots of the mirror that are looked at */
 #define FOLLOW_HASH      1024U
+#define FOLLOW_GRAVES    4U /* links ended in one turn */
 
 /* How one stream stands. */
 struct follow_rank {
@@ -31,10 +33,13 @@ struct follow_rank {
 /* One worker's events. */
 struct followed {
     bool present;
-    bool reads; /* this node does */
+    bool refused; /* a source was, as was last said in the log */
+    bool stuck;   /* the intake still has the source of one that went, */
+    uint32_t stuck_generation; /* ... which was of this one */
     uint32_t generation;
+    struct follow_reach reach;
     uint32_t ranks;
-    uint32_t reading;  /* how often it began to be read */
+    uint32_t reading;  /* how many sources it had */
     uint64_t requests; /* sent to it, when last looked at */
     uint64_t warned_us;
     uint64_t computed; /* since then: ranks that stored new blocks, going by
@@ -42,9 +47,9 @@ struct followed {
     bool contested;    /* as was last said in the log */
     bool left_out;
     bool lost;
-    struct kv_sse_link *link;    /* its sidecar's; NULL: the intake reads it */
-    struct kv_sse_link *gone;    /* to be freed */
-    struct fleet_worker *worker; /* a copy */
+    struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
+    struct kv_sse_link *gone[FOLLOW_GRAVES]; /* to be freed */
+    struct fleet_worker *worker;             /* a copy */
     struct follow_rank rank[FOLLOW_RANKS_MAX];
     char id[FLEET_ID_BYTES];
 };
@@ -85,6 +90,12 @@ void follow_pull(struct follow *follow);
 
 /* follow_source.c */
 void follow_take_items(struct follow *follow, bool *more) ON_CONTROL;
+/* Does what its reach asks for. The worker may be gone then. */
+void follow_reach_settle(struct follow *follow, struct followed *f) ON_CONTROL;
+/* The same after a look at its source. */
+void follow_reach_watch(struct follow *follow, struct followed *f,
+                        uint64_t now_us) ON_CONTROL;
+/* The worker goes. */
 void follow_stop_reading(struct follow *follow, struct followed *f) ON_CONTROL;
 void follow_bury(struct follow *follow) ON_CONTROL;
 void follow_ask(struct follow *follow, struct followed *f, uint32_t rank)

@@ -26,7 +26,7 @@ state_of(const struct follow *follow, const struct followed *f, uint32_t rank)
     if (r->stale) {
         return KV_STREAM_STALE;
     }
-    if (f->reads && !kv_stream_state_is_live(r->read) &&
+    if (f->reach.takes && !kv_stream_state_is_live(r->read) &&
         gossip_reads(follow->owner.gossip, follow_stream(f, rank))) {
         return r->read;
     }

@@ -9,6 +9,7 @@
 #define SIDECAR_RETRY_MS     200U
 #define SIDECAR_RETRY_MAX_MS 5000U
 #define SIDECAR_SILENCE_MS   60000U
+#define ABLE_MS              1000U
 
 /* What they deliver */
 
@@ -44,7 +45,7 @@ take_item(struct follow *follow, const struct intake_item *item,
     struct followed *f = &follow->workers[item->worker];
     struct gossip *gossip = follow->owner.gossip;
 
-    if (!f->present || !f->reads || f->generation != item->generation ||
+    if (!f->present || !f->reach.takes || f->generation != item->generation ||
         f->reading != item->reading || item->rank >= f->ranks) {
         return; /* of a reading that is over */
     }
@@ -140,18 +141,36 @@ add_events(struct follow *follow, const struct followed *f)
     return intake_add(follow->intake, &source);
 }
 
-static void ON_CONTROL
-start_reading(struct follow *follow, struct followed *f)
+static bool ON_CONTROL
+unstick(struct follow *follow, struct followed *f)
 {
-    f->reading++;
-    int outcome = f->worker->events.host[0] != '\0' ? add_events(follow, f)
+    uint32_t slot = (uint32_t)(f - follow->workers);
+
+    if (f->stuck &&
+        intake_remove(follow->intake, slot, f->stuck_generation) == 0) {
+        f->stuck = false;
+    }
+    return !f->stuck;
+}
+
+static int ON_CONTROL
+open_source(struct follow *follow, struct followed *f)
+{
+    int outcome = -EAGAIN;
+
+    if (unstick(follow, f)) {
+        f->reading++;
+        outcome = f->worker->events.host[0] != '\0' ? add_events(follow, f)
                                                     : add_sidecar(follow, f);
-    f->reads = outcome == 0;
-    if (outcome != 0) {
+    }
+    if (outcome != 0 && !f->refused) {
         LOG_ERROR("events_refused", KV("worker", f->id),
                   KV_FAULT("error", outcome),
-                  KV("hint", "its requests are routed by their text"));
+                  KV("hint", "its requests are routed by their text, unless "
+                             "another node reads it"));
     }
+    f->refused = outcome != 0;
+    return outcome;
 }
 
 /* Ending */
@@ -161,27 +180,34 @@ void
 follow_bury(struct follow *follow)
 {
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
-        kv_sse_link_free(follow->workers[i].gone);
-        follow->workers[i].gone = NULL;
+        for (uint32_t grave = 0; grave < FOLLOW_GRAVES; grave++) {
+            kv_sse_link_free(follow->workers[i].gone[grave]);
+            follow->workers[i].gone[grave] = NULL;
+        }
     }
 }
 
-void
-follow_stop_reading(struct follow *follow, struct followed *f)
+static int ON_CONTROL
+close_source(struct follow *follow, struct followed *f)
 {
-    if (!f->reads) {
-        return;
+    if (f->link == NULL) {
+        return intake_remove(follow->intake, f->worker->slot, f->generation);
     }
-    f->reads = false;
-    if (f->link != NULL) {
-        kv_sse_link_mute(f->link);
-        CHECK(f->gone == NULL);
-        f->gone = f->link;
-        f->link = NULL;
-    } else if (intake_remove(follow->intake, f->worker->slot, f->generation) !=
-               0) {
-        LOG_WARNING("events_remove_refused", KV("worker", f->id));
+    for (uint32_t grave = 0; grave < FOLLOW_GRAVES; grave++) {
+        if (f->gone[grave] == NULL) {
+            kv_sse_link_mute(f->link);
+            f->gone[grave] = f->link;
+            f->link = NULL;
+            return 0;
+        }
     }
+    return -EAGAIN;
+}
+
+/* What is read of it is not taken any more. */
+static void ON_CONTROL
+end_reading(struct follow *follow, struct followed *f)
+{
     for (uint32_t rank = 0; rank < f->ranks; rank++) {
         gossip_local_end(follow->owner.gossip, follow_stream(f, rank),
                          probe_now_us());
@@ -192,19 +218,112 @@ follow_stop_reading(struct follow *follow, struct followed *f)
 }
 
 void
+follow_stop_reading(struct follow *follow, struct followed *f)
+{
+    bool took = f->reach.takes;
+
+    follow_reach_want(&f->reach, false);
+    f->reach.unable = false; /* the cluster forgets it with the worker */
+    if (took) {
+        end_reading(follow, f);
+    }
+    follow_reach_settle(follow, f);
+    CHECK(f->link == NULL);
+    if (f->reach.open) { /* unstick() tries again */
+        LOG_WARNING("events_remove_refused", KV("worker", f->id));
+        f->stuck = true;
+        f->stuck_generation = f->generation;
+    }
+    f->reach = (struct follow_reach){0};
+}
+
+/* Reaching */
+
+static enum follow_reach_seen
+look(const struct follow *follow, const struct followed *f)
+{
+    if (f->link != NULL) {
+        return kv_sse_link_is_connected(f->link) ? FOLLOW_REACH_REACHED
+               : kv_sse_link_is_failing(f->link) ? FOLLOW_REACH_NOT
+                                                 : FOLLOW_REACH_UNKNOWN;
+    }
+    for (uint32_t rank = 0; rank < f->ranks; rank++) {
+        const struct intake_numbers *n =
+            intake_numbers(follow->intake, f->worker->slot, rank);
+        if (!f->reach.open || n == NULL ||
+            gauge_read(&n->state) == KV_STREAM_CONNECTING) {
+            return FOLLOW_REACH_NOT;
+        }
+    }
+    return FOLLOW_REACH_REACHED;
+}
+
+static void ON_CONTROL
+say_unable(struct follow *follow, struct followed *f, bool unable)
+{
+    if (unable) {
+        LOG_WARNING("events_unreachable", KV("worker", f->id),
+                    KV("hint", "this node has no connection to its events: "
+                               "others that have one read them"));
+    } else {
+        LOG_INFO("events_reachable", KV("worker", f->id));
+    }
+    follow->owner.unable(follow->owner.context, f->worker->identity, unable);
+}
+
+void
+follow_reach_settle(struct follow *follow, struct followed *f)
+{
+    struct follow_reach_config config = {
+        .unable_ms = follow->node->config->mesh.ingest_give_up_ms,
+        .able_ms = ABLE_MS,
+    };
+
+    while (f->present) {
+        switch (follow_reach_next(&f->reach, &config, probe_now_us())) {
+        case FOLLOW_REACH_OPEN:
+            follow_reach_opened(&f->reach, open_source(follow, f));
+            break;
+        case FOLLOW_REACH_CLOSE:
+            follow_reach_closed(&f->reach, close_source(follow, f));
+            break;
+        case FOLLOW_REACH_SAY_UNABLE:
+            say_unable(follow, f, true);
+            break;
+        case FOLLOW_REACH_SAY_ABLE:
+            say_unable(follow, f, false);
+            break;
+        case FOLLOW_REACH_NOTHING:
+            return;
+        }
+    }
+}
+
+void
+follow_reach_watch(struct follow *follow, struct followed *f, uint64_t now_us)
+{
+    (void)unstick(follow, f);
+    if (f->present) {
+        follow_reach_look(&f->reach, look(follow, f), now_us);
+        follow_reach_settle(follow, f);
+    }
+}
+
+void
 follow_read(struct follow *follow, uint64_t worker, bool on)
 {
     struct followed *f = follow_find(follow, worker);
 
-    if (f == NULL || f->reads == on || follow->stopped) {
+    if (f == NULL || f->reach.wanted == on || follow->stopped) {
         return;
     }
     LOG_INFO("events_read", KV("worker", f->id), KV("on", on));
-    if (on) {
-        start_reading(follow, f);
-    } else {
-        follow_stop_reading(follow, f);
+    bool took = f->reach.takes;
+    follow_reach_want(&f->reach, on);
+    if (took) {
+        end_reading(follow, f);
     }
+    follow_reach_settle(follow, f);
 }
 
 /* Asking */
@@ -215,9 +334,9 @@ follow_ask(struct follow *follow, struct followed *f, uint32_t rank)
     struct follow_rank *r = &f->rank[rank];
     int outcome = 0;
 
-    if (f->link != NULL) {
+    if (f->reach.takes && f->link != NULL) {
         kv_sse_link_reread(f->link, "asked for", r->ask);
-    } else if (f->reads) {
+    } else if (f->reach.takes) {
         outcome = intake_reread(follow->intake, f->worker->slot, f->generation,
                                 rank, r->ask);
     }

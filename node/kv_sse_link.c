@@ -320,6 +320,18 @@ kv_sse_link_reread(struct kv_sse_link *link, const char *reason, uint64_t ask)
     start_timer(link, 0);
 }
 
+bool
+kv_sse_link_is_connected(const struct kv_sse_link *link)
+{
+    return link->connected;
+}
+
+bool
+kv_sse_link_is_failing(const struct kv_sse_link *link)
+{
+    return !link->connected && link->tries > 0;
+}
+
 const struct kv_sse_stats *
 kv_sse_link_stats(const struct kv_sse_link *link)
 {

@@ -74,6 +74,11 @@ void kv_sse_link_mute(struct kv_sse_link *link);
 void kv_sse_link_reread(struct kv_sse_link *link, const char *reason,
                         uint64_t ask);
 
+/* Whether the stream began to arrive; whether the last try ended without an
+ * event and the next one has brought nothing yet. */
+bool kv_sse_link_is_connected(const struct kv_sse_link *link);
+bool kv_sse_link_is_failing(const struct kv_sse_link *link);
+
 /* Good as long as the link. */
 const struct kv_sse_stats *kv_sse_link_stats(const struct kv_sse_link *link);
 

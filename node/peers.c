@@ -489,6 +489,10 @@ make_cluster(struct peers *peers)
 
     config.replicas = mesh->ingest_replicas;
     config.ready_ms = mesh->ready_ms;
+    config.gossip.log_bytes = (uint32_t)mesh->log_bytes;
+    config.gossip.logs_bytes_max = (size_t)mesh->logs_bytes_max;
+    config.gossip.transfers_max = mesh->transfers_max;
+    config.gossip.push_ms = mesh->push_ms;
     (void)snprintf(self.name, sizeof self.name, "%s", peers->config->name);
     (void)snprintf(
         self.address, sizeof self.address, "%s",

@@ -1,7 +1,9 @@
 """Engines' events in a mesh: read by some nodes, known to all, whoever dies."""
 import random
+import signal
 
 import harness
+from gate import Gate
 from test_mesh import MeshCase
 
 BLOCK = 16
@@ -166,6 +168,86 @@ class Events(EventsCase):
         after, = self.same(nodes, [again])
         self.assertNotEqual(after["epoch_id"], before["epoch_id"])
         self.assertLess(after["blocks"], before["blocks"])
+
+    def test_others_read_for_a_node_that_cannot_reach_the_engine(self):
+        engine = self.engine("m")
+        host, _, port = engine.ready["events"].removeprefix("tcp://").rpartition(":")
+        gate = Gate((host, int(port)))
+        self.addCleanup(gate.close)
+        nodes = self.three(
+            "--worker", f"{engine.url('http')},id=e0,events={gate.url()},"
+                        f"replay={engine.url('replay')}",
+            "--events.probe", "200ms", "--events.replay_timeout", "500ms",
+            "--mesh.ingest_give_up", "500ms")
+        self.ready(nodes, [engine])
+        for prompt in self.prompts(8, 5):
+            self.ask(nodes[0], prompt)
+        self.same(nodes, [engine])
+        before = self.readers(nodes)["e0"]
+        address = {m["name"]: m["address"] for m in self.mesh(nodes[0])["members"]}
+        shut = next(n for n in nodes if n.ready["mesh"] == address[before[0]])
+        gate.shut(shut.pid)
+        others = sorted({"a", "b", "c"} - {before[0]})
+        harness.wait_until(lambda: self.readers(nodes) == {"e0": others}, "the others read")
+        self.assertIn("events_unreachable", shut.log())
+        for prompt in self.prompts(9, 5):
+            self.ask(shut, prompt)
+        self.same(nodes, [engine])
+        gate.open(shut.pid)
+        harness.wait_until(lambda: self.readers(nodes) == {"e0": before}, "it reads again")
+        for prompt in self.prompts(10, 5):
+            self.ask(nodes[0], prompt)
+        self.same(nodes, [engine])
+
+
+class Transfers(EventsCase):
+    """Logs that do not reach back far: streams are had whole."""
+
+    def small(self):
+        return ["--mesh.log_bytes", "4KiB", "--mesh.transfers_max", "1",
+                "--mesh.ingest_replicas", "1"]
+
+    def transfers(self, node):
+        return self.metric(node, "kvasir_gossip_transfers_done_total")
+
+    def test_a_node_that_comes_late_has_streams_whole(self):
+        engines = [self.engine("m")]
+        flags = self.small()
+        nodes = self.three(*self.workers(engines), *flags)
+        self.ready(nodes, engines)
+        for prompt in self.prompts(11, 60, blocks=16):
+            self.ask(nodes[0], prompt)
+        self.same(nodes, engines)
+        for name in "defghi":  # workers: from the others; until one that does not read
+            nodes.append(self.node(name, *flags, join=[nodes[1].ready["mesh"]]))
+            self.together(nodes)
+            self.ready(nodes[-1:], engines)
+            self.same(nodes, engines)
+            if name not in self.readers(nodes)["e0"]:
+                break
+        self.assertGreaterEqual(self.transfers(nodes[-1]), 1)
+
+    def test_a_node_that_slept_past_the_logs_reach_has_streams_whole(self):
+        engines = [self.engine("m")]
+        nodes = self.three(*self.workers(engines), *self.small())
+        self.ready(nodes, engines)
+        for prompt in self.prompts(12, 10, blocks=16):
+            self.ask(nodes[0], prompt)
+        self.same(nodes, engines)
+        address = {m["name"]: m["address"] for m in self.mesh(nodes[0])["members"]}
+        name = next(iter({"a", "b", "c"} - set(self.readers(nodes)["e0"])))
+        sleeper = next(n for n in nodes if n.ready["mesh"] == address[name])
+        rest = [n for n in nodes if n is not sleeper]
+        before = self.transfers(sleeper)
+        sleeper.signal(signal.SIGSTOP)
+        self.sees(rest, name, "dead")
+        for prompt in self.prompts(13, 60, blocks=16):
+            self.ask(rest[0], prompt)
+        self.same(rest, engines)
+        sleeper.signal(signal.SIGCONT)
+        self.together(nodes)
+        self.same(nodes, engines)
+        self.assertGreater(self.transfers(sleeper), before)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,10 @@ setup(void)
     rig = (struct rig){.cluster = fake_cluster()};
     config_init(&rig.config);
     memcpy(rig.config.name, "me", 3);
+    rig.config.mesh.log_bytes = 8192;
+    rig.config.mesh.logs_bytes_max = 1 << 20;
+    rig.config.mesh.transfers_max = 3;
+    rig.config.mesh.push_ms = 7;
     cr_assert_eq(uv_loop_init(&rig.loop), 0);
     cr_assert_eq(peers_new(&rig.peers, &rig.loop, &rig.config, &owner), 0);
 }
@@ -123,6 +127,10 @@ Test(node_peers, the_cluster_is_of_this_node_and_of_the_configuration)
     cr_assert_neq(rig.cluster->self.id.word[0], 0);
     cr_assert_eq(rig.cluster->config.replicas, 2);
     cr_assert_eq(rig.cluster->config.ready_ms, 30000);
+    cr_assert_eq(rig.cluster->config.gossip.log_bytes, 8192);
+    cr_assert_eq(rig.cluster->config.gossip.logs_bytes_max, 1 << 20);
+    cr_assert_eq(rig.cluster->config.gossip.transfers_max, 3);
+    cr_assert_eq(rig.cluster->config.gossip.push_ms, 7);
     cr_assert_null(peers_address(rig.peers));
     cr_assert_null(peers_link(rig.peers));
 }
