@@ -300,6 +300,21 @@ gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
     gossip_push_want(g, s);
 }
 
+void
+gossip_unread(struct gossip *g, struct event_stream stream, bool unread,
+              uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL || unread == (s->unread_us != 0)) {
+        return;
+    }
+    s->unread_us = unread ? now_us + (now_us == 0) : 0;
+    gossip_wake_at(g, now_us + gossip_us(g->config.stale_ms));
+    gossip_ready(g, s);
+}
+
 bool
 gossip_primary_heard(const struct gossip *g, struct event_stream stream)
 {
@@ -316,10 +331,19 @@ gossip_is_contested(const struct gossip_stream *s, uint64_t now_us)
     return s->flips > GOSSIP_FLIPS_MAX && now_us - oldest < GOSSIP_FLIPS_US;
 }
 
+/* When it is stale for want of a reader; UINT64_MAX: not. */
+static uint64_t
+unread_at_us(const struct gossip *g, const struct gossip_stream *s)
+{
+    return s->unread_us != 0 && s->epoch.no != 0 && !s->reading.live
+               ? s->unread_us + gossip_us(g->config.stale_ms)
+               : UINT64_MAX;
+}
+
 bool
 gossip_is_stale(const struct gossip *g, const struct gossip_stream *s)
 {
-    return gossip_is_torn(s) ||
+    return gossip_is_torn(s) || g->now_us >= unread_at_us(g, s) ||
            (s->behind_us != 0 &&
             g->now_us - s->behind_us >= gossip_us(g->config.stale_ms));
 }
@@ -501,6 +525,9 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     }
     if (s->lag_us != 0) {
         at = earlier(at, s->lag_us + gossip_us(config->lag_ms));
+    }
+    if (!s->told_stale) {
+        at = earlier(at, unread_at_us(g, s));
     }
     if (s->told_contested) {
         uint64_t oldest = s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)];

@@ -105,6 +105,10 @@
  * corruption, which is counted and healed, by transfer from a reader's state,
  * and by a reader itself with a new reading.
  *
+ * A replica is stale while it is torn, once it was behind for stale_ms, and
+ * once nobody has been able to read the engine for that long (gossip_unread()):
+ * what is known then is what was, and the engine may be another process by now.
+ *
  * Removed streams are remembered for tombstone_ms, so that numbers go on where
  * they were if one comes back. Which streams there are is told from outside:
  * frames create none.
@@ -285,6 +289,11 @@ void gossip_load(struct gossip *g, struct event_stream stream,
  * read); primary: the peer of rank 0, 0 if not known or self. */
 void gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
                  uint64_t primary, uint64_t now_us);
+
+/* Nobody can reach the stream's engine, as far as is known: unless this node's
+ * own reading is live, the stream is stale after stale_ms. */
+void gossip_unread(struct gossip *g, struct event_stream stream, bool unread,
+                   uint64_t now_us);
 
 /* Whether the peer of rank 0 pushed a delta of the stream since gossip_role()
  * named it. */

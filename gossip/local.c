@@ -310,6 +310,7 @@ gossip_local_live(struct gossip *g, struct event_stream stream, bool live,
         s->reading.live = live;
         s->reading.off_since_us = 0;
         gossip_wake_at(g, now_us);
+        gossip_ready(g, s);
     }
 }
 

@@ -137,6 +137,7 @@ struct gossip_stream {
 
     uint32_t rank;
     uint64_t primary;
+    uint64_t unread_us;   /* since when nobody can read it; 0: somebody can */
     bool handing;         /* was primary, has not heard the new one */
     uint64_t pushed;      /* of the epoch, to peers */
     bool heard;           /* a push of the primary's, since it is that */

@@ -19,7 +19,7 @@
  * replicas_all). CLUSTER_READ says when this node is to begin or to stop
  * reading; the hand-over is owner.h's and gossip's. A node that cannot reach a
  * worker's events says so to all (cluster_unable()), and is passed over while
- * anyone else can.
+ * anyone else can. While nobody can, its streams count as stale everywhere.
  *
  * Readiness. CATCHING_UP at first. CAUGHT_UP once a peer's vectors were seen
  * and no stream is behind them or being transferred; ALONE when there is

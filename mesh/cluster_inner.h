@@ -71,6 +71,7 @@ struct cluster_worker {
     uint32_t ranks;
     bool unable;  /* us */
     bool reading; /* as told by CLUSTER_READ */
+    bool unread;  /* nobody can, as gossip was told */
     struct owner owner;
     uint32_t rank;    /* as gossip was told */
     uint64_t primary; /* the same */

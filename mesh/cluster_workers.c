@@ -94,6 +94,31 @@ tell_role(struct cluster *c, struct cluster_worker *w, uint32_t rank,
     }
 }
 
+/* All who count say that they cannot reach it. */
+static bool
+nobody_can(const struct cluster *c, uint64_t worker)
+{
+    for (uint32_t i = 0; i < c->rows_count; i++) {
+        const struct cluster_row *row = &c->rows[i];
+        if (cluster_row_counts(row) &&
+            !cluster_claims_say(c, row->id.word[0], worker)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void
+tell_unread(struct cluster *c, struct cluster_worker *w, bool unread)
+{
+    for (uint32_t i = 0; i < w->ranks && w->unread != unread; i++) {
+        gossip_unread(c->gossip,
+                      (struct event_stream){.worker = w->id, .rank = i}, unread,
+                      c->now_us);
+    }
+    w->unread = unread;
+}
+
 static bool
 first_is_suspect(const struct cluster *c, const struct cluster_worker *w)
 {
@@ -162,6 +187,7 @@ rank_one(struct cluster *c, struct cluster_worker *w)
     }
     bool other = count > 0 && !ranked[0]->self;
     tell_role(c, w, mine, other ? ranked[0]->id.word[0] : 0);
+    tell_unread(c, w, count > 0 && nobody_can(c, w->id));
     update(c, w);
 }
 
@@ -286,6 +312,9 @@ change_ranks(struct cluster *c, struct cluster_worker *w, uint32_t ranks)
     uint32_t rank = w->rank;
     w->rank = OWNER_NO_RANK - 1;
     tell_role(c, w, rank, w->primary);
+    bool unread = w->unread;
+    w->unread = false;
+    tell_unread(c, w, unread);
     return 0;
 }
 

@@ -247,6 +247,7 @@ look(const struct follow *follow, const struct followed *f)
                : kv_sse_link_is_failing(f->link) ? FOLLOW_REACH_NOT
                                                  : FOLLOW_REACH_UNKNOWN;
     }
+    bool live = true;
     for (uint32_t rank = 0; rank < f->ranks; rank++) {
         const struct intake_numbers *n =
             intake_numbers(follow->intake, f->worker->slot, rank);
@@ -254,8 +255,12 @@ look(const struct follow *follow, const struct followed *f)
             gauge_read(&n->state) == KV_STREAM_CONNECTING) {
             return FOLLOW_REACH_NOT;
         }
+        live = live && kv_stream_state_is_live(f->rank[rank].read);
     }
-    return FOLLOW_REACH_REACHED;
+    /* While nobody can, what was known must not count for more until it is
+     * read again. */
+    return live || !f->reach.unable || !f->reach.takes ? FOLLOW_REACH_REACHED
+                                                       : FOLLOW_REACH_UNKNOWN;
 }
 
 static void ON_CONTROL

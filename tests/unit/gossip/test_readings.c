@@ -252,3 +252,33 @@ Test(gossip_alone, epochs_in_which_nobody_said_anything_contest_nothing)
     }
     cr_assert(lab_status(&lab, 0).contested);
 }
+
+Test(gossip_readings, a_stream_that_nobody_can_read_is_stale)
+{
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    for (uint32_t i = 0; i < 2; i++) {
+        gossip_unread(lab.nodes[i].g, lab_stream, true, lab.now_us);
+    }
+    lab_run(&lab, config.stale_ms - 1);
+    cr_assert(!lab.nodes[0].stale && !lab.nodes[1].stale);
+    lab_run(&lab, 2);
+    cr_assert(lab.nodes[0].stale && lab.nodes[1].stale);
+    cr_assert(lab.nodes[1].complete && lab_held(&lab, 1) == 20);
+    gossip_unread(lab.nodes[1].g, lab_stream, false, lab.now_us);
+    lab_run(&lab, 1);
+    cr_assert(lab.nodes[0].stale && !lab.nodes[1].stale);
+}
+
+Test(gossip_readings, a_reading_that_lives_proves_that_somebody_can)
+{
+    gossip_unread(lab.nodes[0].g, lab_stream, true, lab.now_us);
+    gossip_local_live(lab.nodes[0].g, lab_stream, true, lab.now_us);
+    lab_run(&lab, 500);
+    cr_assert_not(lab.nodes[0].stale);
+    gossip_local_live(lab.nodes[0].g, lab_stream, false, lab.now_us);
+    lab_run(&lab, 1);
+    cr_assert(lab.nodes[0].stale);
+    gossip_local_live(lab.nodes[0].g, lab_stream, true, lab.now_us);
+    lab_run(&lab, 1);
+    cr_assert_not(lab.nodes[0].stale);
+}

@@ -203,6 +203,58 @@ Test(cluster, when_nobody_reaches_a_worker_its_ranks_stay)
     cr_assert(net.host[first].reads[0]);
 }
 
+static bool
+all_stale(struct net *n)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < NET_HOSTS; i++) {
+        all = all &&
+              (n->host[i].cluster == NULL || n->host[i].replica[0][0].stale);
+    }
+    return all;
+}
+
+Test(cluster, what_nobody_can_read_is_stale_on_all_until_somebody_can)
+{
+    net_mesh(&net, 3, 1);
+    net_run(&net, 8000);
+    cr_assert_neq(net_until(&net, net_all_equal, 2000), NET_NEVER);
+    for (uint32_t i = 0; i < 3; i++) {
+        net.host[i].engine_cut[0] = true;
+    }
+    net.batch_ms = 0;
+    cr_assert_neq(net_until(&net, all_stale, 20000), NET_NEVER);
+    net_engine_restart(&net, 0);
+    net_run(&net, 1000);
+    cr_assert(all_stale(&net));
+    net.host[1].engine_cut[0] = false;
+    cr_assert_neq(net_until(&net, net_all_equal, 20000), NET_NEVER);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_not(net.host[i].replica[0][0].stale);
+    }
+}
+
+Test(cluster, what_only_dead_nodes_could_read_is_stale_on_who_is_left)
+{
+    net_mesh(&net, 3, 1);
+    net_run(&net, 8000);
+    uint32_t idle = idle_of_three();
+
+    net.host[idle].engine_cut[0] = true;
+    net.batch_ms = 0;
+    cr_assert_neq(net_until(&net, net_all_equal, 2000), NET_NEVER);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i != idle) {
+            net_crash(&net, i);
+        }
+    }
+    cr_assert_neq(net_until(&net, all_stale, 20000), NET_NEVER);
+    net.host[idle].engine_cut[0] = false;
+    cr_assert_neq(net_until(&net, net_all_equal, 20000), NET_NEVER);
+    cr_assert_not(net.host[idle].replica[0][0].stale);
+}
+
 Test(cluster, a_worker_put_on_one_node_is_known_on_all)
 {
     net_mesh(&net, 3, 0);
