@@ -27,15 +27,15 @@ PREFILL_TOKENS_PER_S = 8000
 SATURATED = 0.8  # of what engines can compute; decoding needs some of it too
 
 # When, as part of the requests of the load.
-KILL_AT = 0.35
-RESTART_AT = 0.55
+KILL_AT = 0.42
+RESTART_AT = 0.64
 FEW = 50  # requests of a stage that one cold prompt still moves
 
 # System prompts that fill more than one engine's cache and less than four, and
 # users who leave the engines time to breathe: see load_line().
 FULL = {"blocks": 2048, "users": 40, "conversations": 80, "turns": 6, "groups": 16,
         "system-bytes": 12000, "user-bytes": 400, "max-tokens": 48, "think-ms": 3000}
-QUICK = {"blocks": 1024, "users": 16, "conversations": 56, "turns": 3, "groups": 8,
+QUICK = {"blocks": 1024, "users": 16, "conversations": 64, "turns": 3, "groups": 8,
          "system-bytes": 12000, "user-bytes": 400, "max-tokens": 32, "think-ms": 700}
 
 

@@ -82,7 +82,7 @@ class Demo(harness.Case):
         plain = self.table_row(out, "round robin")
         ours = self.table_row(out, "kvasir")
         self.assertGreater(ours[0], plain[0])
-        planned = 56 * 3
+        planned = 64 * 3
         for row in plain, ours:
             self.assertLess(0, row[0])
             self.assertLessEqual(row[1], row[2])
