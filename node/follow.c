@@ -158,6 +158,13 @@ follow_added(struct follow *follow, const struct fleet_worker *worker)
     };
     memcpy(f->gone, before.gone, sizeof f->gone);
     memcpy(f->id, worker->id, sizeof(f->id));
+    for (uint32_t rank = 0; rank < f->ranks; rank++) {
+        f->rank[rank] = (struct follow_rank){
+            .stream = {.worker = worker->identity, .rank = rank},
+            .worker = worker->slot,
+            .generation = worker->generation,
+        };
+    }
     if (!follow_is_followed(worker)) {
         return;
     }
@@ -372,6 +379,10 @@ follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
     rng_init(&follow->rng, seed);
     *out = follow; /* the caller ends what was begun */
     int error = open_feed(follow);
+    follow->streams.gossip = owner->gossip;
+    follow->streams.feed = follow->feed;
+    follow->streams.mirror = node->mirror;
+    follow->streams.expected = node->expected;
     if (error == 0) {
         error = intake_new(&follow->intake, node->config, &follow->wake, seed);
     }

@@ -10,6 +10,7 @@
 #define NODE_FOLLOW_INNER_H
 
 #include "node/follow.h"
+#include "node/follow_gossip.h"
 #include "node/follow_reach.h"
 #include "node/kv_sse_link.h"
 
@@ -17,18 +18,6 @@
 #define FOLLOW_BUDGET    16384U /* table slots of the mirror that are looked at */
 #define FOLLOW_HASH      1024U
 #define FOLLOW_GRAVES    4U /* links ended in one turn */
-
-/* How one stream stands. */
-struct follow_rank {
-    enum kv_stream_state read; /* the own reading */
-    enum kv_stream_state told; /* to the feed */
-    bool known;                /* there is an epoch */
-    bool complete;             /* as gossip says */
-    bool stale;
-    bool wrong;   /* its answers differ from what was predicted */
-    bool unasked; /* ask did not reach the source yet */
-    uint64_t ask; /* of the last REREAD */
-};
 
 /* One worker's events. */
 struct followed {
@@ -70,7 +59,7 @@ struct follow {
                                    the expected blocks */
     uint64_t looked_us;
     struct mirror_match match;
-    uint64_t page[GOSSIP_PAGE_WORDS];
+    struct follow_gossip streams;
     uint16_t by_identity[FOLLOW_HASH]; /* fleet slot + 1; 0: none */
     struct followed workers[WORKERS_MAX];
 };
@@ -101,7 +90,10 @@ void follow_bury(struct follow *follow) ON_CONTROL;
 void follow_ask(struct follow *follow, struct followed *f, uint32_t rank)
     ON_CONTROL;
 
-/* follow_out.c: tells the feed how the stream stands now. */
+/* follow_out.c: looks at what a call of follow_gossip.h did; tells the feed how
+ * the stream stands now. */
+void follow_did(struct follow *follow, struct followed *f, uint32_t rank,
+                unsigned did) ON_CONTROL;
 void follow_tell_state(struct follow *follow, struct followed *f, uint32_t rank)
     ON_CONTROL;
 

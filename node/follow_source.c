@@ -14,57 +14,22 @@
 /* What they deliver */
 
 static void ON_CONTROL
-begin(struct follow *follow, struct followed *f, uint32_t rank,
-      const struct intake_item *item)
-{
-    LOG_INFO("events_begin", KV("worker", f->id), KV("rank", rank),
-             KV("reason", item->reason), KV("whole", item->whole));
-    gossip_local_begin(follow->owner.gossip, follow_stream(f, rank),
-                       item->process, item->whole, item->ask, probe_now_us());
-}
-
-static void ON_CONTROL
-take_state(struct follow *follow, struct followed *f, uint32_t rank,
-           enum kv_stream_state state)
-{
-    bool live = kv_stream_state_is_live(state);
-    bool was = kv_stream_state_is_live(f->rank[rank].read);
-
-    f->rank[rank].read = state;
-    if (live != was) {
-        gossip_local_live(follow->owner.gossip, follow_stream(f, rank), live,
-                          probe_now_us());
-    }
-    follow_tell_state(follow, f, rank);
-}
-
-static void ON_CONTROL
 take_item(struct follow *follow, const struct intake_item *item,
           const struct event_record *record)
 {
     struct followed *f = &follow->workers[item->worker];
-    struct gossip *gossip = follow->owner.gossip;
 
     if (!f->present || !f->reach.takes || f->generation != item->generation ||
         f->reading != item->reading || item->rank >= f->ranks) {
         return; /* of a reading that is over */
     }
-    struct event_stream stream = follow_stream(f, item->rank);
-    switch ((enum intake_item_kind)item->kind) {
-    case INTAKE_BEGIN:
-        begin(follow, f, item->rank, item);
-        break;
-    case INTAKE_RECORD:
-        gossip_local_record(gossip, stream, record, item->print, item->last,
-                            probe_now_us());
-        break;
-    case INTAKE_GAP:
-        gossip_local_gap(gossip, stream, probe_now_us());
-        break;
-    case INTAKE_STATE:
-        take_state(follow, f, item->rank, (enum kv_stream_state)item->state);
-        break;
+    if (item->kind == INTAKE_BEGIN) {
+        LOG_INFO("events_begin", KV("worker", f->id), KV("rank", item->rank),
+                 KV("reason", item->reason), KV("whole", item->whole));
     }
+    follow_did(follow, f, item->rank,
+               follow_gossip_item(&follow->streams, &f->rank[item->rank], item,
+                                  record, probe_now_us()));
     follow_pull(follow); /* f may be gone */
 }
 
@@ -209,11 +174,9 @@ static void ON_CONTROL
 end_reading(struct follow *follow, struct followed *f)
 {
     for (uint32_t rank = 0; rank < f->ranks; rank++) {
-        gossip_local_end(follow->owner.gossip, follow_stream(f, rank),
-                         probe_now_us());
-        f->rank[rank].read = KV_STREAM_CONNECTING;
-        f->rank[rank].unasked = false;
-        follow_tell_state(follow, f, rank);
+        follow_did(follow, f, rank,
+                   follow_gossip_end(&follow->streams, &f->rank[rank],
+                                     probe_now_us()));
     }
 }
 

@@ -53,9 +53,10 @@ make_words(struct intake *intake)
 {
     uint64_t wanted = intake->events.payload_bytes_max + 64;
 
-    intake->words.max = wanted < WORDS_MAX ? (uint32_t)wanted : WORDS_MAX;
-    intake->words.words = malloc(intake->words.max * sizeof(uint64_t));
-    return intake->words.words != NULL ? 0 : -ENOMEM;
+    intake->tools.words.max = wanted < WORDS_MAX ? (uint32_t)wanted : WORDS_MAX;
+    intake->tools.words.words =
+        malloc(intake->tools.words.max * sizeof(uint64_t));
+    return intake->tools.words.words != NULL ? 0 : -ENOMEM;
 }
 
 static int
@@ -71,10 +72,10 @@ init(struct intake *intake, const struct config *config)
         outcome = ring_init(&intake->commands, COMMANDS_BYTES);
     }
     if (outcome == 0) {
-        outcome = ledger_new(&intake->ledger, &ledger);
+        outcome = ledger_new(&intake->tools.ledger, &ledger);
     }
     if (outcome == 0) {
-        outcome = kv_reader_new(&intake->reader, &limits);
+        outcome = kv_reader_new(&intake->tools.reader, &limits);
     }
     if (outcome == 0) {
         outcome = make_words(intake);
@@ -116,7 +117,7 @@ void
 intake_source_free(struct intake_source *source)
 {
     for (uint32_t i = 0; source != NULL && i < source->worker.ranks; i++) {
-        kv_stream_free(source->ranks[i].stream);
+        kv_stream_free(source->ranks[i].reading.stream);
     }
     free(source);
 }
@@ -158,9 +159,9 @@ intake_free(struct intake *intake)
     if (intake->bell >= 0) {
         (void)close(intake->bell);
     }
-    kv_reader_free(intake->reader);
-    ledger_free(intake->ledger);
-    free(intake->words.words);
+    kv_reader_free(intake->tools.reader);
+    ledger_free(intake->tools.ledger);
+    free(intake->tools.words.words);
     ring_fini(&intake->items);
     ring_fini(&intake->commands);
     free(intake);
@@ -178,9 +179,10 @@ make_stream(struct intake *intake, struct intake_rank *rank)
         .retry_ms = INTAKE_RETRY_MS,
         .pending_bytes_max = (size_t)intake->events.pending_bytes_max,
     };
-    uint64_t seed = rng_mix(intake->seed ^ worker->identity) + rank->rank;
+    uint64_t seed =
+        rng_mix(intake->seed ^ worker->identity) + rank->reading.rank;
 
-    return kv_stream_new(&rank->stream, &config, &rank->numbers.kv,
+    return kv_stream_new(&rank->reading.stream, &config, &rank->numbers.kv,
                          intake_now_us(), seed);
 }
 
@@ -199,8 +201,7 @@ make_source(struct intake *intake, const struct intake_worker *worker,
         struct intake_rank *rank = &source->ranks[i];
         rank->intake = intake;
         rank->source = source;
-        rank->rank = i;
-        rank->apply.rank = i;
+        intake_emit_open(rank, i);
         if (make_stream(intake, rank) != 0) {
             intake_source_free(source);
             return -ENOMEM;

@@ -27,40 +27,14 @@
 #include "index/base/ring.h"
 #include "index/index.h"
 #include "node/config.h"
-#include "node/kv_apply.h"
-#include "node/kv_stream.h"
+#include "node/reading.h" /* IWYU pragma: export */
 #include "node/url.h"
 
 #define INTAKE_RING_BYTES ((size_t)32 << 20)
 
 struct intake;
 
-/* What control finds in the ring: an item, followed by a struct event_record
- * (INTAKE_RECORD only). */
-enum intake_item_kind {
-    INTAKE_BEGIN,  /* a reading of a process begins (again) */
-    INTAKE_RECORD, /* of the reading: all of one batch that it has in it, and
-                      so for each batch, one without a change too; several may
-                      have the seq of one */
-    INTAKE_GAP,    /* batches before the next record are missing for good */
-    INTAKE_STATE,  /* the stream's state changed */
-};
-
-struct intake_item {
-    uint32_t kind;
-    uint32_t worker;     /* the worker's slot in the fleet */
-    uint32_t generation; /* ... and its generation */
-    uint32_t rank;
-    uint32_t reading; /* the worker's, struct intake_worker */
-    uint32_t state;   /* enum kv_stream_state, of now */
-    bool whole;       /* BEGIN: everything since the process began follows */
-    bool last;        /* RECORD: of its batch */
-    uint64_t process; /* BEGIN: its name */
-    uint64_t ask;     /* BEGIN: the last question known when it began */
-    uint64_t print;   /* RECORD: of the batch */
-    uint64_t sent_us; /* RECORD: the batch's own wall clock time; 0: unknown */
-    char reason[40];  /* BEGIN */
-};
+/* What control finds in the ring are items of reading.h. */
 
 /* A worker as the intake needs it; copied. */
 struct intake_worker {

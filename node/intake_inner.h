@@ -21,19 +21,12 @@ struct intake_source;
 struct intake_rank {
     struct intake *intake;
     struct intake_source *source;
-    uint32_t rank;
     void *sub;     /* NULL while it is not time to connect again */
     void *monitor; /* of sub */
     void *dealer;  /* NULL while no replay runs */
     bool connected;
     uint64_t opened_us;
-    struct kv_stream *stream;
-    struct kv_apply apply;
-    bool has_ledger; /* ledger_stream is open */
-    uint32_t ledger_stream;
-    uint64_t process;     /* that is read */
-    uint64_t unfit_seq;   /* of the last batch that did not fit */
-    uint64_t unfit_print; /* ... and its digest; 0: none yet */
+    struct reading reading;
     struct intake_numbers numbers;
 };
 
@@ -91,9 +84,7 @@ struct intake {
 
     /* The thread's. */
     struct intake_source *sources;
-    struct ledger *ledger;
-    struct kv_reader *reader;
-    struct event_words words;
+    struct reading_tools tools;
     uint64_t now_us;
     uint64_t turn_us; /* when the thread was last known to run */
     uint64_t told_us; /* the ledger's numbers */
@@ -118,11 +109,9 @@ void intake_rank_read_replay(struct intake_rank *rank);
 void intake_rank_reread(struct intake_rank *rank, uint64_t ask);
 uint64_t intake_rank_deadline(const struct intake_rank *rank);
 
-/* Emit: what a stream says, carried out. */
-void intake_emit_apply(struct intake_rank *rank, const struct kv_out *out);
-void intake_emit_begin(struct intake_rank *rank, const struct kv_out *out);
-void intake_emit_gap(struct intake_rank *rank);
-void intake_emit_state(struct intake_rank *rank);
+/* Emit: what a stream says, carried out. Of a fresh rank of the source. */
+void intake_emit_open(struct intake_rank *rank, uint32_t number);
+void intake_emit(struct intake_rank *rank, const struct kv_out *out);
 void intake_emit_wake(struct intake *intake);
 
 #endif

@@ -43,14 +43,12 @@ hush_bell(struct intake *intake)
 /* Commands */
 
 static void
-close_source(struct intake *intake, struct intake_source *source)
+close_source(struct intake_source *source)
 {
     for (uint32_t i = 0; i < source->worker.ranks; i++) {
         struct intake_rank *rank = &source->ranks[i];
         intake_rank_close(rank);
-        if (rank->has_ledger) {
-            ledger_close(intake->ledger, rank->ledger_stream);
-        }
+        reading_close(&rank->reading);
     }
 }
 
@@ -84,7 +82,7 @@ take_command(struct intake *intake, const struct intake_command *command)
     case INTAKE_REMOVE:
         if (source != NULL) {
             *at = source->next;
-            close_source(intake, source);
+            close_source(source);
             intake_source_free(source);
         }
         break;
@@ -209,7 +207,7 @@ tell_ledger(struct intake *intake)
         return;
     }
     intake->told_us = intake->now_us;
-    ledger_stats(intake->ledger, &stats);
+    ledger_stats(intake->tools.ledger, &stats);
     counter_set(&told->bytes, stats.bytes);
     counter_set(&told->names, stats.names);
     counter_set(&told->blocks, stats.blocks);
@@ -239,7 +237,7 @@ run(struct intake *intake)
         see_the_time(intake);
         take_commands(intake);
         each_rank(intake, intake_rank_turn);
-        bool busy = ledger_work(intake->ledger, SWEEP_BUDGET);
+        bool busy = ledger_work(intake->tools.ledger, SWEEP_BUDGET);
         tell_ledger(intake);
         uint64_t due_us = fill_poll(intake);
         intake_emit_wake(intake);
@@ -266,7 +264,7 @@ intake_thread(void *arg)
         LOG_ERROR("events_out_of_memory", KV_FAULT("error", -ENOMEM));
     }
     for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
-        close_source(intake, s); /* control frees it once we are gone */
+        close_source(s); /* control frees it once we are gone */
     }
     free(intake->poll);
 }

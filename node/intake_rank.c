@@ -107,7 +107,7 @@ open_socket(struct intake_rank *rank, int type, const struct url *url)
     char text[URL_TEXT_MAX];
     void *socket;
 
-    if (!endpoint(url, rank->rank, text) ||
+    if (!endpoint(url, rank->reading.rank, text) ||
         (socket = zmq_socket(rank->intake->zmq, type)) == NULL) {
         return NULL;
     }
@@ -134,7 +134,8 @@ connect_socket(struct intake_rank *rank, void *socket, const struct url *url)
 {
     char text[URL_TEXT_MAX];
 
-    return endpoint(url, rank->rank, text) && zmq_connect(socket, text) == 0;
+    return endpoint(url, rank->reading.rank, text) &&
+           zmq_connect(socket, text) == 0;
 }
 
 /* The other end of the socket's reports, or NULL. */
@@ -186,7 +187,7 @@ static void
 log_rank(struct intake_rank *rank, const char *what, int error)
 {
     LOG_WARNING("events_socket", KV("worker", rank->source->worker.id),
-                KV("rank", rank->rank), KV("what", what),
+                KV("rank", rank->reading.rank), KV("what", what),
                 KV("error", zmq_strerror(error)));
 }
 
@@ -245,29 +246,17 @@ pump(struct intake_rank *rank)
 {
     struct kv_out out;
 
-    while (kv_stream_next_out(rank->stream, &out)) {
-        switch (out.kind) {
-        case KV_OUT_APPLY:
-            intake_emit_apply(rank, &out);
-            break;
-        case KV_OUT_BEGIN:
-            intake_emit_begin(rank, &out);
-            break;
-        case KV_OUT_GAP:
-            intake_emit_gap(rank);
-            break;
-        case KV_OUT_REPLAY:
+    while (kv_stream_next_out(rank->reading.stream, &out)) {
+        if (out.kind == KV_OUT_REPLAY) {
             ask_replay(rank, out.seq);
-            break;
-        case KV_OUT_HANGUP:
+        } else if (out.kind == KV_OUT_HANGUP) {
             close_replay(rank);
-            break;
-        case KV_OUT_STATE:
-            intake_emit_state(rank);
-            break;
+        } else {
+            intake_emit(rank, &out);
         }
     }
-    counter_set(&rank->numbers.next_seq, kv_stream_next_seq(rank->stream));
+    counter_set(&rank->numbers.next_seq,
+                kv_stream_next_seq(rank->reading.stream));
 }
 
 /* The connection */
@@ -278,7 +267,7 @@ hang_up(struct intake_rank *rank)
     close_live(rank);
     if (rank->connected) {
         rank->connected = false;
-        kv_stream_disconnected(rank->stream, rank->intake->now_us);
+        kv_stream_disconnected(rank->reading.stream, rank->intake->now_us);
         pump(rank);
     }
 }
@@ -302,7 +291,7 @@ intake_rank_read_monitor(struct intake_rank *rank)
         frames_close(&frames);
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED && !rank->connected) {
             rank->connected = true;
-            kv_stream_connected(rank->stream, rank->intake->now_us);
+            kv_stream_connected(rank->reading.stream, rank->intake->now_us);
             pump(rank);
         } else if (event == ZMQ_EVENT_DISCONNECTED && rank->connected) {
             hang_up(rank); /* closes the monitor, too */
@@ -328,7 +317,7 @@ payload_fits(struct intake_rank *rank, struct slice payload)
     if (!fits) {
         LOG_WARNING("events_payload_too_long",
                     KV("worker", rank->source->worker.id),
-                    KV("rank", rank->rank), KV("bytes", payload.len));
+                    KV("rank", rank->reading.rank), KV("bytes", payload.len));
     }
     return fits;
 }
@@ -347,7 +336,7 @@ take_live(struct intake_rank *rank, struct frames *frames)
         counter_bump(&counters->bad_frames, 1);
     } else {
         counter_set(&rank->numbers.last_message_us, rank->intake->now_us);
-        kv_stream_live(rank->stream, seq, frame(frames, 2),
+        kv_stream_live(rank->reading.stream, seq, frame(frames, 2),
                        rank->intake->now_us);
         pump(rank);
     }
@@ -390,13 +379,14 @@ take_reply(struct intake_rank *rank, struct frames *frames)
         return;
     }
     if (seq == UINT64_MAX) {
-        kv_stream_replay_end(rank->stream, now_us);
+        kv_stream_replay_end(rank->reading.stream, now_us);
     } else if (at == 2 && !topic_fits(rank, frame(frames, 1))) {
         counter_bump(&counters->other_topic, 1);
     } else if (!payload_fits(rank, frame(frames, at + 1))) {
         counter_bump(&counters->bad_frames, 1);
     } else {
-        kv_stream_replayed(rank->stream, seq, frame(frames, at + 1), now_us);
+        kv_stream_replayed(rank->reading.stream, seq, frame(frames, at + 1),
+                           now_us);
     }
     pump(rank);
 }
@@ -422,7 +412,7 @@ uint64_t
 intake_rank_deadline(const struct intake_rank *rank)
 {
     return rank->sub == NULL ? rank->opened_us + INTAKE_REOPEN_US
-                             : kv_stream_deadline(rank->stream);
+                             : kv_stream_deadline(rank->reading.stream);
 }
 
 void
@@ -433,8 +423,8 @@ intake_rank_turn(struct intake_rank *rank)
     if (rank->sub == NULL && now_us >= rank->opened_us + INTAKE_REOPEN_US) {
         intake_rank_open(rank);
     }
-    if (now_us >= kv_stream_deadline(rank->stream)) {
-        kv_stream_tick(rank->stream, now_us);
+    if (now_us >= kv_stream_deadline(rank->reading.stream)) {
+        kv_stream_tick(rank->reading.stream, now_us);
         pump(rank);
     }
 }
@@ -442,6 +432,7 @@ intake_rank_turn(struct intake_rank *rank)
 void
 intake_rank_reread(struct intake_rank *rank, uint64_t ask)
 {
-    kv_stream_reread(rank->stream, "asked for", ask, rank->intake->now_us);
+    kv_stream_reread(rank->reading.stream, "asked for", ask,
+                     rank->intake->now_us);
     pump(rank);
 }

@@ -36,10 +36,11 @@ open_rank(void)
     rig.rank = &rig.source->ranks[0];
     rig.rank->intake = &rig.intake;
     rig.rank->source = rig.source;
-    cr_assert_eq(
-        kv_stream_new(&rig.rank->stream, &config, &rig.rank->numbers.kv, 1, 1),
-        0);
-    kv_stream_connected(rig.rank->stream, 1);
+    intake_emit_open(rig.rank, 0);
+    cr_assert_eq(kv_stream_new(&rig.rank->reading.stream, &config,
+                               &rig.rank->numbers.kv, 1, 1),
+                 0);
+    kv_stream_connected(rig.rank->reading.stream, 1);
 }
 
 static void
@@ -49,20 +50,21 @@ open_rig(void)
 
     memset(&rig, 0, sizeof rig);
     cr_assert_eq(ring_init(&rig.intake.items, 1 << 20), 0);
-    cr_assert_eq(kv_reader_new(&rig.intake.reader, &KV_LIMITS_DEFAULT), 0);
-    cr_assert_eq(ledger_new(&rig.intake.ledger, &ledger), 0);
-    rig.intake.words.words = rig.words;
-    rig.intake.words.max = WORDS_MAX;
+    cr_assert_eq(kv_reader_new(&rig.intake.tools.reader, &KV_LIMITS_DEFAULT),
+                 0);
+    cr_assert_eq(ledger_new(&rig.intake.tools.ledger, &ledger), 0);
+    rig.intake.tools.words.words = rig.words;
+    rig.intake.tools.words.max = WORDS_MAX;
     open_rank();
 }
 
 static void
 close_rig(void)
 {
-    kv_stream_free(rig.rank->stream);
+    kv_stream_free(rig.rank->reading.stream);
     free(rig.source);
-    ledger_free(rig.intake.ledger);
-    kv_reader_free(rig.intake.reader);
+    ledger_free(rig.intake.tools.ledger);
+    kv_reader_free(rig.intake.tools.reader);
     ring_fini(&rig.intake.items);
 }
 
@@ -73,24 +75,8 @@ carry_out(void)
 {
     struct kv_out out;
 
-    while (kv_stream_next_out(rig.rank->stream, &out)) {
-        switch (out.kind) {
-        case KV_OUT_APPLY:
-            intake_emit_apply(rig.rank, &out);
-            break;
-        case KV_OUT_BEGIN:
-            intake_emit_begin(rig.rank, &out);
-            break;
-        case KV_OUT_GAP:
-            intake_emit_gap(rig.rank);
-            break;
-        case KV_OUT_STATE:
-            intake_emit_state(rig.rank);
-            break;
-        case KV_OUT_REPLAY:
-        case KV_OUT_HANGUP:
-            break;
-        }
+    while (kv_stream_next_out(rig.rank->reading.stream, &out)) {
+        intake_emit(rig.rank, &out);
     }
 }
 
@@ -110,7 +96,7 @@ say(const char *tag)
         put_array(&b, 1);
         put_text(&b, tag);
     }
-    kv_stream_live(rig.rank->stream, rig.seq++, kv_batch_slice(&b), 2);
+    kv_stream_live(rig.rank->reading.stream, rig.seq++, kv_batch_slice(&b), 2);
     carry_out();
 }
 
@@ -141,7 +127,7 @@ store(uint64_t first, unsigned count)
         put_uint(&b, first * BLOCK + i);
     }
     put_uint(&b, BLOCK);
-    kv_stream_live(rig.rank->stream, rig.seq++, kv_batch_slice(&b), 2);
+    kv_stream_live(rig.rank->reading.stream, rig.seq++, kv_batch_slice(&b), 2);
     carry_out();
 }
 
@@ -188,7 +174,7 @@ Test(node_intake_emit, what_a_batch_stores_is_told)
 {
     store(1, 3);
     store(4, 2);
-    cr_assert_eq(kv_stream_state(rig.rank->stream), KV_STREAM_LIVE);
+    cr_assert_eq(kv_stream_state(rig.rank->reading.stream), KV_STREAM_LIVE);
     cr_assert_eq(told(), 5);
 }
 
@@ -198,14 +184,16 @@ Test(node_intake_emit, a_batch_too_long_to_be_told_empties_both_sides)
 {
     for (unsigned round = 0; round < 2; round++) {
         store(1, 3);
-        rig.intake.words.max = 2;
+        rig.intake.tools.words.max = 2;
         store(4, 3);
         cr_assert_eq(told(), 0);
         cr_assert_eq(rig.gaps, round + 1);
-        cr_assert_eq(ledger_blocks(rig.intake.ledger, rig.rank->ledger_stream),
+        cr_assert_eq(ledger_blocks(rig.intake.tools.ledger,
+                                   rig.rank->reading.ledger_stream),
                      0);
-        cr_assert_eq(kv_stream_state(rig.rank->stream), KV_STREAM_PARTIAL);
-        rig.intake.words.max = WORDS_MAX;
+        cr_assert_eq(kv_stream_state(rig.rank->reading.stream),
+                     KV_STREAM_PARTIAL);
+        rig.intake.tools.words.max = WORDS_MAX;
     }
     store(1, 3);
     cr_assert_eq(told(), 3);
@@ -227,8 +215,10 @@ Test(node_intake_emit, a_cleared_cache_is_an_op_and_the_ledger_forgets)
     say("AllBlocksCleared");
     cr_assert_eq(told(), 0);
     cr_assert_eq(rig.records, 2);
-    cr_assert_eq(ledger_blocks(rig.intake.ledger, rig.rank->ledger_stream), 0);
-    cr_assert_eq(kv_stream_state(rig.rank->stream), KV_STREAM_LIVE);
+    cr_assert_eq(
+        ledger_blocks(rig.intake.tools.ledger, rig.rank->reading.ledger_stream),
+        0);
+    cr_assert_eq(kv_stream_state(rig.rank->reading.stream), KV_STREAM_LIVE);
     store(1, 2);
     cr_assert_eq(told(), 2, "names of before are free again");
 }
