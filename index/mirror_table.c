@@ -325,8 +325,11 @@ mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     const char *handle = mirror_handle_get(mirror, kind, shard);
     uint64_t entries = entries_of(mirror, shard, handle);
-    bool sparse = fill->live == 0 || (fill->live < entries * SPARSE_32 / 32 &&
-                                      mirror_handle_size(handle) > 0);
+    /* Of few lines, one may be sparse and the next smaller one too full. */
+    bool sparse =
+        fill->live == 0 || (fill->live < entries * SPARSE_32 / 32 &&
+                            size_for(mirror, shard, (uint64_t)fill->live + 1) <
+                                mirror_handle_size(handle));
 
     if (handle == NULL || (fill->used <= entries * AHEAD_32 / 32 && !sparse)) {
         return 0;

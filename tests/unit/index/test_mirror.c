@@ -342,6 +342,21 @@ Test(index_mirror, emptied_tables_are_given_back)
     cr_assert_eq(after.bytes_retired, 0);
 }
 
+/* With two blocks left, two lines are sparse and one is too full. */
+Test(index_mirror, work_on_tables_of_few_blocks_ends)
+{
+    uint32_t slot = open_slot();
+    uint32_t rounds = 0;
+
+    store(slot, 0, KEYS_MAX, 0);
+    for (uint32_t left = KEYS_MAX; left > 0; left--) {
+        take(slot, left - 1, 1, 0);
+        for (rounds = 0; mirror_work(mirror, 1000) && rounds < 5000; rounds++) {
+        }
+        cr_assert_lt(rounds, 5000, "with %u blocks", left - 1);
+    }
+}
+
 /* ---- tiers ---- */
 
 static const struct mirror_weights weights = {
