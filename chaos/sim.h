@@ -1,0 +1,142 @@
+/*
+ * The simulator: a whole mesh in one process, on a virtual clock, from a seed.
+ *
+ * Nodes are made of the cores that `kvasir serve` runs: cluster (discovery,
+ * membership, ownership, gossip, roster), kv_stream, kv_apply and the ledger
+ * (reading.h), the way through gossip to feed and mirror (follow_gossip.h),
+ * snapshots (storage). Engines are the model (engine_model.h) and the payloads
+ * that it publishes (engine_events.h). What is simulated is what lies between:
+ * links, DNS, sockets of events and replays, disks, clocks.
+ *
+ * A run. A seed draws a world: nodes, engines, configuration, which classes of
+ * faults there are and how often. For chaos_ms things break; then all is
+ * healed, traffic ends, and within SIM_QUIET_MS everybody agrees, and goes on
+ * to. What must hold at each step is checked at each step.
+ *
+ * The same options give the same run: the trace's hash says so. Each class of
+ * faults draws from a generator of its own, so that leaving one out changes
+ * little of the others; that is what makes shrinking work (sim_shrink.h).
+ *
+ * Role: core. Owns: everything that it makes, until it returns. Thread: one
+ * owner. Limits: SIM_NODES_MAX, SIM_ENGINES_MAX. Errors: a fault that was
+ * found is in the result; the program's own promises are CHECKs, which end it.
+ */
+#ifndef CHAOS_SIM_H
+#define CHAOS_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define SIM_NODES_MAX   7U
+#define SIM_ENGINES_MAX 6U
+#define SIM_QUIET_MS    20000U /* healed to agreed, at most */
+#define SIM_TEXT_MAX    160U
+
+/* X(NAME, name, what it does) */
+#define SIM_FAULTS(X)                                                       \
+    X(PARTITION, partition, "nodes are cut off from each other, both ways") \
+    X(ONEWAY, oneway, "one way between two nodes is cut")                   \
+    X(LOSS, loss, "packets are lost and sent again")                        \
+    X(DATAGRAM, datagram, "frames are lost, doubled and overtake others")   \
+    X(JITTER, jitter, "delays between nodes vary")                          \
+    X(SLOW, slow, "a node takes frames slowly, so that queues fill up")     \
+    X(PAUSE, pause, "a node stops for a while, up to minutes")              \
+    X(CRASH, crash, "a node is killed and started again")                   \
+    X(LEAVE, leave, "a node says goodbye and is started again")             \
+    X(CLOCK, clock, "a node's clock jumps ahead")                           \
+    X(DNS, dns, "lookups fail, time out, are empty, or name others")        \
+    X(RESTART, restart, "an engine's process is another one")               \
+    X(CLEAR, clear, "an engine forgets its cache")                          \
+    X(DROP, drop, "events are lost between engine and reader")              \
+    X(REPEAT, repeat, "events come twice")                                  \
+    X(BREAK, break, "the connection to an engine breaks")                   \
+    X(CUT, cut, "a node cannot reach an engine for a while")                \
+    X(ROLL, roll, "engines keep few batches to replay")                     \
+    X(REPLY, reply, "replies of a replay are lost")                         \
+    X(HOLE, hole, "an engine loses a batch for good")                       \
+    X(LOST, lost, "what a node has of a stream is lost there")              \
+    X(ROSTER, roster, "workers are put, drained and removed on any node")
+
+enum sim_fault {
+#define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
+    SIM_FAULTS(SIM_FAULT_ENUM)
+#undef SIM_FAULT_ENUM
+    SIM_FAULT_KINDS,
+};
+
+#define SIM_FAULTS_ALL ((UINT32_C(1) << SIM_FAULT_KINDS) - 1)
+
+/* "partition", ...: static text; what it does. */
+const char *sim_fault_name(enum sim_fault fault);
+const char *sim_fault_help(enum sim_fault fault);
+
+struct sim_options {
+    uint64_t seed;
+    uint32_t faults;     /* bits of enum sim_fault that may be */
+    uint32_t nodes;      /* 0: drawn */
+    uint32_t engines;    /* 0: drawn */
+    uint32_t chaos_ms;   /* 0: drawn */
+    uint32_t faults_max; /* further ones do not happen */
+    FILE *trace;         /* a line for each event; NULL: none */
+};
+
+/* seed, and everything allowed. */
+struct sim_options sim_options_default(uint64_t seed);
+
+/* X(NAME, name): what has to be reached over a batch of seeds, or the seeds
+ * test less than they seem to. */
+#define SIM_SOMETIMES(X)                                 \
+    X(PULLED, "repaired from a peer's log")              \
+    X(PULL_LOST, "a peer's log did not reach")           \
+    X(TRANSFERRED, "state transferred whole")            \
+    X(REPLAYED, "replayed by an engine")                 \
+    X(REPLAY_ROLLED, "history was gone")                 \
+    X(RESTART_IDLE, "an engine restarted idle")          \
+    X(MINTED, "epoch minted")                            \
+    X(ADOPTED, "epoch adopted")                          \
+    X(REREAD, "asked to read again")                     \
+    X(TAKEOVER, "a reader took over")                    \
+    X(CONTESTED, "a stream was contested")               \
+    X(SHADOWED, "records held in the shadow")            \
+    X(OLD_DROPPED, "old records dropped")                \
+    X(EPOCH_DROPPED, "records of a lower epoch dropped") \
+    X(SUSPECTED, "a member suspected")                   \
+    X(REFUTED, "a suspicion refuted")                    \
+    X(DIED, "a member dead")                             \
+    X(REPLACED, "a name taken over")                     \
+    X(WOKEN, "a node slept and noticed")                 \
+    X(QUEUE_DROPPED, "a full queue dropped")             \
+    X(STRANGER, "a frame from nobody")                   \
+    X(HANDED_OVER, "a worker got other readers")         \
+    X(LEVEL, "caught up before serving")                 \
+    X(INCOMPLETE, "an epoch that is not complete")       \
+    X(GAP, "batches missing for good")                   \
+    X(LATE_FRAME, "a frame of a dead process")
+
+enum sim_sometimes {
+#define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,
+    SIM_SOMETIMES(SIM_SOMETIMES_ENUM)
+#undef SIM_SOMETIMES_ENUM
+    SIM_SOMETIMES_KINDS,
+};
+
+const char *sim_sometimes_name(enum sim_sometimes what);
+
+struct sim_result {
+    bool failed;
+    char what[SIM_TEXT_MAX]; /* the invariant, and where */
+    uint64_t hash;           /* of the trace */
+    uint64_t events;
+    uint64_t virtual_ms;
+    uint64_t agreed_ms; /* from healed to agreed */
+    uint32_t nodes;     /* as drawn, or given */
+    uint32_t engines;
+    uint32_t chaos_ms;
+    uint64_t faults[SIM_FAULT_KINDS];
+    uint64_t saw[SIM_SOMETIMES_KINDS];
+};
+
+void sim_run(const struct sim_options *options, struct sim_result *result);
+
+#endif
