@@ -7,7 +7,7 @@
 
 #define LIFE_SEED_STEP   UINT64_C(1000003) /* from one life to the next */
 #define RANK_SEED_STEP   UINT64_C(7919)    /* from one rank to the next */
-#define PORT_TRIES_MAX   32
+#define PORT_TRIES_MAX   256
 #define RANK_DIGITS_MAX  9
 #define WAITING_WEIGHT   4 /* vLLM's */
 #define RANK_HEADER_NAME "x-data-parallel-rank"

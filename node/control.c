@@ -458,23 +458,16 @@ open_fleet(struct control *control, uint64_t seed)
     return error < 0 ? error : control_roster_open(control);
 }
 
-int
-control_init(struct control *control, struct node_shared *node, uint64_t seed)
+/* What stands on the loop, in this order. */
+static int ON_CONTROL
+open_parts(struct control *control)
 {
-    role_is_control();
-    *control = (struct control){.node = node};
-    int error = uv_loop_init(&control->loop);
-    if (error < 0) {
-        return error;
-    }
-    control->loop.data = control;
-    rng_init(&control->rng, seed);
-    open_timers(control);
-    control->started_us = control_now_us(control);
-    error =
-        decisions_init(&control->decisions, node->config->limits.decisions_max);
+    const struct config *config = control->node->config;
+    int error =
+        decisions_init(&control->decisions, config->limits.decisions_max);
+
     if (error == 0) {
-        error = route_scratch_init(&control->explain, node->config);
+        error = route_scratch_init(&control->explain, config);
     }
     if (error == 0) {
         error = open_token_ask(control);
@@ -488,10 +481,31 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
     if (error == 0) {
         error = open_fleet(control, rng_next(&control->rng));
     }
+    return error;
+}
+
+int
+control_init(struct control *control, struct node_shared *node, uint64_t seed)
+{
+    role_is_control();
+    *control = (struct control){.node = node};
+    int error = uv_loop_init(&control->loop);
+    if (error < 0) {
+        return error;
+    }
+    control->loop.data = control;
+    rng_init(&control->rng, seed);
+    open_timers(control);
+    control->started_us = control_now_us(control);
+    error = open_parts(control);
     if (error == 0) {
         open_share(control);
         peers_start(control->peers);
+        return 0;
     }
+    control_stop(control);
+    (void)uv_run(&control->loop, UV_RUN_DEFAULT);
+    control_fini(control);
     return error;
 }
 

@@ -277,7 +277,9 @@ serve_run(const struct config *config)
     }
     if (error < 0) {
         LOG_ERROR("start_failed", KV_FAULT("error", error));
-        return 1; /* the process ends here; nothing is left running */
+        shared_fini(&serve->node);
+        free(serve);
+        return 1;
     }
     serve->control.refused = on_refused;
     serve->control.refused_context = serve;
