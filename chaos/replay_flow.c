@@ -355,7 +355,7 @@ tells_decisions(const struct replay_world *world)
 
     return world->nodes_count > 1 &&
            (setup->policy == REPLAY_BELIEF ||
-            (setup->policy == REPLAY_KVASIR && setup->tell_expected));
+            (setup->policy == REPLAY_KVASIR && !setup->expect_alone));
 }
 
 static int
@@ -385,10 +385,13 @@ arrive(struct replay_world *world, uint32_t number)
     count_mode(&world->result, &choice);
     world->rates[flight->node].sent++;
     int error = tell_peers(world, KIND_OPENED, flight);
-    if (error == 0 && tells_decisions(world)) {
-        error = dispatch(world, now(world) + world->setup.gossip_us,
-                         KIND_BELIEF, choice.engine,
-                         record_new(flight->node, prompt.keys, prompt.blocks));
+    if (error == 0 && tells_decisions(world) && choice.known < prompt.blocks) {
+        uint32_t new = prompt.blocks - choice.known;
+        world->result.told_blocks += new;
+        error =
+            dispatch(world, now(world) + world->setup.gossip_us, KIND_BELIEF,
+                     choice.engine,
+                     record_new(flight->node, prompt.keys + choice.known, new));
     }
     return error == 0 ? submit(world, number) : error;
 }

@@ -189,16 +189,24 @@ read_prompt(struct replay_node *node, const struct replay_prompt *prompt)
     }
 }
 
-static void
+/* How many of the blocks were held or expected there before. */
+static uint32_t
 expect(struct replay_node *node, const struct replay_prompt *prompt,
        const struct route_choice *choice, uint64_t now_us)
 {
     uint32_t held = choice->best.held;
+    uint32_t slot = choice->best.slot;
 
-    if (choice->placed && held < prompt->blocks) {
-        expected_add(node->expected, choice->best.slot, prompt->keys + held,
+    if (!choice->placed) {
+        return prompt->blocks;
+    }
+    uint32_t known = expected_depth(node->expected, node->mirror, slot,
+                                    prompt->keys, prompt->blocks);
+    if (held < prompt->blocks) {
+        expected_add(node->expected, slot, prompt->keys + held,
                      prompt->blocks - held, now_us);
     }
+    return known;
 }
 
 void
@@ -207,6 +215,7 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
 {
     struct route_choice route = {.elect = {.worker = WORKER_NONE}};
     struct worker_set tried;
+    uint32_t known = 0;
 
     worker_set_clear(&tried);
     read_prompt(node, prompt);
@@ -216,7 +225,7 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
     qsbr_offline(node->reader);
     CHECK(outcome == 0); /* all engines are well */
     if (node->config.events) {
-        expect(node, prompt, &route, now_us);
+        known = expect(node, prompt, &route, now_us);
     } else {
         replay_node_learn(node, prompt->root, prompt->keys, prompt->blocks,
                           route.elect.worker, now_us);
@@ -228,6 +237,7 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
         .promised = node->config.events
                         ? route.best.tokens
                         : route.elect.overlap * node->config.block_tokens,
+        .known = known,
         .seat = route.seat,
     };
 }
@@ -248,23 +258,6 @@ replay_node_apply(struct replay_node *node, uint32_t engine,
                                EVENT_HOLES_UNKNOWN) != 0;
 }
 
-/* What the engine is not known to hold is on its way there. */
-static void
-expect_there(struct replay_node *node, const uint64_t *keys, uint32_t count,
-             uint32_t engine, uint64_t now_us)
-{
-    struct mirror_match *match = &node->scratch.exact.mirrored;
-    struct worker_set asked;
-
-    worker_set_clear(&asked);
-    worker_set_add(&asked, engine);
-    mirror_match(node->mirror, &asked, keys, count, match);
-    if (match->best < count) {
-        expected_add(node->expected, engine, keys + match->best,
-                     count - match->best, now_us);
-    }
-}
-
 void
 replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
                   uint32_t count, uint32_t engine, uint64_t now_us)
@@ -273,7 +266,8 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
         return;
     }
     if (node->config.events) {
-        expect_there(node, keys, count, engine, now_us);
+        expected_add_missing(node->expected, node->mirror, engine, keys, count,
+                             now_us);
         return;
     }
     node->lost +=

@@ -47,6 +47,8 @@ struct replay_choice {
     enum elect_mode mode;
     bool imbalanced;
     uint32_t promised; /* tokens that the node expects to be cached */
+    uint32_t known; /* blocks of which peers are not to be told: held there, or
+                       on their way before */
     struct fleet_seat seat;
 };
 

@@ -44,9 +44,9 @@ static const struct flag table[] = {
      "engine's event to the nodes that read it"},
     {"gossip-us", FLAG_COUNT, AT(gossip_us), 0, 1e9, "US", "5000",
      "node to node: events, decisions, load"},
-    {"tell-expected", FLAG_SWITCH, AT(tell_expected), 0, 0, NULL, NULL,
-     "kvasir: nodes tell peers what they sent where, and\n"
-     "expect it there until an engine's events tell"},
+    {"expect-alone", FLAG_SWITCH, AT(expect_alone), 0, 0, NULL, NULL,
+     "kvasir: nodes do not tell peers what is on its way\n"
+     "where, but leave that to the engines' events"},
     {"json", FLAG_SWITCH, AT(json), 0, 0, NULL, NULL,
      "the result as one JSON object"},
     {"svg", FLAG_TEXT, AT(svg), 0, 0, "FILE", NULL,
@@ -255,7 +255,7 @@ replay_options_setup(const struct replay_options *options,
         .gauge_us = REPLAY_GAUGE_US,
         .metrics_us = REPLAY_METRICS_US,
         .expected_ms = REPLAY_EXPECTED_MS,
-        .tell_expected = options->tell_expected,
+        .expect_alone = options->expect_alone,
         .elect = ELECT_CONFIG_DEFAULT,
         .engine =
             replay_timing_engine(options->timing, (uint32_t)options->kv_tokens,

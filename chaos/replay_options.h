@@ -36,7 +36,7 @@ struct replay_options {
     uint64_t gossip_us;
     uint64_t seed;
     double until_s; /* 0: no limit */
-    bool tell_expected;
+    bool expect_alone;
     bool json;
     bool help;
 

@@ -75,7 +75,7 @@ struct replay_setup {
     uint32_t gauge_us;
     uint32_t metrics_us;
     uint32_t expected_ms;
-    bool tell_expected; /* kvasir: peers hear of decisions, too, and expect */
+    bool expect_alone; /* kvasir: peers do not hear of what is on its way */
     struct elect_config elect;   /* but for its policy */
     struct engine_config engine; /* requests_max, request_tokens_max and events
                                     are the world's affair */
@@ -107,7 +107,8 @@ struct replay_result {
     uint64_t promised_tokens; /* what elections expected of these */
     uint64_t output_tokens;
     uint64_t evicted_blocks;
-    uint64_t lost; /* records and decisions an index had no room for */
+    uint64_t told_blocks; /* in decisions told to peers, once each */
+    uint64_t lost;        /* records and decisions an index had no room for */
     uint64_t ttft_p50_us;
     uint64_t ttft_p90_us;
     uint64_t ttft_p99_us;

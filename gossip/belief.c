@@ -10,10 +10,14 @@ put_belief(struct wire_out *out, const struct gossip_belief *belief,
            uint32_t count)
 {
     wire_put_u64(out, belief->worker);
-    wire_put_varint(out, count);
-    if (count == 0) {
+    if (belief->expected) {
+        wire_put_varint(out, belief->rank);
+        wire_put_varint(out, count);
+    } else if (count == 0) {
+        wire_put_varint(out, 0);
         wire_put_u8(out, belief->ended);
     } else {
+        wire_put_varint(out, count);
         wire_put_u64(out, belief->root);
         wire_put_u64(out, belief->parent);
         wire_put_varint(out, belief->from);
@@ -24,24 +28,63 @@ put_belief(struct wire_out *out, const struct gossip_belief *belief,
     CHECK(!out->failed);
 }
 
+static void
+drop_waiting(struct gossip *g, enum gossip_waiting_kind kind)
+{
+    struct gossip_waiting *waiting = &g->waiting[kind];
+
+    if (kind == GOSSIP_WAITING_EXPECT) {
+        g->stats.expected_dropped += waiting->count;
+    } else {
+        g->stats.beliefs_dropped += waiting->count;
+    }
+    waiting->count = 0;
+    waiting->out.len = 0;
+}
+
+/*
+ * Room for one with so many keys, or fewer: how many. Both kinds share
+ * belief_bytes; neither takes from the other's half of it, and what one does
+ * not use the other may.
+ */
+static uint32_t
+make_room(struct gossip *g, enum gossip_waiting_kind kind, uint32_t count)
+{
+    enum gossip_waiting_kind other = kind == GOSSIP_WAITING_BELIEF
+                                         ? GOSSIP_WAITING_EXPECT
+                                         : GOSSIP_WAITING_BELIEF;
+    const size_t *own_len = &g->waiting[kind].out.len;
+    const size_t *other_len = &g->waiting[other].out.len;
+    size_t max = g->config.belief_bytes;
+    size_t most = *other_len <= max / 2 ? max - *other_len : max;
+
+    most = (most - HEAD_MAX) / 8;
+    most = most < WIRE_WORDS_MAX ? most : WIRE_WORDS_MAX;
+    count = count < most ? count : (uint32_t)most;
+    size_t size = HEAD_MAX + (size_t)count * 8;
+    if (*own_len + *other_len + size > max && *own_len + size > max / 2) {
+        drop_waiting(g, kind);
+    }
+    if (*own_len + *other_len + size > max) {
+        drop_waiting(g, other);
+    }
+    CHECK(*own_len + *other_len + size <= max);
+    return count;
+}
+
 void
 gossip_belief_add(struct gossip *g, const struct gossip_belief *belief,
                   uint64_t now_us)
 {
-    struct wire_out *out = &g->beliefs;
-    uint32_t most = (uint32_t)((out->max - HEAD_MAX) / 8);
-    uint32_t count = belief->count < most ? belief->count : most;
+    enum gossip_waiting_kind kind =
+        belief->expected ? GOSSIP_WAITING_EXPECT : GOSSIP_WAITING_BELIEF;
 
     CHECK(!belief->ended || belief->count == 0);
+    CHECK(!belief->expected || belief->count != 0);
     g->now_us = now_us;
-    count = count < WIRE_WORDS_MAX ? count : WIRE_WORDS_MAX;
-    if (out->max - out->len < HEAD_MAX + (size_t)count * 8) {
-        g->stats.beliefs_dropped += g->beliefs_count;
-        g->beliefs_count = 0;
-        out->len = 0;
-    }
-    put_belief(out, belief, count);
-    g->beliefs_count++;
+    uint32_t count = make_room(g, kind, belief->count);
+    put_belief(&g->waiting[kind].out, belief, count);
+    g->waiting[kind].count++;
     if (g->belief_due_us == UINT64_MAX) {
         uint64_t next_us = g->belief_sent_us + gossip_us(g->config.belief_ms);
         g->belief_due_us = next_us > now_us ? next_us : now_us;
@@ -56,21 +99,35 @@ gossip_belief_tick(struct gossip *g)
     }
 }
 
+static void
+flush(struct gossip *g, enum gossip_waiting_kind kind)
+{
+    struct gossip_waiting *waiting = &g->waiting[kind];
+
+    if (waiting->count == 0) {
+        return;
+    }
+    if (kind == GOSSIP_WAITING_EXPECT) {
+        gossip_frame_begin(g, GOSSIP_FRAME_EXPECT);
+        g->stats.expected_out += waiting->count;
+    } else {
+        gossip_frame_begin(g, GOSSIP_FRAME_BELIEF);
+        wire_put_varint(&g->build, g->gauge_sent);
+        g->stats.beliefs_out += waiting->count;
+    }
+    wire_put_bytes(&g->build, waiting->out.bytes, waiting->out.len);
+    gossip_frame_send(g, 0, GOSSIP_BULK);
+    g->belief_sent_us = g->now_us;
+    waiting->count = 0;
+    waiting->out.len = 0;
+}
+
 void
 gossip_belief_flush(struct gossip *g)
 {
     g->belief_due_us = UINT64_MAX;
-    if (g->beliefs_count == 0) {
-        return;
-    }
-    gossip_frame_begin(g, GOSSIP_FRAME_BELIEF);
-    wire_put_varint(&g->build, g->gauge_sent);
-    wire_put_bytes(&g->build, g->beliefs.bytes, g->beliefs.len);
-    gossip_frame_send(g, 0, GOSSIP_BULK);
-    g->belief_sent_us = g->now_us;
-    g->stats.beliefs_out += g->beliefs_count;
-    g->beliefs_count = 0;
-    g->beliefs.len = 0;
+    flush(g, GOSSIP_WAITING_BELIEF);
+    flush(g, GOSSIP_WAITING_EXPECT);
 }
 
 static bool
@@ -90,39 +147,87 @@ get_belief(struct wire_in *in, struct gossip_belief *belief,
     return !in->failed;
 }
 
-/* Judged whole, then counted as load, then kept until it is pulled. */
-int
-gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in)
+static bool
+get_expected(struct wire_in *in, struct gossip_belief *belief,
+             struct wire_in *keys)
 {
-    uint64_t told = wire_get_varint(&in);
-    struct wire_in rest = in;
+    *belief =
+        (struct gossip_belief){.worker = wire_get_u64(in), .expected = true};
+    belief->rank = wire_get_count(in, UINT32_MAX);
+    belief->count = wire_get_count(in, WIRE_WORDS_MAX);
+    *keys = wire_get_part(in, (uint64_t)belief->count * 8);
+    return !in->failed && belief->count != 0;
+}
+
+static bool
+get_any(enum gossip_waiting_kind kind, struct wire_in *in,
+        struct gossip_belief *belief, struct wire_in *keys)
+{
+    return kind == GOSSIP_WAITING_EXPECT ? get_expected(in, belief, keys)
+                                         : get_belief(in, belief, keys);
+}
+
+static bool
+are_sound(enum gossip_waiting_kind kind, struct wire_in in)
+{
     struct gossip_belief belief;
     struct wire_in keys;
-    size_t len = wire_left(&in);
 
-    while (wire_left(&rest) > 0) {
-        if (!get_belief(&rest, &belief, &keys)) {
-            return GOSSIP_E_BAD;
+    while (wire_left(&in) > 0) {
+        if (!get_any(kind, &in, &belief, &keys)) {
+            return false;
         }
     }
-    if (in.failed) {
-        return GOSSIP_E_BAD;
-    }
-    for (rest = in; wire_left(&rest) > 0;) {
-        bool sound = get_belief(&rest, &belief, &keys);
-        CHECK(sound);
-        gossip_gauges_move(g, peer, &belief, told);
-    }
+    return !in.failed;
+}
+
+/* Until they are pulled. */
+static void
+keep(struct gossip *g, uint64_t peer, enum gossip_waiting_kind kind,
+     const struct wire_in *in)
+{
+    size_t len = wire_left(in);
+
     free(g->belief_bytes);
     g->belief_bytes = malloc(len + 1);
     if (g->belief_bytes == NULL) {
         g->stats.no_memory++;
-        return 0;
+        return;
     }
-    memcpy(g->belief_bytes, in.at, len);
+    memcpy(g->belief_bytes, in->at, len);
     g->belief_in =
         (struct wire_in){.at = g->belief_bytes, .end = g->belief_bytes + len};
     g->belief_peer = peer;
+    g->belief_kind = kind;
+}
+
+/* Judged whole, then counted as load. */
+int
+gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    uint64_t told = wire_get_varint(&in);
+    struct gossip_belief belief;
+    struct wire_in keys;
+
+    if (!are_sound(GOSSIP_WAITING_BELIEF, in)) {
+        return GOSSIP_E_BAD;
+    }
+    for (struct wire_in rest = in; wire_left(&rest) > 0;) {
+        bool sound = get_belief(&rest, &belief, &keys);
+        CHECK(sound);
+        gossip_gauges_move(g, peer, &belief, told);
+    }
+    keep(g, peer, GOSSIP_WAITING_BELIEF, &in);
+    return 0;
+}
+
+int
+gossip_recv_expect(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    if (!are_sound(GOSSIP_WAITING_EXPECT, in)) {
+        return GOSSIP_E_BAD;
+    }
+    keep(g, peer, GOSSIP_WAITING_EXPECT, &in);
     return 0;
 }
 
@@ -136,7 +241,7 @@ next_belief(struct gossip *g, struct gossip_belief *belief)
         if (wire_left(&g->belief_in) == 0) {
             return false;
         }
-        bool sound = get_belief(&g->belief_in, belief, &keys);
+        bool sound = get_any(g->belief_kind, &g->belief_in, belief, &keys);
         CHECK(sound);
     } while (belief->count == 0);
     for (uint32_t i = 0; i < belief->count; i++) {
@@ -158,6 +263,10 @@ gossip_belief_out(struct gossip *g, struct gossip_out *out)
         g->belief_bytes = NULL;
         return false;
     }
-    g->stats.beliefs_in++;
+    if (out->belief.expected) {
+        g->stats.expected_in++;
+    } else {
+        g->stats.beliefs_in++;
+    }
     return true;
 }

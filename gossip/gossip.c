@@ -67,13 +67,16 @@ allocate(struct gossip *g)
     g->own.rows = calloc(g->config.workers_max, sizeof *g->own.rows);
     g->build.bytes = malloc(g->config.frame_bytes);
     g->build.max = g->config.frame_bytes;
-    g->beliefs.bytes = malloc(g->config.belief_bytes);
-    g->beliefs.max = g->config.belief_bytes;
     g->record = malloc(sizeof *g->record + WIRE_WORDS_MAX * sizeof(uint64_t));
     bool ok = g->hash != NULL && g->streams != NULL && g->sends != NULL &&
               g->exports != NULL && g->own.rows != NULL &&
-              g->build.bytes != NULL && g->beliefs.bytes != NULL &&
-              g->record != NULL;
+              g->build.bytes != NULL && g->record != NULL;
+    for (uint32_t i = 0; i < GOSSIP_WAITING; i++) {
+        struct wire_out *out = &g->waiting[i].out;
+        out->bytes = malloc(g->config.belief_bytes);
+        out->max = g->config.belief_bytes;
+        ok = ok && out->bytes != NULL;
+    }
     return ok ? 0 : -ENOMEM;
 }
 
@@ -141,7 +144,9 @@ gossip_free(struct gossip *g)
     free(g->sends);
     free(g->exports);
     free(g->build.bytes);
-    free(g->beliefs.bytes);
+    for (uint32_t i = 0; i < GOSSIP_WAITING; i++) {
+        free(g->waiting[i].out.bytes);
+    }
     free(g->belief_bytes);
     free(g->record);
     free(g);
@@ -461,6 +466,8 @@ dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct wire_in in)
         return gossip_recv_gauges(g, peer, in);
     case GOSSIP_FRAME_BELIEF:
         return gossip_recv_belief(g, peer, in);
+    case GOSSIP_FRAME_EXPECT:
+        return gossip_recv_expect(g, peer, in);
     default:
         g->stats.frames_unknown++;
         return 0;

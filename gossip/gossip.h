@@ -124,10 +124,14 @@
  *
  * Belief: a node's routing decisions, as hashes of blocks and never as text.
  * Those without blocks say only that a request went to a worker, or ended, and
- * are not handed out.
- * They are lossy on purpose: what comes within belief_ms of the last frame goes
- * out in one, and if that is full before, the newest decisions matter and the older
- * ones are dropped. Nothing is asked for again: a lost decision costs a cache
+ * are not handed out. What a worker's rank was sent in blocks of tokens, beyond
+ * what it holds, is a decision of its own (`expected`): it counts as no
+ * request, and travels in a type of frame of its own, which nodes that do not
+ * know it skip.
+ * Decisions are lossy on purpose: what comes within belief_ms of the last frame
+ * goes out in one, and if belief_bytes are full before, the newest decisions
+ * matter and the older ones are dropped; of the two kinds, that one which has
+ * more than half. Nothing is asked for again: a lost decision costs a cache
  * miss, and the engine's own events tell the truth later.
  *
  * Compression of pages is left out: keys are hashes and do not shrink. The
@@ -215,10 +219,13 @@ struct gossip_epoch {
 /*
  * A decision: a prompt's blocks from the from-th on went to a worker. count 0:
  * a request did of which nothing is to be known; or, ended, a request ended
- * there.
+ * there. Or, expected: blocks of tokens, one or more, are on their way to one
+ * of its ranks; of these there is no root, parent and from, as the key of such
+ * a block says all that is before it.
  */
 struct gossip_belief {
     uint64_t worker;
+    uint32_t rank;   /* expected */
     uint64_t root;   /* key of the prompt's namespace (key_root()) */
     uint64_t parent; /* key of the block before the first one; root if from is
                         0 */
@@ -226,6 +233,7 @@ struct gossip_belief {
     uint32_t count;
     const uint64_t *keys;
     bool ended;
+    bool expected;
 };
 
 enum gossip_out_kind {
@@ -445,7 +453,9 @@ struct gossip_stats {
     uint64_t digest_mismatches;
     uint64_t beliefs_out, beliefs_in;
     uint64_t beliefs_dropped; /* newer ones took their place */
-    uint64_t log_spills;      /* records applied past a full log */
+    uint64_t expected_out, expected_in,
+        expected_dropped; /* the same of those */
+    uint64_t log_spills;  /* records applied past a full log */
     uint64_t log_dropped;
     size_t log_bytes;
     uint32_t streams, tombstones, peers;

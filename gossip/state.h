@@ -28,6 +28,7 @@ enum gossip_frame_type {
     GOSSIP_FRAME_PAGE,  /* is one, or says why not */
     GOSSIP_FRAME_GAUGES,
     GOSSIP_FRAME_BELIEF,
+    GOSSIP_FRAME_EXPECT, /* what is on its way, in blocks of tokens */
 };
 
 struct gossip_peer {
@@ -188,6 +189,18 @@ struct gossip_origin {
     uint64_t moved_us; /* some row has `moved` since then; 0: none has */
 };
 
+enum gossip_waiting_kind {
+    GOSSIP_WAITING_BELIEF,
+    GOSSIP_WAITING_EXPECT,
+    GOSSIP_WAITING, /* how many there are */
+};
+
+/* Decisions that wait for their frame. */
+struct gossip_waiting {
+    struct wire_out out;
+    uint32_t count;
+};
+
 struct gossip {
     struct gossip_config config;
     uint64_t self;
@@ -227,13 +240,13 @@ struct gossip {
     uint32_t gauge_likely; /* own row that is asked for next */
     uint64_t gauges_heard; /* changes of origins */
 
-    struct wire_out beliefs; /* that wait */
-    uint32_t beliefs_count;
+    struct gossip_waiting waiting[GOSSIP_WAITING];
     uint64_t belief_due_us;
     uint64_t belief_sent_us;
     uint8_t *belief_bytes; /* of the frame that is being handed out, or NULL */
     struct wire_in belief_in;
     uint64_t belief_peer;
+    enum gossip_waiting_kind belief_kind;
 
     struct wire_out build; /* a frame, in bytes of its own */
     struct event_record *record;
@@ -370,5 +383,6 @@ void gossip_belief_tick(struct gossip *g);
 void gossip_belief_flush(struct gossip *g);
 bool gossip_belief_out(struct gossip *g, struct gossip_out *out);
 int gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_expect(struct gossip *g, uint64_t peer, struct wire_in in);
 
 #endif

@@ -153,6 +153,9 @@ static const struct row gossip_rows[] = {
     {"beliefs_out", AT(beliefs_out), "Decisions told to peers"},
     {"beliefs_in", AT(beliefs_in), "Decisions of peers"},
     {"beliefs_dropped", AT(beliefs_dropped), "Decisions not told, newer ones took their place"},
+    {"expected_out", AT(expected_out), "Prompts in tokens told to peers"},
+    {"expected_in", AT(expected_in), "Prompts in tokens that peers sent"},
+    {"expected_dropped", AT(expected_dropped), "Prompts in tokens not told, newer ones took their place"},
     {"log_spills", AT(log_spills), "Records applied past a full log"},
     {"log_dropped", AT(log_dropped), "Records that the logs gave up"},
 };

@@ -182,6 +182,11 @@ put_share(struct control *control, struct buf *out)
                     "Decisions told to other nodes", s->told);
     prom_out_single(out, "kvasir_share_learned_total", "counter",
                     "Decisions of other nodes that are believed", s->learned);
+    prom_out_single(out, "kvasir_share_expected_told_total", "counter",
+                    "Prompts in tokens told to other nodes", s->expected_told);
+    prom_out_single(out, "kvasir_share_expected_heard_total", "counter",
+                    "Prompts in tokens that other nodes sent to workers",
+                    s->expected_heard);
     prom_out_single(out, "kvasir_share_unknown_total", "counter",
                     "Decisions of other nodes for workers not known here",
                     s->unknown);

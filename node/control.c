@@ -66,6 +66,16 @@ take_learn(struct control *control, const struct fact_learn *fact)
     }
 }
 
+/* Peers first: what is expected already was told to them. */
+static void ON_CONTROL
+take_expect(struct control *control, const struct fact_learn *fact)
+{
+    uint64_t now_us = control_now_us(control);
+
+    share_expect(&control->share, fact, now_us);
+    follow_expect(control->follow, fact, now_us);
+}
+
 static void ON_CONTROL
 take_outcome(struct control *control, const struct fact_outcome *fact)
 {
@@ -103,7 +113,7 @@ take_fact(struct control *control, const void *record)
         take_learn(control, record);
         break;
     case FACT_EXPECT:
-        follow_expect(control->follow, record, control_now_us(control));
+        take_expect(control, record);
         break;
     case FACT_OUTCOME:
         take_outcome(control, record);
@@ -377,6 +387,7 @@ open_share(struct control *control)
         .belief = node->belief,
         .mirror = node->mirror,
         .mirror_view = &node->mirror_view,
+        .expected = node->expected,
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
     };

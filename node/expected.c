@@ -26,6 +26,7 @@ struct expected {
     struct worker_set open;
     uint32_t life[WORKERS_MAX]; /* owners that the slot has had */
     struct expected_stats stats;
+    struct mirror_match match;
     uint64_t words[WORDS_MAX + 1];
 };
 
@@ -146,6 +147,47 @@ expected_add(struct expected *expected, uint32_t slot, const uint64_t *keys,
         expected->stats.added += count;
     } else {
         expected->stats.refused += count; /* some of it may be in */
+    }
+}
+
+bool
+expected_is_open(const struct expected *expected, uint32_t slot)
+{
+    return worker_set_has(&expected->open, slot);
+}
+
+/* How many from the first on an index has of a slot. */
+static uint32_t
+depth_in(struct expected *e, const struct mirror *index, uint32_t slot,
+         const uint64_t *keys, uint32_t count)
+{
+    struct worker_set asked;
+
+    worker_set_clear(&asked);
+    worker_set_add(&asked, slot);
+    mirror_match(index, &asked, keys, count, &e->match);
+    return e->match.best;
+}
+
+uint32_t
+expected_depth(struct expected *expected, const struct mirror *mirror,
+               uint32_t slot, const uint64_t *keys, uint32_t count)
+{
+    uint32_t held = depth_in(expected, mirror, slot, keys, count);
+
+    return held +
+           depth_in(expected, expected->index, slot, keys + held, count - held);
+}
+
+void
+expected_add_missing(struct expected *expected, const struct mirror *mirror,
+                     uint32_t slot, const uint64_t *keys, uint32_t count,
+                     uint64_t now_us)
+{
+    uint32_t held = depth_in(expected, mirror, slot, keys, count);
+
+    if (held < count) {
+        expected_add(expected, slot, keys + held, count - held, now_us);
     }
 }
 

@@ -6,7 +6,8 @@
  * holds the prompt, its mirror knows less than the node does; a burst of
  * requests with one new prefix falls into that gap. So a decision's blocks
  * beyond those the rank holds are kept here, in an index of the mirror's kind,
- * under the rank's slot of the mirror. What a rank is predicted to hold is the
+ * under the rank's slot of the mirror: decisions of this node, and those that
+ * peers tell (share.h). What a rank is predicted to hold is the
  * blocks its mirror promises and, from there on, those expected.
  *
  * An expectation ends when an event stores the block: from then on the mirror
@@ -56,6 +57,21 @@ void expected_close(struct expected *expected, uint32_t slot);
  * an open slot. */
 void expected_add(struct expected *expected, uint32_t slot,
                   const uint64_t *keys, uint32_t count, uint64_t now_us);
+
+/* Whether the slot is open. */
+bool expected_is_open(const struct expected *expected, uint32_t slot);
+
+/* How many of these blocks, from the first on, the owner of the slot holds by
+ * its mirror, or is expected to hold. */
+uint32_t expected_depth(struct expected *expected, const struct mirror *mirror,
+                        uint32_t slot, const uint64_t *keys, uint32_t count);
+
+/* expected_add() of those that the owner does not hold yet by its mirror: what
+ * it holds was stored since, and no event will tell of it. */
+void expected_add_missing(struct expected *expected,
+                          const struct mirror *mirror, uint32_t slot,
+                          const uint64_t *keys, uint32_t count,
+                          uint64_t now_us);
 
 /* A record of the slot's owner: what it stores is no longer on its way. */
 void expected_confirm(struct expected *expected, uint32_t slot,

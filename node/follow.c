@@ -196,18 +196,6 @@ follow_removed(struct follow *follow, const struct fleet_worker *worker)
 
 /* What lanes tell */
 
-static uint32_t
-held_now(struct follow *follow, const struct fact_learn *fact)
-{
-    struct worker_set slot;
-
-    worker_set_clear(&slot);
-    worker_set_add(&slot, fact->slot);
-    mirror_match(follow->node->mirror, &slot, fact->keys, fact->count,
-                 &follow->match);
-    return follow->match.best;
-}
-
 void
 follow_expect(struct follow *follow, const struct fact_learn *fact,
               uint64_t now_us)
@@ -220,13 +208,9 @@ follow_expect(struct follow *follow, const struct fact_learn *fact,
         view->generation[fact->owner] != fact->generation) {
         return; /* the slot is another's by now */
     }
-    /* The lane left out what was held when it looked; no event will tell of
-     * what has become held since. */
-    uint32_t held = held_now(follow, fact);
-    if (held < fact->count) {
-        expected_add(follow->node->expected, fact->slot, fact->keys + held,
-                     fact->count - held, now_us);
-    }
+    /* The lane left out what was held when it looked. */
+    expected_add_missing(follow->node->expected, follow->node->mirror,
+                         fact->slot, fact->keys, fact->count, now_us);
 }
 
 /* More was new than fits into the block in use: an event must tell of it. */

@@ -58,7 +58,6 @@ struct follow {
         admitted; /* slots of the mirror's view that are open among
                                    the expected blocks */
     uint64_t looked_us;
-    struct mirror_match match;
     struct follow_gossip streams;
     uint16_t by_identity[FOLLOW_HASH]; /* fleet slot + 1; 0: none */
     struct followed workers[WORKERS_MAX];

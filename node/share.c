@@ -319,6 +319,86 @@ slot_of(const struct fleet_view *view, uint64_t identity)
     return WORKER_NONE;
 }
 
+/* Expectations */
+
+/* Whether lanes see this slot of the mirror as the worker's, of this rank. */
+static bool
+is_rank_of(const struct mirror_view *ranks, uint32_t slot,
+           const struct fleet_worker *worker, uint32_t rank)
+{
+    return ranks->owner[slot] == worker->slot && ranks->rank[slot] == rank &&
+           ranks->generation[worker->slot] == worker->generation;
+}
+
+/* The slot of the mirror where something can be expected of a worker's rank,
+ * or WORKER_NONE. */
+static uint32_t
+rank_slot(const struct share *share, const struct fleet_worker *worker,
+          uint32_t rank)
+{
+    const struct mirror_view *ranks = ranks_of(share);
+
+    for (uint32_t i = 0; i < ranks->groups_count; i++) {
+        WORKER_SET_EACH (slot, &ranks->groups[i].slots) {
+            if (is_rank_of(ranks, slot, worker, rank)) {
+                return expected_is_open(share->world.expected, slot)
+                           ? slot
+                           : WORKER_NONE;
+            }
+        }
+    }
+    return WORKER_NONE;
+}
+
+void
+share_expect(struct share *share, const struct fact_learn *fact,
+             uint64_t now_us)
+{
+    const struct fleet_worker *worker =
+        worker_of(share, fact->owner, fact->generation);
+    uint32_t rank = ranks_of(share)->rank[fact->slot];
+
+    CHECK(fact->kind == FACT_EXPECT);
+    if (worker == NULL || share->world.expected == NULL ||
+        rank_slot(share, worker, rank) != fact->slot) {
+        return; /* nobody is to be told, or the slot is another's by now */
+    }
+    uint32_t known = expected_depth(share->world.expected, share->world.mirror,
+                                    fact->slot, fact->keys, fact->count);
+    if (known < fact->count) {
+        struct gossip_belief belief = {
+            .worker = worker->identity,
+            .rank = rank,
+            .count = fact->count - known,
+            .keys = fact->keys + known,
+            .expected = true,
+        };
+        gossip_belief_add(share->gossip, &belief, now_us);
+        share->stats.expected_told++;
+    }
+}
+
+static void
+hear_expected(struct share *share, const struct gossip_belief *belief,
+              uint64_t now_us)
+{
+    uint32_t owner = slot_of(view_of(share), belief->worker);
+    uint32_t slot = WORKER_NONE;
+
+    if (owner != WORKER_NONE && share->world.expected != NULL) {
+        slot = rank_slot(share, view_of(share)->worker[owner], belief->rank);
+    }
+    if (slot == WORKER_NONE) {
+        share->stats.unknown++;
+        return;
+    }
+    expected_add_missing(share->world.expected, share->world.mirror, slot,
+                         belief->keys, belief->count, now_us);
+    share->stats.expected_heard++;
+}
+
+/* What peers tell */
+
 /* A prompt that does not begin at its root hangs in the air here: nobody of
  * this version sends one. */
 void
@@ -329,6 +409,10 @@ share_belief_out(struct share *share, const struct gossip_out *out,
     uint32_t slot = slot_of(view_of(share), belief->worker);
 
     CHECK(out->kind == GOSSIP_BELIEF);
+    if (belief->expected) {
+        hear_expected(share, belief, now_us);
+        return;
+    }
     if (slot == WORKER_NONE || belief->from != 0) {
         share->stats.unknown++;
         return;

@@ -27,8 +27,14 @@
  * as keys of its blocks, and what comes from them goes into this node's tree
  * as if it had been sent by it, for the worker of the same identity. It goes
  * no further: only share_learn() tells peers, and only of this node's own.
- * Blocks of tokens (FACT_EXPECT) stay at home: the worker's events say the
- * same to all, milliseconds later.
+ *
+ * Expectations. The same for blocks of tokens (FACT_EXPECT), which go among
+ * what is expected of the worker's rank: its events say the same to all, but
+ * where engines queue seconds later, and a peer would send the same prefix
+ * elsewhere meanwhile. Told is only what the rank neither holds by its mirror
+ * nor is expected to hold: that was told before, by this node or another. What
+ * is heard is held against the mirror first, so that an event that came sooner
+ * leaves nothing to be expected.
  *
  * Grammar: after each call the outputs of gossip are to be pulled.
  *
@@ -42,6 +48,7 @@
 #include <stdint.h>
 
 #include "gossip/gossip.h"
+#include "node/expected.h"
 #include "node/facts.h"
 #include "node/fleet_view.h"
 #include "node/mirror_view.h"
@@ -52,18 +59,22 @@ struct share_world {
     struct radix *belief;
     const struct mirror *mirror;
     const struct publish *mirror_view;
+    struct expected *expected;         /* NULL: nothing is */
     const struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
     struct gauge *rank_peers;          /* the same, of peers */
 };
 
 struct share_stats {
-    uint64_t told;          /* decisions of this node */
-    uint64_t learned;       /* decisions of peers */
-    uint64_t unknown;       /* ... for no worker that is here */
-    uint64_t refused;       /* ... for which belief had no room */
-    uint64_t gauges_failed; /* numbers of a worker that gossip had no room
+    uint64_t told;           /* decisions of this node */
+    uint64_t learned;        /* decisions of peers */
+    uint64_t expected_told;  /* decisions of this node in tokens */
+    uint64_t expected_heard; /* ... of peers */
+    uint64_t unknown;        /* decisions of peers for no worker or rank that is
+                               here */
+    uint64_t refused;        /* ... for which belief had no room */
+    uint64_t gauges_failed;  /* numbers of a worker that gossip had no room
                                for */
-    uint64_t rounds;        /* of telling own numbers */
+    uint64_t rounds;         /* of telling own numbers */
 };
 
 struct share {
@@ -97,11 +108,17 @@ uint64_t share_deadline(const struct share *share);
 void share_learn(struct share *share, const struct fact_learn *fact,
                  uint64_t now_us);
 
+/* What a lane sent to a rank, in blocks of tokens: to the peers, but for what
+ * they know. Called before it is expected here. */
+void share_expect(struct share *share, const struct fact_learn *fact,
+                  uint64_t now_us);
+
 /* A request that this node had sent to a worker is over: the same way. */
 void share_ended(struct share *share, uint32_t slot, uint32_t generation,
                  uint64_t now_us);
 
-/* A GOSSIP_BELIEF: a peer's decision, into this node's tree. */
+/* A GOSSIP_BELIEF: a peer's decision, into this node's tree or among what it
+ * expects. */
 void share_belief_out(struct share *share, const struct gossip_out *out,
                       uint64_t now_us);
 

@@ -129,6 +129,13 @@ main(int argc, char **argv)
         &(struct gossip_belief){
             .worker = 5, .root = 20, .parent = 20, .count = 3, .keys = keys},
         now_us);
+    gossip_belief_add(nodes[1],
+                      &(struct gossip_belief){.worker = 5,
+                                              .rank = 1,
+                                              .count = 2,
+                                              .keys = keys + 1,
+                                              .expected = true},
+                      now_us);
     run(700);
     gossip_local_begin(nodes[1], gossip_pair_stream, 100, true, 0, now_us);
     read_batches(0, 3);

@@ -257,9 +257,9 @@ Test(chaos_replay_world, peers_that_are_told_find_more_behind_queues)
 
     cr_assert_eq(replay_generate(w, 1, 500, &load), 0);
     replay.load_permille = 2000;
-    uint64_t silent = play(&replay).cached_tokens;
-    replay.tell_expected = true;
     uint64_t told = play(&replay).cached_tokens;
+    replay.expect_alone = true;
+    uint64_t silent = play(&replay).cached_tokens;
     (void)fprintf(stderr, "silent %" PRIu64 ", told %" PRIu64 "\n", silent,
                   told);
     cr_assert_gt(told, silent + silent / 20);

@@ -154,3 +154,43 @@ Test(expected, what_does_not_fit_is_refused_and_counted)
     expected_add(expected, 5, keys, 64, 100 + TTL_US);
     cr_assert_eq(depth(5, 0), 64);
 }
+
+static struct mirror *
+open_mirror(uint32_t stored)
+{
+    struct mirror_limits limits = {.bytes_max = (size_t)16 << 20};
+    uint64_t words[65] = {event_op(EVENT_STORE, TIER_DEVICE, stored)};
+    struct mirror *mirror;
+
+    memcpy(words + 1, keys, stored * sizeof(*words));
+    cr_assert_eq(mirror_new(&mirror, &limits, &qsbr), 0);
+    cr_assert_eq(mirror_open_at(mirror, 5), 0);
+    cr_assert_eq(
+        mirror_apply(mirror, 5, words, stored + 1, EVENT_HOLES_UNKNOWN), 0);
+    return mirror;
+}
+
+Test(expected, what_is_held_by_now_is_not_expected)
+{
+    struct mirror *mirror = open_mirror(6);
+
+    expected_add_missing(expected, mirror, 5, keys, 10, 100);
+    cr_assert_eq(depth(5, 0), 0);
+    cr_assert_eq(depth(5, 6), 4);
+    expected_add_missing(expected, mirror, 5, keys, 6, 100);
+    cr_assert_eq(depth(5, 0), 0);
+    mirror_free(mirror);
+}
+
+Test(expected, depth_goes_on_where_the_mirror_ends)
+{
+    struct mirror *mirror = open_mirror(6);
+
+    cr_assert_eq(expected_depth(expected, mirror, 5, keys, 64), 6);
+    expected_add(expected, 5, keys + 6, 4, 100);
+    cr_assert_eq(expected_depth(expected, mirror, 5, keys, 64), 10);
+    cr_assert_eq(expected_depth(expected, mirror, 5, keys, 8), 8);
+    cr_assert_eq(expected_depth(expected, mirror, 5, keys + 8, 56), 2);
+    cr_assert_eq(expected_depth(expected, mirror, 5, keys + 10, 54), 0);
+    mirror_free(mirror);
+}

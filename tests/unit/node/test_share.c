@@ -5,9 +5,10 @@
 #include "index/base/rng.h"
 #include "node/share.h"
 
-#define NODES 2
-#define MS    UINT64_C(1000)
-#define ROOT  UINT64_C(77)
+#define NODES  2
+#define MS     UINT64_C(1000)
+#define ROOT   UINT64_C(77)
+#define TTL_MS 1000U
 
 struct node {
     struct qsbr qsbr;
@@ -17,6 +18,7 @@ struct node {
     struct fleet_board *board;
     struct radix *belief;
     struct mirror *mirror;
+    struct expected *expected;
     struct mirror_view mirrors;
     struct publish mirror_publish;
     struct gauge rank_inflight[WORKERS_MAX];
@@ -69,10 +71,13 @@ open_index(struct node *n)
     struct radix_limits belief = {
         .bytes_max = (size_t)16 << 20, .namespaces_max = 8, .depth_max = 1024};
     struct mirror_limits mirror = {.bytes_max = (size_t)16 << 20};
+    struct expected_limits expected = {.bytes_max = (size_t)16 << 20,
+                                       .ttl_ms = TTL_MS};
 
     qsbr_init(&n->qsbr);
     cr_assert_eq(radix_new(&n->belief, &belief, &n->qsbr), 0);
     cr_assert_eq(mirror_new(&n->mirror, &mirror, &n->qsbr), 0);
+    cr_assert_eq(expected_new(&n->expected, &expected, &n->qsbr), 0);
     n->board = aligned_alloc(64, (sizeof(*n->board) + 63) / 64 * 64);
     cr_assert_not_null(n->board);
     memset(n->board, 0, sizeof(*n->board));
@@ -97,6 +102,7 @@ open_node(uint32_t at)
         .belief = n->belief,
         .mirror = n->mirror,
         .mirror_view = &n->mirror_publish,
+        .expected = n->expected,
         .rank_inflight = n->rank_inflight,
         .rank_peers = n->rank_peers,
     };
@@ -161,6 +167,7 @@ teardown(void)
         gossip_free(n->gossip);
         radix_free(n->belief);
         mirror_free(n->mirror);
+        expected_free(n->expected);
         free(n->board);
     }
 }
@@ -244,7 +251,10 @@ Test(node_share, a_slot_without_its_worker_has_no_load)
     cr_assert_eq(peers_of(1, 1), 0);
 }
 
-Test(node_share, ranks_have_a_load_of_their_own)
+/* Worker 1's ranks have events; the mirrors' slots 0 and 1 are theirs, the
+ * other way round at node 1. */
+static void
+open_ranks(void)
 {
     for (uint32_t at = 0; at < NODES; at++) {
         struct mirror_view *view = &nodes[at].mirrors;
@@ -255,11 +265,17 @@ Test(node_share, ranks_have_a_load_of_their_own)
         for (uint16_t rank = 0; rank < 2; rank++) {
             uint32_t slot;
             cr_assert_eq(mirror_open(nodes[at].mirror, &slot), 0);
+            cr_assert_eq(expected_open(nodes[at].expected, slot), 0);
             worker_set_add(&view->groups[0].slots, slot);
             view->owner[slot] = (uint16_t)worker;
             view->rank[slot] = at == 0 ? rank : 1 - rank;
         }
     }
+}
+
+Test(node_share, ranks_have_a_load_of_their_own)
+{
+    open_ranks();
     gauge_set(&nodes[0].rank_inflight[0], 6);
     gauge_set(&nodes[0].rank_inflight[1], 2);
     pass(120);
@@ -339,4 +355,171 @@ Test(node_share, a_node_alone_tells_nobody)
     (void)share_tick(&nodes[1].share, now_us);
     cr_assert_eq(nodes[1].share.stats.told, 0);
     cr_assert_eq(share_load(&nodes[1].share, slot_at(1, 1)).peers.inflight, 0);
+}
+
+/* Expectations: node 0 sends to rank 0 of worker 1, whose slot is 1 at node
+ * 1. */
+
+static void
+dispatch(uint32_t at, uint32_t from, uint32_t count)
+{
+    struct fact_learn *fact = malloc(sizeof(*fact) + sizeof(keys));
+
+    cr_assert_not_null(fact);
+    *fact = (struct fact_learn){.kind = FACT_EXPECT,
+                                .slot = at == 0 ? 0 : 1,
+                                .generation = 3,
+                                .owner = slot_at(at, 1),
+                                .count = count};
+    memcpy(fact->keys, keys + from, count * sizeof(*keys));
+    share_expect(&nodes[at].share, fact, now_us);
+    expected_add_missing(nodes[at].expected, nodes[at].mirror, fact->slot,
+                         fact->keys, count, now_us);
+    free(fact);
+}
+
+/* What the worker says comes to node 1. */
+static void
+hear(enum event_kind kind, uint32_t from, uint32_t count)
+{
+    uint64_t words[101] = {event_op(kind, TIER_DEVICE, count)};
+
+    memcpy(words + 1, keys + from, count * sizeof(*keys));
+    expected_confirm(nodes[1].expected, 1, words, count + 1);
+    cr_assert_eq(
+        mirror_apply(nodes[1].mirror, 1, words, count + 1, EVENT_HOLES_UNKNOWN),
+        0);
+}
+
+static uint64_t
+expected_blocks(uint32_t at)
+{
+    struct expected_stats stats;
+
+    expected_stats(nodes[at].expected, &stats);
+    return stats.blocks;
+}
+
+static uint32_t
+depth(uint32_t slot)
+{
+    return expected_depth(nodes[1].expected, nodes[1].mirror, slot, keys, 100);
+}
+
+Test(node_share, what_one_node_sent_the_other_expects)
+{
+    open_ranks();
+    dispatch(0, 0, 60);
+    pass(6);
+    cr_assert_eq(depth(1), 60);
+    cr_assert_eq(depth(0), 0); /* another rank's */
+    cr_assert_eq(nodes[0].share.stats.expected_told, 1);
+    cr_assert_eq(nodes[1].share.stats.expected_heard, 1);
+}
+
+Test(node_share, only_what_is_new_is_told)
+{
+    open_ranks();
+    dispatch(0, 0, 60);
+    dispatch(0, 0, 60);
+    dispatch(0, 0, 80);
+    pass(6);
+    cr_assert_eq(depth(1), 80);
+    cr_assert_eq(nodes[0].share.stats.expected_told, 2);
+    dispatch(1, 0, 80); /* which it knows from its peer */
+    cr_assert_eq(nodes[1].share.stats.expected_told, 0);
+    dispatch(1, 0, 100);
+    cr_assert_eq(nodes[1].share.stats.expected_told, 1);
+}
+
+Test(node_share, what_a_peer_sent_goes_no_further)
+{
+    open_ranks();
+    dispatch(0, 0, 60);
+    pass(100);
+    cr_assert_eq(nodes[1].share.stats.expected_told, 0);
+    cr_assert_eq(nodes[0].share.stats.expected_heard, 0);
+}
+
+Test(node_share, an_event_ends_what_a_peer_sent)
+{
+    open_ranks();
+    dispatch(0, 0, 60);
+    pass(6);
+    hear(EVENT_STORE, 0, 60);
+    cr_assert_eq(expected_blocks(1), 0);
+    cr_assert_eq(depth(1), 60);
+    hear(EVENT_REMOVE, 0, 60);
+    cr_assert_eq(depth(1), 0);
+}
+
+Test(node_share, an_event_that_comes_first_leaves_nothing_to_expect)
+{
+    open_ranks();
+    hear(EVENT_STORE, 0, 60);
+    dispatch(0, 0, 60);
+    pass(6);
+    cr_assert_eq(nodes[1].share.stats.expected_heard, 1);
+    cr_assert_eq(expected_blocks(1), 0);
+    hear(EVENT_REMOVE, 0, 60);
+    cr_assert_eq(depth(1), 0);
+}
+
+Test(node_share, what_no_event_tells_of_is_given_up)
+{
+    open_ranks();
+    hear(EVENT_STORE, 0, 60);
+    hear(EVENT_REMOVE, 0, 60); /* and evicted, before it is heard of */
+    dispatch(0, 0, 60);
+    pass(6);
+    cr_assert_eq(expected_blocks(1), 60);
+    pass(TTL_MS);
+    while (expected_work(nodes[1].expected, 1000, now_us)) {
+    }
+    cr_assert_eq(expected_blocks(1), 0);
+}
+
+Test(node_share, the_end_of_a_prompt_is_found_where_the_mirror_ends)
+{
+    open_ranks();
+    dispatch(0, 40, 20); /* of which node 0 knew 40 to be held */
+    pass(6);
+    cr_assert_eq(depth(1), 0); /* not so node 1, yet */
+    hear(EVENT_STORE, 0, 40);
+    cr_assert_eq(depth(1), 60);
+}
+
+Test(node_share, what_is_sent_to_no_known_rank_is_not_expected)
+{
+    open_ranks();
+    nodes[1].mirrors.groups_count = 0; /* its events are not followed */
+    dispatch(0, 0, 60);
+    pass(6);
+    cr_assert_eq(nodes[1].share.stats.unknown, 1);
+    cr_assert_eq(expected_blocks(1), 0);
+    remove_worker(1, 1);
+    dispatch(0, 0, 80);
+    pass(6);
+    cr_assert_eq(nodes[1].share.stats.unknown, 2);
+}
+
+Test(node_share, what_is_sent_to_a_rank_that_went_is_not_told)
+{
+    open_ranks();
+    nodes[0].mirrors.owner[0] = 9;
+    dispatch(0, 0, 60);
+    nodes[0].mirrors.owner[0] = (uint16_t)slot_at(0, 1);
+    nodes[0].mirrors.generation[slot_at(0, 1)] = 4;
+    dispatch(0, 0, 60);
+    pass(6);
+    cr_assert_eq(nodes[0].share.stats.expected_told, 0);
+}
+
+Test(node_share, a_node_alone_expects_and_tells_nobody)
+{
+    open_ranks();
+    share_join(&nodes[1].share, NULL, 50, now_us);
+    dispatch(1, 0, 60);
+    cr_assert_eq(nodes[1].share.stats.expected_told, 0);
+    cr_assert_eq(depth(1), 60);
 }
