@@ -2,12 +2,13 @@
 import contextlib
 import json
 import socket
+import subprocess
 
 from . import Skipped, expect, scenario
 from .hosts import find, wait_until
 from .load import Load
-from .nodes import cache_is_back, measure, none_failed
-from .world import MODEL, SERVE
+from .nodes import CUT_ONLY, cache_is_back, measure, none_failed, only_cut_at
+from .world import MODEL, SERVE, program
 
 DAY_S = 86400
 
@@ -109,7 +110,60 @@ def wrong_clock(world, say):
     expect(all(names == ["n1", "n2", "n3"] for names in alive), f"declared dead: {alive}")
 
 
-@scenario(hurt="one node: the disk of its snapshots is full; then an hour-old snapshot",
-          promise="no request fails; what is old is not believed")
-def full_disk_and_old_snapshot(world, say):
-    raise Skipped("serve writes no snapshots yet")
+def with_snapshots(world, node, folder):
+    """The node keeps snapshots there from its next start on."""
+    told = subprocess.run([program("kvasir"), "check", "--reference"], capture_output=True,
+                          text=True, check=False).stdout
+    if "data.dir" not in told:
+        raise Skipped("serve takes no snapshots yet")
+    node.flags = ["--data.dir", folder, "--data.interval", "500ms"]
+
+
+@scenario(hurt="one node: the disk of its snapshots is full; there is room again",
+          promise="no request fails; it says so in its metrics, and takes snapshots again")
+def disk_is_full(world, say):
+    node = world.nodes[0]
+    folder = world.net.small_disk("disk", 64 << 20)
+    with_snapshots(world, node, folder)
+    world.start()
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    with contextlib.suppress(OSError), open(folder / "other", "wb", 0) as other:
+        while True:
+            other.write(bytes(1 << 16))
+    wait_until(lambda: node.metric("kvasir_snapshot_failing") == 1, "it says that it fails")
+    load.run_for(2)
+    load.mark("healed")
+    (folder / "other").unlink()
+    _, again = wait_until(lambda: node.metric("kvasir_snapshot_failing") == 0, "it works again")
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome, failed_snapshots=node.metric("kvasir_snapshot_failed_total"),
+            again_s=again)
+    none_failed(outcome)
+
+
+@scenario(hurt="one node: kill -9, started from a snapshot older than an engine's restart",
+          promise=CUT_ONLY + "; what is old is not believed")
+def old_snapshot(world, say):
+    node, engine = world.nodes[-1], world.engines[0]
+    with_snapshots(world, node, world.net.small_disk("disk", 64 << 20))
+    world.start()
+    load = Load(world)
+    load.run_for(3)
+    wait_until(lambda: node.metric("kvasir_snapshot_taken_total") > 0, "a snapshot is taken")
+    load.mark("hurt")
+    node.kill()
+    engine.misbehave(restart=1)
+    load.run_for(4)
+    load.mark("healed")
+    node.start()
+    back = world.together(timeout_s=15)
+    warm = node.metric("kvasir_snapshot_start_warm")
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, back_s=back, blocks_loaded=node.metric("kvasir_snapshot_start_blocks"))
+    only_cut_at(outcome, node.name, engine.name)
+    cache_is_back(outcome)
+    expect(warm == 1, "it started without its snapshot")

@@ -1,22 +1,96 @@
 """A load while things happen: kvasir-load in the background, phases marked by
-seconds, each request accounted for."""
+seconds, each request accounted for, and beside it one reader who compares
+streams word by word."""
+import contextlib
+import http.client
 import json
 import signal
+import threading
 import time
 
 from .hosts import wait_until
 from .world import MODEL, NAME, SERVE, program
 
+READER_WORDS = 40
+READER_S = 15
+
+
+def read_stream(host, address, port, body):
+    """The text of a streamed answer as far as it came: (text, whether whole)."""
+    text, held = [], b""
+    connection = http.client.HTTPConnection(address, port)
+    with contextlib.closing(connection):
+        try:
+            connection.sock = host.connect(address, port, READER_S)
+            connection.request("POST", "/v1/chat/completions", json.dumps(body),
+                               {"content-type": "application/json"})
+            answer = connection.getresponse()
+            while answer.status == 200:
+                piece = answer.read1(65536)
+                *events, held = (held + piece).split(b"\n\n")
+                for event in events:
+                    data = event.removeprefix(b"data: ")
+                    if data == b"[DONE]":
+                        return "".join(text), True
+                    text += [choice["delta"].get("content") or ""
+                             for choice in json.loads(data)["choices"]]
+                if piece == b"":
+                    break
+        except (OSError, http.client.HTTPException):
+            pass
+    return "".join(text), False
+
+
+class Reader(threading.Thread):
+    """Asks one node after the other the same; engines say the same to it, and
+    what comes through nodes must be that, or its beginning when it is cut."""
+
+    def __init__(self, world, host):
+        super().__init__(daemon=True)
+        self.host = host
+        self.nodes = [node.address for node in world.nodes]
+        self.body = {"model": MODEL, "stream": True, "max_tokens": READER_WORDS,
+                     "messages": [{"role": "user", "content": f"Tell me of {world.seed}."}]}
+        engine = next(e for e in world.engines if e.runs)
+        self.expected, whole = read_stream(host, engine.address, 8000, self.body)
+        if not whole:
+            raise AssertionError(f"{engine.name} does not stream")
+        self.right, self.cut, self.wrong = 0, 0, []
+        self.ended = threading.Event()
+
+    def run(self):
+        turn = 0
+        while not self.ended.wait(0.05):
+            address = self.nodes[turn % len(self.nodes)]
+            turn += 1
+            text, whole = read_stream(self.host, address, SERVE, self.body)
+            if text != self.expected if whole else not self.expected.startswith(text):
+                self.wrong.append(text)
+            elif whole:
+                self.right += 1
+            else:
+                self.cut += 1
+
+    def end(self):
+        self.ended.set()
+        self.join(2 * READER_S)
+        if self.wrong:
+            raise AssertionError(f"{len(self.wrong)} streams are not what an engine said: "
+                                 f"{self.wrong[0]!r} is not {self.expected!r}")
+
 
 class Load:
     """Talks to all nodes by their name until it is told to end."""
 
-    def __init__(self, world, users=8, client=0, **flags):
-        flags = {"think-ms": 100, "turns": 6, "max-tokens": 32, "groups": 4,
+    def __init__(self, world, users=12, client=0, **flags):
+        flags = {"think-ms": 80, "turns": 6, "max-tokens": 32, "groups": 4,
                  "system-bytes": 2000, "user-bytes": 200, "timeout-ms": 20000,
                  "connect-ms": 1000, "retries": 4, "seed": world.seed, **flags}
         words = [word for key, value in flags.items() for word in (f"--{key}", value)]
         self.users = users
+        self.tokens = flags["max-tokens"]
+        self.reader = Reader(world, world.clients[client])
+        self.reader.start()
         self.began = time.monotonic()
         self.marks = {}
         self.program = world.clients[client].run(
@@ -40,6 +114,7 @@ class Load:
 
     def end(self):
         """What became of all its requests: an Outcome."""
+        self.reader.end()
         self.program.signal(signal.SIGTERM)
         out, _ = self.program.popen.communicate(timeout=30)
         text = (self.program.out + out).decode()
@@ -62,10 +137,13 @@ class Outcome:
         self.nodes = {row["id"]: row for row in result["nodes"]}
         self.workers = {row["id"]: row for row in result["workers"]}
         self.seconds = result["per_second"]
-        self.ttft = result["ttft_ms"]
+        self.read_right = load.reader.right
         if self.sent != self.answered + self.failed + self.stopped:
             raise AssertionError(f"requests are not all accounted for: {requests} "
                                  f"{result['failures']}")
+        if result["tokens"]["completion"] != self.answered * load.tokens:
+            raise AssertionError(f"{self.answered} answers of {load.tokens} tokens have "
+                                 f"{result['tokens']['completion']}")
 
     def between(self, first, last):
         """The seconds between two marks ("", the start and the end)."""

@@ -13,7 +13,7 @@ from .hosts import wait_until
 SERVE, ADMIN, MESH = 8080, 9080, 7946
 NAME = "kvasir.test"  # all nodes
 MODEL = "kvasir/stand-in"
-ENGINE_FLAGS = ("--speed", 5, "--blocks", 8192)
+ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
 
 
@@ -35,6 +35,7 @@ class Place:
         self.address = self.host.address
         self.program = None
         self.ahead_s = 0  # of its clock
+        self.flags = []   # of its own
 
     def launch(self, *args, before=()):
         self.program = self.host.run(*before, *args, ahead_s=self.ahead_s)
@@ -73,7 +74,7 @@ class Engine(Place):
         return self.launch(program("kvasir-engine"), "--host", self.address, "--port", 8000,
                            "--events", f"tcp://{self.address}:5557",
                            "--replay", f"tcp://{self.address}:5657", "--name", self.name,
-                           *ENGINE_FLAGS, *self.world.engine_flags)
+                           *ENGINE_FLAGS, *self.flags)
 
     def as_worker(self):
         island = self.world.islands.get(self.name, "")
@@ -99,7 +100,7 @@ class Node(Place):
         return self.launch(program("kvasir"), "serve", "--name", name or self.name,
                            "--listen", f"{self.address}:{SERVE}", "--admin", f"127.0.0.1:{ADMIN}",
                            "--mesh", f"{self.address}:{MESH}", "--lanes", 1, *where, *security,
-                           *found, *world.node_flags, *flags, before=before)
+                           *found, *self.flags, *flags, before=before)
 
     def ask(self, path):
         status, _, body = self.host.request("127.0.0.1", ADMIN, "GET", path)
@@ -144,7 +145,7 @@ class World:
         self.spare_names = list(spare)
         self.net = hosts.Net(["dns", *self.names["n"], *self.names["e"], *self.names["c"],
                               *spare], program("kvasir-wire"), seed)
-        self.node_flags, self.engine_flags, self.security = [], [], None
+        self.security = None  # of a node's name: flags of its certificate
         self.loads = []
         self.long = False
 
@@ -251,11 +252,28 @@ class World:
                                      f"it has {truth[worker['id']]}")
         return found
 
+    def told(self):
+        """What `kvasir status` of each running node says of all of them."""
+        said = {}
+        for node in self.running():
+            status = node.status()
+            said[node.name] = {
+                "cluster": status["mesh"]["cluster"],
+                "members": [(m["name"], m["state"], m["address"]) for m in status["members"]],
+                "streams": sorted((s["worker"], s["rank"], s["epoch"], s["seq"], s["blocks"],
+                                   s["digest"]) for s in status["streams"]),
+                "workers": sorted((w["id"], w["state"], w["blocks"]) for w in status["workers"])}
+        return said
+
+    def is_told_alike(self):
+        said = list(self.told().values())
+        return all(one == said[0] for one in said)
+
     def settle(self, timeout_s=SETTLE_S):
         """In quiet all nodes come to say the same, and the truth: seconds."""
         self.together(timeout_s=timeout_s)
         try:
-            return wait_until(lambda: not self.differences(), "all nodes say the same",
-                              timeout_s)[1]
+            return wait_until(lambda: not self.differences() and self.is_told_alike(),
+                              "all nodes say the same", timeout_s)[1]
         except TimeoutError as error:
-            raise TimeoutError(f"{error}: {self.differences()}") from None
+            raise TimeoutError(f"{error}: {self.differences() or self.told()}") from None
