@@ -198,7 +198,7 @@ static const struct config_key node_keys[] = {
     {"health.successes", CONFIG_COUNT, AT(health.successes), "1", 1, 1000, NULL,
      "Good checks in a row until it is up again."},
     {"health.metrics_interval", CONFIG_DURATION, AT(health.metrics_interval_ms), "1s", 10, HOUR, NULL,
-     "Between two scrapes of a worker's /metrics."},
+     "Between two scrapes of a worker's /metrics; while nobody uses it, twice that."},
     {"health.models_interval", CONFIG_DURATION, AT(health.models_interval_ms), "30s", 10, 24 * HOUR, NULL,
      "Between two looks at a worker's /v1/models."},
 

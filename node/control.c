@@ -10,6 +10,7 @@
 #define FACTS_MS         1U   /* between two looks at the rings while awake */
 #define FACTS_PER_TURN   512U /* of one lane */
 #define WORK_MS          20U
+#define WORK_IDLE_MS     100U /* while there is nothing to do */
 #define WORK_STEPS       4096U
 #define ADMIN_BODY_BYTES ((size_t)64 << 20)
 #define ADMIN_IDLE_MS    30000U
@@ -32,6 +33,19 @@ control_is_ready(const struct control *control)
     return gauge_read(&control->node->draining) == 0 &&
            gauge_read(&control->node->mesh_ready) != CLUSTER_CATCHING_UP &&
            !worker_set_empty(&view->eligible);
+}
+
+static void on_work(uv_timer_t *timer);
+
+/* Something happened that may make background work. */
+static void
+stir(struct control *control)
+{
+    control->stirred = true;
+    if (control->resting) {
+        control->resting = false;
+        (void)uv_timer_start(&control->work, on_work, WORK_MS, 0);
+    }
 }
 
 /* Facts */
@@ -144,6 +158,7 @@ take_facts(struct control *control)
         }
     }
     if (control->facts_taken != before) {
+        stir(control);
         probe_poke(control->probe);
         peers_pull(control->peers);
     }
@@ -220,18 +235,23 @@ finish_sweeps(struct control *control)
     }
 }
 
+/* Each WORK_MS, but more seldom while nothing happens. */
 static void
 on_work(uv_timer_t *timer)
 {
     struct control *control = timer->loop->data;
+    uint64_t now_us = control_now_us(control);
 
     role_is_control();
-    (void)radix_work(control->node->belief, WORK_STEPS,
-                     control_now_us(control));
-    follow_work(control->follow, control_now_us(control));
+    bool more = radix_work(control->node->belief, WORK_STEPS, now_us);
+    more = follow_work(control->follow, now_us) || more;
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
     control_roster_work(control);
+    control->resting = !more && !control->stirred;
+    control->stirred = false;
+    (void)uv_timer_start(timer, on_work,
+                         control->resting ? WORK_IDLE_MS : WORK_MS, 0);
 }
 
 static void
@@ -285,6 +305,7 @@ on_fleet_event(void *context, const struct fleet_out *out)
     struct control *control = context;
 
     role_is_control();
+    stir(control);
     if (out->event == FLEET_ADDED) {
         admit(control, out->worker->slot, out->worker->blocks_max);
         follow_added(control->follow, out->worker);
@@ -320,6 +341,7 @@ on_mesh_gossip(void *context, const struct gossip_out *out)
     struct control *control = context;
 
     role_is_control();
+    stir(control);
     if (out->kind == GOSSIP_BELIEF) {
         share_belief_out(&control->share, out, control_now_us(control));
     } else {
@@ -412,7 +434,7 @@ open_timers(struct control *control)
     CHECK(uv_timer_init(&control->loop, &control->telling) == 0);
     CHECK(uv_check_init(&control->loop, &control->look) == 0);
     CHECK(uv_check_start(&control->look, on_look) == 0);
-    CHECK(uv_timer_start(&control->work, on_work, WORK_MS, WORK_MS) == 0);
+    CHECK(uv_timer_start(&control->work, on_work, WORK_MS, 0) == 0);
     control->node->wake = &control->wake;
     latch_arm(&control->node->asleep);
 }

@@ -48,6 +48,8 @@ struct control {
     struct share share;
     uint64_t started_us;
     uint64_t facts_taken;
+    bool stirred; /* something happened since the last background work */
+    bool resting; /* the next is due later than usual */
     bool awake;
     /* The mesh has no place for this node: it is to end. Set before the loop
      * runs. */

@@ -363,7 +363,7 @@ fleet_deadline(const struct fleet *fleet)
     WORKER_SET_EACH (slot, &fleet->present) {
         const struct fleet_slot *s = &fleet->slot[slot];
         deadline = earlier(deadline, breaker_deadline(&s->breaker));
-        deadline = earlier(deadline, fleet_probes_deadline(s));
+        deadline = earlier(deadline, fleet_probes_deadline(fleet, slot));
         waits = waits || (s->draining && (!s->drained || s->remove_drained));
     }
     return waits ? earlier(deadline, fleet->now_us + FLEET_POLL_US) : deadline;

@@ -121,10 +121,11 @@ struct fleet_out {
     const struct url *url;             /* the same; PROBE and RESOLVE */
     enum fleet_probe probe;            /* PROBE */
     uint32_t timeout_ms;               /* PROBE */
-    enum fleet_event event;            /* EVENT */
-    const char *reason;                /* EVENT: static text, or "" */
-    uint64_t number;                   /* EVENT: see there */
-    char target[FLEET_TARGET_MAX];     /* PROBE */
+    bool fresh; /* PROBE: on a connection of its own, not one that waits */
+    enum fleet_event event;        /* EVENT */
+    const char *reason;            /* EVENT: static text, or "" */
+    uint64_t number;               /* EVENT: see there */
+    char target[FLEET_TARGET_MAX]; /* PROBE */
 };
 
 /* How a probe ended. */

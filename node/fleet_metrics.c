@@ -33,6 +33,17 @@ fleet_metrics_ours(const struct fleet *fleet, uint32_t slot)
            gauge_read(&fleet->board.peers[slot]);
 }
 
+bool
+fleet_metrics_is_idle(const struct fleet *fleet, uint32_t slot)
+{
+    const struct fleet_slot *s = &fleet->slot[slot];
+
+    return s->metrics_at_us != 0 && s->metrics_bad_row == 0 &&
+           gauge_of(s->metrics.running, 1) == 0 &&
+           gauge_of(s->metrics.waiting, 1) == 0 && s->inflight_before == 0 &&
+           fleet_metrics_ours(fleet, slot) == 0;
+}
+
 /*
  * What the engine runs and queues beyond our own requests and our peers'. The
  * scrape is a picture of some moment between sending and now: of ours and

@@ -4,6 +4,8 @@
 #include "node/fleet.h"
 #include "node/fleet_slot.h"
 
+#define FRESH_EVERY 4U /* checks of a good worker */
+
 static const char *const event_names[FLEET_EVENTS] = {
     [FLEET_ADDED] = "worker_added",
     [FLEET_UP] = "worker_up",
@@ -89,6 +91,18 @@ path_of(const struct fleet *fleet, const struct fleet_slot *s,
     return "/v1/models";
 }
 
+/* Whether a connection can be had is a part of health. A good worker is asked
+ * that each FRESH_EVERY-th time, for it costs more than all the rest; one in
+ * doubt each time. Lists of models are too rare to keep a connection for. */
+static bool
+is_fresh(const struct fleet_slot *s, enum fleet_probe probe)
+{
+    bool asks =
+        !s->healthy || s->bad_row != 0 || s->health_sent % FRESH_EVERY == 0;
+
+    return probe == FLEET_PROBE_MODELS || (probe == FLEET_PROBE_HEALTH && asks);
+}
+
 static void
 take_probe(struct fleet *fleet, uint32_t slot, enum fleet_probe probe,
            struct fleet_out *out)
@@ -96,6 +110,7 @@ take_probe(struct fleet *fleet, uint32_t slot, enum fleet_probe probe,
     struct fleet_slot *s = &fleet->slot[slot];
 
     worker_set_remove(&fleet->want_probe[probe], slot);
+    out->fresh = is_fresh(s, probe);
     fleet_probe_sent(fleet, slot, probe);
     out->kind = FLEET_OUT_PROBE;
     out->worker = &s->now;

@@ -5,6 +5,7 @@
 #include "node/fleet_slot.h"
 
 #define JITTER_DIVISOR 10 /* an interval is up to a tenth shorter */
+#define GRAIN_DIVISOR  40 /* and ends on a multiple of a 40th of it */
 #define SOON_DIVISOR   10 /* a probe brought forward waits a tenth of one */
 
 static uint32_t
@@ -22,12 +23,17 @@ interval_ms(const struct fleet *fleet, enum fleet_probe probe)
     return fleet->config.health.interval_ms;
 }
 
+/* Those that are due at about the same time are due at the same time: a node
+ * with a hundred workers wakes up once for several. */
 static uint64_t
 after_interval(struct fleet *fleet, uint32_t ms)
 {
     uint64_t us = (uint64_t)ms * 1000;
+    uint64_t grain_us = us / GRAIN_DIVISOR;
+    uint64_t due_us =
+        fleet->now_us + us - rng_below(&fleet->rng, us / JITTER_DIVISOR + 1);
 
-    return fleet->now_us + us - rng_below(&fleet->rng, us / JITTER_DIVISOR + 1);
+    return grain_us != 0 ? due_us - due_us % grain_us : due_us;
 }
 
 void
@@ -37,6 +43,19 @@ fleet_probes_start(struct fleet *fleet, uint32_t slot)
         fleet->slot[slot].probe[p].due_us = fleet->now_us;
     }
     fleet_probes_due(fleet, slot);
+}
+
+/* Scraping a worker that nobody uses tells little: that may wait for twice as
+ * long, until somebody does. */
+static uint64_t
+due_us(const struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
+{
+    const struct fleet_slot *s = &fleet->slot[slot];
+    bool rests =
+        probe == FLEET_PROBE_METRICS && fleet_metrics_is_idle(fleet, slot);
+    uint64_t more_ms = rests ? fleet->config.health.metrics_interval_ms : 0;
+
+    return s->probe[probe].due_us + more_ms * 1000;
 }
 
 void
@@ -51,20 +70,23 @@ fleet_probes_due(struct fleet *fleet, uint32_t slot)
         return; /* nowhere to go yet */
     }
     for (unsigned p = 0; p < FLEET_PROBES; p++) {
-        if (!s->probe[p].flying && s->probe[p].due_us <= fleet->now_us) {
+        if (!s->probe[p].flying &&
+            due_us(fleet, slot, (enum fleet_probe)p) <= fleet->now_us) {
             worker_set_add(&fleet->want_probe[p], slot);
         }
     }
 }
 
 uint64_t
-fleet_probes_deadline(const struct fleet_slot *s)
+fleet_probes_deadline(const struct fleet *fleet, uint32_t slot)
 {
+    const struct fleet_slot *s = &fleet->slot[slot];
     uint64_t deadline = s->resolving ? UINT64_MAX : s->resolve_due_us;
 
     for (unsigned p = 0; p < FLEET_PROBES && s->now.address_len > 0; p++) {
-        if (!s->probe[p].flying && s->probe[p].due_us < deadline) {
-            deadline = s->probe[p].due_us;
+        uint64_t at_us = due_us(fleet, slot, (enum fleet_probe)p);
+        if (!s->probe[p].flying && at_us < deadline) {
+            deadline = at_us;
         }
     }
     return deadline;
@@ -96,6 +118,7 @@ fleet_probe_sent(struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
     state->due_us = after_interval(fleet, interval_ms(fleet, probe));
     if (probe == FLEET_PROBE_HEALTH) {
         s->health_sent_us = fleet->now_us;
+        s->health_sent++;
     } else if (probe == FLEET_PROBE_METRICS) {
         s->inflight_before = fleet_metrics_ours(fleet, slot);
     }

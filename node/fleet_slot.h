@@ -69,6 +69,7 @@ struct fleet_slot {
     const char *reason; /* static text */
     uint64_t since_us;
     uint64_t health_sent_us;
+    uint32_t health_sent;   /* how many */
     size_t addresses_count; /* of the last look-up */
     size_t unanswered;      /* health probes in a row that nobody answered */
 
@@ -163,7 +164,7 @@ void fleet_probes_start(struct fleet *fleet, uint32_t slot);
 void fleet_probes_due(struct fleet *fleet, uint32_t slot);
 
 /* The next time that fleet_probes_due() has something to do. */
-uint64_t fleet_probes_deadline(const struct fleet_slot *s);
+uint64_t fleet_probes_deadline(const struct fleet *fleet, uint32_t slot);
 
 /* Brings the next health probe forward, but not to a storm of them. */
 void fleet_probe_soon(struct fleet *fleet, uint32_t slot);
@@ -182,6 +183,9 @@ void fleet_metrics_take(struct fleet *fleet, uint32_t slot,
 /* The numbers are too old to be believed. */
 /* Requests that this node and its peers have open there. */
 uint32_t fleet_metrics_ours(const struct fleet *fleet, uint32_t slot);
+
+/* Nothing ran or waited there at the last scrape, and nothing of ours does. */
+bool fleet_metrics_is_idle(const struct fleet *fleet, uint32_t slot);
 
 void fleet_metrics_forget(struct fleet *fleet, uint32_t slot);
 

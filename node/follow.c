@@ -292,27 +292,37 @@ work_on_worker(struct follow *follow, uint32_t worker, uint64_t now_us)
     }
 }
 
-void
-follow_work(struct follow *follow, uint64_t now_us)
+/* What only needs a look now and then. */
+static void ON_CONTROL
+look_around(struct follow *follow, uint64_t now_us)
 {
-    follow_bury(follow);
-    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
-        work_on_worker(follow, i, now_us);
-    }
-    (void)feed_work(follow->feed, FOLLOW_BUDGET);
-    keep_in_step(follow);
-    (void)expected_work(follow->node->expected, EXPIRE_BUDGET, now_us);
-    if (now_us - follow->looked_us < LOOK_US) {
-        return;
-    }
-    follow->looked_us = now_us;
     struct feed_id id;
+
+    follow->looked_us = now_us;
     while (feed_next_reread(follow->feed, &id, now_us)) {
         have_again(follow, id.worker, id.rank, "it lost some of its records",
                    now_us);
     }
     look_at_sources(follow, now_us);
     follow_watch(follow, now_us);
+}
+
+bool
+follow_work(struct follow *follow, uint64_t now_us)
+{
+    follow_bury(follow);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        if (follow->workers[i].present) {
+            work_on_worker(follow, i, now_us);
+        }
+    }
+    bool more = feed_work(follow->feed, FOLLOW_BUDGET);
+    keep_in_step(follow);
+    more = expected_work(follow->node->expected, EXPIRE_BUDGET, now_us) || more;
+    if (now_us - follow->looked_us >= LOOK_US) {
+        look_around(follow, now_us);
+    }
+    return more;
 }
 
 const struct feed *

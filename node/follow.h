@@ -89,8 +89,8 @@ void follow_expect(struct follow *follow, const struct fact_learn *fact,
 void follow_answer(struct follow *follow, const struct fact_decision *fact,
                    uint64_t now_us) ON_CONTROL;
 
-/* Background work, every few milliseconds. */
-void follow_work(struct follow *follow, uint64_t now_us) ON_CONTROL;
+/* Background work, every few milliseconds; true when there is more. */
+bool follow_work(struct follow *follow, uint64_t now_us) ON_CONTROL;
 
 /* For status and metrics. */
 const struct feed *follow_feed(const struct follow *follow);

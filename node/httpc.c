@@ -68,7 +68,8 @@ write_request(struct buf *out, const struct httpc_request *request)
     if (request->port != 80) {
         buf_printf(out, ":%u", (unsigned)request->port);
     }
-    buf_add_text(out, "\r\nConnection: close\r\n");
+    buf_add_text(out,
+                 request->waits != NULL ? "\r\n" : "\r\nConnection: close\r\n");
     if (carries) {
         buf_printf(out, "Content-Length: %zu\r\n", request->body.len);
     }
@@ -85,6 +86,7 @@ free_call(struct httpc *call)
     buf_fini(&call->out);
     buf_fini(&call->in);
     buf_fini(&call->body);
+    free(call->conn);
     free(call);
 }
 
@@ -105,11 +107,13 @@ new_call(uv_loop_t *loop, const struct httpc_request *request)
     call->method =
         strcmp(request->method, "HEAD") == 0 ? HTTP_HEAD : HTTP_OTHER;
     call->end_ms = UINT64_MAX;
+    call->waits = request->waits;
+    call->conn = httpc_conn_new(call);
     buf_init(&call->out, SIZE_MAX / 2); /* what the caller hands in */
     buf_init(&call->in, HTTPC_HEAD_BYTES_MAX + HTTPC_READ_BYTES);
     buf_init(&call->body, request->answer_bytes_max);
     write_request(&call->out, request);
-    if (call->out.failed) {
+    if (call->out.failed || call->conn == NULL) {
         free_call(call);
         return NULL;
     }
@@ -121,6 +125,7 @@ httpc_start(struct httpc **out, uv_loop_t *loop,
             const struct httpc_request *request)
 {
     CHECK(request->done != NULL);
+    CHECK(request->waits == NULL || request->address != NULL);
     *out = NULL;
     if (!is_sound(request)) {
         return -EINVAL;
@@ -190,6 +195,9 @@ httpc_finish(struct httpc *call, enum httpc_outcome outcome)
         answer.body = buf_slice(&call->body);
     }
     call->over = true;
+    if (outcome == HTTPC_OK) {
+        httpc_conn_leave(call);
+    }
     httpc_connect_stop(call);
     uv_close((uv_handle_t *)&call->timer, on_timer_closed);
     call->done(call->context, &answer);

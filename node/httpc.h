@@ -1,7 +1,8 @@
 /*
  * A small HTTP/1.1 client on a libuv loop, for what is not on the request
  * path: health checks, model lists, metric scrapes, the CLI, load clients.
- * One connection per call, closed afterwards.
+ * One connection per call, closed afterwards, unless the request says where it
+ * may wait for the next one.
  *
  * A name's addresses are tried in the order of the resolver; each gets its
  * share of the time that is left, the last one all of it. 1xx answers are
@@ -25,6 +26,7 @@
 #include "node/http_head.h"
 
 struct httpc;
+struct httpc_conn; /* a connection that waits */
 
 enum httpc_outcome {
     HTTPC_OK,        /* an answer, whatever its status */
@@ -52,6 +54,13 @@ struct httpc_request {
     /* Optional: where to connect, port included; then host and port are only
      * the Host header. Copied. */
     const struct sockaddr *address;
+    /*
+     * Optional, with an address: a place, NULL or filled by an earlier call,
+     * for the connection between calls. One that leads elsewhere, or that the
+     * server closed before a byte of an answer, costs nothing but the time: the
+     * call goes on with a new one. Outlives the call.
+     */
+    struct httpc_conn **waits;
     const char *method;      /* copied */
     const char *target;      /* copied */
     struct slice headers;    /* further lines, each ending in CRLF; copied */
@@ -79,5 +88,9 @@ int httpc_start(struct httpc **out, uv_loop_t *loop,
  * without effect from within `done`. The loop must run on until its handles
  * are closed. */
 void httpc_cancel(struct httpc *call);
+
+/* Closes a connection that waits; *waits is NULL then. Its memory goes when
+ * the loop has run on. */
+void httpc_hang_up(struct httpc_conn **waits);
 
 #endif

@@ -37,6 +37,7 @@ feed_length(struct httpc *call, struct slice bytes)
 {
     if (bytes.len > call->left) {
         bytes.len = (size_t)call->left;
+        call->extra = true;
     }
     call->left -= bytes.len;
     give(call, bytes);
@@ -52,6 +53,7 @@ feed_chunks(struct httpc *call, struct slice bytes)
         struct slice data = {.ptr = NULL};
         switch (http_chunk_next(&call->chunk, &bytes, &data)) {
         case 0:
+            call->extra = bytes.len != 0;
             httpc_finish(call, HTTPC_OK);
             return;
         case HTTP_CHUNK_E_DATA:
@@ -71,6 +73,7 @@ feed(struct httpc *call, struct slice bytes)
 {
     switch (call->head.body) {
     case HTTP_BODY_NONE:
+        call->extra = bytes.len != 0;
         httpc_finish(call, HTTPC_OK);
         return;
     case HTTP_BODY_LENGTH:
@@ -147,21 +150,34 @@ take_head(struct httpc *call, struct slice bytes)
 static void
 on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *room)
 {
-    struct httpc *call = handle->data;
+    struct httpc_conn *conn = handle->data;
 
     (void)suggested;
-    *room = uv_buf_init(call->raw, sizeof(call->raw));
+    *room = uv_buf_init(conn->raw, sizeof(conn->raw));
 }
 
 static void
 on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 {
-    struct httpc *call = stream->data;
+    struct httpc_conn *conn = stream->data;
+    struct httpc *call = conn->call;
     struct slice bytes = {.ptr = room->base};
 
-    if (call->over || got == 0) {
+    if (got == 0) {
         return;
     }
+    if (call == NULL) { /* closed by the server, or it speaks unasked */
+        httpc_hang_up(conn->waits);
+        return;
+    }
+    if (call->over) {
+        return;
+    }
+    if (got < 0 && call->reused) {
+        httpc_connect_again(call);
+        return;
+    }
+    call->reused = false;
     if (got < 0) {
         bool whole = got == UV_EOF && call->has_head &&
                      call->head.body == HTTP_BODY_CLOSE;
@@ -185,21 +201,45 @@ on_write(uv_write_t *write, int status)
     struct httpc *call = write->data;
 
     (void)status;
-    buf_fini(&call->out);
+    call->writing = false;
+}
+
+/* What the socket does not take at once is left to libuv. 0 or -errno. */
+static int
+send_request(struct httpc *call)
+{
+    uv_stream_t *stream = (uv_stream_t *)&call->conn->tcp;
+    uv_buf_t out = {.base = call->out.ptr, .len = call->out.len};
+    int sent = uv_try_write(stream, &out, 1);
+
+    if (sent < 0 && sent != UV_EAGAIN) {
+        return sent;
+    }
+    if (sent > 0) {
+        out.base += sent;
+        out.len -= (size_t)sent;
+    }
+    if (out.len == 0) {
+        return 0;
+    }
+    call->write.data = call;
+    int error = uv_write(&call->write, stream, &out, 1, on_write);
+    call->writing = error == 0;
+    return error;
 }
 
 void
 httpc_answer_start(struct httpc *call)
 {
-    uv_stream_t *stream = (uv_stream_t *)&call->tcp;
-    uv_buf_t out = {.base = call->out.ptr, .len = call->out.len};
-    int error = uv_read_start(stream, on_alloc, on_read);
+    uv_stream_t *stream = (uv_stream_t *)&call->conn->tcp;
+    int error = call->reused ? 0 : uv_read_start(stream, on_alloc, on_read);
 
-    call->write.data = call;
     if (error == 0) {
-        error = uv_write(&call->write, stream, &out, 1, on_write);
+        error = send_request(call);
     }
-    if (error != 0) {
+    if (error != 0 && call->reused) {
+        httpc_connect_again(call);
+    } else if (error != 0) {
         call->error = error;
         httpc_finish(call, HTTPC_CLOSED);
     }

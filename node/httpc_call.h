@@ -4,6 +4,7 @@
  *   httpc.c          start, cancel, the end of a call
  *   httpc_connect.c  name -> addresses -> connection, in order, within the time
  *   httpc_answer.c   bytes of the answer -> head, body
+ *   httpc_conn.c     connections that wait for the next call
  *
  * A call ends once, in httpc_finish(); then its handles are closed and the last
  * one to go frees it. Every callback therefore looks at `over` first.
@@ -27,6 +28,15 @@
 #define HTTPC_HEAD_BYTES_MAX 65536
 #define HTTPC_ADDRESSES_MAX  16
 
+/* In use, waiting, or closing; its handle's data is itself. */
+struct httpc_conn {
+    uv_tcp_t tcp;
+    struct httpc *call;        /* whose it is; NULL: nobody's */
+    struct httpc_conn **waits; /* where it waits */
+    struct sockaddr_storage peer;
+    char raw[HTTPC_READ_BYTES];
+};
+
 struct httpc {
     uv_loop_t *loop;
     uint16_t port;
@@ -44,17 +54,21 @@ struct httpc {
     unsigned addresses_tried;
     int error; /* of the last attempt */
     bool resolving;
-    bool has_tcp;    /* tcp is initialised and not yet closing */
+    struct httpc_conn *conn;   /* owned; NULL: it was left to wait */
+    struct httpc_conn **waits; /* where it may; NULL: nowhere */
+    bool has_tcp;              /* conn is initialised and not yet closing */
+    bool reused;     /* it waited before, and nothing came over it since */
+    bool writing;    /* libuv has `write` */
+    bool extra;      /* there was more than the answer */
     bool connecting; /* ... and not connected */
     uint64_t end_ms; /* loop time; UINT64_MAX: never */
     uint32_t connect_ms;
     uv_getaddrinfo_t resolve;
     uv_connect_t connect;
     uv_write_t write;
-    uv_tcp_t tcp;
     uv_timer_t timer;
 
-    struct buf out; /* the whole request */
+    struct buf out; /* the whole request; until the answer begins */
     struct buf in;  /* up to the end of the head; then it stays put */
     struct buf body;
     bool has_head;
@@ -62,7 +76,6 @@ struct httpc {
     struct http_head head;
     struct http_chunk chunk;
     uint64_t left; /* of a body with a length; bytes */
-    char raw[HTTPC_READ_BYTES];
 };
 
 /* httpc.c */
@@ -84,9 +97,25 @@ void httpc_connect_to(struct httpc *call, const struct sockaddr *address);
 /* Closes the connection, or gives up resolving. */
 void httpc_connect_stop(struct httpc *call);
 
+/* Closes the connection and goes to the next address, which for one that had
+ * waited is the first. */
+void httpc_connect_again(struct httpc *call);
+
 /* httpc_answer.c */
 
-/* Sends the request and reads the answer; the connection is there. */
+/* Sends the request and reads the answer; the connection is there. One that
+ * waits is read on, to see its end. */
 void httpc_answer_start(struct httpc *call);
+
+/* httpc_conn.c */
+
+/* One that is not opened, or NULL. */
+struct httpc_conn *httpc_conn_new(struct httpc *call);
+
+/* Takes the waiting one over if it leads there, and closes it otherwise. */
+bool httpc_conn_take(struct httpc *call, const struct sockaddr *address);
+
+/* Leaves the connection to wait, if it can be used again. */
+void httpc_conn_leave(struct httpc *call);
 
 #endif

@@ -9,7 +9,8 @@ static void try_next(struct httpc *call);
 static void
 on_tcp_closed(uv_handle_t *handle)
 {
-    struct httpc *call = handle->data;
+    struct httpc_conn *conn = handle->data;
+    struct httpc *call = conn->call;
 
     if (!call->over) {
         try_next(call);
@@ -23,7 +24,7 @@ close_tcp(struct httpc *call)
     if (call->has_tcp) {
         call->has_tcp = false;
         call->connecting = false;
-        uv_close((uv_handle_t *)&call->tcp, on_tcp_closed);
+        uv_close((uv_handle_t *)&call->conn->tcp, on_tcp_closed);
     }
 }
 
@@ -35,6 +36,13 @@ httpc_connect_stop(struct httpc *call)
         /* When it runs already, on_resolved() comes later and sees `over`. */
         (void)uv_cancel((uv_req_t *)&call->resolve);
     }
+}
+
+void
+httpc_connect_again(struct httpc *call)
+{
+    call->reused = false;
+    close_tcp(call);
 }
 
 static void
@@ -104,17 +112,19 @@ try_next(struct httpc *call)
     }
     unsigned shares = call->addresses_count - call->addresses_tried;
     const struct sockaddr_storage *to = &call->addresses[call->addresses_tried];
-    int error = uv_tcp_init(call->loop, &call->tcp);
+    struct httpc_conn *conn = call->conn;
+    int error = uv_tcp_init(call->loop, &conn->tcp);
 
     CHECK(error == 0); /* makes no socket yet */
     call->addresses_tried++;
-    call->tcp.data = call;
+    conn->tcp.data = conn;
+    conn->peer = *to;
     call->connect.data = call;
     call->holds++;
     call->has_tcp = true;
     call->connecting = true;
     start_timer(call, shares);
-    error = uv_tcp_connect(&call->connect, &call->tcp,
+    error = uv_tcp_connect(&call->connect, &conn->tcp,
                            (const struct sockaddr *)to, on_connect);
     if (error != 0) {
         call->error = error;
@@ -179,7 +189,15 @@ httpc_connect_to(struct httpc *call, const struct sockaddr *address)
 {
     add_address(call, address);
     CHECK(call->addresses_count == 1); /* IPv4 or IPv6 */
-    try_next(call);
+    if (!httpc_conn_take(call, address)) {
+        try_next(call);
+        return;
+    }
+    call->holds++;
+    call->has_tcp = true;
+    call->reused = true;
+    start_timer(call, 1);
+    httpc_answer_start(call);
 }
 
 int

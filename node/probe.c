@@ -37,6 +37,7 @@ struct probe {
     bool closing;
     uint32_t holds; /* the timer and look-ups that libuv still has */
     struct call call[WORKERS_MAX][FLEET_PROBES];
+    struct httpc_conn *waits[WORKERS_MAX][FLEET_PROBES]; /* between calls */
 };
 
 uint64_t
@@ -111,6 +112,7 @@ start_call(struct probe *probe, const struct fleet_out *out)
         .host = out->url->host,
         .port = out->url->port,
         .address = (const struct sockaddr *)&worker->address,
+        .waits = out->fresh ? NULL : &probe->waits[worker->slot][out->probe],
         .method = "GET",
         .target = out->target,
         .headers = slice_of(authorization),
@@ -134,6 +136,7 @@ cancel_calls(struct probe *probe, uint32_t slot)
             httpc_cancel(call->http);
             call->http = NULL;
         }
+        httpc_hang_up(&probe->waits[slot][p]);
     }
 }
 

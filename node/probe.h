@@ -7,11 +7,12 @@
  *   probe_free(probe);
  *
  * One timer stands at the fleet's deadline. Probes go to the address that
- * lanes use, under the worker's own host name, each on a connection of its
- * own: what is probed is also whether a connection can be had.
+ * lanes use, under the worker's own host name, over a connection that is kept
+ * for them, but for those that the fleet wants to know whether a connection
+ * can be had.
  *
  * Role: shell. Owns: its timer and calls. Thread: the loop's (control).
- * Limits: one call per worker and kind; PROBE_ANSWER_BYTES_MAX of an answer.
+ * Limits: one call per worker and kind, and one connection kept; PROBE_ANSWER_BYTES_MAX of an answer.
  * Errors: -errno from probe_new(); later ones are failed probes.
  */
 #ifndef NODE_PROBE_H

@@ -42,6 +42,7 @@ struct rig {
     uint64_t now_us;
     struct rig_engine engine[RIG_ENGINES];
     uint32_t probes[RIG_ENGINES][FLEET_PROBES];
+    uint32_t fresh[RIG_ENGINES]; /* checks on a connection of their own */
     uint64_t health_at_us[RIG_ENGINES]; /* of the last health probe */
     char last_target[FLEET_TARGET_MAX];
     uint32_t address[RIG_ADDRESSES]; /* of any name, host order, up to a 0 */
@@ -124,6 +125,8 @@ rig_answer(const struct fleet_out *out)
     };
 
     rig.probes[out->url->port - 8000][out->probe]++;
+    rig.fresh[out->url->port - 8000] +=
+        out->fresh && out->probe == FLEET_PROBE_HEALTH;
     if (out->probe == FLEET_PROBE_HEALTH) {
         rig.health_at_us[out->url->port - 8000] = rig.now_us;
     }

@@ -170,3 +170,32 @@ Test(node_fleet_metrics, a_new_worker_starts_from_nothing)
     cr_assert_eq(gauge_read(&rig.board->running[slot]), 0);
     cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
 }
+
+Test(node_fleet_metrics, an_idle_worker_is_scraped_half_as_often)
+{
+    uint32_t slot = rig_add(0);
+    const uint32_t *scrapes = &rig.probes[0][FLEET_PROBE_METRICS];
+
+    engine_says(1, 0, 0);
+    rig_pass(3 * RIG_S);
+    uint32_t before = *scrapes;
+    rig_pass(20 * RIG_S);
+    cr_assert_geq(*scrapes - before, 20);
+    engine_says(0, 0, 0);
+    rig_pass(3 * RIG_S);
+    before = *scrapes;
+    rig_pass(20 * RIG_S);
+    cr_assert_leq(*scrapes - before, 11);
+    cr_assert_geq(*scrapes - before, 9);
+    /* Used again: at once, if the last one is long enough ago. */
+    before = *scrapes;
+    while (*scrapes == before) {
+        rig_pass(100 * RIG_MS);
+    }
+    rig_pass(1200 * RIG_MS);
+    cr_assert_eq(*scrapes, before + 1);
+    gauge_set(&fleet_board(rig.fleet)->inflight[slot], 1);
+    rig_pass(0);
+    cr_assert_eq(*scrapes, before + 2);
+    gauge_set(&fleet_board(rig.fleet)->inflight[slot], 0);
+}

@@ -425,3 +425,56 @@ Test(node_fleet_probe, a_connect_failure_brings_the_next_probe_forward)
     rig_pass(200 * RIG_MS);
     cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH], probes + 1);
 }
+
+Test(node_fleet_probe, a_good_worker_is_asked_for_a_connection_each_fourth_time)
+{
+    (void)rig_add(0);
+    uint32_t fresh = rig.fresh[0];
+    uint32_t before = rig.probes[0][FLEET_PROBE_HEALTH];
+
+    rig_pass(100 * RIG_S);
+    uint32_t checks = rig.probes[0][FLEET_PROBE_HEALTH] - before;
+    cr_assert_geq(checks, 48);
+    fresh = rig.fresh[0] - fresh;
+    cr_assert(fresh * 4 <= checks + 4 && fresh * 4 + 4 >= checks, "%u of %u",
+              fresh, checks);
+}
+
+Test(node_fleet_probe, one_in_doubt_is_asked_for_a_connection_each_time)
+{
+    (void)rig_add(0);
+    rig_pass(3 * RIG_S);
+    rig.engine[0].health = 0;
+    rig_pass(3 * RIG_S);
+    uint32_t fresh = rig.fresh[0];
+    uint32_t before = rig.probes[0][FLEET_PROBE_HEALTH];
+    rig_pass(20 * RIG_S);
+    cr_assert_gt(rig.probes[0][FLEET_PROBE_HEALTH], before);
+    cr_assert_eq(rig.fresh[0] - fresh,
+                 rig.probes[0][FLEET_PROBE_HEALTH] - before);
+}
+
+Test(node_fleet_probe, checks_of_several_workers_fall_together)
+{
+    uint32_t moments = 0;
+    uint32_t before = 0, after = 0;
+
+    for (unsigned i = 0; i < RIG_ENGINES; i++) {
+        (void)rig_add(i);
+        rig_pass(37 * RIG_MS);
+    }
+    rig_pass(10 * RIG_S);
+    for (unsigned i = 0; i < RIG_ENGINES; i++) {
+        before += rig.probes[i][FLEET_PROBE_HEALTH];
+    }
+    for (uint64_t end = rig.now_us + 100 * RIG_S; rig.now_us < end;) {
+        uint64_t at = fleet_deadline(rig.fleet);
+        moments += at % (25 * RIG_MS) != 0;
+        rig_pass(at - rig.now_us);
+    }
+    for (unsigned i = 0; i < RIG_ENGINES; i++) {
+        after += rig.probes[i][FLEET_PROBE_HEALTH];
+    }
+    cr_assert_gt(after - before, 49 * RIG_ENGINES);
+    cr_assert_eq(moments, 0, "%u beside the grid", moments);
+}

@@ -238,6 +238,156 @@ Test(node_httpc, an_answer_to_head_has_no_body)
     rig_fini(&rig);
 }
 
+/* A request whose connection may wait. */
+struct waiting {
+    struct rig rig;
+    struct wire wire;
+    struct sockaddr_in address;
+    struct httpc_conn *waits;
+    struct httpc_request request;
+};
+
+static void
+waiting_init(struct waiting *w)
+{
+    *w = (struct waiting){.waits = NULL};
+    rig_init(&w->rig);
+    w->address = wire_loopback(w->rig.port);
+    w->request = request_for(&w->rig);
+    w->request.address = (const struct sockaddr *)&w->address;
+    w->request.waits = &w->waits;
+}
+
+static void
+waiting_fini(struct waiting *w)
+{
+    httpc_hang_up(&w->waits);
+    wire_close(&w->wire);
+    rig_fini(&w->rig);
+}
+
+/* One call and its answer; over a connection that is accepted, if so. */
+static void
+ask(struct waiting *w, bool accepts, const char *answer)
+{
+    buf_clear(&w->rig.body);
+    w->rig.done = 0;
+    start(&w->rig, &w->request);
+    if (accepts) {
+        accept_call(&w->rig, &w->wire);
+    }
+    WAIT(&w->rig.loop, w->wire.got.len != 0);
+    buf_clear(&w->wire.got);
+    wire_text(&w->wire, answer);
+    WAIT(&w->rig.loop, w->rig.done == 1);
+}
+
+#define HELLO "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+Test(node_httpc, calls_follow_each_other_on_a_connection_that_waits)
+{
+    static const char *const answers[] = {
+        HELLO,
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HELLO,
+    };
+    struct waiting w;
+
+    waiting_init(&w);
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+        ask(&w, i == 0, answers[i]);
+        cr_assert_eq(w.rig.outcome, HTTPC_OK);
+        cr_assert_not_null(w.waits);
+    }
+    waiting_fini(&w);
+}
+
+Test(node_httpc, a_connection_that_cannot_be_used_again_does_not_wait)
+{
+    static const char *const answers[] = {
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: "
+        "5\r\n\r\nhello",
+        "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "5\r\nhello\r\n0\r\n\r\nmore",
+    };
+    struct waiting w;
+
+    waiting_init(&w);
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+        ask(&w, true, answers[i]);
+        expect(&w.rig, HTTPC_OK, 200, "hello");
+        cr_assert_null(w.waits);
+        if (i + 1 < sizeof(answers) / sizeof(*answers)) {
+            wire_close(&w.wire);
+        }
+    }
+    waiting_fini(&w);
+}
+
+Test(node_httpc, a_connection_closed_while_it_waits_is_replaced)
+{
+    struct waiting w;
+
+    waiting_init(&w);
+    ask(&w, true, HELLO);
+    wire_close(&w.wire);
+    WAIT(&w.rig.loop, w.waits == NULL);
+    ask(&w, true, HELLO);
+    expect(&w.rig, HTTPC_OK, 200, "hello");
+    cr_assert_not_null(w.waits);
+    waiting_fini(&w);
+}
+
+Test(node_httpc, a_connection_closed_under_a_new_call_is_replaced)
+{
+    struct waiting w;
+
+    waiting_init(&w);
+    ask(&w, true, HELLO);
+    w.rig.done = 0;
+    buf_clear(&w.rig.body);
+    start(&w.rig, &w.request);
+    wire_close(&w.wire);
+    accept_call(&w.rig, &w.wire);
+    WAIT(&w.rig.loop, w.wire.got.len != 0);
+    wire_text(&w.wire, HELLO);
+    WAIT(&w.rig.loop, w.rig.done == 1);
+    expect(&w.rig, HTTPC_OK, 200, "hello");
+    waiting_fini(&w);
+}
+
+Test(node_httpc, a_connection_that_leads_elsewhere_is_not_used)
+{
+    struct waiting w;
+
+    waiting_init(&w);
+    ask(&w, true, HELLO);
+    w.address.sin_port = htons(1); /* nobody is there */
+    w.rig.done = 0;
+    buf_clear(&w.rig.body);
+    start(&w.rig, &w.request);
+    WAIT(&w.rig.loop, w.rig.done == 1);
+    cr_assert_eq(w.rig.outcome, HTTPC_CONNECT);
+    cr_assert_null(w.waits);
+    waiting_fini(&w);
+}
+
+Test(node_httpc, a_cancelled_call_leaves_no_connection)
+{
+    struct waiting w;
+
+    waiting_init(&w);
+    ask(&w, true, HELLO);
+    start(&w.rig, &w.request);
+    cr_assert_null(w.waits);
+    httpc_cancel(w.rig.call);
+    waiting_fini(&w);
+    cr_assert_null(w.waits);
+}
+
 Test(node_httpc, a_cut_answer_is_closed)
 {
     struct rig rig;
