@@ -126,8 +126,9 @@ def show_mesh(mesh):
     say(f"   {NAME} has the addresses {', '.join(HOSTS[:-1])} and {HOSTS[-1]}, told by a DNS\n"
         f"   server that the demo runs. Nodes find each other by that name, clients find the\n"
         f"   nodes. All three are started alike; {mesh.name(0)} is:")
+    data = " --data DIR" if mesh.snapshots else ""
     say(f"   $ kvasir serve --name {mesh.name(0)} --listen {HOSTS[0]}:{mesh.serve} \\\n"
-        f"       --mesh {HOSTS[0]}:{mesh.port} --join dns:{NAME}:{mesh.port} --worker ...")
+        f"       --mesh {HOSTS[0]}:{mesh.port} --join dns:{NAME}:{mesh.port}{data} --worker ...")
 
 
 def show_status(mesh, i):
@@ -176,10 +177,21 @@ def restart_one(mesh, run, planned, gone):
     mesh.restart(VICTIM)
     at = run.seconds()
     knows, known = mesh.blocks(VICTIM), mesh.blocks(0)
-    say(f"   Ready after {at - began:.1f} s. It knows of {knows:,} blocks in the engines' "
-        f"caches, all told by the\n"
-        f"   others; {mesh.name(0)} knows of {known:,}. Clients try its address again within 5 s.")
+    say(f"   Ready after {at - began:.1f} s. It knows of {knows:,} blocks in the engines' caches, "
+        f"{mesh.name(0)} of {known:,}.\n"
+        f"   {source_line(mesh.start_of(VICTIM))}\n"
+        f"   Clients try its address again within 5 s.")
     return at
+
+
+def source_line(began):
+    """Where a node that came back has its knowledge from."""
+    if began is None:
+        return "All of it was told by the others."
+    if began["state"] != "warm":
+        return f"All of it was told by the others: no snapshot could be used ({began['reason']})."
+    return (f"Its last snapshot on disk, {began['age_ms'] / 1000:.1f} s old, had "
+            f"{began['blocks']:,}; the others told what changed since.")
 
 
 def play_mesh(folder, load, logs):
@@ -296,8 +308,8 @@ def kill_line(ours):
 def accuracy_line(ours):
     right, judged = ours["accuracy"]
     return (f"The nodes follow the engines' own cache events. Of {judged} requests whose tokens "
-            f"they knew in\nfull they said for {right} ({100 * right / max(1, judged):.1f} %) exactly "
-            f"how many of them the engine would find cached.")
+            f"they knew in\nfull they said for {right} ({100 * right / max(1, judged):.1f} %) "
+            f"exactly how many of them the engine would find cached.")
 
 
 def load_line(plain):

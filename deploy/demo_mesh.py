@@ -6,6 +6,7 @@ import demo_programs as programs
 NAME = "kvasir.test"
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 VICTIM = 1  # the node that is killed: node-2
+SNAPSHOT_EVERY = "2s"  # a minute is the default, and longer than all of this
 
 
 def worker_words(engines):
@@ -26,6 +27,8 @@ class Mesh:
 
     def __init__(self, stack, folder, engines, logs):
         self.stack, self.folder, self.engines, self.logs = stack, folder, engines, logs
+        told = programs.run_once([folder / "node/kvasir", "check", "--reference"])
+        self.snapshots = "data.dir" in told
         self.serve, self.port = programs.free_ports(HOSTS, 2)
         self.dns = programs.start_dns(stack, NAME, HOSTS, logs)
         self.nodes = [self.start(i) for i in range(len(HOSTS))]
@@ -43,6 +46,9 @@ class Mesh:
                  "--listen", f"{HOSTS[i]}:{self.serve}", "--admin", f"{HOSTS[i]}:0",
                  "--mesh", f"{HOSTS[i]}:{self.port}", "--join", f"dns:{NAME}:{self.port}",
                  "--mesh.resolver", self.dns, *worker_words(self.engines)]
+        if self.snapshots:
+            words += ["--data", self.logs / f"{self.name(i)}.data",
+                      "--data.interval", SNAPSHOT_EVERY]
         return programs.start(self.stack, words, self.logs / f"{self.name(i)}.log")
 
     def admin(self, i):
@@ -113,6 +119,12 @@ class Mesh:
         """Until it sees everyone and is ready."""
         self.nodes[i] = self.start(i).wait_ready()
         self.wait_whole(i)
+
+    def start_of(self, i):
+        """What it says of its start from a snapshot; None: there are none."""
+        if not self.snapshots:
+            return None
+        return programs.get_json(self.admin(i), "/admin/status")["snapshot"]["start"]
 
     def accuracy(self):
         """How often the nodes knew exactly what an engine had cached:
