@@ -15,7 +15,8 @@ def only_cut_at(outcome, *names):
     expect(set(outcome.failures) <= {"cut"}, f"failed otherwise: {outcome.failures}")
     expect(outcome.failed <= outcome.users * len(names),
            f"{outcome.failed} failed, {outcome.users} users")
-    expect(outcome.failed_at(*names) == outcome.failed,
+    # One cut may be of a stream from a killed engine through a killed node.
+    expect(outcome.failed_at(*names) >= outcome.failed,
            f"failed elsewhere: {outcome.nodes} {outcome.workers}")
 
 
