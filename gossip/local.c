@@ -239,6 +239,10 @@ take_parts(struct gossip *g, struct gossip_stream *s,
     uint64_t *part = g->record->words;
     uint32_t at = 0;
     uint32_t in_op = 0;
+    /* Holes are told of the whole batch: in the middle nobody knows them. */
+    struct event_record head = {.seq = record->seq,
+                                .block_tokens = record->block_tokens,
+                                .holes = EVENT_HOLES_UNKNOWN};
 
     do {
         uint32_t count = cut_part(record, &at, &in_op, part);
@@ -249,7 +253,7 @@ take_parts(struct gossip *g, struct gossip_stream *s,
         take_part(
             g, s,
             gossip_pos(record->seq, ends ? GOSSIP_PART_LAST : reading->part),
-            record, part, count, print);
+            ends ? record : &head, part, count, print);
     } while (at < record->words_count);
     reading->split = !last;
     reading->part = last ? 0 : reading->part;

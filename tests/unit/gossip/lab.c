@@ -152,6 +152,7 @@ apply(struct lab_node *node, const struct event_record *record)
     node->applied++;
     node->seq = record->seq;
     node->holes = record->holes;
+    node->holes_unknown += record->holes == EVENT_HOLES_UNKNOWN;
     tell_digest(node);
 }
 

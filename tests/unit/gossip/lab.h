@@ -21,7 +21,8 @@ struct lab_node {
     uint32_t applied; /* records */
     uint64_t seq;     /* of the last one */
     uint32_t holes;
-    uint64_t ask; /* of the last REREAD */
+    uint32_t holes_unknown; /* records whose are not */
+    uint64_t ask;           /* of the last REREAD */
     uint32_t rereads;
     bool complete;
     bool stale;

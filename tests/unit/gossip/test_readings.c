@@ -282,3 +282,13 @@ Test(gossip_readings, a_reading_that_lives_proves_that_somebody_can)
     lab_run(&lab, 1);
     cr_assert_not(lab.nodes[0].stale);
 }
+
+Test(gossip_readings, only_a_batchs_last_part_says_how_many_holes_there_are)
+{
+    lab_read_many(&lab, 0, 20, 0, 10000); /* in three parts */
+    lab_run(&lab, 5);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(lab.nodes[i].holes_unknown, 2);
+        cr_assert_eq(lab.nodes[i].holes, 0);
+    }
+}
