@@ -37,7 +37,9 @@ struct task {
 
 struct peers {
     uv_timer_t timer;
-    uint64_t armed_us; /* when it fires; NEVER: it does not */
+    uv_prepare_t sleeping; /* the loop is about to: the timer is set then, once
+                              for all that the turn did */
+    uint64_t armed_us;     /* when it fires; NEVER: it does not */
     const struct config *config;
     struct peers_owner owner;
     struct cluster *cluster;
@@ -280,7 +282,16 @@ peers_pull(struct peers *peers)
         }
     } while (do_put_off(peers));
     peers->pulling = false;
-    set_timer(peers);
+}
+
+static void
+on_sleeping(uv_prepare_t *sleeping)
+{
+    struct peers *peers = sleeping->data;
+
+    if (peers->started && !peers->stopped) {
+        set_timer(peers);
+    }
 }
 
 static void
@@ -523,6 +534,9 @@ peers_new(struct peers **out, uv_loop_t *loop, const struct config *config,
     choose_id(&peers->id);
     CHECK(uv_timer_init(loop, &peers->timer) == 0);
     peers->timer.data = peers;
+    CHECK(uv_prepare_init(loop, &peers->sleeping) == 0);
+    peers->sleeping.data = peers;
+    CHECK(uv_prepare_start(&peers->sleeping, on_sleeping) == 0);
     *out = peers;
     int rc = open_link(peers, loop);
     if (rc == 0) {
@@ -584,6 +598,7 @@ peers_stop(struct peers *peers)
     resolve_free(peers->resolve);
     peers->resolve = NULL;
     uv_close((uv_handle_t *)&peers->timer, NULL);
+    uv_close((uv_handle_t *)&peers->sleeping, NULL);
 }
 
 void

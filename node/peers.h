@@ -13,7 +13,7 @@
  * begins or ends, a worker that comes or goes, a doubted link that breaks) is
  * put off until they are.
  *
- * Role: shell. Owns: the cluster, the links, the resolver, one timer.
+ * Role: shell. Owns: the cluster, the links, the resolver, a timer.
  * Thread: control. Limits: those of its parts; PEERS_TASKS_MAX put off.
  * Errors: -errno, with one line in the log.
  */

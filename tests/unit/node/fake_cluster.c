@@ -156,6 +156,9 @@ cluster_tick(struct cluster *cluster, uint64_t now_us)
 uint64_t
 cluster_deadline(const struct cluster *cluster)
 {
+    if (cluster->deadline_asks != NULL) {
+        (*cluster->deadline_asks)++;
+    }
     return cluster->deadline_us;
 }
 

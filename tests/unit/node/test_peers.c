@@ -250,6 +250,21 @@ Test(node_peers, time_is_told_when_it_is_due_and_what_comes_of_it_is_pulled)
     cr_assert_eq(fake_cluster_calls(rig.cluster, FAKE_TICK), 1);
 }
 
+Test(node_peers, the_timer_is_set_once_a_turn_however_much_is_pulled)
+{
+    uint32_t asks = 0;
+
+    role_is_control();
+    peers_start(rig.peers);
+    rig.cluster->deadline_asks = &asks;
+    rig.cluster->deadline_us = UINT64_MAX;
+    for (uint32_t i = 0; i < 2000; i++) {
+        peers_pull(rig.peers);
+    }
+    (void)uv_run(&rig.loop, UV_RUN_NOWAIT);
+    cr_assert_eq(asks, 1);
+}
+
 Test(node_peers, goodbye_is_said_once_and_a_node_alone_has_left_then)
 {
     role_is_control();
