@@ -281,6 +281,18 @@ gossip_load(struct gossip *g, struct event_stream stream,
 }
 
 void
+gossip_load_sizes(struct gossip *g, struct event_stream stream, uint32_t holes,
+                  uint32_t block_tokens)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    if (s != NULL) {
+        s->holes = holes;
+        s->block_tokens = block_tokens;
+    }
+}
+
+void
 gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
             uint64_t primary, uint64_t now_us)
 {
@@ -630,34 +642,52 @@ gossip_reads(const struct gossip *g, struct event_stream stream)
     return s != NULL && gossip_leads(s);
 }
 
+static struct gossip_status
+status_of(const struct gossip *g, const struct gossip_stream *s)
+{
+    return (struct gossip_status){
+        .stream = s->name,
+        .epoch = s->epoch,
+        .pos = s->pos,
+        .pos_known = s->known > s->pos ? s->known : s->pos,
+        .log_low = s->log.low,
+        .count = s->digest_count,
+        .xor_keys = s->digest_xor,
+        .complete = s->epoch.no != 0 && s->complete,
+        .stale = gossip_is_stale(g, s),
+        .contested = gossip_is_contested(s, g->now_us),
+        .digest_known = s->digest_known && s->digest_pos == s->pos,
+        .reads = gossip_leads(s),
+        .shadow = s->reading.any && !gossip_leads(s),
+        .pushes = gossip_pushes(g, s),
+        .transfers = s->transfer.active,
+        .torn = gossip_is_torn(s),
+    };
+}
+
 bool
 gossip_status(const struct gossip *g, uint32_t at, struct gossip_status *status)
 {
     for (uint32_t i = 0; i < g->streams_count; i++) {
-        const struct gossip_stream *s = g->streams[i];
-        if (s->removed || at-- > 0) {
-            continue;
+        if (!g->streams[i]->removed && at-- == 0) {
+            *status = status_of(g, g->streams[i]);
+            return true;
         }
-        *status = (struct gossip_status){
-            .stream = s->name,
-            .epoch = s->epoch,
-            .pos = s->pos,
-            .pos_known = s->known > s->pos ? s->known : s->pos,
-            .log_low = s->log.low,
-            .count = s->digest_count,
-            .xor_keys = s->digest_xor,
-            .complete = s->epoch.no != 0 && s->complete,
-            .stale = gossip_is_stale(g, s),
-            .contested = gossip_is_contested(s, g->now_us),
-            .digest_known = s->digest_known && s->digest_pos == s->pos,
-            .reads = gossip_leads(s),
-            .shadow = s->reading.any && !gossip_leads(s),
-            .pushes = gossip_pushes(g, s),
-            .transfers = s->transfer.active,
-        };
-        return true;
     }
     return false;
+}
+
+bool
+gossip_status_of(const struct gossip *g, struct event_stream stream,
+                 struct gossip_status *status)
+{
+    const struct gossip_stream *s = gossip_find(g, stream);
+
+    if (s == NULL || s->removed) {
+        return false;
+    }
+    *status = status_of(g, s);
+    return true;
 }
 
 bool

@@ -293,6 +293,11 @@ void gossip_stream_remove(struct gossip *g, struct event_stream stream,
 void gossip_load(struct gossip *g, struct event_stream stream,
                  struct gossip_epoch epoch, uint64_t pos, bool complete);
 
+/* After that: what the stream's records said last of holes and of the size of
+ * blocks, for those who will have its state whole. */
+void gossip_load_sizes(struct gossip *g, struct event_stream stream,
+                       uint32_t holes, uint32_t block_tokens);
+
 /* This node is the rank-th reader of the stream (GOSSIP_RANK_NONE: it does not
  * read); primary: the peer of rank 0, 0 if not known or self. */
 void gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
@@ -417,6 +422,7 @@ struct gossip_status {
     bool reads;  /* its own reading leads the replica */
     bool shadow; /* ... or stands in the shadow */
     bool pushes; /* to peers */
+    bool torn;   /* between the first page of a transfer and its end */
     bool transfers;
 };
 
@@ -426,6 +432,10 @@ bool gossip_reads(const struct gossip *g, struct event_stream stream);
 /* The at-th stream in order of their coming; false at the end. */
 bool gossip_status(const struct gossip *g, uint32_t at,
                    struct gossip_status *status) MUST_CHECK;
+
+/* That stream's; false: there is none. */
+bool gossip_status_of(const struct gossip *g, struct event_stream stream,
+                      struct gossip_status *status) MUST_CHECK;
 
 /* No stream is behind what peers are known to have, torn or being
  * transferred. */

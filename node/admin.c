@@ -3,6 +3,7 @@
 #include "node/control_roster.h"
 
 #include "node/admin_mesh.h"
+#include "node/admin_snapshot.h"
 
 #include <stdio.h>
 
@@ -168,6 +169,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/workers", 14}, HTTP_GET, admin_put_workers, NULL},
     {{"/admin/workers", 14}, HTTP_POST, NULL, add_worker},
     {{"/admin/mesh", 11}, HTTP_GET, admin_put_mesh, NULL},
+    {{"/admin/snapshot", 15}, HTTP_POST, NULL, admin_snapshot},
     {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
@@ -207,6 +209,6 @@ admin_request(void *context, struct httpd_request *request)
     } else {
         httpd_error(request, 404, "not_found",
                     "known here: /metrics and /admin/status, mesh, workers, "
-                    "index, decisions, explain");
+                    "index, decisions, explain, snapshot");
     }
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "node/admin.h"
+#include "node/admin_snapshot.h"
 
 /* A request whose tokens were asked for. */
 struct explaining {
@@ -258,7 +259,11 @@ admin_gone(void *context, struct httpd_request *request)
 {
     struct explaining *e = *httpd_user(request);
 
-    (void)context;
+    role_is_control();
+    if (slice_equal(httpd_head(request)->path, SLICE("/admin/snapshot"))) {
+        admin_snapshot_gone(context, request);
+        return;
+    }
     if (e != NULL) {
         token_ask_forget(e->question);
         free(e);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "node/admin_mesh.h"
+#include "node/admin_snapshot.h"
 #include "node/log.h"
 #include "node/prom_out.h"
 
@@ -238,5 +239,6 @@ admin_put_metrics(struct control *control, struct buf *out)
     put_belief(control, out);
     admin_put_event_metrics(control, out);
     admin_put_mesh_metrics(control, out);
+    admin_put_snapshot_metrics(control, out);
     metrics_print(&total, out);
 }

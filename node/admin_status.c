@@ -1,5 +1,6 @@
 /* /admin/status, /admin/workers, /admin/index, /admin/decisions. */
 #include "node/admin_mesh.h"
+#include "node/admin_snapshot.h"
 
 static uint64_t
 sum(const struct control *control, size_t offset)
@@ -213,6 +214,7 @@ admin_put_status(struct control *control, struct json_out *json)
     admin_put_mesh_rows(control, json);
     json_out_put_uint(json, "lanes", node->lanes_count);
     json_out_put_uint(json, "connections", gauge_read(&node->connections));
+    admin_put_snapshot(control, json);
     put_requests(control, json);
     put_placement(control, json);
     json_out_key(json, "index");

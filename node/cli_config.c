@@ -7,11 +7,10 @@
 #include "node/config_schema.h"
 
 enum {
-    OPTION_KEY, /* a configuration key; also --worker, --policy, --mesh, --join */
+    OPTION_KEY, /* a configuration key; also --worker and the short ones */
     OPTION_FILE,
     OPTION_HELP,
     OPTION_REFERENCE,
-    OPTION_LATER, /* part of the design, not of this program yet */
 };
 
 static const struct cli_option own_options[] = {
@@ -21,7 +20,7 @@ static const struct cli_option own_options[] = {
     {"policy", '\0', true, OPTION_KEY},
     {"mesh", '\0', true, OPTION_KEY},
     {"join", '\0', true, OPTION_KEY},
-    {"data", '\0', true, OPTION_LATER},
+    {"data", '\0', true, OPTION_KEY},
     {"reference", '\0', false, OPTION_REFERENCE}, /* the last: check only */
 };
 
@@ -67,11 +66,9 @@ take_option(struct cli_config *cli, const struct cli_args *args)
     case OPTION_HELP:
         cli->help = true;
         return NULL;
-    case OPTION_REFERENCE:
+    default:
         cli->reference = true;
         return NULL;
-    default:
-        return "is not built yet";
     }
 }
 

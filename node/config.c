@@ -136,6 +136,7 @@ find_flag(const char *name)
         {"policy", "policy.name"},
         {"mesh", "mesh.listen"},
         {"join", "mesh.join"},
+        {"data", "data.dir"},
     };
 
     for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {

@@ -178,6 +178,16 @@ struct config_mesh {
     struct url resolver; /* of --join's names, IPv4; host "": the system's */
 };
 
+/* What survives a restart. */
+struct config_data {
+    char dir[CONFIG_FILE_MAX]; /* "": no snapshots are taken */
+    uint32_t interval_ms;      /* between two snapshots */
+    uint32_t changed_permille; /* of the index: takes one sooner, */
+    uint32_t changed_ms;       /* ... but not before this */
+    uint64_t bytes_max;        /* of a file */
+    uint32_t aside_max;        /* damaged files that are kept */
+};
+
 struct config_log {
     uint32_t level;  /* enum log_level */
     uint32_t format; /* enum log_format */
@@ -198,6 +208,7 @@ struct config {
     struct config_health health;
     struct config_breaker breaker;
     struct config_mesh mesh;
+    struct config_data data;
     struct config_log log;
     struct config_worker *workers; /* owned, WORKERS_MAX at most */
     uint32_t workers_count;

@@ -58,6 +58,7 @@ static const struct config_section sections[] = {
     {"health", "how workers are watched"},
     {"breaker", "when a worker that fails requests is left alone"},
     {"mesh", "other nodes, and how they are reached"},
+    {"data", "snapshots, from which a restarted node goes on"},
     {"log", "lines on stderr"},
 };
 
@@ -245,6 +246,19 @@ static const struct config_key node_keys[] = {
      "After this a node is ready though it did not catch up with the others."},
     {"mesh.resolver", CONFIG_LISTEN, AT(mesh.resolver), "", 0, 0, NULL,
      "DNS server (IPv4) asked for the names of mesh.join instead of the system's."},
+
+    {"data.dir", CONFIG_FILE, AT(data.dir), "", 0, 0, NULL,
+     "Directory of the snapshots, of this node alone; absent: none are taken, and it starts with an empty index."},
+    {"data.interval", CONFIG_DURATION, AT(data.interval_ms), "60s", 10, 24 * HOUR, NULL,
+     "Between two snapshots."},
+    {"data.changed", CONFIG_RATIO, AT(data.changed_permille), "0.25", 0, 1000, NULL,
+     "Part of the index that must have changed for one to be taken sooner."},
+    {"data.changed_after", CONFIG_DURATION, AT(data.changed_ms), "5s", 10, 24 * HOUR, NULL,
+     "Least time between two snapshots then."},
+    {"data.bytes_max", CONFIG_SIZE, AT(data.bytes_max), "64GiB", 16 * MIB, 1024 * GIB, NULL,
+     "Size of one file of snapshots; above, none is taken."},
+    {"data.aside_max", CONFIG_COUNT, AT(data.aside_max), "3", 0, 32, NULL,
+     "Files that could not be used and are kept, to be looked at."},
 
     {"log.level", CONFIG_CHOICE, AT(log.level), "info", 0, 0, level_choices,
      "Lines of this weight and heavier are written."},

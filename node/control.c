@@ -518,10 +518,11 @@ open_parts(struct control *control)
 }
 
 int
-control_init(struct control *control, struct node_shared *node, uint64_t seed)
+control_init(struct control *control, struct node_shared *node,
+             struct snapshot *snapshot, uint64_t seed)
 {
     role_is_control();
-    *control = (struct control){.node = node};
+    *control = (struct control){.node = node, .snapshot = snapshot};
     int error = uv_loop_init(&control->loop);
     if (error < 0) {
         return error;
@@ -533,6 +534,9 @@ control_init(struct control *control, struct node_shared *node, uint64_t seed)
     error = open_parts(control);
     if (error == 0) {
         open_share(control);
+        error = snapshot_start(snapshot, control);
+    }
+    if (error == 0) {
         peers_start(control->peers);
         return 0;
     }
@@ -571,6 +575,7 @@ control_stop(struct control *control)
 {
     httpd_free(control->admin);
     control->admin = NULL;
+    snapshot_stop(control->snapshot);
     probe_free(control->probe);
     control->probe = NULL;
     peers_stop(control->peers);

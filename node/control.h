@@ -25,6 +25,7 @@
 #include "node/route.h"
 #include "node/share.h"
 #include "node/shared.h"
+#include "node/snapshot.h"
 #include "node/token_ask.h"
 
 struct control {
@@ -36,6 +37,7 @@ struct control {
     struct follow *follow;
     struct roster_apply *workers; /* control_roster.h */
     struct httpd *admin;
+    struct snapshot *snapshot; /* borrowed; NULL: none are taken */
     struct decisions decisions;
     struct route_scratch explain; /* for /admin/explain */
     struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
@@ -59,11 +61,12 @@ struct control {
 
 /*
  * Makes the control side: the loop, the workers of the configuration, the
- * admin port (address). Lanes may run once this returned 0. -errno otherwise,
- * with one line in the log.
+ * admin port (address), what the snapshot has (NULL: nothing; it outlives
+ * control). Lanes may run once this returned 0. -errno otherwise, with one line
+ * in the log.
  */
 int control_init(struct control *control, struct node_shared *node,
-                 uint64_t seed) MUST_CHECK;
+                 struct snapshot *snapshot, uint64_t seed) MUST_CHECK;
 
 /* Opens the admin port: 0, or -errno. */
 int control_open_admin(struct control *control, const struct sockaddr *address)

@@ -139,6 +139,20 @@ int feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
                 uint32_t rank, const struct event_record *record)
     ON_CONTROL MUST_CHECK;
 
+/* What a snapshot had of a stream: its slot is open and filled. */
+struct feed_restored {
+    uint32_t slot;
+    uint64_t epoch; /* as its next records name it */
+    uint64_t seq;
+    uint32_t holes;
+    uint32_t block_tokens;
+};
+
+/* Of a stream that nothing was told of yet; true: the slot is the feed's from
+ * now on. A gap in its events until a state says otherwise. */
+bool feed_restore(struct feed *feed, const struct feed_id *id,
+                  const struct feed_restored *restored) ON_CONTROL MUST_CHECK;
+
 /* The slot of the mirror that a stream has now; WORKER_NONE: none. */
 uint32_t feed_slot(const struct feed *feed, uint32_t worker,
                    uint32_t generation, uint32_t rank) ON_CONTROL;

@@ -300,6 +300,33 @@ feed_record(struct feed *feed, uint32_t worker, uint32_t generation,
     return apply(feed, stream, record);
 }
 
+bool
+feed_restore(struct feed *feed, const struct feed_id *id,
+             const struct feed_restored *restored)
+{
+    struct feed_stream *stream =
+        find(feed, id->worker, id->generation, id->rank);
+
+    if (stream == NULL || stream->has_epoch) {
+        return false;
+    }
+    CHECK(stream->slot == WORKER_NONE && restored->slot < WORKERS_MAX);
+    stream->has_epoch = true;
+    stream->in_step = true; /* what comes first fills a gap */
+    stream->used = true;
+    stream->epoch = restored->epoch;
+    stream->seq = restored->seq;
+    stream->holes = restored->holes;
+    stream->slot = restored->slot;
+    if (restored->block_tokens != 0) {
+        learn_size(feed, &feed->worker[id->worker], stream,
+                   restored->block_tokens);
+    }
+    feed->stats.epochs++;
+    feed->changed = true;
+    return true;
+}
+
 uint32_t
 feed_slot(const struct feed *feed, uint32_t worker, uint32_t generation,
           uint32_t rank)

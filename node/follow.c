@@ -163,6 +163,7 @@ follow_added(struct follow *follow, const struct fleet_worker *worker)
             .stream = {.worker = worker->identity, .rank = rank},
             .worker = worker->slot,
             .generation = worker->generation,
+            .replays = worker->replay.host[0] != '\0',
         };
     }
     if (!follow_is_followed(worker)) {
@@ -299,6 +300,8 @@ look_around(struct follow *follow, uint64_t now_us)
     struct feed_id id;
 
     follow->looked_us = now_us;
+    follow->streams.caught_up =
+        gauge_read(&follow->node->mesh_ready) == CLUSTER_CAUGHT_UP;
     while (feed_next_reread(follow->feed, &id, now_us)) {
         have_again(follow, id.worker, id.rank, "it lost some of its records",
                    now_us);

@@ -11,6 +11,10 @@ state_of(const struct follow_gossip *f, const struct follow_rank *rank)
     if (rank->stale) {
         return KV_STREAM_STALE;
     }
+    if (rank->loaded) {
+        return kv_stream_state_is_live(rank->read) ? KV_STREAM_STALE
+                                                   : rank->read;
+    }
     if (!kv_stream_state_is_live(rank->read) &&
         gossip_reads(f->gossip, rank->stream)) {
         return rank->read;
@@ -21,8 +25,11 @@ state_of(const struct follow_gossip *f, const struct follow_rank *rank)
 unsigned
 follow_gossip_tell(struct follow_gossip *f, struct follow_rank *rank)
 {
-    enum kv_stream_state state = state_of(f, rank);
+    bool reads = kv_stream_state_is_live(rank->read) &&
+                 gossip_reads(f->gossip, rank->stream);
 
+    rank->loaded = rank->loaded && !reads && !f->caught_up;
+    enum kv_stream_state state = state_of(f, rank);
     if (state == rank->told) {
         return 0;
     }
@@ -34,6 +41,15 @@ follow_gossip_tell(struct follow_gossip *f, struct follow_rank *rank)
 
 /* What was read */
 
+static void ON_CONTROL
+begin(struct follow_gossip *f, struct follow_rank *rank,
+      const struct intake_item *item, uint64_t now_us)
+{
+    rank->begun = true;
+    gossip_local_begin(f->gossip, rank->stream, item->process, item->whole,
+                       item->ask, now_us);
+}
+
 static unsigned ON_CONTROL
 take_state(struct follow_gossip *f, struct follow_rank *rank,
            enum kv_stream_state state, uint64_t now_us)
@@ -42,6 +58,11 @@ take_state(struct follow_gossip *f, struct follow_rank *rank,
     bool was = kv_stream_state_is_live(rank->read);
 
     rank->read = state;
+    if (state == KV_STREAM_LIVE && rank->loaded && rank->replays &&
+        !rank->begun) {
+        struct intake_item empty = {.process = KV_STREAM_EMPTY, .whole = true};
+        begin(f, rank, &empty, now_us);
+    }
     if (live != was) {
         gossip_local_live(f->gossip, rank->stream, live, now_us);
     }
@@ -55,8 +76,7 @@ follow_gossip_item(struct follow_gossip *f, struct follow_rank *rank,
 {
     switch ((enum intake_item_kind)item->kind) {
     case INTAKE_BEGIN:
-        gossip_local_begin(f->gossip, rank->stream, item->process, item->whole,
-                           item->ask, now_us);
+        begin(f, rank, item, now_us);
         return 0;
     case INTAKE_RECORD:
         gossip_local_record(f->gossip, rank->stream, record, item->print,
@@ -78,6 +98,7 @@ follow_gossip_end(struct follow_gossip *f, struct follow_rank *rank,
     gossip_local_end(f->gossip, rank->stream, now_us);
     rank->read = KV_STREAM_CONNECTING;
     rank->unasked = false;
+    rank->begun = false;
     return follow_gossip_tell(f, rank);
 }
 
@@ -143,6 +164,7 @@ reset(struct follow_gossip *f, struct follow_rank *rank,
       const struct gossip_out *out)
 {
     rank->known = true;
+    rank->loaded = false;
     feed_reset(f->feed, rank->worker, rank->generation, rank->stream.rank,
                out->name);
     tell_digest(f, rank); /* nothing is a state, too */

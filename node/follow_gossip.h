@@ -3,7 +3,10 @@
  * gossip says of it is carried out on the feed and the mirror.
  *
  * How a stream stands is gossip's word, but while this node's own reading
- * leads it: then it is no better than that reading.
+ * leads it: then it is no better than that reading. What was loaded from a
+ * snapshot is stale until the own reading has caught up, or the node with its
+ * peers. An engine that has said nothing begins no reading; of one that is
+ * loaded that says that it is another process.
  *
  * Role: core. Owns: how each stream stands. Thread: one owner. Limits: none of
  * its own. Errors: none; a lack of memory is the feed's to name (it is read
@@ -26,11 +29,14 @@ struct follow_rank {
     struct event_stream stream;
     uint32_t worker; /* slot in the fleet */
     uint32_t generation;
+    bool replays;              /* its source can tell that it has nothing */
     enum kv_stream_state read; /* the own reading */
     enum kv_stream_state told; /* to the feed */
     bool known;                /* there is an epoch */
     bool complete;             /* as gossip says */
+    bool loaded;               /* from a snapshot, and not caught up since */
     bool stale;
+    bool begun;   /* the own reading said whose it is */
     bool wrong;   /* its answers differ from what was predicted */
     bool unasked; /* ask did not reach the source yet */
     uint64_t ask; /* of the last REREAD */
@@ -42,6 +48,7 @@ struct follow_gossip {
     struct feed *feed;
     struct mirror *mirror;
     struct expected *expected;
+    bool caught_up; /* with peers; so what was loaded is of today */
     uint64_t page[GOSSIP_PAGE_WORDS];
 };
 

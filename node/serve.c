@@ -18,6 +18,7 @@
 struct serve {
     struct node_shared node;
     struct control control;
+    struct snapshot *snapshot;
     struct lane *lanes[CONFIG_LANES_MAX];
     uint32_t lanes_made;
     uint32_t lanes_started;
@@ -119,6 +120,9 @@ on_drained_look(uv_timer_t *timer)
 
     role_is_control();
     if (gauge_read(&serve->node.lanes_running) != 0) {
+        return;
+    }
+    if (!snapshot_finish(serve->snapshot)) {
         return;
     }
     peers_leave(serve->control.peers);
@@ -269,14 +273,20 @@ serve_run(const struct config *config)
     }
     memset(serve, 0, sizeof(*serve));
     (void)signal(SIGPIPE, SIG_IGN);
+    if (snapshot_open(&serve->snapshot, config) < 0) {
+        free(serve);
+        return 1;
+    }
     raise_descriptor_limit(config);
     role_is_control();
     error = shared_init(&serve->node, config);
     if (error == 0) {
-        error = control_init(&serve->control, &serve->node, uv_hrtime());
+        error = control_init(&serve->control, &serve->node, serve->snapshot,
+                             uv_hrtime());
     }
     if (error < 0) {
         LOG_ERROR("start_failed", KV_FAULT("error", error));
+        snapshot_free(serve->snapshot);
         shared_fini(&serve->node);
         free(serve);
         return 1;
@@ -294,6 +304,7 @@ serve_run(const struct config *config)
     (void)uv_run(&serve->control.loop, UV_RUN_DEFAULT);
     end_lanes(serve);
     control_fini(&serve->control);
+    snapshot_free(serve->snapshot);
     shared_fini(&serve->node);
     bool ok = error == 0 && !serve->failed;
     free(serve);

@@ -11,9 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOCK_NAME "kvasir.lock"
-#define SUFFIX    ".mdb"
-#define SUFFIXES  "-lock" /* LMDB's own lock file */
+#define LOCK_NAME  "kvasir.lock"
+#define SUFFIX     ".mdb"
+#define SUFFIXES   "-lock" /* LMDB's own lock file */
+#define LOCK_BYTES 16384   /* more than it wants for its 126 readers */
 
 struct lmdb {
     struct storage_io io;
@@ -164,6 +165,26 @@ env_open(struct lmdb *l, const char *path, unsigned flags, uint64_t map_bytes)
     return rc;
 }
 
+/* LMDB writes its lock file by memory: on a disk without room for it that would
+ * be the end of the process. 0 or errno. */
+static int
+make_lock(struct lmdb *l, const char *name)
+{
+    char lock[STORAGE_NAME_MAX + sizeof SUFFIXES];
+
+    (void)snprintf(lock, sizeof lock, "%s%s", name, SUFFIXES);
+    int fd = openat(l->dir_fd, lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return errno;
+    }
+    int rc = posix_fallocate(fd, 0, LOCK_BYTES);
+    (void)close(fd);
+    if (rc != 0) {
+        (void)unlinkat(l->dir_fd, lock, 0);
+    }
+    return rc;
+}
+
 static enum storage_outcome
 create(struct storage_io *io, const char *name)
 {
@@ -175,7 +196,10 @@ create(struct storage_io *io, const char *name)
         return STORAGE_E_DENIED;
     }
     (void)remove_file(io, name);
-    int rc = env_open(l, path, MDB_NOTLS, l->bytes_max);
+    int rc = make_lock(l, name);
+    if (rc == 0) {
+        rc = env_open(l, path, MDB_NOTLS, l->bytes_max);
+    }
     if (rc == 0) {
         rc = mdb_txn_begin(l->env, NULL, 0, &l->txn);
     }

@@ -247,7 +247,7 @@ start_node(uint32_t at, uint32_t count, const char *events)
     CHECK(node->visible_us != NULL);
     configure(node, at, count, events);
     CHECK(shared_init(&node->shared, &node->config) == 0);
-    CHECK(control_init(&node->control, &node->shared, at + 1) == 0);
+    CHECK(control_init(&node->control, &node->shared, NULL, at + 1) == 0);
     node->reader = qsbr_register(&node->shared.qsbr);
     CHECK(uv_async_init(&node->control.loop, &node->call, on_call) == 0);
     CHECK(uv_sem_init(&node->called, 0) == 0);

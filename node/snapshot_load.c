@@ -1,0 +1,252 @@
+/* What a snapshot has, put back into a node that is new. */
+#include <stdlib.h>
+
+#include "node/control_roster.h"
+#include "node/log.h"
+#include "node/probe.h"
+#include "node/snapshot_inner.h"
+
+/* Workers: what an operator said. Version 1 is what a configuration said, and
+ * today's may say otherwise. */
+static void ON_CONTROL
+take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
+{
+    struct control *control = snapshot->control;
+    struct roster *roster = cluster_roster(peers_cluster(control->peers));
+    char id[ROSTER_ID_MAX];
+    struct roster_entry entry = {.id = id,
+                                 .version = worker->version,
+                                 .removed = worker->removed,
+                                 .draining = worker->draining,
+                                 .spec = worker->spec};
+
+    if (worker->version <= 1 || worker->id.len >= sizeof id) {
+        return;
+    }
+    memcpy(id, worker->id.ptr, worker->id.len);
+    id[worker->id.len] = '\0';
+    int outcome = roster_load(roster, &entry, control_now_us(control));
+    if (outcome != 0) {
+        LOG_WARNING("snapshot_worker_refused", KV("worker", id),
+                    KV("outcome", outcome));
+        return;
+    }
+    snapshot->loaded.workers++;
+    if (roster_find(roster, id, &entry)) {
+        control_roster_changed(control, &entry);
+    }
+}
+
+static void ON_CONTROL
+load_workers(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct slice bytes;
+    struct storage_worker worker;
+
+    if (storage_restore_part(load, STORAGE_ROSTER, &bytes) != STORAGE_OK) {
+        return;
+    }
+    struct storage_records in = storage_records(bytes);
+    while (storage_get_worker(&in, &worker)) {
+        take_worker(snapshot, &worker);
+    }
+}
+
+/* Members: where they may be. */
+static void ON_CONTROL
+load_members(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct control *control = snapshot->control;
+    struct slice bytes;
+    struct storage_member member;
+
+    if (peers_link(control->peers) == NULL ||
+        storage_restore_part(load, STORAGE_MEMBERS, &bytes) != STORAGE_OK) {
+        return;
+    }
+    struct storage_records in = storage_records(bytes);
+    while (storage_get_member(&in, &member)) {
+        char address[MEMBER_ADDRESS_MAX];
+        if (member.address.len >= sizeof address) {
+            continue;
+        }
+        memcpy(address, member.address.ptr, member.address.len);
+        address[member.address.len] = '\0';
+        cluster_hint(peers_cluster(control->peers), address,
+                     control_now_us(control));
+        snapshot->loaded.members++;
+    }
+}
+
+/* Streams */
+
+/* The fleet's slot of the worker of that identity, or WORKER_NONE. */
+static uint32_t
+slot_of(void *context, uint64_t identity)
+{
+    const struct control *control = context;
+    struct fleet_status status;
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        if (fleet_status(control->fleet, slot, &status) &&
+            status.worker->identity == identity) {
+            return slot;
+        }
+    }
+    return WORKER_NONE;
+}
+
+/* Whether the stream's worker is followed here; then gossip has its streams. */
+static bool ON_CONTROL
+is_wanted(struct control *control, const struct storage_stream *stream)
+{
+    struct cluster *cluster = peers_cluster(control->peers);
+    struct fleet_status status;
+    uint32_t slot = slot_of(control, stream->name.worker);
+
+    return stream->slot < WORKERS_MAX && slot != WORKER_NONE &&
+           fleet_status(control->fleet, slot, &status) &&
+           follow_is_followed(status.worker) &&
+           stream->name.rank < status.worker->ranks &&
+           cluster_worker_add(cluster, status.worker->identity,
+                              status.worker->ranks,
+                              control_now_us(control)) == 0;
+}
+
+/* Those that are wanted go first; how many they are. */
+static uint32_t ON_CONTROL
+choose(struct snapshot *snapshot, struct storage_stream *streams,
+       uint32_t count)
+{
+    uint32_t wanted = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_wanted(snapshot->control, &streams[i])) {
+            streams[wanted] = streams[i];
+            streams[wanted++].ledger = STORAGE_NONE;
+        }
+    }
+    snapshot->loaded.left_out = count - wanted;
+    return wanted;
+}
+
+static void ON_CONTROL
+restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
+{
+    struct control *control = snapshot->control;
+    struct follow_image image = {
+        .name = stream->name,
+        .epoch = {.no = stream->epoch_no, .id = stream->epoch_id},
+        .pos = stream->pos,
+        .complete = stream->complete,
+        .feed = {.slot = stream->slot,
+                 .holes = stream->holes,
+                 .block_tokens = stream->block_tokens},
+    };
+
+    if (follow_restore(control->follow, &image)) {
+        snapshot->loaded.streams++;
+        snapshot->loaded.blocks += stream->blocks;
+    } else {
+        mirror_close(control->node->mirror, stream->slot);
+        snapshot->loaded.left_out++;
+    }
+}
+
+static enum storage_outcome ON_CONTROL
+load_streams(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct control *control = snapshot->control;
+    struct storage_stream *streams = NULL;
+    uint32_t count = 0;
+    enum storage_outcome rc = storage_restore_streams(load, &streams, &count);
+
+    if (rc != STORAGE_OK) {
+        return rc;
+    }
+    count = choose(snapshot, streams, count);
+    rc = storage_restore_index(load, control->node->mirror, NULL, streams,
+                               count);
+    for (uint32_t i = 0; rc == STORAGE_OK && i < count; i++) {
+        restore_stream(snapshot, &streams[i]);
+    }
+    free(streams);
+    return rc;
+}
+
+static enum storage_outcome ON_CONTROL
+load_belief(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct control *control = snapshot->control;
+    struct radix_stats stats;
+    enum storage_outcome rc = storage_restore_belief(
+        load, control->node->belief, slot_of, control, control_now_us(control));
+
+    radix_stats(control->node->belief, &stats);
+    snapshot->loaded.belief_blocks = stats.blocks;
+    return rc;
+}
+
+/* All of it */
+
+static const char *ON_CONTROL
+load_all(struct snapshot *snapshot, const struct storage_load *load)
+{
+    load_workers(snapshot, load);
+    load_members(snapshot, load);
+    enum storage_outcome streams = load_streams(snapshot, load);
+    enum storage_outcome belief = load_belief(snapshot, load);
+    /* Lanes are to see it with their first request. */
+    follow_work(snapshot->control->follow, control_now_us(snapshot->control));
+    if (streams != STORAGE_OK) {
+        return storage_outcome_name(streams);
+    }
+    return belief != STORAGE_OK ? storage_outcome_name(belief) : "";
+}
+
+static void
+say(const struct snapshot *snapshot)
+{
+    const struct snapshot_loaded *l = &snapshot->loaded;
+
+    if (l->warm) {
+        LOG_INFO("snapshot_loaded", KV("file", l->from.file),
+                 KV("age_ms", l->age_ms), KV("streams", l->streams),
+                 KV("left_out", l->left_out), KV("blocks", l->blocks),
+                 KV("belief_blocks", l->belief_blocks),
+                 KV("verified_us", l->find_us), KV("loaded_us", l->load_us));
+    }
+    if (l->reason[0] != '\0') {
+        LOG_WARNING("snapshot_not_loaded", KV("file", l->from.file),
+                    KV("reason", l->reason), KV("part", l->warm));
+    }
+}
+
+void
+snapshot_load(struct snapshot *snapshot)
+{
+    struct snapshot_loaded *loaded = &snapshot->loaded;
+    uint64_t begun_us = probe_now_us();
+    uint64_t wall_ms = snapshot_wall_ms();
+    struct storage_load load;
+    struct storage_report report;
+
+    if (!snapshot->found.found) {
+        return;
+    }
+    loaded->from = snapshot->found.chosen;
+    loaded->age_ms =
+        wall_ms > loaded->from.taken_ms ? wall_ms - loaded->from.taken_ms : 0;
+    enum storage_outcome rc =
+        storage_load_open(&load, snapshot->io, snapshot->found.chosen.file,
+                          snapshot->config->mesh.cluster, &report);
+    if (rc == STORAGE_OK) {
+        loaded->reason = load_all(snapshot, &load);
+        storage_load_close(&load);
+    } else {
+        loaded->reason = storage_outcome_name(rc);
+    }
+    loaded->warm = loaded->reason[0] == '\0' || loaded->streams > 0;
+    loaded->load_us = probe_now_us() - begun_us;
+    say(snapshot);
+}

@@ -1,0 +1,294 @@
+"""A node that comes back knows what it knew: from its snapshot, its engines and
+its peers, whatever happened meanwhile."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+import unittest
+
+import harness
+from test_mesh_events import EventsCase
+from test_mirror import MirrorCase, prompts
+
+QUICK = ("--data.interval", "300ms", "--data.changed_after", "100ms")
+
+
+def newest(folder):
+    """The newest snapshot file of a data directory."""
+    return max(p for p in pathlib.Path(folder).iterdir() if p.suffix == ".mdb")
+
+
+class SnapshotCase(MirrorCase):
+    def node(self, engines, *flags, wait=True):
+        workers = []
+        for i, engine in enumerate(engines):
+            workers += ["--worker", f"{engine.url('http')},id=e{i},"
+                        f"events={engine.url('events')},replay={engine.url('replay')}"]
+        begun = time.monotonic()
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--events.probe", "200ms", "--events.replay_timeout", "500ms",
+                          "--data", self.folder / "data", *workers, *flags)
+        harness.wait_until(
+            lambda: harness.request(node.at("serve"), "GET", "/ready").status == 200, "ready")
+        node.ready_s = time.monotonic() - begun
+        if wait:
+            harness.wait_until(lambda: all(s["state"] == "live" for s in self.streams(node)),
+                               "streams are live")
+        return node
+
+    def snapshot(self, node):
+        return self.status(node)["snapshot"]
+
+    def take(self, node):
+        return harness.request(node.at("admin"), "POST", "/admin/snapshot")
+
+    def held(self, node):
+        """(worker, blocks, digest) of each stream."""
+        def known():
+            streams = harness.request(node.at("admin"), "GET", "/admin/mesh").json()["streams"]
+            return all(s["digest_known"] for s in streams) and streams
+        return [(s["worker"], s["blocks"], s["digest"])
+                for s in harness.wait_until(known, "digests")]
+
+    def resets(self, node):
+        return node.log().count("events_reset")
+
+    def load(self, node, engines, seed, count):
+        for prompt in prompts(seed, count):
+            self.complete(node, prompt)
+        self.in_step(node, engines)
+
+    def asked(self, node, engines, seed, count):
+        """Of prompts: (cached tokens, blocks that were expected)."""
+        found = []
+        for prompt in prompts(seed, count):
+            cached, headers = self.complete(node, prompt)
+            found.append((cached, int(headers["x-kvasir-overlap"].split("/")[0])))
+        self.in_step(node, engines)
+        return found
+
+
+class Alone(SnapshotCase):
+    def test_a_restarted_node_holds_what_it_held(self):
+        engines = [self.engine(f"engine-{i}", "--blocks", "4000") for i in range(2)]
+        node = self.node(engines)
+        cold_s = node.ready_s
+        self.assertEqual(self.snapshot(node)["start"]["state"], "cold")
+        self.load(node, engines, 1, 60)
+        before = self.asked(node, engines, 1, 20)
+        held = self.held(node)
+        self.assertEqual(node.stop(), 0)
+        node = self.node(engines)
+        self.assertEqual(self.held(node), held)
+        start = self.snapshot(node)["start"]
+        self.assertEqual((start["state"], start["streams"], start["reason"]), ("warm", 2, ""))
+        self.assertEqual(start["blocks"], sum(blocks for _, blocks, _ in held))
+        self.assertEqual(self.resets(node), 0, "nothing was forgotten")
+        for was, now in zip(before, self.asked(node, engines, 1, 20)):
+            self.assertGreaterEqual(now, was)
+        print(f"exec to ready: {cold_s * 1000:.0f} ms cold, {node.ready_s * 1000:.0f} ms warm",
+              flush=True)
+
+    def test_a_killed_node_goes_on_from_its_last_snapshot(self):
+        engines = [self.engine("engine-1", "--blocks", "4000")]
+        node = self.node(engines, *QUICK)
+        self.load(node, engines, 2, 20)
+        held = self.held(node)[0][1]
+        taken = self.snapshot(node)["taken"]
+        harness.wait_until(lambda: self.snapshot(node)["taken"] > taken + 1, "another snapshot")
+        node.kill()
+        # Said while nobody of ours listens.
+        other = self.serve(engines)
+        self.load(other, engines, 3, 20)
+        more = self.held(other)
+        self.assertGreater(more[0][1], held)
+        node = self.node(engines)
+        self.in_step(node, engines)
+        self.assertEqual(self.held(node), more)
+        start = self.snapshot(node)["start"]
+        self.assertEqual((start["state"], start["blocks"]), ("warm", held))
+        self.assertEqual(self.resets(node), 0)
+
+    def test_an_engine_that_restarted_meanwhile_is_known_to_be_empty(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.node([engine])
+        self.load(node, [engine], 4, 20)
+        self.assertEqual(node.stop(), 0)
+        harness.request(engine.at("http"), "POST", "/chaos", {"restart": 1})
+        node = self.node([engine])
+        self.assertEqual(self.snapshot(node)["start"]["state"], "warm")
+        harness.wait_until(lambda: self.resets(node) == 1, "its old blocks are dropped")
+        self.load(node, [engine], 5, 10)
+        good, judged, wrong = self.right(self.decisions(node))
+        self.assertEqual(good, judged, wrong[:3])
+
+    def test_an_operators_workers_come_back(self):
+        engines = [self.engine(f"engine-{i}", "--blocks", "4000") for i in range(2)]
+        node = self.node(engines[:1])
+        added = {"url": engines[1].url("http"), "id": "e1", "events": engines[1].url("events"),
+                 "replay": engines[1].url("replay")}
+        answer = harness.request(node.at("admin"), "POST", "/admin/workers", added)
+        self.assertEqual(answer.status, 200, answer.text)
+        harness.wait_until(lambda: len(self.streams(node)) == 2 and
+                           all(s["state"] == "live" for s in self.streams(node)), "both are live")
+        self.load(node, engines, 6, 40)
+        held = self.held(node)
+        self.assertEqual(node.stop(), 0)
+        node = self.node(engines[:1])
+        self.assertEqual(self.held(node), held)
+        self.assertEqual(self.resets(node), 0)
+        self.assertEqual(self.snapshot(node)["start"]["streams"], 2)
+
+    def test_belief_comes_back(self):
+        # No events: what is known is what was sent there.
+        engine = self.start("kvasir-engine", "--port", "0", "--speed", "20", "--name", "plain")
+        flags = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--worker",
+                 engine.url("http"), "--data", self.folder / "data"]
+        node = self.start("kvasir", "serve", *flags)
+        harness.wait_until(
+            lambda: harness.request(node.at("serve"), "GET", "/ready").status == 200, "ready")
+        text = "a word and another one " * 100
+        self.complete(node, text)
+        self.assertEqual(node.stop(), 0)
+        node = self.start("kvasir", "serve", *flags)
+        harness.wait_until(
+            lambda: harness.request(node.at("serve"), "GET", "/ready").status == 200, "ready")
+        self.assertGreater(self.snapshot(node)["start"]["belief_blocks"], 10)
+        _, headers = self.complete(node, text)
+        overlap, total = map(int, headers["x-kvasir-overlap"].split("/"))
+        self.assertGreaterEqual(overlap, total - 1)
+        self.assertGreater(total, 10)
+
+
+class Taking(SnapshotCase):
+    def test_one_is_taken_when_asked_for(self):
+        engines = [self.engine("engine-1", "--blocks", "4000")]
+        node = self.node(engines)
+        self.load(node, engines, 7, 20)
+        answer = self.take(node)
+        self.assertEqual(answer.status, 200, answer.text)
+        told = answer.json()
+        self.assertEqual((told["taken"], told["outcome"]), (1, "ok"))
+        self.assertGreater(told["bytes"], 0)
+        info = self.run_once("kvasir", "snapshot", "verify", "--json", self.folder / "data")
+        self.assertEqual(info.returncode, 0, info.stderr)
+        self.assertEqual(json.loads(info.stdout)["blocks"], self.held(node)[0][1])
+        metrics = harness.metrics(node.at("admin"))
+        self.assertEqual(metrics["kvasir_snapshot_taken_total"], 1)
+        self.assertEqual(metrics["kvasir_snapshot_failing"], 0)
+        self.assertIn("snapshot", self.run_once(
+            "kvasir", "status", "--admin", "%s:%d" % node.at("admin")).stdout)
+
+    def test_a_node_without_a_directory_has_none(self):
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        self.assertEqual(self.take(node).status, 404)
+        self.assertIsNone(self.snapshot(node))
+
+    def test_a_directory_has_one_process(self):
+        node = self.start(
+            "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+            "--data", self.folder / "data")
+        second = self.run_once("kvasir", "serve", "--listen", "127.0.0.1:0",
+                               "--admin", "127.0.0.1:0", "--data", self.folder / "data")
+        self.assertEqual(second.returncode, 1)
+        self.assertEqual(second.stdout, "")
+        self.assertEqual(len(second.stderr.splitlines()), 1, second.stderr)
+        self.assertIn("another process has this directory", second.stderr)
+        self.assertEqual(self.take(node).status, 200)
+
+    def test_a_file_that_is_damaged_is_set_aside(self):
+        engines = [self.engine("engine-1", "--blocks", "4000")]
+        node = self.node(engines)
+        self.load(node, engines, 8, 20)
+        held = self.held(node)
+        self.assertEqual(node.stop(), 0)
+        path = newest(self.folder / "data")
+        data = bytearray(path.read_bytes())
+        for at in range(4096 * 2, len(data), 512):
+            data[at] ^= 0x55
+        path.write_bytes(data)
+        node = self.node(engines)
+        start = self.snapshot(node)["start"]
+        self.assertEqual((start["state"], start["files_refused"]), ("cold", 1))
+        self.assertEqual(node.log().count("snapshot_refused"), 1)
+        self.assertTrue(any(p.name.endswith(".aside") for p in (self.folder / "data").iterdir()))
+        self.in_step(node, engines)
+        self.assertEqual(self.held(node), held)
+        self.assertEqual(self.take(node).status, 200)
+
+    def test_that_of_another_cluster_is_set_aside(self):
+        flags = ("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                 "--data", self.folder / "data")
+        self.assertEqual(self.start("kvasir", "serve", *flags).stop(), 0)
+        node = self.start("kvasir", "serve", *flags, "--mesh.cluster", "other")
+        start = self.snapshot(node)["start"]
+        self.assertEqual((start["state"], start["files_refused"]), ("cold", 1))
+        self.assertIn("of another cluster", node.log())
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small file system needs root")
+    def test_a_full_disk_costs_a_snapshot_and_nothing_else(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)],
+                                 capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        (self.folder / "data").symlink_to(disk / "data")
+        (disk / "data").mkdir()
+        engines = [self.engine("engine-1", "--blocks", "4000")]
+        node = self.node(engines)
+        self.load(node, engines, 9, 10)
+        filler = disk / "filler"
+        with open(filler, "wb", buffering=0) as out:
+            try:
+                while True:
+                    out.write(bytes(4096))
+            except OSError:
+                pass
+        answer = self.take(node)
+        self.assertEqual(answer.status, 503)
+        self.assertIn("disk full", answer.text)
+        self.assertEqual(harness.metrics(node.at("admin"))["kvasir_snapshot_failing"], 1)
+        self.assertIn("snapshot_failed", node.log())
+        self.load(node, engines, 10, 5)
+        filler.unlink()
+        self.assertEqual(self.take(node).status, 200)
+        self.assertEqual(harness.metrics(node.at("admin"))["kvasir_snapshot_failing"], 0)
+
+
+class Mesh(EventsCase):
+    def test_a_node_that_comes_back_has_only_the_difference_told(self):
+        engines = [self.engine(f"engine-{i}", "--blocks", "4000") for i in range(2)]
+        flags = self.workers(engines)
+        nodes = self.three(*flags)
+        self.ready(nodes, engines)
+        for prompt in self.prompts(1, 30):
+            self.ask(nodes[0], prompt)
+        self.same(nodes, engines)
+        back = self.node("d", "--join", nodes[0].ready["mesh"], "--data", self.folder / "data",
+                         *flags)
+        self.ready([back], engines)
+        self.same([*nodes, back], engines)
+        self.assertEqual(back.stop(), 0)
+        for prompt in self.prompts(2, 10):
+            self.ask(nodes[0], prompt)
+        self.same(nodes, engines)
+        back = self.node("d", "--data", self.folder / "data", *flags)  # and nowhere to look
+        self.ready([back], engines)
+        streams = self.same([*nodes, back], engines)
+        self.assertEqual(len(streams), 2)
+        metrics = harness.metrics(back.at("admin"))
+        self.assertEqual(metrics["kvasir_gossip_transfers_total"], 0)
+        self.assertEqual(back.log().count("events_reset"), 0)
+        status = harness.request(back.at("admin"), "GET", "/admin/status").json()
+        self.assertEqual(status["snapshot"]["start"]["state"], "warm")
+        self.assertEqual(status["snapshot"]["start"]["members"], 3)
+        for prompt in self.prompts(1, 10):
+            overlap, _ = self.ask(back, prompt)
+            self.assertGreaterEqual(overlap, 3)
+
+
+if __name__ == "__main__":
+    harness.main()
