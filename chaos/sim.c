@@ -279,12 +279,18 @@ sim_run(const struct sim_options *options, struct sim_result *result)
     w->result = result;
     begin(w);
     run_until(w, w->chaos_end_us);
+    for (uint32_t i = 0; i < w->nodes_count; i++) { /* who sleeps wakes up */
+        run_until(w, w->nodes[i].paused_us + SIM_MS);
+    }
     if (!w->failed) {
         sim_chaos_heal(w);
         settle(w);
     }
     if (!w->failed) {
         sim_check_all(w);
+    }
+    if (w->failed) {
+        sim_check_print(w);
     }
     result->virtual_ms = w->time.now_us / SIM_MS;
     end(w);

@@ -86,32 +86,33 @@ struct sim_options sim_options_default(uint64_t seed);
 
 /* X(NAME, name): what has to be reached over a batch of seeds, or the seeds
  * test less than they seem to. */
-#define SIM_SOMETIMES(X)                                 \
-    X(PULLED, "repaired from a peer's log")              \
-    X(PULL_LOST, "a peer's log did not reach")           \
-    X(TRANSFERRED, "state transferred whole")            \
-    X(REPLAYED, "replayed by an engine")                 \
-    X(REPLAY_ROLLED, "history was gone")                 \
-    X(RESTART_IDLE, "an engine restarted idle")          \
-    X(MINTED, "epoch minted")                            \
-    X(ADOPTED, "epoch adopted")                          \
-    X(REREAD, "asked to read again")                     \
-    X(TAKEOVER, "a reader took over")                    \
-    X(CONTESTED, "a stream was contested")               \
-    X(SHADOWED, "records held in the shadow")            \
-    X(OLD_DROPPED, "old records dropped")                \
-    X(EPOCH_DROPPED, "records of a lower epoch dropped") \
-    X(SUSPECTED, "a member suspected")                   \
-    X(REFUTED, "a suspicion refuted")                    \
-    X(DIED, "a member dead")                             \
-    X(REPLACED, "a name taken over")                     \
-    X(WOKEN, "a node slept and noticed")                 \
-    X(QUEUE_DROPPED, "a full queue dropped")             \
-    X(STRANGER, "a frame from nobody")                   \
-    X(HANDED_OVER, "a worker got other readers")         \
-    X(LEVEL, "caught up before serving")                 \
-    X(INCOMPLETE, "an epoch that is not complete")       \
-    X(GAP, "batches missing for good")                   \
+#define SIM_SOMETIMES(X)                                    \
+    X(PULLED, "repaired from a peer's log")                 \
+    X(PULL_LOST, "a peer's log did not reach")              \
+    X(TRANSFERRED, "state transferred whole")               \
+    X(REPLAYED, "replayed by an engine")                    \
+    X(REPLAY_ROLLED, "history was gone")                    \
+    X(RESTART_IDLE, "an engine restarted idle")             \
+    X(MINTED, "epoch minted")                               \
+    X(ADOPTED, "epoch adopted")                             \
+    X(REREAD, "asked to read again")                        \
+    X(TAKEOVER, "a reader took over")                       \
+    X(CONTESTED, "a stream was contested")                  \
+    X(SHADOWED, "records held in the shadow")               \
+    X(OLD_DROPPED, "old records dropped")                   \
+    X(EPOCH_DROPPED, "records of a lower epoch dropped")    \
+    X(SUSPECTED, "a member suspected")                      \
+    X(REFUTED, "a suspicion refuted")                       \
+    X(DIED, "a member dead")                                \
+    X(REPLACED, "a name taken over")                        \
+    X(WOKEN, "a node slept and noticed")                    \
+    X(QUEUE_DROPPED, "a full queue dropped")                \
+    X(STRANGER, "a frame from nobody")                      \
+    X(HANDED_OVER, "a worker got other readers")            \
+    X(UNABLE, "a node said that it cannot reach an engine") \
+    X(LEVEL, "caught up before serving")                    \
+    X(INCOMPLETE, "an epoch that is not complete")          \
+    X(GAP, "batches missing for good")                      \
     X(LATE_FRAME, "a frame of a dead process")
 
 enum sim_sometimes {

@@ -3,7 +3,7 @@
 
 #include "chaos/sim_world.h"
 
-#define PAUSE_LONG_MS 180000U
+#define PAUSE_LONG_MS 120000U
 
 static const struct {
     const char *name;
@@ -128,7 +128,7 @@ cut_one_way(struct sim_world *w, struct rng *rng)
 static void
 pause_node(struct sim_world *w, struct rng *rng, uint32_t node)
 {
-    bool is_long = sim_below(rng, 8) == 0;
+    bool is_long = sim_below(rng, 40) == 0;
     uint64_t ms = 1 + rng_below(rng, is_long ? PAUSE_LONG_MS : 6000);
 
     if (sim_runs(w, node)) {
@@ -280,7 +280,8 @@ sim_chaos_event(struct sim_world *w, enum sim_fault fault)
 {
     struct rng *rng = &w->chaos[fault];
 
-    if (w->quiet || !is_event(fault) || !sim_may_break(w, fault)) {
+    if (w->quiet || w->time.now_us >= w->chaos_end_us || !is_event(fault) ||
+        !sim_may_break(w, fault)) {
         return;
     }
     sim_trace(w, sim_fault_name(fault), 0, w->faults_count);
@@ -312,10 +313,6 @@ sim_chaos_heal(struct sim_world *w)
         memset(w->nodes[a].cut, 0, sizeof w->nodes[a].cut);
         for (uint32_t b = 0; b < w->nodes_count; b++) {
             sim_net_cut(w, a, b, false);
-        }
-        if (w->nodes[a].paused_us != 0) {
-            w->nodes[a].paused_us = w->time.now_us + 1;
-            sim_add(w, w->time.now_us + 1, SIM_EV_RESUME, a, w->nodes[a].life);
         }
         if (!w->nodes[a].up) {
             sim_node_start(w, a);

@@ -1,4 +1,5 @@
 /* What must hold: at each step, and once all is quiet. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -176,13 +177,20 @@ check_stream(struct sim_world *w, uint32_t engine,
     if (!e->has_replay) {
         return NULL; /* what was lost at the end shows later */
     }
-    if (p->count != 0 && s->pos >> 8 != p->count - 1U) {
+    if (p->count != 0 && p->batches[p->count - 1].bytes != NULL &&
+        s->pos >> 8 != p->count - 1U) {
         return "not the engine's last batch";
     }
-    if (p->count == 0 && s->epoch.id != KV_STREAM_EMPTY) {
+    if (p->count != 0 && p->batches[p->count - 1].bytes != NULL &&
+        s->complete && s->digest_known &&
+        (s->count != e->count || s->xor_keys != e->xor_keys)) {
+        return "complete, and not the engine's cache";
+    }
+    if (p->count == 0 && s->epoch.no != 0 && s->epoch.id != KV_STREAM_EMPTY) {
         return "an empty engine is not known to be";
     }
-    if (!is_gapped(w, engine) && !sim_has(w, SIM_ROLL) && !s->complete) {
+    if (!is_gapped(w, engine) && !sim_has(w, SIM_ROLL) && !s->complete &&
+        s->epoch.no != 0) {
         return "not complete";
     }
     return NULL;
@@ -216,6 +224,7 @@ check_streams(struct sim_world *w)
             const struct follow_rank *rank =
                 &w->nodes[node].followed[engine].rank;
             if (why == NULL && s.epoch.no != 0 &&
+                w->engines[engine].has_replay &&
                 !kv_stream_state_is_live(rank->told)) {
                 why = "the feed was told otherwise";
             }
@@ -225,6 +234,33 @@ check_streams(struct sim_world *w)
         }
     }
     return NULL;
+}
+
+/* Where everybody is, into the trace. */
+void
+sim_check_print(struct sim_world *w)
+{
+    struct gossip_status s;
+
+    for (uint32_t i = 0; i < w->engines_count * w->nodes_count; i++) {
+        uint32_t engine = i / w->nodes_count;
+        uint32_t node = i % w->nodes_count;
+        const struct sim_process *p = sim_living(&w->engines[engine]);
+        const struct sim_followed *f = &w->nodes[node].followed[engine];
+        if (w->options.trace == NULL || !w->nodes[node].up ||
+            !status_of(w, node, engine, &s)) {
+            continue;
+        }
+        (void)fprintf(w->options.trace,
+                      "engine %u id %016" PRIx64 " count %u replay %d; node %u "
+                      "epoch %u %016" PRIx64 " pos %" PRIu64 ".%" PRIu64
+                      "%s%s%s%s; reads %d state %d told %d\n",
+                      engine, p->id, p->count, w->engines[engine].has_replay,
+                      node, s.epoch.no, s.epoch.id, s.pos >> 8, s.pos & 255,
+                      s.complete ? " complete" : "", s.stale ? " stale" : "",
+                      s.shadow ? " shadow" : "", s.reads ? " leads" : "",
+                      f->reach.takes, (int)f->rank.read, (int)f->rank.told);
+    }
 }
 
 static const char *
@@ -237,7 +273,7 @@ check_readers(struct sim_world *w)
     for (uint32_t engine = 0; engine < w->engines_count; engine++) {
         uint32_t count = 0;
         for (uint32_t node = 0; node < all; node++) {
-            count += w->nodes[node].followed[engine].reads;
+            count += w->nodes[node].followed[engine].reach.takes;
         }
         if (count != wanted) {
             return "not as many readers as there should be";

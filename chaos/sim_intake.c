@@ -10,6 +10,7 @@
 #define GAP_US      UINT64_C(2000000) /* as the intake's thread */
 #define REPLIES_MAX 24U               /* handed over at once */
 #define UNABLE_MS   4000U
+#define ABLE_MS     1000U
 
 static struct sim_reader *
 reader_at(struct sim_world *w, uint32_t who)
@@ -116,39 +117,19 @@ open_socket(struct sim_world *w, uint32_t node, uint32_t engine,
 }
 
 static void
-say_unable(struct sim_world *w, uint32_t node, uint32_t engine, bool unable)
-{
-    struct sim_reader *r = &w->nodes[node].readers[engine];
-
-    if (r->unable != unable) {
-        r->unable = unable;
-        cluster_unable(w->nodes[node].cluster, w->engines[engine].stream.worker,
-                       unable, sim_now(w, node));
-        sim_node_pull(w, node);
-    }
-}
-
-static void
 attach(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_reader *r = &w->nodes[node].readers[engine];
 
     if (w->nodes[node].cut[engine]) {
-        if (w->time.now_us - r->read_us > UNABLE_MS * SIM_MS) {
-            say_unable(w, node, engine, true);
-        }
-        if (r->on) {
-            open_socket(w, node, engine, RETRY_MS * SIM_MS);
-        }
+        open_socket(w, node, engine, RETRY_MS * SIM_MS);
         return;
     }
     r->connected = true;
     r->process = w->engines[engine].processes_count - 1;
     r->live_us = w->time.now_us;
-    r->read_us = w->time.now_us;
     kv_stream_connected(r->reading.stream, sim_now(w, node));
     pump(w, node, engine);
-    say_unable(w, node, engine, false);
 }
 
 static void
@@ -158,7 +139,6 @@ hang_up(struct sim_world *w, uint32_t node, uint32_t engine)
 
     if (r->connected) {
         r->connected = false;
-        r->read_us = w->time.now_us;
         kv_stream_disconnected(r->reading.stream, sim_now(w, node));
         pump(w, node, engine);
     }
@@ -362,31 +342,94 @@ open_reading(struct sim_world *w, uint32_t node, uint32_t engine)
                         sim_now(w, node), rng_next(&w->draw)) == 0);
 }
 
+static void
+open_source(struct sim_world *w, uint32_t node, uint32_t engine)
+{
+    struct sim_reader *r = &w->nodes[node].readers[engine];
+
+    w->nodes[node].followed[engine].number++;
+    r->on = true;
+    r->armed_us = SIM_NEVER;
+    open_reading(w, node, engine);
+    open_socket(w, node, engine, 0);
+    pump(w, node, engine);
+}
+
+static void
+say_unable(struct sim_world *w, uint32_t node, uint32_t engine, bool unable)
+{
+    sim_trace(w, unable ? "unable" : "able", node, engine);
+    sim_saw(w, SIM_SAW_UNABLE, unable);
+    cluster_unable(w->nodes[node].cluster, w->engines[engine].stream.worker,
+                   unable, sim_now(w, node));
+    sim_node_pull(w, node);
+}
+
+/* Does what its reach asks for. */
+static void
+settle(struct sim_world *w, uint32_t node, uint32_t engine)
+{
+    static const struct follow_reach_config config = {.unable_ms = UNABLE_MS,
+                                                      .able_ms = ABLE_MS};
+    struct follow_reach *reach = &w->nodes[node].followed[engine].reach;
+
+    for (;;) {
+        switch (follow_reach_next(reach, &config, sim_now(w, node))) {
+        case FOLLOW_REACH_OPEN:
+            open_source(w, node, engine);
+            follow_reach_opened(reach, 0);
+            break;
+        case FOLLOW_REACH_CLOSE:
+            sim_intake_stop(w, node, engine);
+            follow_reach_closed(reach, 0);
+            break;
+        case FOLLOW_REACH_SAY_UNABLE:
+            say_unable(w, node, engine, true);
+            break;
+        case FOLLOW_REACH_SAY_ABLE:
+            say_unable(w, node, engine, false);
+            break;
+        case FOLLOW_REACH_NOTHING:
+            return;
+        }
+    }
+}
+
+void
+sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine)
+{
+    struct sim_followed *f = &w->nodes[node].followed[engine];
+    const struct sim_reader *r = &w->nodes[node].readers[engine];
+    enum follow_reach_seen seen = FOLLOW_REACH_NOT;
+
+    if (f->reach.open &&
+        kv_stream_state(r->reading.stream) != KV_STREAM_CONNECTING) {
+        seen = kv_stream_state_is_live(f->rank.read) || !f->reach.unable ||
+                       !f->reach.takes
+                   ? FOLLOW_REACH_REACHED
+                   : FOLLOW_REACH_UNKNOWN;
+    }
+    follow_reach_look(&f->reach, seen, sim_now(w, node));
+    settle(w, node, engine);
+}
+
 void
 sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine, bool on)
 {
     struct sim_node *n = &w->nodes[node];
     struct sim_followed *f = &n->followed[engine];
-    struct sim_reader *r = &n->readers[engine];
+    bool took = f->reach.takes;
 
-    if (f->reads == on) {
+    if (f->reach.wanted == on) {
         return;
     }
     sim_trace(w, on ? "read" : "unread", node, engine);
     sim_saw(w, SIM_SAW_HANDED_OVER, !on);
-    f->reads = on;
-    if (!on) {
-        sim_intake_stop(w, node, engine);
+    follow_reach_want(&f->reach, on);
+    if (took) {
         (void)follow_gossip_end(n->follow, &f->rank, sim_now(w, node));
-        return;
     }
-    f->number++;
-    r->on = true;
-    r->read_us = w->time.now_us;
-    r->armed_us = SIM_NEVER;
-    open_reading(w, node, engine);
-    open_socket(w, node, engine, 0);
-    pump(w, node, engine);
+    settle(w, node, engine);
 }
 
 void
@@ -409,7 +452,7 @@ void
 sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
                   uint64_t ask_number)
 {
-    if (w->nodes[node].readers[engine].on) {
+    if (w->nodes[node].followed[engine].reach.takes) {
         sim_add(w, w->time.now_us + way_us(w), SIM_EV_REREAD,
                 sim_reader_of(node, engine), ask_number);
     }

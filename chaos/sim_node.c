@@ -203,7 +203,7 @@ sim_node_items(struct sim_world *w, uint32_t node)
     n->items_armed = false;
     while ((item = ring_peek(&n->items, &size)) != NULL) {
         struct sim_followed *f = &n->followed[item->worker];
-        if (f->reads && f->number == item->reading) {
+        if (f->reach.takes && f->number == item->reading) {
             did(w, node, item->worker,
                 follow_gossip_item(n->follow, &f->rank, item,
                                    (const void *)(item + 1), sim_now(w, node)));
@@ -232,7 +232,12 @@ work(struct sim_world *w, uint32_t node)
                           w->engines[id.worker].stream, sim_now(w, node));
         sim_node_pull(w, node);
     }
+    bool looks = sim_now(w, node) - n->looked_us >= LOOK_US;
     for (uint32_t i = 0; i < w->engines_count; i++) {
+        if (looks) {
+            n->looked_us = sim_now(w, node);
+            sim_intake_look(w, node, i);
+        }
         did(w, node, i, follow_gossip_tell(n->follow, &n->followed[i].rank));
     }
 }

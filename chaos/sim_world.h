@@ -146,13 +146,11 @@ struct sim_reader {
     uint64_t replay;  /* number of the replay socket; rises */
     bool replaying;
     uint64_t armed_us;
-    uint64_t read_us; /* when it last began to connect */
-    bool unable;      /* told so */
 };
 
 struct sim_followed {
-    bool reads;
-    uint32_t number; /* how often it began to be read */
+    struct follow_reach reach;
+    uint32_t number; /* how many sources it had */
     struct follow_rank rank;
     /* What was seen last, for what must not go back. */
     struct gossip_epoch epoch;
@@ -181,6 +179,7 @@ struct sim_node {
     struct ring items;
     bool items_armed;
     bool working; /* an SIM_EV_WORK is on its way */
+    uint64_t looked_us;
     bool pulling;
     struct reading_tools tools;
     struct sim_reader readers[SIM_ENGINES_MAX];
@@ -358,6 +357,8 @@ sim_reader_of(uint32_t node, uint32_t engine)
 void sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine,
                      bool on);
 void sim_intake_stop(struct sim_world *w, uint32_t node, uint32_t engine);
+/* A look at the source, once a second. */
+void sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine);
 void sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
                        uint64_t ask);
 void sim_intake_event(struct sim_world *w, const struct virtual_event *event);
@@ -378,6 +379,7 @@ void sim_check_member(struct sim_world *w, uint32_t node,
                       const struct cluster_out *out);
 /* NULL: all agree; else why not. */
 const char *sim_check_agreed(struct sim_world *w);
+void sim_check_print(struct sim_world *w);
 void sim_check_all(struct sim_world *w);
 
 #endif

@@ -1,4 +1,5 @@
 #include "gossip/state.h"
+#include "index/base/mutant.h"
 
 /* Forgets what is applied; everything else stays. */
 static void
@@ -105,8 +106,8 @@ gossip_stream_applied(struct gossip_stream *s, const struct wire_body *body,
                       uint64_t pos)
 {
     CHECK(pos > s->pos);
-    s->pos = pos;
-    if ((body->flags & WIRE_GAP) != 0) {
+    s->pos = MUTANT(TOO_NEW) ? pos + 256 : pos;
+    if ((body->flags & WIRE_GAP) != 0 && !MUTANT(STILL_WHOLE)) {
         s->complete = false;
     }
     if (body->clears) {
@@ -218,7 +219,7 @@ gossip_stream_take(struct gossip *g, struct gossip_stream *s, uint64_t prev,
     if (covered && prev <= s->log.high) {
         return append(g, s, pos, body);
     }
-    if (!s->transfer.begun && prev <= s->pos) {
+    if (!s->transfer.begun && (prev <= s->pos || MUTANT(OVER_GAP))) {
         if (pos <= s->log.high && s->pos < s->log.low) {
             /* State is rebuilt below a log that is still good. */
             return take_direct(g, s, pos, body) ? GOSSIP_TOOK : GOSSIP_TOOK_GAP;

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "index/base/mutant.h"
 #include "index/base/rng.h"
 #include "index/mirror_tables.h"
 
@@ -244,6 +245,9 @@ apply_op(struct mirror *mirror, uint32_t slot, uint64_t op,
     CHECK(event_op_kind(op) != EVENT_CLEAR && tier < TIERS);
     if (tears) {
         mirror_tear(mirror, slot);
+    }
+    if (removes && MUTANT(NO_REMOVE)) {
+        return 0;
     }
     for (uint32_t done = 0; done < count;) {
         uint32_t batch = count - done < BATCH ? count - done : BATCH;

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "index/base/mutant.h"
 #include "mesh/member_table.h"
 
 /* log10 n in thousandths for more than ten members, rounded up a little. */
@@ -201,7 +202,9 @@ claim_self(struct member_table *t, const struct member_update *u)
     if (u->incarnation > me->incarnation ||
         (u->incarnation == me->incarnation && u->state != MEMBER_ALIVE)) {
         member_worsen(t, 1);
-        member_refute(t, u->incarnation);
+        if (!MUTANT(NO_REFUTE)) {
+            member_refute(t, u->incarnation);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 #include "node/follow_gossip.h"
+#include "index/base/mutant.h"
 
 /* How a stream stands */
 
@@ -165,8 +166,10 @@ reset(struct follow_gossip *f, struct follow_rank *rank,
 {
     rank->known = true;
     rank->loaded = false;
-    feed_reset(f->feed, rank->worker, rank->generation, rank->stream.rank,
-               out->name);
+    if (!MUTANT(KEEP_OLD)) {
+        feed_reset(f->feed, rank->worker, rank->generation, rank->stream.rank,
+                   out->name);
+    }
     tell_digest(f, rank); /* nothing is a state, too */
     return follow_gossip_tell(f, rank) | FOLLOW_VIEW;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "index/base/mutant.h"
 #include "node/kv_stream_inner.h"
 
 #define REREADS_MAX    12U /* doublings of the wait */
@@ -191,7 +192,7 @@ compare_pending(struct kv_stream *stream, uint64_t seq, uint64_t print)
     if (live == NULL) {
         return;
     }
-    stream->linked = live->print == print;
+    stream->linked = live->print == print || MUTANT(TRUST_LIVE);
     if (!stream->linked) {
         kv_held_clear(&stream->pending);
     }

@@ -12,6 +12,7 @@
 
 #include "node/expected.h"      /* IWYU pragma: export */
 #include "node/follow_gossip.h" /* IWYU pragma: export */
+#include "node/follow_reach.h"  /* IWYU pragma: export */
 #include "node/http_chunk.h"    /* IWYU pragma: export */
 #include "node/http_head.h"     /* IWYU pragma: export */
 #include "node/httpc.h"         /* IWYU pragma: export */

@@ -1,4 +1,5 @@
 #include "node/reading.h"
+#include "index/base/mutant.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -232,7 +233,9 @@ clear(struct reading *reading, struct event_words *words)
     forget(reading);
     kv_stream_cleared(reading->stream);
     *words = (struct event_words){.words = words->words, .max = words->max};
-    (void)event_words_add(words, EVENT_CLEAR, TIER_DEVICE, 0);
+    if (!MUTANT(NO_CLEAR)) {
+        (void)event_words_add(words, EVENT_CLEAR, TIER_DEVICE, 0);
+    }
 }
 
 static void

@@ -1,0 +1,39 @@
+/*
+ * Planted bugs: what a checker must find, or it checks nothing.
+ *
+ * A build with -DKVASIR_MUTANTS (chaos/kvasir-sim-mutants, of tests alone) has
+ * them, and at most one is on. In every other build MUTANT() is false and
+ * leaves no trace.
+ *
+ * Role: core. Owns: which one is on. Thread: set before anything runs.
+ */
+#ifndef INDEX_BASE_MUTANT_H
+#define INDEX_BASE_MUTANT_H
+
+/* X(NAME, name, what is wrong) */
+#define MUTANTS(X)                                                             \
+    X(OVER_GAP, over_gap, "records are applied over a gap")                    \
+    X(KEEP_OLD, keep_old, "a new epoch does not forget the old one's blocks")  \
+    X(NO_REFUTE, no_refute, "a suspected member does not refute")              \
+    X(TOO_NEW, too_new, "the version vector is one batch too new")             \
+    X(NO_REMOVE, no_remove, "removals are dropped")                            \
+    X(TRUST_LIVE, trust_live, "a new connection is taken for the old process") \
+    X(NO_CLEAR, no_clear, "a cleared cache is not told")                       \
+    X(STILL_WHOLE, still_whole, "a gap leaves an epoch complete")
+
+enum mutant {
+    MUTANT_NONE,
+#define MUTANT_ENUM(NAME, name, help) MUTANT_##NAME,
+    MUTANTS(MUTANT_ENUM)
+#undef MUTANT_ENUM
+    MUTANT_KINDS,
+};
+
+#ifdef KVASIR_MUTANTS
+extern enum mutant mutant_on;
+#define MUTANT(NAME) (mutant_on == MUTANT_##NAME)
+#else
+#define MUTANT(NAME) false
+#endif
+
+#endif
