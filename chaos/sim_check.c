@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "chaos/sim_world.h"
+#include "index/base/role.h"
 
 #define CALM_US   UINT64_C(15000000)
 #define DEEP_EACH 64U /* steps of a node */
@@ -50,6 +51,7 @@ check_truth(struct sim_world *w, uint32_t node, uint32_t engine,
     uint32_t process = sim_engine_process(e, s->epoch.id);
     uint64_t seq = s->pos >> 8;
 
+    role_is_control();
     if (!s->complete || s->stale || (s->pos & 255) != 255 || s->transfers ||
         process == UINT32_MAX) {
         return;
@@ -71,6 +73,7 @@ check_truth(struct sim_world *w, uint32_t node, uint32_t engine,
 static void
 check_deep(struct sim_world *w, uint32_t node)
 {
+    role_is_control();
     struct sim_node *n = &w->nodes[node];
     const char *reason = NULL;
     bool fine = cluster_check(n->cluster, &reason) &&
@@ -332,6 +335,7 @@ holds_page(const struct sim_engine *e, const struct event_words *page)
 static void
 check_subset(struct sim_world *w, uint32_t node, uint32_t engine)
 {
+    role_is_control();
     const struct sim_node *n = &w->nodes[node];
     uint32_t slot = feed_slot(n->feed, engine, 1, 0);
     uint64_t cursor = 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "chaos/sim_world.h"
+#include "index/base/role.h"
 
 #define RETRY_MS    100U
 #define GAP_US      UINT64_C(2000000) /* as the intake's thread */
@@ -420,6 +421,7 @@ sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine, bool on)
     struct sim_followed *f = &n->followed[engine];
     bool took = f->reach.takes;
 
+    role_is_control();
     if (f->reach.wanted == on) {
         return;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "chaos/sim_world.h"
+#include "index/base/role.h"
 
 #define ITEMS_BYTES  ((size_t)1 << 18)
 #define WORDS        4096U
@@ -45,6 +46,7 @@ take_gossip(struct sim_world *w, uint32_t node, const struct gossip_out *out)
     struct sim_node *n = &w->nodes[node];
     uint32_t engine = engine_of(w, out->stream.worker);
 
+    role_is_control();
     if (out->kind == GOSSIP_BELIEF) {
         return;
     }
@@ -200,6 +202,7 @@ sim_node_items(struct sim_world *w, uint32_t node)
     const struct intake_item *item;
     size_t size;
 
+    role_is_control();
     n->items_armed = false;
     while ((item = ring_peek(&n->items, &size)) != NULL) {
         struct sim_followed *f = &n->followed[item->worker];
@@ -221,6 +224,7 @@ work(struct sim_world *w, uint32_t node)
     struct sim_node *n = &w->nodes[node];
     struct feed_id id;
 
+    role_is_control();
     n->working = false;
     if (feed_work(n->feed, BUDGET)) {
         did(w, node, 0, FOLLOW_VIEW);
@@ -295,6 +299,7 @@ add_worker(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_node *n = &w->nodes[node];
 
+    role_is_control();
     n->followed[engine].rank = (struct follow_rank){
         .stream = w->engines[engine].stream,
         .worker = engine,
