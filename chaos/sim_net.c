@@ -333,7 +333,7 @@ dial(struct sim_world *w, uint32_t from, uint32_t to, uint64_t number)
         return;
     }
     if (can_meet(w, from, to)) {
-        w->pipes[to][from].known = true; /* dialled back */
+        know(w, to, from); /* dialled back */
         tell_up(w, from, to);
         if (!w->pipes[to][from].up ||
             w->pipes[to][from].session != session_of(w, from)) {
