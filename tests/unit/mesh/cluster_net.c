@@ -405,7 +405,7 @@ net_until(struct net *net, net_condition *holds, uint64_t limit_ms)
 static void
 stop(const char *reason)
 {
-    printf("broken: %s\n", reason);
+    (void)fprintf(stderr, "broken: %s\n", reason);
     abort();
 }
 

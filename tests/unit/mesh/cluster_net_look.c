@@ -175,22 +175,25 @@ net_print(struct net *net)
             continue;
         }
         cluster_stats(net->host[i].cluster, &stats);
-        printf("  %s: alive %u, peers %u, %s\n", net->host[i].name,
-               member_count_alive(cluster_members(net->host[i].cluster)),
-               stats.peers_up, cluster_ready_name(net->host[i].ready));
+        (void)fprintf(stderr, "  %s: alive %u, peers %u, %s\n",
+                      net->host[i].name,
+                      member_count_alive(cluster_members(net->host[i].cluster)),
+                      stats.peers_up, cluster_ready_name(net->host[i].ready));
         for (uint32_t w = 0; w < net->workers; w++) {
             if (!net_status(net, i, w, &s)) {
                 continue;
             }
-            printf("    w%u: epoch %u/%llx pos %llu of %u known %llu%s%s%s%s%s "
-                   "first %u%s\n",
-                   w, s.epoch.no, (unsigned long long)s.epoch.id,
-                   (unsigned long long)(s.pos >> 8), net->engine[w][0].count,
-                   (unsigned long long)(s.pos_known >> 8),
-                   s.complete ? " complete" : "", s.stale ? " stale" : "",
-                   s.reads ? " leads" : "", s.shadow ? " shadow" : "",
-                   s.pushes ? " pushes" : "", net_ranked(net, i, w, 0),
-                   net->host[i].reads[w] ? " reading" : "");
+            (void)fprintf(
+                stderr,
+                "    w%u: epoch %u/%llx pos %llu of %u known %llu%s%s%s%s%s "
+                "first %u%s\n",
+                w, s.epoch.no, (unsigned long long)s.epoch.id,
+                (unsigned long long)(s.pos >> 8), net->engine[w][0].count,
+                (unsigned long long)(s.pos_known >> 8),
+                s.complete ? " complete" : "", s.stale ? " stale" : "",
+                s.reads ? " leads" : "", s.shadow ? " shadow" : "",
+                s.pushes ? " pushes" : "", net_ranked(net, i, w, 0),
+                net->host[i].reads[w] ? " reading" : "");
         }
     }
 }

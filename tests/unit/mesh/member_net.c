@@ -149,7 +149,7 @@ pump(struct net *net, uint32_t host)
 static void
 stop(const char *reason)
 {
-    printf("broken: %s\n", reason);
+    (void)fprintf(stderr, "broken: %s\n", reason);
     abort();
 }
 

@@ -50,7 +50,7 @@ Test(cluster, three_nodes_find_each_other_by_dns)
 {
     net_mesh(&net, 3, 2);
     uint64_t ms = net_until(&net, net_all_met, 5000);
-    printf("three nodes met after %lu ms\n", ms);
+    (void)fprintf(stderr, "three nodes met after %lu ms\n", ms);
     cr_assert(ms < 1000, "%lu", ms);
     net_run(&net, 3000);
     net.batch_ms = 0;
@@ -98,9 +98,11 @@ Test(cluster, when_the_reader_dies_the_next_one_pushes_without_a_gap)
     net_crash(&net, first);
     uint64_t ms = net_until(&net, reads_elsewhere, 10000);
     net_run(&net, 3000);
-    printf("death to two readers again: %lu ms; a batch was visible after %lu "
-           "ms at most\n",
-           ms, net.lag_max_us / 1000);
+    (void)fprintf(
+        stderr,
+        "death to two readers again: %lu ms; a batch was visible after %lu "
+        "ms at most\n",
+        ms, net.lag_max_us / 1000);
     cr_assert(ms < 3000, "%lu", ms);
     cr_assert_lt(net.lag_max_us, 300000);
     cr_assert_eq(net.host[idle].replica[0][0].resets, resets);
@@ -124,7 +126,7 @@ Test(cluster, both_sides_of_a_partition_read_and_are_equal_after_it)
     net_heal(&net);
     uint64_t ms = net_until(&net, net_all_met, 10000);
     ms += net_until(&net, net_all_equal, 10000);
-    printf("healed to equal digests: %lu ms\n", ms);
+    (void)fprintf(stderr, "healed to equal digests: %lu ms\n", ms);
     cr_assert(ms < 3000, "%lu", ms);
     cr_assert_neq(net_until(&net, net_all_read, 10000), NET_NEVER);
 }
@@ -140,7 +142,7 @@ Test(cluster, a_node_restarted_under_its_name_takes_its_place)
     net_run(&net, 100);
     net_start(&net, first);
     uint64_t ms = net_until(&net, net_all_met, 10000);
-    printf("restarted and met after %lu ms\n", ms);
+    (void)fprintf(stderr, "restarted and met after %lu ms\n", ms);
     cr_assert(ms < 3000, "%lu", ms);
     net_run(&net, 10000);
     net.batch_ms = 0;
@@ -176,7 +178,7 @@ Test(cluster, who_cannot_reach_a_worker_is_passed_over)
     net.host[first].engine_cut[0] = true;
     net.lag_max_us = 0;
     uint64_t ms = net_until(&net, net_all_read, 20000);
-    printf("unable to read elsewhere: %lu ms\n", ms);
+    (void)fprintf(stderr, "unable to read elsewhere: %lu ms\n", ms);
     cr_assert_neq(ms, NET_NEVER);
     cr_assert(net.host[idle].reads[0] && !net.host[first].reads[0]);
     cr_assert_neq(net_ranked(&net, idle, 0, 0), first);
@@ -361,7 +363,8 @@ Test(cluster, a_node_that_comes_later_is_ready_with_all_state)
         net_step(&net);
     }
     cr_assert_eq(net.host[2].ready, CLUSTER_CAUGHT_UP);
-    printf("ready %lu ms after its start\n", (net.now_us - start_us) / 1000);
+    (void)fprintf(stderr, "ready %lu ms after its start\n",
+                  (net.now_us - start_us) / 1000);
     for (uint32_t w = 0; w < 2; w++) {
         cr_assert(net.host[2].knows[w]);
         cr_assert(net_status(&net, 2, w, &status));
@@ -382,7 +385,7 @@ Test(cluster, a_paused_node_comes_back_and_is_equal)
     net.batch_ms = 0;
     uint64_t ms = net_until(&net, net_all_met, 10000);
     ms += net_until(&net, net_all_equal, 10000);
-    printf("woke to equal digests: %lu ms\n", ms);
+    (void)fprintf(stderr, "woke to equal digests: %lu ms\n", ms);
     cr_assert(ms < 5000, "%lu", ms);
     net_run(&net, 10000);
     cr_assert(net_all_read(&net) && net_all_met(&net));
@@ -452,7 +455,7 @@ Test(cluster, who_hands_over_reads_until_the_new_first_is_heard)
 {
     hand_over(700, 60000);
     uint64_t ms = net_until(&net, is_read_by_new, 10000);
-    printf("handed over after %lu ms\n", ms);
+    (void)fprintf(stderr, "handed over after %lu ms\n", ms);
     cr_assert(ms >= 700 && ms < 2000, "%lu", ms);
 }
 
