@@ -332,6 +332,14 @@ gossip_unread(struct gossip *g, struct event_stream stream, bool unread,
     gossip_ready(g, s);
 }
 
+void
+gossip_await(struct gossip *g, bool others, uint64_t now_us)
+{
+    g->now_us = now_us;
+    g->awaits = others;
+    gossip_wake_at(g, now_us);
+}
+
 bool
 gossip_primary_heard(const struct gossip *g, struct event_stream stream)
 {

@@ -308,6 +308,11 @@ void gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
 void gossip_unread(struct gossip *g, struct event_stream stream, bool unread,
                    uint64_t now_us);
 
+/* Whether others may be about to come (false at first): then a partial reading
+ * is judged as if they were here, for they may know more of the process than
+ * can be read of it now. */
+void gossip_await(struct gossip *g, bool others, uint64_t now_us);
+
 /* Whether the peer of rank 0 pushed a delta of the stream since gossip_role()
  * named it. */
 bool gossip_primary_heard(const struct gossip *g, struct event_stream stream);

@@ -85,6 +85,9 @@ gossip_local_met(struct gossip *g, struct gossip_stream *s)
 static bool
 is_alone(const struct gossip *g)
 {
+    if (g->awaits) {
+        return false;
+    }
     for (uint32_t i = 0; i < g->config.peers_max; i++) {
         if (g->peers[i].id != 0) {
             return false;

@@ -205,6 +205,7 @@ struct gossip {
     struct gossip_config config;
     uint64_t self;
     uint64_t now_us;
+    bool awaits; /* others may come: gossip_await() */
     struct rng rng;
     struct log_store store;
     struct gossip_stats stats;

@@ -104,6 +104,7 @@ cluster_join(struct cluster *c, const struct discover_join *join,
     int rc = discover_add(&c->discover, join, c->now_us);
     c->joins |= rc == 0;
     c->looks = true;
+    gossip_await(c->gossip, c->joins, c->now_us);
     return rc;
 }
 

@@ -70,6 +70,9 @@ cluster_ready_update(struct cluster *c)
     } else if (is_over(c, c->config.ready_ms)) {
         c->ready = CLUSTER_LATE;
     }
+    if (c->ready != CLUSTER_CATCHING_UP) {
+        gossip_await(c->gossip, false, c->now_us);
+    }
 }
 
 uint64_t

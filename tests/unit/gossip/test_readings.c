@@ -212,6 +212,28 @@ alone(void)
     gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
 }
 
+/* A node that starts beside others, long after the engine did: what they know
+ * of the process must not be lost to an epoch of its own. */
+Test(gossip_readings, before_others_come_a_partial_reading_waits)
+{
+    lab_end(&lab);
+    lab_begin(&lab, &config, 1);
+    gossip_await(lab.nodes[0].g, true, lab.now_us);
+    lab_begin_reading(&lab, 0, 500, false);
+    lab_read(&lab, 0, 900, EVENT_STORE, 1);
+    lab_run(&lab, config.judge_ms / 2);
+    cr_assert_eq(lab_status(&lab, 0).epoch.no, 0);
+    cr_assert_not(lab.nodes[0].held[1]);
+    cr_assert_eq(lab_stats(&lab, 0).takeovers, 0);
+    gossip_await(lab.nodes[0].g, false, lab.now_us);
+    lab_run(&lab, 1);
+    cr_assert_eq(lab_stats(&lab, 0).takeovers, 1);
+    lab_begin_reading(&lab, 0, 500, false); /* as it was asked to */
+    lab_read(&lab, 0, 900, EVENT_STORE, 1);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
+    cr_assert(lab.nodes[0].held[1]);
+}
+
 TestSuite(gossip_alone, .init = alone, .fini = teardown);
 
 Test(gossip_alone, a_partial_reading_after_a_whole_one_counts_at_once)
