@@ -33,6 +33,7 @@
 #include "node/fleet_view.h"
 #include "node/intake.h"
 #include "node/shared.h"
+#include "storage/storage.h"
 
 struct follow;
 
@@ -82,22 +83,15 @@ void follow_read(struct follow *follow, uint64_t worker, bool on) ON_CONTROL;
 void follow_out(struct follow *follow, const struct gossip_out *out) ON_CONTROL;
 
 /* One stream as a snapshot has it, and up to where; false: it has none now,
- * since not all of it is known, or the at-th is not there. The slot is the
- * mirror's. more: there are further ones. */
-struct follow_image {
-    struct event_stream name;
-    struct gossip_epoch epoch;
-    uint64_t pos;
-    bool complete;
-    struct feed_restored feed; /* epoch: as it was applied last */
-};
+ * since not all of it is known, or the at-th is not there. more: there are
+ * further ones. */
 bool follow_image(const struct follow *follow, uint32_t at,
-                  struct follow_image *image, bool *more) ON_CONTROL;
+                  struct storage_stream *stream, bool *more) ON_CONTROL;
 
 /* What a snapshot had, of a stream that gossip has and nothing was told of:
  * goes on from there. False: there is no such stream, and the slot is still the
  * caller's. */
-bool follow_restore(struct follow *follow, const struct follow_image *image)
+bool follow_restore(struct follow *follow, const struct storage_stream *stream)
     ON_CONTROL MUST_CHECK;
 
 /* A lane sent these blocks of tokens to a slot of the mirror. */

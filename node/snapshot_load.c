@@ -5,26 +5,20 @@
 #include "node/log.h"
 #include "node/probe.h"
 #include "node/snapshot_inner.h"
+#include "node/snapshot_state.h"
 
-/* Workers: what an operator said. Version 1 is what a configuration said, and
- * today's may say otherwise. */
+/* Workers: what an operator said. */
 static void ON_CONTROL
 take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
 {
     struct control *control = snapshot->control;
     struct roster *roster = cluster_roster(peers_cluster(control->peers));
     char id[ROSTER_ID_MAX];
-    struct roster_entry entry = {.id = id,
-                                 .version = worker->version,
-                                 .removed = worker->removed,
-                                 .draining = worker->draining,
-                                 .spec = worker->spec};
+    struct roster_entry entry;
 
-    if (worker->version <= 1 || worker->id.len >= sizeof id) {
+    if (!snapshot_worker_entry(worker, id, &entry)) {
         return;
     }
-    memcpy(id, worker->id.ptr, worker->id.len);
-    id[worker->id.len] = '\0';
     int outcome = roster_load(roster, &entry, control_now_us(control));
     if (outcome != 0) {
         LOG_WARNING("snapshot_worker_refused", KV("worker", id),
@@ -66,15 +60,8 @@ load_members(struct snapshot *snapshot, const struct storage_load *load)
     }
     struct storage_records in = storage_records(bytes);
     while (storage_get_member(&in, &member)) {
-        char address[MEMBER_ADDRESS_MAX];
-        if (member.address.len >= sizeof address) {
-            continue;
-        }
-        memcpy(address, member.address.ptr, member.address.len);
-        address[member.address.len] = '\0';
-        cluster_hint(peers_cluster(control->peers), address,
-                     control_now_us(control));
-        snapshot->loaded.members++;
+        snapshot->loaded.members += snapshot_member_hint(
+            peers_cluster(control->peers), &member, control_now_us(control));
     }
 }
 
@@ -134,17 +121,8 @@ static void ON_CONTROL
 restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
 {
     struct control *control = snapshot->control;
-    struct follow_image image = {
-        .name = stream->name,
-        .epoch = {.no = stream->epoch_no, .id = stream->epoch_id},
-        .pos = stream->pos,
-        .complete = stream->complete,
-        .feed = {.slot = stream->slot,
-                 .holes = stream->holes,
-                 .block_tokens = stream->block_tokens},
-    };
 
-    if (follow_restore(control->follow, &image)) {
+    if (follow_restore(control->follow, stream)) {
         snapshot->loaded.streams++;
         snapshot->loaded.blocks += stream->blocks;
     } else {
