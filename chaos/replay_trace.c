@@ -289,31 +289,14 @@ read_line(struct replay_reader *reader, enum kind kind)
     return replay_reader_bad(reader, "not a trace of a kind known here");
 }
 
-/* The next line, without its end; false: none is left. */
-static bool
-next_line(struct slice *bytes, struct slice *line)
-{
-    if (bytes->len == 0) {
-        return false;
-    }
-    const char *end = memchr(bytes->ptr, '\n', bytes->len);
-    size_t len = end != NULL ? (size_t)(end - bytes->ptr) : bytes->len;
-    *line = (struct slice){.ptr = bytes->ptr, .len = len};
-    bytes->ptr += len + (end != NULL);
-    bytes->len -= len + (end != NULL);
-    if (line->len > 0 && line->ptr[line->len - 1] == '\r') {
-        line->len--;
-    }
-    return true;
-}
-
 static int
 read_lines(struct replay_reader *reader, struct slice bytes)
 {
     enum kind kind = KIND_UNKNOWN;
     int outcome = 0;
 
-    while (outcome == 0 && next_line(&bytes, &reader->line)) {
+    while (outcome == 0 && bytes.len != 0) {
+        reader->line = slice_take_line(&bytes);
         reader->fault->line++;
         if (slice_trim(reader->line).len == 0) {
             continue;

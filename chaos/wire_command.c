@@ -18,28 +18,11 @@ refuse(struct order *order, const char *why, struct slice what)
     buf_printf(order->answer, "no: %s: %.*s", why, (int)what.len, what.ptr);
 }
 
-/* Cuts what is before `end` off the front; all of it, if `end` is not there. */
-static struct slice
-cut_at(struct slice *rest, char end)
-{
-    const char *at = rest->len > 0 ? memchr(rest->ptr, end, rest->len) : NULL;
-    struct slice word = *rest;
-
-    if (at == NULL) {
-        *rest = (struct slice){.ptr = NULL};
-        return word;
-    }
-    word.len = (size_t)(at - word.ptr);
-    rest->ptr = at + 1;
-    rest->len -= word.len + 1;
-    return word;
-}
-
 static struct slice
 next_word(struct slice *line)
 {
     *line = slice_trim(*line);
-    return cut_at(line, ' ');
+    return slice_take(line, ' ');
 }
 
 /* From *first up to *end; both 0 when there is no such port. */
@@ -107,7 +90,7 @@ static const struct {
 static bool
 read_setting(struct slice word, struct setting *setting)
 {
-    struct slice key = cut_at(&word, '=');
+    struct slice key = slice_take(&word, '=');
 
     for (unsigned i = 0; i < SETTINGS; i++) {
         if (slice_equal(key, slice_of(settings[i].name))) {
@@ -186,7 +169,7 @@ wire_command(struct wire *wire, struct slice text, struct buf *answer)
 
     memcpy(order.link, wire->link, sizeof(order.link));
     while (text.len > 0 && answer->len == 0) {
-        carry_out(&order, cut_at(&text, '\n'));
+        carry_out(&order, slice_take(&text, '\n'));
     }
     if (answer->len > 0) {
         return;

@@ -6,6 +6,8 @@
 
 #include "mesh/discover.h"
 
+#include "index/base/ascii.h"
+
 #define WANT_JOIN "HOST:PORT, dns:NAME:PORT or srv:NAME"
 #define WANT_PORT WANT_JOIN " (SRV names begin with an underscore)"
 #define WANT_IP   WANT_JOIN " (nobody can be reached at this address)"
@@ -13,23 +15,11 @@
 #define LABEL_MAX 63 /* RFC 1035 */
 #define NAME_LEN  253
 
-static bool
-is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static char
-lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* Underscores too: they are in SRV names, and in names of containers. */
 static bool
 is_name(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
+    return ascii_is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
 }
 
 bool
@@ -45,7 +35,7 @@ discover_name_read(struct slice text, char *out)
         return false;
     }
     for (size_t i = 0; i < text.len; i++) {
-        char c = lower(text.ptr[i]);
+        char c = ascii_lower(text.ptr[i]);
         bool dot = c == '.';
         if (dot ? label == 0 : label == LABEL_MAX || !is_name(c)) {
             return false;
@@ -126,7 +116,7 @@ read_port(struct slice text, uint16_t *port)
         return false;
     }
     for (size_t i = 0; i < text.len; i++) {
-        if (!is_digit(text.ptr[i])) {
+        if (!ascii_is_digit(text.ptr[i])) {
             return false;
         }
         value = value * 10 + (uint32_t)(text.ptr[i] - '0');
@@ -172,7 +162,7 @@ static bool
 is_numeric(struct slice host)
 {
     for (size_t i = 0; i < host.len; i++) {
-        if (!is_digit(host.ptr[i]) && host.ptr[i] != '.') {
+        if (!ascii_is_digit(host.ptr[i]) && host.ptr[i] != '.') {
             return false;
         }
     }

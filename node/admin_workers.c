@@ -11,12 +11,11 @@
 static void
 first_line(const struct config_errors *errors, char fault[160])
 {
-    const char *text = errors->text.ptr;
-    size_t len = errors->text.len;
-    const char *end = len != 0 ? memchr(text, '\n', len) : NULL;
+    struct slice rest = {errors->text.ptr, errors->text.len};
+    struct slice line = slice_take(&rest, '\n');
 
-    len = end != NULL ? (size_t)(end - text) : len;
-    (void)snprintf(fault, 160, "%.*s", (int)len, len != 0 ? text : "");
+    (void)snprintf(fault, 160, "%.*s", (int)line.len,
+                   line.len != 0 ? line.ptr : "");
 }
 
 /* One member of the object: true while all is well. */

@@ -202,24 +202,6 @@ config_worker_end(struct config_worker *worker, const char *where,
     return 0;
 }
 
-/* Takes text up to the next separator, and the separator. */
-static struct slice
-take_part(struct slice *text, char separator)
-{
-    const char *end =
-        text->len != 0 ? memchr(text->ptr, separator, text->len) : NULL;
-    struct slice part = *text;
-
-    if (end == NULL) {
-        *text = (struct slice){.len = 0};
-        return part;
-    }
-    part.len = (size_t)(end - text->ptr);
-    text->ptr = end + 1;
-    text->len -= part.len + 1;
-    return part;
-}
-
 int
 config_parse_worker(struct slice text, const char *where,
                     struct config_worker *worker, struct config_errors *errors)
@@ -230,11 +212,11 @@ config_parse_worker(struct slice text, const char *where,
     uint64_t seen = UINT64_C(1) << CONFIG_WORKER_URL;
 
     *worker = (struct config_worker){.ranks = 1};
-    (void)config_worker_set(worker, SLICE("url"), take_part(&text, ','), where,
+    (void)config_worker_set(worker, SLICE("url"), slice_take(&text, ','), where,
                             errors);
     while (text.len != 0 && errors->count == before) {
-        struct slice value = take_part(&text, ',');
-        struct slice name = take_part(&value, '=');
+        struct slice value = slice_take(&text, ',');
+        struct slice name = slice_take(&value, '=');
         const struct config_key *key =
             config_schema_find(&config_schema_worker, name);
         if (value.ptr == NULL) {

@@ -73,20 +73,16 @@ print_wrapped(struct slice text, size_t indent, struct buf *out)
     size_t used = 0; /* of the current line; 0: none begun */
 
     while (text.len != 0) {
-        const char *blank = memchr(text.ptr, ' ', text.len);
-        size_t len = blank != NULL ? (size_t)(blank - text.ptr) : text.len;
-        if (used == 0 || used + 1 + len > LINE_WIDTH) {
+        struct slice word = slice_take(&text, ' ');
+        if (used == 0 || used + 1 + word.len > LINE_WIDTH) {
             buf_printf(out, "%s%*s", used != 0 ? "\n" : "", (int)indent, "");
             used = indent;
         } else {
             buf_add_text(out, " ");
             used++;
         }
-        buf_add(out, text.ptr, len);
-        used += len;
-        len += blank != NULL ? 1 : 0;
-        text.ptr += len;
-        text.len -= len;
+        buf_add_slice(out, word);
+        used += word.len;
     }
     buf_add_text(out, "\n");
 }

@@ -187,10 +187,7 @@ is_tab_indent(const struct reader *r, const yaml_mark_t *mark)
     struct slice rest = r->bytes;
 
     for (size_t line = 0; line < mark->line && rest.len != 0; line++) {
-        const char *end = memchr(rest.ptr, '\n', rest.len);
-        size_t skip = end != NULL ? (size_t)(end - rest.ptr) + 1 : rest.len;
-        rest.ptr += skip;
-        rest.len -= skip;
+        (void)slice_take(&rest, '\n');
     }
     while (rest.len != 0 && rest.ptr[0] == ' ') {
         rest.ptr++;

@@ -60,10 +60,9 @@ struct control {
 };
 
 /*
- * Makes the control side: the loop, the workers of the configuration, the
- * admin port (address), what the snapshot has (NULL: nothing; it outlives
- * control). Lanes may run once this returned 0. -errno otherwise, with one line
- * in the log.
+ * Makes the control side: its loop, the workers of the configuration, and what
+ * a snapshot of the process before has of them (NULL: none; the snapshot
+ * outlives control). 0: lanes may run. -errno: one line in the log says why.
  */
 int control_init(struct control *control, struct node_shared *node,
                  struct snapshot *snapshot, uint64_t seed) MUST_CHECK;

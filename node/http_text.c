@@ -52,13 +52,7 @@ bool
 http_text_list_next(struct slice *rest, struct slice *item)
 {
     while (rest->len != 0) {
-        const char *comma = memchr(rest->ptr, ',', rest->len);
-        size_t len = comma != NULL ? (size_t)(comma - rest->ptr) : rest->len;
-        size_t used = comma != NULL ? len + 1 : len;
-
-        *item = slice_trim((struct slice){.ptr = rest->ptr, .len = len});
-        rest->ptr += used;
-        rest->len -= used;
+        *item = slice_trim(slice_take(rest, ','));
         if (item->len != 0) {
             return true;
         }

@@ -1,5 +1,6 @@
 #include "node/json_pull.h"
 
+#include "index/base/ascii.h"
 #include "node/json_text.h"
 
 /* What may come next. */
@@ -56,16 +57,6 @@ is_digit(int c)
     return c >= '0' && c <= '9';
 }
 
-static int
-hex_value(int c)
-{
-    if (is_digit(c)) {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Four hex digits at text[at...], or -1. */
 static int32_t
 hex4(struct slice text, size_t at)
@@ -76,7 +67,7 @@ hex4(struct slice text, size_t at)
         return -1;
     }
     for (size_t i = at; i < at + 4; i++) {
-        int digit = hex_value((unsigned char)text.ptr[i]);
+        int digit = ascii_hex(text.ptr[i]);
         if (digit < 0) {
             return -1;
         }

@@ -1,5 +1,6 @@
 #include "node/kv_sse_map.h"
 
+#include "index/base/ascii.h"
 #include "node/json_pull.h"
 
 enum cache_event {
@@ -49,16 +50,6 @@ struct members {
     enum tier tier;
 };
 
-static int
-hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* 16 hex digits in quotes, or an unsigned number. */
 static bool
 read_key(struct json_pull *pull, struct members *m)
@@ -74,7 +65,7 @@ read_key(struct json_pull *pull, struct members *m)
         return false;
     }
     for (size_t i = 0; i < 16; i++) {
-        int digit = hex_value(pull->text.ptr[i]);
+        int digit = ascii_hex(pull->text.ptr[i]);
         if (digit < 0) {
             return false;
         }

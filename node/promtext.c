@@ -141,25 +141,11 @@ parse_line(struct slice line, struct promtext_sample *sample)
     return n > 0;
 }
 
-static struct slice
-take_line(struct slice *rest)
-{
-    const char *end = memchr(rest->ptr, '\n', rest->len);
-    size_t n = end != NULL ? (size_t)(end - rest->ptr) : rest->len;
-    struct slice line = {rest->ptr, n};
-
-    advance(rest, end != NULL ? n + 1 : n);
-    if (n > 0 && line.ptr[n - 1] == '\r') {
-        line.len--;
-    }
-    return line;
-}
-
 bool
 promtext_next(struct promtext *walk, struct promtext_sample *sample)
 {
     while (walk->rest.len > 0) {
-        struct slice line = take_line(&walk->rest);
+        struct slice line = slice_take_line(&walk->rest);
         skip_blanks(&line);
         if (line.len == 0 || line.ptr[0] == '#') {
             continue;

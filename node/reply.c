@@ -1,6 +1,7 @@
 /*
  * Answers of our own: errors, health, readiness, the model list.
  */
+#include "index/base/ascii.h"
 #include "node/edge.h"
 #include "node/json_out.h"
 
@@ -233,21 +234,11 @@ put_models(struct client *client, struct slice only, struct buf *body)
     return only.len == 0 || found;
 }
 
-static int
-hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool
 hex_pair(const char *at, unsigned *value)
 {
-    int high = hex_digit(at[0]);
-    int low = hex_digit(at[1]);
+    int high = ascii_hex(at[0]);
+    int low = ascii_hex(at[1]);
 
     *value = (unsigned)(high << 4 | low);
     return high >= 0 && low >= 0;

@@ -48,24 +48,6 @@ roster_spec_put(const struct config_worker *worker, bool secrets,
     }
 }
 
-/* Takes text up to the next separator, and the separator. */
-static struct slice
-take_part(struct slice *text, char separator)
-{
-    const char *end =
-        text->len != 0 ? memchr(text->ptr, separator, text->len) : NULL;
-    struct slice part = *text;
-
-    if (end == NULL) {
-        *text = (struct slice){.len = 0};
-        return part;
-    }
-    part.len = (size_t)(end - text->ptr);
-    text->ptr = end + 1;
-    text->len -= part.len + 1;
-    return part;
-}
-
 int
 roster_spec_get(const char *id, struct slice spec, bool secrets,
                 struct config_worker *worker, struct config_errors *errors)
@@ -77,8 +59,8 @@ roster_spec_get(const char *id, struct slice spec, bool secrets,
     (void)config_worker_set(worker, SLICE("id"), slice_of(id), "roster",
                             errors);
     while (spec.len != 0) {
-        struct slice value = take_part(&spec, '\n');
-        struct slice name = take_part(&value, '=');
+        struct slice value = slice_take(&spec, '\n');
+        struct slice name = slice_take(&value, '=');
         const struct config_key *key =
             config_schema_find(&config_schema_worker, name);
         if (key != NULL && travels(key, secrets)) {

@@ -3,14 +3,9 @@
  */
 #include <string.h>
 
+#include "index/base/ascii.h"
 #include "node/scan_block.h"
 #include "node/scan_walk.h"
-
-static bool
-is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 /* Bytes that end a scalar; the grammar says later whether they may. */
 static bool
@@ -37,7 +32,7 @@ ends_scalar(char c)
 static size_t
 skip_digits(const char *body, size_t at, size_t end)
 {
-    while (at < end && is_digit(body[at])) {
+    while (at < end && ascii_is_digit(body[at])) {
         at++;
     }
     return at;
@@ -90,7 +85,7 @@ scan_scalar(const char *body, size_t at, size_t end)
 
     if (after == at) {
         after = number_end(body, at, end);
-        kind = is_digit(body[at]) && skip_digits(body, at, end) == after
+        kind = ascii_is_digit(body[at]) && skip_digits(body, at, end) == after
                    ? SCAN_PLAIN
                    : SCAN_NUMBER;
     }
@@ -106,7 +101,7 @@ saturating(const char *body, size_t at, size_t end)
 {
     int64_t value = 0;
 
-    for (; at < end && is_digit(body[at]); at++) {
+    for (; at < end && ascii_is_digit(body[at]); at++) {
         value = value < INT64_MAX / 20 ? value * 10 + (body[at] - '0') : value;
     }
     return value;
@@ -167,7 +162,7 @@ append_digit(int64_t value, int digit)
 bool
 scan_integer(const char *body, size_t at, size_t end, int64_t *value)
 {
-    if (!is_digit(body[at]) && body[at] != '-') {
+    if (!ascii_is_digit(body[at]) && body[at] != '-') {
         return false;
     }
     struct decimal d = decimal_of(body, at, end);
@@ -181,7 +176,7 @@ scan_integer(const char *body, size_t at, size_t end, int64_t *value)
         return false;
     }
     for (size_t i = d.digits_at; i < d.digits_end; i++) {
-        v = is_digit(body[i]) ? append_digit(v, body[i] - '0') : v;
+        v = ascii_is_digit(body[i]) ? append_digit(v, body[i] - '0') : v;
     }
     for (int64_t i = 0; i < d.exponent && v != INT64_MIN; i++) {
         v = append_digit(v, 0);

@@ -1,5 +1,7 @@
 #include "node/url.h"
 
+#include "index/base/ascii.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -11,25 +13,13 @@
 #define WANT_PEER   "HOST:PORT"
 #define WANT_LISTEN "an IP address and port such as 0.0.0.0:8080 or [::]:8080"
 
-static bool
-is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static char
-lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* Underscores too: they are in container names, if not in RFC 1123. */
 static bool
 is_name(char c)
 {
-    c = lower(c);
-    return is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '.' ||
-           c == '_';
+    c = ascii_lower(c);
+    return ascii_is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '.' || c == '_';
 }
 
 static bool
@@ -60,7 +50,7 @@ is_host(const char *host)
     bool numeric = true;
 
     for (const char *c = host; *c != '\0'; c++) {
-        numeric = numeric && (is_digit(*c) || *c == '.');
+        numeric = numeric && (ascii_is_digit(*c) || *c == '.');
         if (!is_name(*c) || (*c == '.' && (c == host || c[-1] == '.'))) {
             return false;
         }
@@ -79,7 +69,7 @@ take_host(struct slice *text, char host[URL_HOST_MAX])
 
     while (at < text->len && len < URL_HOST_MAX - 1 &&
            (bracketed ? text->ptr[at] != ']' : is_name(text->ptr[at]))) {
-        host[len++] = lower(text->ptr[at++]);
+        host[len++] = ascii_lower(text->ptr[at++]);
     }
     host[len] = '\0';
     if (bracketed) {
@@ -103,10 +93,10 @@ take_port(struct slice *text, uint16_t *port)
     uint32_t value = 0;
     size_t at = 1;
 
-    if (text->len < 2 || text->ptr[0] != ':' || !is_digit(text->ptr[1])) {
+    if (text->len < 2 || text->ptr[0] != ':' || !ascii_is_digit(text->ptr[1])) {
         return false;
     }
-    while (at < text->len && at < 7 && is_digit(text->ptr[at])) {
+    while (at < text->len && at < 7 && ascii_is_digit(text->ptr[at])) {
         value = value * 10 + (uint32_t)(text->ptr[at++] - '0');
     }
     if (value > UINT16_MAX) {

@@ -1,11 +1,6 @@
 #include "index/base/slice.h"
 
-static unsigned char
-fold(char c)
-{
-    unsigned char u = (unsigned char)c;
-    return u >= 'A' && u <= 'Z' ? (unsigned char)(u | 0x20U) : u;
-}
+#include "index/base/ascii.h"
 
 bool
 slice_equal_nocase(struct slice a, struct slice b)
@@ -14,7 +9,7 @@ slice_equal_nocase(struct slice a, struct slice b)
         return false;
     }
     for (size_t i = 0; i < a.len; i++) {
-        if (fold(a.ptr[i]) != fold(b.ptr[i])) {
+        if (ascii_lower(a.ptr[i]) != ascii_lower(b.ptr[i])) {
             return false;
         }
     }
@@ -50,4 +45,32 @@ slice_trim(struct slice s)
         s.len--;
     }
     return s;
+}
+
+struct slice
+slice_take(struct slice *rest, char separator)
+{
+    const char *end =
+        rest->len != 0 ? memchr(rest->ptr, separator, rest->len) : NULL;
+    struct slice part = *rest;
+
+    if (end == NULL) {
+        *rest = (struct slice){.len = 0};
+        return part;
+    }
+    part.len = (size_t)(end - rest->ptr);
+    rest->ptr = end + 1;
+    rest->len -= part.len + 1;
+    return part;
+}
+
+struct slice
+slice_take_line(struct slice *rest)
+{
+    struct slice line = slice_take(rest, '\n');
+
+    if (line.len != 0 && line.ptr[line.len - 1] == '\r') {
+        line.len--;
+    }
+    return line;
 }

@@ -42,4 +42,11 @@ int slice_compare(struct slice a, struct slice b);
 /* Without leading and trailing spaces and tabs. */
 struct slice slice_trim(struct slice s);
 
+/* Takes what is before the first separator off the front, and the separator;
+ * all of it when there is none. */
+struct slice slice_take(struct slice *rest, char separator);
+
+/* The same for a line that ends with LF or CR LF, which it comes without. */
+struct slice slice_take_line(struct slice *rest);
+
 #endif
