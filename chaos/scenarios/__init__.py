@@ -29,9 +29,9 @@ ALL = []
 class Scenario:
     """One row of the table in chaos/README.md."""
 
-    def __init__(self, play, hurt, promise, known, world):
+    def __init__(self, play, hurt, promise, known, seconds, world):
         self.play, self.hurt, self.promise = play, hurt, promise
-        self.known, self.world = known, world
+        self.known, self.seconds, self.world = known, seconds, world
         self.name = play.__name__
 
     def run(self, long=False, seed=1):
@@ -58,11 +58,12 @@ class Scenario:
             return done("broken", traceback.format_exc())
 
 
-def scenario(hurt, promise, known="", **world):
+def scenario(hurt, promise, known="", seconds=10, **world):
     """Registers one; `world` is what World() takes, and it is not started.
-    `known`: why the promise is not kept yet; that fails no run then."""
+    `known`: why the promise is not kept yet; that fails no run then.
+    `seconds`: about how long it takes."""
     def register(play):
-        ALL.append(Scenario(play, hurt, promise, known, world))
+        ALL.append(Scenario(play, hurt, promise, known, seconds, world))
         return play
     return register
 

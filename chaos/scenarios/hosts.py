@@ -76,6 +76,11 @@ def wait_until(predicate, what, timeout_s=30.0):
         pause.wait(0.02)
 
 
+def die_with_parent(number=signal.SIGKILL):
+    """This process gets that signal when the one that started it ends."""
+    _libc.prctl(PR_SET_PDEATHSIG, number)
+
+
 def setns(fd, kind=CLONE_NEWNET):
     if _libc.setns(fd, kind) != 0:
         raise OSError(ctypes.get_errno(), "setns")
@@ -102,7 +107,7 @@ class Program:
 
         def enter():
             setns(space)
-            _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            die_with_parent()
             os.setpgid(0, 0)  # a ^C is ours to deal with
             if ahead_s:
                 shift_clock(ahead_s)
