@@ -206,6 +206,13 @@ put_node(struct control *control, struct buf *out)
     struct log_stats log;
 
     log_stats(&log);
+    prom_out_head(out, "kvasir_info", "gauge", "Which node this is: always 1");
+    buf_add_text(out, "kvasir_info{node=\"");
+    prom_out_label(out, node->config->name);
+    buf_add_text(out, "\",version=\"" KVASIR_VERSION "\"} 1\n");
+    prom_out_single(out, "kvasir_uptime_seconds", "gauge",
+                    "How long the process runs",
+                    (control_now_us(control) - control->started_us) / 1000000);
     prom_out_single(out, "kvasir_ready", "gauge", "1 while /ready says yes",
                     control_is_ready(control));
     prom_out_single(out, "kvasir_connections", "gauge",

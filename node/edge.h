@@ -249,9 +249,10 @@ struct exchange {
     char tail[EDGE_TAIL_BYTES];
     uint32_t tail_len;
 
-    uint64_t begun_us;      /* the request was whole */
-    uint64_t routed_us;     /* the election was done */
-    uint64_t first_byte_us; /* of the answer; 0 until then */
+    uint64_t begun_us;       /* the request was whole */
+    uint64_t routed_us;      /* the election was done */
+    uint64_t first_byte_us;  /* of the answer; 0 until then */
+    uint64_t first_token_us; /* of a streamed answer's body; 0 until then */
 };
 
 enum upstream_state {
@@ -372,6 +373,8 @@ void exchange_end(struct exchange *x);
 void exchange_cut(struct exchange *x);
 /* The worker's answer has begun: its trial is decided. */
 void exchange_answered(struct exchange *x);
+/* The first bytes of a streamed answer's body go out. */
+void exchange_spoke(struct exchange *x);
 
 /* upstream.c */
 

@@ -33,6 +33,7 @@ exchange_new(struct client *client)
     memset(x, 0, offsetof(struct exchange, tail));
     x->tail_len = 0;
     x->first_byte_us = 0;
+    x->first_token_us = 0;
     x->routed_us = 0;
     x->head = head;
     x->client = client;
@@ -153,6 +154,7 @@ fill_decision(const struct exchange *x, unsigned status, uint64_t now_us,
               struct fact_decision *fact)
 {
     uint64_t first_us = x->first_byte_us;
+    uint64_t token_us = x->first_token_us;
 
     *fact = (struct fact_decision){
         .kind = FACT_DECISION,
@@ -173,6 +175,7 @@ fill_decision(const struct exchange *x, unsigned status, uint64_t now_us,
         .wall_ms = wall_ms() - (now_us - x->begun_us) / 1000,
         .route_us = x->routed_us != 0 ? x->routed_us - x->begun_us : 0,
         .first_byte_us = first_us != 0 ? first_us - x->begun_us : 0,
+        .first_token_us = token_us != 0 ? token_us - x->begun_us : 0,
         .duration_us = now_us - x->begun_us,
     };
     memcpy(fact->id, x->id, sizeof(fact->id));
@@ -602,6 +605,14 @@ exchange_answered(struct exchange *x)
     } else {
         counter_bump(&m->answers_5xx, 1);
     }
+}
+
+void
+exchange_spoke(struct exchange *x)
+{
+    x->first_token_us = lane_clock_us();
+    histogram_add(&x->client->lane->shared->metrics.first_token,
+                  x->first_token_us - x->begun_us);
 }
 
 void

@@ -76,7 +76,8 @@ struct fact_decision {
     bool cancelled;   /* the client went away */
     uint64_t wall_ms; /* since 1970, when the request was whole */
     uint64_t route_us;
-    uint64_t first_byte_us; /* 0: none */
+    uint64_t first_byte_us;  /* 0: none */
+    uint64_t first_token_us; /* 0: none, or not a stream */
     uint64_t duration_us;
     char id[FACT_ID_MAX];
     char model[FACT_MODEL_MAX]; /* cut to fit */

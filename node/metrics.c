@@ -11,6 +11,7 @@ metrics_merge(struct metrics_lane *total, const struct metrics_lane *lane)
     histogram_merge(&total->route, &lane->route);
     histogram_merge(&total->tokens, &lane->tokens);
     histogram_merge(&total->first_byte, &lane->first_byte);
+    histogram_merge(&total->first_token, &lane->first_token);
     histogram_merge(&total->duration, &lane->duration);
 }
 
@@ -31,6 +32,10 @@ metrics_print(const struct metrics_lane *total, struct buf *out)
                     "Asking an engine for tokens to its answer", out);
     histogram_print(&total->first_byte, "kvasir_time_to_first_byte_seconds",
                     "Request whole to the answer's first byte", out);
+    histogram_print(&total->first_token, "kvasir_time_to_first_token_seconds",
+                    "Request whole to the first bytes of a streamed answer's "
+                    "body",
+                    out);
     histogram_print(&total->duration, "kvasir_request_duration_seconds",
                     "Request whole to the answer's end", out);
 }

@@ -71,7 +71,8 @@ struct metrics_lane {
     struct histogram route;      /* request whole to worker elected */
     struct histogram tokens;     /* asking an engine for tokens to its answer */
     struct histogram first_byte; /* request whole to answer's first byte */
-    struct histogram duration;   /* request whole to answer's end */
+    struct histogram first_token; /* ... to the first of a stream's body */
+    struct histogram duration;    /* request whole to answer's end */
 };
 
 /* Adds one lane's numbers to a total that nobody shares. */

@@ -252,6 +252,9 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
                                         .iov_len = taken};
     }
     if (taken != 0) {
+        if (x->stream && x->first_token_us == 0 && x->status < 300) {
+            exchange_spoke(x);
+        }
         note_tail(x, bytes, taken);
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }

@@ -291,6 +291,34 @@ class Streaming(Proxy):
         self.assertEqual(body, b"f\r\ndata: {\"n\":1}\n\n\r\n5;x=y\r\ndata:\r\n8\r\n [DONE]\n\r\n"
                                b"1\r\n\n\r\n0\r\n\r\n".replace(b"f\r\n", b"%x\r\n" % 15, 1))
 
+    def test_the_first_token_is_timed_when_the_body_of_a_stream_begins(self):
+        more = threading.Event()
+
+        def handler(peer, request):
+            if not request.json().get("stream"):
+                return echo(peer, request)
+            peer.begin_stream()
+            more.wait(harness.IO_TIMEOUT_S)
+            peer.chunk(b"data: [DONE]\n\n")
+            peer.send(b"0\r\n\r\n")
+
+        node = self.serve(FakeWorker(self, handler))
+
+        def timed(what):
+            return harness.metric(node.at("admin"), f"kvasir_time_to_first_{what}_seconds_count")
+
+        self.post(chat())
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        data = s.recv(65536)
+        self.assertIn(b"200", data)
+        harness.wait_until(lambda: timed("byte") == 2, "the head is timed")
+        self.assertEqual(timed("token"), 0)
+        more.set()
+        while not data.endswith(b"0\r\n\r\n"):
+            data += s.recv(65536)
+        harness.wait_until(lambda: timed("token") == 1, "the first token is timed")
+
     def test_a_client_that_goes_away_cancels_at_the_worker(self):
         gone = threading.Event()
 
