@@ -198,30 +198,42 @@ answer(const struct request *request, const struct storage_report *report)
                                                              : code;
 }
 
-/* The newest file, or what to look at it came to. */
 static void
-look(const struct request *request, struct storage_report *report)
+look_at(const struct request *request, struct storage_io *io, const char *name,
+        struct storage_report *report)
 {
-    char name[STORAGE_NAME_MAX] = "";
-    struct storage_io *io = NULL;
-    enum storage_outcome rc =
-        storage_lmdb_new(&io, request->dir, STORAGE_INSPECT, 0);
-
-    *report = (struct storage_report){.outcome = rc};
-    if (rc == STORAGE_OK) {
-        rc = storage_newest(io, name);
-    }
-    if (rc != STORAGE_OK) {
-        report->outcome = rc;
-        (void)snprintf(report->reason, sizeof report->reason, "%s",
-                       rc == STORAGE_E_MISSING ? "there is no snapshot"
-                                               : storage_outcome_name(rc));
-    } else if (strcmp(request->what, "verify") == 0) {
+    if (strcmp(request->what, "verify") == 0) {
         storage_verify_apart(io, name, request->cluster, STORAGE_VERIFY_S,
                              report);
     } else {
         storage_look_apart(io, name, request->cluster, STORAGE_VERIFY_S,
                            report);
+    }
+}
+
+/* The newest file that has a snapshot: a life that just began, or was short,
+ * leaves one without. Or what to look at it came to. */
+static void
+look(const struct request *request, struct storage_report *report)
+{
+    char name[STORAGE_NAME_MAX] = "";
+    uint64_t below = UINT64_MAX;
+    struct storage_io *io = NULL;
+    enum storage_outcome rc =
+        storage_lmdb_new(&io, request->dir, STORAGE_INSPECT, 0);
+
+    *report = (struct storage_report){.outcome = STORAGE_E_EMPTY};
+    while (rc == STORAGE_OK && report->outcome == STORAGE_E_EMPTY) {
+        rc = storage_newest(io, &below, name);
+        if (rc == STORAGE_OK) {
+            look_at(request, io, name, report);
+        }
+    }
+    if (rc != STORAGE_OK) {
+        *report = (struct storage_report){.outcome = rc};
+        (void)snprintf(report->reason, sizeof report->reason, "%s",
+                       rc == STORAGE_E_MISSING ? "there is no snapshot"
+                                               : storage_outcome_name(rc));
     }
     storage_io_free(io);
 }

@@ -145,18 +145,18 @@ storage_find(struct storage_io *io, const char *cluster,
 }
 
 enum storage_outcome
-storage_newest(struct storage_io *io, char name[STORAGE_NAME_MAX])
+storage_newest(struct storage_io *io, uint64_t *below,
+               char name[STORAGE_NAME_MAX])
 {
     struct storage_names *names = malloc(sizeof(*names));
-    uint64_t generation = 0;
 
     enum storage_outcome rc =
         names == NULL ? STORAGE_E_MEMORY : io->ops->list(io, names);
-    if (rc == STORAGE_OK && !next_older(names, UINT64_MAX, &generation)) {
+    if (rc == STORAGE_OK && !next_older(names, *below, below)) {
         rc = STORAGE_E_MISSING;
     }
     if (rc == STORAGE_OK) {
-        storage_file_name(generation, name);
+        storage_file_name(*below, name);
     }
     free(names);
     return rc;

@@ -29,9 +29,10 @@ enum storage_outcome storage_find(struct storage_io *io, const char *cluster,
                                   unsigned timeout_s, struct storage_find *find)
     MUST_CHECK;
 
-/* The newest snapshot file of a directory, changing nothing. STORAGE_E_MISSING
- * when there is none. */
-enum storage_outcome storage_newest(struct storage_io *io,
+/* The newest snapshot file of a directory among those of generations below
+ * *below, which becomes its own; changing nothing. STORAGE_E_MISSING when there
+ * is none. */
+enum storage_outcome storage_newest(struct storage_io *io, uint64_t *below,
                                     char name[STORAGE_NAME_MAX]) MUST_CHECK;
 
 #endif
