@@ -138,6 +138,9 @@ happen(struct sim_world *w, const struct virtual_event *event)
         w->nodes[event->who / SIM_ENGINES_MAX]
             .cut[event->who % SIM_ENGINES_MAX] = false;
         break;
+    case SIM_EV_SCRIPT:
+        sim_script_event(w, event->who);
+        break;
     case SIM_EV_KINDS:
         CHECK(false);
     }
@@ -247,6 +250,9 @@ begin(struct sim_world *w)
                 SIM_EV_START, i, 0);
     }
     sim_chaos_begin(w);
+    if (w->options.script != NULL) {
+        sim_script_begin(w);
+    }
 }
 
 static void

@@ -33,6 +33,8 @@
 #define SIM_QUIET_MS    20000U /* healed to agreed, at most */
 #define SIM_TEXT_MAX    160U
 
+struct fault_script;
+
 /* X(NAME, name, what it does) */
 #define SIM_FAULTS(X)                                                       \
     X(PARTITION, partition, "nodes are cut off from each other, both ways") \
@@ -79,10 +81,19 @@ struct sim_options {
     uint32_t chaos_ms;   /* 0: drawn */
     uint32_t faults_max; /* further ones do not happen */
     FILE *trace;         /* a line for each event; NULL: none */
+
+    /* What breaks besides; NULL: nothing. Borrowed. See
+     * sim_options_script(). */
+    const struct fault_script *script;
 };
 
 /* seed, and everything allowed. */
 struct sim_options sim_options_default(uint64_t seed);
+
+/* Plays that script, with its nodes and engines and until its end; nothing else
+ * breaks. */
+void sim_options_script(struct sim_options *options,
+                        const struct fault_script *script);
 
 /* X(NAME, name): what has to be reached over a batch of seeds, or the seeds
  * test less than they seem to. */

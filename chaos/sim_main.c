@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "chaos/fault_script.h"
 #include "chaos/sim_apart.h"
 #include "index/base/mutant.h"
 
@@ -28,6 +29,9 @@ struct run {
     bool hashes;
     bool quiet;
     const char *mutant;
+    const char *script_path;
+    struct fault_script script;
+    bool show_script;
     /* So far. */
     uint64_t done;
     struct sim_result sum;
@@ -44,6 +48,9 @@ static const char usage[] =
     "  --without A,B   not these\n"
     "  --nodes N, --engines N, --chaos-ms N, --faults-max N\n"
     "  --mutant NAME   with a planted bug (needs a build with them)\n"
+    "  --script FILE   what breaks, and when (chaos/fault_script.h); nothing "
+    "else does\n"
+    "  --show-script   print it in its plain form, and play nothing\n"
     "  --trace         print each event (one seed)\n"
     "  --twice         run each seed twice: the same trace\n"
     "  --hashes        print each seed's hash\n"
@@ -81,10 +88,11 @@ read_faults(const char *text)
 static bool
 read_switch(struct run *run, const char *name)
 {
-    bool *switches[] = {&run->twice, &run->hashes, &run->sometimes,
-                        &run->no_shrink, &run->quiet};
-    static const char *const names[] = {"--twice", "--hashes", "--sometimes",
-                                        "--no-shrink", "--quiet"};
+    bool *switches[] = {&run->twice,     &run->hashes, &run->sometimes,
+                        &run->no_shrink, &run->quiet,  &run->show_script};
+    static const char *const names[] = {"--twice",     "--hashes",
+                                        "--sometimes", "--no-shrink",
+                                        "--quiet",     "--show-script"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
@@ -112,6 +120,39 @@ read_number(const char *text)
 }
 
 static void
+read_script(struct run *run, const char *path)
+{
+    static char text[FAULT_TEXT_MAX + 1];
+    struct fault_error error;
+    FILE *file = fopen(path, "r");
+
+    if (file == NULL) {
+        bad_usage("there is no such script");
+    }
+    struct slice all = {text, fread(text, 1, sizeof text, file)};
+    (void)fclose(file);
+    if (!fault_script_read(&run->script, all, &error)) {
+        (void)fprintf(stderr, "%s:%u:%u: %s\n", path, error.line, error.column,
+                      error.what);
+        exit(2);
+    }
+    run->script_path = path;
+    sim_options_script(&run->options, &run->script);
+}
+
+static void
+show_script(const struct run *run)
+{
+    struct buf out;
+
+    buf_init(&out, 4 * FAULT_TEXT_MAX);
+    fault_script_put(&run->script, &out);
+    CHECK(!out.failed);
+    (void)fwrite(out.ptr, 1, out.len, stdout);
+    buf_fini(&out);
+}
+
+static void
 read_option(struct run *run, const char *name, const char *value)
 {
     struct sim_options *o = &run->options;
@@ -134,6 +175,8 @@ read_option(struct run *run, const char *name, const char *value)
         o->faults = read_faults(value);
     } else if (strcmp(name, "--without") == 0) {
         o->faults &= ~read_faults(value);
+    } else if (strcmp(name, "--script") == 0) {
+        read_script(run, value);
     } else if (strcmp(name, "--mutant") == 0) {
         run->mutant = value;
     } else {
@@ -189,6 +232,10 @@ print_command(const struct run *run, const struct sim_options *o)
     if (run->mutant != NULL) {
         (void)printf(" --mutant %s", run->mutant);
     }
+    if (run->script_path != NULL) {
+        (void)printf(" --script %s --no-shrink\n", run->script_path);
+        return;
+    }
     if (o->faults != SIM_FAULTS_ALL) {
         print_faults("--only", o->faults);
     }
@@ -214,7 +261,7 @@ report_failure(const struct run *run, struct sim_options options,
     (void)printf("seed %" PRIu64 " failed: %s\n", options.seed, result.what);
     print_command(run, &options);
     (void)fflush(stdout);
-    if (!run->no_shrink) {
+    if (!run->no_shrink && run->script_path == NULL) {
         sim_shrink(&options, &result, TRIES);
         (void)printf("made smaller: %s\n", result.what);
         print_command(run, &options);
@@ -397,6 +444,13 @@ main(int argc, char **argv)
     read_args(&run, argc, argv);
     if (run.mutant != NULL && !plant(run.mutant)) {
         bad_usage("no such mutant in this build");
+    }
+    if (run.show_script) {
+        if (run.script_path == NULL) {
+            bad_usage("--show-script needs --script");
+        }
+        show_script(&run);
+        return 0;
     }
     run.agreed_ms = calloc(run.seeds, sizeof *run.agreed_ms);
     if (run.agreed_ms == NULL) {

@@ -26,6 +26,7 @@
 #define SIM_ADDRESS_BYTES 32U
 #define SIM_STREAMS       SIM_ENGINES_MAX
 #define SIM_READS_MAX     64U
+#define SIM_SCRIPT_MS     2000U /* until all are together, and it begins */
 
 enum sim_event {
     SIM_EV_NODE,     /* who: node, what: life; its cluster is due */
@@ -51,6 +52,7 @@ enum sim_event {
     SIM_EV_REREAD,   /* who: reader, what: ask */
     SIM_EV_CHAOS,    /* who: enum sim_fault */
     SIM_EV_UNCUT,    /* who: node * SIM_ENGINES_MAX + engine */
+    SIM_EV_SCRIPT,   /* who: line of the script */
     SIM_EV_KINDS,
 };
 
@@ -372,6 +374,10 @@ void sim_chaos_draw(struct sim_world *w);
 void sim_chaos_begin(struct sim_world *w);
 void sim_chaos_event(struct sim_world *w, enum sim_fault fault);
 void sim_chaos_heal(struct sim_world *w);
+
+/* sim_script.c; there is a script then */
+void sim_script_begin(struct sim_world *w);
+void sim_script_event(struct sim_world *w, uint32_t number);
 
 /* sim_check.c */
 void sim_check_node(struct sim_world *w, uint32_t node);

@@ -44,7 +44,8 @@ class Scenario:
             return how, why, measured, time.monotonic() - began
 
         try:
-            with World(seed=seed, **self.world) as world:
+            settings = self.world() if callable(self.world) else self.world
+            with World(seed=seed, **settings) as world:
                 world.long = long
                 self.play(world, lambda **what: measured.update(what))
                 measured["alike_s"] = world.settle()
@@ -69,4 +70,4 @@ def scenario(hurt, promise, known="", seconds=10, **world):
 
 
 # In the order in which they are run.
-from . import nodes, partitions, engines, strangers, limits  # noqa: E402,F401
+from . import nodes, partitions, engines, strangers, limits, scripts  # noqa: E402,F401

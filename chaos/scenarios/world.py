@@ -15,7 +15,7 @@ NAME = "kvasir.test"  # all nodes
 MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
-PROGRAMS = ("kvasir", "kvasir-engine", "kvasir-load", "kvasir-wire")
+PROGRAMS = ("kvasir", "kvasir-engine", "kvasir-load", "kvasir-wire", "kvasir-sim")
 
 
 def program(name):

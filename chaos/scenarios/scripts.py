@@ -1,0 +1,136 @@
+"""Fault scripts: what the simulator plays, too (chaos/fault_script.h says what
+may be in them). One reader reads them: kvasir-sim, which hands them on in their
+plain form."""
+import pathlib
+import subprocess
+import time
+
+from . import ALL, Scenario
+from .load import Load
+from .nodes import cache_is_back, measure, none_failed, only_cut_at
+from .world import program
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "scripts"
+
+
+def read(path):
+    """({"nodes": 3, "engines": 2}, [(ms, verb, arguments)])."""
+    told = subprocess.run([program("kvasir-sim"), "--script", path, "--show-script"],
+                          capture_output=True, text=True, check=False)
+    if told.returncode != 0:
+        raise ValueError(told.stderr.strip())
+    lines = [line.split() for line in told.stdout.splitlines()]
+    sizes = {line[0]: int(line[1]) for line in lines if line[0] != "at"}
+    return sizes, [(number(line[1]), line[2], line[3:]) for line in lines if line[0] == "at"]
+
+
+def number(word):
+    return int(word.rstrip("ms%"))
+
+
+def unfolded(events):
+    """A pause as what it is: two events."""
+    out = []
+    for at, verb, words in events:
+        if verb == "pause":
+            out.append((at, "freeze", words[:1]))
+            out.append((at + number(words[1]), "thaw", words[:1]))
+        else:
+            out.append((at, verb, words))
+    return sorted(out, key=lambda event: event[0])
+
+
+class Player:
+    def __init__(self, world):
+        self.world = world
+        self.names = [node.name for node in world.nodes]
+        self.killed = set()
+
+    def do(self, verb, words):
+        getattr(self, verb)(*words)
+
+    def cut(self, one, other):
+        self.world.wire.cut([one], [other])
+
+    def mute(self, one, other):
+        self.world.wire.cut([one], [other], both=False)
+
+    def loss(self, part):
+        self.world.wire.disturb(self.names, self.names, both=False,
+                                loss_permille=10 * number(part))
+
+    def delay(self, long, give_or_take):
+        self.world.wire.disturb(self.names, self.names, both=False, delay_us=1000 * number(long),
+                                jitter_us=1000 * number(give_or_take))
+
+    def heal(self):
+        self.world.wire.heal()
+
+    def kill(self, name):
+        self.killed.add(name)
+        self.world.place(name).kill()
+
+    def stop(self, name):
+        self.world.place(name).program.popen.terminate()
+
+    def start(self, name):
+        node = self.world.place(name)
+        if name not in self.killed:
+            node.stop()  # until it is gone
+        node.start()
+
+    def freeze(self, name):
+        self.world.place(name).freeze()
+
+    def thaw(self, name):
+        self.world.place(name).thaw()
+
+    def restart(self, name):
+        self.killed.add(name)
+        self.world.place(name).misbehave(restart=1)
+
+    def end(self):
+        """As a simulation ends: all is mended."""
+        self.heal()
+        for node in self.world.nodes:
+            if node.runs:
+                node.thaw()
+            else:
+                node.start()
+
+
+def play(path, world, say):
+    player = Player(world)
+    world.start()
+    load = Load(world)
+    load.run_for(1)
+    load.mark("hurt")
+    began = time.monotonic()
+    for at, verb, words in unfolded(read(path)[1]):
+        load.run_for(max(0, began + at / 1000 - time.monotonic()))
+        player.do(verb, words)
+    load.mark("healed")
+    back = world.together()
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome, back_s=back)
+    if player.killed:
+        only_cut_at(outcome, *player.killed)
+    else:
+        none_failed(outcome)
+    cache_is_back(outcome)
+
+
+def register(path):
+    words = [line[1:].strip() for line in path.read_text().splitlines() if line.startswith("#")]
+
+    def script(world, say):
+        play(path, world, say)
+    script.__name__ = f"script_{path.stem}"
+    ALL.append(Scenario(script, " ".join(words).rstrip("."),
+                        "only streams open at what is killed fail; all alike when it ends", "", 16,
+                        lambda: read(path)[0]))
+
+
+for found in sorted(FOLDER.glob("*.txt")):
+    register(found)
