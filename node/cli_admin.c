@@ -68,7 +68,7 @@ cli_admin_read(struct cli_admin *cli, const char *command, int argc,
 
 /* Where to ask: true, or false when the address is none (told). */
 static bool
-find_node(const struct cli_admin *cli, struct url *url)
+find_node(const struct cli_admin *cli, struct url *url, struct buf *fault)
 {
     const char *variable = getenv("KVASIR_ADMIN");
     bool from_variable = variable != NULL && variable[0] != '\0';
@@ -81,9 +81,9 @@ find_node(const struct cli_admin *cli, struct url *url)
     if (want == NULL) {
         return true;
     }
-    (void)fprintf(stderr, "kvasir %s: %s: expected %s, not %s\n", cli->command,
-                  cli->address != NULL ? "--admin" : "KVASIR_ADMIN", want,
-                  quote_text(slice_of(address), quoted));
+    buf_printf(fault, "%s: expected %s, not %s",
+               cli->address != NULL ? "--admin" : "KVASIR_ADMIN", want,
+               quote_text(slice_of(address), quoted));
     return false;
 }
 
@@ -151,31 +151,30 @@ error_message(struct slice body, char *out, size_t room)
 }
 
 static void
-tell_failure(const struct cli_admin *cli, const struct url *url,
-             const struct answer *answer)
+tell_failure(const struct url *url, const struct answer *answer,
+             struct buf *fault)
 {
     char authority[URL_TEXT_MAX];
     char reason[128];
 
     (void)url_authority(url, authority);
     if (answer->outcome == HTTPC_CONNECT || answer->outcome == HTTPC_RESOLVE) {
-        (void)fprintf(
-            stderr,
-            "kvasir %s: cannot reach a node at %s: %s (its admin port is "
-            "--admin HOST:PORT)\n",
-            cli->command, authority,
-            answer->error != 0
-                ? uv_strerror_r(answer->error, reason, sizeof reason)
-                : httpc_outcome_name(answer->outcome));
+        buf_printf(fault,
+                   "cannot reach a node at %s: %s (its admin port is --admin "
+                   "HOST:PORT)",
+                   authority,
+                   answer->error != 0
+                       ? uv_strerror_r(answer->error, reason, sizeof reason)
+                       : httpc_outcome_name(answer->outcome));
         return;
     }
-    (void)fprintf(stderr, "kvasir %s: no answer from %s: %s\n", cli->command,
-                  authority, httpc_outcome_name(answer->outcome));
+    buf_printf(fault, "no answer from %s: %s", authority,
+               httpc_outcome_name(answer->outcome));
 }
 
 static void
-tell_status(const struct cli_admin *cli, const struct url *url,
-            const struct answer *answer)
+tell_status(const struct url *url, const struct answer *answer,
+            struct buf *fault)
 {
     char authority[URL_TEXT_MAX];
     char message[512];
@@ -183,10 +182,9 @@ tell_status(const struct cli_admin *cli, const struct url *url,
     bool found =
         error_message(buf_slice(&answer->body), message, sizeof message);
 
-    (void)fprintf(stderr, "kvasir %s: %s answered %u%s%s\n", cli->command,
-                  url_authority(url, authority), answer->status,
-                  found ? ": " : "",
-                  found ? quote_text(slice_of(message), quoted) : "");
+    buf_printf(fault, "%s answered %u%s%s", url_authority(url, authority),
+               answer->status, found ? ": " : "",
+               found ? quote_text(slice_of(message), quoted) : "");
 }
 
 static int
@@ -210,29 +208,53 @@ print_answer(const struct cli_admin *cli, struct slice json)
 }
 
 int
-cli_admin_print(const struct cli_admin *cli, const char *target,
-                struct slice body)
+cli_admin_fetch(const struct cli_admin *cli, const char *target,
+                struct slice body, struct buf *text, struct buf *fault)
 {
     struct answer answer = {.outcome = HTTPC_CLOSED};
     struct url url;
-    int code = CMD_FAILED;
 
-    if (!find_node(cli, &url)) {
+    buf_clear(text);
+    buf_clear(fault);
+    if (!find_node(cli, &url, fault)) {
         return CMD_USAGE;
     }
-    buf_init(&answer.body, CLI_ADMIN_ANSWER_MAX);
+    answer.body = *text;
     int rc = ask(&url, target, body, &answer);
+    *text = answer.body;
     if (rc != 0) {
         answer.error = rc;
         answer.outcome = HTTPC_CONNECT;
     }
     if (answer.outcome != HTTPC_OK) {
-        tell_failure(cli, &url, &answer);
+        tell_failure(&url, &answer, fault);
     } else if (answer.status != 200) {
-        tell_status(cli, &url, &answer);
+        tell_status(&url, &answer, fault);
+    } else if (text->failed) {
+        buf_add_text(fault, "the answer is too large");
     } else {
-        code = print_answer(cli, buf_slice(&answer.body));
+        return CMD_FINE;
     }
-    buf_fini(&answer.body);
+    return CMD_FAILED;
+}
+
+int
+cli_admin_print(const struct cli_admin *cli, const char *target,
+                struct slice body)
+{
+    struct buf text;
+    struct buf fault;
+
+    buf_init(&text, CLI_ADMIN_ANSWER_MAX);
+    buf_init(&fault, CLI_ADMIN_FAULT_MAX);
+    int code = cli_admin_fetch(cli, target, body, &text, &fault);
+    if (code == CMD_FINE) {
+        code = print_answer(cli, buf_slice(&text));
+    } else {
+        (void)fprintf(stderr, "kvasir %s: %.*s\n", cli->command, (int)fault.len,
+                      fault.len != 0 ? fault.ptr : "");
+    }
+    buf_fini(&fault);
+    buf_fini(&text);
     return code;
 }

@@ -15,6 +15,7 @@
 #include "index/base/slice.h"
 
 #define CLI_ADMIN_ANSWER_MAX ((size_t)32 << 20)
+#define CLI_ADMIN_FAULT_MAX  ((size_t)4096)
 #define CLI_ADMIN_TIMEOUT_MS 10000
 
 struct cli_admin {
@@ -31,7 +32,16 @@ bool cli_admin_read(struct cli_admin *cli, const char *command, int argc,
                     char *const *argv) MUST_CHECK;
 
 /*
- * Sends one request (GET when body is empty, else POST) and prints a JSON
+ * Sends one request (GET when body is empty, else POST). CMD_FINE and the
+ * answer in *text; or the exit code, and why, a line without its end, in
+ * *fault. Both buffers are the caller's and are cleared first.
+ */
+int cli_admin_fetch(const struct cli_admin *cli, const char *target,
+                    struct slice body, struct buf *text, struct buf *fault)
+    MUST_CHECK;
+
+/*
+ * Sends one request as cli_admin_fetch() does and prints a JSON
  * answer: as it is with --json, else with json_show(). Returns the exit code;
  * whatever else came of it is told in one line.
  */

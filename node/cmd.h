@@ -30,6 +30,9 @@ int cmd_snapshot(int argc, char *const *argv);
 /* The state of a running node. */
 int cmd_status(int argc, char *const *argv);
 
+/* What a running node does, again and again. */
+int cmd_top(int argc, char *const *argv);
+
 /* Become kvasir-engine and kvasir-replay; argv ends in NULL. Return only when
  * that failed. */
 int cmd_engine(int argc, char *const *argv);

@@ -15,6 +15,7 @@ struct command {
 static const struct command commands[] = {
     {"serve", cmd_serve, "run a node in front of LLM engines"},
     {"status", cmd_status, "show the state of a running node"},
+    {"top", cmd_top, "show what a running node does, live"},
     {"explain", cmd_explain, "show where a request would go, and why"},
     {"check", cmd_check, "check a configuration and show what is in force"},
     {"snapshot", cmd_snapshot, "look into the snapshot of a data directory"},

@@ -3,16 +3,18 @@ import http.server
 import json
 import os
 import pathlib
+import pty
 import shutil
 import socket
 import subprocess
 import tempfile
+import termios
 import threading
 import unittest
 
 BUILD = pathlib.Path(os.environ["KVASIR_BUILD"])
 KVASIR = BUILD / "node" / "kvasir"
-COMMANDS = ["serve", "status", "explain", "check", "snapshot"]
+COMMANDS = ["serve", "status", "top", "explain", "check", "snapshot"]
 
 
 def run(*args, stdin="", program=KVASIR, **env):
@@ -291,6 +293,64 @@ class Asking(unittest.TestCase):
             self.assertEqual((told.returncode, told.stderr),
                              (2, f"kvasir status: {source}: expected "
                                  'HOST:PORT, not "x"\n'))
+
+
+    METRICS = (b'kvasir_info{node="n1",version="9"} 1\nkvasir_uptime_seconds 5\n'
+               b'kvasir_requests_total 5\nkvasir_worker_eligible{worker="gpu-1"} 1\n')
+
+    def test_top_prints_pages_where_there_is_no_terminal(self):
+        Admin.answers = {"/metrics": (200, self.METRICS)}
+        told = run("top", "--admin", self.address, "--interval", "0.1", "--count", "2")
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        self.assertEqual(told.stdout.count("kvasir 9  node n1"), 2)
+        self.assertEqual(told.stdout.count("requests  0.0/s"), 2)
+        self.assertEqual(told.stdout.count("\ngpu-1  yes "), 2)
+        self.assertNotIn("\x1b", told.stdout)
+        self.assertEqual(Admin.asked, [("GET", "/metrics", b"")] * 3)
+
+    def test_top_ends_where_nobody_answers(self):
+        Admin.answers = {"/metrics": (503, b"{}")}
+        told = run("top", "--admin", self.address)
+        self.assertEqual((told.returncode, told.stdout, told.stderr),
+                         (1, "", f"kvasir top: {self.address} answered 503\n"))
+
+    def test_top_refuses_intervals_and_counts_that_are_none(self):
+        for args, fault in [
+                (["--interval", "0"], "--interval: expected seconds from 0.1 to 3600, not 0"),
+                (["--interval", "nan"], "--interval: expected seconds from 0.1 to 3600, not nan"),
+                (["--count", "-1"], "--count: expected a number from 1 to 1000000, not -1"),
+                (["--count", "3x"], "--count: expected a number from 1 to 1000000, not 3x")]:
+            told = run("top", *args)
+            self.assertEqual((told.returncode, told.stderr), (2, f"kvasir top: {fault}\n"))
+
+    def test_top_waits_on_a_terminal_for_a_node_to_come_back_until_q(self):
+        Admin.answers = {"/metrics": (200, self.METRICS)}
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        before = termios.tcgetattr(slave)
+        top = subprocess.Popen([KVASIR, "top", "--admin", self.address, "--interval", "0.1"],
+                               stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+        self.addCleanup(top.stderr.close)
+        self.addCleanup(top.kill)
+        drawn = bytearray()
+
+        def until(text):
+            while text not in drawn:
+                drawn.extend(os.read(master, 65536))
+            del drawn[:drawn.index(text) + len(text)]
+
+        until(b"\x1b[?1049h")
+        until(b"node n1")
+        Admin.answers = {"/metrics": (503, b"{}")}
+        until(b"answered 503")
+        Admin.answers = {"/metrics": (200, self.METRICS)}
+        until(b"\x1b[Hkvasir 9")
+        os.write(master, b"q")
+        until(b"\x1b[?1049l")  # the screen as it was
+        self.assertEqual(top.wait(60), 0)
+        self.assertEqual(top.stderr.read(), b"")
+        self.assertEqual(termios.tcgetattr(slave), before)
+        os.close(slave)
 
 
 class Engine(unittest.TestCase):
