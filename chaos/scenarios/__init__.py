@@ -70,4 +70,4 @@ def scenario(hurt, promise, known="", seconds=10, **world):
 
 
 # In the order in which they are run.
-from . import nodes, partitions, engines, strangers, limits, scripts  # noqa: E402,F401
+from . import nodes, partitions, engines, strangers, limits, clocks, scripts  # noqa: E402,F401

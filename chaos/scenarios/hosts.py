@@ -14,6 +14,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -100,7 +101,7 @@ def shift_clock(seconds):
 class Program:
     """A program that runs in a namespace; it dies with us."""
 
-    def __init__(self, host, args, log_path, ready=True, ahead_s=0):
+    def __init__(self, host, args, log_path, ready=True, ahead_s=0, env=None):
         self.name = pathlib.Path(args[0]).name
         self.log_path = log_path
         space = os.open(NAMESPACES / host.space, os.O_RDONLY)
@@ -116,7 +117,7 @@ class Program:
             with open(log_path, "ab") as log:
                 self.popen = subprocess.Popen(
                     list(map(str, args)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                    stderr=log, preexec_fn=enter, cwd="/")
+                    stderr=log, preexec_fn=enter, cwd="/", env={**os.environ, **(env or {})})
         finally:
             os.close(space)
         self.out = b""
@@ -205,9 +206,9 @@ class Host:
         finally:
             os.close(home)
 
-    def run(self, *args, ready=True, log=None, ahead_s=0):
+    def run(self, *args, ready=True, log=None, ahead_s=0, env=None):
         path = self.net.folder / f"{log or self.name}.log"
-        program = Program(self, args, path, ready, ahead_s)
+        program = Program(self, args, path, ready, ahead_s, env)
         self.net.programs.append(program)
         return program
 
@@ -235,6 +236,27 @@ class Host:
             return answer.status, headers, answer.read()
         finally:
             connection.close()
+
+
+class Clock:
+    """The clocks of a program that is started with this `env`; they change
+    while it runs. See chaos/clock_shim.c."""
+
+    def __init__(self, path, library):
+        self.path = path
+        self.wall_s, self.monotonic_s = 0, 0
+        # A sanitizer wants to come first, and need not.
+        options = os.environ.get("ASAN_OPTIONS", "")
+        self.env = {"LD_PRELOAD": str(library), "KVASIR_CHAOS_CLOCK": str(path),
+                    "ASAN_OPTIONS": f"{options}:verify_asan_link_order=0".lstrip(":")}
+        self.set()
+
+    def set(self, wall_s=None, monotonic_s=None):
+        """Ahead by so many seconds from now on; None: as before."""
+        self.wall_s = self.wall_s if wall_s is None else wall_s
+        self.monotonic_s = self.monotonic_s if monotonic_s is None else monotonic_s
+        with open(self.path, "r+b" if self.path.exists() else "wb") as file:
+            file.write(struct.pack("=qq", self.wall_s, self.monotonic_s))
 
 
 class Wire:

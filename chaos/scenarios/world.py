@@ -15,7 +15,8 @@ NAME = "kvasir.test"  # all nodes
 MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
-PROGRAMS = ("kvasir", "kvasir-engine", "kvasir-load", "kvasir-wire", "kvasir-sim")
+PROGRAMS = ("kvasir", "kvasir-engine", "kvasir-load", "kvasir-wire", "kvasir-sim",
+            "clock_shim.so")
 
 
 def program(name):
@@ -35,12 +36,20 @@ class Place:
         self.host = world.net.hosts[name]
         self.address = self.host.address
         self.program = None
-        self.ahead_s = 0  # of its clock
+        self.ahead_s = 0  # its monotonic clock, from its start on
+        self.clock = None  # see own_clock()
         self.flags = []   # of its own
 
     def launch(self, *args, before=()):
-        self.program = self.host.run(*before, *args, ahead_s=self.ahead_s)
+        self.program = self.host.run(*before, *args, ahead_s=self.ahead_s,
+                                     env=self.clock and self.clock.env)
         return self
+
+    def own_clock(self):
+        """From its next start on its clocks can be set: hosts.Clock."""
+        self.clock = hosts.Clock(self.world.net.folder / f"{self.name}.clock",
+                                 program("clock_shim.so"))
+        return self.clock
 
     @property
     def runs(self):
@@ -97,7 +106,8 @@ class Node(Place):
         where = ["--join", f"dns:{NAME}:{MESH}", "--mesh.resolver",
                  f"{world.dns_address}:53"] if join else []
         security = world.security(self.name) if world.security else ["--mesh.insecure", "true"]
-        found = [word for e in world.engines if workers for word in ("--worker", e.as_worker())]
+        found = [word for e in world.engines if workers and e.name not in world.unlisted
+                 for word in ("--worker", e.as_worker())]
         return self.launch(program("kvasir"), "serve", "--name", name or self.name,
                            "--listen", f"{self.address}:{SERVE}", "--admin", f"127.0.0.1:{ADMIN}",
                            "--mesh", f"{self.address}:{MESH}", "--lanes", 1, *where, *security,
@@ -108,6 +118,23 @@ class Node(Place):
         if status != 200:
             raise AssertionError(f"{self.name}{path} answers {status}: {body[:200]}")
         return body.decode()
+
+    def say(self, method, path, body=None):
+        """What an operator says to it: /admin/workers and below."""
+        status, _, answer = self.host.request("127.0.0.1", ADMIN, method, "/admin/workers" + path,
+                                              body)
+        if status != 200:
+            raise AssertionError(f"{self.name} answers {status} to {method} {path}: "
+                                 f"{answer[:200]}")
+
+    def add(self, engine):
+        self.say("POST", "", {"id": engine.name, "url": f"http://{engine.address}:8000",
+                              "events": f"tcp://{engine.address}:5557",
+                              "replay": f"tcp://{engine.address}:5657"})
+
+    def states(self):
+        """{worker: state} as this node sees it."""
+        return {w["id"]: w["state"] for w in self.workers()}
 
     def mesh(self):
         return json.loads(self.ask("/admin/mesh"))
@@ -148,6 +175,7 @@ class World:
                               *spare], program("kvasir-wire"), seed)
         self.security = None  # of a node's name: flags of its certificate
         self.loads = []
+        self.unlisted = set()  # engines that no node's configuration has
         self.long = False
 
     def __enter__(self):
@@ -218,6 +246,12 @@ class World:
         return wait_until(lambda: self.is_together(nodes),
                           f"{[n.name for n in nodes]} are together: "
                           f"{[n.alive() for n in nodes]}", timeout_s)[1]
+
+    def workers_are(self, states, nodes=None, timeout_s=SETTLE_S):
+        """All these nodes (those that run) see these workers so."""
+        nodes = nodes or self.running()
+        return wait_until(lambda: all(n.states() == states for n in nodes),
+                          f"workers are {states}: {[n.states() for n in nodes]}", timeout_s)[1]
 
     def sees(self, nodes, name, *states, timeout_s=SETTLE_S):
         """All these nodes hold another to be in one of these states."""

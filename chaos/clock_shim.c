@@ -1,0 +1,119 @@
+/*
+ * A library to preload into programs under test: their clocks are wrong by as
+ * much as a file says, which may change while they run. Time namespaces can do
+ * neither: they shift the monotonic clock only, and only at the start.
+ *
+ * KVASIR_CHAOS_CLOCK is the file: two signed 64-bit numbers of this machine, by
+ * how many seconds the wall clock and the monotonic clock are ahead. Without it
+ * all is right. Waits of a certain length are as long as ever; one until a
+ * moment ends when it should have when it began.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+struct shift {
+    int64_t wall_s;
+    int64_t monotonic_s;
+};
+
+static const struct shift none;
+static const volatile struct shift *shift = &none; /* another one writes it */
+
+__attribute__((constructor)) static void
+open_shift(void)
+{
+    const char *path = getenv("KVASIR_CHAOS_CLOCK");
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        void *at = mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, fd, 0);
+        shift = at != MAP_FAILED ? at : &none;
+        (void)close(fd);
+    }
+}
+
+static int64_t
+shift_of(clockid_t clock)
+{
+    switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+        return shift->wall_s;
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_BOOTTIME:
+        return shift->monotonic_s;
+    default:
+        return 0;
+    }
+}
+
+int
+clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int rc = (int)syscall(SYS_clock_gettime, clock, now);
+
+    if (rc == 0) {
+        now->tv_sec += shift_of(clock);
+    }
+    return rc;
+}
+
+int
+gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+    struct timespec fine;
+    int rc = clock_gettime(CLOCK_REALTIME, &fine);
+
+    (void)zone;
+    now->tv_sec = fine.tv_sec;
+    now->tv_usec = fine.tv_nsec / 1000;
+    return rc;
+}
+
+time_t
+time(time_t *at)
+{
+    struct timespec now = {.tv_sec = -1};
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (at != NULL) {
+        *at = now.tv_sec;
+    }
+    return now.tv_sec;
+}
+
+static int64_t
+distance_s(clockid_t clock, const struct timespec *until)
+{
+    struct timespec now;
+
+    (void)clock_gettime(clock, &now);
+    return now.tv_sec < until->tv_sec ? until->tv_sec - now.tv_sec
+                                      : now.tv_sec - until->tv_sec;
+}
+
+/* By which clock a condition waits is its own secret: by the one that is
+ * closer. */
+int
+pthread_cond_timedwait(pthread_cond_t *restrict condition,
+                       pthread_mutex_t *restrict mutex,
+                       const struct timespec *restrict until)
+{
+    clockid_t clock =
+        distance_s(CLOCK_MONOTONIC, until) < distance_s(CLOCK_REALTIME, until)
+            ? CLOCK_MONOTONIC
+            : CLOCK_REALTIME;
+    struct timespec truly = *until;
+
+    truly.tv_sec -= shift_of(clock);
+    return pthread_cond_clockwait(condition, mutex, clock, &truly);
+}
