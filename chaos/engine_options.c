@@ -11,7 +11,7 @@ static const struct flag flags[] = {
      "IP address to listen on"},
     {"port", FLAG_COUNT, AT(port), 0, 65535, "N", "8000",
      "port; 0: a free one"},
-    {"model", FLAG_LIST, AT(models), 0, ENGINE_MODELS_MAX, "NAME", MODEL_PRESET,
+    {"model", FLAG_LIST, AT(models), 0, ENGINE_SERVED_MAX, "NAME", MODEL_PRESET,
      "model that it serves; may be repeated: further ones\n"
      "are adapters of the first",
      AT(models_count)},

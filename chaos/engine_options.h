@@ -2,7 +2,7 @@
  * The command line of kvasir-engine, by flags.h.
  *
  * Role: core. Owns: nothing; texts are those of argv. Thread: any.
- * Limits: ENGINE_MODELS_MAX, ENGINE_NAME_MAX. Errors: one line of text.
+ * Limits: ENGINE_SERVED_MAX, ENGINE_NAME_MAX. Errors: one line of text.
  */
 #ifndef CHAOS_ENGINE_OPTIONS_H
 #define CHAOS_ENGINE_OPTIONS_H
@@ -16,14 +16,14 @@
 #include "index/base/buf.h"
 #include "index/base/check.h"
 
-#define ENGINE_MODELS_MAX 16
+#define ENGINE_SERVED_MAX 16
 #define ENGINE_RANKS_MAX  64
 #define ENGINE_NAME_MAX   FLAGS_TEXT_MAX /* of a model's name, and of others */
 
 struct engine_options {
     const char *host;                      /* an IP address */
     const char *name;                      /* in the log and in answers */
-    const char *models[ENGINE_MODELS_MAX]; /* the base, then its adapters */
+    const char *models[ENGINE_SERVED_MAX]; /* the base, then its adapters */
     uint32_t models_count;
     uint64_t port; /* 0: a free one */
     uint64_t blocks;

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim_world.h"
+#include "chaos/sim_request.h"
+#include "chaos/sim_router.h"
 
 #define EVENTS_MAX  (1U << 20)
 #define POLL_MS     50U
 #define STEADY_MS   1500U
+#define PROBE_MS    8000U /* a request at quiet: to all at rest again */
 #define ECHO_MS     4000U /* what broke last may be noticed that late */
 #define PAYLOAD_MAX ((size_t)1 << 22)
 #define RUNAWAY     20000000U /* events of one seed */
@@ -141,6 +143,15 @@ happen(struct sim_world *w, const struct virtual_event *event)
     case SIM_EV_SCRIPT:
         sim_script_event(w, event->who);
         break;
+    case SIM_EV_ROUTER:
+    case SIM_EV_FACTS:
+    case SIM_EV_PROBE:
+        sim_router_event(w, event);
+        break;
+    case SIM_EV_CLIENT:
+    case SIM_EV_FLIGHT:
+        sim_request_event(w, event);
+        break;
     case SIM_EV_KINDS:
         CHECK(false);
     }
@@ -198,6 +209,31 @@ settle(struct sim_world *w)
     w->result->agreed_ms = (agreed_us - healed_us) / SIM_MS;
 }
 
+/* A request through each node, one after the other: predicted right, and all
+ * agree on what it changed. */
+static void
+ask_each(struct sim_world *w)
+{
+    const char *why = NULL;
+    uint64_t asked = 0;
+
+    for (uint32_t i = 0; i < w->nodes_count && !w->failed; i++) {
+        sim_request_probe(w, i);
+        asked++;
+        uint64_t until_us = w->time.now_us + PROBE_MS * SIM_MS;
+        do {
+            run_until(w, w->time.now_us + POLL_MS * SIM_MS);
+            why = w->failed ? NULL : sim_check_agreed(w);
+        } while (why != NULL && w->time.now_us < until_us);
+        if (why != NULL) {
+            sim_fail(w, why, i, UINT32_MAX);
+        }
+    }
+    if (!w->failed && w->requests->probes != asked) {
+        sim_fail(w, "a request was lost", 0, UINT32_MAX);
+    }
+}
+
 static void
 draw(struct sim_world *w)
 {
@@ -249,6 +285,7 @@ begin(struct sim_world *w)
         sim_add(w, w->time.now_us + sim_below(&w->draw, 500) * SIM_MS,
                 SIM_EV_START, i, 0);
     }
+    sim_request_begin(w);
     sim_chaos_begin(w);
     if (w->options.script != NULL) {
         sim_script_begin(w);
@@ -266,6 +303,7 @@ end(struct sim_world *w)
     for (uint32_t i = 0; i < w->engines_count; i++) {
         sim_engine_end(&w->engines[i]);
     }
+    sim_request_end(w);
     sim_net_fini(w);
     virtual_time_fini(&w->time);
     kv_reader_free(w->decoder);
@@ -291,6 +329,9 @@ sim_run(const struct sim_options *options, struct sim_result *result)
     if (!w->failed) {
         sim_chaos_heal(w);
         settle(w);
+    }
+    if (!w->failed && w->requests != NULL) {
+        ask_each(w);
     }
     if (!w->failed) {
         sim_check_all(w);

@@ -58,7 +58,9 @@ struct fault_script;
     X(REPLY, reply, "replies of a replay are lost")                         \
     X(HOLE, hole, "an engine loses a batch for good")                       \
     X(LOST, lost, "what a node has of a stream is lost there")              \
-    X(ROSTER, roster, "workers are put, drained and removed on any node")
+    X(ROSTER, roster, "workers are put, drained and removed on any node")   \
+    X(REQUEST, request, "clients send requests through nodes")              \
+    X(SICK, sick, "engines refuse requests, fall silent, break off")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -67,7 +69,10 @@ enum sim_fault {
     SIM_FAULT_KINDS,
 };
 
-#define SIM_FAULTS_ALL ((UINT32_C(1) << SIM_FAULT_KINDS) - 1)
+/* From here on they are drawn apart, so that worlds from before stay. */
+#define SIM_FAULTS_LATER SIM_REQUEST
+
+#define SIM_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_KINDS) - 1)
 
 /* "partition", ...: static text; what it does. */
 const char *sim_fault_name(enum sim_fault fault);
@@ -75,7 +80,7 @@ const char *sim_fault_help(enum sim_fault fault);
 
 struct sim_options {
     uint64_t seed;
-    uint32_t faults;     /* bits of enum sim_fault that may be */
+    uint64_t faults;     /* bits of enum sim_fault that may be */
     uint32_t nodes;      /* 0: drawn */
     uint32_t engines;    /* 0: drawn */
     uint32_t chaos_ms;   /* 0: drawn */
@@ -124,7 +129,21 @@ void sim_options_script(struct sim_options *options,
     X(LEVEL, "caught up before serving")                    \
     X(INCOMPLETE, "an epoch that is not complete")          \
     X(GAP, "batches missing for good")                      \
-    X(LATE_FRAME, "a frame of a dead process")
+    X(LATE_FRAME, "a frame of a dead process")              \
+    X(ANSWERED, "a request answered")                       \
+    X(FAILED, "a request not answered")                     \
+    X(RETRIED, "a node sent a request elsewhere")           \
+    X(RESENT, "a client went to another node")              \
+    X(BROKEN_OFF, "an answer broke off")                    \
+    X(FULL, "an engine had no room")                        \
+    X(AFFINITY, "elected for the prefix")                   \
+    X(BALANCE, "elected for the load")                      \
+    X(IMBALANCED, "elected to even out loads")              \
+    X(PREDICTED, "cached tokens predicted at quiet")        \
+    X(EXPECTED, "a peer's decision expected")               \
+    X(CIRCUIT, "a circuit opened")                          \
+    X(TRIAL, "a circuit half open")                         \
+    X(WRONG, "answers that differ, read again for")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

@@ -155,7 +155,7 @@ drop_faults(struct shrink *s)
 {
     for (uint32_t i = 0; i < SIM_FAULT_KINDS; i++) {
         struct sim_options less = s->best;
-        less.faults &= ~(UINT32_C(1) << i);
+        less.faults &= ~(UINT64_C(1) << i);
         if (less.faults != s->best.faults) {
             (void)try(s, &less);
         }

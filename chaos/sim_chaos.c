@@ -1,7 +1,8 @@
 /* What breaks, how often, and how it is mended. */
 #include <stdio.h>
 
-#include "chaos/sim_world.h"
+#include "chaos/sim_request.h"
+#include "chaos/sim_router.h"
 
 #define PAUSE_LONG_MS 120000U
 
@@ -66,14 +67,17 @@ sim_chaos_draw(struct sim_world *w)
     struct rng *rng = &w->draw;
     uint32_t seldom = 1U << SIM_HOLE | 1U << SIM_DATAGRAM | 1U << SIM_ROLL;
     uint32_t busy = 1 + sim_below(rng, 4); /* of 6 */
+    struct rng later;
 
+    rng_init(&later, rng_mix(w->options.seed ^ 0x6c61));
     for (uint32_t i = 0; i < SIM_FAULT_KINDS; i++) {
+        struct rng *from = i < SIM_FAULTS_LATER ? rng : &later;
         uint32_t odds = (seldom >> i & 1) != 0 ? 1 : busy;
-        bool on = sim_below(rng, 6) < odds;
-        w->rate_ms[i] = 200 + sim_below(rng, 3000);
+        bool on = sim_below(from, 6) < (i == SIM_REQUEST ? 4 : odds);
+        w->rate_ms[i] = 200 + sim_below(from, 3000);
         rng_init(&w->chaos[i], rng_mix(w->options.seed) + i);
         if (on && (w->options.faults >> i & 1) != 0) {
-            w->faults |= 1U << i;
+            w->faults |= UINT64_C(1) << i;
         }
     }
     uint32_t jitter = sim_below(rng, 60);
@@ -168,6 +172,8 @@ jump(struct sim_world *w, struct rng *rng, uint32_t node)
         sim_add(w, w->time.now_us, SIM_EV_READER, sim_reader_of(node, i),
                 n->life);
     }
+    sim_router_jump(w, node);
+    sim_request_jump(w, node);
 }
 
 static void
@@ -267,10 +273,10 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
 static bool
 is_event(enum sim_fault fault)
 {
-    const uint32_t others = 1U << SIM_LOSS | 1U << SIM_DATAGRAM |
-                            1U << SIM_JITTER | 1U << SIM_DNS | 1U << SIM_DROP |
-                            1U << SIM_REPEAT | 1U << SIM_ROLL |
-                            1U << SIM_REPLY | 1U << SIM_HOLE;
+    const uint32_t others =
+        1U << SIM_LOSS | 1U << SIM_DATAGRAM | 1U << SIM_JITTER | 1U << SIM_DNS |
+        1U << SIM_DROP | 1U << SIM_REPEAT | 1U << SIM_ROLL | 1U << SIM_REPLY |
+        1U << SIM_HOLE | 1U << SIM_REQUEST | 1U << SIM_SICK;
 
     return (others >> fault & 1) == 0;
 }

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim_world.h"
+#include "chaos/sim_request.h"
+#include "chaos/sim_router.h"
 #include "index/base/role.h"
 
 #define CALM_US   UINT64_C(15000000)
@@ -84,7 +85,10 @@ check_deep(struct sim_world *w, uint32_t node)
         fine = !n->readers[i].on ||
                kv_stream_check(n->readers[i].reading.stream, &reason);
     }
-    if (!fine) {
+    if (fine) {
+        reason = sim_router_check(w, node);
+    }
+    if (reason != NULL) {
         sim_fail(w, reason, node, UINT32_MAX);
     }
 }
@@ -153,6 +157,12 @@ is_gapped(const struct sim_world *w, uint32_t engine)
 {
     return w->engines[engine].gapped || w->result->saw[SIM_SAW_GAP] != 0 ||
            !w->engines[engine].has_replay;
+}
+
+bool
+sim_check_is_whole(const struct sim_world *w, uint32_t engine)
+{
+    return w->quiet && !is_gapped(w, engine) && !sim_has(w, SIM_ROLL);
 }
 
 static const char *
@@ -311,7 +321,8 @@ sim_check_agreed(struct sim_world *w)
         }
     }
     const char *why = check_streams(w);
-    return why != NULL ? why : check_readers(w);
+    why = why != NULL ? why : check_readers(w);
+    return why != NULL ? why : sim_request_quiet(w);
 }
 
 /* At the end: the index in whole, key by key. */

@@ -2,11 +2,9 @@
  * own keys, worked out beside the code that is being tested. */
 #include <stdlib.h>
 
-#include "chaos/sim_world.h"
+#include "chaos/sim_request.h"
 
 #define FAMILIES    6U
-#define BLOCKS_MAX  9U /* of a prompt */
-#define TOKENS_MAX  ((BLOCKS_MAX + 2) * SIM_BLOCK_TOKENS)
 #define REQUESTS    12U
 #define EVENTS_SIZE ((size_t)1 << 20)
 
@@ -178,6 +176,7 @@ take_all(struct sim_world *w, uint32_t engine)
         add_event(w, engine, &event);
     }
     while (engine_next_out(&e->engine, &out)) {
+        sim_request_out(w, engine, &out);
     }
     sim_engine_flush(w, engine);
 }
@@ -213,32 +212,60 @@ sim_engine_due(struct sim_world *w, uint32_t engine)
 /* Requests */
 
 void
+sim_prompt_draw(struct rng *rng, uint64_t number, struct sim_prompt *prompt)
+{
+    uint32_t blocks = 1 + sim_below(rng, SIM_PROMPT_BLOCKS);
+
+    prompt->family = sim_below(rng, FAMILIES);
+    prompt->own = sim_below(rng, 2 * SIM_PROMPT_BLOCKS);
+    prompt->number = number;
+    prompt->len = blocks * SIM_BLOCK_TOKENS + sim_below(rng, 4);
+    prompt->output_len = 1 + sim_below(rng, 6);
+}
+
+void
+sim_prompt_tokens(const struct sim_prompt *prompt, uint32_t *tokens)
+{
+    for (uint32_t i = 0; i < prompt->len; i++) {
+        uint64_t salt = i / SIM_BLOCK_TOKENS < prompt->own ? 0 : prompt->number;
+        tokens[i] = (uint32_t)rng_mix(prompt->family * 1000 + i + (salt << 32));
+    }
+}
+
+bool
+sim_engine_submit(struct sim_world *w, uint32_t engine,
+                  const struct engine_request *request, uint64_t *ticket)
+{
+    int rc = engine_submit(&w->engines[engine].engine, request, w->time.now_us,
+                           ticket);
+
+    CHECK(rc == 0 || rc == ENGINE_E_FULL);
+    if (rc == 0) {
+        arm(w, engine);
+    }
+    return rc == 0;
+}
+
+void
 sim_engine_request(struct sim_world *w, uint32_t engine)
 {
     struct sim_engine *e = &w->engines[engine];
-    uint32_t tokens[TOKENS_MAX];
-    uint32_t blocks = 1 + sim_below(&w->rng, BLOCKS_MAX);
-    uint32_t family = sim_below(&w->rng, FAMILIES);
-    uint32_t own = sim_below(&w->rng, 2 * BLOCKS_MAX); /* from there on */
-    uint64_t number = ++e->seats;
+    uint32_t tokens[SIM_PROMPT_TOKENS];
+    struct sim_prompt prompt;
     uint64_t ticket;
-    struct engine_request request = {
-        .prompt = tokens,
-        .prompt_len = blocks * SIM_BLOCK_TOKENS + sim_below(&w->rng, 4),
-        .output_len = 1 + sim_below(&w->rng, 6),
-        .user = number,
-    };
 
+    sim_prompt_draw(&w->rng, ++e->seats, &prompt);
     if (w->time.now_us < e->idle_until_us) {
         return;
     }
-    for (uint32_t i = 0; i < request.prompt_len; i++) {
-        uint64_t salt = i / SIM_BLOCK_TOKENS < own ? 0 : number;
-        tokens[i] = (uint32_t)rng_mix(family * 1000 + i + (salt << 32));
-    }
-    if (engine_submit(&e->engine, &request, w->time.now_us, &ticket) == 0) {
-        arm(w, engine);
-    }
+    struct engine_request request = {
+        .prompt = tokens,
+        .prompt_len = prompt.len,
+        .output_len = prompt.output_len,
+        .user = prompt.number,
+    };
+    sim_prompt_tokens(&prompt, tokens);
+    (void)sim_engine_submit(w, engine, &request, &ticket);
 }
 
 /* Processes */
@@ -253,7 +280,7 @@ begin_process(struct sim_world *w, uint32_t engine)
         .running_max = 4,
         .batch_tokens_max = 256,
         .requests_max = REQUESTS,
-        .request_tokens_max = TOKENS_MAX + 8,
+        .request_tokens_max = SIM_PROMPT_TOKENS + 8,
         .prefill_tokens_per_s = 20000,
         .step_us = 4000,
         .step_per_seq_us = 300,
@@ -310,6 +337,7 @@ sim_engine_restart(struct sim_world *w, uint32_t engine, bool idle)
         sim_intake_break(w, node, engine,
                          half_open ? 3000 * SIM_MS : 2 * SIM_MS);
     }
+    sim_request_engine_gone(w, engine);
     engine_fini(&e->engine);
     if (sim_below(&w->chaos[SIM_RESTART], 3) == 0) {
         e->clock_s -= sim_below(&w->chaos[SIM_RESTART], 3600);

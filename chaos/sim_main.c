@@ -64,11 +64,11 @@ bad_usage(const char *what)
     exit(2);
 }
 
-static uint32_t
+static uint64_t
 read_faults(const char *text)
 {
     char copy[512];
-    uint32_t faults = 0;
+    uint64_t faults = 0;
 
     (void)snprintf(copy, sizeof copy, "%s", text);
     for (char *at = strtok(copy, ","); at != NULL; at = strtok(NULL, ",")) {
@@ -80,7 +80,7 @@ read_faults(const char *text)
         if (i == SIM_FAULT_KINDS && strcmp(at, "none") != 0) {
             bad_usage("no such class of faults");
         }
-        faults |= i < SIM_FAULT_KINDS ? UINT32_C(1) << i : 0;
+        faults |= i < SIM_FAULT_KINDS ? UINT64_C(1) << i : 0;
     }
     return faults;
 }
@@ -211,7 +211,7 @@ read_args(struct run *run, int argc, char **argv)
 /* Printing */
 
 static void
-print_faults(const char *option, uint32_t faults)
+print_faults(const char *option, uint64_t faults)
 {
     const char *comma = "";
 

@@ -276,7 +276,8 @@ take_frame(struct sim_world *w, uint32_t at, uint32_t lane)
     struct sim_lane *l = &w->pipes[from][to].lanes[lane];
 
     l->armed = false;
-    if (l->first == NULL) {
+    if (l->first == NULL) { /* dropped for a full queue, which is empty now */
+        w->pipes[from][to].lagging &= lane != MESH_BULK;
         return;
     }
     if (!w->nodes[to].up) {

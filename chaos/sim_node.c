@@ -2,7 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim_world.h"
+#include "chaos/sim_request.h"
+#include "chaos/sim_router.h"
 #include "index/base/role.h"
 
 #define ITEMS_BYTES  ((size_t)1 << 18)
@@ -48,6 +49,8 @@ take_gossip(struct sim_world *w, uint32_t node, const struct gossip_out *out)
 
     role_is_control();
     if (out->kind == GOSSIP_BELIEF) {
+        sim_saw(w, SIM_SAW_EXPECTED, out->belief.expected);
+        sim_router_belief(w, node, out);
         return;
     }
     CHECK(engine != UINT32_MAX);
@@ -175,7 +178,7 @@ sim_node_pull(struct sim_world *w, uint32_t node)
         while (cluster_next_out(n->cluster, &out)) {
             carry_out(w, node, &out);
         }
-    } while (do_put_off(w, node));
+    } while (do_put_off(w, node) || sim_router_look(w, node));
     n->pulling = false;
     arm(w, node);
     sim_check_node(w, node);
@@ -229,6 +232,7 @@ work(struct sim_world *w, uint32_t node)
     if (feed_work(n->feed, BUDGET)) {
         did(w, node, 0, FOLLOW_VIEW);
     }
+    sim_router_work(w, node);
     (void)ledger_work(n->tools.ledger, BUDGET);
     (void)qsbr_reclaim(&n->qsbr);
     while (feed_next_reread(n->feed, &id, sim_now(w, node))) {
@@ -333,6 +337,7 @@ sim_node_start(struct sim_world *w, uint32_t node)
     for (uint32_t i = 0; i < w->engines_count; i++) {
         add_worker(w, node, i);
     }
+    sim_router_start(w, node);
     sim_add(w, w->time.now_us + WORK_MS * SIM_MS, SIM_EV_WORK, node,
             n->life | UINT64_C(1) << 63);
     sim_node_pull(w, node);
@@ -374,6 +379,7 @@ sim_node_kill(struct sim_world *w, uint32_t node)
         sim_intake_stop(w, node, i);
     }
     sim_net_gone(w, node);
+    sim_router_end(w, node);
     cluster_free(n->cluster);
     feed_free(n->feed);
     mirror_free(n->mirror);

@@ -53,6 +53,11 @@ enum sim_event {
     SIM_EV_CHAOS,    /* who: enum sim_fault */
     SIM_EV_UNCUT,    /* who: node * SIM_ENGINES_MAX + engine */
     SIM_EV_SCRIPT,   /* who: line of the script */
+    SIM_EV_ROUTER,   /* who: node, what: life; fleet or share is due */
+    SIM_EV_FACTS,    /* who: node, what: life */
+    SIM_EV_PROBE,    /* who: node | engine << 8 | kind << 16, what: life */
+    SIM_EV_CLIENT,   /* the next request */
+    SIM_EV_FLIGHT,   /* who: slot | step << 16, what: see sim_request.c */
     SIM_EV_KINDS,
 };
 
@@ -71,6 +76,18 @@ struct sim_process {
     uint32_t count;
     uint32_t size;
     uint64_t id; /* its name as an epoch; 0: nothing published yet */
+};
+
+#define SIM_PROMPT_BLOCKS 9U
+#define SIM_PROMPT_TOKENS ((SIM_PROMPT_BLOCKS + 2) * SIM_BLOCK_TOKENS)
+
+/* What a request says: a family's beginning, and then its own words. */
+struct sim_prompt {
+    uint32_t family;
+    uint32_t own;    /* from this block on */
+    uint64_t number; /* makes those words */
+    uint32_t len;    /* tokens */
+    uint32_t output_len;
 };
 
 /* A block that the engine holds: its name there, and what it is to us. */
@@ -193,6 +210,7 @@ struct sim_node {
     uint32_t reads_count;
     char doubt[SIM_ADDRESS_BYTES]; /* put off; "" */
     uint64_t steps;
+    struct sim_router *router; /* sim_router.h; NULL: no requests */
 };
 
 /* Things in flight that a number in an event stands for. */
@@ -217,7 +235,7 @@ struct sim_world {
     struct rng rng;  /* traffic, delays: what is always there */
     struct rng draw; /* seeds of cores */
     struct rng chaos[SIM_FAULT_KINDS];
-    uint32_t faults; /* that this world has */
+    uint64_t faults; /* that this world has */
     uint32_t rate_ms[SIM_FAULT_KINDS];
     uint64_t faults_count;
     bool quiet; /* healed: nothing breaks any more */
@@ -248,6 +266,7 @@ struct sim_world {
     uint64_t cut_us[SIM_NODES_MAX][SIM_NODES_MAX]; /* since */
     uint32_t slow_us[SIM_NODES_MAX]; /* a frame takes longer there */
     uint64_t lives;
+    struct sim_requests *requests; /* sim_request.h; NULL: none */
 
     /* In flight; free slots are a stack. */
     struct sim_message *messages;
@@ -305,6 +324,12 @@ void sim_engine_restart(struct sim_world *w, uint32_t engine, bool idle);
 void sim_engine_clear(struct sim_world *w, uint32_t engine);
 void sim_engine_due(struct sim_world *w, uint32_t engine);
 void sim_engine_request(struct sim_world *w, uint32_t engine);
+/* False: it has no room. */
+bool sim_engine_submit(struct sim_world *w, uint32_t engine,
+                       const struct engine_request *request, uint64_t *ticket);
+void sim_prompt_draw(struct rng *rng, uint64_t number,
+                     struct sim_prompt *prompt);
+void sim_prompt_tokens(const struct sim_prompt *prompt, uint32_t *tokens);
 void sim_engine_flush(struct sim_world *w, uint32_t engine);
 /* The oldest batch that is replayed. */
 uint32_t sim_engine_low(const struct sim_engine *engine, uint32_t process);
@@ -387,5 +412,8 @@ void sim_check_member(struct sim_world *w, uint32_t node,
 const char *sim_check_agreed(struct sim_world *w);
 void sim_check_print(struct sim_world *w);
 void sim_check_all(struct sim_world *w);
+/* All nodes know of the engine what it holds: at quiet, if nothing was lost
+ * for good. */
+bool sim_check_is_whole(const struct sim_world *w, uint32_t engine);
 
 #endif

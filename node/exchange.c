@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "node/attempt.h"
 #include "node/edge.h"
 #include "node/facts.h"
 #include "node/usage.h"
@@ -67,18 +68,13 @@ fact_commit(struct lane *lane)
     }
 }
 
-/* head.count may be cut. */
 static void
-tell_prefix(struct lane *lane, struct fact_learn head, const uint64_t *keys)
+tell_prefix(struct lane *lane, const struct attempt_prefix *prefix)
 {
-    struct fact_learn *fact;
+    struct fact_learn *fact = fact_reserve(lane, attempt_prefix_size(prefix));
 
-    head.count = head.count < FACT_KEYS_MAX ? head.count : FACT_KEYS_MAX;
-    size_t keys_bytes = head.count * sizeof(*keys);
-    fact = fact_reserve(lane, sizeof(*fact) + keys_bytes);
     if (fact != NULL) {
-        *fact = head;
-        memcpy(fact->keys, keys, keys_bytes);
+        attempt_prefix_write(prefix, fact);
         fact_commit(lane);
     }
 }
@@ -88,35 +84,11 @@ tell_prefix(struct lane *lane, struct fact_learn head, const uint64_t *keys)
 static void
 tell_learn(struct exchange *x, const struct route_scratch *route)
 {
-    struct lane *lane = x->client->lane;
-    const struct blocks *blocks = &route->blocks;
-    const struct exact_rank *best = &x->choice.best;
+    struct attempt_prefix prefixes[2];
+    uint32_t count = attempt_prefixes(&x->choice, route, x->routed, prefixes);
 
-    tell_prefix(lane,
-                (struct fact_learn){
-                    .kind = FACT_LEARN,
-                    .slot = x->pool->slot,
-                    .generation = x->pool->generation,
-                    .count = x->routed ? blocks->count : 0,
-                    .root = blocks->root,
-                },
-                blocks->keys);
-    if (!x->choice.placed) {
-        return;
-    }
-    const struct token_blocks *tokens =
-        exact_blocks(&route->exact, best->block_tokens);
-    CHECK(tokens != NULL && best->held <= tokens->count);
-    if (tokens->count > best->held) {
-        tell_prefix(lane,
-                    (struct fact_learn){
-                        .kind = FACT_EXPECT,
-                        .slot = best->slot,
-                        .generation = x->pool->generation,
-                        .owner = x->pool->slot,
-                        .count = tokens->count - best->held,
-                    },
-                    tokens->keys + best->held);
+    for (uint32_t i = 0; i < count; i++) {
+        tell_prefix(x->client->lane, &prefixes[i]);
     }
 }
 
@@ -125,8 +97,8 @@ tell_outcome(struct exchange *x, enum fact_result result)
 {
     struct fact_outcome *fact;
 
-    if (result == FACT_ANSWERED && !x->watched) {
-        return; /* nobody counts successes of a worker in good standing */
+    if (!attempt_matters(result, x->watched)) {
+        return;
     }
     fact = fact_reserve(x->client->lane, sizeof(*fact));
     if (fact != NULL) {
@@ -211,16 +183,21 @@ tell_end(struct exchange *x, unsigned status, bool cut, bool cancelled)
 
 /* The end */
 
-static void
-leave_pool(struct exchange *x)
+static struct attempt_counts
+counts_of(const struct exchange *x)
 {
     struct node_shared *node = x->client->lane->node;
 
-    fleet_seat_leave(&x->choice.seat, node->board);
-    if (x->choice.ranked) {
-        x->choice.ranked = false;
-        gauge_add(&node->rank_inflight[x->choice.best.slot], -1);
-    }
+    return (struct attempt_counts){.board = node->board,
+                                   .rank_inflight = node->rank_inflight};
+}
+
+static void
+leave_pool(struct exchange *x)
+{
+    struct attempt_counts counts = counts_of(x);
+
+    attempt_end(&x->choice, &counts);
     if (x->pool != NULL) {
         upstream_pool_put(x->client->lane, x->pool);
         x->pool = NULL;
@@ -431,12 +408,9 @@ elect(struct exchange *x)
         x->watched = worker_set_has(&world.view->watched, worker);
         x->total = lane->route.total;
         x->total_whole = lane->route.exact.prompt.whole;
-        fleet_seat_queue(&x->choice.seat, node->board,
-                         route_unread_tokens(&lane->route, &x->choice));
+        struct attempt_counts counts = counts_of(x);
+        attempt_begin(&x->choice, &lane->route, &counts);
         write_hints(x);
-        if (x->choice.ranked) {
-            gauge_add(&node->rank_inflight[x->choice.best.slot], 1);
-        }
         counter_bump(&lane->shared->metrics.inexact,
                      !x->choice.exact &&
                          worker_set_has(&world.exact.view->workers, worker));
@@ -491,11 +465,10 @@ note_failure(struct exchange *x, enum attempt_fault fault, unsigned status)
     memcpy(a->worker, x->pool->worker.id, sizeof(a->worker));
     counter_bump(counters[fault], 1);
     if (fault != ATTEMPT_EXHAUSTED) {
-        counter_add(&lane->node->board->counters[x->pool->slot].failures, 1);
         tell_outcome(x, results[fault]);
     }
-    fleet_seat_answered(&x->choice.seat, lane->node->board);
-    worker_set_add(&x->tried, x->pool->slot);
+    struct attempt_counts counts = counts_of(x);
+    attempt_fail(&x->choice, &counts, &x->tried, fault != ATTEMPT_EXHAUSTED);
     leave_pool(x);
 }
 

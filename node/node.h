@@ -11,7 +11,9 @@
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
+#include "node/attempt.h"        /* IWYU pragma: export */
 #include "node/expected.h"       /* IWYU pragma: export */
+#include "node/fleet.h"          /* IWYU pragma: export */
 #include "node/follow_gossip.h"  /* IWYU pragma: export */
 #include "node/follow_reach.h"   /* IWYU pragma: export */
 #include "node/http_chunk.h"     /* IWYU pragma: export */
@@ -26,6 +28,7 @@
 #include "node/resolve.h"        /* IWYU pragma: export */
 #include "node/route.h"          /* IWYU pragma: export */
 #include "node/scan.h"           /* IWYU pragma: export */
+#include "node/share.h"          /* IWYU pragma: export */
 #include "node/snapshot_state.h" /* IWYU pragma: export */
 #include "node/url.h"            /* IWYU pragma: export */
 

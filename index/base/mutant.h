@@ -19,7 +19,10 @@
     X(NO_REMOVE, no_remove, "removals are dropped")                            \
     X(TRUST_LIVE, trust_live, "a new connection is taken for the old process") \
     X(NO_CLEAR, no_clear, "a cleared cache is not told")                       \
-    X(STILL_WHOLE, still_whole, "a gap leaves an epoch complete")
+    X(STILL_WHOLE, still_whole, "a gap leaves an epoch complete")              \
+    X(TRIED_AGAIN, tried_again, "a worker that failed is tried again")         \
+    X(NEVER_DOWN, never_down, "who gave up early is never counted down")       \
+    X(TWICE_DOWN, twice_down, "a request is counted down twice")
 
 enum mutant {
     MUTANT_NONE,
