@@ -659,6 +659,7 @@ status_of(const struct gossip *g, const struct gossip_stream *s)
         .pos = s->pos,
         .pos_known = s->known > s->pos ? s->known : s->pos,
         .log_low = s->log.low,
+        .process = s->reading.any ? s->reading.process : 0,
         .count = s->digest_count,
         .xor_keys = s->digest_xor,
         .complete = s->epoch.no != 0 && s->complete,

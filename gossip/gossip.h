@@ -329,6 +329,16 @@ void gossip_local_begin(struct gossip *g, struct event_stream stream,
                         uint64_t now_us);
 
 /*
+ * A reading of the process goes on where a snapshot had it, after the batch of
+ * that seq; whether it is the living process's shows with the first record, or
+ * another begin. whole: as above, and no gap since. It mints nothing: where the
+ * stream is in another epoch by now, it is read again.
+ */
+void gossip_local_resume(struct gossip *g, struct event_stream stream,
+                         uint64_t process, bool whole, uint64_t seq,
+                         uint64_t now_us);
+
+/*
  * One batch of the reading, seqs rising: all that it changed, in as many
  * records as it came in (a CLEAR among them is an ordinary op); `last` ends
  * it. A batch that changed nothing is told too. record: words checked,
@@ -418,7 +428,8 @@ struct gossip_status {
     uint64_t pos;
     uint64_t pos_known; /* the furthest that anyone said to have */
     uint64_t log_low;
-    uint64_t count; /* the digest */
+    uint64_t process; /* that this node's reading is of; 0: there is none */
+    uint64_t count;   /* the digest */
     uint64_t xor_keys;
     bool complete;
     bool stale;
@@ -430,6 +441,9 @@ struct gossip_status {
     bool torn;   /* between the first page of a transfer and its end */
     bool transfers;
 };
+
+/* The position after all of the batch of that seq. */
+uint64_t gossip_pos_after(uint64_t seq);
 
 /* Whether this node's own reading leads the stream's replica. */
 bool gossip_reads(const struct gossip *g, struct event_stream stream);

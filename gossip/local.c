@@ -158,6 +158,34 @@ gossip_local_begin(struct gossip *g, struct event_stream stream,
     gossip_wake_at(g, now_us);
 }
 
+uint64_t
+gossip_pos_after(uint64_t seq)
+{
+    return gossip_pos(seq, GOSSIP_PART_LAST);
+}
+
+void
+gossip_local_resume(struct gossip *g, struct event_stream stream,
+                    uint64_t process, bool whole, uint64_t seq, uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL || seq >= GOSSIP_SEQ_MAX) {
+        return;
+    }
+    s->reading = (struct gossip_reading){
+        .any = true,
+        .live = s->reading.live,
+        .whole = whole,
+        .process = process,
+        .id = process,
+        .pos = gossip_pos(seq, GOSSIP_PART_LAST),
+    };
+    gossip_local_met(g, s);
+    gossip_wake_at(g, now_us);
+}
+
 /* In the shadow: agrees with the log, or proves another process. */
 static void
 compare(struct gossip *g, struct gossip_stream *s, uint64_t pos, uint64_t print)

@@ -17,9 +17,12 @@ put_loaded(struct json_out *json, const struct snapshot_loaded *loaded)
     json_out_put_uint(json, "age_ms", loaded->age_ms);
     json_out_put_uint(json, "verify_ms", loaded->find_us / 1000);
     json_out_put_uint(json, "load_ms", loaded->load_us / 1000);
+    json_out_put_uint(json, "ledger_ms", loaded->ledger_us / 1000);
     json_out_put_uint(json, "streams", loaded->streams);
     json_out_put_uint(json, "streams_left_out", loaded->left_out);
+    json_out_put_uint(json, "streams_resumed", loaded->ledgers);
     json_out_put_uint(json, "blocks", loaded->blocks);
+    json_out_put_uint(json, "ledger_blocks", loaded->ledger_blocks);
     json_out_put_uint(json, "belief_blocks", loaded->belief_blocks);
     json_out_put_uint(json, "workers", loaded->workers);
     json_out_put_uint(json, "members", loaded->members);

@@ -455,6 +455,15 @@ open_token_ask(struct control *control)
                : token_ask_new(&control->token_ask, &control->loop, &limits);
 }
 
+static void
+on_cut(void *context, uint64_t number)
+{
+    struct control *control = context;
+
+    role_is_control();
+    snapshot_told(control->snapshot, number);
+}
+
 static int
 open_follow(struct control *control)
 {
@@ -463,6 +472,7 @@ open_follow(struct control *control)
         .take_facts = on_take_facts,
         .pull = on_pull,
         .unable = on_unable,
+        .cut = on_cut,
         .gossip = cluster_gossip(peers_cluster(control->peers)),
     };
 
@@ -535,6 +545,9 @@ control_init(struct control *control, struct node_shared *node,
     if (error == 0) {
         open_share(control);
         error = snapshot_start(snapshot, control);
+    }
+    if (error == 0) {
+        error = follow_start(control->follow);
     }
     if (error == 0) {
         peers_start(control->peers);

@@ -4,11 +4,13 @@
 #include <stdlib.h>
 
 #include "node/log.h"
+#include "node/probe.h"
 
 #define EXPIRE_BUDGET 4096U
 #define LOOK_US       UINT64_C(1000000)
 #define REREAD_MS     10000U
 #define ANSWERS_MIN   16U
+#define LOADED_US     UINT64_C(60000000) /* until what nobody reads is dropped */
 
 /* Slots of the mirror and what is expected there */
 
@@ -188,6 +190,9 @@ follow_removed(struct follow *follow, const struct fleet_worker *worker)
         return;
     }
     follow_stop_reading(follow, f);
+    for (uint32_t rank = 0; rank < f->ranks; rank++) {
+        follow_position_drop(f, rank);
+    }
     f->present = false;
     follow_index(follow);
     free(f->worker);
@@ -308,6 +313,9 @@ look_around(struct follow *follow, uint64_t now_us)
     }
     look_at_sources(follow, now_us);
     follow_watch(follow, now_us);
+    if (follow->started_us != 0 && now_us - follow->started_us >= LOADED_US) {
+        (void)intake_forget_loaded(follow->intake); /* or with the next look */
+    }
 }
 
 bool
@@ -386,6 +394,19 @@ follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
     return error;
 }
 
+struct intake *
+follow_own_intake(struct follow *follow)
+{
+    return follow->intake;
+}
+
+int
+follow_start(struct follow *follow)
+{
+    follow->started_us = probe_now_us();
+    return intake_start(follow->intake);
+}
+
 void
 follow_stop(struct follow *follow)
 {
@@ -409,6 +430,9 @@ follow_free(struct follow *follow)
         feed_free(follow->feed);
         for (uint32_t i = 0; i < WORKERS_MAX; i++) {
             free(follow->workers[i].worker);
+            for (uint32_t rank = 0; rank < FOLLOW_RANKS_MAX; rank++) {
+                follow_position_drop(&follow->workers[i], rank);
+            }
         }
         free(follow);
     }

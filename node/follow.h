@@ -48,13 +48,22 @@ struct follow_owner {
     /* This node can (not) reach a worker's events (follow_reach.h); may call
      * follow_read() at once. */
     void (*unable)(void *context, uint64_t worker, bool unable);
+    /* The ledger's cut of that number ended, and all that it told by then is
+     * applied. */
+    void (*cut)(void *context, uint64_t number);
     struct gossip *gossip; /* outlives the follow */
 };
 
-/* Makes the feed and starts the intake's thread. The loop is control's.
- * 0 and *out, or -errno. */
+/* Makes the feed and the intake. The loop is control's. 0 and *out, or
+ * -errno. */
 int follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
                const struct follow_owner *owner, uint64_t seed) MUST_CHECK;
+
+/* The intake's, for what is put into it before the start. */
+struct intake *follow_own_intake(struct follow *follow) ON_CONTROL;
+
+/* The intake begins to read. 0, or -errno. */
+int follow_start(struct follow *follow) ON_CONTROL MUST_CHECK;
 
 /* Ends the sources; the loop then runs out of its handles. Gossip is not
  * called any more. NULL is fine. */
@@ -83,9 +92,11 @@ void follow_read(struct follow *follow, uint64_t worker, bool on) ON_CONTROL;
 void follow_out(struct follow *follow, const struct gossip_out *out) ON_CONTROL;
 
 /* One stream as a snapshot has it, and up to where; false: it has none now,
- * since not all of it is known, or the at-th is not there. more: there are
- * further ones. */
-bool follow_image(const struct follow *follow, uint32_t at,
+ * since not all of it is known, or the at-th is not there. cut: the number of the
+ * ledger's, 0: none; what is read here of the stream is as that cut has it, and
+ * without a ledger if it began anew since (its bytes are good until the next
+ * item). more: there are further ones. */
+bool follow_image(const struct follow *follow, uint32_t at, uint64_t cut,
                   struct storage_stream *stream, bool *more) ON_CONTROL;
 
 /* What a snapshot had, of a stream that gossip has and nothing was told of:

@@ -88,6 +88,14 @@ follow_gossip_item(struct follow_gossip *f, struct follow_rank *rank,
         return 0;
     case INTAKE_STATE:
         return take_state(f, rank, (enum kv_stream_state)item->state, now_us);
+    case INTAKE_RESUME:
+        rank->begun = true;
+        gossip_local_resume(f->gossip, rank->stream, item->process, item->whole,
+                            item->seq, now_us);
+        return 0;
+    case INTAKE_POSITION:
+    case INTAKE_CUT:
+        return 0;
     }
     return 0;
 }

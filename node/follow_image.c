@@ -1,9 +1,33 @@
 /* What a snapshot has of the streams: taken, and put back. */
+#include <stdlib.h>
+
 #include "node/follow_inner.h"
 #include "node/snapshot_state.h"
 
+/* Without memory there is none, and the engine is read from its first batch. */
+void
+follow_position_take(struct followed *f, const struct intake_item *item,
+                     const struct reading_position *position)
+{
+    follow_position_drop(f, item->rank);
+    struct follow_position *copy = malloc(sizeof *copy + position->len);
+    if (copy != NULL) {
+        copy->cut = item->cut;
+        copy->at = *position;
+        memcpy(copy->bytes, position->bytes, position->len);
+        f->position[item->rank] = copy;
+    }
+}
+
+void
+follow_position_drop(struct followed *f, uint32_t rank)
+{
+    free(f->position[rank]);
+    f->position[rank] = NULL;
+}
+
 bool
-follow_image(const struct follow *follow, uint32_t at,
+follow_image(const struct follow *follow, uint32_t at, uint64_t cut,
              struct storage_stream *stream, bool *more)
 {
     struct feed_status feed;
@@ -13,9 +37,18 @@ follow_image(const struct follow *follow, uint32_t at,
         return false;
     }
     const struct followed *f = &follow->workers[feed.worker];
-    return f->present && f->generation == feed.generation &&
-           snapshot_stream_image(&follow->streams, follow_stream(f, feed.rank),
-                                 &feed, stream);
+    if (!f->present || f->generation != feed.generation ||
+        !snapshot_stream_image(&follow->streams, follow_stream(f, feed.rank),
+                               &feed, stream)) {
+        return false;
+    }
+    const struct follow_position *p = f->position[feed.rank];
+    if (p != NULL && cut != 0 && p->cut == cut) {
+        snapshot_stream_position(
+            &follow->streams, &p->at,
+            (struct slice){.ptr = p->bytes, .len = p->at.len}, stream);
+    }
+    return true;
 }
 
 bool

@@ -19,6 +19,13 @@
 #define FOLLOW_HASH      1024U
 #define FOLLOW_GRAVES    4U /* links ended in one turn */
 
+/* Where the ledger was when one of its cuts ended. */
+struct follow_position {
+    uint64_t cut;
+    struct reading_position at;
+    char bytes[];
+};
+
 /* One worker's events. */
 struct followed {
     bool present;
@@ -40,6 +47,7 @@ struct followed {
     struct kv_sse_link *gone[FOLLOW_GRAVES]; /* to be freed */
     struct fleet_worker *worker;             /* a copy */
     struct follow_rank rank[FOLLOW_RANKS_MAX];
+    struct follow_position *position[FOLLOW_RANKS_MAX]; /* NULL: not known */
     char id[FLEET_ID_BYTES];
 };
 
@@ -58,6 +66,7 @@ struct follow {
         admitted; /* slots of the mirror's view that are open among
                                    the expected blocks */
     uint64_t looked_us;
+    uint64_t started_us; /* 0: not yet */
     struct follow_gossip streams;
     uint16_t by_identity[FOLLOW_HASH]; /* fleet slot + 1; 0: none */
     struct followed workers[WORKERS_MAX];
@@ -88,6 +97,11 @@ void follow_stop_reading(struct follow *follow, struct followed *f) ON_CONTROL;
 void follow_bury(struct follow *follow) ON_CONTROL;
 void follow_ask(struct follow *follow, struct followed *f, uint32_t rank)
     ON_CONTROL;
+
+/* follow_image.c: where a rank's reading was, as the intake said; forgets it. */
+void follow_position_take(struct followed *f, const struct intake_item *item,
+                          const struct reading_position *position);
+void follow_position_drop(struct followed *f, uint32_t rank);
 
 /* follow_out.c: looks at what a call of follow_gossip.h did; tells the feed how
  * the stream stands now. */

@@ -15,7 +15,7 @@
 
 static void ON_CONTROL
 take_item(struct follow *follow, const struct intake_item *item,
-          const struct event_record *record)
+          const void *more)
 {
     struct followed *f = &follow->workers[item->worker];
 
@@ -26,10 +26,17 @@ take_item(struct follow *follow, const struct intake_item *item,
     if (item->kind == INTAKE_BEGIN) {
         LOG_INFO("events_begin", KV("worker", f->id), KV("rank", item->rank),
                  KV("reason", item->reason), KV("whole", item->whole));
+        follow_position_drop(f, item->rank);
+    } else if (item->kind == INTAKE_RESUME) {
+        LOG_INFO("events_resume", KV("worker", f->id), KV("rank", item->rank),
+                 KV("seq", item->seq), KV("whole", item->whole));
+    } else if (item->kind == INTAKE_POSITION) {
+        follow_position_take(f, item, more);
+        return;
     }
     follow_did(follow, f, item->rank,
                follow_gossip_item(&follow->streams, &f->rank[item->rank], item,
-                                  record, probe_now_us()));
+                                  more, probe_now_us()));
     follow_pull(follow); /* f may be gone */
 }
 
@@ -45,7 +52,11 @@ follow_take_items(struct follow *follow, bool *more)
             return;
         }
         CHECK(size >= sizeof(*item) && item->worker < WORKERS_MAX);
-        take_item(follow, item, (const void *)(item + 1));
+        if (item->kind == INTAKE_CUT) {
+            follow->owner.cut(follow->owner.context, item->cut);
+        } else {
+            take_item(follow, item, item + 1);
+        }
         ring_consume(ring);
     }
     *more = true;
@@ -174,6 +185,7 @@ static void ON_CONTROL
 end_reading(struct follow *follow, struct followed *f)
 {
     for (uint32_t rank = 0; rank < f->ranks; rank++) {
+        follow_position_drop(f, rank);
         follow_did(follow, f, rank,
                    follow_gossip_end(&follow->streams, &f->rank[rank],
                                      probe_now_us()));

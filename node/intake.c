@@ -22,8 +22,8 @@ intake_now_us(void)
     return uv_hrtime() / 1000;
 }
 
-static void
-ring_bell(struct intake *intake)
+void
+intake_ring_bell(struct intake *intake)
 {
     uint64_t one = 1;
 
@@ -62,8 +62,7 @@ make_words(struct intake *intake)
 static int
 init(struct intake *intake, const struct config *config)
 {
-    const struct ledger_limits ledger = {
-        .bytes_max = (size_t)config->mirror.ledger_bytes_max};
+    const struct ledger_limits ledger = {.bytes_max = intake->ledger_bytes_max};
     struct kv_limits limits = KV_LIMITS_DEFAULT;
 
     limits.payload_bytes_max = (size_t)config->events.payload_bytes_max;
@@ -98,19 +97,29 @@ intake_new(struct intake **out, const struct config *config, uv_async_t *wake,
     }
     intake->bell = -1;
     intake->events = config->events;
+    intake->ledger_bytes_max = (size_t)config->mirror.ledger_bytes_max;
     intake->wake = wake;
     intake->seed = seed;
     int outcome = init(intake, config);
-    if (outcome == 0) {
-        outcome = uv_thread_create(&intake->thread, intake_thread, intake);
-    }
     if (outcome != 0) {
         intake_free(intake);
         return outcome;
     }
-    intake->runs = true;
     *out = intake;
     return 0;
+}
+
+int
+intake_start(struct intake *intake)
+{
+    CHECK(!intake->runs);
+    int outcome =
+        intake->tools.ledger == NULL
+            ? -ENOMEM
+            : uv_thread_create(&intake->thread, intake_thread, intake);
+
+    intake->runs = outcome == 0;
+    return outcome;
 }
 
 void
@@ -144,7 +153,7 @@ intake_free(struct intake *intake)
     }
     if (intake->runs) {
         gauge_set(&intake->ending, 1);
-        ring_bell(intake);
+        intake_ring_bell(intake);
         CHECK(uv_thread_join(&intake->thread) == 0);
     }
     drop_commands(intake);
@@ -160,6 +169,8 @@ intake_free(struct intake *intake)
         (void)close(intake->bell);
     }
     kv_reader_free(intake->tools.reader);
+    storage_twin_free(intake->twin);
+    intake_load_drop(intake);
     ledger_free(intake->tools.ledger);
     free(intake->tools.words.words);
     ring_fini(&intake->items);
@@ -207,12 +218,15 @@ make_source(struct intake *intake, const struct intake_worker *worker,
             return -ENOMEM;
         }
     }
+    for (uint32_t i = 0; i < worker->ranks; i++) {
+        intake_load_rank(intake, &source->ranks[i]);
+    }
     *out = source;
     return 0;
 }
 
-static int
-send_command(struct intake *intake, const struct intake_command *command)
+int
+intake_send_command(struct intake *intake, const struct intake_command *command)
 {
     struct intake_command *room = ring_reserve(&intake->commands, sizeof *room);
 
@@ -221,7 +235,7 @@ send_command(struct intake *intake, const struct intake_command *command)
     }
     *room = *command;
     ring_commit(&intake->commands);
-    ring_bell(intake);
+    intake_ring_bell(intake);
     return 0;
 }
 
@@ -241,7 +255,7 @@ intake_add(struct intake *intake, const struct intake_worker *worker)
     if (outcome != 0) {
         return outcome;
     }
-    outcome = send_command(
+    outcome = intake_send_command(
         intake, &(struct intake_command){.kind = INTAKE_ADD, .source = source});
     if (outcome != 0) {
         intake_source_free(source);
@@ -268,7 +282,7 @@ intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
         return 0;
     }
     uint32_t ranks = source->worker.ranks;
-    int outcome = send_command(
+    int outcome = intake_send_command(
         intake,
         &(struct intake_command){
             .kind = INTAKE_REMOVE, .slot = slot, .generation = generation});
@@ -283,12 +297,12 @@ int
 intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
               uint32_t rank, uint64_t ask)
 {
-    return send_command(intake,
-                        &(struct intake_command){.kind = INTAKE_REREAD,
-                                                 .ask = ask,
-                                                 .slot = slot,
-                                                 .generation = generation,
-                                                 .rank = rank});
+    return intake_send_command(
+        intake, &(struct intake_command){.kind = INTAKE_REREAD,
+                                         .ask = ask,
+                                         .slot = slot,
+                                         .generation = generation,
+                                         .rank = rank});
 }
 
 struct ring *

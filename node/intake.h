@@ -12,6 +12,12 @@
  * stops reading: what waits then waits in ZeroMQ up to its high-water mark,
  * and beyond that is lost there, seen as a gap and replayed.
  *
+ * The ledger can be filled from a snapshot before the thread starts; what was
+ * read of a worker then waits for intake_add() of that worker, whose streams go
+ * on from there. Snapshots of the ledger are cut by the thread itself
+ * (storage/twin.h), which then says in the ring, behind all that it told, how far
+ * each stream is.
+ *
  * Role: shell. Owns: its thread, its sockets, the ledger, the streams.
  * Thread: intake_* by control; the inside by its own thread.
  * Limits: WORKERS_MAX streams, INTAKE_RING_BYTES, the configuration's.
@@ -29,6 +35,7 @@
 #include "node/config.h"
 #include "node/reading.h" /* IWYU pragma: export */
 #include "node/url.h"
+#include "storage/storage.h"
 
 #define INTAKE_RING_BYTES ((size_t)32 << 20)
 
@@ -49,10 +56,37 @@ struct intake_worker {
     char id[CONFIG_LABEL_MAX];
 };
 
-/* Starts the thread. wake: sent after each turn that put something into the
- * ring, and while the ring is full; to be closed after intake_free(). 0 and *out, or -errno. */
+/* wake: sent after each turn that put something into the ring, and while the
+ * ring is full; to be closed after intake_free(). 0 and *out, or -errno. */
 int intake_new(struct intake **out, const struct config *config,
                uv_async_t *wake, uint64_t seed) MUST_CHECK;
+
+/* Starts the thread, once. 0 or -errno. */
+int intake_start(struct intake *intake) MUST_CHECK;
+
+/* ---- before the start ---- */
+
+/* The ledger, to be filled. */
+struct ledger *intake_ledger(const struct intake *intake);
+
+/* It could not be filled: there is an empty one again. 0 or -errno: there is
+ * none, and the start will fail. */
+int intake_ledger_renew(struct intake *intake) MUST_CHECK;
+
+/* What was read of a rank, and its stream in the ledger; bytes (reading_image())
+ * are copied. False: no memory, or too many. */
+bool intake_load(struct intake *intake, struct event_stream name,
+                 uint32_t ledger_stream, struct slice bytes) MUST_CHECK;
+
+/* Has snapshots of the ledger taken; control is woken by wake(context). The
+ * twin is the intake's. 0 and *out, or -errno. */
+int intake_twin(struct intake *intake, struct storage_twin **out,
+                void (*wake)(void *context), void *context) MUST_CHECK;
+
+/* ---- at any time ---- */
+
+/* What was loaded and no worker came for is forgotten. True: all of it. */
+bool intake_forget_loaded(struct intake *intake);
 
 /* Ends and joins the thread. NULL is fine. */
 void intake_free(struct intake *intake);

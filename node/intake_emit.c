@@ -24,9 +24,8 @@ intake_emit_wake(struct intake *intake)
  * meanwhile. NULL: the intake ends.
  */
 static void *
-reserve(void *context, size_t size)
+reserve_item(struct intake *intake, size_t size)
 {
-    struct intake *intake = ((struct intake_rank *)context)->intake;
     void *room = ring_reserve(&intake->items, size);
 
     while (room == NULL && !intake_is_ending(intake)) {
@@ -40,12 +39,33 @@ reserve(void *context, size_t size)
 }
 
 static void
-commit(void *context)
+commit_item(struct intake *intake)
 {
-    struct intake *intake = ((struct intake_rank *)context)->intake;
-
     ring_commit(&intake->items);
     intake->emitted = true;
+}
+
+static void *
+reserve(void *context, size_t size)
+{
+    return reserve_item(((struct intake_rank *)context)->intake, size);
+}
+
+static void
+commit(void *context)
+{
+    commit_item(((struct intake_rank *)context)->intake);
+}
+
+void
+intake_emit_cut(struct intake *intake, uint64_t cut)
+{
+    struct intake_item *item = reserve_item(intake, sizeof *item);
+
+    if (item != NULL) {
+        *item = (struct intake_item){.kind = INTAKE_CUT, .cut = cut};
+        commit_item(intake);
+    }
 }
 
 static void

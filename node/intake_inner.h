@@ -1,7 +1,8 @@
 /*
  * The inside of intake.h, shared by its files: intake.c is control's side,
- * intake_loop.c the thread, intake_rank.c one rank's sockets and stream,
- * intake_emit.c what goes to control.
+ * intake_load.c what it is given before it starts, intake_loop.c the thread,
+ * intake_rank.c one rank's sockets and stream, intake_emit.c what goes to
+ * control.
  */
 #ifndef NODE_INTAKE_INNER_H
 #define NODE_INTAKE_INNER_H
@@ -27,7 +28,16 @@ struct intake_rank {
     bool connected;
     uint64_t opened_us;
     struct reading reading;
+    bool resumes; /* to be told when it opens */
     struct intake_numbers numbers;
+};
+
+/* What a snapshot had of a rank. */
+struct intake_loaded {
+    struct event_stream name;
+    uint32_t ledger_stream;
+    uint32_t len;
+    char *bytes;
 };
 
 /* One worker, made and freed where intake_add() and the thread say. */
@@ -41,6 +51,7 @@ enum intake_command_kind {
     INTAKE_ADD,
     INTAKE_REMOVE,
     INTAKE_REREAD,
+    INTAKE_FORGET, /* a stream of the ledger that nobody came for */
 };
 
 struct intake_command {
@@ -49,6 +60,7 @@ struct intake_command {
     uint32_t generation;
     uint32_t rank;
     uint64_t ask;                 /* INTAKE_REREAD */
+    uint32_t ledger_stream;       /* INTAKE_FORGET */
     struct intake_source *source; /* INTAKE_ADD: handed over */
 };
 
@@ -69,6 +81,8 @@ struct intake {
     uint64_t seed;
     int bell; /* eventfd: commands, or the end */
     void *zmq;
+    struct storage_twin *twin; /* NULL: no snapshots are taken */
+    size_t ledger_bytes_max;
 
     /* Between the threads. */
     struct ring items;
@@ -80,6 +94,8 @@ struct intake {
     uv_thread_t thread;
     bool runs;
     uint32_t ranks_count;
+    uint32_t loaded_count;
+    struct intake_loaded loaded[WORKERS_MAX];
     struct intake_source *by_slot[WORKERS_MAX];
 
     /* The thread's. */
@@ -95,6 +111,15 @@ struct intake {
 uint64_t intake_now_us(void);
 void intake_thread(void *arg);
 void intake_source_free(struct intake_source *source);
+
+/* The thread may sleep. */
+void intake_ring_bell(struct intake *intake);
+/* 0 or -EAGAIN. */
+int intake_send_command(struct intake *intake,
+                        const struct intake_command *command) MUST_CHECK;
+/* A new rank goes on from what was loaded of it, if anything was. */
+void intake_load_rank(struct intake *intake, struct intake_rank *rank);
+void intake_load_drop(struct intake *intake);
 
 bool intake_is_ending(const struct intake *intake);
 
@@ -113,5 +138,7 @@ uint64_t intake_rank_deadline(const struct intake_rank *rank);
 void intake_emit_open(struct intake_rank *rank, uint32_t number);
 void intake_emit(struct intake_rank *rank, const struct kv_out *out);
 void intake_emit_wake(struct intake *intake);
+/* The ledger's cut ended, behind what was emitted. */
+void intake_emit_cut(struct intake *intake, uint64_t cut);
 
 #endif

@@ -10,6 +10,7 @@
 #define BUSY_MS      5L /* while the ledger has something to sweep */
 #define SWEEP_BUDGET 4096U
 #define TELL_US      UINT64_C(1000000)
+#define SAVE_BYTES   ((size_t)1 << 20) /* of a snapshot's parts in one turn */
 #define ITEMS_MAX    (1 + 3 * WORKERS_MAX)
 
 enum poll_use {
@@ -65,6 +66,16 @@ find_source(struct intake *intake, const struct intake_command *command)
 }
 
 static void
+open_rank(struct intake_rank *rank)
+{
+    if (rank->resumes) {
+        rank->resumes = false;
+        reading_tell_resume(&rank->reading);
+    }
+    intake_rank_open(rank);
+}
+
+static void
 take_command(struct intake *intake, const struct intake_command *command)
 {
     struct intake_source **at = find_source(intake, command);
@@ -76,7 +87,7 @@ take_command(struct intake *intake, const struct intake_command *command)
         source->next = intake->sources;
         intake->sources = source;
         for (uint32_t i = 0; i < source->worker.ranks; i++) {
-            intake_rank_open(&source->ranks[i]);
+            open_rank(&source->ranks[i]);
         }
         break;
     case INTAKE_REMOVE:
@@ -90,6 +101,9 @@ take_command(struct intake *intake, const struct intake_command *command)
         if (source != NULL && command->rank < source->worker.ranks) {
             intake_rank_reread(&source->ranks[command->rank], command->ask);
         }
+        break;
+    case INTAKE_FORGET:
+        ledger_close(intake->tools.ledger, command->ledger_stream);
         break;
     }
 }
@@ -148,10 +162,8 @@ fill_poll(struct intake *intake)
 }
 
 static long
-timeout_ms(const struct intake *intake, uint64_t due_us, bool busy)
+timeout_ms(const struct intake *intake, uint64_t due_us, long most)
 {
-    long most = busy ? BUSY_MS : TURN_MS_MAX;
-
     if (due_us <= intake->now_us) {
         return 0;
     }
@@ -216,6 +228,41 @@ tell_ledger(struct intake *intake)
     counter_set(&told->sweeping, stats.sweeping);
 }
 
+static void
+tell_positions(struct intake *intake, uint64_t cut)
+{
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        for (uint32_t i = 0; i < s->worker.ranks; i++) {
+            reading_tell_position(&s->ranks[i].reading, cut);
+        }
+    }
+}
+
+/* The ledger's half of a snapshot, if one is taken: how long the next turn may
+ * be in coming. */
+static long
+save(struct intake *intake)
+{
+    uint64_t cut;
+
+    if (intake->twin == NULL) {
+        return TURN_MS_MAX;
+    }
+    switch (storage_twin_turn(intake->twin, SAVE_BYTES, &cut)) {
+    case STORAGE_TWIN_ENDED:
+        tell_positions(intake, cut);
+        intake_emit_cut(intake, cut);
+        return 0;
+    case STORAGE_TWIN_BUSY:
+        return 0;
+    case STORAGE_TWIN_WAITS:
+        return BUSY_MS;
+    case STORAGE_TWIN_NOTHING:
+        break;
+    }
+    return TURN_MS_MAX;
+}
+
 /* A thread that was stopped may have slept through anything: another engine
  * may be at the other end of what look like the same connections. */
 static void
@@ -237,12 +284,15 @@ run(struct intake *intake)
         see_the_time(intake);
         take_commands(intake);
         each_rank(intake, intake_rank_turn);
-        bool busy = ledger_work(intake->tools.ledger, SWEEP_BUDGET);
+        long wait_ms = save(intake);
+        if (ledger_work(intake->tools.ledger, SWEEP_BUDGET)) {
+            wait_ms = wait_ms < BUSY_MS ? wait_ms : BUSY_MS;
+        }
         tell_ledger(intake);
         uint64_t due_us = fill_poll(intake);
         intake_emit_wake(intake);
         int ready = zmq_poll(intake->poll->items, intake->poll->count,
-                             timeout_ms(intake, due_us, busy));
+                             timeout_ms(intake, due_us, wait_ms));
         see_the_time(intake);
         if (ready > 0) {
             read_ready(intake);
@@ -265,6 +315,9 @@ intake_thread(void *arg)
     }
     for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
         close_source(s); /* control frees it once we are gone */
+    }
+    if (intake->twin != NULL) {
+        storage_twin_leave(intake->twin);
     }
     free(intake->poll);
 }

@@ -158,6 +158,33 @@ void kv_stream_reread(struct kv_stream *stream, const char *reason,
  * that it holds is known from here on. */
 void kv_stream_cleared(struct kv_stream *stream);
 
+/* How far the reading is: enough to go on from there in another life. */
+#define KV_STREAM_PRINTS 16U
+struct kv_stream_image {
+    uint64_t process;
+    uint64_t first_seq;
+    uint64_t first_print;
+    uint64_t next_seq;
+    bool complete;
+    bool unread;
+    uint32_t prints_count;             /* 1 or more */
+    uint64_t prints[KV_STREAM_PRINTS]; /* of the batches before next_seq, the
+                                          last one first; 0: not known */
+};
+
+/* Between two calls, outputs pulled. False: there is nothing to go on from
+ * (nothing was applied, it is dead or to be read again, or there is no replay
+ * that could prove that a later engine is the same process). */
+bool kv_stream_image(const struct kv_stream *stream,
+                     struct kv_stream_image *image) MUST_CHECK;
+
+/* A new stream, before it is connected: as if it had read so far and lost the
+ * connection, so that the first replay says whether the engine is still the same
+ * process and has what came since. False: the image makes no sense, or there is
+ * no replay; nothing changed. */
+bool kv_stream_resume(struct kv_stream *stream,
+                      const struct kv_stream_image *image) MUST_CHECK;
+
 void kv_stream_tick(struct kv_stream *stream, uint64_t now_us);
 
 /* UINT64_MAX: never. */

@@ -47,6 +47,14 @@ tell_plain(struct reading *reading, enum intake_item_kind kind)
     }
 }
 
+static void
+tell_gap(struct reading *reading)
+{
+    reading->whole = false;
+    reading->gap = true;
+    tell_plain(reading, INTAKE_GAP);
+}
+
 /* A closed stream of the ledger is free again only when it was swept. */
 static void
 open_ledger(struct reading *reading)
@@ -84,6 +92,8 @@ begin(struct reading *reading, const struct kv_out *out)
 
     forget(reading);
     reading->process = out->process;
+    reading->whole = out->whole;
+    reading->gap = false;
     if (item != NULL) {
         *item = item_of(reading, INTAKE_BEGIN);
         item->process = out->process;
@@ -185,6 +195,7 @@ emit_records(struct reading *reading, struct batch batch)
 {
     while (emit_record(reading, &batch) && batch.left > 0) {
     }
+    reading->gap = false;
 }
 
 /* The publisher's wall clock: a float of seconds, the first element. */
@@ -217,7 +228,7 @@ take_unfit(struct reading *reading, const struct kv_out *out, uint64_t now_us)
     if (reading->unfit_print == out->print && reading->unfit_seq == out->seq) {
         note(reading, READING_DO_NOT_FIT, out->seq);
         kv_stream_not_whole(reading->stream);
-        tell_plain(reading, INTAKE_GAP);
+        tell_gap(reading);
         return;
     }
     reading->unfit_print = out->print;
@@ -264,7 +275,7 @@ start_over(struct reading *reading, const struct kv_out *out,
     clear(reading, words);
     tell(reading, out, words);
     kv_stream_not_whole(reading->stream);
-    tell_plain(reading, INTAKE_GAP);
+    tell_gap(reading);
 }
 
 /* The batch is applied whole before any of it is told. */
@@ -313,7 +324,7 @@ reading_take(struct reading *reading, const struct kv_out *out, uint64_t now_us)
         begin(reading, out);
         break;
     case KV_OUT_GAP:
-        tell_plain(reading, INTAKE_GAP);
+        tell_gap(reading);
         break;
     case KV_OUT_STATE:
         tell_plain(reading, INTAKE_STATE);
@@ -322,6 +333,54 @@ reading_take(struct reading *reading, const struct kv_out *out, uint64_t now_us)
     case KV_OUT_HANGUP:
         break;
     }
+}
+
+/* Another life */
+
+void
+reading_tell_resume(struct reading *reading)
+{
+    struct intake_item *item = reserve(reading, sizeof *item);
+
+    if (item != NULL) {
+        *item = item_of(reading, INTAKE_RESUME);
+        item->process = reading->process;
+        item->whole = reading->whole;
+        item->seq = kv_stream_next_seq(reading->stream) - 1;
+        commit(reading);
+    }
+    if (reading->gap) {
+        tell_gap(reading);
+    }
+}
+
+void
+reading_tell_position(struct reading *reading, uint64_t cut)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, READING_BYTES_MAX);
+    if (reading->has_ledger && reading_image(reading, &bytes)) {
+        struct intake_item *item =
+            reserve(reading,
+                    sizeof *item + sizeof(struct reading_position) + bytes.len);
+        if (item != NULL) {
+            struct reading_position *position = (void *)(item + 1);
+            *item = item_of(reading, INTAKE_POSITION);
+            item->cut = cut;
+            *position = (struct reading_position){
+                .ledger = reading->ledger_stream,
+                .len = (uint32_t)bytes.len,
+                .blocks = ledger_blocks(reading->tools->ledger,
+                                        reading->ledger_stream),
+                .seq = kv_stream_next_seq(reading->stream) - 1,
+                .process = reading->process,
+            };
+            memcpy(position->bytes, bytes.ptr, bytes.len);
+            commit(reading);
+        }
+    }
+    buf_fini(&bytes);
 }
 
 void

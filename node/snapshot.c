@@ -64,6 +64,13 @@ find(struct snapshot *snapshot)
     enum storage_outcome rc = storage_lmdb_new(
         &snapshot->io, config->data.dir, STORAGE_WRITE, config->data.bytes_max);
 
+    if (rc == STORAGE_E_FULL) { /* tried again, in a while */
+        LOG_WARNING("data_full", KV("dir", config->data.dir),
+                    KV("hint", "there is no room to take the directory: no "
+                               "snapshots until there is"));
+        snapshot->loaded.reason = "the disk is full";
+        return 0;
+    }
     if (rc == STORAGE_OK) {
         rc = storage_find(snapshot->io, config->mesh.cluster, &snapshot->limits,
                           STORAGE_VERIFY_S, &snapshot->found);
@@ -189,11 +196,99 @@ until_due_ms(const struct snapshot *snapshot)
     return wait_ms < LOOK_MS ? wait_ms : LOOK_MS;
 }
 
+/* The disk */
+
+static struct storage_take_config
+take_config(const struct config_data *data)
+{
+    struct storage_take_config config = storage_take_config_default();
+
+    config.interval_us = (uint64_t)data->interval_ms * 1000;
+    config.changed_us = (uint64_t)data->changed_ms * 1000;
+    config.changed_permille = data->changed_permille;
+    return config;
+}
+
+/* On the disk's thread, or the ledger's. */
+static void
+wake_up(void *context)
+{
+    struct snapshot *snapshot = context;
+
+    (void)uv_async_send(&snapshot->wake);
+}
+
+/* What was asked for and what failed before goes on. */
+static int ON_CONTROL
+open_disk(struct snapshot *snapshot)
+{
+    struct storage_take_config config = take_config(&snapshot->config->data);
+    struct storage_take before = snapshot->take;
+    struct storage_save *save = storage_save_new(
+        snapshot->io, &snapshot->limits, snapshot->found.generation);
+
+    if (save == NULL) {
+        return -ENOMEM;
+    }
+    int error = storage_disk_new(
+        &snapshot->disk, save, snapshot->limits.queue_bytes, wake_up, snapshot);
+    if (error < 0) {
+        return error;
+    }
+    storage_take_init(&snapshot->take, &config, snapshot->cut, snapshot->disk,
+                      probe_now_us());
+    storage_take_with(&snapshot->take, snapshot->twin);
+    snapshot->take.asked = before.asked;
+    snapshot->take.status = before.status;
+    return 0;
+}
+
+static void ON_CONTROL
+note_no_disk(struct snapshot *snapshot, enum storage_outcome outcome)
+{
+    struct storage_take *take = &snapshot->take;
+    uint64_t retry_us = storage_take_config_default().retry_us;
+
+    take->asked = false;
+    take->due_us = probe_now_us() + retry_us;
+    take->changed_due_us = take->due_us;
+    take->status.failed++;
+    take->status.outcome = outcome;
+}
+
+/* The directory that could not be had at the start; what is in it is of a life
+ * that this one does not go on from. */
+static bool ON_CONTROL
+have_disk(struct snapshot *snapshot)
+{
+    const struct config_data *data = &snapshot->config->data;
+    bool due = snapshot->take.asked || probe_now_us() >= snapshot->take.due_us;
+
+    if (snapshot->disk != NULL || !due) {
+        return snapshot->disk != NULL;
+    }
+    enum storage_outcome rc = storage_lmdb_new(&snapshot->io, data->dir,
+                                               STORAGE_WRITE, data->bytes_max);
+    if (rc == STORAGE_OK) {
+        rc = storage_next_generation(snapshot->io, &snapshot->found.generation);
+    }
+    if (rc == STORAGE_OK && open_disk(snapshot) < 0) {
+        rc = STORAGE_E_MEMORY;
+    }
+    if (rc != STORAGE_OK) {
+        storage_io_free(snapshot->io);
+        snapshot->io = NULL;
+        note_no_disk(snapshot, rc);
+    }
+    return rc == STORAGE_OK;
+}
+
 static void ON_CONTROL
 turn(struct snapshot *snapshot)
 {
     enum storage_take_step step =
-        storage_take_tick(&snapshot->take, probe_now_us());
+        have_disk(snapshot) ? storage_take_tick(&snapshot->take, probe_now_us())
+                            : STORAGE_TAKE_IDLE;
 
     tell(snapshot);
     switch (step) {
@@ -226,44 +321,30 @@ on_wake(uv_async_t *wake)
     turn(wake->data);
 }
 
-/* On the disk thread. */
-static void
-wake_up(void *context)
+void
+snapshot_told(struct snapshot *snapshot, uint64_t number)
 {
-    struct snapshot *snapshot = context;
-
-    (void)uv_async_send(&snapshot->wake);
+    if (snapshot != NULL && snapshot->started) {
+        storage_take_told(&snapshot->take, number);
+        again_in(snapshot, 0);
+    }
 }
 
 /* The beginning */
 
-static struct storage_take_config
-take_config(const struct config_data *data)
-{
-    struct storage_take_config config = storage_take_config_default();
-
-    config.interval_us = (uint64_t)data->interval_ms * 1000;
-    config.changed_us = (uint64_t)data->changed_ms * 1000;
-    config.changed_permille = data->changed_permille;
-    return config;
-}
-
 static int ON_CONTROL
-open_disk(struct snapshot *snapshot)
+open_cuts(struct snapshot *snapshot)
 {
-    struct node_shared *node = snapshot->control->node;
-    struct storage_source source = {.mirror = node->mirror,
-                                    .radix = node->belief};
-    struct storage_save *save = storage_save_new(
-        snapshot->io, &snapshot->limits, snapshot->found.generation);
+    struct control *control = snapshot->control;
+    struct storage_source source = {.mirror = control->node->mirror,
+                                    .radix = control->node->belief};
 
     snapshot->cut = storage_cut_new(&source);
-    if (save == NULL || snapshot->cut == NULL) {
-        storage_save_free(save);
+    if (snapshot->cut == NULL) {
         return -ENOMEM;
     }
-    return storage_disk_new(&snapshot->disk, save, snapshot->limits.queue_bytes,
-                            wake_up, snapshot);
+    return intake_twin(follow_own_intake(control->follow), &snapshot->twin,
+                       wake_up, snapshot);
 }
 
 int
@@ -272,7 +353,6 @@ snapshot_start(struct snapshot *snapshot, struct control *control)
     if (snapshot == NULL) {
         return 0;
     }
-    struct storage_take_config config = take_config(&snapshot->config->data);
     snapshot->control = control;
     CHECK(uv_timer_init(&control->loop, &snapshot->timer) == 0);
     CHECK(uv_async_init(&control->loop, &snapshot->wake, on_wake) == 0);
@@ -280,13 +360,17 @@ snapshot_start(struct snapshot *snapshot, struct control *control)
     snapshot->wake.data = snapshot;
     snapshot->started = true;
     snapshot_load(snapshot);
-    int error = open_disk(snapshot);
+    int error = open_cuts(snapshot);
+    if (error == 0 && snapshot->io != NULL) {
+        error = open_disk(snapshot);
+    }
     if (error < 0) {
         LOG_ERROR("snapshots_failed", KV_FAULT("error", error));
         return error;
     }
-    storage_take_init(&snapshot->take, &config, snapshot->cut, snapshot->disk,
-                      probe_now_us());
+    if (snapshot->io == NULL) {
+        note_no_disk(snapshot, STORAGE_E_FULL);
+    }
     again_in(snapshot, until_due_ms(snapshot));
     return 0;
 }
@@ -371,8 +455,8 @@ snapshot_stop(struct snapshot *snapshot)
     if (snapshot == NULL || !snapshot->started) {
         return;
     }
-    if (snapshot->take.walking) {
-        storage_disk_abort(snapshot->disk);
+    if (snapshot->disk != NULL) {
+        storage_take_stop(&snapshot->take);
     }
     storage_disk_free(snapshot->disk); /* nobody wakes us any more */
     snapshot->disk = NULL;

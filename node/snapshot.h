@@ -14,8 +14,16 @@
  * workers is newer than what a snapshot remembers of an older configuration, so
  * of the roster only operators' words come back.
  *
- * The names that engines give their blocks (the ledger) are not saved: an engine
- * is read from its first batch again, and what is known is left out by gossip.
+ * So are the names that engines give their blocks (the ledger), with how far each
+ * engine was read: of one that is still the same process, no batch from before is
+ * asked for, and its replay need not reach further back. The ledger belongs to
+ * the intake's thread, which cuts its half of each snapshot itself
+ * (storage/twin.h) and is not ahead of the mirror's. What cannot be gone on from
+ * is as if it had not been saved: the engine is read from its first batch, and
+ * what is known is left out by gossip. So it is with sidecars, and with engines
+ * without a replay, which could not prove that they are the same.
+ *
+ * A disk that is full, from the first start on, costs snapshots and nothing else.
  *
  * Role: shell. Owns: the directory's lock, the disk thread, its timer.
  * Thread: control. Limits: config.data; SNAPSHOT_WAITERS_MAX.
@@ -41,7 +49,8 @@ struct control;
 /*
  * Takes the directory and finds what to start from; before any thread runs. 0
  * and *out (NULL: the configuration has no directory), or -errno: another
- * process has the directory, or it cannot be used.
+ * process has the directory, or it cannot be used. One that cannot be made for
+ * want of room is tried again later.
  */
 int snapshot_open(struct snapshot **out, const struct config *config)
     MUST_CHECK;
@@ -62,6 +71,10 @@ void snapshot_stop(struct snapshot *snapshot) ON_CONTROL;
 /* After the loop ended, before the index is freed. NULL is fine. */
 void snapshot_free(struct snapshot *snapshot);
 
+/* All that the ledger told before its cut of that number ended is applied.
+ * NULL is fine. */
+void snapshot_told(struct snapshot *snapshot, uint64_t number) ON_CONTROL;
+
 /* Takes one now; done(context) once it went well or failed. False: too many
  * wait already. */
 bool snapshot_ask(struct snapshot *snapshot, void (*done)(void *context),
@@ -78,9 +91,12 @@ struct snapshot_loaded {
     uint64_t age_ms;            /* of the snapshot, at the start */
     uint64_t find_us;           /* to verify files */
     uint64_t load_us;           /* to fill the index */
+    uint64_t ledger_us;         /* ... of that, the ledger */
     uint32_t streams;           /* loaded */
-    uint32_t left_out;          /* of workers that are not there */
-    uint32_t refused;           /* files that were set aside or passed over */
+    uint32_t ledgers;           /* ... whose reading goes on */
+    uint64_t ledger_blocks;
+    uint32_t left_out; /* of workers that are not there */
+    uint32_t refused;  /* files that were set aside or passed over */
     uint64_t blocks;
     uint64_t belief_blocks;
     uint32_t workers; /* of operators' words */

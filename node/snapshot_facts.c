@@ -16,7 +16,7 @@ struct facts {
 /* Streams */
 
 static bool ON_CONTROL
-list_streams(const struct control *control, struct facts *facts)
+list_streams(const struct control *control, uint64_t cut, struct facts *facts)
 {
     struct feed_stats stats;
     bool more = true;
@@ -28,7 +28,7 @@ list_streams(const struct control *control, struct facts *facts)
     }
     for (uint32_t at = 0; more && at < stats.streams; at++) {
         facts->all.streams_count +=
-            follow_image(control->follow, at,
+            follow_image(control->follow, at, cut,
                          &facts->streams[facts->all.streams_count], &more);
     }
     facts->all.streams = facts->streams;
@@ -84,7 +84,8 @@ snapshot_tell_facts(struct snapshot *snapshot)
     struct storage_about about = {.cluster = snapshot->config->mesh.cluster,
                                   .node = snapshot->config->name,
                                   .taken_ms = snapshot_wall_ms()};
-    bool made = facts != NULL && list_streams(control, facts) &&
+    uint64_t cut = storage_take_number(&snapshot->take);
+    bool made = facts != NULL && list_streams(control, cut, facts) &&
                 list_workers(control, facts) && list_members(control, facts);
 
     if (made) {

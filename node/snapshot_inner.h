@@ -23,10 +23,11 @@ struct snapshot {
     const struct config *config;
     struct control *control;
     struct storage_limits limits;
-    struct storage_io *io;
+    struct storage_io *io; /* NULL: the directory could not be had yet */
     struct storage_find found;
     struct storage_cut *cut;
-    struct storage_disk *disk;
+    struct storage_disk *disk; /* NULL: likewise */
+    struct storage_twin *twin; /* the intake's */
     struct storage_take take;
     uint64_t told_taken; /* attempts of which the log has told */
     uint64_t told_failed;

@@ -8,6 +8,7 @@
 #include "node/snapshot_state.h"
 
 /* Workers: what an operator said. */
+
 static void ON_CONTROL
 take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
 {
@@ -16,7 +17,7 @@ take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
     char id[ROSTER_ID_MAX];
     struct roster_entry entry;
 
-    if (!snapshot_worker_entry(worker, id, &entry)) {
+    if (!snapshot_worker_entry(worker, snapshot->loaded.age_ms, id, &entry)) {
         return;
     }
     int outcome = roster_load(roster, &entry, control_now_us(control));
@@ -108,27 +109,84 @@ choose(struct snapshot *snapshot, struct storage_stream *streams,
     uint32_t wanted = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (is_wanted(snapshot->control, &streams[i])) {
-            streams[wanted] = streams[i];
-            streams[wanted++].ledger = STORAGE_NONE;
+        if (!is_wanted(snapshot->control, &streams[i])) {
+            continue;
         }
+        streams[wanted] = streams[i];
+        if (!snapshot_stream_resumes(&streams[wanted])) {
+            streams[wanted].ledger = STORAGE_NONE;
+        }
+        wanted++;
     }
     snapshot->loaded.left_out = count - wanted;
     return wanted;
 }
 
+/* The ledger, into the intake that does not run yet. What fails here costs a
+ * reading from the first batch on, and no stream. */
+static enum storage_outcome ON_CONTROL
+load_ledger(struct snapshot *snapshot, const struct storage_load *load,
+            struct storage_stream *streams, uint32_t count)
+{
+    struct intake *intake = follow_own_intake(snapshot->control->follow);
+    uint64_t begun_us = probe_now_us();
+    bool any = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        any = any || streams[i].ledger != STORAGE_NONE;
+    }
+    if (!any) {
+        return STORAGE_OK;
+    }
+    enum storage_outcome rc = storage_restore_index(
+        load, NULL, intake_ledger(intake), streams, count);
+    if (rc != STORAGE_OK) {
+        LOG_WARNING("snapshot_ledger_not_loaded",
+                    KV("reason", storage_outcome_name(rc)),
+                    KV("hint", "engines are read from their first batch"));
+        for (uint32_t i = 0; i < count; i++) {
+            streams[i].ledger = STORAGE_NONE;
+        }
+        if (intake_ledger_renew(intake) != 0) {
+            rc = STORAGE_E_MEMORY;
+        }
+    }
+    snapshot->loaded.ledger_us = probe_now_us() - begun_us;
+    return rc;
+}
+
+/* The stream is there, so its reading may go on. */
 static void ON_CONTROL
+resume_stream(struct snapshot *snapshot, const struct storage_stream *stream,
+              bool there)
+{
+    struct intake *intake = follow_own_intake(snapshot->control->follow);
+
+    if (stream->ledger == STORAGE_NONE) {
+        return;
+    }
+    if (there &&
+        intake_load(intake, stream->name, stream->ledger, stream->reading)) {
+        snapshot->loaded.ledgers++;
+        snapshot->loaded.ledger_blocks += stream->ledger_blocks;
+    } else {
+        ledger_close(intake_ledger(intake), stream->ledger);
+    }
+}
+
+static bool ON_CONTROL
 restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
 {
     struct control *control = snapshot->control;
 
-    if (follow_restore(control->follow, stream)) {
-        snapshot->loaded.streams++;
-        snapshot->loaded.blocks += stream->blocks;
-    } else {
+    if (!follow_restore(control->follow, stream)) {
         mirror_close(control->node->mirror, stream->slot);
         snapshot->loaded.left_out++;
+        return false;
     }
+    snapshot->loaded.streams++;
+    snapshot->loaded.blocks += stream->blocks;
+    return true;
 }
 
 static enum storage_outcome ON_CONTROL
@@ -145,11 +203,14 @@ load_streams(struct snapshot *snapshot, const struct storage_load *load)
     count = choose(snapshot, streams, count);
     rc = storage_restore_index(load, control->node->mirror, NULL, streams,
                                count);
+    enum storage_outcome ledger =
+        rc == STORAGE_OK ? load_ledger(snapshot, load, streams, count) : rc;
     for (uint32_t i = 0; rc == STORAGE_OK && i < count; i++) {
-        restore_stream(snapshot, &streams[i]);
+        bool there = restore_stream(snapshot, &streams[i]);
+        resume_stream(snapshot, &streams[i], there);
     }
     free(streams);
-    return rc;
+    return ledger == STORAGE_E_CORRUPT ? ledger : rc;
 }
 
 static enum storage_outcome ON_CONTROL
@@ -191,12 +252,29 @@ say(const struct snapshot *snapshot)
         LOG_INFO("snapshot_loaded", KV("file", l->from.file),
                  KV("age_ms", l->age_ms), KV("streams", l->streams),
                  KV("left_out", l->left_out), KV("blocks", l->blocks),
+                 KV("resumed", l->ledgers),
+                 KV("ledger_blocks", l->ledger_blocks),
                  KV("belief_blocks", l->belief_blocks),
                  KV("verified_us", l->find_us), KV("loaded_us", l->load_us));
     }
     if (l->reason[0] != '\0') {
         LOG_WARNING("snapshot_not_loaded", KV("file", l->from.file),
                     KV("reason", l->reason), KV("part", l->warm));
+    }
+}
+
+/* What cannot be loaded is not to be removed with the next snapshot, either. */
+static void
+keep_aside(struct snapshot *snapshot)
+{
+    enum storage_outcome rc = storage_set_aside(snapshot->io, &snapshot->limits,
+                                                snapshot->found.chosen.file);
+
+    snapshot->loaded.refused++;
+    if (rc != STORAGE_OK) {
+        LOG_WARNING("snapshot_not_set_aside",
+                    KV("file", snapshot->found.chosen.file),
+                    KV("reason", storage_outcome_name(rc)));
     }
 }
 
@@ -223,6 +301,9 @@ snapshot_load(struct snapshot *snapshot)
         storage_load_close(&load);
     } else {
         loaded->reason = storage_outcome_name(rc);
+    }
+    if (loaded->reason[0] != '\0') {
+        keep_aside(snapshot);
     }
     loaded->warm = loaded->reason[0] == '\0' || loaded->streams > 0;
     loaded->load_us = probe_now_us() - begun_us;

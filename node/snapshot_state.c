@@ -30,6 +30,34 @@ snapshot_stream_image(const struct follow_gossip *follow,
     return gossip.epoch.no != 0 && !gossip.torn;
 }
 
+void
+snapshot_stream_position(const struct follow_gossip *follow,
+                         const struct reading_position *position,
+                         struct slice bytes, struct storage_stream *stream)
+{
+    struct gossip_status gossip;
+
+    if (!gossip_status_of(follow->gossip, stream->name, &gossip) ||
+        !gossip.reads || gossip.process != position->process ||
+        gossip_pos_after(position->seq) > stream->pos) {
+        return;
+    }
+    stream->ledger = position->ledger;
+    stream->ledger_blocks = position->blocks;
+    stream->reading = bytes;
+}
+
+bool
+snapshot_stream_resumes(const struct storage_stream *stream)
+{
+    uint64_t seq;
+
+    return stream->ledger < LEDGER_STREAMS_MAX &&
+           stream->reading.len <= READING_BYTES_MAX &&
+           reading_image_check(stream->reading, &seq) &&
+           gossip_pos_after(seq) <= stream->pos;
+}
+
 bool
 snapshot_stream_restore(struct follow_gossip *follow, struct follow_rank *rank,
                         const struct storage_stream *stream)
@@ -86,13 +114,24 @@ snapshot_workers(const struct roster *roster, struct storage_worker **out,
             .removed = entry.removed,
             .draining = entry.draining,
             .spec = entry.spec,
+            .age_ms = entry.age_ms,
         };
     }
     return true;
 }
 
+static uint32_t
+age_of(const struct storage_worker *worker, uint64_t passed_ms)
+{
+    uint64_t room_ms = UINT32_MAX - worker->age_ms;
+
+    return !worker->removed      ? 0
+           : passed_ms < room_ms ? worker->age_ms + (uint32_t)passed_ms
+                                 : UINT32_MAX;
+}
+
 bool
-snapshot_worker_entry(const struct storage_worker *worker,
+snapshot_worker_entry(const struct storage_worker *worker, uint64_t passed_ms,
                       char id[ROSTER_ID_MAX], struct roster_entry *entry)
 {
     if (worker->version <= 1 || worker->id.len >= ROSTER_ID_MAX) {
@@ -104,7 +143,8 @@ snapshot_worker_entry(const struct storage_worker *worker,
                                    .version = worker->version,
                                    .removed = worker->removed,
                                    .draining = worker->draining,
-                                   .spec = worker->spec};
+                                   .spec = worker->spec,
+                                   .age_ms = age_of(worker, passed_ms)};
     return true;
 }
 

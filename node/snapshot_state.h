@@ -24,6 +24,18 @@ bool snapshot_stream_image(const struct follow_gossip *follow,
                            const struct feed_status *feed,
                            struct storage_stream *stream) ON_CONTROL;
 
+/* What is read of an imaged stream, as a cut of the ledger has it (bytes
+ * borrowed): noted if that reading still leads the stream, and is not ahead of
+ * it. Nothing began anew since the cut, which is for the caller to know. */
+void snapshot_stream_position(const struct follow_gossip *follow,
+                              const struct reading_position *position,
+                              struct slice bytes,
+                              struct storage_stream *stream);
+
+/* Whether a stream's reading can go on with the ledger that comes with it: not
+ * ahead of the mirror, and of a version that is known. */
+bool snapshot_stream_resumes(const struct storage_stream *stream);
+
 /* A stream whose slot of the mirror is open and filled, in a node that was told
  * nothing of it yet: goes on from there. False: the feed has it from elsewhere,
  * and the slot is still the caller's. */
@@ -37,11 +49,12 @@ bool snapshot_stream_restore(struct follow_gossip *follow,
 bool snapshot_workers(const struct roster *roster, struct storage_worker **out,
                       uint32_t *count) MUST_CHECK;
 
-/* One as roster_load() takes it, its id copied; false: no operator spoke of
- * it, or it cannot be one. */
+/* One as roster_load() takes it, its id copied; passed_ms: since it was saved,
+ * for tombstones grow old meanwhile, too. False: no operator spoke of it, or it
+ * cannot be one. */
 bool snapshot_worker_entry(const struct storage_worker *worker,
-                           char id[ROSTER_ID_MAX], struct roster_entry *entry)
-    MUST_CHECK;
+                           uint64_t passed_ms, char id[ROSTER_ID_MAX],
+                           struct roster_entry *entry) MUST_CHECK;
 
 /* The living others, at most MEMBERS_MAX; infos: as many, which have their
  * texts. How many they are. */

@@ -154,6 +154,12 @@ storage_cut_cancel(struct storage_cut *cut)
     cut->phase = PHASE_IDLE;
 }
 
+bool
+storage_cut_runs(const struct storage_cut *cut)
+{
+    return cut->phase != PHASE_IDLE;
+}
+
 void
 storage_cut_done(struct storage_cut *cut, bool committed)
 {

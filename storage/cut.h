@@ -99,6 +99,9 @@ enum storage_step storage_cut_next(struct storage_cut *cut,
 void storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
                      struct storage_about *about);
 
+/* Begun, and neither over nor cancelled, by a failure either. */
+bool storage_cut_runs(const struct storage_cut *cut);
+
 /* How the commit of the last cut went. */
 void storage_cut_done(struct storage_cut *cut, bool committed);
 void storage_cut_cancel(struct storage_cut *cut);

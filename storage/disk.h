@@ -7,7 +7,8 @@
  * more; when half of it is free again, wake() is called too.
  *
  * Role: shell. Owns: the thread, the save, what waits. Thread: control, but for
- * wake(), which the disk thread calls. Errors: the result's outcome.
+ * wake(), which the disk thread calls; room and part, between a begin and its
+ * end, may be another one's, too (twin.h). Errors: the result's outcome.
  */
 #ifndef STORAGE_DISK_H
 #define STORAGE_DISK_H

@@ -73,13 +73,24 @@ is_bad(enum storage_outcome outcome)
            outcome == STORAGE_E_VERSION;
 }
 
+enum storage_outcome
+storage_set_aside(struct storage_io *io, const struct storage_limits *limits,
+                  const char *name)
+{
+    char to[STORAGE_NAME_MAX + sizeof ASIDE];
+
+    (void)snprintf(to, sizeof to, "%s%s", name, ASIDE);
+    enum storage_outcome rc = io->ops->rename(io, name, to);
+    if (rc == STORAGE_OK) {
+        thin_out(io, limits);
+    }
+    return rc;
+}
+
 static void
 set_aside(struct storage_io *io, const struct storage_limits *limits,
           struct storage_find *find, const struct storage_report *report)
 {
-    char to[STORAGE_NAME_MAX + sizeof ASIDE];
-    enum storage_outcome rc = STORAGE_OK;
-
     if (report->outcome == STORAGE_E_EMPTY) { /* a life too short for one */
         (void)io->ops->remove(io, report->file);
         return;
@@ -87,13 +98,8 @@ set_aside(struct storage_io *io, const struct storage_limits *limits,
     if (find->refusals++ == 0) {
         find->refused = *report;
     }
-    if (!is_bad(report->outcome)) {
-        return;
-    }
-    (void)snprintf(to, sizeof to, "%s%s", report->file, ASIDE);
-    rc = io->ops->rename(io, report->file, to);
-    if (rc == STORAGE_OK) {
-        thin_out(io, limits);
+    if (is_bad(report->outcome)) {
+        (void)storage_set_aside(io, limits, report->file);
     }
 }
 
@@ -142,6 +148,22 @@ storage_find(struct storage_io *io, const char *cluster,
     }
     free(names);
     return STORAGE_OK;
+}
+
+enum storage_outcome
+storage_next_generation(struct storage_io *io, uint64_t *generation)
+{
+    char name[STORAGE_NAME_MAX];
+
+    *generation = UINT64_MAX;
+    enum storage_outcome rc = storage_newest(io, generation, name);
+
+    if (rc == STORAGE_E_MISSING) {
+        *generation = 1;
+        return STORAGE_OK;
+    }
+    *generation += rc == STORAGE_OK;
+    return rc;
 }
 
 enum storage_outcome

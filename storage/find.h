@@ -29,6 +29,16 @@ enum storage_outcome storage_find(struct storage_io *io, const char *cluster,
                                   unsigned timeout_s, struct storage_find *find)
     MUST_CHECK;
 
+/* A file that verified and could not be loaded: kept under another name, like
+ * one that did not verify. The renaming's outcome. */
+enum storage_outcome storage_set_aside(struct storage_io *io,
+                                       const struct storage_limits *limits,
+                                       const char *name);
+
+/* For the file of a life that looks at none of those before it. */
+enum storage_outcome storage_next_generation(struct storage_io *io,
+                                             uint64_t *generation) MUST_CHECK;
+
 /* The newest snapshot file of a directory among those of generations below
  * *below, which becomes its own; changing nothing. STORAGE_E_MISSING when there
  * is none. */

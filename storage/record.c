@@ -58,6 +58,7 @@ storage_put_worker(struct buf *out, const struct storage_worker *worker)
     put_u64(out, worker->version);
     put_u32(out, (worker->removed ? 1U : 0U) | (worker->draining ? 2U : 0U));
     put_text(out, worker->spec);
+    put_u32(out, worker->age_ms);
     end(out, at);
 }
 
@@ -152,6 +153,7 @@ storage_get_worker(struct storage_records *in, struct storage_worker *worker)
     worker->removed = (flags & 1) != 0;
     worker->draining = (flags & 2) != 0;
     worker->spec = get_opaque(&fields);
+    worker->age_ms = fields.left == 0 ? 0 : get_u32(&fields);
     return whole(in, &fields);
 }
 

@@ -26,7 +26,8 @@ struct storage_stream {
     uint32_t holes;      /* or EVENT_HOLES_UNKNOWN */
     uint32_t block_tokens;
     bool complete;
-    struct slice reading; /* the intake's own, opaque: how to go on */
+    struct slice reading; /* the intake's own, opaque: how to go on; without
+                             a ledger: empty */
     /* Filled in by the cut, compared when restored. */
     uint64_t blocks;
     uint64_t digest; /* mirror_slot_digest() */
@@ -40,6 +41,7 @@ struct storage_worker {
     bool removed;
     bool draining;
     struct slice spec;
+    uint32_t age_ms; /* removed: since then; of older files: 0 */
 };
 
 /* A member that was there. */

@@ -30,6 +30,19 @@ storage_take_init(struct storage_take *take,
 }
 
 void
+storage_take_with(struct storage_take *take, struct storage_twin *twin)
+{
+    CHECK(!take->walking && !take->waiting);
+    take->twin = twin;
+}
+
+void
+storage_take_told(struct storage_take *take, uint64_t number)
+{
+    take->told = take->told || (take->walking && number == take->number);
+}
+
+void
 storage_take_ask(struct storage_take *take)
 {
     take->asked = true;
@@ -66,6 +79,10 @@ begin(struct storage_take *take, uint64_t now_us)
     take->status.running = true;
     storage_disk_begin(take->disk);
     storage_cut_begin(take->cut, take->whole);
+    take->told = false;
+    if (take->twin != NULL) {
+        take->number = storage_twin_begin(take->twin, take->disk, take->whole);
+    }
 }
 
 static uint64_t
@@ -90,6 +107,9 @@ settle(struct storage_take *take, const struct storage_result *result,
     bool good = outcome == STORAGE_OK;
 
     storage_cut_done(take->cut, good);
+    if (take->twin != NULL) {
+        storage_twin_settle(take->twin, good);
+    }
     take->waiting = false;
     take->whole = result->whole;
     take->failures = good ? 0 : take->failures + 1;
@@ -115,10 +135,63 @@ end_cut(struct storage_take *take)
 }
 
 static enum storage_take_step
+fail_cut(struct storage_take *take)
+{
+    if (take->twin != NULL) {
+        storage_twin_settle(take->twin, false);
+    }
+    storage_cut_cancel(take->cut);
+    take->cut_outcome = STORAGE_E_LIMIT;
+    storage_disk_abort(take->disk);
+    return end_cut(take);
+}
+
+/* The mirror is walked: is the ledger, and what it told applied? */
+static enum storage_take_step
+meet_twin(struct storage_take *take)
+{
+    switch (storage_twin_state(take->twin)) {
+    case STORAGE_TWIN_WALKED:
+        storage_twin_end(take->twin);
+        break;
+    case STORAGE_TWIN_ENDS:
+    case STORAGE_TWIN_DONE:
+        return take->told ? STORAGE_TAKE_FACTS : STORAGE_TAKE_WAITS;
+    case STORAGE_TWIN_GONE:
+        return STORAGE_TAKE_FACTS;
+    case STORAGE_TWIN_WALKS:
+    case STORAGE_TWIN_FAILED:
+        break;
+    }
+    return STORAGE_TAKE_WAITS;
+}
+
+/* The mirror's parts are with the disk: are the ledger's? */
+static enum storage_take_step
+commit(struct storage_take *take)
+{
+    enum storage_twin_state state =
+        take->twin == NULL ? STORAGE_TWIN_GONE : storage_twin_state(take->twin);
+
+    if (state == STORAGE_TWIN_GONE && take->told) {
+        return fail_cut(take); /* in the midst of its parts */
+    }
+    if (state != STORAGE_TWIN_DONE && state != STORAGE_TWIN_GONE) {
+        return STORAGE_TAKE_WAITS;
+    }
+    storage_disk_commit(take->disk, &take->about);
+    return end_cut(take);
+}
+
+static enum storage_take_step
 walk(struct storage_take *take)
 {
     size_t handed = 0;
 
+    if (take->twin != NULL &&
+        storage_twin_state(take->twin) == STORAGE_TWIN_FAILED) {
+        return fail_cut(take);
+    }
     while (handed < take->config.turn_bytes) {
         struct storage_part part;
         if (!storage_disk_room(take->disk)) {
@@ -130,18 +203,27 @@ walk(struct storage_take *take)
             storage_disk_part(take->disk, &part);
             break;
         case STORAGE_STEP_WALKED:
-            return STORAGE_TAKE_FACTS;
+            return take->twin == NULL ? STORAGE_TAKE_FACTS : meet_twin(take);
         case STORAGE_STEP_DONE:
-            storage_disk_commit(take->disk, &take->about);
-            return end_cut(take);
+            return commit(take);
         case STORAGE_STEP_FAILED:
         default:
-            take->cut_outcome = STORAGE_E_LIMIT;
-            storage_disk_abort(take->disk);
-            return end_cut(take);
+            return fail_cut(take);
         }
     }
     return STORAGE_TAKE_BUSY;
+}
+
+void
+storage_take_stop(struct storage_take *take)
+{
+    if (take->twin != NULL) {
+        storage_twin_settle(take->twin, false);
+    }
+    if (take->walking) {
+        storage_disk_abort(take->disk);
+    }
+    take->walking = false;
 }
 
 enum storage_take_step

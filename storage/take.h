@@ -13,13 +13,17 @@
  *   case STORAGE_TAKE_IDLE:  tick again at storage_take_deadline(), or now
  *                            and then, to see what changed
  *
+ * With a twin (twin.h) the facts are asked for once the ledger's cut has ended and
+ * storage_take_told() said that all it told is applied. WAITS then is also for
+ * the twin, which wakes control, too.
+ *
  * Role: core over the disk's queue. Owns: nothing. Thread: the index's writer.
  * Limits: struct storage_take_config. Errors: in the status.
  */
 #ifndef STORAGE_TAKE_H
 #define STORAGE_TAKE_H
 
-#include "storage/disk.h"
+#include "storage/twin.h"
 
 struct storage_take_config {
     uint64_t interval_us;
@@ -53,6 +57,9 @@ struct storage_take {
     struct storage_take_config config;
     struct storage_cut *cut;
     struct storage_disk *disk;
+    struct storage_twin *twin; /* NULL: there is none */
+    uint64_t number;           /* the twin's, of this one */
+    bool told;                 /* what the ledger told is applied */
     uint64_t begun_us;
     uint64_t due_us;
     uint64_t changed_due_us;
@@ -71,6 +78,23 @@ void storage_take_init(struct storage_take *take,
                        const struct storage_take_config *config,
                        struct storage_cut *cut, struct storage_disk *disk,
                        uint64_t now_us);
+
+/* From the next one on; twin outlives it. */
+void storage_take_with(struct storage_take *take, struct storage_twin *twin);
+
+/* All that the ledger told before its cut ended, in the snapshot of this number
+ * (storage_twin_turn()), is applied. */
+void storage_take_told(struct storage_take *take, uint64_t number);
+
+/* The number of the one that runs, whose ledger is whole; 0: it has none. */
+static inline uint64_t
+storage_take_number(const struct storage_take *take)
+{
+    return take->told ? take->number : 0;
+}
+
+/* Ends one that runs, before the disk is freed. */
+void storage_take_stop(struct storage_take *take);
 
 /* One is wanted now: before the end, or by an operator. One that runs already
  * is followed by another. */

@@ -244,6 +244,7 @@ run(void (*source)(void *), bool has_replay)
     CHECK(uv_loop_init(&loop) == 0 &&
           uv_async_init(&loop, &wake, on_wake) == 0);
     CHECK(intake_new(&intake, &config, &wake, 1) == 0);
+    CHECK(intake_start(intake) == 0);
     CHECK(uv_thread_create(&thread, source, NULL) == 0);
     uint64_t from_us = uv_hrtime() / 1000;
     CHECK(intake_add(intake, &worker) == 0);

@@ -229,6 +229,7 @@ main(int argc, char **argv)
     CHECK(uv_poll_init(&loop, &commands, 0) == 0);
     CHECK(uv_poll_start(&commands, UV_READABLE, on_commands) == 0);
     CHECK(intake_new(&intake, &config, &wake, 1) == 0);
+    CHECK(intake_start(intake) == 0);
     CHECK(intake_add(intake, &worker) == 0);
     printf("ready\n");
     (void)fflush(stdout);

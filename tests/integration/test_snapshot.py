@@ -161,6 +161,98 @@ class Alone(SnapshotCase):
         self.assertGreater(total, 10)
 
 
+class ShortReplay(SnapshotCase):
+    """A node alone, of an engine whose replay does not reach back to its first
+    batch: what the node knows of names is what it saved."""
+    STEPS = 20
+
+    def setUp(self):
+        super().setUp()
+        self.short = self.engine("engine-1", "--blocks", "4000", "--buffer-steps", self.STEPS)
+
+    def tell(self, seed, count):
+        """The engine stores more, whoever listens."""
+        for prompt in prompts(seed, count):
+            answer = harness.request(self.short.at("http"), "POST", "/v1/completions", {
+                "model": self.served, "prompt": prompt, "max_tokens": 2})
+            self.assertEqual(answer.status, 200, answer.text)
+
+    def epoch(self, node):
+        stream = harness.request(node.at("admin"), "GET", "/admin/mesh").json()["streams"][0]
+        return stream["epoch"], stream["epoch_id"]
+
+    def is_what_the_engine_holds(self, node):
+        self.in_step(node, [self.short])
+        cache = harness.request(self.short.at("http"), "GET", "/chaos/cache").json()
+        self.assertEqual(self.held(node)[0][1], len(set(cache["keys"])))
+
+    def filled(self, *flags):
+        """A node that has seen far more than the engine will tell again."""
+        node = self.node([self.short], *flags)
+        self.served = self.model(node)
+        self.load(node, [self.short], 11, 60)
+        self.assertGreater(self.published(self.short, 0), 2 * self.STEPS)
+        return node
+
+    def went_on(self, node, epoch):
+        start = self.snapshot(node)["start"]
+        self.assertEqual((start["state"], start["streams"], start["streams_resumed"]),
+                         ("warm", 1, 1), node.log())
+        self.assertGreater(start["ledger_blocks"], 0)
+        self.is_what_the_engine_holds(node)
+        self.assertEqual(self.epoch(node), epoch)
+        self.assertEqual(self.resets(node), 0, node.log())
+        # Blocks behind those from before can be placed, and are predicted right.
+        self.load(node, [self.short], 11, 20)
+        good, judged, wrong = self.right(self.decisions(node))
+        self.assertEqual((good, judged), (20, 20), wrong[:3])
+        self.is_what_the_engine_holds(node)
+
+    def test_one_that_was_stopped_goes_on_where_it_was(self):
+        node = self.filled()
+        epoch = self.epoch(node)
+        self.assertEqual(node.stop(), 0)
+        self.tell(12, 5)
+        node = self.node([self.short])
+        self.went_on(node, epoch)
+        self.assertEqual(node.stop(), 0)  # and once more, from what was taken up
+        self.tell(13, 5)
+        self.went_on(self.node([self.short]), epoch)
+
+    def test_one_that_was_killed_goes_on_where_its_snapshot_was(self):
+        node = self.filled(*QUICK)
+        taken = self.snapshot(node)["taken"]
+        harness.wait_until(lambda: self.snapshot(node)["taken"] > taken + 1, "another snapshot")
+        epoch = self.epoch(node)
+        self.load(node, [self.short], 12, 4)  # which the snapshot may have or not
+        node.kill()
+        self.tell(13, 4)
+        self.went_on(self.node([self.short]), epoch)
+
+    def test_an_engine_that_restarted_meanwhile_is_begun_anew(self):
+        node = self.filled()
+        epoch = self.epoch(node)
+        self.assertEqual(node.stop(), 0)
+        harness.request(self.short.at("http"), "POST", "/chaos", {"restart": 1})
+        self.tell(12, 5)
+        node = self.node([self.short])
+        harness.wait_until(lambda: self.resets(node) == 1, "its old blocks are dropped")
+        self.is_what_the_engine_holds(node)
+        self.assertNotEqual(self.epoch(node), epoch)
+
+    def test_batches_that_nobody_has_any_more_are_not_made_up(self):
+        node = self.filled()
+        epoch = self.epoch(node)
+        self.assertEqual(node.stop(), 0)
+        self.tell(12, 2 * self.STEPS)
+        node = self.node([self.short], wait=False)
+        harness.wait_until(lambda: self.resets(node) == 1, "what was known is dropped")
+        harness.wait_until(lambda: self.streams(node)[0]["state"] == "partial", "it is partial")
+        self.assertNotEqual(self.epoch(node), epoch)
+        cache = harness.request(self.short.at("http"), "GET", "/chaos/cache").json()
+        self.assertLess(self.held(node)[0][1], len(set(cache["keys"])))
+
+
 class Taking(SnapshotCase):
     def test_one_is_taken_when_asked_for(self):
         engines = [self.engine("engine-1", "--blocks", "4000")]

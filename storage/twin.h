@@ -1,0 +1,85 @@
+/*
+ * The other half of a snapshot: a cut of the ledger, by the thread that owns
+ * it, beside the mirror's cut of control's (take.h).
+ *
+ * Both walk at the same time, each at its own pace, and hand their parts to one
+ * disk. When both are walked control has the ledger's cut end. What its thread
+ * told before that moment is applied to the mirror before the mirror's cut ends,
+ * so for each stream the ledger is never ahead of the mirror. Whoever goes on
+ * from there reads what came after the ledger's position and tells it once more;
+ * the mirror drops what it has (by position), and nothing is left out.
+ *
+ *   control                        the ledger's thread, each turn
+ *   begin                          turn() -> BUSY: more at once; WAITS: soon,
+ *   state() WALKED: end()                    for the disk; NOTHING: when woken
+ *   ... until what was told is     turn() -> ENDED: tells, behind all that the
+ *       applied; state() DONE               ledger told so far, where it is
+ *   settle()
+ *
+ * A cut that control gives up (settle() before DONE) leaves no part behind: from
+ * then on the disk is not touched.
+ *
+ * Role: core, but for its mutex, held for words and the handing over of a part.
+ * Owns: the cut. Thread: as each call says. Limits: those of cut.h and of the
+ * disk's queue. Errors: the state FAILED.
+ */
+#ifndef STORAGE_TWIN_H
+#define STORAGE_TWIN_H
+
+#include "storage/disk.h"
+
+struct storage_twin;
+
+/* How each half wakes the other one; called under the mutex, and to return at
+ * once. */
+struct storage_twin_calls {
+    void (*wake_ledger)(void *context);
+    void *ledger_context;
+    void (*wake_control)(void *context);
+    void *control_context;
+};
+
+/* Before the ledger's thread runs; ledger outlives it. NULL: no memory. */
+struct storage_twin *storage_twin_new(struct ledger *ledger,
+                                      const struct storage_twin_calls *calls);
+
+/* After both threads are done with it. NULL is fine. */
+void storage_twin_free(struct storage_twin *twin);
+
+/* ---- control ---- */
+
+enum storage_twin_state {
+    STORAGE_TWIN_WALKS,
+    STORAGE_TWIN_WALKED,
+    STORAGE_TWIN_ENDS,   /* storage_twin_end() was called */
+    STORAGE_TWIN_DONE,   /* the disk has all parts */
+    STORAGE_TWIN_FAILED, /* no memory, or the journal grew too long */
+    STORAGE_TWIN_GONE,   /* the ledger's thread is: there is no ledger */
+};
+
+/* A snapshot was begun on the disk; its number, which is new with each. */
+uint64_t storage_twin_begin(struct storage_twin *twin,
+                            struct storage_disk *disk, bool whole);
+enum storage_twin_state storage_twin_state(struct storage_twin *twin);
+void storage_twin_end(struct storage_twin *twin);
+
+/* How the snapshot went, or that it is given up; before the disk is freed. */
+void storage_twin_settle(struct storage_twin *twin, bool committed);
+
+/* ---- the ledger's thread ---- */
+
+enum storage_twin_step {
+    STORAGE_TWIN_NOTHING,
+    STORAGE_TWIN_BUSY,
+    STORAGE_TWIN_WAITS,
+    STORAGE_TWIN_ENDED,
+};
+
+/* Hands parts over, about so many bytes. number: set with ENDED. */
+enum storage_twin_step storage_twin_turn(struct storage_twin *twin,
+                                         size_t bytes, uint64_t *number);
+
+/* The thread ends. */
+void storage_twin_leave(struct storage_twin *twin);
+
+#endif
