@@ -44,7 +44,7 @@ class Scenario:
             return how, why, measured, time.monotonic() - began
 
         try:
-            settings = self.world() if callable(self.world) else self.world
+            settings = self.world(seed) if callable(self.world) else self.world
             with World(seed=seed, **settings) as world:
                 world.long = long
                 self.play(world, lambda **what: measured.update(what))
@@ -70,4 +70,4 @@ def scenario(hurt, promise, known="", seconds=10, **world):
 
 
 # In the order in which they are run.
-from . import nodes, partitions, engines, strangers, limits, clocks, scripts  # noqa: E402,F401
+from . import nodes, partitions, engines, strangers, limits, clocks, places, scripts, storm  # noqa: E402,F401

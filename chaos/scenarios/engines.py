@@ -57,3 +57,30 @@ def engine_restarts_empty(world, say):
                            for w in n.workers() if w["id"] == engine.name),
                "all nodes know what it holds now")
     expect(engine.runs, "the engine ended")
+
+
+@scenario(hurt="one of three engines: kill -9 amid streams, while a fifth of all packets between "
+               "nodes and engines is lost",
+          promise="only streams open at it fail; it comes back as empty as it is")
+def engine_dies_in_loss(world, say):
+    world.start()
+    names = [place.name for place in (*world.nodes, *world.engines)]
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    world.wire.disturb(names, names, both=False, loss_permille=200)
+    load.run_for(2)
+    engine = world.engines[0]
+    engine.kill()
+    load.run_for(3)
+    lost = world.wire.say("counts")["lost"]
+    load.mark("healed")
+    world.wire.heal()
+    engine.start()
+    _, back = wait_until(lambda: all(w["eligible"] for n in world.nodes for w in n.workers()),
+                         "all engines are used again")
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, back_s=back, lost=lost)
+    only_cut_at(outcome, engine.name)
+    cache_is_back(outcome)

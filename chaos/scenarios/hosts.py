@@ -189,6 +189,17 @@ class Host:
         ip("-n", self.space, "link", "set", "lo", "up")
         ip("-n", net.wire_space, "link", "set", name, "up")
 
+    def move(self, address):
+        """It has that address and no other from now on, and tells everybody, as
+        hosts do."""
+        with self.inside():
+            pathlib.Path("/proc/sys/net/ipv4/conf/all/arp_notify").write_text("1")
+        ip("-n", self.space, "link", "set", "eth0", "down")
+        ip("-n", self.space, "addr", "flush", "dev", "eth0")
+        ip("-n", self.space, "addr", "add", f"{address}/24", "dev", "eth0")
+        ip("-n", self.space, "link", "set", "eth0", "up")
+        self.address = address
+
     @contextlib.contextmanager
     def inside(self):
         """What this thread opens meanwhile belongs to the namespace."""

@@ -48,7 +48,7 @@ class Reader(threading.Thread):
     def __init__(self, world, host):
         super().__init__(daemon=True)
         self.host = host
-        self.nodes = [node.address for node in world.nodes]
+        self.nodes = world.nodes
         self.body = {"model": MODEL, "stream": True, "max_tokens": READER_WORDS,
                      "messages": [{"role": "user", "content": f"Tell me of {world.seed}."}]}
         engine = next(e for e in world.engines if e.runs)
@@ -61,9 +61,9 @@ class Reader(threading.Thread):
     def run(self):
         turn = 0
         while not self.ended.wait(0.05):
-            address = self.nodes[turn % len(self.nodes)]
+            node = self.nodes[turn % len(self.nodes)]
             turn += 1
-            text, whole = read_stream(self.host, address, SERVE, self.body)
+            text, whole = read_stream(self.host, node.address, SERVE, self.body)
             if text != self.expected if whole else not self.expected.startswith(text):
                 self.wrong.append(text)
             elif whole:

@@ -100,6 +100,7 @@ class Player:
 
 
 def play(path, world, say):
+    """Hurts a mesh as that script says."""
     player = Player(world)
     world.start()
     load = Load(world)
@@ -129,7 +130,7 @@ def register(path):
     script.__name__ = f"script_{path.stem}"
     ALL.append(Scenario(script, " ".join(words).rstrip("."),
                         "only streams open at what is killed fail; all alike when it ends", "", 16,
-                        lambda: read(path)[0]))
+                        lambda _: read(path)[0]))
 
 
 for found in sorted(FOLDER.glob("*.txt")):

@@ -11,7 +11,8 @@ from . import hosts
 from .hosts import wait_until
 
 SERVE, ADMIN, MESH = 8080, 9080, 7946
-NAME = "kvasir.test"  # all nodes
+NAME = "kvasir.test"  # all nodes, for clients
+MESH_NAME = "mesh.kvasir.test"  # the same, for each other
 MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
@@ -34,7 +35,6 @@ class Place:
         self.world = world
         self.name = name
         self.host = world.net.hosts[name]
-        self.address = self.host.address
         self.program = None
         self.ahead_s = 0  # its monotonic clock, from its start on
         self.clock = None  # see own_clock()
@@ -50,6 +50,10 @@ class Place:
         self.clock = hosts.Clock(self.world.net.folder / f"{self.name}.clock",
                                  program("clock_shim.so"))
         return self.clock
+
+    @property
+    def address(self):
+        return self.host.address
 
     @property
     def runs(self):
@@ -103,7 +107,7 @@ class Engine(Place):
 class Node(Place):
     def start(self, *flags, before=(), join=True, name=None, workers=True):
         world = self.world
-        where = ["--join", f"dns:{NAME}:{MESH}", "--mesh.resolver",
+        where = ["--join", f"dns:{MESH_NAME}:{MESH}", "--mesh.resolver",
                  f"{world.dns_address}:53"] if join else []
         security = world.security(self.name) if world.security else ["--mesh.insecure", "true"]
         found = [word for e in world.engines if workers and e.name not in world.unlisted
@@ -204,10 +208,13 @@ class World:
     def stranger(self, name):
         return Node(self, name)
 
-    def resolve(self, nodes):
-        """The name stands for these nodes from now on."""
+    def resolve(self, nodes, lies=None):
+        """The names stand for these nodes from now on; `lies`: the one that nodes
+        look up stands for these addresses."""
         path = self.net.folder / "names"
-        path.write_text("".join(f"{node.address} {NAME}\n" for node in nodes))
+        told = [node.address for node in nodes] if lies is None else lies
+        path.write_text("".join([*(f"{node.address} {NAME}\n" for node in nodes),
+                                 *(f"{address} {MESH_NAME}\n" for address in told)]))
         if self.dns is None:
             self.dns = self.net.hosts["dns"].run(
                 hosts.find("dnsmasq"), "--keep-in-foreground", "--conf-file=/dev/null",
