@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ import time
 
 PREFIX = "kv-"
 NAMESPACES = pathlib.Path("/run/netns")
+OURS = re.compile(rf"{PREFIX}([0-9a-f]+)[0-9a-f]{{3}}-")  # of a process, and when
 SUBNET = "10.77.0."
 READY_S = 60  # sanitizers and shared machines are slow
 IO_S = 20
@@ -40,7 +42,7 @@ def why_not():
     for tool in ("ip", "dnsmasq"):
         if not find(tool):
             return f"needs {tool}, see deploy/packages"
-    name = f"{PREFIX}{os.getpid():x}-try"
+    name = f"{PREFIX}{run_id()}-try"
     made = subprocess.run([find("ip"), "netns", "add", name], capture_output=True, check=False)
     if made.returncode != 0:
         return "no network namespaces here: " + made.stderr.decode().strip()
@@ -148,6 +150,9 @@ class Program:
 
     def log(self):
         return pathlib.Path(self.log_path).read_text(errors="replace")
+
+    def maps(self):
+        return pathlib.Path(f"/proc/{self.pid}/maps").read_text()
 
     def signal(self, number):
         self.popen.send_signal(number)
@@ -315,7 +320,7 @@ class Net:
     """The hosts of one run. Use with `with`: it leaves nothing behind."""
 
     def __init__(self, names, wire_binary, seed=1):
-        self.run_id = f"{os.getpid():x}{time.monotonic_ns() // 1000 % 0xfff:03x}"
+        self.run_id = run_id()
         self.wire_space = f"{PREFIX}{self.run_id}-wire"
         self.names = names
         self.wire_binary = wire_binary
@@ -345,9 +350,9 @@ class Net:
         """A file system of that size: its folder."""
         folder = self.folder / name
         folder.mkdir()
+        self.mounts.append(folder)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", f"{PREFIX}{self.run_id}",
                         str(folder)], check=True)
-        self.mounts.append(folder)
         return folder
 
     def close(self):
@@ -366,46 +371,53 @@ class Net:
             program.close()
         if self.wire:
             self.wire.close()
-        for folder in self.mounts:
+        for folder in filter(pathlib.Path.is_mount, self.mounts):
             subprocess.run(["umount", "-l", str(folder)], check=False)
         self.programs, self.mounts, self.wire = [], [], None
-        for space in [host.space for host in self.hosts.values()] + [self.wire_space]:
-            ip("netns", "del", space, check=False)
+        # Hosts that were half made, too.
+        for space in NAMESPACES.glob(f"{PREFIX}{self.run_id}-*"):
+            ip("netns", "del", space.name, check=False)
         self.hosts = {}
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None
 
 
-def is_ours(run_id):
-    """Whether the run of that id is still going on."""
+def run_id():
+    """Of a run of this process."""
+    return f"{os.getpid():x}{time.monotonic_ns() // 1000 % 0xfff:03x}"
+
+
+def goes_on(name):
+    """Whether the run that named something so is still going on."""
+    pid = int(OURS.match(name)[1], 16)
     try:
-        pid = int(run_id[:-3], 16)
         return b"netns" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except (ValueError, OSError):
+    except OSError:
         return False
 
 
-def clean_up(say=print, all_runs=False):
-    """Ends and removes what runs left behind that are over; how many things."""
-    found = 0
+def left_behind(all_runs=False):
+    """(namespaces, folders) of runs that are over; of all of them."""
     temporary = pathlib.Path(tempfile.gettempdir())
-    for space in sorted(p.name for p in NAMESPACES.glob(f"{PREFIX}*-*")):
-        if is_ours(space.split("-")[1]) and not all_runs:
-            continue
-        for pid in ip("netns", "pids", space, check=False).stdout.split():
+    return [sorted(p for p in folder.glob(f"{PREFIX}*")
+                   if OURS.match(p.name) and (all_runs or not goes_on(p.name)))
+            for folder in (NAMESPACES, temporary)]
+
+
+def clean_up(say=print, all_runs=False):
+    """Ends and removes what runs left behind; how many things."""
+    spaces, folders = left_behind(all_runs)
+    for space in spaces:
+        for pid in ip("netns", "pids", space.name, check=False).stdout.split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
-        ip("netns", "del", space, check=False)
+        ip("netns", "del", space.name, check=False)
         say(f"removed {space}")
-        found += 1
-    for folder in temporary.glob(f"{PREFIX}*-*"):
-        if is_ours(folder.name.split("-")[1]) and not all_runs:
-            continue
+    for folder in folders:
         for mount in folder.iterdir():
             if mount.is_mount():
                 subprocess.run(["umount", "-l", str(mount)], check=False)
         shutil.rmtree(folder, ignore_errors=True)
         say(f"removed {folder}")
-        found += 1
-    return found
+    return len(spaces) + len(folders)

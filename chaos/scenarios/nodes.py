@@ -152,14 +152,19 @@ def dns_dies(world, say):
     cache_is_back(outcome)
 
 
-@scenario(hurt="three nodes in turn, round after round: kill -9 and partition",
-          promise="after each round the survivors hold no more memory and descriptors than before")
+ROUND_KB = 512  # of memory touched for the first time in a round
+
+
+@scenario(hurt="two of three nodes in turn, round after round (long: 30): kill -9, and the wire "
+               "between the others cut",
+          promise="after each round the survivor holds what it held, but for memory that it had "
+                  "from the start and touches now", seconds=17)
 def rounds_leave_nothing(world, say):
     world.start()
     survivor, others = world.nodes[0], world.nodes[1:]
     sizes = []
-    for turn in range(12 if world.long else 4):
-        load = Load(world, seed=turn + 1)
+    for turn in range(30 if world.long else 4):
+        load = Load(world)  # of the same words: caches have nothing new to hold
         load.run_for(1)
         other = others[turn % len(others)]
         other.kill()
@@ -174,4 +179,6 @@ def rounds_leave_nothing(world, say):
     say(rss_kb=[rss for rss, _ in sizes], fds=[fds for _, fds in sizes])
     (rss, fds), (rss_last, fds_last) = sizes[1], sizes[-1]
     expect(fds_last <= fds + 8, f"descriptors: {sizes}")
-    expect(rss_last <= rss * 1.25 + 8192, f"memory: {sizes}")
+    # A sanitizer keeps what is freed for a while.
+    spare = 0 if "asan" not in survivor.program.maps() else 32768
+    expect(rss_last <= rss + ROUND_KB * len(sizes) + spare, f"memory: {sizes}")

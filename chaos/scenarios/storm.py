@@ -3,10 +3,7 @@ by the simulator, too:
 
     chaos/netns storm --seed 7 > storm.txt; kvasir-sim --script storm.txt
 """
-import contextlib
-import pathlib
 import random
-import tempfile
 
 from . import ALL, Scenario
 from .scripts import play
@@ -77,23 +74,16 @@ def script(seed, seconds=SHORT_S):
     return Storm(seed, seconds).script()
 
 
-@contextlib.contextmanager
-def on_disk(text):
-    with tempfile.NamedTemporaryFile("w", prefix="kv-storm-", suffix=".txt") as file:
-        file.write(text)
-        file.flush()
-        yield pathlib.Path(file.name)
-
-
 def storm(world, say):
     text = script(world.seed, LONG_S if world.long else SHORT_S)
     say(seed=world.seed)
-    with on_disk(text) as path:
-        try:
-            play(path, world, say)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{text}again: chaos/netns run storm --seed "
-                                 f"{world.seed}") from error
+    path = world.net.folder / "storm.txt"
+    path.write_text(text)
+    try:
+        play(path, world, say)
+    except (AssertionError, TimeoutError) as error:
+        raise AssertionError(f"{error}\n{text}again: chaos/netns run storm --seed {world.seed}"
+                             f"{' --long' if world.long else ''}") from error
 
 
 def sizes(seed):
