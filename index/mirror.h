@@ -172,9 +172,20 @@ uint64_t mirror_page(const struct mirror *mirror, uint32_t slot,
 void mirror_watch(struct mirror *mirror, struct watch *watch);
 uint32_t mirror_parts(void);
 
-/* Appends what open slots hold in a part. */
-void mirror_image(const struct mirror *mirror, uint32_t part,
-                  struct words *out);
+/* How far a part was read; all zero before the first piece. */
+struct mirror_reading {
+    uint32_t line;
+    uint32_t tables;
+};
+
+/*
+ * Appends what open slots hold in the next `lines` lines of a part (of up to
+ * four blocks each); true: there is more. The mirror may change in between: what
+ * was not touched since the first piece is there once, as it is. A part whose
+ * table was replaced meanwhile is begun anew, and *out emptied.
+ */
+bool mirror_image(const struct mirror *mirror, uint32_t part, uint32_t lines,
+                  struct mirror_reading *at, struct words *out) MUST_CHECK;
 
 /*
  * Fills slots, open and empty before the first call, with a part's words, and

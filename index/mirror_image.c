@@ -105,15 +105,56 @@ any_tiered(const struct mirror *mirror, uint64_t key,
     return false;
 }
 
+/* Slots whose blocks are saved. */
+struct saved {
+    struct worker_set open;
+    struct worker_set plain; /* of these, those whose blocks are all in the
+                                device */
+};
+
+static struct saved
+saved_slots(const struct mirror *mirror)
+{
+    struct saved saved = {.open = open_slots(mirror), .plain = {.word = {0}}};
+
+    WORKER_SET_EACH (slot, &saved.open) {
+        if (mirror->slot[slot].tiered == 0) {
+            worker_set_add(&saved.plain, slot);
+        }
+    }
+    return saved;
+}
+
+/* Whether an entry's word is what the image has of it: nearly all are. */
+static bool
+is_image(const struct saved *saved, uint64_t word)
+{
+    uint64_t count = word & WORD_TAG;
+    bool plain = count <= WORD_INLINE;
+
+    for (uint32_t i = 0; plain && i < count; i++) {
+        plain = worker_set_has(&saved->plain, word_slot(word, i));
+    }
+    return plain;
+}
+
 static void
 put_block(const struct mirror *mirror, const struct mirror_entry *entry,
-          uint64_t word, const struct worker_set *open, struct words *out)
+          uint64_t word, const struct saved *saved, struct words *out)
 {
     uint64_t key = key_load(entry);
     struct worker_set set;
 
+    if (is_image(saved, word)) {
+        uint64_t *to = words_add(out, 2);
+        if (to != NULL) {
+            to[0] = key;
+            to[1] = word;
+        }
+        return;
+    }
     mirror_holders(mirror, word, &set);
-    set = worker_set_and(&set, open);
+    set = worker_set_and(&set, &saved->open);
     if (worker_set_empty(&set)) {
         return;
     }
@@ -125,25 +166,45 @@ put_block(const struct mirror *mirror, const struct mirror_entry *entry,
     }
 }
 
-void
-mirror_image(const struct mirror *mirror, uint32_t part, struct words *out)
+static void
+put_line(const struct mirror *mirror, const struct mirror_line *line,
+         const struct saved *saved, struct words *out)
 {
-    CHECK(part < MIRROR_SHARDS);
-    const char *handle = mirror_handle_get(mirror, MIRROR_HOLDERS, part);
-    struct worker_set open = open_slots(mirror);
-
-    if (handle == NULL) {
-        return;
-    }
-    const struct mirror_line *line = mirror_handle_lines(handle);
-    for (uint32_t n = mirror_lines(mirror, part, handle); n > 0; n--, line++) {
-        for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
-            uint64_t word = word_load(&line->entry[i]);
-            if (word_live(word)) {
-                put_block(mirror, &line->entry[i], word, &open, out);
-            }
+    for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
+        uint64_t word = word_load(&line->entry[i]);
+        if (word_live(word)) {
+            put_block(mirror, &line->entry[i], word, saved, out);
         }
     }
+}
+
+bool
+mirror_image(const struct mirror *mirror, uint32_t part, uint32_t lines,
+             struct mirror_reading *at, struct words *out)
+{
+    CHECK(part < MIRROR_SHARDS && lines > 0);
+    const char *handle = mirror_handle_get(mirror, MIRROR_HOLDERS, part);
+    uint32_t tables = mirror->fill[MIRROR_HOLDERS][part].tables;
+    struct saved saved = saved_slots(mirror);
+
+    if (at->tables != tables) {
+        words_clear(out);
+        *at = (struct mirror_reading){.tables = tables};
+    }
+    if (handle == NULL) {
+        return false;
+    }
+    if (at->line == 0) {
+        words_reserve(out, (size_t)mirror->fill[MIRROR_HOLDERS][part].live * 2);
+    }
+    /* An entry stays where it is as long as its table does. */
+    const struct mirror_line *first = mirror_handle_lines(handle);
+    uint32_t count = mirror_lines(mirror, part, handle);
+    uint32_t end = count - at->line > lines ? at->line + lines : count;
+    for (; at->line < end; at->line++) {
+        put_line(mirror, first + at->line, &saved, out);
+    }
+    return at->line < count;
 }
 
 /* ---- and back ---- */

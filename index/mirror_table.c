@@ -97,6 +97,7 @@ table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
 {
     const char *old = mirror_handle_get(mirror, kind, shard);
 
+    mirror->fill[kind][shard].tables++;
     atomic_store_explicit(&mirror->table[kind][shard], handle,
                           memory_order_release);
     if (old != NULL) {

@@ -82,7 +82,8 @@ enum mirror_kind {
 /* The writer's count of a table's entries. */
 struct mirror_fill {
     uint32_t live;
-    uint32_t used; /* these and the tombs */
+    uint32_t used;   /* these and the tombs */
+    uint32_t tables; /* that were published so far */
 };
 
 enum mirror_state {

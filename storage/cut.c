@@ -10,7 +10,8 @@
 #define IMAGE_WORDS   ((size_t)1 << 29)
 #define JOURNALS      2U
 #define RESTS         4U
-#define BELIEF_WORDS  ((size_t)1 << 16) /* of one page */
+#define BELIEF_WORDS  ((size_t)1 << 13) /* of one page */
+#define PIECE_LINES   1024U /* of the mirror: STORAGE_PIECE_BYTES, about */
 
 enum phase {
     PHASE_IDLE,
@@ -26,7 +27,10 @@ struct side {
     struct words journal;
     enum storage_kind kind;
     enum storage_kind journal_kind;
-    uint32_t at;     /* the next part to look at */
+    uint32_t at;  /* the next part to look at */
+    bool reading; /* in pieces, and not through yet: the part before `at` */
+    struct mirror_reading read;
+    struct words image;
     uint32_t chunks; /* of the journal, pulled so far */
 };
 
@@ -52,6 +56,7 @@ side_init(struct side *side, uint32_t parts_max, enum storage_kind kind,
     side->watch.parts_max = parts_max;
     side->watch.dirty = calloc(parts_max, sizeof(bool));
     words_init(&side->journal, JOURNAL_WORDS);
+    words_init(&side->image, IMAGE_WORDS);
     return side->watch.dirty != NULL;
 }
 
@@ -85,6 +90,9 @@ storage_cut_new(const struct storage_source *source)
         return NULL;
     }
     cut->source = *source;
+    if (source->piece_lines == 0) {
+        cut->source.piece_lines = PIECE_LINES;
+    }
     mark_all(cut);
     if (source->mirror != NULL) {
         mirror_watch(source->mirror, &cut->side[0].watch);
@@ -110,6 +118,7 @@ storage_cut_free(struct storage_cut *cut)
     for (uint32_t i = 0; i < JOURNALS; i++) {
         free(cut->side[i].watch.dirty);
         words_fini(&cut->side[i].journal);
+        words_fini(&cut->side[i].image);
     }
     for (uint32_t i = 0; i < RESTS; i++) {
         buf_fini(&cut->rest[i]);
@@ -147,6 +156,8 @@ storage_cut_cancel(struct storage_cut *cut)
     for (uint32_t i = 0; i < JOURNALS; i++) {
         cut->side[i].watch.journal = NULL;
         words_fini(&cut->side[i].journal);
+        words_fini(&cut->side[i].image);
+        cut->side[i].reading = false;
     }
     radix_pages_free(cut->belief);
     cut->belief = NULL;
@@ -235,36 +246,49 @@ pull_journal(struct side *side, struct storage_part *part)
         take_words(&side->journal, side->journal_kind, side->chunks++, part));
 }
 
-static void
-image(const struct storage_cut *cut, const struct side *side, uint32_t number,
-      struct words *out)
+/* Reads on in a part; true: there is more of it. */
+static bool
+image(const struct storage_cut *cut, struct side *side, uint32_t number)
 {
     if (side->kind == STORAGE_MIRROR) {
-        mirror_image(cut->source.mirror, number, out);
-    } else {
-        ledger_image(cut->source.ledger, number, out);
+        return mirror_image(cut->source.mirror, number, cut->source.piece_lines,
+                            &side->read, &side->image);
     }
+    ledger_image(cut->source.ledger, number, &side->image);
+    return false;
+}
+
+/* The next part that changed; false: there is none. What changes in it from
+ * here on is for the next snapshot, too. */
+static bool
+next_image(const struct storage_cut *cut, struct side *side)
+{
+    uint32_t count = parts_of(cut, side);
+
+    while (side->at < count && !side->watch.dirty[side->at]) {
+        side->at++;
+    }
+    if (side->at >= count) {
+        return false;
+    }
+    side->watch.dirty[side->at++] = false;
+    side->read = (struct mirror_reading){0};
+    words_clear(&side->image);
+    return true;
 }
 
 static enum storage_step
 pull_image(struct storage_cut *cut, struct side *side,
            struct storage_part *part)
 {
-    uint32_t count = parts_of(cut, side);
-    struct words out;
-
-    while (side->at < count && !side->watch.dirty[side->at]) {
-        side->at++;
-    }
-    if (side->at >= count) {
+    if (!side->reading && !next_image(cut, side)) {
         return STORAGE_STEP_WALKED;
     }
-    side->watch.dirty[side->at] = false;
-    words_init(&out, IMAGE_WORDS);
-    image(cut, side, side->at, &out);
-    bool made = take_words(&out, side->kind, side->at++, part);
-    words_fini(&out);
-    return step_of(made);
+    side->reading = image(cut, side, side->at - 1);
+    if (side->reading) {
+        return STORAGE_STEP_MORE;
+    }
+    return step_of(take_words(&side->image, side->kind, side->at - 1, part));
 }
 
 static enum storage_step

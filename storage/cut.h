@@ -12,6 +12,8 @@
  *   before the first until after the last (watch.h). It grows with the changes,
  *   8 bytes for a block, and goes to disk in chunks as it does. What is in the
  *   snapshot needs nobody else (no peer's log, no engine) to be whole.
+ * Where a part is large it is read in pieces, so that no turn is long; nothing is
+ * different for what changes between two of them.
  * The version vector is that of the end, too. A snapshot is followed by one of
  * the parts that changed since alone, until one fails: then all parts count as
  * changed.
@@ -36,6 +38,7 @@
 #include "storage/save.h"
 
 #define STORAGE_JOURNAL_BYTES_MAX ((uint64_t)512 << 20)
+#define STORAGE_PIECE_BYTES       ((size_t)64 << 10) /* about */
 
 struct storage_cut;
 
@@ -50,6 +53,8 @@ struct storage_source {
     struct mirror *mirror;
     struct ledger *ledger;
     const struct radix *radix; /* belief; with the mirror, or NULL */
+    uint32_t piece_lines; /* of the mirror, that one call reads; 0: as many as
+                             take a tenth of a millisecond */
 };
 
 /* A part; whoever pulled it frees bytes. */
@@ -62,6 +67,7 @@ struct storage_part {
 
 enum storage_step {
     STORAGE_STEP_PART,
+    STORAGE_STEP_MORE,   /* of a part a piece of STORAGE_PIECE_BYTES was read */
     STORAGE_STEP_WALKED, /* storage_cut_end() is next */
     STORAGE_STEP_DONE,   /* to be committed */
     STORAGE_STEP_FAILED, /* no memory, or the journal grew too long: the cut is

@@ -11,7 +11,7 @@ storage_take_config_default(void)
         .changed_permille = 250,
         .retry_us = 10 * SECOND_US,
         .retry_max_us = 600 * SECOND_US,
-        .turn_bytes = (size_t)1 << 20,
+        .turn_bytes = STORAGE_PIECE_BYTES,
     };
 }
 
@@ -201,6 +201,9 @@ walk(struct storage_take *take)
         case STORAGE_STEP_PART:
             handed += part.len;
             storage_disk_part(take->disk, &part);
+            break;
+        case STORAGE_STEP_MORE:
+            handed += STORAGE_PIECE_BYTES;
             break;
         case STORAGE_STEP_WALKED:
             return take->twin == NULL ? STORAGE_TAKE_FACTS : meet_twin(take);

@@ -4,7 +4,8 @@
  * One is due interval_us after the last, or sooner, changed_us after it, once
  * changed_permille of all parts changed; at once when asked for. After a failure
  * the next is due retry_us later, then twice that, up to retry_max_us. A turn
- * hands turn_bytes over, and none while the queue is full.
+ * reads turn_bytes, and none while the queue is full; the default is for a loop
+ * that has others to serve, a tenth of a millisecond or two.
  *
  *   switch (storage_take_tick(take, now_us)) {
  *   case STORAGE_TAKE_FACTS: gather them, storage_take_facts(...), tick again

@@ -208,6 +208,9 @@ walk(struct storage_twin *twin, size_t bytes)
                 return STORAGE_TWIN_BUSY;
             }
             break;
+        case STORAGE_STEP_MORE:
+            handed += STORAGE_PIECE_BYTES;
+            break;
         case STORAGE_STEP_WALKED:
             tell(twin, STORAGE_TWIN_WALKED);
             return STORAGE_TWIN_NOTHING;

@@ -44,6 +44,15 @@ grow(struct words *words, size_t least)
     return true;
 }
 
+void
+words_reserve(struct words *words, size_t n)
+{
+    if (!words->failed && n <= words->words_max - words->count &&
+        n > words->room - words->count) {
+        (void)grow(words, words->count + n);
+    }
+}
+
 uint64_t *
 words_add(struct words *words, size_t n)
 {

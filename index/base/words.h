@@ -29,6 +29,10 @@ void words_fini(struct words *words);
 /* Empty again, not failed, memory kept. */
 void words_clear(struct words *words);
 
+/* Room for n words more, where memory and the bound allow it: nothing has to
+ * be moved as they come. */
+void words_reserve(struct words *words, size_t n);
+
 /* n more words, to be written by the caller, or NULL (and failed). */
 uint64_t *words_add(struct words *words, size_t n);
 

@@ -150,7 +150,7 @@ cut(struct node *n, struct storage_cut *cut_of, struct storage_disk *disk,
         *longest = took > *longest ? took : *longest;
         if (step == STORAGE_STEP_PART) {
             give(disk, &part);
-        } else if (step != STORAGE_STEP_WALKED) {
+        } else if (step != STORAGE_STEP_WALKED && step != STORAGE_STEP_MORE) {
             CHECK(step == STORAGE_STEP_DONE);
             break;
         }

@@ -328,6 +328,8 @@ step_snapshot(struct world *w)
                           (struct slice){.ptr = part.bytes, .len = part.len});
         free(part.bytes);
         break;
+    case STORAGE_STEP_MORE:
+        break;
     case STORAGE_STEP_WALKED:
         if (rng_below(&w->rng, 20) == 0) {
             storage_cut_cancel(w->cut);
@@ -427,7 +429,10 @@ come_back(struct world *w)
         w->cold++;
     }
     w->save = storage_save_new(w->io, &limits, find.generation);
-    source = (struct storage_source){.mirror = w->mirror, .ledger = w->ledger};
+    source = (struct storage_source){
+        .mirror = w->mirror,
+        .ledger = w->ledger,
+        .piece_lines = 1 + (uint32_t)rng_below(&w->rng, 3)};
     w->cut = storage_cut_new(&source);
     if (w->save == NULL || w->cut == NULL) {
         fail_with(w, "no memory");

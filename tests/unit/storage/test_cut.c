@@ -56,6 +56,9 @@ take(struct storage_save *save, struct storage_cut *cut,
             storage_cut_end(cut, facts, &about);
             continue;
         }
+        if (step == STORAGE_STEP_MORE) {
+            continue;
+        }
         storage_save_part(save, part.kind, part.number,
                           (struct slice){part.bytes, part.len});
         free(part.bytes);
@@ -222,6 +225,9 @@ Test(cut, mirror_and_ledger_may_be_cut_and_restored_apart)
         while ((step = storage_cut_next(cut, &part)) != STORAGE_STEP_DONE) {
             if (step == STORAGE_STEP_WALKED) {
                 storage_cut_end(cut, i == 0 ? NULL : &facts, &about);
+                continue;
+            }
+            if (step == STORAGE_STEP_MORE) {
                 continue;
             }
             storage_save_part(save, part.kind, part.number,
