@@ -2,9 +2,14 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "index/base/role.h"
+
+#define NICE 10
 
 enum job_kind {
     JOB_BEGIN,
@@ -134,6 +139,19 @@ give_back(struct storage_disk *disk, const struct job *job)
     return room;
 }
 
+/* On a machine that is busy, whoever serves goes first. Not to the last: one
+ * that hardly ever runs would keep others waiting for what it holds, the queue
+ * or the allocator. */
+static void
+stand_back(void)
+{
+    struct sched_param none = {0};
+
+    (void)pthread_setname_np(pthread_self(), "disk");
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+}
+
 static void *
 run(void *context)
 {
@@ -141,6 +159,7 @@ run(void *context)
     struct job job;
 
     role_is_disk();
+    stand_back();
     while (take(disk, &job)) {
         work(disk, &job);
         if (give_back(disk, &job) && disk->wake != NULL) {

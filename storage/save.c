@@ -47,7 +47,7 @@ struct storage_limits
 storage_limits_default(void)
 {
     return (struct storage_limits){.bytes_max = UINT64_C(64) << 30,
-                                   .txn_bytes = UINT64_C(32) << 20,
+                                   .txn_bytes = UINT64_C(4) << 20,
                                    .queue_bytes = UINT64_C(64) << 20,
                                    .aside_max = 3};
 }
