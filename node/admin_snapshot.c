@@ -44,6 +44,7 @@ put_fields(const struct snapshot *snapshot, struct json_out *json)
     json_out_put_uint(json, "file_bytes", s.take.saved.file_size);
     json_out_put_uint(json, "written_bytes", s.take.saved.written);
     json_out_put_uint(json, "duration_ms", s.take.duration_us / 1000);
+    json_out_put_uint(json, "longest_turn_us", s.turn_us);
     json_out_put_bool(json, "running", s.take.running);
     json_out_put_uint(json, "taken", s.take.taken);
     json_out_put_uint(json, "failed", s.take.failed);
@@ -89,6 +90,10 @@ admin_put_snapshot_metrics(struct control *control, struct buf *out)
                     "Size of the file it is in", s.take.saved.file_size);
     prom_out_single(out, "kvasir_snapshot_duration_milliseconds", "gauge",
                     "Time the last snapshot took", s.take.duration_us / 1000);
+    prom_out_single(out, "kvasir_snapshot_longest_turn_microseconds", "gauge",
+                    "CPU time of the control loop's longest turn for the last "
+                    "snapshot",
+                    s.turn_us);
     prom_out_single(out, "kvasir_snapshot_start_warm", "gauge",
                     "1 when this process went on from a snapshot",
                     s.loaded.warm);

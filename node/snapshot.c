@@ -8,9 +8,10 @@
 #include "node/probe.h"
 #include "node/snapshot_inner.h"
 
-#define LOOK_MS   1000U /* to see what changed */
-#define TURN_MS   1U    /* between two turns of a cut */
-#define FINISH_US (UINT64_C(30) * 1000000)
+#define LOOK_MS           1000U /* to see what changed */
+#define TURN_MS           1U    /* between two turns of a cut */
+#define FINISH_US         (UINT64_C(30) * 1000000)
+#define FINISH_TURN_BYTES ((size_t)4 << 20) /* nobody else waits any more */
 
 uint64_t
 snapshot_wall_ms(void)
@@ -19,6 +20,16 @@ snapshot_wall_ms(void)
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Of this thread. */
+static uint64_t
+cpu_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 /* The directory */
@@ -171,6 +182,8 @@ tell(struct snapshot *snapshot)
     } else {
         return;
     }
+    snapshot->longest_us = snapshot->turn_us;
+    snapshot->turn_us = 0;
     answer_waiters(snapshot);
 }
 
@@ -283,17 +296,30 @@ have_disk(struct snapshot *snapshot)
     return rc == STORAGE_OK;
 }
 
+/* How long control was busy with it. */
+static void ON_CONTROL
+note_turn(struct snapshot *snapshot, uint64_t begun_us)
+{
+    uint64_t took_us = cpu_us() - begun_us;
+
+    snapshot->turn_us =
+        took_us > snapshot->turn_us ? took_us : snapshot->turn_us;
+}
+
 static void ON_CONTROL
 turn(struct snapshot *snapshot)
 {
+    uint64_t begun_us = cpu_us();
     enum storage_take_step step =
         have_disk(snapshot) ? storage_take_tick(&snapshot->take, probe_now_us())
                             : STORAGE_TAKE_IDLE;
+    bool told = step == STORAGE_TAKE_FACTS && snapshot_tell_facts(snapshot);
 
+    note_turn(snapshot, begun_us);
     tell(snapshot);
     switch (step) {
     case STORAGE_TAKE_FACTS:
-        again_in(snapshot, snapshot_tell_facts(snapshot) ? TURN_MS : LOOK_MS);
+        again_in(snapshot, told ? TURN_MS : LOOK_MS);
         return;
     case STORAGE_TAKE_BUSY:
         again_in(snapshot, TURN_MS);
@@ -416,6 +442,7 @@ snapshot_status(const struct snapshot *snapshot, struct snapshot_status *status)
 
     *status = (struct snapshot_status){.dir = snapshot->config->data.dir,
                                        .take = snapshot->take.status,
+                                       .turn_us = snapshot->longest_us,
                                        .loaded = *loaded};
     if (status->take.taken > 0) {
         status->any = true;
@@ -438,6 +465,7 @@ snapshot_finish(struct snapshot *snapshot)
     }
     if (snapshot->finish_us == 0) {
         snapshot->finish_us = probe_now_us() + FINISH_US;
+        snapshot->take.config.turn_bytes = FINISH_TURN_BYTES;
         storage_take_ask(&snapshot->take);
         again_in(snapshot, 0);
     }

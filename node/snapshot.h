@@ -106,7 +106,8 @@ struct snapshot_loaded {
 struct snapshot_status {
     const char *dir;
     struct storage_take_status take;
-    uint64_t age_ms; /* of the last one, taken or loaded; 0: none yet */
+    uint64_t age_ms;  /* of the last one, taken or loaded; 0: none yet */
+    uint64_t turn_us; /* CPU time of control's longest turn for the last one */
     bool any;
     struct snapshot_loaded loaded;
 };

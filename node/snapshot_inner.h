@@ -31,7 +31,9 @@ struct snapshot {
     struct storage_take take;
     uint64_t told_taken; /* attempts of which the log has told */
     uint64_t told_failed;
-    uint64_t finish_us; /* a last one is awaited until then; 0: not yet */
+    uint64_t turn_us;    /* CPU time of the longest turn since told */
+    uint64_t longest_us; /* and of the last attempt's */
+    uint64_t finish_us;  /* a last one is awaited until then; 0: not yet */
     uint32_t waiters_count;
     struct snapshot_waiter waiters[SNAPSHOT_WAITERS_MAX];
     struct snapshot_loaded loaded;
