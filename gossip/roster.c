@@ -18,6 +18,7 @@ roster_config_default(void)
         .summary_ms = 1000,
         .jitter_ms = 200,
         .tombstone_ms = 24U * 3600 * 1000,
+        .contradict_ms = 5000,
     };
 }
 
@@ -69,6 +70,7 @@ roster_free(struct roster *roster)
     }
     for (uint32_t i = 0; i < roster->count; i++) {
         free(roster->rows[i]->spec);
+        free(roster->rows[i]->own);
         free(roster->rows[i]);
     }
     free(roster->rows);
@@ -76,17 +78,16 @@ roster_free(struct roster *roster)
     free(roster);
 }
 
-static void
-at_time(struct roster *roster, uint64_t now_us)
+void
+roster_at_time(struct roster *roster, uint64_t now_us)
 {
     roster->now_us = now_us > roster->now_us ? now_us : roster->now_us;
 }
 
 /* Words */
 
-/* Takes an entry that was said here and owes it to all who are up. */
-static int
-say(struct roster *roster, const struct roster_entry *entry)
+int
+roster_say(struct roster *roster, const struct roster_entry *entry)
 {
     int outcome = roster_rows_merge(roster, entry, 0);
 
@@ -110,23 +111,11 @@ say_next(struct roster *roster, struct roster_entry *entry)
     if (row != NULL && row->version == UINT64_MAX) {
         return ROSTER_E_FULL;
     }
-    entry->version = (row != NULL ? row->version : 1) + 1;
-    return say(roster, entry);
-}
-
-int
-roster_configure(struct roster *roster, const char *id, struct slice spec,
-                 uint64_t now_us)
-{
-    struct roster_entry entry = {.id = id, .version = 1, .spec = spec};
-    int outcome = roster_entry_check(&entry);
-
-    at_time(roster, now_us);
-    if (outcome == 0) {
-        outcome = say(roster, &entry);
-    }
-    return outcome == ROSTER_IS_SAME || outcome == ROSTER_IS_OLDER ? 0
-                                                                   : outcome;
+    entry->version = row == NULL || roster_is_configured(row->version)
+                         ? ROSTER_WORD + 1
+                         : row->version + 1;
+    entry->age_ms = 0;
+    return roster_say(roster, entry);
 }
 
 int
@@ -135,9 +124,12 @@ roster_load(struct roster *roster, const struct roster_entry *entry,
 {
     int outcome = roster_entry_check(entry);
 
-    at_time(roster, now_us);
+    roster_at_time(roster, now_us);
     if (outcome == 0) {
         outcome = roster_rows_merge(roster, entry, 0);
+    }
+    if (outcome == 0) {
+        roster_contradict(roster, roster_row_find(roster, entry->id));
     }
     return outcome == ROSTER_IS_SAME || outcome == ROSTER_IS_OLDER ? 0
                                                                    : outcome;
@@ -147,10 +139,11 @@ int
 roster_put(struct roster *roster, const char *id, struct slice spec,
            uint64_t now_us)
 {
-    struct roster_entry entry = {.id = id, .version = 1, .spec = spec};
+    struct roster_entry entry = {
+        .id = id, .version = ROSTER_WORD + 1, .spec = spec};
     int outcome = roster_entry_check(&entry);
 
-    at_time(roster, now_us);
+    roster_at_time(roster, now_us);
     if (outcome != 0) {
         return outcome;
     }
@@ -169,7 +162,7 @@ roster_drain(struct roster *roster, const char *id, bool draining,
 {
     const struct roster_row *row = roster_row_find(roster, id);
 
-    at_time(roster, now_us);
+    roster_at_time(roster, now_us);
     if (row == NULL || row->removed || row->draining == draining) {
         return 0;
     }
@@ -184,7 +177,7 @@ roster_remove(struct roster *roster, const char *id, uint64_t now_us)
     const struct roster_row *row = roster_row_find(roster, id);
     struct roster_entry entry = {.id = id, .removed = true};
 
-    at_time(roster, now_us);
+    roster_at_time(roster, now_us);
     return row == NULL || row->removed ? 0 : say_next(roster, &entry);
 }
 
@@ -207,7 +200,7 @@ roster_peer_up(struct roster *roster, uint64_t peer, uint64_t now_us)
     CHECK(peer != 0);
     uint32_t at = place_of(roster, peer);
 
-    at_time(roster, now_us);
+    roster_at_time(roster, now_us);
     if (at == PLACE_NONE) {
         at = place_of(roster, 0);
     }
@@ -246,7 +239,7 @@ roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
     struct wire_in in = {.at = bytes, .end = bytes + len};
     uint32_t at = peer != 0 ? place_of(roster, peer) : PLACE_NONE;
 
-    at_time(roster, now_us);
+    roster_at_time(roster, now_us);
     roster->stats.frames_in++;
     roster->stats.bytes_in += len;
     if (at == PLACE_NONE) {
@@ -280,7 +273,7 @@ summarise(struct roster *roster)
 void
 roster_tick(struct roster *roster, uint64_t now_us)
 {
-    at_time(roster, now_us);
+    roster_at_time(roster, now_us);
     roster_rows_tick(roster);
     if (roster->up != 0 && roster->now_us >= roster->summary_us) {
         summarise(roster);

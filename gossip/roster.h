@@ -9,8 +9,16 @@
  * the whole entry, so all nodes choose alike whatever came first. Merging is
  * idempotent and order-free.
  *
- * What a configuration file says is version 1: whatever an operator said later,
- * on any node, is newer, a removal too. A removed worker's entry stays, without
+ * What configuration files say has versions below ROSTER_WORD: whatever an
+ * operator says, on any node, is newer, a removal too. Of two configurations
+ * that differ about a worker the one that was loaded last holds: its age
+ * travels with an entry, and a node whose own configuration is younger by
+ * contradict_ms contradicts what it hears, with the next version. So a new
+ * configuration spreads with the first node that is restarted with it. Clocks
+ * need not agree; ages seem smaller where frames are late, never greater, so
+ * that contradictions end (at ROSTER_BIDS in any case).
+ *
+ * A removed worker's entry stays, without
  * its spec, for tombstone_ms, so that a node that was away does not bring it
  * back; the oldest give way when entries_max is reached.
  *
@@ -40,6 +48,8 @@
 
 #define ROSTER_ID_MAX   64U   /* of a worker's id, with its NUL */
 #define ROSTER_SPEC_MAX 4096U /* bytes */
+#define ROSTER_BIDS     8U    /* contradictions of one configured worker */
+#define ROSTER_WORD     (UINT64_C(1) << 32) /* operators' versions exceed it */
 
 struct roster;
 
@@ -51,6 +61,7 @@ struct roster_config {
     uint32_t summary_ms;
     uint32_t jitter_ms;
     uint32_t tombstone_ms;
+    uint32_t contradict_ms; /* a configuration is younger by more than that */
 };
 
 struct roster_config roster_config_default(void);
@@ -71,7 +82,8 @@ struct roster_entry {
     bool removed;
     bool draining;
     struct slice spec; /* empty when removed */
-    uint32_t age_ms;   /* removed: since then */
+    uint32_t age_ms;   /* since the removal, or since the configuration that
+                          says so was loaded; of other words 0 */
     uint64_t from;     /* peer that told us; 0: said here, or loaded */
 };
 
@@ -94,8 +106,9 @@ int roster_new(struct roster **out, const struct roster_config *config,
 /* NULL is fine. */
 void roster_free(struct roster *roster);
 
-/* From a configuration (version 1: only if nothing newer is known). 0, or an
- * outcome above, or -ENOMEM. */
+/* From a configuration that is loaded now; kept, so that an older one is
+ * contradicted. 0, also where an operator's word holds, or an outcome above,
+ * or -ENOMEM. */
 int roster_configure(struct roster *roster, const char *id, struct slice spec,
                      uint64_t now_us) MUST_CHECK;
 
@@ -148,6 +161,7 @@ struct roster_stats {
     uint64_t merged;         /* entries that were newer */
     uint64_t stale;          /* ... that were not */
     uint64_t full;           /* ... there was no room for */
+    uint64_t contradicted;   /* ... of older configurations */
     uint64_t no_memory;      /* ... or no memory */
     uint64_t summaries_equal, summaries_differ;
     uint32_t entries, removed;

@@ -13,6 +13,7 @@ enum {
 
 enum {
     ENTRY_REMOVED = 1, /* no spec; its age in ms follows */
+                       /* ... so does that of what a configuration says */
     ENTRY_DRAINING = 2,
 };
 
@@ -37,7 +38,7 @@ roster_put_entry(struct wire_out *out, const struct roster_entry *entry)
     struct wire_out part = {.bytes = bytes, .max = sizeof bytes};
 
     roster_put_said(&part, entry);
-    if (entry->removed) {
+    if (entry->removed || roster_is_configured(entry->version)) {
         wire_put_varint(&part, entry->age_ms);
     }
     CHECK(!part.failed);
@@ -64,6 +65,10 @@ roster_get_entry(struct wire_in *in, char id[ROSTER_ID_MAX],
     struct wire_in spec = wire_get_part(&part, spec_len);
     if (entry->removed) {
         entry->age_ms = wire_get_count(&part, UINT32_MAX);
+    } else if (roster_is_configured(entry->version)) {
+        entry->age_ms = wire_left(&part) > 0
+                            ? wire_get_count(&part, UINT32_MAX)
+                            : UINT32_MAX; /* of a node that does not say */
     }
     if (part.failed || memchr(text.at, 0, id_len) != NULL) {
         in->failed = true;
@@ -177,7 +182,9 @@ take_entry(struct roster *roster, uint32_t at, const struct roster_entry *entry)
     roster->stats.full += outcome == ROSTER_E_FULL;
     roster->stats.no_memory += outcome < 0;
     if (outcome == 0 || outcome == ROSTER_IS_SAME) {
-        roster_row_find(roster, entry->id)->owed &= ~bit(at);
+        struct roster_row *row = roster_row_find(roster, entry->id);
+        row->owed &= ~bit(at);
+        roster_contradict(roster, row);
     } else if (outcome == ROSTER_IS_OLDER) {
         owe(roster, at, roster_row_find(roster, entry->id));
     }

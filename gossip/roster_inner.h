@@ -3,6 +3,7 @@
  *
  *   roster.c        the door: operators' words, peers, time, outputs
  *   roster_rows.c   the entries: order, merge, room, digest, invariants
+ *   roster_own.c    what this node's configuration says
  *   roster_frame.c  entries and summaries as bytes
  *
  * There is no queue of frames. Each row has a bit per peer that is to be sent
@@ -34,12 +35,18 @@ struct roster_row {
     uint64_t expires_us; /* removed: when it is forgotten */
     uint64_t owed;       /* places of the peers it is to be sent to */
     uint64_t from;       /* who told us; 0: said here */
+    int64_t since_us;    /* configured: when that configuration was loaded */
     char *spec;          /* owned; NULL when spec_len is 0 */
     size_t spec_len;
     bool removed;
     bool draining;
     bool faded; /* removed, and not in the roster's digest any more */
     bool told;  /* by ROSTER_CHANGED */
+    /* What this node's configuration says; NULL: nothing. */
+    char *own;
+    size_t own_len;
+    int64_t own_us; /* when it was loaded */
+    uint32_t bids;  /* contradictions that are left */
 };
 
 struct roster_peer {
@@ -70,6 +77,28 @@ enum {
     ROSTER_IS_SAME = 16, /* beside 0, the outcomes of the door and -ENOMEM */
     ROSTER_IS_OLDER,
 };
+
+/* Time never goes back. */
+void roster_at_time(struct roster *roster, uint64_t now_us);
+
+/* It is what some configuration says, not an operator. */
+static inline bool
+roster_is_configured(uint64_t version)
+{
+    return version < ROSTER_WORD;
+}
+
+/* Milliseconds since then, as many as an age holds. */
+uint32_t roster_age_ms(const struct roster *roster, int64_t since_us);
+
+/* Takes an entry that is said here and owes it to all who are up. As
+ * roster_rows_merge(). */
+int roster_say(struct roster *roster, const struct roster_entry *entry)
+    MUST_CHECK;
+
+/* The row has changed: says what this node's configuration does where the row
+ * is of an older one. */
+void roster_contradict(struct roster *roster, struct roster_row *row);
 
 /* Whether the entry is within bounds and says nothing absurd: 0,
  * ROSTER_E_SIZE or ROSTER_E_BAD. */

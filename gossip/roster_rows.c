@@ -19,7 +19,8 @@ roster_entry_check(const struct roster_entry *entry)
         return ROSTER_E_SIZE;
     }
     if (id_len == 0 || entry->version == 0 ||
-        (entry->removed && (entry->draining || entry->spec.len > 0))) {
+        (entry->removed && (entry->draining || entry->spec.len > 0 ||
+                            roster_is_configured(entry->version)))) {
         return ROSTER_E_BAD;
     }
     return 0;
@@ -82,7 +83,9 @@ roster_row_entry(const struct roster *roster, const struct roster_row *row)
         .from = row->from,
     };
 
-    if (row->removed) {
+    if (roster_is_configured(row->version)) {
+        entry.age_ms = roster_age_ms(roster, row->since_us);
+    } else if (row->removed) {
         uint64_t left_us = row->expires_us > roster->now_us
                                ? row->expires_us - roster->now_us
                                : 0;
@@ -119,7 +122,23 @@ drop(struct roster *roster, uint32_t at)
     roster->count--;
     memmove(&roster->rows[at], &roster->rows[at + 1],
             (roster->count - at) * sizeof *roster->rows);
+    free(row->own);
     free(row);
+}
+
+uint32_t
+roster_age_ms(const struct roster *roster, int64_t since_us)
+{
+    int64_t age_ms = ((int64_t)roster->now_us - since_us) / 1000;
+
+    CHECK(age_ms >= 0);
+    return age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+}
+
+static int64_t
+since_of(const struct roster *roster, const struct roster_entry *entry)
+{
+    return (int64_t)roster->now_us - (int64_t)entry->age_ms * 1000;
 }
 
 static uint64_t
@@ -228,6 +247,7 @@ set(struct roster *roster, struct roster_row *row,
     row->draining = entry->draining;
     row->digest = digest;
     row->faded = false;
+    row->since_us = since_of(roster, entry);
     count_in(roster, row);
     if (row->removed) {
         row->expires_us = UINT64_MAX;
@@ -251,6 +271,8 @@ roster_rows_merge(struct roster *roster, const struct roster_entry *entry,
         digest == row->digest) {
         if (row->removed) {
             grow_older(roster, row, expiry_of(roster, entry));
+        } else if (since_of(roster, entry) > row->since_us) {
+            row->since_us = since_of(roster, entry); /* it was loaded again */
         }
         return ROSTER_IS_SAME;
     }
@@ -329,6 +351,8 @@ check_row(const struct roster *roster, uint32_t at, const char **reason)
                  (row->faded ? row->expires_us : fades_us(roster, row)),
          "a tombstone that never ends"},
         {(row->spec == NULL) == (row->spec_len == 0), "a spec of no bytes"},
+        {row->own != NULL ? row->bids <= ROSTER_BIDS : row->bids == 0,
+         "bids for what is not configured"},
     };
 
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {

@@ -169,6 +169,7 @@ static const struct row roster_rows[] = {
     {"merged", AT(merged), "Entries of workers that were newer"},
     {"stale", AT(stale), "Entries that were not"},
     {"full", AT(full), "Entries that there was no room for"},
+    {"contradicted", AT(contradicted), "Entries of older configurations than this node's"},
     {"summaries_equal", AT(summaries_equal), "Comparisons with a peer that found nothing"},
     {"summaries_differ", AT(summaries_differ), "Comparisons that found a difference"},
 };

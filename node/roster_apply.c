@@ -325,8 +325,8 @@ log_configured(const struct roster_apply *apply,
     } else if (read_entry(apply, entry, true, &worker) &&
                !same(written, &worker)) {
         LOG_WARNING("configured_worker_differs", KV("worker", entry->id),
-                    KV("what", "the roster has another url or other keys than "
-                               "this node's configuration"));
+                    KV("what", "an operator, or a configuration loaded later, "
+                               "gave it another url or other keys"));
     }
 }
 

@@ -39,6 +39,8 @@ pull(struct roster *r)
 static void
 word(struct roster *r, uint64_t now_us)
 {
+    (void)!roster_configure(r, "c", SLICE("file"), now_us);
+    pull(r);
     (void)!roster_put(r, "w", SLICE("spec"), now_us);
     pull(r);
     (void)!roster_drain(r, "w", true, now_us);

@@ -113,6 +113,34 @@ class Configurations(Workers):
         harness.wait_until(lambda: "configured_worker_differs worker=w" in second.log(), "it is told")
         self.assertEqual(self.admin(second, "GET", "").json()[0]["labels"], {"pool": "new"})
 
+    def test_a_new_configuration_holds_from_the_first_node_restarted_with_it(self):
+        worker = FakeWorker(self, echo)
+
+        def flags(pool):
+            return ["--worker", f"{worker.url},id=w,pool={pool}"]
+
+        def pools_are(nodes, pool):
+            for node in nodes:
+                harness.wait_until(
+                    lambda node=node: [w["labels"] for w in self.admin(node, "GET", "").json()] ==
+                    [{"pool": pool}], f"the pool is {pool}")
+
+        # One of two changes has the greater digest: it would hold in any case.
+        for old, new in ("a", "b"), ("b", "a"):
+            keeper = self.node("keeper")
+            seed = keeper.ready["mesh"]
+            nodes = [self.node(name, *flags(old), join=[seed]) for name in ("one", "two")]
+            pools_are([keeper, *nodes], old)
+            for node in nodes:  # so old that the next is the younger beyond doubt
+                harness.wait_until(lambda node=node: self.metric(node, "kvasir_uptime_seconds") > 6,
+                                   "it has run for a while")
+            for at, name in enumerate(("one", "two")):
+                nodes[at].kill()
+                nodes[at] = self.node(name, *flags(new), join=[seed])
+                pools_are([keeper, *nodes], new)
+            for node in [keeper, *nodes]:
+                node.kill()
+
     def test_one_worker_under_two_names_has_the_same_name_on_all_nodes(self):
         worker = FakeWorker(self, echo)
         first = self.node("a", "--worker", worker.url + ",id=beta")

@@ -28,8 +28,14 @@ struct seen { /* of a worker by a node */
     bool removed;
 };
 
+struct own {       /* what a node's configuration says of a worker */
+    char spec[16]; /* "": nothing */
+    uint64_t us;
+};
+
 struct node {
     struct roster *r;
+    struct own own[IDS];
     uint64_t id;
     uint32_t side; /* of the partition */
     struct seen seen[IDS];
@@ -50,8 +56,9 @@ struct world {
     struct flight flights[FLIGHTS];
     uint32_t count, flights_count;
     uint64_t now_us, ids;
-    bool bad;  /* frames are lost, doubled, late */
-    bool full; /* fewer entries than workers */
+    bool bad;    /* frames are lost, doubled, late */
+    bool full;   /* fewer entries than workers */
+    bool silent; /* no operator says anything */
 };
 
 static uint64_t seed_now;
@@ -194,7 +201,7 @@ say(struct world *w, struct node *node)
     int len = snprintf(spec, sizeof spec, "s%u", (unsigned)below(w, 5));
     struct slice text = {.ptr = spec, .len = (size_t)len};
 
-    switch (below(w, 4)) {
+    switch (w->silent ? 3 : below(w, 4)) {
     case 0:
         allow(w, roster_put(node->r, id, text, w->now_us));
         break;
@@ -206,6 +213,9 @@ say(struct world *w, struct node *node)
         break;
     default:
         allow(w, roster_configure(node->r, id, text, w->now_us));
+        struct own *own = &node->own[id[1] - '0'];
+        memcpy(own->spec, spec, sizeof(own->spec));
+        own->us = w->now_us;
     }
 }
 
@@ -358,6 +368,41 @@ agree(const struct world *w)
     return true;
 }
 
+static uint64_t
+contradictions(const struct world *w)
+{
+    struct roster_stats stats;
+    uint64_t all = 0;
+
+    for (uint32_t i = 0; i < w->count; i++) {
+        roster_stats(w->nodes[i].r, &stats);
+        all += stats.contradicted;
+    }
+    return all;
+}
+
+/* Of a configured worker no node has a configuration that is younger than the
+ * one that holds. */
+static void
+look_at_configured(const struct world *w)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct node *node = &w->nodes[i];
+        struct roster_entry entry;
+        for (uint32_t at = 0; roster_get(node->r, at, &entry); at++) {
+            const struct own *own = &node->own[entry.id[1] - '0'];
+            uint64_t age_us = (uint64_t)entry.age_ms * 1000;
+            /* The age is of when the roster last heard the time. */
+            uint64_t slack_us = (uint64_t)w->config.contradict_ms * 1000 +
+                                (uint64_t)w->config.summary_ms * 2000;
+            must(entry.version > ROSTER_WORD || own->spec[0] == '\0' ||
+                     slice_equal(entry.spec, slice_of(own->spec)) ||
+                     own->us <= w->now_us - age_us + slack_us,
+                 "an older configuration holds");
+        }
+    }
+}
+
 static void
 drop_flights(struct world *w)
 {
@@ -377,8 +422,10 @@ begin(struct world *w, uint64_t seed)
     w->config.frame_bytes = ROSTER_SPEC_MAX + 256;
     w->config.summary_ms = 300;
     w->config.jitter_ms = 100;
+    w->config.contradict_ms = 200;
     w->ids = 1 + below(w, IDS);
     w->full = seed % 5 == 4;
+    w->silent = seed % 5 == 2;
     if (w->full) {
         w->ids = IDS;
         w->config.entries_max = 3;
@@ -408,13 +455,19 @@ run(struct world *w, uint64_t seed)
     mend(w);
     uint64_t digest = expected(w);
     /* With more workers than places nobody can know all of them. */
+    uint64_t bids = contradictions(w);
     while (!w->full && !agree(w)) {
         must(steps++ < QUIET_MAX, "no agreement");
         step(w);
     }
-    if (w->config.tombstone_ms > 60000 && !w->full) {
+    /* What a younger configuration contradicts is not what was known. */
+    if (w->config.tombstone_ms > 60000 && !w->full &&
+        contradictions(w) == bids) {
         must(roster_digest(w->nodes[0].r) == digest,
              "agreed on something else");
+    }
+    if (!w->full) {
+        look_at_configured(w);
     }
     for (uint32_t i = 0; i < 400; i++) {
         step(w);

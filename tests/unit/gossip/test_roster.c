@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gossip/roster.h"
+#include "gossip/roster_inner.h"
 
 #define NODES 3U
 #define START UINT64_C(1000000)
@@ -151,6 +151,13 @@ version(uint32_t at, const char *id)
     return roster_find(nodes[at].r, id, &entry) ? entry.version : 0;
 }
 
+/* How many operators' words led to what there is. */
+static uint64_t
+words(uint32_t at, const char *id)
+{
+    return version(at, id) - ROSTER_WORD;
+}
+
 static void
 assert_alike(void)
 {
@@ -179,7 +186,7 @@ Test(roster, a_word_reaches_all_peers_at_once)
     cr_assert_eq(nodes[0].told_by, 2, "who told");
     cr_assert_eq(nodes[1].told, 1, "own changes are told too");
     cr_assert_eq(nodes[1].told_by, 0);
-    cr_assert_eq(version(0, "w"), 2);
+    cr_assert_eq(words(0, "w"), 1);
     assert_alike();
     end();
 }
@@ -204,7 +211,7 @@ Test(roster, drain_undrain_and_remove_follow_each_other)
     put(0, "w", "two");
     settle();
     cr_assert_str_eq(says(1, "w"), "two");
-    cr_assert_eq(version(1, "w"), 6);
+    cr_assert_eq(words(1, "w"), 5);
     end();
 }
 
@@ -227,10 +234,10 @@ Test(roster, words_that_change_nothing_are_no_change)
     put(0, "w", "one");
     put(0, "w", "one");
     cr_assert_eq(roster_drain(nodes[0].r, "w", false, now_us), 0);
-    cr_assert_eq(version(0, "w"), 2);
+    cr_assert_eq(words(0, "w"), 1);
     cr_assert_eq(roster_remove(nodes[0].r, "w", now_us), 0);
     cr_assert_eq(roster_remove(nodes[0].r, "w", now_us), 0);
-    cr_assert_eq(version(0, "w"), 3);
+    cr_assert_eq(words(0, "w"), 2);
     settle();
     cr_assert_eq(nodes[0].told, 1, "what changed twice is told as it is");
     end();
@@ -250,6 +257,122 @@ Test(roster, a_configuration_is_older_than_any_word)
     settle();
     join_all();
     cr_assert_str_eq(says(1, "w"), "x", "a removal too");
+    end();
+}
+
+static void
+configure(uint32_t at, const char *spec)
+{
+    cr_assert_eq(roster_configure(nodes[at].r, "w", slice_of(spec), now_us), 0);
+}
+
+static void
+pass(uint64_t ms)
+{
+    now_us += ms * 1000;
+    run(10);
+}
+
+/* The next process of a node, with another configuration. */
+static void
+restart_with(uint32_t at, const char *spec)
+{
+    struct roster_config config = roster_config_default();
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (i != at) {
+            roster_peer_down(nodes[i].r, at + 1);
+        }
+    }
+    roster_free(nodes[at].r);
+    cr_assert_eq(roster_new(&nodes[at].r, &config, now_us, at), 0);
+    configure(at, spec);
+    settle();
+    join_all();
+}
+
+/* One of them has the greater digest: it would win if that decided. */
+static const char *const specs[] = {"one", "another"};
+
+Test(roster, a_new_configuration_spreads_with_the_first_node_that_has_it)
+{
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        begin_default(3);
+        for (uint32_t i = 0; i < 3; i++) {
+            configure(i, specs[turn]);
+        }
+        settle();
+        pass(3600 * 1000);
+        for (uint32_t i = 0; i < 3; i++) {
+            restart_with(i, specs[1 - turn]);
+            for (uint32_t j = 0; j < 3; j++) {
+                cr_assert_str_eq(says(j, "w"), specs[1 - turn]);
+            }
+            pass(10 * 1000);
+        }
+        assert_alike();
+        end();
+    }
+}
+
+Test(roster, the_configuration_loaded_last_holds_an_old_one_too)
+{
+    begin_default(2);
+    configure(0, "new");
+    configure(1, "new");
+    settle();
+    for (uint32_t i = 0; i < 20; i++) {
+        pass(60 * 1000);
+        restart_with(i % 2, i % 2 == 0 ? "old" : "new");
+        cr_assert_str_eq(says(1 - i % 2, "w"), i % 2 == 0 ? "old" : "new");
+    }
+    cr_assert_lt(version(0, "w"), ROSTER_WORD);
+    end();
+}
+
+Test(roster, a_word_outlives_any_configuration)
+{
+    begin_default(2);
+    configure(0, "old");
+    put(0, "w", "word");
+    settle();
+    pass(3600 * 1000);
+    restart_with(1, "new");
+    cr_assert_str_eq(says(0, "w"), "word");
+    cr_assert_str_eq(says(1, "w"), "word");
+    cr_assert_eq(words(1, "w"), 1);
+    end();
+}
+
+Test(roster, configurations_loaded_together_end_alike)
+{
+    begin_default(2);
+    configure(0, "one");
+    configure(1, "another");
+    settle();
+    pass(60 * 1000);
+    assert_alike();
+    cr_assert_eq(version(0, "w"), 1, "nobody is the younger");
+    end();
+}
+
+Test(roster, contradictions_end)
+{
+    begin_default(2);
+    pass(60 * 1000);
+    configure(0, "mine");
+    settle();
+    for (uint32_t i = 0; i < 3 * ROSTER_BIDS; i++) {
+        uint8_t bytes[128] = {2, 0}; /* FRAME_ENTRIES */
+        struct wire_out out = {.bytes = bytes, .max = sizeof bytes, .len = 2};
+        struct roster_entry entry = {.id = "w",
+                                     .version = version(0, "w") + 1,
+                                     .spec = SLICE("ancient"),
+                                     .age_ms = UINT32_MAX};
+        roster_put_entry(&out, &entry);
+        cr_assert_eq(roster_recv(nodes[0].r, 2, bytes, out.len, now_us), 0);
+        cr_assert_str_eq(says(0, "w"), i < ROSTER_BIDS ? "mine" : "ancient");
+    }
     end();
 }
 
@@ -469,7 +592,7 @@ Test(roster, bounds_are_outcomes)
     cr_assert_eq(roster_put(nodes[0].r, id, longest, now_us), 0);
     settle();
     assert_alike();
-    cr_assert_eq(version(1, id), 2);
+    cr_assert_eq(words(1, id), 1);
     free(spec);
     end();
 }
@@ -493,8 +616,8 @@ Test(roster, many_large_entries_come_in_bounded_frames)
     settle();
     join_all();
     assert_alike();
-    cr_assert_eq(version(0, "w49"), 2);
-    cr_assert_eq(version(1, "w48"), 2);
+    cr_assert_eq(words(0, "w49"), 1);
+    cr_assert_eq(words(1, "w48"), 1);
     free(spec);
     end();
 }
@@ -502,15 +625,15 @@ Test(roster, many_large_entries_come_in_bounded_frames)
 Test(roster, a_snapshot_is_merged_like_a_peers_word)
 {
     struct roster_entry entry = {
-        .id = "w", .version = 5, .spec = SLICE("kept")};
+        .id = "w", .version = ROSTER_WORD + 5, .spec = SLICE("kept")};
     struct roster_entry gone = {
-        .id = "v", .version = 3, .removed = true, .age_ms = 1000};
+        .id = "v", .version = ROSTER_WORD + 3, .removed = true, .age_ms = 1000};
 
     begin_default(1);
     put(0, "w", "newer?");
     cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
     cr_assert_str_eq(says(0, "w"), "kept");
-    entry.version = 4;
+    entry.version = ROSTER_WORD + 4;
     entry.spec = SLICE("older");
     cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
     cr_assert_str_eq(says(0, "w"), "kept");
