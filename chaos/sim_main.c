@@ -28,12 +28,14 @@ struct run {
     bool sometimes; /* all of them must have been */
     bool hashes;
     bool quiet;
+    bool keep_going;
     const char *mutant;
     const char *script_path;
     struct fault_script script;
     bool show_script;
     /* So far. */
     uint64_t done;
+    uint64_t failed;
     struct sim_result sum;
     uint64_t agreed_max_ms;
     uint32_t *agreed_ms;
@@ -55,6 +57,7 @@ static const char usage[] =
     "  --twice         run each seed twice: the same trace\n"
     "  --hashes        print each seed's hash\n"
     "  --sometimes     fail unless all that should be reached was\n"
+    "  --keep-going    print failing seeds as they are, and go on\n"
     "  --no-shrink     print a failing seed as it is\n";
 
 static _Noreturn void
@@ -89,10 +92,11 @@ static bool
 read_switch(struct run *run, const char *name)
 {
     bool *switches[] = {&run->twice,     &run->hashes, &run->sometimes,
-                        &run->no_shrink, &run->quiet,  &run->show_script};
-    static const char *const names[] = {"--twice",     "--hashes",
-                                        "--sometimes", "--no-shrink",
-                                        "--quiet",     "--show-script"};
+                        &run->no_shrink, &run->quiet,  &run->show_script,
+                        &run->keep_going};
+    static const char *const names[] = {
+        "--twice", "--hashes",      "--sometimes", "--no-shrink",
+        "--quiet", "--show-script", "--keep-going"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) {
@@ -321,13 +325,37 @@ check_sometimes(const struct run *run)
 
 /* Running */
 
+/* The seeds after the one that failed are somebody else's turn. */
 static void
-take(struct run *run, const struct sim_child *child,
-     const struct sim_result *result)
+go_on(struct run *run, struct sim_child *child, struct sim_options options,
+      const struct sim_result *result)
+{
+    struct sim_result none;
+    uint32_t done = (uint32_t)(options.seed - child->options.seed) + 1;
+    uint32_t left = child->count - done;
+
+    (void)printf("seed %" PRIu64 " failed: %s\n", options.seed, result->what);
+    (void)fflush(stdout);
+    run->failed++;
+    run->agreed_ms[run->done++] = 0;
+    while (sim_child_next(child, &none)) {
+    }
+    if (left > 0) {
+        options.seed++;
+        sim_child_start(child, &options, left);
+    }
+}
+
+static void
+take(struct run *run, struct sim_child *child, const struct sim_result *result)
 {
     struct sim_options options = child->options;
 
     options.seed += child->done - (child->pid != 0 ? 1U : 0U);
+    if (result->failed && run->keep_going) {
+        go_on(run, child, options, result);
+        return;
+    }
     if (result->failed) {
         report_failure(run, options, *result);
     }
@@ -458,5 +486,9 @@ main(int argc, char **argv)
     }
     run_all(&run);
     free(run.agreed_ms);
+    if (run.failed > 0) {
+        (void)printf("failed: %" PRIu64 " seeds\n", run.failed);
+        return 1;
+    }
     return check_sometimes(&run);
 }

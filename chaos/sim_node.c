@@ -308,6 +308,7 @@ add_worker(struct sim_world *w, uint32_t node, uint32_t engine)
         .stream = w->engines[engine].stream,
         .worker = engine,
         .generation = 1,
+        .replays = w->engines[engine].has_replay,
     };
     CHECK(feed_worker_add(n->feed, engine, 1, 1) == 0);
     CHECK(cluster_worker_add(n->cluster, w->engines[engine].stream.worker, 1,

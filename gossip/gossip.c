@@ -488,6 +488,8 @@ dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct wire_in in)
         return gossip_recv_belief(g, peer, in);
     case GOSSIP_FRAME_EXPECT:
         return gossip_recv_expect(g, peer, in);
+    case GOSSIP_FRAME_WHO:
+        return gossip_recv_who(g, peer, in);
     default:
         g->stats.frames_unknown++;
         return 0;
@@ -544,11 +546,8 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     } else if (s->transfer.wanted) {
         at = earlier(at, s->transfer.again_us);
     }
-    if (s->behind_us != 0) {
-        uint64_t stale_us = s->behind_us + gossip_us(config->stale_ms);
-        at = earlier(at, g->now_us < stale_us
-                             ? stale_us
-                             : g->now_us + gossip_us(config->question_ms));
+    if (s->look_us != 0) {
+        at = earlier(at, s->look_us);
     }
     if (s->lag_us != 0) {
         at = earlier(at, s->lag_us + gossip_us(config->lag_ms));
@@ -563,8 +562,9 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     return earlier(at, gossip_local_timer(g, s));
 }
 
-/* What nobody has any more is not waited for; a state that cannot be made
- * whole is dropped, so that it can be had from anybody. */
+/* What nobody has any more is not waited for, but for what was read here; a
+ * state that cannot be made whole is dropped, so that it can be had from
+ * anybody. */
 static void
 give_up(struct gossip *g, struct gossip_stream *s)
 {
@@ -576,7 +576,7 @@ give_up(struct gossip *g, struct gossip_stream *s)
     }
     if (s->behind_us != 0 && !s->transfer.active && !s->transfer.wanted &&
         g->now_us - s->behind_us >= limit_us) {
-        s->known = 0;
+        s->known = gossip_local_known(s);
         gossip_stream_moved(g, s);
     }
 }
@@ -584,6 +584,9 @@ give_up(struct gossip *g, struct gossip_stream *s)
 static void
 tick_stream(struct gossip *g, struct gossip_stream *s)
 {
+    if (s->look_us != 0 && g->now_us >= s->look_us) {
+        s->look_us = g->now_us + gossip_us(g->config.question_ms);
+    }
     gossip_pull_tick(g, s);
     gossip_transfer_tick(g, s);
     gossip_local_tick(g, s);

@@ -44,6 +44,11 @@
  * prints differ, or the replica stays behind (or ahead of) the live reading
  * for judge_ms, there is none: it takes over, by reading again and minting an
  * epoch of its own, which is not complete; at once where there are no peers.
+ * Before, it asks who leads the epoch (WHO). To a living reader it yields, as
+ * long as it has itself heard nothing since, or the replica has moved: two who
+ * both began in the middle would else take over from each other without end,
+ * and drop what is known each time. What it reads to take over counts only
+ * against the epoch that was judged, not against one that came since.
  * The same for a reader that lost
  * batches for good: the others' logs may have them; only if nobody does, the
  * stream goes on without (a record then says that something before it is

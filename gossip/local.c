@@ -13,6 +13,7 @@ gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
 {
     s->ask++;
     s->asked = why;
+    s->asked_of = s->epoch.id;
     s->reread = reason;
     s->reading.off_since_us = 0;
     g->stats.rereads++;
@@ -65,6 +66,14 @@ join(struct gossip_stream *s)
     return true;
 }
 
+/* How far the epoch goes, whatever others have: as far as was read here and
+ * can be read again. */
+uint64_t
+gossip_local_known(const struct gossip_stream *s)
+{
+    return gossip_leads(s) && s->reading.from_start ? s->reading.pos : 0;
+}
+
 void
 gossip_local_met(struct gossip *g, struct gossip_stream *s)
 {
@@ -72,7 +81,12 @@ gossip_local_met(struct gossip *g, struct gossip_stream *s)
 
     reading->differs = false;
     reading->off_since_us = 0;
-    if (!reading->any || join(s)) {
+    if (!reading->any) {
+        return;
+    }
+    if (join(s)) {
+        /* Who began the epoch may not read it to where we are. */
+        gossip_stream_known(g, s, reading->lost ? 0 : reading->pos);
         return;
     }
     reading->id = reading->process;
@@ -108,16 +122,21 @@ take_over(struct gossip *g, struct gossip_stream *s)
 }
 
 static void
-judge(struct gossip *g, struct gossip_stream *s, bool answers,
-      enum gossip_asked why, bool led)
+judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
+      const struct gossip_reading *before)
 {
     struct gossip_reading *reading = &s->reading;
-    bool takes = answers && why == GOSSIP_ASKED_TAKE;
+    /* Of the epoch that nobody read better, and not one that came since. */
+    bool takes = answers == GOSSIP_ASKED_TAKE && s->asked_of == s->epoch.id;
+    bool joins = s->epoch.id == broken_id(reading->process) ||
+                 (s->epoch.id == reading->process && !before->lost);
+    bool led = before->any && !before->lost && before->id == s->epoch.id;
 
-    if (takes && s->epoch.id != broken_id(reading->process)) {
+    if (takes && !joins) {
         take_over(g, s);
     } else if (join(s)) {
-        if (answers ? why == GOSSIP_ASKED_HEAL || takes : led) {
+        if (answers != GOSSIP_ASKED_NOT ? answers == GOSSIP_ASKED_HEAL || takes
+                                        : led) {
             /* What is read counts, and not what was made of it before. */
             gossip_stream_reset(g, s, "read again");
             log_restart(&s->log, 0);
@@ -140,21 +159,22 @@ gossip_local_begin(struct gossip *g, struct event_stream stream,
     if (s == NULL) {
         return;
     }
-    bool led = gossip_leads(s);
-    bool answers = ask == s->ask && s->answered != s->ask;
-    enum gossip_asked why = s->asked;
-    if (answers) {
+    struct gossip_reading before = s->reading;
+    enum gossip_asked answers = GOSSIP_ASKED_NOT;
+    if (ask == s->ask && s->answered != s->ask) {
+        answers = s->asked;
         s->answered = s->ask;
         s->asked = GOSSIP_ASKED_NOT;
     }
     s->reading = (struct gossip_reading){
         .any = true,
-        .live = s->reading.live,
+        .live = before.live,
         .whole = whole,
+        .from_start = whole,
         .process = process,
         .id = process,
     };
-    judge(g, s, answers, why, led);
+    judge(g, s, answers, &before);
     gossip_wake_at(g, now_us);
 }
 
@@ -219,6 +239,7 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     CHECK(pos > prev);
     reading->pos = pos;
     if (!gossip_leads(s)) {
+        reading->gap = false; /* it lies behind, whatever is joined later */
         compare(g, s, pos, print);
         return;
     }
@@ -325,11 +346,8 @@ gossip_local_gap(struct gossip *g, struct event_stream stream, uint64_t now_us)
         return;
     }
     s->reading.whole = false;
-    if (s->reading.tolerant) {
-        s->reading.gap = true;
-    } else {
-        s->reading.lost = true; /* the others' logs may have it */
-    }
+    s->reading.gap = true;
+    s->reading.lost |= !s->reading.tolerant; /* the others' logs may have it */
     s->reading.split = false;
     gossip_ready(g, s);
 }
@@ -410,6 +428,20 @@ is_judged(const struct gossip_stream *s)
     return s->reading.any && s->reading.live && s->answered == s->ask;
 }
 
+/* The reading and the replica are apart from now on. */
+static void
+begin_off(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_reading *reading = &s->reading;
+
+    reading->off_since_us = g->now_us;
+    reading->off_mark = reading->pos > s->pos ? reading->pos : s->pos;
+    reading->off_pos = reading->pos;
+    reading->off_replica = s->pos;
+    reading->who_asked = false;
+    reading->who_lives = false;
+}
+
 /* Whether the reading and the replica are apart and the one behind has not
  * come to where the other one was. */
 static bool
@@ -425,10 +457,48 @@ is_off(struct gossip *g, struct gossip_stream *s)
     }
     if (reading->off_since_us == 0 ||
         (s->epoch.no != 0 && behind >= reading->off_mark)) {
-        reading->off_since_us = g->now_us;
-        reading->off_mark = ahead;
+        begin_off(g, s);
     }
     return true;
+}
+
+/*
+ * The epoch has a living reader, and nothing says that we know more: of an
+ * engine that is silent, two who both began in the middle have heard more and
+ * less, and either is as good.
+ */
+static bool
+is_led(const struct gossip_stream *s)
+{
+    const struct gossip_reading *reading = &s->reading;
+
+    return reading->who_lives &&
+           (reading->pos == reading->off_pos || s->pos != reading->off_replica);
+}
+
+/* In the shadow: whether nobody reads better. */
+static bool
+is_best(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_reading *reading = &s->reading;
+    uint64_t judge_us = judge_after_us(g);
+
+    if (reading->differs) {
+        return true;
+    }
+    if (!is_off(g, s)) {
+        return false;
+    }
+    uint64_t off_us = g->now_us - reading->off_since_us;
+    if (off_us >= judge_us && is_led(s)) {
+        begin_off(g, s);
+        return false;
+    }
+    if (off_us >= judge_us / 2 && !reading->who_asked) {
+        reading->who_asked = true;
+        gossip_who_ask(g, s);
+    }
+    return off_us >= judge_us;
 }
 
 uint64_t
@@ -442,20 +512,21 @@ gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
     if (s->reading.differs) {
         return g->now_us;
     }
-    return s->reading.off_since_us != 0 ? s->reading.off_since_us + judge_us
-           : s->reading.pos != s->pos   ? g->now_us
-                                        : UINT64_MAX;
+    if (s->reading.off_since_us != 0) {
+        return s->reading.off_since_us +
+               (s->reading.who_asked ? judge_us : judge_us / 2);
+    }
+    return s->reading.pos != s->pos ? g->now_us : UINT64_MAX;
 }
 
 void
 gossip_local_tick(struct gossip *g, struct gossip_stream *s)
 {
-    uint64_t judge_us = judge_after_us(g);
-
     if (!is_judged(s)) {
         return;
     }
     if (gossip_leads(s)) {
+        uint64_t judge_us = judge_after_us(g);
         uint64_t since_us = s->torn_us != 0 ? s->torn_us : s->behind_us;
         if (since_us != 0 && !s->transfer.active &&
             g->now_us - since_us >= 2 * judge_us) {
@@ -463,9 +534,7 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
         }
         return;
     }
-    bool off = is_off(g, s);
-    if (s->reading.differs ||
-        (off && g->now_us - s->reading.off_since_us >= judge_us)) {
+    if (is_best(g, s)) {
         g->stats.takeovers++;
         gossip_reread(g, s, GOSSIP_ASKED_TAKE, "nobody reads better");
     }

@@ -29,6 +29,7 @@ enum gossip_frame_type {
     GOSSIP_FRAME_GAUGES,
     GOSSIP_FRAME_BELIEF,
     GOSSIP_FRAME_EXPECT, /* what is on its way, in blocks of tokens */
+    GOSSIP_FRAME_WHO,    /* asks who leads a stream's epoch, or says "I do" */
 };
 
 struct gossip_peer {
@@ -63,17 +64,22 @@ struct gossip_reading {
     bool any;
     bool live;
     bool whole;
-    bool tolerant; /* leads an epoch that is not complete: gaps are marked */
-    bool gap;      /* the next record follows one */
-    bool differs;  /* a print did: the epoch is of another process */
-    bool lost;     /* ... and batches are missing: it does not lead */
-    bool split;    /* in the middle of a batch */
+    bool from_start; /* was whole when it began */
+    bool tolerant;   /* leads an epoch that is not complete: gaps are marked */
+    bool gap;        /* the next record follows one */
+    bool differs;    /* a print did: the epoch is of another process */
+    bool lost;       /* ... and batches are missing: it does not lead */
+    bool split;      /* in the middle of a batch */
     uint64_t process;
     uint64_t id; /* of the epoch that it leads or would */
     uint64_t pos;
     uint32_t part;         /* of the batch, when split */
     uint64_t off_since_us; /* in the shadow and not where the replica is; 0 */
     uint64_t off_mark;     /* where the one ahead was then */
+    uint64_t off_pos;      /* ... and the reading */
+    uint64_t off_replica;  /* ... and the replica */
+    bool who_asked;        /* since then: who leads the epoch? */
+    bool who_lives;        /* ... and a live reader said that it does */
 };
 
 enum gossip_asked {
@@ -119,6 +125,7 @@ struct gossip_stream {
     uint64_t settle;    /* torn below this */
     uint64_t behind_us; /* since when pos < known; 0: it is not */
     uint64_t torn_us;   /* since when; 0: it is not */
+    uint64_t look_us; /* what is missing is looked after then; 0: nothing is */
     struct log log;
     uint32_t holes;
     uint32_t block_tokens;
@@ -131,6 +138,7 @@ struct gossip_stream {
     uint64_t ask;      /* number of the last REREAD */
     uint64_t answered; /* ... that a reading answered */
     enum gossip_asked asked;
+    uint64_t asked_of;  /* the epoch then */
     uint64_t healed_us; /* last attempt; 0: none */
 
     struct gossip_pull pull;
@@ -335,6 +343,7 @@ void gossip_reread(struct gossip *g, struct gossip_stream *s,
 void gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from);
 /* The stream is in another epoch, of a peer: what the reading is to it. */
 void gossip_local_met(struct gossip *g, struct gossip_stream *s);
+uint64_t gossip_local_known(const struct gossip_stream *s);
 void gossip_local_tick(struct gossip *g, struct gossip_stream *s);
 uint64_t gossip_local_timer(const struct gossip *g,
                             const struct gossip_stream *s);
@@ -355,6 +364,10 @@ uint64_t gossip_some_peer(struct gossip *g);
 void gossip_pull_tick(struct gossip *g, struct gossip_stream *s);
 int gossip_recv_pull(struct gossip *g, uint64_t peer, struct wire_in in);
 int gossip_recv_lost(struct gossip *g, uint64_t peer, struct wire_in in);
+
+/* who.c: whether an epoch has a living reader */
+void gossip_who_ask(struct gossip *g, const struct gossip_stream *s);
+int gossip_recv_who(struct gossip *g, uint64_t peer, struct wire_in in);
 
 /* vector.c: anti-entropy */
 void gossip_vector_tick(struct gossip *g);

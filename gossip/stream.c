@@ -87,8 +87,11 @@ gossip_stream_moved(struct gossip *g, struct gossip_stream *s)
 
     s->behind_us = !behind ? 0 : s->behind_us != 0 ? s->behind_us : g->now_us;
     s->torn_us = !torn ? 0 : s->torn_us != 0 ? s->torn_us : g->now_us;
-    if (behind || torn) {
-        gossip_wake_at(g, g->now_us + gossip_us(g->config.stale_ms));
+    if (!behind && !torn) {
+        s->look_us = 0;
+    } else if (s->look_us == 0) {
+        s->look_us = g->now_us + gossip_us(g->config.stale_ms);
+        gossip_wake_at(g, s->look_us);
     }
     gossip_ready(g, s);
 }

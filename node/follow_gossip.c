@@ -59,8 +59,7 @@ take_state(struct follow_gossip *f, struct follow_rank *rank,
     bool was = kv_stream_state_is_live(rank->read);
 
     rank->read = state;
-    if (state == KV_STREAM_LIVE && rank->loaded && rank->replays &&
-        !rank->begun) {
+    if (state == KV_STREAM_LIVE && rank->replays && !rank->begun) {
         struct intake_item empty = {.process = KV_STREAM_EMPTY, .whole = true};
         begin(f, rank, &empty, now_us);
     }

@@ -5,8 +5,8 @@
  * How a stream stands is gossip's word, but while this node's own reading
  * leads it: then it is no better than that reading. What was loaded from a
  * snapshot is stale until the own reading has caught up, or the node with its
- * peers. An engine that has said nothing begins no reading; of one that is
- * loaded that says that it is another process.
+ * peers. An engine that has said nothing is a process like any other: what a
+ * node was told of the one before it is not true any more.
  *
  * Role: core. Owns: how each stream stands. Thread: one owner. Limits: none of
  * its own. Errors: none; a lack of memory is the feed's to name (it is read

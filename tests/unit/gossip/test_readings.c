@@ -204,6 +204,111 @@ Test(gossip_readings, records_that_run_backwards_are_dropped)
     cr_assert_gt(lab_stats(&lab, 0).dropped_old, 0);
 }
 
+/* Nobody has all batches; node 0 begins an epoch without them, and gets no
+ * further than three of its batches: node 1 has read twenty. */
+static void
+begin_broken_epoch(void)
+{
+    lab_begin_reading(&lab, 1, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+    }
+    gossip_local_gap(lab.nodes[1].g, lab_stream, lab.now_us);
+    gossip_local_gap(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_read(&lab, 0, 21, EVENT_STORE, 21);
+    lab_run(&lab, config.judge_ms + 100);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 3; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 50);
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    gossip_role(lab.nodes[1].g, lab_stream, 0, 0, lab.now_us);
+    gossip_role(lab.nodes[0].g, lab_stream, GOSSIP_RANK_NONE, lab.nodes[1].id,
+                lab.now_us);
+    cr_assert_eq(lab_status(&lab, 1).epoch.no, 2);
+    cr_assert(lab_status(&lab, 1).reads);
+}
+
+Test(gossip_readings, who_joins_an_epoch_knows_how_far_it_has_read)
+{
+    uint64_t rereads = lab.nodes[1].rereads;
+
+    begin_broken_epoch();
+    lab_run(&lab, 2 * config.judge_ms + 2 * config.question_ms);
+    cr_assert_eq(lab.nodes[1].rereads, rereads + 1);
+    lab_begin_reading(&lab, 1, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 500);
+    cr_assert_eq(lab_held(&lab, 1), 20);
+    cr_assert(lab_same(&lab, 0, 1));
+    cr_assert_not(lab.nodes[1].stale);
+}
+
+/* Peers are asked in vain, or there are none any more. */
+Test(gossip_readings, what_is_missing_is_looked_after_without_peers)
+{
+    begin_broken_epoch();
+    uint64_t rereads = lab.nodes[1].rereads;
+    lab_unlink(&lab, 0, 1);
+    lab_run(&lab, 2 * config.judge_ms + 2 * config.question_ms);
+    cr_assert_eq(lab.nodes[1].rereads, rereads + 1);
+}
+
+/* Two who read an engine that is silent both began in the middle, and one of
+ * them has heard more of it. */
+Test(gossip_readings, a_partial_reading_yields_to_a_living_one)
+{
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_read(&lab, 1, 30, EVENT_STORE, 30);
+    lab_run(&lab, config.judge_ms + 100);
+    lab_begin_reading(&lab, 1, 500, false); /* takes over, and hears nothing */
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 500);
+    lab_begin_reading(&lab, 0, 600, false);
+    lab_read(&lab, 0, 31, EVENT_STORE, 31);
+    lab_run(&lab, 10 * config.judge_ms);
+    cr_assert_eq(lab.nodes[0].rereads, 0);
+    cr_assert_eq(lab_status(&lab, 0).epoch.no, 2);
+    lab_read(&lab, 1, 32, EVENT_STORE, 32);
+    lab_read(&lab, 0, 32, EVENT_STORE, 32);
+    lab_run(&lab, 3 * config.judge_ms);
+    cr_assert_eq(lab.nodes[0].rereads, 0);
+    cr_assert(lab.nodes[0].held[32] && lab.nodes[1].held[32]);
+}
+
+Test(gossip_readings, a_partial_reading_does_not_yield_to_a_deaf_one)
+{
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_run(&lab, 5 * config.judge_ms);
+    cr_assert_eq(lab.nodes[1].rereads, 0); /* node 0 reads, and lives */
+    for (uint32_t i = 0; i < 2; i++) {
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+        lab_run(&lab, config.judge_ms);
+    }
+    lab_run(&lab, config.judge_ms);
+    cr_assert_eq(lab.nodes[1].rereads, 1);
+}
+
+Test(gossip_readings, an_answer_counts_for_the_epoch_that_was_judged)
+{
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_read(&lab, 1, 30, EVENT_STORE, 30);
+    lab_run(&lab, config.judge_ms + 100);
+    cr_assert_eq(lab.nodes[1].rereads, 1);
+    lab_begin_reading(&lab, 0, 88, true); /* meanwhile somebody reads it all */
+    lab_read(&lab, 0, 0, EVENT_STORE, 1);
+    lab_run(&lab, 50);
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_run(&lab, 50);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 88);
+    cr_assert(lab_status(&lab, 1).shadow);
+}
+
 static void
 alone(void)
 {

@@ -1,0 +1,46 @@
+#include "gossip/state.h"
+
+enum {
+    WHO_ASKS,
+    WHO_LEADS
+};
+
+static void
+begin_who(struct gossip *g, const struct gossip_stream *s, uint8_t what)
+{
+    gossip_frame_begin(g, GOSSIP_FRAME_WHO);
+    gossip_put_stream(g, s);
+    wire_put_u64(&g->build, s->epoch.id);
+    wire_put_u8(&g->build, what);
+}
+
+void
+gossip_who_ask(struct gossip *g, const struct gossip_stream *s)
+{
+    begin_who(g, s, WHO_ASKS);
+    gossip_frame_send(g, 0, GOSSIP_CTL);
+}
+
+int
+gossip_recv_who(struct gossip *g, uint64_t peer, struct wire_in in)
+{
+    struct event_stream name = {.worker = wire_get_u64(&in)};
+
+    name.rank = wire_get_count(&in, UINT32_MAX);
+    uint64_t id = wire_get_u64(&in);
+    uint8_t what = wire_get_u8(&in);
+    if (in.failed) {
+        return GOSSIP_E_BAD;
+    }
+    struct gossip_stream *s = gossip_find(g, name);
+    if (s == NULL || s->epoch.no == 0 || s->epoch.id != id) {
+        return 0;
+    }
+    if (what == WHO_LEADS) {
+        s->reading.who_lives |= s->reading.who_asked;
+    } else if (gossip_leads(s) && s->reading.live && s->pos >= s->reading.pos) {
+        begin_who(g, s, WHO_LEADS);
+        gossip_frame_send(g, peer, GOSSIP_CTL);
+    }
+    return 0;
+}
