@@ -273,6 +273,7 @@ serve_run(const struct config *config)
     }
     memset(serve, 0, sizeof(*serve));
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* costs a snapshot, as a full disk does */
     if (snapshot_open(&serve->snapshot, config) < 0) {
         free(serve);
         return 1;

@@ -34,13 +34,20 @@ cpu_us(void)
 
 /* The directory */
 
+static const char *
+reason_of(enum storage_outcome outcome)
+{
+    return outcome == STORAGE_E_BUSY ? "another process has this directory"
+           : outcome == STORAGE_E_MISSING
+               ? "the directory to make it in does not exist"
+               : storage_outcome_name(outcome);
+}
+
 static int
 refuse(const struct snapshot *snapshot, enum storage_outcome outcome)
 {
     LOG_ERROR("data_refused", KV("dir", snapshot->config->data.dir),
-              KV("reason", outcome == STORAGE_E_BUSY
-                               ? "another process has this directory"
-                               : storage_outcome_name(outcome)));
+              KV("reason", reason_of(outcome)));
     return outcome == STORAGE_E_BUSY     ? -EBUSY
            : outcome == STORAGE_E_DENIED ? -EACCES
            : outcome == STORAGE_E_MEMORY ? -ENOMEM

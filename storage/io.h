@@ -28,12 +28,15 @@
 
 enum storage_outcome {
     STORAGE_OK,
-    STORAGE_E_FULL,    /* the disk, or the bound on a snapshot's size */
-    STORAGE_E_IO,      /* the disk failed; what is open is to be closed */
-    STORAGE_E_CORRUPT, /* not what was written */
-    STORAGE_E_MISSING, /* no such file, no such key */
-    STORAGE_E_BUSY,    /* another process has the directory */
-    STORAGE_E_DENIED,  /* no permission, or read-only */
+    STORAGE_E_FULL,     /* the disk, or the bound on a snapshot's size */
+    STORAGE_E_IO,       /* the disk failed; what is open is to be closed */
+    STORAGE_E_CORRUPT,  /* not what was written */
+    STORAGE_E_MISSING,  /* no such file, no such key */
+    STORAGE_E_BUSY,     /* another process has the directory */
+    STORAGE_E_DENIED,   /* no permission */
+    STORAGE_E_READONLY, /* ... nor has anybody */
+    STORAGE_E_NOT_DIR,  /* what should be a directory is none */
+    STORAGE_E_GONE,     /* the directory, while it was in use */
     STORAGE_E_MEMORY,
     STORAGE_E_FOREIGN, /* of another cluster */
     STORAGE_E_VERSION, /* of a format that is not known */

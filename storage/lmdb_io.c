@@ -8,13 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define LOCK_NAME  "kvasir.lock"
 #define SUFFIX     ".mdb"
 #define SUFFIXES   "-lock" /* LMDB's own lock file */
 #define LOCK_BYTES 16384   /* more than it wants for its 126 readers */
+
+#define MAP_BYTES_MIN (UINT64_C(64) << 20)
+#define ROOM_LEFT     (UINT64_C(256) << 10) /* of what is full, at most */
 
 struct lmdb {
     struct storage_io io;
@@ -23,6 +28,7 @@ struct lmdb {
     int lock_fd;
     bool shared; /* others may have the file open */
     uint64_t bytes_max;
+    char name[STORAGE_NAME_MAX]; /* of the file that is being written */
     MDB_env *env;
     MDB_txn *txn;
     MDB_dbi dbi;
@@ -43,8 +49,9 @@ outcome_of(int code)
         return STORAGE_OK;
     case MDB_NOTFOUND:
     case ENOENT:
-    case ENOTDIR:
         return STORAGE_E_MISSING;
+    case ENOTDIR:
+        return STORAGE_E_NOT_DIR;
     case MDB_MAP_FULL:
     case ENOSPC:
     case EDQUOT:
@@ -59,8 +66,9 @@ outcome_of(int code)
         return STORAGE_E_CORRUPT;
     case EACCES:
     case EPERM:
-    case EROFS:
         return STORAGE_E_DENIED;
+    case EROFS:
+        return STORAGE_E_READONLY;
     case EAGAIN:
         return STORAGE_E_BUSY;
     case ENOMEM:
@@ -79,6 +87,45 @@ path_of(const struct lmdb *l, const char *name, char *path, size_t size)
 }
 
 /* ---- the directory ---- */
+
+static enum storage_outcome
+take_lock(struct lmdb *l)
+{
+    l->lock_fd = openat(l->dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC,
+                        (mode_t)0600);
+    if (l->lock_fd < 0) {
+        return outcome_of(errno);
+    }
+    if (flock(l->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        return outcome_of(errno);
+    }
+    return STORAGE_OK;
+}
+
+static enum storage_outcome
+open_dir(struct lmdb *l, enum storage_access access)
+{
+    if (access == STORAGE_WRITE && mkdir(l->dir, (mode_t)0700) != 0 &&
+        errno != EEXIST) {
+        return outcome_of(errno);
+    }
+    l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (l->dir_fd < 0) {
+        return outcome_of(errno);
+    }
+    return access == STORAGE_WRITE ? take_lock(l) : STORAGE_OK;
+}
+
+static void
+close_dir(const struct lmdb *l)
+{
+    if (l->lock_fd >= 0) {
+        (void)close(l->lock_fd); /* and the lock is gone */
+    }
+    if (l->dir_fd >= 0) {
+        (void)close(l->dir_fd);
+    }
+}
 
 static enum storage_outcome
 list(struct storage_io *io, struct storage_names *names)
@@ -185,6 +232,52 @@ make_lock(struct lmdb *l, const char *name)
     return rc;
 }
 
+/* With a map as large as addresses can be had for; a file remembers its size
+ * from the beginning. */
+static int
+env_create(struct lmdb *l, const char *path)
+{
+    uint64_t map_bytes = l->bytes_max;
+    int rc = env_open(l, path, MDB_NOTLS, map_bytes);
+
+    while (rc == ENOMEM && map_bytes / 2 >= MAP_BYTES_MIN) {
+        close_file(&l->io);
+        (void)unlink(path);
+        map_bytes = map_bytes / 2 & ~UINT64_C(0xFFFF);
+        rc = env_open(l, path, MDB_NOTLS, map_bytes);
+    }
+    return rc;
+}
+
+static bool
+is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Where the directory was removed or replaced, what is there now is taken, as a
+ * start would. */
+static enum storage_outcome
+renew_dir(struct lmdb *l)
+{
+    struct lmdb now = {.dir = l->dir, .dir_fd = -1, .lock_fd = -1};
+    struct stat there;
+    struct stat ours;
+
+    if (stat(l->dir, &there) == 0 && fstat(l->dir_fd, &ours) == 0 &&
+        is_same(&there, &ours)) {
+        return STORAGE_OK;
+    }
+    enum storage_outcome rc = open_dir(&now, STORAGE_WRITE);
+    struct lmdb *old = rc == STORAGE_OK ? l : &now;
+    close_dir(old);
+    if (rc == STORAGE_OK) {
+        l->dir_fd = now.dir_fd;
+        l->lock_fd = now.lock_fd;
+    }
+    return rc;
+}
+
 static enum storage_outcome
 create(struct storage_io *io, const char *name)
 {
@@ -192,13 +285,18 @@ create(struct storage_io *io, const char *name)
     char path[4096];
 
     CHECK(l->env == NULL);
+    enum storage_outcome there = renew_dir(l);
+    if (there != STORAGE_OK) {
+        return there;
+    }
     if (!path_of(l, name, path, sizeof path)) {
         return STORAGE_E_DENIED;
     }
     (void)remove_file(io, name);
+    (void)snprintf(l->name, sizeof l->name, "%s", name);
     int rc = make_lock(l, name);
     if (rc == 0) {
-        rc = env_open(l, path, MDB_NOTLS, l->bytes_max);
+        rc = env_create(l, path);
     }
     if (rc == 0) {
         rc = mdb_txn_begin(l->env, NULL, 0, &l->txn);
@@ -343,6 +441,37 @@ drop(struct storage_io *io, uint64_t key)
     return outcome_of(mdb_del(l->txn, l->dbi, &name, NULL));
 }
 
+/* Whether the file that is being written is where it was made. */
+static bool
+in_place(const struct lmdb *l)
+{
+    struct stat there;
+    struct stat ours;
+    char path[4096];
+    int fd;
+
+    return path_of(l, l->name, path, sizeof path) && stat(path, &there) == 0 &&
+           mdb_env_get_fd(l->env, &fd) == 0 && fstat(fd, &ours) == 0 &&
+           is_same(&there, &ours);
+}
+
+/* Of a file system or, for one file, of the process. */
+static bool
+is_full(const struct lmdb *l)
+{
+    struct statvfs fs;
+    struct stat st;
+    struct rlimit limit;
+    int fd;
+
+    if (mdb_env_get_fd(l->env, &fd) != 0 || fstatvfs(fd, &fs) != 0 ||
+        fstat(fd, &st) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) {
+        return false;
+    }
+    return (uint64_t)fs.f_bavail * fs.f_frsize < ROOM_LEFT ||
+           (uint64_t)st.st_size + ROOM_LEFT > limit.rlim_cur;
+}
+
 static enum storage_outcome
 commit(struct storage_io *io)
 {
@@ -350,7 +479,10 @@ commit(struct storage_io *io)
     int rc = mdb_txn_commit(l->txn);
 
     l->txn = NULL;
-    return outcome_of(rc);
+    if (rc == 0 && !in_place(l)) {
+        return STORAGE_E_GONE;
+    }
+    return outcome_of(rc == EIO && is_full(l) ? ENOSPC : rc);
 }
 
 static void
@@ -383,12 +515,7 @@ free_io(struct storage_io *io)
     struct lmdb *l = lmdb_of(io);
 
     close_file(io);
-    if (l->lock_fd >= 0) {
-        (void)close(l->lock_fd); /* and the lock is gone */
-    }
-    if (l->dir_fd >= 0) {
-        (void)close(l->dir_fd);
-    }
+    close_dir(l);
     free(l->dir);
     free(l);
 }
@@ -409,34 +536,6 @@ static const struct storage_io_ops lmdb_ops = {
     .size = size_of_file,
     .free = free_io,
 };
-
-static enum storage_outcome
-take_lock(struct lmdb *l)
-{
-    l->lock_fd = openat(l->dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC,
-                        (mode_t)0600);
-    if (l->lock_fd < 0) {
-        return outcome_of(errno);
-    }
-    if (flock(l->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        return outcome_of(errno);
-    }
-    return STORAGE_OK;
-}
-
-static enum storage_outcome
-open_dir(struct lmdb *l, enum storage_access access)
-{
-    if (access == STORAGE_WRITE && mkdir(l->dir, (mode_t)0700) != 0 &&
-        errno != EEXIST) {
-        return outcome_of(errno);
-    }
-    l->dir_fd = open(l->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (l->dir_fd < 0) {
-        return outcome_of(errno);
-    }
-    return access == STORAGE_WRITE ? take_lock(l) : STORAGE_OK;
-}
 
 enum storage_outcome
 storage_lmdb_new(struct storage_io **out, const char *dir,

@@ -6,6 +6,10 @@
  *   file that this process did not write is read by a child first (apart.h),
  *   and never written to.
  * - The map is reserved once at its largest; that costs addresses, not memory.
+ * - A short write is EIO to it, but most often a full disk.
+ * - A file that somebody removed, or whose directory, takes all that is written
+ *   and is never seen again: that is a failure here, and the next file is made
+ *   where the directory should be.
  * - Two processes must not write into one directory: a lock on a file in it,
  *   held as long as the process lives.
  *
@@ -30,7 +34,8 @@ enum storage_access {
 
 /*
  * dir: copied. bytes_max: of one file. 0 and *out; STORAGE_E_BUSY, _DENIED,
- * _MISSING (nothing there to inspect), _FULL, _IO, _MEMORY.
+ * _READONLY, _NOT_DIR, _MISSING (nothing there to inspect, or to make it in),
+ * _FULL, _IO, _MEMORY.
  */
 enum storage_outcome storage_lmdb_new(struct storage_io **out, const char *dir,
                                       enum storage_access access,

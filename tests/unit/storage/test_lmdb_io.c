@@ -181,3 +181,100 @@ Test(lmdb_io, what_is_no_database_is_corrupt)
     storage_io_free(io);
     dir_free(&dir);
 }
+
+static void
+empty(const char *path)
+{
+    struct dir dir;
+
+    (void)snprintf(dir.path, sizeof dir.path, "%s", path);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, a_directory_that_vanished_fails_a_commit_and_is_made_anew)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct storage_txn txn;
+    struct slice bytes;
+
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 1, "one");
+    empty(dir.path);
+    storage_txn_begin(&txn, io);
+    storage_txn_put(&txn, 2, SLICE("two"));
+    cr_assert_eq(storage_txn_commit(&txn), STORAGE_E_GONE);
+    io->ops->close(io);
+    cr_assert_eq(io->ops->create(io, "b.mdb"), STORAGE_OK);
+    put(io, 3, "three");
+    io->ops->close(io);
+    cr_assert_eq(io->ops->open(io, "b.mdb"), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 3, &bytes), STORAGE_OK);
+    struct storage_io *second = NULL;
+    cr_assert_eq(storage_lmdb_new(&second, dir.path, STORAGE_WRITE, MAX),
+                 STORAGE_E_BUSY, "it is locked again");
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, a_directory_that_became_a_file_is_named)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+
+    empty(dir.path);
+    int fd = open(dir.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    cr_assert_geq(fd, 0);
+    (void)close(fd);
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_E_NOT_DIR);
+    storage_io_free(io);
+    io = NULL;
+    cr_assert_eq(storage_lmdb_new(&io, dir.path, STORAGE_WRITE, MAX),
+                 STORAGE_E_NOT_DIR);
+    cr_assert_eq(storage_lmdb_new(&io, dir.path, STORAGE_INSPECT, 0),
+                 STORAGE_E_NOT_DIR);
+    (void)unlink(dir.path);
+}
+
+/* In a process of its own, as every test here is. */
+Test(lmdb_io, a_limit_of_file_size_is_a_full_disk)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, MAX);
+    struct rlimit limit;
+    static char big[200000];
+    struct storage_txn txn;
+
+    (void)signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 1, "one");
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 300000;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    storage_txn_begin(&txn, io);
+    storage_txn_put(&txn, 2, (struct slice){.ptr = big, .len = sizeof big});
+    storage_txn_put(&txn, 3, (struct slice){.ptr = big, .len = sizeof big});
+    cr_assert_eq(storage_txn_commit(&txn), STORAGE_E_FULL);
+    put(io, 4, "four");
+    storage_io_free(io);
+    dir_free(&dir);
+}
+
+Test(lmdb_io, a_map_that_addresses_are_not_had_for_is_made_smaller)
+{
+    struct dir dir = dir_new();
+    struct storage_io *io = open_dir(dir.path, UINT64_C(1) << 44);
+    struct rlimit limit;
+    struct slice bytes;
+
+    cr_assert_eq(getrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = (rlim_t)1 << 42;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    cr_assert_eq(io->ops->create(io, "a.mdb"), STORAGE_OK);
+    put(io, 1, "one");
+    io->ops->close(io);
+    cr_assert_eq(io->ops->open(io, "a.mdb"), STORAGE_OK);
+    cr_assert_eq(io->ops->get(io, 1, &bytes), STORAGE_OK);
+    storage_io_free(io);
+    dir_free(&dir);
+}
