@@ -27,6 +27,7 @@ PREFILL_TOKENS_PER_S = 8000
 SATURATED = 0.8  # of what engines can compute; decoding needs some of it too
 
 # When, as part of the requests of the load.
+SETTLED_AT = 0.2  # most system prompts are in some cache
 KILL_AT = 0.42
 RESTART_AT = 0.64
 FEW = 50  # requests of a stage that one cold prompt still moves
@@ -150,13 +151,16 @@ def wait_for(mesh, run, what, count):
 
 def kill_one(mesh, run, planned):
     """Kills node-2 in the middle: (second of the load, requests open on it,
-    requests it had been sent)."""
+    requests it had been sent, and of the last of these the ratio())."""
     victim = mesh.name(VICTIM)
+    wait_for(mesh, run, f"{victim} was killed", SETTLED_AT * planned)
+    settled = mesh.tokens(VICTIM)
     wait_for(mesh, run, f"{victim} was killed", KILL_AT * planned)
     step("in the middle of it: what node-1 tells of the mesh")
     show_status(mesh, 0)
     step(f"kill -9 of {victim}")
     sent = mesh.requests(VICTIM)[0]
+    before = mesh.ratio(VICTIM, settled)
     was_open = mesh.kill(VICTIM)
     at = run.seconds()
     mesh.wait_dead(VICTIM)
@@ -165,11 +169,12 @@ def kill_one(mesh, run, planned):
         f"   engines' events anew. Nobody told the DNS server: clients that come upon the dead\n"
         f"   address go on to the next one.")
     show_status(mesh, 0)
-    return at, was_open, sent
+    return at, was_open, sent, before
 
 
 def restart_one(mesh, run, planned, gone):
-    """Starts node-2 again: the second of the load when it was ready."""
+    """Starts node-2 again: the second of the load when it was ready, and how
+    many seconds that took."""
     victim = mesh.name(VICTIM)
     wait_for(mesh, run, f"{victim} was started again", RESTART_AT * planned - gone)
     step(f"{victim} is started again, with the same command")
@@ -181,7 +186,7 @@ def restart_one(mesh, run, planned, gone):
         f"{mesh.name(0)} of {known:,}.\n"
         f"   {source_line(mesh.start_of(VICTIM))}\n"
         f"   Clients try its address again within 5 s.")
-    return at
+    return at, at - began
 
 
 def source_line(began):
@@ -204,8 +209,8 @@ def play_mesh(folder, load, logs):
         mesh = Mesh(stack, folder, engines, logs)
         show_mesh(mesh)
         run = Load(stack, folder, load, f"http://{NAME}:{mesh.serve}", "--resolver", mesh.dns)
-        killed_s, was_open, gone = kill_one(mesh, run, planned)
-        back_s = restart_one(mesh, run, planned, gone)
+        killed_s, was_open, gone, before = kill_one(mesh, run, planned)
+        back_s, took_s = restart_one(mesh, run, planned, gone)
         result = run.result()
         for program in [*engines, *mesh.nodes]:
             program.check()
@@ -213,6 +218,9 @@ def play_mesh(folder, load, logs):
         result["was_open"] = was_open
         result["stages"] = stages(result["per_second"], int(killed_s), int(back_s))
         result["returned"] = mesh.ratio(VICTIM)
+        result["before"] = before
+        result["ready_s"] = took_s
+        result["start"] = mesh.start_of(VICTIM)
         show_request(mesh)
         return result
 
@@ -305,6 +313,17 @@ def kill_line(ours):
             f"No other request failed.")
 
 
+def restart_line(ours):
+    """Whether its hit ratio held."""
+    (requests, before), (since, after) = ours["before"], ours["returned"]
+    began = ours["start"]
+    blocks = f"{began['blocks']:,} blocks" if began and began["state"] == "warm" else "nothing"
+    return (f"The restart: node-2 was ready after {ours['ready_s']:.1f} s, with {blocks} from its "
+            f"snapshot. Of the prompt\ntokens sent through it engines had "
+            f"{100 * before:.1f} % cached before it was killed ({requests} requests) and\n"
+            f"{100 * after:.1f} % since it is back ({since} requests).")
+
+
 def accuracy_line(ours):
     right, judged = ours["accuracy"]
     return (f"The nodes follow the engines' own cache events. Of {judged} requests whose tokens "
@@ -346,6 +365,7 @@ def show_result(plain, ours):
     show_stages(ours)
     say()
     say(kill_line(ours))
+    say(restart_line(ours))
     say(load_line(plain))
     say(accuracy_line(ours))
     say("The engines are stand-ins: no GPU and made-up words, but a real block cache, queue and\n"

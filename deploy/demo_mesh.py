@@ -83,12 +83,16 @@ class Mesh:
         return [line for head, end in zip(heads, heads[1:] + [len(lines)])
                 if lines[head] in ("members", "streams") for line in lines[head:end]]
 
-    def ratio(self, i):
+    def tokens(self, i):
+        """(requests, their prompt tokens, and those of them that engines had
+        cached), since it started."""
+        return programs.metrics(self.admin(i), "kvasir_requests_total",
+                                "kvasir_prompt_tokens_total", "kvasir_cached_tokens_total")
+
+    def ratio(self, i, since=(0, 0, 0)):
         """(requests, part of their prompt tokens that engines had cached),
-        since it started."""
-        requests, prompt, cached = programs.metrics(
-            self.admin(i), "kvasir_requests_total", "kvasir_prompt_tokens_total",
-            "kvasir_cached_tokens_total")
+        since tokens() was that."""
+        requests, prompt, cached = (now - then for now, then in zip(self.tokens(i), since))
         return int(requests), cached / max(1, prompt)
 
     def blocks(self, i):

@@ -96,6 +96,11 @@ class Demo(harness.Case):
             requests, cached = self.stage(out, name)
             self.assertGreater(requests, 0, name)
             self.assertGreater(cached, plain[0], name)
+        blocks, before, after = re.search(
+            r"with ([\d,]+) blocks from its snapshot\. [\s\S]* had ([\d.]+) % cached before "
+            r"[^%]*\n([\d.]+) % since it is back", out).groups()
+        self.assertGreater(int(blocks.replace(",", "")), 0)
+        self.assertGreater(float(after), 0.8 * float(before))
         self.assertIn("stand-ins", out)
         self.assertIn(f"100 %  {planned} of {planned} answered, 0 failed", err)
         self.assertNotIn("\033", out + err)
