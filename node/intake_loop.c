@@ -10,7 +10,7 @@
 #define BUSY_MS      5L /* while the ledger has something to sweep */
 #define SWEEP_BUDGET 4096U
 #define TELL_US      UINT64_C(1000000)
-#define SAVE_BYTES   ((size_t)1 << 20) /* of a snapshot's parts in one turn */
+#define SAVE_BYTES   ((size_t)256 << 10) /* of a snapshot's parts in one turn */
 #define ITEMS_MAX    (1 + 3 * WORKERS_MAX)
 
 enum poll_use {
