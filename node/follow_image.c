@@ -10,11 +10,12 @@ follow_position_take(struct followed *f, const struct intake_item *item,
                      const struct reading_position *position)
 {
     follow_position_drop(f, item->rank);
-    struct follow_position *copy = malloc(sizeof *copy + position->len);
+    size_t size = sizeof *position + position->len;
+    struct follow_position *copy = malloc(sizeof *copy + size);
     if (copy != NULL) {
         copy->cut = item->cut;
-        copy->at = *position;
-        memcpy(copy->bytes, position->bytes, position->len);
+        copy->at = (struct reading_position *)(copy + 1);
+        memcpy(copy->at, position, size);
         f->position[item->rank] = copy;
     }
 }
@@ -45,8 +46,8 @@ follow_image(const struct follow *follow, uint32_t at, uint64_t cut,
     const struct follow_position *p = f->position[feed.rank];
     if (p != NULL && cut != 0 && p->cut == cut) {
         snapshot_stream_position(
-            &follow->streams, &p->at,
-            (struct slice){.ptr = p->bytes, .len = p->at.len}, stream);
+            &follow->streams, p->at,
+            (struct slice){.ptr = p->at->bytes, .len = p->at->len}, stream);
     }
     return true;
 }

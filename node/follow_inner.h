@@ -22,8 +22,7 @@
 /* Where the ledger was when one of its cuts ended. */
 struct follow_position {
     uint64_t cut;
-    struct reading_position at;
-    char bytes[];
+    struct reading_position *at; /* in the same memory, behind this */
 };
 
 /* One worker's events. */
