@@ -38,7 +38,8 @@ struct storage_disk {
     struct job *last;
     uint64_t waiting; /* bytes */
     bool stop;
-    bool lost; /* a job there was no memory for */
+    bool still; /* there is no thread */
+    bool lost;  /* a job there was no memory for */
     bool done;
     struct storage_result result;
 };
@@ -102,12 +103,12 @@ work(struct storage_disk *disk, const struct job *job)
     }
 }
 
-/* The next job; false at the end of all. */
+/* The next job; false at the end of all, and for now where nothing waits. */
 static bool
 take(struct storage_disk *disk, struct job *out)
 {
     (void)pthread_mutex_lock(&disk->mutex);
-    while (disk->first == NULL && !disk->stop) {
+    while (disk->first == NULL && !disk->stop && !disk->still) {
         (void)pthread_cond_wait(&disk->cond, &disk->mutex);
     }
     struct job *job = disk->first;
@@ -170,9 +171,8 @@ run(void *context)
 }
 
 int
-storage_disk_new(struct storage_disk **out, struct storage_save *save,
-                 uint64_t queue_bytes, void (*wake)(void *context),
-                 void *context)
+storage_disk_new_still(struct storage_disk **out, struct storage_save *save,
+                       uint64_t queue_bytes)
 {
     struct storage_disk *disk = calloc(1, sizeof(*disk));
 
@@ -180,20 +180,70 @@ storage_disk_new(struct storage_disk **out, struct storage_save *save,
         storage_save_free(save);
         return -ENOMEM;
     }
-    *disk = (struct storage_disk){.save = save,
-                                  .wake = wake,
-                                  .context = context,
-                                  .queue_bytes = queue_bytes};
+    *disk = (struct storage_disk){
+        .save = save, .queue_bytes = queue_bytes, .still = true};
     (void)pthread_mutex_init(&disk->mutex, NULL);
     (void)pthread_cond_init(&disk->cond, NULL);
-    int rc = pthread_create(&disk->thread, NULL, run, disk);
+    *out = disk;
+    return 0;
+}
+
+bool
+storage_disk_turn(struct storage_disk *disk)
+{
+    struct job job;
+
+    role_is_disk();
+    CHECK(disk->still);
+    if (!take(disk, &job)) {
+        return false;
+    }
+    work(disk, &job);
+    (void)give_back(disk, &job);
+    return true;
+}
+
+static void
+end(struct storage_disk *disk)
+{
+    (void)pthread_cond_destroy(&disk->cond);
+    (void)pthread_mutex_destroy(&disk->mutex);
+    storage_save_free(disk->save);
+    free(disk);
+}
+
+int
+storage_disk_new(struct storage_disk **out, struct storage_save *save,
+                 uint64_t queue_bytes, void (*wake)(void *context),
+                 void *context)
+{
+    struct storage_disk *disk = NULL;
+    int rc = storage_disk_new_still(&disk, save, queue_bytes);
+
     if (rc != 0) {
-        storage_save_free(save);
-        free(disk);
+        return rc;
+    }
+    disk->wake = wake;
+    disk->context = context;
+    disk->still = false;
+    rc = pthread_create(&disk->thread, NULL, run, disk);
+    if (rc != 0) {
+        end(disk);
         return -rc;
     }
     *out = disk;
     return 0;
+}
+
+/* What nobody will do any more. */
+static void
+drop_jobs(struct storage_disk *disk)
+{
+    struct job job;
+
+    while (take(disk, &job)) {
+        free(job.part.bytes);
+    }
 }
 
 void
@@ -202,15 +252,17 @@ storage_disk_free(struct storage_disk *disk)
     if (disk == NULL) {
         return;
     }
+    if (disk->still) {
+        drop_jobs(disk);
+        end(disk);
+        return;
+    }
     (void)pthread_mutex_lock(&disk->mutex);
     disk->stop = true;
     (void)pthread_cond_signal(&disk->cond);
     (void)pthread_mutex_unlock(&disk->mutex);
     (void)pthread_join(disk->thread, NULL);
-    (void)pthread_cond_destroy(&disk->cond);
-    (void)pthread_mutex_destroy(&disk->mutex);
-    storage_save_free(disk->save);
-    free(disk);
+    end(disk);
 }
 
 bool

@@ -31,7 +31,17 @@ int storage_disk_new(struct storage_disk **out, struct storage_save *save,
                      uint64_t queue_bytes, void (*wake)(void *context),
                      void *context) MUST_CHECK;
 
-/* Finishes what is queued, then ends the thread. NULL is fine. */
+/* The same without a thread, for tests and simulations: nothing is done but in
+ * turns, and nobody is woken. */
+int storage_disk_new_still(struct storage_disk **out, struct storage_save *save,
+                           uint64_t queue_bytes) MUST_CHECK;
+
+/* Of a disk without a thread: does what is next in the queue; false: there was
+ * nothing. */
+bool storage_disk_turn(struct storage_disk *disk);
+
+/* Finishes what is queued, then ends the thread; without one, what is queued is
+ * lost. NULL is fine. */
 void storage_disk_free(struct storage_disk *disk);
 
 bool storage_disk_room(struct storage_disk *disk);

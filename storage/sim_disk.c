@@ -420,6 +420,25 @@ sim_disk_new(uint64_t seed)
     return &d->io;
 }
 
+struct storage_io *
+sim_disk_copy(const struct storage_io *io, uint64_t seed)
+{
+    const struct sim_disk *from = (const struct sim_disk *)(const void *)io;
+    struct storage_io *to = sim_disk_new(seed);
+
+    for (uint32_t i = 0; i < from->files && to != NULL; i++) {
+        const struct file *file = &from->file[i];
+        struct file *made = &disk_of(to)->file[disk_of(to)->files++];
+        memcpy(made->name, file->name, sizeof made->name);
+        for (uint32_t k = 0; k < file->now.count; k++) {
+            const struct value *value = &file->now.value[k];
+            set(&made->now, value->key, copy(value->bytes, value->len),
+                value->len);
+        }
+    }
+    return to;
+}
+
 uint64_t
 sim_disk_operations(const struct storage_io *io)
 {

@@ -13,6 +13,10 @@
 /* NULL: no memory. Freed by storage_io_free(). */
 struct storage_io *sim_disk_new(uint64_t seed);
 
+/* The same files on another disk, as they are now and as nothing was ever lied
+ * about them; its faults are its own. NULL: no memory. */
+struct storage_io *sim_disk_copy(const struct storage_io *io, uint64_t seed);
+
 /* Operations asked of it so far; reading does not count. */
 uint64_t sim_disk_operations(const struct storage_io *io);
 
