@@ -108,6 +108,8 @@ happen(struct sim_world *w, const struct virtual_event *event)
     case SIM_EV_RESUME:
     case SIM_EV_ANSWER:
     case SIM_EV_ITEMS:
+    case SIM_EV_TAKE:
+    case SIM_EV_DISK:
         sim_node_event(w, event);
         break;
     case SIM_EV_FRAME:
@@ -263,6 +265,7 @@ draw(struct sim_world *w)
     w->config.gossip.exports_max = 1 + sim_below(rng, 4);
     w->config.gossip.transfers_max = 1 + sim_below(rng, 4);
     sim_chaos_draw(w);
+    sim_snapshot_draw(w);
     w->result->nodes = w->nodes_count;
     w->result->engines = w->engines_count;
 }
@@ -305,6 +308,7 @@ end(struct sim_world *w)
     }
     sim_request_end(w);
     sim_net_fini(w);
+    sim_snapshot_end(w);
     virtual_time_fini(&w->time);
     kv_reader_free(w->decoder);
     buf_fini(&w->payload);

@@ -60,7 +60,12 @@ struct fault_script;
     X(LOST, lost, "what a node has of a stream is lost there")              \
     X(ROSTER, roster, "workers are put, drained and removed on any node")   \
     X(REQUEST, request, "clients send requests through nodes")              \
-    X(SICK, sick, "engines refuse requests, fall silent, break off")
+    X(SICK, sick, "engines refuse requests, fall silent, break off")        \
+    X(DISK_FULL, disk_full, "a disk is full for a while, or fails once")    \
+    X(DISK_TEAR, disk_tear, "power goes while a snapshot is written")       \
+    X(DISK_STALE, disk_stale, "a node comes back with an old disk")         \
+    X(DISK_LIE, disk_lie, "a disk forgets what it wrote, or flips bits")    \
+    X(DISK_SWAP, disk_swap, "a node comes back with another one's disk")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -73,6 +78,10 @@ enum sim_fault {
 #define SIM_FAULTS_LATER SIM_REQUEST
 
 #define SIM_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_KINDS) - 1)
+#define SIM_FAULTS_OF_DISKS                                        \
+    (UINT64_C(1) << SIM_DISK_FULL | UINT64_C(1) << SIM_DISK_TEAR | \
+     UINT64_C(1) << SIM_DISK_STALE | UINT64_C(1) << SIM_DISK_LIE | \
+     UINT64_C(1) << SIM_DISK_SWAP)
 
 /* "partition", ...: static text; what it does. */
 const char *sim_fault_name(enum sim_fault fault);
@@ -143,7 +152,19 @@ void sim_options_script(struct sim_options *options,
     X(EXPECTED, "a peer's decision expected")               \
     X(CIRCUIT, "a circuit opened")                          \
     X(TRIAL, "a circuit half open")                         \
-    X(WRONG, "answers that differ, read again for")
+    X(WRONG, "answers that differ, read again for")         \
+    X(SNAPSHOT, "a snapshot taken")                         \
+    X(SNAPSHOT_FAILED, "a snapshot failed")                 \
+    X(SNAPSHOT_LAST, "a last snapshot before the goodbye")  \
+    X(SET_ASIDE, "a snapshot set aside")                    \
+    X(FOREIGN, "a snapshot of another cluster")             \
+    X(RESTORED, "a snapshot loaded")                        \
+    X(LOADED_JOURNAL, "... that was cut amid changes")      \
+    X(LOADED_STALE, "... that is not the last one")         \
+    X(LOADED_OLD, "a loaded stream had gone on")            \
+    X(LOADED_OTHER, "a loaded stream of a dead process")    \
+    X(LOADED_DROPPED, "a loaded stream dropped")            \
+    X(LOADED_CAUGHT_UP, "a loaded stream caught up with")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

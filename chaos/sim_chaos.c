@@ -149,8 +149,10 @@ stop_node(struct sim_world *w, struct rng *rng, uint32_t node, bool politely)
         return;
     }
     if (politely) {
-        cluster_leave(w->nodes[node].cluster, sim_now(w, node));
-        sim_node_pull(w, node);
+        if (sim_snapshot_finish(w, node, away_ms)) {
+            sim_node_leave(w, node, away_ms);
+        }
+        return;
     }
     sim_node_kill(w, node);
     sim_add(w, w->time.now_us + away_ms * SIM_MS, SIM_EV_START, node, 0);
@@ -264,6 +266,13 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
     case SIM_ROSTER:
         change_roster(w, rng, node);
         break;
+    case SIM_DISK_FULL:
+    case SIM_DISK_TEAR:
+    case SIM_DISK_STALE:
+    case SIM_DISK_LIE:
+    case SIM_DISK_SWAP:
+        sim_snapshot_break(w, fault, node);
+        break;
     default:
         break;
     }
@@ -315,6 +324,7 @@ sim_chaos_heal(struct sim_world *w)
     w->loss_permille = 0;
     w->disturbed_us = w->time.now_us;
     memset(w->slow_us, 0, sizeof w->slow_us);
+    sim_snapshot_heal(w);
     for (uint32_t a = 0; a < w->nodes_count; a++) {
         memset(w->nodes[a].cut, 0, sizeof w->nodes[a].cut);
         for (uint32_t b = 0; b < w->nodes_count; b++) {

@@ -107,6 +107,7 @@ sim_check_node(struct sim_world *w, uint32_t node)
             check_truth(w, node, engine, &s);
         }
     }
+    sim_snapshot_check(w, node);
     if (++n->steps % DEEP_EACH == 0) {
         check_deep(w, node);
     }

@@ -57,6 +57,7 @@ take_gossip(struct sim_world *w, uint32_t node, const struct gossip_out *out)
     if (out->kind == GOSSIP_RESET) {
         sim_trace(w, "reset", sim_reader_of(node, engine), out->epoch.no);
         n->followed[engine].pos = 0; /* the epoch may be applied once more */
+        sim_snapshot_reset(w, node, engine, out->epoch);
     }
     if (out->kind == GOSSIP_STATE) {
         sim_saw(w, SIM_SAW_CONTESTED, out->contested);
@@ -241,6 +242,9 @@ work(struct sim_world *w, uint32_t node)
         sim_node_pull(w, node);
     }
     bool looks = sim_now(w, node) - n->looked_us >= LOOK_US;
+    if (looks) {
+        n->follow->caught_up = n->ready == CLUSTER_CAUGHT_UP;
+    }
     for (uint32_t i = 0; i < w->engines_count; i++) {
         if (looks) {
             n->looked_us = sim_now(w, node);
@@ -339,6 +343,7 @@ sim_node_start(struct sim_world *w, uint32_t node)
         add_worker(w, node, i);
     }
     sim_router_start(w, node);
+    sim_snapshot_start(w, node);
     sim_add(w, w->time.now_us + WORK_MS * SIM_MS, SIM_EV_WORK, node,
             n->life | UINT64_C(1) << 63);
     sim_node_pull(w, node);
@@ -381,6 +386,7 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     }
     sim_net_gone(w, node);
     sim_router_end(w, node);
+    sim_snapshot_stop(w, node);
     cluster_free(n->cluster);
     feed_free(n->feed);
     mirror_free(n->mirror);
@@ -391,6 +397,15 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     free(n->follow);
     n->up = false;
     n->paused_us = 0;
+}
+
+void
+sim_node_leave(struct sim_world *w, uint32_t node, uint64_t away_ms)
+{
+    cluster_leave(w->nodes[node].cluster, sim_now(w, node));
+    sim_node_pull(w, node);
+    sim_node_kill(w, node);
+    sim_add(w, w->time.now_us + away_ms * SIM_MS, SIM_EV_START, node, 0);
 }
 
 /* Events */
@@ -471,6 +486,10 @@ take(struct sim_world *w, const struct virtual_event *event, uint32_t node)
         break;
     case SIM_EV_ITEMS:
         sim_node_items(w, node);
+        break;
+    case SIM_EV_TAKE:
+    case SIM_EV_DISK:
+        sim_snapshot_event(w, event);
         break;
     default:
         w->nodes[node].paused_us = 0;

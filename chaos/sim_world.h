@@ -2,7 +2,7 @@
  * The inside of the simulator, shared by its files: sim.c draws a world, runs
  * its events and ends it; sim_engine.c has engines and the truth about them,
  * sim_net.c the links, sim_node.c a node, sim_intake.c its readers of engines,
- * sim_chaos.c what breaks, sim_check.c what must hold.
+ * sim_snapshot*.c its disk, sim_chaos.c what breaks, sim_check.c what must hold.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -58,6 +58,8 @@ enum sim_event {
     SIM_EV_PROBE,    /* who: node | engine << 8 | kind << 16, what: life */
     SIM_EV_CLIENT,   /* the next request */
     SIM_EV_FLIGHT,   /* who: slot | step << 16, what: see sim_request.c */
+    SIM_EV_TAKE,     /* who: node, what: life; a turn of its snapshots */
+    SIM_EV_DISK,     /* who: node, what: life; a turn of its disk */
     SIM_EV_KINDS,
 };
 
@@ -257,7 +259,8 @@ struct sim_world {
     bool same_names; /* engines name blocks alike, over restarts, too */
     uint64_t chaos_end_us;
     uint64_t traffic_end_us;
-    uint64_t disturbed_us; /* when links were last not as they should be */
+    struct sim_stores *stores; /* NULL: nodes have no disks */
+    uint64_t disturbed_us;     /* when links were last not as they should be */
 
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_engine engines[SIM_ENGINES_MAX];
@@ -354,6 +357,8 @@ uint32_t sim_net_node(const struct sim_world *w, const char *address);
 /* sim_node.c */
 void sim_node_start(struct sim_world *w, uint32_t node);
 void sim_node_kill(struct sim_world *w, uint32_t node);
+/* Says goodbye, ends, and is started again. */
+void sim_node_leave(struct sim_world *w, uint32_t node, uint64_t away_ms);
 void sim_node_pull(struct sim_world *w, uint32_t node);
 void sim_node_event(struct sim_world *w, const struct virtual_event *event);
 void sim_node_pause(struct sim_world *w, uint32_t node, uint64_t ms);
@@ -393,6 +398,25 @@ void sim_intake_publish(struct sim_world *w, uint32_t engine, uint32_t seq);
 /* The event socket's connection is gone; the reader hears of it. */
 void sim_intake_break(struct sim_world *w, uint32_t node, uint32_t engine,
                       uint64_t after_us);
+
+/* sim_snapshot.c: disks, and what nodes save. */
+void sim_snapshot_draw(struct sim_world *w);
+void sim_snapshot_end(struct sim_world *w);
+/* Before a goodbye: true, or the node leaves later. */
+bool sim_snapshot_finish(struct sim_world *w, uint32_t node, uint64_t away_ms);
+/* Its process ends. */
+void sim_snapshot_stop(struct sim_world *w, uint32_t node);
+void sim_snapshot_event(struct sim_world *w, const struct virtual_event *event);
+/* sim_snapshot_load.c: a new process, before anything is told it. */
+void sim_snapshot_start(struct sim_world *w, uint32_t node);
+void sim_snapshot_check(struct sim_world *w, uint32_t node);
+/* A stream begins anew there. */
+void sim_snapshot_reset(struct sim_world *w, uint32_t node, uint32_t engine,
+                        struct gossip_epoch epoch);
+/* sim_snapshot_break.c */
+void sim_snapshot_break(struct sim_world *w, enum sim_fault fault,
+                        uint32_t node);
+void sim_snapshot_heal(struct sim_world *w);
 
 /* sim_chaos.c */
 void sim_chaos_draw(struct sim_world *w);

@@ -171,9 +171,11 @@ static unsigned ON_CONTROL
 reset(struct follow_gossip *f, struct follow_rank *rank,
       const struct gossip_out *out)
 {
+    bool keeps = MUTANT(KEEP_OLD) || (MUTANT(KEEP_LOADED) && rank->loaded);
+
     rank->known = true;
     rank->loaded = false;
-    if (!MUTANT(KEEP_OLD)) {
+    if (!keeps) {
         feed_reset(f->feed, rank->worker, rank->generation, rank->stream.rank,
                    out->name);
     }

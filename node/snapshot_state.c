@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "index/base/mutant.h"
+
 /* Streams */
 
 bool
@@ -22,7 +24,7 @@ snapshot_stream_image(const struct follow_gossip *follow,
         .epoch_no = gossip.epoch.no,
         .epoch_id = gossip.epoch.id,
         .epoch_name = feed->epoch,
-        .pos = gossip.pos,
+        .pos = gossip.pos + (MUTANT(SAVED_NEW) ? 256 : 0),
         .holes = feed->holes,
         .block_tokens = feed->block_tokens,
         .complete = gossip.complete,
@@ -78,7 +80,7 @@ snapshot_stream_restore(struct follow_gossip *follow, struct follow_rank *rank,
         return false;
     }
     rank->known = true;
-    rank->loaded = true;
+    rank->loaded = !MUTANT(TRUST_LOADED);
     rank->complete = stream->complete;
     gossip_load(follow->gossip, stream->name, epoch, stream->pos,
                 stream->complete);

@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "index/base/mutant.h"
 #include "storage/bytes.h"
 
 #define CHUNK_WORDS   ((size_t)1 << 19) /* of a journal that goes to disk */
@@ -332,7 +333,8 @@ static enum storage_step
 pull_rest(struct storage_cut *cut, struct storage_part *part)
 {
     for (uint32_t i = 0; i < JOURNALS; i++) {
-        if (cut->side[i].journal.failed || cut->side[i].journal.count > 0) {
+        if (!MUTANT(NO_JOURNAL) &&
+            (cut->side[i].journal.failed || cut->side[i].journal.count > 0)) {
             return pull_journal(&cut->side[i], part);
         }
     }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "index/base/mutant.h"
 #include "storage/bytes.h"
 
 #define STREAMS_MAX 65536U
@@ -242,8 +243,9 @@ fill_mirror(struct restore *r, const struct words *journal,
         }
         rc = outcome_of_mirror(
             mirror_apply(r->mirror, stream->slot, NULL, 0, stream->holes));
-        if (mirror_slot_blocks(r->mirror, stream->slot) != stream->blocks ||
-            mirror_slot_digest(r->mirror, stream->slot) != stream->digest) {
+        if (!MUTANT(UNVERIFIED) &&
+            (mirror_slot_blocks(r->mirror, stream->slot) != stream->blocks ||
+             mirror_slot_digest(r->mirror, stream->slot) != stream->digest)) {
             rc = STORAGE_E_CORRUPT;
         }
     }

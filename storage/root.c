@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "index/base/mutant.h"
 #include "index/index.h"
 #include "storage/bytes.h"
 
@@ -108,7 +109,7 @@ storage_root_decode(struct storage_root *root, struct slice bytes)
     size_t size = bytes.len - sizeof(uint64_t);
     struct bytes_in end = {.at = bytes.ptr + size, .left = sizeof(uint64_t)};
     struct slice all = {.ptr = bytes.ptr, .len = size};
-    if (get_u64(&end) != key_digest(all)) {
+    if (get_u64(&end) != key_digest(all) && !MUTANT(UNVERIFIED)) {
         return STORAGE_E_CORRUPT;
     }
     struct bytes_in in = {.at = bytes.ptr, .left = size};

@@ -22,7 +22,13 @@
     X(STILL_WHOLE, still_whole, "a gap leaves an epoch complete")              \
     X(TRIED_AGAIN, tried_again, "a worker that failed is tried again")         \
     X(NEVER_DOWN, never_down, "who gave up early is never counted down")       \
-    X(TWICE_DOWN, twice_down, "a request is counted down twice")
+    X(TWICE_DOWN, twice_down, "a request is counted down twice")               \
+    X(SAVED_NEW, saved_new, "a snapshot's position is one batch too new")      \
+    X(NO_JOURNAL, no_journal, "what changes while it is cut is not saved")     \
+    X(UNVERIFIED, unverified, "a snapshot is loaded as it is found")           \
+    X(ANY_CLUSTER, any_cluster, "a foreign snapshot is loaded")                \
+    X(KEEP_LOADED, keep_loaded, "what was loaded of a dead process stays")     \
+    X(TRUST_LOADED, trust_loaded, "what was loaded is believed at once")
 
 enum mutant {
     MUTANT_NONE,
