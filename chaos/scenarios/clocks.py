@@ -1,9 +1,10 @@
 """Clocks are wrong, and time passes at once."""
-from . import expect, scenario
-from .hosts import wait_until
+from . import Skipped, expect, scenario
+from .hosts import find, wait_until
 from .limits import DAY_S, with_snapshots
 from .load import Load
 from .nodes import cache_is_back, measure, none_failed, only_cut_at
+from .strangers import Authority
 
 HOUR_S = 3600
 
@@ -115,3 +116,34 @@ def back_after_an_hour(world, say):
     cache_is_back(outcome)
     expect(warm == 1, "it started without its snapshot")
     expect(HOUR_S <= age < HOUR_S + 60, f"its snapshot is {age} s old")
+
+
+@scenario(hurt="one node's wall clock is a day behind, so that no certificate is valid yet; it is "
+               "restarted; then its clock is set right while it runs",
+          promise="no request fails; it says why it is alone; it is back within 15 s",
+          seconds=14)
+def certificates_of_tomorrow(world, say):
+    if not find("openssl"):
+        raise Skipped("needs openssl")
+    world.security = Authority(world.net.folder).flags
+    node = world.nodes[1]
+    node.own_clock()
+    world.start()
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    node.clock.set(wall_s=-DAY_S)
+    node.stop()
+    node.start()
+    wait_until(lambda: "certificate" in node.program.log(), "it says why")
+    load.run_for(2)
+    alone = [n.alive() for n in world.nodes]
+    load.mark("healed")
+    node.clock.set(wall_s=0)
+    back = world.together(timeout_s=15)
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome, back_s=back)
+    none_failed(outcome)
+    cache_is_back(outcome)
+    expect(alone == [["n1", "n3"], ["n2"], ["n1", "n3"]], f"who was alive to whom: {alone}")

@@ -163,12 +163,6 @@ class Program:
             self.popen.kill()
         self.popen.wait(STOP_S)
 
-    def stop(self):
-        """SIGTERM; its exit code."""
-        if self.runs:
-            self.popen.terminate()
-        return self.popen.wait(STOP_S)
-
     def close(self):
         self.kill()
         self.popen.stdout.close()

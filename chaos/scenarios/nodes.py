@@ -10,10 +10,11 @@ def measure(say, outcome, **more):
         compared=outcome.read_right, cached=outcome.phases(), **more)
 
 
-def only_cut_at(outcome, *names):
-    """Whatever failed was an open stream there, and no more than one a user."""
+def only_cut_at(outcome, *names, times=None):
+    """Whatever failed was an open stream there, and no more than one a user each
+    time that one was killed."""
     expect(set(outcome.failures) <= {"cut"}, f"failed otherwise: {outcome.failures}")
-    expect(outcome.failed <= outcome.users * len(names),
+    expect(outcome.failed <= outcome.users * (times or len(names)),
            f"{outcome.failed} failed, {outcome.users} users")
     # One cut may be of a stream from a killed engine through a killed node.
     expect(outcome.failed_at(*names) >= outcome.failed,

@@ -44,7 +44,8 @@ class Player:
     def __init__(self, world):
         self.world = world
         self.names = [node.name for node in world.nodes]
-        self.killed = set()
+        self.killed = []  # by name, one as often as it was
+        self.leaving = set()
 
     def do(self, verb, words):
         getattr(self, verb)(*words)
@@ -67,16 +68,18 @@ class Player:
         self.world.wire.heal()
 
     def kill(self, name):
-        self.killed.add(name)
+        self.killed.append(name)
         self.world.place(name).kill()
 
     def stop(self, name):
-        self.world.place(name).program.popen.terminate()
+        self.leaving.add(name)
+        self.world.place(name).leave()
 
     def start(self, name):
         node = self.world.place(name)
-        if name not in self.killed:
-            node.stop()  # until it is gone
+        if name in self.leaving:
+            self.leaving.remove(name)
+            node.wait()
         node.start()
 
     def freeze(self, name):
@@ -86,17 +89,17 @@ class Player:
         self.world.place(name).thaw()
 
     def restart(self, name):
-        self.killed.add(name)
+        self.killed.append(name)
         self.world.place(name).misbehave(restart=1)
 
     def end(self):
         """As a simulation ends: all is mended."""
         self.heal()
         for node in self.world.nodes:
-            if node.runs:
+            if node.runs and node.name not in self.leaving:
                 node.thaw()
             else:
-                node.start()
+                self.start(node.name)
 
 
 def play(path, world, say):
@@ -116,7 +119,7 @@ def play(path, world, say):
     outcome = load.end()
     measure(say, outcome, back_s=back)
     if player.killed:
-        only_cut_at(outcome, *player.killed)
+        only_cut_at(outcome, *set(player.killed), times=len(player.killed))
     else:
         none_failed(outcome)
     cache_is_back(outcome)
