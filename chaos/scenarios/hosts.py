@@ -151,9 +151,6 @@ class Program:
     def log(self):
         return pathlib.Path(self.log_path).read_text(errors="replace")
 
-    def maps(self):
-        return pathlib.Path(f"/proc/{self.pid}/maps").read_text()
-
     def signal(self, number):
         self.popen.send_signal(number)
 
@@ -267,6 +264,20 @@ class Clock:
         self.monotonic_s = self.monotonic_s if monotonic_s is None else monotonic_s
         with open(self.path, "r+b" if self.path.exists() else "wb") as file:
             file.write(struct.pack("=qq", self.wall_s, self.monotonic_s))
+
+
+class Heap:
+    """How much heap a program that is started with this `env` holds. See
+    chaos/heap_shim.c."""
+
+    def __init__(self, path, library):
+        self.path = path
+        self.path.write_bytes(bytes(16))
+        self.env = {"LD_PRELOAD": str(library), "KVASIR_CHAOS_HEAP": str(path)}
+
+    def held_bytes(self):
+        taken, given = struct.unpack("=QQ", self.path.read_bytes())
+        return taken - given
 
 
 class Wire:

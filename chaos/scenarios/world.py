@@ -17,7 +17,7 @@ MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
 PROGRAMS = ("kvasir", "kvasir-engine", "kvasir-load", "kvasir-wire", "kvasir-sim",
-            "clock_shim.so")
+            "clock_shim.so", "heap_shim.so")
 
 
 def program(name):
@@ -38,12 +38,22 @@ class Place:
         self.program = None
         self.ahead_s = 0  # its monotonic clock, from its start on
         self.clock = None  # see own_clock()
+        self.heap = None  # see own_heap()
         self.flags = []   # of its own
 
     def launch(self, *args, before=()):
         self.program = self.host.run(*before, *args, ahead_s=self.ahead_s,
-                                     env=self.clock and self.clock.env)
+                                     env=(self.clock or self.heap) and
+                                     (self.clock or self.heap).env)
         return self
+
+    def own_heap(self):
+        """From its next start on its heap is counted: hosts.Heap. None: it has a
+        sanitizer, and cannot be."""
+        if b"libasan" not in program("kvasir").read_bytes():
+            self.heap = hosts.Heap(self.world.net.folder / f"{self.name}.heap",
+                                   program("heap_shim.so"))
+        return self.heap
 
     def own_clock(self):
         """From its next start on its clocks can be set: hosts.Clock."""
