@@ -20,10 +20,11 @@ from test_snapshot import SnapshotCase, prompts
 
 KILLS, SEED = 12, 1
 FAST = ("--data.interval", "10ms", "--data.changed_after", "10ms")
-BLOCKS = 600  # of an engine: few, so that blocks go as well as come
+BLOCKS = 6000  # of an engine: a snapshot takes several turns; soon full
+LENGTH = 200  # of what prompts share, in blocks
 UNDER_LOAD_S = 0.25
 STARTING_S = 0.08
-SNAPSHOT_S = 0.01  # that one of this size takes, about
+SNAPSHOT_S = 0.04  # that one takes, about
 EARLY = 4  # each such kill hits a node that is not ready yet
 
 
@@ -44,7 +45,7 @@ class Load:
     def run(self):
         while not self.ends.is_set():
             self.seed += 1
-            for prompt in prompts(self.seed, 20, groups=12):
+            for prompt in prompts(self.seed, 20, groups=12, length=LENGTH):
                 if not self.goes.is_set():
                     self.quiet.release()
                     self.goes.wait()
@@ -81,11 +82,24 @@ class Killed(SnapshotCase):
     def setUp(self):
         super().setUp()
         self.rng = random.Random(SEED)
-        self.engines = [self.engine(f"engine-{i}", "--blocks", BLOCKS, "--buffer-steps", 1000000,
-                                    "--replay-hwm", 0) for i in range(2)]
+        self.engines = [self.start(
+            "kvasir-engine", "--port", "0", "--events", "0", "--replay", "0", "--name", "engine",
+            "--speed", "1000", "--seed", i + 1, "--blocks", BLOCKS, "--buffer-steps", 1000000,
+            "--replay-hwm", 0) for i in range(2)]
         self.model_node = self.serve(self.engines)
+        self.fill()
         self.victim = self.model_node  # until there is one
         self.warm = self.early = self.taken = self.cut = 0
+
+    def fill(self):
+        """Until the engines have to let blocks go."""
+        for seed in range(100):
+            for prompt in prompts(seed, 10, groups=10, length=LENGTH):
+                self.complete(self.model_node, prompt)
+            held = [blocks for _, blocks, _ in self.held(self.model_node)]
+            if len(held) == 2 and min(held) > 0.9 * BLOCKS:
+                return
+        self.fail(f"the engines hold {held}")
 
     def committed(self):
         """The newest snapshot in the directory, as a start would find it; None: there is none."""
@@ -137,12 +151,13 @@ class Killed(SnapshotCase):
         self.assertEqual(start["streams"], committed["streams"])
         self.warm += 1
 
-    def judge_quiet(self, loads):
+    def judge_quiet(self, loads, committed):
         """A node started from what the kill left knows what the engines hold,
         and no more."""
         for load in loads:
             load.pause()
         node = self.node(self.engines)
+        self.judge_start(node, committed)
         self.in_step(node, self.engines)
         self.in_step(self.model_node, self.engines)
         held = self.held(node)
@@ -173,9 +188,10 @@ class Killed(SnapshotCase):
                 self.assertGreaterEqual(after["number"], said, "what was committed is gone")
                 self.cut += after["number"] == said
             if before is not None:
+                self.assertIsNotNone(after, "the last one is gone")
                 self.assertGreaterEqual((after["generation"], after["number"]),
                                         (before["generation"], before["number"]))
-            self.judge_quiet(loads)
+            self.judge_quiet(loads, after)
             self.assertEqual([load.fault for load in loads], [None, None])
         print(f"{KILLS} kills in {time.monotonic() - begun:.1f} s, {self.early} of them while "
               f"starting, {self.cut} in the midst of a snapshot: {self.taken} snapshots, "
