@@ -31,7 +31,7 @@ struct record {
 bool
 replay_knows_events(const struct replay_world *world)
 {
-    return world->setup.policy == REPLAY_KVASIR ||
+    return replay_hears_events(world->setup.policy) ||
            replay_sees_all(world->setup.policy);
 }
 
@@ -147,7 +147,7 @@ publish(struct replay_world *world, uint32_t engine)
     int error = 0;
 
     CHECK(!e->changed.failed);
-    if (e->changed.count > 0 && world->setup.policy == REPLAY_KVASIR) {
+    if (e->changed.count > 0 && replay_hears_events(world->setup.policy)) {
         error = dispatch(world, at_us, KIND_EVENTS, engine,
                          record_new(0, e->changed.words, e->changed.count));
     }
@@ -205,9 +205,12 @@ tell_peers(struct replay_world *world, enum kind kind,
 static void
 answer(struct replay_world *world, const struct engine_out *out)
 {
-    const struct replay_flight *flight = &world->flights[out->user];
+    struct replay_flight *flight = &world->flights[out->user];
     struct replay_engine *e = &world->engines[flight->engine];
 
+    if (!world->setup.answers_whole) {
+        replay_node_began(&world->nodes[flight->node], &flight->seat);
+    }
     e->queued -= flight->queued;
     e->wanted -= flight->wanted;
 }
@@ -355,7 +358,7 @@ tells_decisions(const struct replay_world *world)
 
     return world->nodes_count > 1 &&
            (setup->policy == REPLAY_BELIEF ||
-            (setup->policy == REPLAY_KVASIR && !setup->expect_alone));
+            (replay_hears_events(setup->policy) && !setup->expect_alone));
 }
 
 static int
@@ -381,6 +384,10 @@ arrive(struct replay_world *world, uint32_t number)
     flight->engine = choice.engine;
     flight->seat = choice.seat;
     flight->queued = prompt.tokens - choice.promised;
+    if (flight->seat.taken) {
+        replay_node_queue(&world->nodes[flight->node], &flight->seat,
+                          flight->queued);
+    }
     world->result.promised_tokens += choice.promised;
     count_mode(&world->result, &choice);
     world->rates[flight->node].sent++;
@@ -479,13 +486,20 @@ measure_rate(struct replay_world *world, struct replay_rate *rate)
     rate->sent = 0;
 }
 
-/* Each node says how much it sends; and sees to its indexes. */
+/* Each node says how much it sends, and what waits where; and sees to its
+ * indexes. */
 static int
 tell_gauges(struct replay_world *world)
 {
+    uint32_t engines = world->setup.engines;
+
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         replay_node_work(&world->nodes[i], now(world));
         measure_rate(world, &world->rates[i]);
+        for (uint32_t e = 0; e < engines; e++) {
+            world->told_queued[i * engines + e] =
+                replay_node_queued(&world->nodes[i], e);
+        }
     }
     int error = repeat(world, world->setup.gauge_us, KIND_GAUGES);
     if (error != 0 || world->nodes_count == 1) {
@@ -496,9 +510,28 @@ tell_gauges(struct replay_world *world)
 }
 
 static void
+hear_queued(struct replay_world *world, uint32_t engine)
+{
+    uint32_t engines = world->setup.engines;
+    uint32_t all = 0;
+
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        all += world->told_queued[i * engines + engine];
+    }
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        uint32_t own = world->told_queued[i * engines + engine];
+        replay_node_peers_queued(&world->nodes[i], engine, all - own);
+    }
+}
+
+static void
 hear_gauges(struct replay_world *world)
 {
     uint64_t all = 0;
+
+    for (uint32_t e = 0; e < world->setup.engines; e++) {
+        hear_queued(world, e);
+    }
 
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         all += (world->rates[i].milli + 500) / 1000;

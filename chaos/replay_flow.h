@@ -17,6 +17,13 @@ void replay_flow_drop(struct replay_world *world);
 /* Whether engines' events matter to the policy. */
 bool replay_knows_events(const struct replay_world *world);
 
+/* Nodes that are told by engines. */
+static inline bool
+replay_hears_events(enum replay_policy policy)
+{
+    return policy == REPLAY_KVASIR || policy == REPLAY_SHARES;
+}
+
 /* oracle and soonest. */
 static inline bool
 replay_sees_all(enum replay_policy policy)

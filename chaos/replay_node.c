@@ -8,6 +8,7 @@
 #define EXPECTED_BYTES_MAX ((size_t)64 << 20)
 #define BELIEF_BYTES_MAX   ((size_t)512 << 20)
 #define WORK_BUDGET        100000U
+#define BYTES_PER_TOKEN    4U /* as route.c estimates it */
 
 static int
 open_scratch(struct replay_node *node)
@@ -19,7 +20,8 @@ open_scratch(struct replay_node *node)
     }
     config->limits.json_depth_max = 1;
     config->limits.spans_max = 1; /* prompts come cut */
-    config->belief.block_bytes = BLOCKS_BYTES_MIN;
+    /* Of a text with so many tokens. */
+    config->belief.block_bytes = node->config.block_tokens * BYTES_PER_TOKEN;
     config->belief.depth_max = node->config.depth_max;
     int error = route_scratch_init(&node->scratch, config);
     free(config);
@@ -243,6 +245,19 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
 }
 
 void
+replay_node_queue(struct replay_node *node, struct fleet_seat *seat,
+                  uint32_t tokens)
+{
+    fleet_seat_queue(seat, node->board, tokens);
+}
+
+void
+replay_node_began(struct replay_node *node, struct fleet_seat *seat)
+{
+    fleet_seat_began(seat, node->board);
+}
+
+void
 replay_node_leave(struct replay_node *node, struct fleet_seat *seat)
 {
     fleet_seat_leave(seat, node->board);
@@ -285,6 +300,19 @@ replay_node_peer_closed(struct replay_node *node, uint32_t engine)
 {
     CHECK(gauge_read(&node->board->peers[engine]) > 0);
     gauge_add(&node->board->peers[engine], -1);
+}
+
+uint32_t
+replay_node_queued(const struct replay_node *node, uint32_t engine)
+{
+    return gauge_read(&node->board->queued_tokens[engine]);
+}
+
+void
+replay_node_peers_queued(struct replay_node *node, uint32_t engine,
+                         uint32_t tokens)
+{
+    gauge_set(&node->board->peers_queued_tokens[engine], (int32_t)tokens);
 }
 
 void

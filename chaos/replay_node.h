@@ -83,6 +83,12 @@ void replay_node_elect(struct replay_node *node,
                        const struct replay_prompt *prompt, uint64_t now_us,
                        struct replay_choice *choice);
 
+/* A seat's prompt has this many tokens to be computed; and its answer has
+ * begun: they wait no longer. */
+void replay_node_queue(struct replay_node *node, struct fleet_seat *seat,
+                       uint32_t tokens);
+void replay_node_began(struct replay_node *node, struct fleet_seat *seat);
+
 /* The request of a seat has ended. */
 void replay_node_leave(struct replay_node *node, struct fleet_seat *seat);
 
@@ -99,6 +105,12 @@ void replay_node_learn(struct replay_node *node, uint64_t root,
 /* A peer sent a request there, or one of a peer's has ended. */
 void replay_node_peer_opened(struct replay_node *node, uint32_t engine);
 void replay_node_peer_closed(struct replay_node *node, uint32_t engine);
+
+/* Prompt tokens of this node's requests that wait there; and those of its
+ * peers, as they told. */
+uint32_t replay_node_queued(const struct replay_node *node, uint32_t engine);
+void replay_node_peers_queued(struct replay_node *node, uint32_t engine,
+                              uint32_t tokens);
 
 /* How many requests peers are expected to have sent out that were not heard of
  * yet (node/share.h). */

@@ -10,6 +10,8 @@
 #define TRACE_ENGINES   8U
 #define TRACE_KV_TOKENS 307328U
 
+#define SHARES_THRESHOLD 300U /* permille: what goes with weight 0 */
+
 /* clang-format off */
 static const struct flag table[] = {
     {"trace", FLAG_TEXT, AT(trace), 0, 0, "FILE", NULL,
@@ -18,7 +20,7 @@ static const struct flag table[] = {
      "requests of a kind listed below; b2b if there is\n"
      "no --trace either"},
     {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST",
-     "kvasir,belief,round_robin,least_load,random,power_of_two,rendezvous,oracle,soonest",
+     "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,oracle,soonest",
      "what to compare, with commas between"},
     {"load", FLAG_TEXT, AT(load_list), 0, 0, "LIST", "1",
      "how much faster requests come, as 1,1.5,2"},
@@ -47,6 +49,11 @@ static const struct flag table[] = {
     {"expect-alone", FLAG_SWITCH, AT(expect_alone), 0, 0, NULL, NULL,
      "kvasir: nodes do not tell peers what is on its way\n"
      "where, but leave that to the engines' events"},
+    {"recompute-weight", FLAG_COUNT, AT(recompute_weight), 0, 100, "N", "6",
+     "policy.recompute_weight of kvasir, belief and oracle"},
+    {"answers-whole", FLAG_SWITCH, AT(answers_whole), 0, 0, NULL, NULL,
+     "clients do not stream: that a prompt is computed, no\n"
+     "node learns before the last token"},
     {"json", FLAG_SWITCH, AT(json), 0, 0, NULL, NULL,
      "the result as one JSON object"},
     {"svg", FLAG_TEXT, AT(svg), 0, 0, "FILE", NULL,
@@ -197,6 +204,7 @@ static const char manual_head[] =
 static const char manual_tail[] =
     "\n"
     "policies: those of `kvasir serve --policy`, and\n"
+    "  shares    kvasir with policy.recompute_weight 0, cache_threshold 0.3\n"
     "  belief    the rule of kvasir without engines' events: what was sent "
     "where\n"
     "  oracle    the rule of kvasir by a router that sees every cache and "
@@ -244,6 +252,13 @@ struct replay_setup
 replay_options_setup(const struct replay_options *options,
                      enum replay_policy policy, uint32_t load_permille)
 {
+    struct elect_config elect = ELECT_CONFIG_DEFAULT;
+
+    elect.recompute_weight = (uint32_t)options->recompute_weight;
+    if (policy == REPLAY_SHARES) {
+        elect.recompute_weight = 0;
+        elect.cache_threshold_permille = SHARES_THRESHOLD;
+    }
     return (struct replay_setup){
         .policy = policy,
         .nodes = (uint32_t)options->nodes,
@@ -256,7 +271,8 @@ replay_options_setup(const struct replay_options *options,
         .metrics_us = REPLAY_METRICS_US,
         .expected_ms = REPLAY_EXPECTED_MS,
         .expect_alone = options->expect_alone,
-        .elect = ELECT_CONFIG_DEFAULT,
+        .answers_whole = options->answers_whole,
+        .elect = elect,
         .engine =
             replay_timing_engine(options->timing, (uint32_t)options->kv_tokens,
                                  (uint32_t)options->block_tokens),

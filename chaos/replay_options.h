@@ -35,8 +35,10 @@ struct replay_options {
     uint64_t event_us;
     uint64_t gossip_us;
     uint64_t seed;
+    uint64_t recompute_weight;
     double until_s; /* 0: no limit */
     bool expect_alone;
+    bool answers_whole;
     bool json;
     bool help;
 

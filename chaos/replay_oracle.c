@@ -40,7 +40,10 @@ look(struct replay_world *world, const struct replay_prompt *prompt)
         const struct engine_blocks *pool = &world->engines[i].engine.pool;
         uint32_t held = foresee(world, prompt, i) * block;
         uint64_t used = pool->count - pool->free_count;
+        uint64_t queued = world->engines[i].queued;
         scratch->load[i] = world->engines[i].open;
+        scratch->queued[i] =
+            queued < UINT32_MAX ? (uint32_t)queued : UINT32_MAX;
         scratch->kv_usage[i] = (uint16_t)(used * 1000 / pool->count);
         scratch->match.depth[i] = held < usable ? held : usable;
         if (held > 0) {
@@ -59,9 +62,11 @@ elect(struct replay_world *world, const struct replay_prompt *prompt,
     struct elect_input input = {
         .candidates = node->view.eligible,
         .load = scratch->load,
+        .queued = scratch->queued,
         .kv_usage = scratch->kv_usage,
         .match = &scratch->match,
         .total_blocks = prompt->tokens,
+        .unit_tokens = 1,
         .identity = node->view.identity,
     };
 

@@ -12,6 +12,8 @@
 #define TOP          50
 #define LEGEND       40
 #define LEGEND_STEP  108
+#define LEGEND_ROW   18
+#define PLOT_WIDTH   (PANELS * PANEL_WIDTH + (PANELS - 1) * GAP)
 #define STEPS        4 /* lines across a panel */
 
 static const char *const colours[] = {
@@ -19,7 +21,7 @@ static const char *const colours[] = {
     [REPLAY_ROUND_ROBIN] = "#b0651d", [REPLAY_LEAST_LOAD] = "#c0392b",
     [REPLAY_RANDOM] = "#8e8e8e",      [REPLAY_POWER_OF_TWO] = "#7d3c98",
     [REPLAY_RENDEZVOUS] = "#2471a3",  [REPLAY_ORACLE] = "#777700",
-    [REPLAY_SOONEST] = "#111111",
+    [REPLAY_SOONEST] = "#111111",     [REPLAY_SHARES] = "#e67e9f",
 };
 
 enum panel {
@@ -185,14 +187,18 @@ draw_legend(const struct replay_report *report, struct buf *out)
                    x, y, colours[p], x + 17, y + 10,
                    replay_policy_name((enum replay_policy)p));
         x += LEGEND_STEP;
+        if (x + LEGEND_STEP > LEFT + PLOT_WIDTH) {
+            x = LEFT;
+            y += LEGEND_ROW;
+        }
     }
 }
 
 void
 replay_report_svg(const struct replay_report *report, struct buf *out)
 {
-    int width = LEFT + PANELS * PANEL_WIDTH + (PANELS - 1) * GAP + 30;
-    int height = TOP + PANEL_HEIGHT + LEGEND + 30;
+    int width = LEFT + PLOT_WIDTH + 30;
+    int height = TOP + PANEL_HEIGHT + LEGEND + LEGEND_ROW + 30;
 
     buf_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "

@@ -15,6 +15,7 @@
 
 static const char *const policy_names[] = {
     [REPLAY_KVASIR] = "kvasir",
+    [REPLAY_SHARES] = "shares",
     [REPLAY_BELIEF] = "belief",
     [REPLAY_ROUND_ROBIN] = "round_robin",
     [REPLAY_LEAST_LOAD] = "least_load",
@@ -59,6 +60,7 @@ elect_policy_of(enum replay_policy policy)
     case REPLAY_RENDEZVOUS:
         return ELECT_RENDEZVOUS;
     case REPLAY_KVASIR:
+    case REPLAY_SHARES:
     case REPLAY_BELIEF:
     case REPLAY_ORACLE:
     case REPLAY_SOONEST:
@@ -139,7 +141,10 @@ open_nodes(struct replay_world *world)
     config.elect.policy = elect_policy_of(setup->policy);
     world->nodes = calloc(world->nodes_count, sizeof(*world->nodes));
     world->rates = calloc(world->nodes_count, sizeof(*world->rates));
-    if (world->nodes == NULL || world->rates == NULL) {
+    world->told_queued = calloc((size_t)world->nodes_count * setup->engines,
+                                sizeof(*world->told_queued));
+    if (world->nodes == NULL || world->rates == NULL ||
+        world->told_queued == NULL) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
@@ -220,6 +225,7 @@ replay_world_fini(struct replay_world *world)
     free(world->engines);
     free(world->nodes);
     free(world->rates);
+    free(world->told_queued);
     free(world->flights);
     free(world->ttft_us);
     free(world->whole_us);
@@ -340,7 +346,7 @@ bool
 replay_world_check(const struct replay_world *world, const char **reason)
 {
     bool over = world->left == 0 && world->time.count == 0;
-    bool mirrored = world->setup.policy == REPLAY_KVASIR;
+    bool mirrored = replay_hears_events(world->setup.policy);
 
     for (uint32_t i = 0; i < world->setup.engines; i++) {
         if (!engine_check(&world->engines[i].engine, reason)) {

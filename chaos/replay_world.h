@@ -9,8 +9,9 @@
  * the end of the step, and to the others gossip_us after that. Decisions, where
  * they travel at all (belief), take gossip_us; so does word of each request
  * that a node sent out, or that ended. Every gauge_us each node tells how many
- * it sends out per second, from which its peers infer what they have not heard
- * of yet; every metrics_us a node learns how full the engines are.
+ * prompt tokens of its requests wait at each engine, and how many requests it
+ * sends out per second, from which its peers infer what they have not heard of
+ * yet; every metrics_us a node learns how full the engines are.
  *
  * Two rows are no router that could be built. Both look into the engines'
  * block pools at the moment of the election, know what is queued there and what
@@ -50,6 +51,7 @@
 
 enum replay_policy {
     REPLAY_KVASIR, /* engines' events, and what is on its way */
+    REPLAY_SHARES, /* the same, but its rule knows no tokens (elect.h) */
     REPLAY_BELIEF, /* the same rule without events: decisions alone */
     REPLAY_ROUND_ROBIN,
     REPLAY_LEAST_LOAD,
@@ -75,7 +77,9 @@ struct replay_setup {
     uint32_t gauge_us;
     uint32_t metrics_us;
     uint32_t expected_ms;
-    bool expect_alone; /* kvasir: peers do not hear of what is on its way */
+    bool expect_alone;  /* kvasir: peers do not hear of what is on its way */
+    bool answers_whole; /* nothing of an answer comes before all of it: when
+                           its prompt is computed no node can tell */
     struct elect_config elect;   /* but for its policy */
     struct engine_config engine; /* requests_max, request_tokens_max and events
                                     are the world's affair */
@@ -166,6 +170,7 @@ struct replay_world {
     uint64_t first_us;
     uint64_t last_us;
     uint64_t root;
+    uint32_t *told_queued; /* tokens, node by node, by engine */
     struct elect_state oracle;
     struct replay_result result;
 };

@@ -50,6 +50,9 @@ put_row(struct json_out *json, const struct route_world *world,
                       gauge_read(&board->peers[row->worker]));
     json_out_put_uint(json, "queued_tokens",
                       gauge_read(&board->queued_tokens[row->worker]));
+    json_out_put_uint(json, "queued_tokens_peers",
+                      gauge_read(&board->peers_queued_tokens[row->worker]));
+    json_out_put_uint(json, "cost", row->cost);
     json_out_put_milli(json, "kv_usage", row->kv_usage);
     json_out_put_bool(json, "candidate", row->candidate);
     json_out_object_end(json);
@@ -79,6 +82,7 @@ put_rule(struct json_out *json, const struct elect_config *config)
     json_out_put_text(json, "policy", elect_policy_name(config->policy));
     json_out_put_milli(json, "cache_threshold",
                        config->cache_threshold_permille);
+    json_out_put_uint(json, "recompute_weight", config->recompute_weight);
     json_out_put_uint(json, "balance_abs", config->balance_abs);
     json_out_put_milli(json, "balance_rel", config->balance_rel_permille);
     json_out_put_milli(json, "kv_pressure_max",

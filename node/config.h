@@ -61,6 +61,7 @@ struct config_worker {
 struct config_policy {
     uint32_t name;                     /* enum elect_policy */
     uint32_t cache_threshold_permille; /* of the prompt's blocks */
+    uint32_t recompute_weight;         /* of a token; 0: tokens do not count */
     uint32_t balance_abs;              /* requests in flight */
     uint32_t balance_rel_permille;     /* 1500: one and a half times */
     uint32_t kv_pressure_max_permille; /* of an engine's KV cache in use */

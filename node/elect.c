@@ -79,12 +79,13 @@ draw_one(const struct worker_set *set, struct rng *rng)
                     count == 1 ? 0 : scale((uint32_t)rng_next(rng), count));
 }
 
-/* Two different draws: the lower load, then the greater overlap, then the
- * first drawn. */
+/* Two different draws: the lower cost where costs decide, then the lower load,
+ * then the greater overlap, then the first drawn. */
 static uint32_t
-draw_two(const struct elect_input *input, const struct worker_set *set,
+draw_two(const struct elect_input *input, const struct elect_plan *plan,
          struct rng *rng)
 {
+    const struct worker_set *set = &plan->near;
     uint32_t count = worker_set_count(set);
 
     if (count == 1) {
@@ -95,6 +96,9 @@ draw_two(const struct elect_input *input, const struct worker_set *set,
     uint32_t j = scale((uint32_t)(random >> 32), count - 1);
     uint32_t a = nth_slot(set, i);
     uint32_t b = nth_slot(set, j + (j >= i));
+    if (plan->weighed && plan->cost[a] != plan->cost[b]) {
+        return plan->cost[a] < plan->cost[b] ? a : b;
+    }
     if (input->load[a] != input->load[b]) {
         return input->load[a] < input->load[b] ? a : b;
     }
@@ -133,18 +137,20 @@ highest_hash(const struct elect_input *input, const struct worker_set *set)
 
 static uint32_t
 draw(const struct elect_config *config, struct elect_state *state,
-     const struct elect_input *input, const struct worker_set *near,
+     const struct elect_input *input, const struct elect_plan *plan,
      struct rng *rng)
 {
+    const struct worker_set *near = &plan->near;
+
     switch (config->policy) {
     case ELECT_KVASIR:
     case ELECT_POWER_OF_TWO:
-        return draw_two(input, near, rng);
+        return draw_two(input, plan, rng);
     case ELECT_ROUND_ROBIN:
         return next_in_turn(near, state);
     case ELECT_LEAST_LOAD:
         return input->unseen == 0 ? draw_one(near, rng)
-                                  : draw_two(input, near, rng);
+                                  : draw_two(input, plan, rng);
     case ELECT_RANDOM:
         return draw_one(near, rng);
     case ELECT_RENDEZVOUS:
@@ -161,15 +167,14 @@ elect_pick(const struct elect_config *config, struct elect_state *state,
     struct elect_plan plan;
 
     elect_plan_make(config, input, &plan);
-    *choice = (struct elect_choice){
-        .worker = WORKER_NONE,
-        .mode = plan.mode,
-        .imbalanced = plan.imbalanced,
-        .reason = plan.reason,
-    };
+    *choice = (struct elect_choice){.worker = WORKER_NONE};
     if (!worker_set_empty(&plan.near)) {
-        choice->worker = draw(config, state, input, &plan.near, rng);
+        choice->worker = draw(config, state, input, &plan, rng);
         choice->overlap = elect_overlap(input, choice->worker);
         CHECK(worker_set_has(&input->candidates, choice->worker));
+        elect_plan_settle(input, &plan, choice->worker);
     }
+    choice->mode = plan.mode;
+    choice->imbalanced = plan.imbalanced;
+    choice->reason = plan.reason;
 }

@@ -54,6 +54,11 @@ candidate_verdict(const struct elect_config *config,
     if (row->load > plan->load_max) {
         return "more load";
     }
+    if (plan->weighed) {
+        return worker_set_has(&plan->near, row->worker)
+                   ? "near-equal, not drawn"
+                   : "higher cost";
+    }
     if (row->overlap < plan->overlap_min) {
         return "less overlap";
     }
@@ -98,6 +103,7 @@ elect_explain(const struct elect_config *config,
             .kv_usage = input->kv_usage != NULL ? input->kv_usage[slot] : 0,
             .candidate = worker_set_has(&input->candidates, slot),
         };
+        row.cost = plan.weighed && row.candidate ? plan.cost[slot] : 0;
         row.verdict = row.candidate
                           ? candidate_verdict(config, &plan, choice, &row)
                           : lacking(standing, slot);

@@ -3,14 +3,11 @@
 
 #include "index/base/check.h"
 #include "node/elect.h"
+#include "node/elect_cost.h"
+#include "node/elect_sets.h"
 
 #define NEAR_OVERLAP_DIVISOR 32 /* of total_blocks */
 #define NEAR_LOAD_DIVISOR    8  /* of the least load */
-
-struct span {
-    uint32_t min;
-    uint32_t max;
-};
 
 /* How much more than the least load counts as imbalance. */
 static uint64_t
@@ -33,92 +30,6 @@ elect_tolerance(const struct elect_config *config, uint32_t min_load)
 }
 
 static uint32_t
-add_saturated(uint32_t a, uint32_t b)
-{
-    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
-}
-
-/*
- * Words of the set that are full are done in loops without a branch over 64
- * neighbours, which compilers turn into vector code: in a fleet of hundreds
- * nearly all words are. The others go bit by bit.
- */
-static void
-widen_full(struct span *span, const uint32_t load[64])
-{
-    uint32_t min = UINT32_MAX;
-    uint32_t max = 0;
-
-    for (unsigned i = 0; i < 64; i++) {
-        min = load[i] < min ? load[i] : min;
-        max = load[i] > max ? load[i] : max;
-    }
-    span->min = min < span->min ? min : span->min;
-    span->max = max > span->max ? max : span->max;
-}
-
-static struct span
-load_span(const struct elect_input *input, const struct worker_set *set)
-{
-    struct span span = {.min = UINT32_MAX, .max = 0};
-
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *loads = &input->load[i * 64];
-        if (set->word[i] == UINT64_MAX) {
-            widen_full(&span, loads);
-            continue;
-        }
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            uint32_t load = loads[__builtin_ctzll(bits)];
-            span.min = load < span.min ? load : span.min;
-            span.max = load > span.max ? load : span.max;
-        }
-    }
-    return span;
-}
-
-/* A bit for each of 64 loads that is at most load_max. */
-static uint64_t
-full_up_to(const uint32_t load[64], uint32_t load_max)
-{
-    uint8_t keep[64];
-    uint64_t out = 0;
-
-    for (unsigned i = 0; i < 64; i++) {
-        keep[i] = load[i] <= load_max;
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        uint64_t eight;
-        memcpy(&eight, keep + i * 8, sizeof eight);
-        /* Gathers the low bits of the eight bytes in the top byte. */
-        out |= (eight * UINT64_C(0x0102040810204080) >> 56) << (i * 8);
-    }
-    return out;
-}
-
-static struct worker_set
-load_up_to(const struct elect_input *input, const struct worker_set *set,
-           uint32_t load_max)
-{
-    struct worker_set out;
-
-    for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *loads = &input->load[i * 64];
-        if (set->word[i] == UINT64_MAX) {
-            out.word[i] = full_up_to(loads, load_max);
-            continue;
-        }
-        out.word[i] = 0;
-        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
-            unsigned bit = (unsigned)__builtin_ctzll(bits);
-            uint64_t keep = loads[bit] <= load_max;
-            out.word[i] |= keep << bit;
-        }
-    }
-    return out;
-}
-
-static uint32_t
 best_overlap(const struct elect_input *input, const struct worker_set *set)
 {
     uint32_t best = 0;
@@ -134,10 +45,9 @@ best_overlap(const struct elect_input *input, const struct worker_set *set)
     return best;
 }
 
-/* Those of the set with at least overlap_min (above 0) blocks. */
-static struct worker_set
-overlap_from(const struct elect_input *input, const struct worker_set *set,
-             uint32_t overlap_min)
+struct worker_set
+elect_overlap_from(const struct elect_input *input,
+                   const struct worker_set *set, uint32_t overlap_min)
 {
     struct worker_set out;
 
@@ -154,8 +64,8 @@ overlap_from(const struct elect_input *input, const struct worker_set *set,
     return out;
 }
 
-static uint32_t
-near_overlap(const struct elect_input *input, uint32_t best)
+uint32_t
+elect_near_overlap(const struct elect_input *input, uint32_t best)
 {
     uint32_t slack = input->total_blocks / NEAR_OVERLAP_DIVISOR;
 
@@ -167,41 +77,7 @@ near_load(uint32_t min_load)
 {
     return min_load == 0
                ? 0
-               : add_saturated(min_load, 1 + min_load / NEAR_LOAD_DIVISOR);
-}
-
-/* How many requests it takes to fill all of the set up to a level. */
-static uint64_t
-room_below(const struct elect_input *input, const struct worker_set *set,
-           uint32_t level)
-{
-    uint64_t room = 0;
-
-    WORKER_SET_EACH (slot, set) {
-        uint32_t load = input->load[slot];
-        room += load < level ? level - load : 0;
-    }
-    return room;
-}
-
-/* The level up to which the unseen requests would fill the set, if they went
- * where the least is. */
-static uint32_t
-unseen_level(const struct elect_input *input, const struct worker_set *set,
-             uint32_t min_load)
-{
-    uint32_t low = min_load; /* has no more room than unseen */
-    uint32_t high = add_saturated(min_load, input->unseen);
-
-    while (low < high) {
-        uint32_t middle = low + (high - low + 1) / 2;
-        if (room_below(input, set, middle) <= input->unseen) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    return low;
+               : elect_add(min_load, 1 + min_load / NEAR_LOAD_DIVISOR);
 }
 
 static uint32_t
@@ -211,7 +87,7 @@ least_up_to(const struct elect_input *input, const struct worker_set *set,
     if (input->unseen == 0) {
         return near;
     }
-    uint32_t level = unseen_level(input, set, min_load);
+    uint32_t level = elect_level(input->load, set, min_load, input->unseen, 1);
     return level > near ? level : near;
 }
 
@@ -262,38 +138,37 @@ static void
 narrow_to_overlap(const struct elect_input *input, struct elect_plan *plan,
                   uint32_t best)
 {
-    plan->overlap_min = near_overlap(input, best);
-    plan->near = overlap_from(input, &plan->near, plan->overlap_min);
+    plan->overlap_min = elect_near_overlap(input, best);
+    plan->near = elect_overlap_from(input, &plan->near, plan->overlap_min);
 }
 
 static void
-plan_balance(const struct elect_config *config, const struct elect_input *input,
-             struct elect_plan *plan, uint32_t min_load)
+plan_imbalanced(const struct elect_config *config,
+                const struct elect_input *input, struct elect_plan *plan,
+                uint32_t min_load)
 {
     plan->mode = ELECT_BALANCE;
-    plan->load_max = add_saturated(min_load, elect_tolerance(config, min_load));
-    plan->near = load_up_to(input, &plan->usable, plan->load_max);
+    plan->load_max = elect_add(min_load, elect_tolerance(config, min_load));
+    plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
     uint32_t best = best_overlap(input, &plan->near);
-    if (best > 0) {
-        narrow_to_overlap(input, plan, best);
-    }
     plan->reason = best > 0
                        ? "imbalanced: longest prefix among the least loaded"
                        : "imbalanced: among the least loaded";
+    if (plan->weighed) {
+        plan->reason = "imbalanced: least cost among the least loaded";
+        elect_cost_narrow(config, input, plan);
+    } else if (best > 0) {
+        narrow_to_overlap(input, plan, best);
+    }
 }
 
+/* By shares of the prompt and numbers of requests. */
 static void
-plan_kvasir(const struct elect_config *config, const struct elect_input *input,
-            struct elect_plan *plan)
+plan_shares(const struct elect_config *config, const struct elect_input *input,
+            struct elect_plan *plan, uint32_t min_load)
 {
-    struct span span = load_span(input, &plan->usable);
-
-    plan->imbalanced = span.max - span.min > imbalance_spread(config, span.min);
-    if (plan->imbalanced) {
-        plan_balance(config, input, plan, span.min);
-        return;
-    }
     uint32_t best = best_overlap(input, &plan->usable);
+
     if (worth_it(config, input, best)) {
         plan->mode = ELECT_AFFINITY;
         plan->near = plan->usable;
@@ -303,21 +178,81 @@ plan_kvasir(const struct elect_config *config, const struct elect_input *input,
     }
     plan->mode = ELECT_BALANCE;
     plan->load_max =
-        least_up_to(input, &plan->usable, span.min, near_load(span.min));
-    plan->near = load_up_to(input, &plan->usable, plan->load_max);
+        least_up_to(input, &plan->usable, min_load, near_load(min_load));
+    plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
     plan->reason = best > 0 ? "prefix too short: least load"
                             : "no prefix known: least load";
+}
+
+/* By tokens: elect_plan_settle() says what the draw made of it. */
+static void
+plan_costs(const struct elect_config *config, const struct elect_input *input,
+           struct elect_plan *plan)
+{
+    uint32_t best = best_overlap(input, &plan->usable);
+
+    plan->mode = ELECT_BALANCE;
+    plan->near = plan->usable;
+    plan->reason = best > 0 ? "prefix too short: least cost"
+                            : "no prefix known: least cost";
+    if (worth_it(config, input, best)) {
+        plan->overlap_min = elect_near_overlap(input, best);
+        plan->reason = "longest prefix costs more: least cost";
+    }
+    elect_cost_narrow(config, input, plan);
+}
+
+static void
+plan_kvasir(const struct elect_config *config, const struct elect_input *input,
+            struct elect_plan *plan)
+{
+    struct elect_span span = elect_span_of(input->load, &plan->usable);
+
+    plan->imbalanced = span.max - span.min > imbalance_spread(config, span.min);
+    plan->weighed = elect_weighs(config);
+    if (plan->weighed) {
+        elect_cost_fill(config, input, plan);
+    }
+    if (plan->imbalanced) {
+        plan_imbalanced(config, input, plan, span.min);
+    } else if (plan->weighed) {
+        plan_costs(config, input, plan);
+    } else {
+        plan_shares(config, input, plan, span.min);
+    }
+}
+
+void
+elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
+                  uint32_t worker)
+{
+    if (plan->weighed && !plan->imbalanced && plan->overlap_min > 0 &&
+        elect_overlap(input, worker) >= plan->overlap_min) {
+        plan->mode = ELECT_AFFINITY;
+        plan->reason = "longest prefix";
+    }
+}
+
+/* All but the costs, which are filled where they are needed. */
+static void
+begin(const struct elect_config *config, const struct elect_input *input,
+      struct elect_plan *plan)
+{
+    plan->usable = without_pressure(config, input);
+    worker_set_clear(&plan->near);
+    plan->mode = ELECT_POLICY;
+    plan->imbalanced = false;
+    plan->weighed = false;
+    plan->load_max = UINT32_MAX;
+    plan->overlap_min = 0;
+    plan->reason = elect_policy_name(config->policy);
 }
 
 void
 elect_plan_make(const struct elect_config *config,
                 const struct elect_input *input, struct elect_plan *plan)
 {
-    *plan = (struct elect_plan){
-        .usable = without_pressure(config, input),
-        .mode = ELECT_POLICY,
-        .load_max = UINT32_MAX,
-    };
+    begin(config, input, plan);
     if (worker_set_empty(&plan->usable)) {
         plan->reason = "no candidate";
         return;
@@ -328,10 +263,9 @@ elect_plan_make(const struct elect_config *config,
         return;
     }
     plan->near = plan->usable;
-    plan->reason = elect_policy_name(config->policy);
     if (config->policy == ELECT_LEAST_LOAD) {
-        uint32_t min = load_span(input, &plan->usable).min;
+        uint32_t min = elect_span_of(input->load, &plan->usable).min;
         plan->load_max = least_up_to(input, &plan->usable, min, min);
-        plan->near = load_up_to(input, &plan->usable, plan->load_max);
+        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
     }
 }

@@ -122,6 +122,31 @@ fleet_board_loads(const struct fleet_board *board, const struct worker_set *set,
     }
 }
 
+static uint32_t
+queued_at(const struct fleet_board *board, uint32_t slot)
+{
+    return gauge_read(&board->queued_tokens[slot]) +
+           gauge_read(&board->peers_queued_tokens[slot]);
+}
+
+void
+fleet_board_queued(const struct fleet_board *board,
+                   const struct worker_set *set, uint32_t *queued)
+{
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        if (set->word[i] == UINT64_MAX) {
+            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot++) {
+                queued[slot] = queued_at(board, slot);
+            }
+            continue;
+        }
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            queued[slot] = queued_at(board, slot);
+        }
+    }
+}
+
 bool
 fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
                 const struct fleet_view *view, uint32_t slot)
@@ -156,14 +181,19 @@ fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
 void
 fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board)
 {
+    if (seat->trial) {
+        gauge_set(&board->trial[seat->slot], 0);
+        seat->trial = false;
+    }
+}
+
+void
+fleet_seat_began(struct fleet_seat *seat, struct fleet_board *board)
+{
     if (seat->queued_tokens != 0) {
         gauge_add(&board->queued_tokens[seat->slot],
                   -(int32_t)seat->queued_tokens);
         seat->queued_tokens = 0;
-    }
-    if (seat->trial) {
-        gauge_set(&board->trial[seat->slot], 0);
-        seat->trial = false;
     }
 }
 
@@ -174,6 +204,7 @@ fleet_seat_leave(struct fleet_seat *seat, struct fleet_board *board)
         return;
     }
     fleet_seat_answered(seat, board);
+    fleet_seat_began(seat, board);
     gauge_add(&board->inflight[seat->slot], -1);
     seat->taken = false;
 }

@@ -15,11 +15,13 @@
  *   able = fleet_view_find_model(view, model);
  *   may  = fleet_view_candidates(view, board);
  *   fleet_board_loads(board, &may, load, kv_usage);
+ *   fleet_board_queued(board, &may, queued);
  *   elect_pick(...) among (may AND able)
  *   if (!fleet_seat_take(&seat, board, view, slot)) { drop slot, elect again }
  *   fleet_seat_queue(&seat, board, tokens);
  *   ... connect and send ...
  *   fleet_seat_answered(&seat, board);   the head came, or the attempt failed
+ *   fleet_seat_began(&seat, board);      the first of the answer's body came
  *   ... and hand (slot, generation, outcome) to control: fleet_outcome() ...
  *   fleet_seat_leave(&seat, board);      nothing of it is in flight any more
  *
@@ -141,6 +143,8 @@ struct fleet_board {
     /* Prompt tokens, less those held there, of this node's requests whose
      * answer has not begun: fleet_seat_queue(). */
     _Alignas(64) struct gauge queued_tokens[WORKERS_MAX];
+    /* The same of its peers, as they told last (share.h). */
+    _Alignas(64) struct gauge peers_queued_tokens[WORKERS_MAX];
     /* Share of the KV cache in use, 0..1000; 0 when unknown. */
     _Alignas(64) struct gauge kv_usage_permille[WORKERS_MAX];
     /* Requests waiting in the engine's queue; 0 when unknown. */
@@ -197,6 +201,11 @@ void fleet_board_loads(const struct fleet_board *board,
                        const struct worker_set *set, uint32_t *load,
                        uint16_t *kv_usage);
 
+/* Prompt tokens that wait at each worker of the set, of all nodes as far as is
+ * known, likewise. */
+void fleet_board_queued(const struct fleet_board *board,
+                        const struct worker_set *set, uint32_t *queued);
+
 /*
  * Counts a request in at a worker of the view. False when the worker is
  * half-open and another request is trying it: nothing was counted, elect
@@ -211,8 +220,13 @@ void fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
                       uint64_t tokens);
 
 /* Whether the worker answers is known (a head, a failure, or given up): the
- * next trial may start, and its prompt waits no longer. Again is harmless. */
+ * next trial may start. Again is harmless. */
 void fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board);
+
+/* The answer has begun, its prompt waits no longer. A head says nothing of
+ * that: of a stream engines send it before they have read the prompt. Again is
+ * harmless. */
+void fleet_seat_began(struct fleet_seat *seat, struct fleet_board *board);
 
 /* Nothing of the request is in flight there any more; the seat is empty
  * again. Of an empty seat: nothing. */

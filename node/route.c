@@ -7,6 +7,7 @@
 
 #define SALT_MAX        1024U /* what engines take */
 #define BYTES_PER_TOKEN 4U    /* of text, about */
+#define RANK_THRESHOLD  300U /* permille of the prompt, for a rank to be named */
 
 /* Engine paths beyond /v1/ that carry prompts and change nothing there. */
 static const struct slice prompt_paths[] = {
@@ -301,6 +302,7 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
         exact_match(&scratch->exact, &world->exact, asked);
         estimate_others(scratch, asked);
         take_exact(scratch);
+        input->unit_tokens = 1;
     }
     input->match = match;
     input->total_blocks = scratch->total;
@@ -318,13 +320,18 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
         .candidates = worker_set_minus(&able, tried),
         .load = scratch->load,
         .unseen = gauge_read(&world->board->unseen),
+        .queued = scratch->queued,
         .kv_usage = scratch->kv_usage,
         .total_blocks = scratch->blocks.count,
+        .unit_tokens = scratch->blocks.block_bytes / BYTES_PER_TOKEN,
         .prefix_key = scratch->blocks.prefix_key,
         .identity = view->identity,
     };
     fleet_board_loads(world->board, &input->candidates, scratch->load,
                       scratch->kv_usage);
+    if (world->elect->recompute_weight != 0) {
+        fleet_board_queued(world->board, &input->candidates, scratch->queued);
+    }
     if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
         return ROUTE_E_NO_MODEL;
     }
@@ -395,6 +402,8 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
     }
     config.policy = ELECT_KVASIR;
     config.balance_abs /= ranks; /* a worker's share for each */
+    config.recompute_weight = 0; /* what waits at which is not known */
+    config.cache_threshold_permille = RANK_THRESHOLD;
     list_ranks(scratch, world, worker, &input);
     elect_pick(&config, &scratch->elect, &input, rng, &rank);
     choice->ranked = rank.mode == ELECT_AFFINITY ||

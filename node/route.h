@@ -45,6 +45,7 @@ struct route_scratch {
     struct radix_match rank_match; /* of a worker's ranks, by mirror slot */
     uint32_t rank_load[WORKERS_MAX];
     uint32_t load[WORKERS_MAX];
+    uint32_t queued[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     struct elect_state elect;
     struct scan_limits limits;

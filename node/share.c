@@ -165,6 +165,7 @@ clear_board(struct share *share)
     gauge_set(&share->world.board->unseen, 0);
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         gauge_set(&share->world.board->peers[slot], 0);
+        gauge_set(&share->world.board->peers_queued_tokens[slot], 0);
         gauge_set(&share->world.rank_peers[slot], 0);
     }
 }
@@ -195,12 +196,12 @@ put_peers(struct share *share)
     uint64_t rate = gossip_gauge_others(share->gossip, NODE_GAUGE).inflight;
 
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
-        uint32_t inflight = 0;
+        struct gossip_gauge others = {.inflight = 0};
         if (worker_set_has(&view->present, slot)) {
-            inflight = gossip_gauge_others(share->gossip, view->identity[slot])
-                           .inflight;
+            others = gossip_gauge_others(share->gossip, view->identity[slot]);
         }
-        set_level(&board->peers[slot], inflight);
+        set_level(&board->peers[slot], others.inflight);
+        set_level(&board->peers_queued_tokens[slot], others.queued_tokens);
     }
     put_ranks(share, view);
     set_level(&board->unseen, (rate * UNSEEN_MS + 500) / 1000);

@@ -17,11 +17,11 @@
  * that age: `unseen`), and the election spreads what it has over as many
  * places as that many requests would fill up (elect.h).
  *
- * Queued tokens are shown and not elected by. A prompt is a small part of what
- * a request costs an engine (at 512 tokens of prompt per iteration, some 5
- * iterations of 290 on the Azure traces), the rule of the election is in
- * requests by contract, and the number ends when the answer's head comes,
- * which some engines send before they have read the prompt.
+ * Queued tokens end when the first byte of an answer's body comes. Of an
+ * answer that comes in one piece that is its end: its prompt counts as long as
+ * it is open, like those of all such answers at all workers. Those of peers
+ * are as old as their last gauges; elections weigh them with the prompt's own
+ * (elect.h).
  *
  * Belief. A prompt that a lane sent somewhere (FACT_LEARN) goes to the peers
  * as keys of its blocks, and what comes from them goes into this node's tree

@@ -36,6 +36,7 @@ shared_init(struct node_shared *node, const struct config *config)
     node->elect = (struct elect_config){
         .policy = (enum elect_policy)p->name,
         .cache_threshold_permille = p->cache_threshold_permille,
+        .recompute_weight = p->recompute_weight,
         .balance_abs = p->balance_abs,
         .balance_rel_permille = p->balance_rel_permille,
         .kv_pressure_max_permille = p->kv_pressure_max_permille,

@@ -21,6 +21,7 @@ struct scene {
     struct elect_input input;
     struct rng rng;
     uint32_t load[WORKERS_MAX];
+    uint32_t queued[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
     struct radix_match match;
@@ -46,6 +47,10 @@ elect_rounds(uint64_t rounds)
     for (uint64_t i = 0; i < rounds; i++) {
         fleet_board_loads(&scene.board, &scene.input.candidates, scene.load,
                           scene.kv_usage);
+        if (scene.config.recompute_weight != 0) {
+            fleet_board_queued(&scene.board, &scene.input.candidates,
+                               scene.queued);
+        }
         elect_pick(&scene.config, &scene.state, &scene.input, &scene.rng,
                    &choice);
         sink = choice.worker;
@@ -86,6 +91,8 @@ arrange(uint32_t workers, uint32_t holders, bool hot)
     for (uint32_t i = 0; i < workers; i++) {
         worker_set_add(&scene.input.candidates, i);
         gauge_set(&scene.board.inflight[i], (int32_t)rng_below(&scene.rng, 30));
+        gauge_set(&scene.board.queued_tokens[i],
+                  (int32_t)rng_below(&scene.rng, 4000));
         scene.identity[i] = rng_next(&scene.rng);
     }
     for (uint32_t i = 0; i < holders; i++) {
@@ -97,9 +104,11 @@ arrange(uint32_t workers, uint32_t holders, bool hot)
         gauge_set(&scene.board.inflight[0], 500);
     }
     scene.input.load = scene.load;
+    scene.input.queued = scene.queued;
     scene.input.kv_usage = scene.kv_usage;
     scene.input.match = &scene.match;
     scene.input.total_blocks = 100;
+    scene.input.unit_tokens = 32;
     scene.input.identity = scene.identity;
 }
 
@@ -112,27 +121,35 @@ main(int argc, char **argv)
     printf("%-34s %8s %8s %8s\n", "ns per election (x round robin)", "8", "64",
            "256 workers");
     double base[3];
-    for (unsigned row = 0; row < 8; row++) {
+    for (unsigned row = 0; row < 11; row++) {
         static const struct {
             const char *name;
             enum elect_policy policy;
             bool prefix;
             bool hot;
+            bool shares;
         } rows[] = {
-            {"reading the board alone", ELECT_KVASIR, false, false},
-            {"round_robin", ELECT_ROUND_ROBIN, false, false},
-            {"kvasir, affinity", ELECT_KVASIR, true, false},
-            {"kvasir, no prefix", ELECT_KVASIR, false, false},
-            {"kvasir, imbalanced", ELECT_KVASIR, true, true},
-            {"least_load", ELECT_LEAST_LOAD, false, false},
-            {"power_of_two", ELECT_POWER_OF_TWO, false, false},
-            {"rendezvous", ELECT_RENDEZVOUS, false, false},
+            {"reading the board alone", ELECT_KVASIR, false, false, false},
+            {"round_robin", ELECT_ROUND_ROBIN, false, false, true},
+            {"kvasir, a prefix", ELECT_KVASIR, true, false, false},
+            {"kvasir, no prefix", ELECT_KVASIR, false, false, false},
+            {"kvasir, imbalanced", ELECT_KVASIR, true, true, false},
+            {"weight 0, a prefix", ELECT_KVASIR, true, false, true},
+            {"weight 0, no prefix", ELECT_KVASIR, false, false, true},
+            {"weight 0, imbalanced", ELECT_KVASIR, true, true, true},
+            {"least_load", ELECT_LEAST_LOAD, false, false, true},
+            {"power_of_two", ELECT_POWER_OF_TWO, false, false, true},
+            {"rendezvous", ELECT_RENDEZVOUS, false, false, true},
         };
         printf("%-34s", rows[row].name);
         for (unsigned c = 0; c < 3; c++) {
             arrange(counts[c], rows[row].prefix ? counts[c] / 4 : 0,
                     rows[row].hot);
             scene.config.policy = rows[row].policy;
+            if (rows[row].shares) {
+                scene.config.recompute_weight = 0;
+                scene.config.cache_threshold_permille = 300;
+            }
             double ns = measure(row == 0 ? read_rounds : elect_rounds, rounds);
             base[c] = row == 1 ? ns : base[c];
             if (row < 2) {

@@ -18,6 +18,7 @@
 struct scene {
     struct elect_config config;
     uint32_t load[WORKERS_MAX];
+    uint32_t queued[WORKERS_MAX];
     uint16_t kv[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
     struct radix_match match;
@@ -28,8 +29,9 @@ struct scene {
 struct verdict {
     bool near[WORKERS_MAX];
     unsigned near_count;
-    enum elect_mode mode;
+    enum elect_mode mode; /* by shares */
     bool imbalanced;
+    double longest; /* that counts, of all usable; by costs */
 };
 
 static uint64_t seed;
@@ -92,30 +94,102 @@ keep_load(const struct scene *s, bool *in, double most)
     }
 }
 
-/* Pours the unseen requests over the workers, one by one, and says how high
- * the last one that fits everywhere would stand. */
+/* Raises the level by `each` as long as all unseen requests, of that size, do
+ * not fill the workers up to it. */
 static double
-poured(const struct scene *s, const bool *in, double least)
+poured(const struct scene *s, const bool *in, const double *value, double least,
+       double each)
 {
     double level = least;
-    double left = s->input.unseen;
 
-    for (;;) {
-        double takes = 0;
+    for (uint32_t i = 0; i < s->input.unseen; i++) {
+        double room = 0;
         for (uint32_t w = 0; w < WORKERS_MAX; w++) {
-            takes += in[w] && (double)s->load[w] <= level;
+            room +=
+                in[w] && value[w] < level + each ? level + each - value[w] : 0;
         }
-        if (takes > left || takes == 0) {
-            return level;
+        if (room > s->input.unseen * each) {
+            break;
         }
-        left -= takes;
-        level++;
+        level += each;
     }
+    return level;
+}
+
+static double
+counted(const struct scene *s, uint32_t worker)
+{
+    double overlap = overlap_of(s, worker);
+
+    return overlap * 1000 > (double)s->config.cache_threshold_permille *
+                                s->input.total_blocks
+               ? overlap
+               : 0;
+}
+
+static double
+unread(const struct scene *s, uint32_t worker)
+{
+    double left = s->input.total_blocks - counted(s, worker);
+
+    return left * s->input.unit_tokens;
+}
+
+static double
+cost_of(const struct scene *s, uint32_t worker)
+{
+    return unread(s, worker) * s->config.recompute_weight + s->queued[worker] +
+           256.0 * s->load[worker];
+}
+
+/* Keeps of `in` who costs nearly the least; or holds as much as the cheapest,
+ * below the level of what is unseen. */
+static void
+keep_least_cost(const struct scene *s, bool *in)
+{
+    double cost[WORKERS_MAX];
+    bool alike[WORKERS_MAX];
+    uint32_t first = WORKER_NONE;
+
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        cost[w] = cost_of(s, w);
+        if (in[w] && (first == WORKER_NONE || cost[w] < cost[first])) {
+            first = w;
+        }
+    }
+    double held = counted(s, first);
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        double enough = held - s->input.total_blocks / 32;
+        alike[w] =
+            in[w] &&
+            (held == 0 || (overlap_of(s, w) > 0 && overlap_of(s, w) >= enough));
+    }
+    double least = cost[first];
+    double level = poured(s, alike, cost, least, 256 + unread(s, first));
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        bool near = cost[w] <= least + (double)((uint32_t)least / 32);
+        in[w] = in[w] &&
+                (near || (s->input.unseen > 0 && alike[w] && cost[w] <= level));
+    }
+}
+
+static void
+keep_least_load(const struct scene *s, bool *in, double least)
+{
+    double load[WORKERS_MAX];
+
+    for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+        load[w] = s->load[w];
+    }
+    double near = least > 0 ? least + 1 + (double)((uint64_t)least / 8) : 0;
+    double level = poured(s, in, load, least, 1);
+    keep_load(s, in, level > near ? level : near);
 }
 
 static void
 restate(const struct scene *s, struct verdict *v)
 {
+    bool weighed = s->config.recompute_weight != 0;
     double least = 1e18;
     double most = 0;
     double best = 0;
@@ -128,6 +202,8 @@ restate(const struct scene *s, struct verdict *v)
             least = s->load[w] < least ? s->load[w] : least;
             most = s->load[w] > most ? s->load[w] : most;
             best = overlap_of(s, w) > best ? overlap_of(s, w) : best;
+            v->longest =
+                counted(s, w) > v->longest ? counted(s, w) : v->longest;
         }
     }
     double rel = s->config.balance_rel_permille / 1000.0;
@@ -139,25 +215,47 @@ restate(const struct scene *s, struct verdict *v)
         keep_load(
             s, in,
             least + (double)(uint64_t)((double)(uint64_t)(spread + 1e-9) / 4));
-        keep_best_overlap(s, in);
+        if (weighed) {
+            keep_least_cost(s, in);
+        } else {
+            keep_best_overlap(s, in);
+        }
+    } else if (weighed) {
+        keep_least_cost(s, in);
     } else if (best > 0 &&
                best * 1000 > (double)s->config.cache_threshold_permille *
                                  s->input.total_blocks) {
         v->mode = ELECT_AFFINITY;
         keep_best_overlap(s, in);
     } else {
-        double near = least > 0 ? least + 1 + (double)((uint64_t)least / 8) : 0;
-        double level = poured(s, in, least);
-        keep_load(s, in, level > near ? level : near);
+        keep_least_load(s, in, least);
     }
     for (uint32_t w = 0; w < WORKERS_MAX; w++) {
         v->near_count += in[w];
     }
 }
 
+/* Of a worker that was chosen. */
+static enum elect_mode
+mode_of(const struct scene *s, const struct verdict *v, uint32_t worker)
+{
+    double enough = v->longest - s->input.total_blocks / 32;
+    double have = overlap_of(s, worker);
+
+    if (s->config.recompute_weight == 0) {
+        return v->mode;
+    }
+    return !v->imbalanced && v->longest > 0 && have > 0 && have >= enough
+               ? ELECT_AFFINITY
+               : ELECT_BALANCE;
+}
+
 static bool
 is_worse(const struct scene *s, uint32_t a, uint32_t b)
 {
+    if (s->config.recompute_weight != 0 && cost_of(s, a) != cost_of(s, b)) {
+        return cost_of(s, a) > cost_of(s, b);
+    }
     return s->load[a] > s->load[b] ||
            (s->load[a] == s->load[b] && overlap_of(s, a) < overlap_of(s, b));
 }
@@ -209,7 +307,7 @@ check_scene(const struct scene *s, struct rng *rng)
         elect_pick(&s->config, &state, &s->input, rng, &choice);
         REQUIRE(choice.worker < WORKERS_MAX);
         REQUIRE(v.near[choice.worker]);
-        REQUIRE(choice.mode == v.mode);
+        REQUIRE(choice.mode == mode_of(s, &v, choice.worker));
         REQUIRE(choice.imbalanced == v.imbalanced);
         REQUIRE(choice.overlap == overlap_of(s, choice.worker));
         REQUIRE(!is_the_worst(s, &v, choice.worker));
@@ -248,6 +346,7 @@ below(struct rng *rng, uint32_t bound)
 static void
 make_scene(struct scene *s, struct rng *rng)
 {
+    static const uint32_t queues[] = {1, 1000, 200000, 4000000};
     static const uint32_t loads[] = {1, 3, 20, 100, 1000, 100000};
     static const uint32_t totals[] = {0, 1, 10, 31, 32, 100, 4096};
     uint32_t workers = 1 + below(rng, below(rng, 4) == 0 ? WORKERS_MAX : 12);
@@ -262,11 +361,16 @@ make_scene(struct scene *s, struct rng *rng)
         s->config.cache_threshold_permille = below(rng, 1001);
         s->config.kv_pressure_max_permille = below(rng, 1001);
     }
+    if (below(rng, 2) == 0) {
+        s->config.recompute_weight = below(rng, 2) == 0 ? 0 : below(rng, 20);
+    }
+    uint32_t queue_max = queues[below(rng, 4)];
     bool everyone = below(rng, 8) == 0; /* full words have loops of their own */
     for (uint32_t i = 0; i < (everyone ? WORKERS_MAX : workers); i++) {
         uint32_t w = everyone ? i : below(rng, WORKERS_MAX);
         worker_set_add(&s->input.candidates, w);
         s->load[w] = below(rng, load_max);
+        s->queued[w] = below(rng, queue_max);
         s->kv[w] = (uint16_t)below(rng, 1001);
         s->identity[w] = rng_next(rng);
     }
@@ -280,9 +384,11 @@ make_scene(struct scene *s, struct rng *rng)
         }
     }
     s->input.load = s->load;
+    s->input.queued = s->queued;
     s->input.kv_usage = s->kv;
     s->input.match = &s->match;
     s->input.total_blocks = total;
+    s->input.unit_tokens = below(rng, 2) == 0 ? 1 : 32;
     s->input.prefix_key = rng_next(rng);
     s->input.identity = s->identity;
     s->input.unseen = below(rng, 3) == 0 ? below(rng, 400) : 0;

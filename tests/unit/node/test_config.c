@@ -41,7 +41,7 @@ Test(node_config, defaults_are_those_of_the_design)
     cr_assert_eq(config.admin.port, 9080);
     cr_assert_eq(config.lanes, 0);
     cr_assert_eq(config.policy.name, ELECT_KVASIR);
-    cr_assert_eq(config.policy.cache_threshold_permille, 300);
+    cr_assert_eq(config.policy.cache_threshold_permille, 50);
     cr_assert_eq(config.policy.balance_abs, 64);
     cr_assert_eq(config.policy.balance_rel_permille, 1500);
     cr_assert_eq(config.policy.kv_pressure_max_permille, 980);

@@ -91,13 +91,13 @@ static const struct bad_file bad_files[] = {
      "not \"0\"\n"},
     {"policy:\n  cache_threshold: 1.001\n",
      "f:2:20: policy.cache_threshold: expected a decimal of at most three "
-     "places from 0 to 1 such as 0.3, not \"1.001\"\n"},
+     "places from 0 to 1 such as 0.05, not \"1.001\"\n"},
     {"policy:\n  cache_threshold: 0.1234\n",
      "f:2:20: policy.cache_threshold: expected a decimal of at most three "
-     "places from 0 to 1 such as 0.3, not \"0.1234\"\n"},
+     "places from 0 to 1 such as 0.05, not \"0.1234\"\n"},
     {"policy:\n  cache_threshold: .5\n",
      "f:2:20: policy.cache_threshold: expected a decimal of at most three "
-     "places from 0 to 1 such as 0.3, not \".5\"\n"},
+     "places from 0 to 1 such as 0.05, not \".5\"\n"},
     {"policy: {name: least-load}\n",
      "f:1:16: policy.name: expected kvasir, round_robin, least_load, random, "
      "power_of_two or rendezvous, not \"least-load\" (did you mean "

@@ -9,6 +9,7 @@ struct scene {
     struct elect_input input;
     struct rng rng;
     uint32_t load[WORKERS_MAX];
+    uint32_t queued[WORKERS_MAX];
     uint16_t kv_usage[WORKERS_MAX];
     uint64_t identity[WORKERS_MAX];
     struct radix_match match;
@@ -16,8 +17,9 @@ struct scene {
 
 static struct scene scene;
 
+/* Costs decide. */
 static void
-set_up(uint32_t workers, uint32_t total_blocks)
+set_up_tokens(uint32_t workers, uint32_t total_tokens)
 {
     struct scene *s = &scene;
 
@@ -26,9 +28,11 @@ set_up(uint32_t workers, uint32_t total_blocks)
     rng_init(&s->rng, 7);
     s->input = (struct elect_input){
         .load = s->load,
+        .queued = s->queued,
         .kv_usage = s->kv_usage,
         .match = &s->match,
-        .total_blocks = total_blocks,
+        .total_blocks = total_tokens,
+        .unit_tokens = 1,
         .prefix_key = 99,
         .identity = s->identity,
     };
@@ -36,6 +40,15 @@ set_up(uint32_t workers, uint32_t total_blocks)
         worker_set_add(&s->input.candidates, i);
         s->identity[i] = rng_mix(i);
     }
+}
+
+/* Shares of the prompt and numbers of requests do. */
+static void
+set_up(uint32_t workers, uint32_t total_blocks)
+{
+    set_up_tokens(workers, total_blocks);
+    scene.config.recompute_weight = 0;
+    scene.config.cache_threshold_permille = 300;
 }
 
 static void
@@ -280,6 +293,132 @@ Test(node_elect, works_without_match_and_kv)
     cr_assert_eq(worker_set_count(&seen), 3);
     scene.load[1] = 500;
     cr_assert(pick().imbalanced);
+}
+
+Test(node_elect, the_shorter_queue_takes_a_prompt_that_nobody_holds)
+{
+    set_up_tokens(3, 1000);
+    scene.queued[0] = 120000; /* one request, a book */
+    scene.load[0] = 1;
+    scene.load[1] = 3; /* three short ones */
+    scene.load[2] = 4;
+    cr_assert_eq(pick().worker, 1);
+    cr_assert_eq(pick().mode, ELECT_BALANCE);
+    cr_assert_str_eq(pick().reason, "no prefix known: least cost");
+}
+
+Test(node_elect, a_prefix_is_waited_for_some_times_as_long_as_it_saves)
+{
+    set_up_tokens(2, 10000);
+    holds(0, 8000);
+    scene.queued[0] = 6 * 8000 - 2000;
+    struct elect_choice choice = pick();
+    cr_assert_eq(choice.worker, 0);
+    cr_assert_eq(choice.mode, ELECT_AFFINITY);
+    cr_assert_str_eq(choice.reason, "longest prefix");
+    scene.queued[0] = 6 * 8000 + 2000;
+    choice = pick();
+    cr_assert_eq(choice.worker, 1);
+    cr_assert_eq(choice.mode, ELECT_BALANCE);
+    cr_assert_str_eq(choice.reason, "longest prefix costs more: least cost");
+    scene.config.recompute_weight = 10;
+    cr_assert_eq(pick().worker, 0);
+}
+
+Test(node_elect, a_text_prompt_is_weighed_in_tokens_too)
+{
+    set_up_tokens(2, 100);
+    scene.input.unit_tokens = 32;
+    holds(0, 50); /* 1,600 tokens: worth 9,600 */
+    scene.queued[0] = 9000;
+    cr_assert_eq(pick().worker, 0);
+    scene.queued[0] = 10500;
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, requests_in_flight_count_as_tokens)
+{
+    set_up_tokens(2, 1000);
+    holds(0, 500); /* worth 3,000, as 11.7 requests */
+    scene.load[0] = 10;
+    cr_assert_eq(pick().worker, 0);
+    scene.load[0] = 13;
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, an_overlap_at_the_threshold_counts_as_none)
+{
+    set_up_tokens(3, 10000);
+    holds(1, 500); /* 0.05 */
+    scene.load[1] = 2;
+    cr_assert_neq(pick().worker, 1);
+    cr_assert_str_eq(pick().reason, "prefix too short: least cost");
+    holds(1, 501);
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, a_shorter_prefix_without_a_queue_is_balance)
+{
+    set_up_tokens(3, 10000);
+    holds(0, 9000);
+    holds(1, 8000);
+    scene.queued[0] = 50000;
+    cr_assert_eq(pick().worker, 1);
+    cr_assert_eq(pick().mode, ELECT_BALANCE);
+    cr_assert_eq(pick().overlap, 8000);
+}
+
+Test(node_elect, imbalance_of_requests_comes_before_costs)
+{
+    set_up_tokens(3, 100000);
+    holds(0, 100000);
+    scene.load[0] = 65;
+    holds(1, 50000);
+    struct elect_choice choice = pick();
+    cr_assert(choice.imbalanced);
+    cr_assert_eq(choice.worker, 1);
+    cr_assert_eq(choice.mode, ELECT_BALANCE);
+}
+
+Test(node_elect, unseen_requests_spread_over_those_alike)
+{
+    set_up_tokens(8, 1000);
+    for (uint32_t i = 0; i < 4; i++) {
+        holds(i, 1000);
+        scene.load[i] = i;
+    }
+    cr_assert_eq(ever_picked().word[0], 1);
+    scene.input.unseen = 20;
+    cr_assert_eq(ever_picked().word[0], 7); /* the worst of two never wins */
+}
+
+Test(node_elect, without_queues_known_requests_decide)
+{
+    set_up_tokens(3, 0);
+    scene.input.queued = NULL;
+    scene.input.match = NULL;
+    scene.load[0] = 2;
+    scene.load[1] = 1;
+    scene.load[2] = 3;
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, extreme_costs_do_not_overflow)
+{
+    set_up_tokens(2, UINT32_MAX);
+    scene.input.unit_tokens = 1024;
+    scene.config.balance_abs = UINT32_MAX;
+    scene.config.balance_rel_permille = UINT32_MAX;
+    holds(0, UINT32_MAX);
+    for (uint32_t i = 0; i < 2; i++) {
+        scene.load[i] = UINT32_MAX;
+        scene.queued[i] = UINT32_MAX;
+    }
+    scene.input.unseen = UINT32_MAX;
+    cr_assert_eq(pick().worker, 0);
+    scene.load[1] = 0;
+    scene.queued[1] = 0;
+    cr_assert_eq(pick().worker, 1);
 }
 
 Test(node_elect, round_robin_visits_in_turn_whoever_is_there)

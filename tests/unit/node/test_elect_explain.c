@@ -16,6 +16,7 @@ everyone_up(uint32_t workers)
         .kv_usage = kv_usage,
         .match = &match,
         .total_blocks = 10,
+        .unit_tokens = 32,
     };
 
     for (uint32_t i = 0; i < workers; i++) {
@@ -57,11 +58,29 @@ verdict_of(uint32_t worker, size_t count)
     return "no row";
 }
 
+Test(node_elect_explain, costs_are_told)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(3);
+
+    holds(1, 9);
+    load[2] = 3;
+    worker_set_remove(&input.candidates, 2);
+    size_t count = explain(&config, &input);
+    cr_assert_str_eq(verdict_of(0, count), "higher cost");
+    cr_assert_str_eq(verdict_of(1, count), "chosen");
+    cr_assert_eq(rows[0].cost, 1 * 32 * 6);
+    cr_assert_eq(rows[1].cost, 10 * 32 * 6);
+    cr_assert_eq(rows[2].worker, 2);
+    cr_assert_eq(rows[2].cost, 0); /* no candidate */
+}
+
 Test(node_elect_explain, every_reason_has_its_verdict)
 {
     struct elect_config config = ELECT_CONFIG_DEFAULT;
     struct elect_input input = everyone_up(8);
 
+    config.recompute_weight = 0;
     holds(0, 9);
     holds(1, 5);
     holds(2, 10);

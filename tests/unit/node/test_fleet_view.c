@@ -83,7 +83,9 @@ Test(node_fleet_view, a_prompt_is_queued_until_the_answer_begins)
     cr_assert(fleet_seat_take(&seat, &board, &view, 1));
     fleet_seat_queue(&seat, &board, 700);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
-    fleet_seat_answered(&seat, &board);
+    fleet_seat_answered(&seat, &board); /* a head, of a stream */
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
+    fleet_seat_began(&seat, &board);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
     fleet_seat_leave(&seat, &board);
     cr_assert(fleet_seat_take(&seat, &board, &view, 1));
@@ -112,6 +114,26 @@ Test(node_fleet_view, load_is_ours_and_that_of_others)
     cr_assert_eq(load[WORKERS_MAX - 1], 9);
     cr_assert_eq(load[2], 77);
     fleet_board_loads(&board, &set, load, NULL);
+}
+
+Test(node_fleet_view, queues_are_ours_and_those_of_peers)
+{
+    uint32_t queued[WORKERS_MAX] = {[2] = 77};
+    struct worker_set set = {{0}};
+
+    worker_set_add(&set, 1);
+    gauge_set(&board.queued_tokens[1], 300);
+    gauge_set(&board.peers_queued_tokens[1], 50);
+    gauge_set(&board.queued_tokens[2], 9);
+    fleet_board_queued(&board, &set, queued);
+    cr_assert_eq(queued[1], 350);
+    cr_assert_eq(queued[2], 77);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        worker_set_add(&set, i);
+    }
+    fleet_board_queued(&board, &set, queued);
+    cr_assert_eq(queued[1], 350);
+    cr_assert_eq(queued[2], 9);
 }
 
 Test(node_fleet_view, engine_kinds_have_names)

@@ -219,6 +219,8 @@ Test(node_share, load_at_one_node_is_peers_load_at_the_other)
     cr_assert_eq(load.own.inflight, 5);
     cr_assert_eq(load.peers.inflight, 9);
     cr_assert_eq(load.peers.queued_tokens, 4000);
+    struct gauge *queued = nodes[1].board->peers_queued_tokens;
+    cr_assert_eq(gauge_read(&queued[slot_at(1, 1)]), 4000);
     gauge_set(&nodes[0].board->inflight[slot_at(0, 1)], 0);
     pass(60);
     cr_assert_eq(peers_of(1, 1), 0);
