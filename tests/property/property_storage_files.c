@@ -5,6 +5,10 @@
  *     A file is flipped, cut, zeroed or overwritten at random, then found and
  *     loaded: nothing but what was written may come out, and this process,
  *     which maps what a child verified, may not die of it.
+ *   property_storage_files every STRIDE [SEED]
+ *     The same for each STRIDE-th byte of a file, from SEED on: flipped, and the
+ *     file cut off there; and for pages of two states of a file mixed at
+ *     random, and two files in each other's place.
  *   property_storage_files kill ROUNDS [SEED]
  *     A process that takes snapshot after snapshot is killed at a random
  *     moment: the next start finds one of them whole, and none before the last
@@ -42,6 +46,13 @@ limits_small(void)
     return limits;
 }
 
+/* All kinds have some. */
+static enum storage_kind
+kind_of(uint32_t i)
+{
+    return (enum storage_kind)(1 + i % (STORAGE_KINDS - 1));
+}
+
 /* Part i of snapshot n: sizes of all kinds, so that some lie in pages of their
  * own and some do not. */
 static size_t
@@ -67,7 +78,7 @@ take(struct storage_save *save, uint64_t n)
     storage_save_begin(save);
     for (uint32_t i = 0; i < PARTS; i++) {
         size_t len = content(n, i, bytes);
-        storage_save_part(save, STORAGE_LEDGER, i,
+        storage_save_part(save, kind_of(i), i,
                           (struct slice){.ptr = bytes, .len = len});
     }
     return storage_save_commit(save, &about) == STORAGE_OK;
@@ -102,7 +113,7 @@ look(struct storage_io *io, struct storage_find *find)
     for (uint32_t i = 0; i < PARTS; i++) {
         struct slice part;
         size_t len = content(n, i, bytes);
-        CHECK(storage_load_part(&load, STORAGE_LEDGER, i, &part) == STORAGE_OK);
+        CHECK(storage_load_part(&load, kind_of(i), i, &part) == STORAGE_OK);
         CHECK(part.len == len && memcmp(part.ptr, bytes, len) == 0);
     }
     storage_load_close(&load);
@@ -177,6 +188,15 @@ read_file(const char *path, size_t *len)
     return bytes;
 }
 
+static void
+write_file(const char *path, const char *bytes, size_t len)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+    CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
+    (void)close(fd);
+}
+
 static int
 run_damage(uint64_t rounds, uint64_t seed)
 {
@@ -198,8 +218,9 @@ run_damage(uint64_t rounds, uint64_t seed)
     rng_init(&rng, seed);
     for (uint64_t i = 0; i < rounds; i++) {
         struct storage_find find;
-        int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-        CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len);
+        write_file(path, bytes, len);
+        int fd = open(path, O_RDWR);
+        CHECK(fd >= 0);
         if (rng_below(&rng, 6) == 0) {
             misplace(fd, &rng);
         } else {
@@ -220,6 +241,113 @@ run_damage(uint64_t rounds, uint64_t seed)
     storage_io_free(io);
     dir_free(&dir);
     return refused > 0 ? 0 : 1;
+}
+
+/* ---- everywhere ---- */
+
+#define MIXES 100U
+
+/* A snapshot file in two states, the second one snapshot later. */
+struct states {
+    struct dir dir;
+    struct storage_io *io;
+    char path[256];
+    char *bytes[2];
+    size_t len[2];
+    uint64_t tried;
+    uint64_t refused;
+};
+
+/* What is there now is refused, or a snapshot that was taken. */
+static void
+look_at(struct states *s)
+{
+    struct storage_find find;
+    uint64_t n = look(s->io, &find);
+
+    CHECK(n <= 3);
+    s->tried++;
+    s->refused += n == 0;
+}
+
+static void
+flip_and_cut(struct states *s, uint64_t stride, uint64_t from)
+{
+    char *bytes = s->bytes[1];
+
+    for (size_t at = from % stride; at < s->len[1]; at += stride) {
+        bytes[at] = (char)~bytes[at];
+        write_file(s->path, bytes, s->len[1]);
+        bytes[at] = (char)~bytes[at];
+        look_at(s);
+        write_file(s->path, bytes, at);
+        look_at(s);
+    }
+}
+
+/* An older root with newer parts, and the other way round. */
+static void
+mix(struct states *s, struct rng *rng)
+{
+    char *bytes = malloc(s->len[1]);
+
+    CHECK(bytes != NULL && s->len[0] <= s->len[1]);
+    for (uint32_t i = 0; i < MIXES; i++) {
+        uint64_t newer = 1 + rng_below(rng, 15); /* of 16 pages */
+        memcpy(bytes, s->bytes[1], s->len[1]);
+        for (size_t at = 0; at + 4096 <= s->len[0]; at += 4096) {
+            if (rng_below(rng, 16) >= newer) {
+                memcpy(bytes + at, s->bytes[0] + at, 4096);
+            }
+        }
+        write_file(s->path, bytes, s->len[1]);
+        look_at(s);
+    }
+    free(bytes);
+}
+
+static void
+swap(struct states *s)
+{
+    char other[256];
+
+    (void)snprintf(other, sizeof other, "%s/kvasir-0000000000000002.mdb",
+                   s->dir.path);
+    for (uint32_t newer = 0; newer < 2; newer++) {
+        write_file(s->path, s->bytes[newer], s->len[newer]);
+        write_file(other, s->bytes[1 - newer], s->len[1 - newer]);
+        look_at(s);
+        (void)unlink(other);
+    }
+}
+
+static int
+run_every(uint64_t stride, uint64_t seed)
+{
+    struct states s = {.dir = dir_new()};
+    struct storage_limits limits = limits_small();
+    struct rng rng;
+
+    rng_init(&rng, seed);
+    s.io = open_io(s.dir.path);
+    (void)snprintf(s.path, sizeof s.path, "%s/kvasir-0000000000000001.mdb",
+                   s.dir.path);
+    struct storage_save *save = storage_save_new(s.io, &limits, 1);
+    CHECK(save != NULL && take(save, 1) && take(save, 2));
+    s.bytes[0] = read_file(s.path, &s.len[0]);
+    CHECK(take(save, 3));
+    storage_save_free(save);
+    s.bytes[1] = read_file(s.path, &s.len[1]);
+    flip_and_cut(&s, stride, seed);
+    mix(&s, &rng);
+    swap(&s);
+    printf("%" PRIu64 " files: %" PRIu64 " refused, the others whole\n",
+           s.tried, s.refused);
+    free(s.bytes[0]);
+    free(s.bytes[1]);
+    storage_io_free(s.io);
+    dir_free(&s.dir);
+    return s.refused > 0 ? 0 : 1;
 }
 
 /* ---- kill ---- */
@@ -322,10 +450,13 @@ main(int argc, char **argv)
     if (strcmp(what, "damage") == 0) {
         return run_damage(rounds, seed);
     }
+    if (strcmp(what, "every") == 0 && rounds > 0) {
+        return run_every(rounds, seed);
+    }
     if (strcmp(what, "kill") == 0) {
         return run_kill(rounds, seed);
     }
     fprintf(stderr,
-            "usage: property_storage_files damage|kill ROUNDS [SEED]\n");
+            "usage: property_storage_files damage|every|kill N [SEED]\n");
     return 2;
 }
