@@ -350,6 +350,66 @@ class Taking(SnapshotCase):
         self.assertEqual(harness.metrics(node.at("admin"))["kvasir_snapshot_failing"], 0)
 
 
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small file system needs root")
+    def test_a_disk_that_is_full_from_the_start_is_no_reason_not_to_serve(self):
+        disk = self.folder / "data"
+        disk.mkdir()
+        # Without room for one more file.
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,nr_inodes=1", "tmpfs",
+                                  str(disk)], capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        engines = [self.engine("engine-1", "--blocks", "4000")]
+        node = self.node(engines)
+        self.assertIn("data_full", node.log())
+        self.load(node, engines, 9, 10)
+        self.assertEqual(harness.metrics(node.at("admin"))["kvasir_snapshot_failing"], 1)
+        answer = self.take(node)
+        self.assertEqual(answer.status, 503)
+        self.assertIn("disk full", answer.text)
+        subprocess.run(["mount", "-o", "remount,nr_inodes=100", str(disk)], check=True)
+        answer = self.take(node)
+        self.assertEqual(answer.status, 200, answer.text)
+        self.assertEqual(harness.metrics(node.at("admin"))["kvasir_snapshot_failing"], 0)
+        held = self.held(node)
+        self.assertEqual(node.stop(), 0)
+        node = self.node(engines)
+        self.assertEqual(self.held(node), held)
+        self.assertEqual(self.snapshot(node)["start"]["streams_resumed"], 1)
+
+    def test_what_cannot_be_loaded_is_kept_aside(self):
+        engines = [self.engine("engine-1", "--blocks", "100000", "--speed", "1000")]
+        node = self.node(engines)
+        for prompt in prompts(9, 60, groups=60, length=1900):
+            self.complete(node, prompt)
+        self.in_step(node, engines)
+        held = self.held(node)
+        self.assertEqual(node.stop(), 0)
+        path = newest(self.folder / "data")
+        saved = path.read_bytes()
+        # It verifies, but there is no room for its ledger, and then not for its blocks.
+        node = self.node(engines, "--mirror.ledger_bytes_max", "1MiB", wait=False)
+        start = self.snapshot(node)["start"]
+        self.assertEqual((start["state"], start["streams"], start["streams_resumed"]),
+                         ("warm", 1, 0))
+        self.assertIn("snapshot_ledger_not_loaded", node.log())
+        self.assertEqual(start["files_refused"], 0)
+        node.kill()
+        node = self.node(engines, "--mirror.bytes_max", "1MiB", wait=False)
+        start = self.snapshot(node)["start"]
+        self.assertEqual((start["state"], start["files_refused"]), ("cold", 1), node.log())
+        self.assertIn("snapshot_not_loaded", node.log())
+        aside = path.with_name(path.name + ".aside")
+        self.assertEqual(aside.read_bytes(), saved)
+        self.assertEqual(self.take(node).status, 200)
+        node.kill()
+        aside.rename(newest(self.folder / "data"))  # with room it is as good as ever
+        node = self.node(engines)
+        self.assertEqual(self.held(node), held)
+        self.assertEqual(self.snapshot(node)["start"]["streams_resumed"], 1)
+
+
 class Mesh(EventsCase):
     def test_a_node_that_comes_back_has_only_the_difference_told(self):
         engines = [self.engine(f"engine-{i}", "--blocks", "4000") for i in range(2)]
