@@ -65,7 +65,8 @@ struct fault_script;
     X(DISK_TEAR, disk_tear, "power goes while a snapshot is written")       \
     X(DISK_STALE, disk_stale, "a node comes back with an old disk")         \
     X(DISK_LIE, disk_lie, "a disk forgets what it wrote, or flips bits")    \
-    X(DISK_SWAP, disk_swap, "a node comes back with another one's disk")
+    X(DISK_SWAP, disk_swap, "a node comes back with another one's disk")    \
+    X(DAY, day, "a node's clock jumps a day ahead, an engine's either way")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -144,6 +145,7 @@ void sim_options_script(struct sim_options *options,
     X(RETRIED, "a node sent a request elsewhere")           \
     X(RESENT, "a client went to another node")              \
     X(BROKEN_OFF, "an answer broke off")                    \
+    X(LEFT, "a client left before an answer")               \
     X(FULL, "an engine had no room")                        \
     X(AFFINITY, "elected for the prefix")                   \
     X(BALANCE, "elected for the load")                      \
@@ -182,6 +184,7 @@ struct sim_result {
     uint64_t events;
     uint64_t virtual_ms;
     uint64_t agreed_ms; /* from healed to agreed */
+    uint64_t bytes_max; /* of a node at rest, in logs and indexes */
     uint32_t nodes;     /* as drawn, or given */
     uint32_t engines;
     uint32_t chaos_ms;

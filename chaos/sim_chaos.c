@@ -2,9 +2,11 @@
 #include <stdio.h>
 
 #include "chaos/sim_request.h"
+#include "chaos/sim_roster.h"
 #include "chaos/sim_router.h"
 
 #define PAUSE_LONG_MS 120000U
+#define DAY_S         UINT64_C(86400)
 
 static const struct {
     const char *name;
@@ -65,7 +67,7 @@ void
 sim_chaos_draw(struct sim_world *w)
 {
     struct rng *rng = &w->draw;
-    uint32_t seldom = 1U << SIM_HOLE | 1U << SIM_DATAGRAM | 1U << SIM_ROLL;
+    uint64_t seldom = 1U << SIM_HOLE | 1U << SIM_DATAGRAM | 1U << SIM_ROLL;
     uint32_t busy = 1 + sim_below(rng, 4); /* of 6 */
     struct rng later;
 
@@ -159,15 +161,11 @@ stop_node(struct sim_world *w, struct rng *rng, uint32_t node, bool politely)
 }
 
 static void
-jump(struct sim_world *w, struct rng *rng, uint32_t node)
+jump_by(struct sim_world *w, uint32_t node, uint64_t ms)
 {
     struct sim_node *n = &w->nodes[node];
-    uint64_t most_ms = sim_below(rng, 3) == 0 ? 600000 : 5000;
 
-    if (!sim_runs(w, node)) {
-        return;
-    }
-    n->clock_us += (int64_t)((1 + rng_below(rng, most_ms)) * SIM_MS);
+    n->clock_us += (int64_t)(ms * SIM_MS);
     n->armed_us = w->time.now_us;
     sim_add(w, w->time.now_us, SIM_EV_NODE, node, n->life);
     for (uint32_t i = 0; i < w->engines_count; i++) {
@@ -176,6 +174,31 @@ jump(struct sim_world *w, struct rng *rng, uint32_t node)
     }
     sim_router_jump(w, node);
     sim_request_jump(w, node);
+}
+
+static void
+jump(struct sim_world *w, struct rng *rng, uint32_t node)
+{
+    uint64_t most_ms = sim_below(rng, 3) == 0 ? 600000 : 5000;
+
+    if (sim_runs(w, node)) {
+        jump_by(w, node, 1 + rng_below(rng, most_ms));
+    }
+}
+
+/* A node's clock, which never goes back, or an engine's wall clock, which
+ * does. Nodes have no wall clock in what they decide by. */
+static void
+jump_a_day(struct sim_world *w, struct rng *rng, uint32_t node)
+{
+    struct sim_engine *engine = &w->engines[sim_below(rng, w->engines_count)];
+    bool ahead = sim_below(rng, 2) == 0;
+
+    if (sim_below(rng, 2) == 0) {
+        engine->clock_s += ahead ? DAY_S : -(double)DAY_S;
+    } else if (sim_runs(w, node)) {
+        jump_by(w, node, DAY_S * 1000);
+    }
 }
 
 static void
@@ -188,31 +211,6 @@ cut_engine(struct sim_world *w, struct rng *rng, uint32_t node)
     sim_intake_break(w, node, engine, (1 + rng_below(rng, 2000)) * SIM_MS);
     sim_add(w, w->time.now_us + ms * SIM_MS, SIM_EV_UNCUT,
             sim_reader_of(node, engine), 0);
-}
-
-static void
-change_roster(struct sim_world *w, struct rng *rng, uint32_t node)
-{
-    char id[16];
-    char spec[16];
-    int rc = 0;
-
-    (void)snprintf(id, sizeof id, "x%u", sim_below(rng, 4));
-    (void)snprintf(spec, sizeof spec, "spec %u", sim_below(rng, 1000));
-    uint32_t how = sim_below(rng, 4);
-    if (!sim_runs(w, node)) {
-        return;
-    }
-    struct roster *roster = cluster_roster(w->nodes[node].cluster);
-    if (how == 0) {
-        rc = roster_remove(roster, id, sim_now(w, node));
-    } else if (how == 1) {
-        rc = roster_drain(roster, id, sim_below(rng, 2) == 0, sim_now(w, node));
-    } else {
-        rc = roster_put(roster, id, slice_of(spec), sim_now(w, node));
-    }
-    CHECK(rc >= 0);
-    sim_node_pull(w, node);
 }
 
 static void
@@ -248,6 +246,9 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
     case SIM_CLOCK:
         jump(w, rng, node);
         break;
+    case SIM_DAY:
+        jump_a_day(w, rng, node);
+        break;
     case SIM_BREAK:
         sim_intake_break(w, node, sim_below(rng, w->engines_count), 0);
         break;
@@ -264,7 +265,7 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
         }
         break;
     case SIM_ROSTER:
-        change_roster(w, rng, node);
+        sim_roster_change(w, rng, node);
         break;
     case SIM_DISK_FULL:
     case SIM_DISK_TEAR:
@@ -282,10 +283,13 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
 static bool
 is_event(enum sim_fault fault)
 {
-    const uint32_t others =
-        1U << SIM_LOSS | 1U << SIM_DATAGRAM | 1U << SIM_JITTER | 1U << SIM_DNS |
-        1U << SIM_DROP | 1U << SIM_REPEAT | 1U << SIM_ROLL | 1U << SIM_REPLY |
-        1U << SIM_HOLE | 1U << SIM_REQUEST | 1U << SIM_SICK;
+    const uint64_t others =
+        UINT64_C(1) << SIM_LOSS | UINT64_C(1) << SIM_DATAGRAM |
+        UINT64_C(1) << SIM_JITTER | UINT64_C(1) << SIM_DNS |
+        UINT64_C(1) << SIM_DROP | UINT64_C(1) << SIM_REPEAT |
+        UINT64_C(1) << SIM_ROLL | UINT64_C(1) << SIM_REPLY |
+        UINT64_C(1) << SIM_HOLE | UINT64_C(1) << SIM_REQUEST |
+        UINT64_C(1) << SIM_SICK;
 
     return (others >> fault & 1) == 0;
 }

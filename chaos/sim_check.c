@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "chaos/sim_bounds.h"
 #include "chaos/sim_request.h"
+#include "chaos/sim_roster.h"
 #include "chaos/sim_router.h"
 #include "index/base/role.h"
 
@@ -87,6 +89,7 @@ check_deep(struct sim_world *w, uint32_t node)
     }
     if (fine) {
         reason = sim_router_check(w, node);
+        reason = reason != NULL ? reason : sim_bounds_check(w, node);
     }
     if (reason != NULL) {
         sim_fail(w, reason, node, UINT32_MAX);
@@ -118,9 +121,11 @@ static void
 check_death(struct sim_world *w, uint32_t node,
             const struct member_update *about)
 {
-    const uint32_t rough = 1U << SIM_LOSS | 1U << SIM_DATAGRAM |
-                           1U << SIM_JITTER | 1U << SIM_SLOW | 1U << SIM_PAUSE |
-                           1U << SIM_CLOCK;
+    const uint64_t rough = UINT64_C(1) << SIM_LOSS |
+                           UINT64_C(1) << SIM_DATAGRAM |
+                           UINT64_C(1) << SIM_JITTER | UINT64_C(1) << SIM_SLOW |
+                           UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CLOCK |
+                           UINT64_C(1) << SIM_DAY;
     uint32_t other = sim_net_node(w, about->address);
     uint64_t calm_us = w->time.now_us - w->disturbed_us;
     bool calm = (w->quiet || ((w->faults & rough) == 0 &&
@@ -323,6 +328,10 @@ sim_check_agreed(struct sim_world *w)
     }
     const char *why = check_streams(w);
     why = why != NULL ? why : check_readers(w);
+    why = why != NULL ? why : sim_roster_check(w);
+    for (uint32_t i = 0; why == NULL && i < w->nodes_count; i++) {
+        why = sim_bounds_rest(w, i);
+    }
     return why != NULL ? why : sim_request_quiet(w);
 }
 

@@ -37,7 +37,6 @@ struct run {
     uint64_t done;
     uint64_t failed;
     struct sim_result sum;
-    uint64_t agreed_max_ms;
     uint32_t *agreed_ms;
 };
 
@@ -295,6 +294,9 @@ print_summary(const struct run *run, double seconds)
         "healed to agreed: p50 %u p90 %u p99 %u max %u ms\n",
         run->agreed_ms[run->done / 2], run->agreed_ms[run->done * 9 / 10],
         run->agreed_ms[run->done * 99 / 100], run->agreed_ms[run->done - 1]);
+    (void)printf("a node at rest: at most %" PRIu64
+                 " KiB of logs and indexes\n",
+                 run->sum.bytes_max / 1024);
     (void)printf("faults:\n");
     for (uint32_t i = 0; i < SIM_FAULT_KINDS; i++) {
         (void)printf("  %10" PRIu64 "  %-10s %s\n", run->sum.faults[i],
@@ -374,6 +376,9 @@ take(struct run *run, struct sim_child *child, const struct sim_result *result)
     }
     run->agreed_ms[run->done++] = (uint32_t)result->agreed_ms;
     run->sum.events += result->events;
+    run->sum.bytes_max = result->bytes_max > run->sum.bytes_max
+                             ? result->bytes_max
+                             : run->sum.bytes_max;
     run->sum.virtual_ms += result->virtual_ms;
     for (uint32_t i = 0; i < SIM_FAULT_KINDS; i++) {
         run->sum.faults[i] += result->faults[i];

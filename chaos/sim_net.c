@@ -15,7 +15,6 @@
 #define SILENT_MS     10000U
 #define STALE_MS      2000U
 #define AGAIN_MS      200U /* TCP sends again */
-#define CTL_FRAMES    256U
 
 uint32_t
 sim_net_node(const struct sim_world *w, const char *address)
@@ -202,7 +201,7 @@ sim_send(struct sim_world *w, uint32_t from, const struct cluster_out *out)
     if (lane == MESH_BULK && (!pipe->up || pipe->lagging)) {
         return;
     }
-    if (l->count >= (lane == MESH_BULK ? w->bulk_frames : CTL_FRAMES)) {
+    if (l->count >= (lane == MESH_BULK ? w->bulk_frames : SIM_CTL_FRAMES)) {
         sim_saw(w, SIM_SAW_QUEUE_DROPPED, 1);
         if (lane == MESH_BULK) {
             clear_lane(l);

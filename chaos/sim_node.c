@@ -6,13 +6,11 @@
 #include "chaos/sim_router.h"
 #include "index/base/role.h"
 
-#define ITEMS_BYTES  ((size_t)1 << 18)
-#define WORDS        4096U
-#define MIRROR_BYTES ((size_t)64 << 20)
-#define LEDGER_BYTES ((size_t)64 << 20)
-#define WORK_MS      50U
-#define LOOK_US      UINT64_C(1000000)
-#define BUDGET       4096U
+#define ITEMS_BYTES ((size_t)1 << 18)
+#define WORDS       4096U
+#define WORK_MS     50U
+#define LOOK_US     UINT64_C(1000000)
+#define BUDGET      4096U
 
 static uint32_t
 engine_of(const struct sim_world *w, uint64_t worker)
@@ -259,8 +257,8 @@ work(struct sim_world *w, uint32_t node)
 static void
 open_index(struct sim_world *w, struct sim_node *n)
 {
-    struct mirror_limits mirror = {.bytes_max = MIRROR_BYTES};
-    struct ledger_limits ledger = {.bytes_max = LEDGER_BYTES};
+    struct mirror_limits mirror = {.bytes_max = SIM_MIRROR_BYTES};
+    struct ledger_limits ledger = {.bytes_max = SIM_LEDGER_BYTES};
     struct feed_limits feed = {.stale_permille = 500,
                                .accuracy = {.answers_min = 16,
                                             .wrong_permille = 300,

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "chaos/sim_bounds.h"
 #include "chaos/sim_router.h"
 
 #define OURS           (UINT64_C(1) << 63) /* users of the engine */
@@ -67,23 +68,31 @@ plan_client(struct sim_world *w, const struct sim_flight *f, enum step step,
 
 /* The client */
 
+static bool
+is_patient(const struct sim_flight *f)
+{
+    return f->patience_us == CLIENT_MS * SIM_MS;
+}
+
 static void
 fail_unexcused(struct sim_world *w, const struct sim_flight *f, const char *why)
 {
-    const uint32_t rough = 1U << SIM_PAUSE | 1U << SIM_CRASH | 1U << SIM_LEAVE |
-                           1U << SIM_CLOCK | 1U << SIM_RESTART | 1U << SIM_CUT |
-                           1U << SIM_SICK;
+    const uint64_t rough = UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CRASH |
+                           UINT64_C(1) << SIM_LEAVE | UINT64_C(1) << SIM_CLOCK |
+                           UINT64_C(1) << SIM_RESTART | UINT64_C(1) << SIM_CUT |
+                           UINT64_C(1) << SIM_SICK | UINT64_C(1) << SIM_DAY;
+    const struct sim_node *n = &w->nodes[f->node];
+    bool gone = !n->up || (f->life != 0 && f->life != n->life);
     uint64_t now_us = w->time.now_us;
     uint64_t full_us = w->requests->full_us;
     bool broken = !w->quiet ? (w->faults & rough) != 0
                             : now_us - w->disturbed_us < CALM_BROKEN_US;
     bool full = full_us != 0 && now_us - full_us < CALM_FULL_US;
-    bool young =
-        now_us - w->nodes[f->node].born_us < CALM_BORN_US || f->tries > 1;
+    bool young = now_us - n->born_us < CALM_BORN_US || f->tries > 1;
 
     if (f->probe) {
         sim_fail(w, why, f->node, UINT32_MAX);
-    } else if (!broken && !full && !young) {
+    } else if (!gone && !broken && !full && !young && is_patient(f)) {
         sim_fail(w, why, f->node, UINT32_MAX);
     }
 }
@@ -116,8 +125,9 @@ set_off(struct sim_world *w, struct sim_flight *f)
     f->node = (uint32_t)(target - w->requests->targets.target);
     f->tried[f->tries++] = target->key;
     f->headed = false;
+    f->life = 0;
     plan_client(w, f, STEP_ARRIVE, w->time.now_us + way_us(w));
-    plan_client(w, f, STEP_BORED, w->time.now_us + CLIENT_MS * SIM_MS);
+    plan_client(w, f, STEP_BORED, w->time.now_us + f->patience_us);
 }
 
 /* Nobody took it: elsewhere, if there is an elsewhere. */
@@ -156,6 +166,9 @@ ask(struct sim_world *w)
     struct sim_flight *f = free_flight(w);
 
     if (f != NULL) {
+        bool leaves = sim_below(rng, 16) == 0; /* early */
+        f->patience_us = leaves ? 1 + sim_below(rng, 30 * SIM_MS)
+                                : CLIENT_MS * (uint32_t)SIM_MS;
         sim_prompt_draw(rng, f->number | UINT64_C(1) << 24, &f->prompt);
         set_off(w, f);
     }
@@ -365,7 +378,10 @@ break_off(struct sim_world *w, struct sim_flight *f, const char *why)
 static void
 take_head(struct sim_world *w, struct sim_flight *f)
 {
-    fleet_seat_answered(&f->choice.seat, w->nodes[f->node].router->board);
+    struct fleet_board *board = w->nodes[f->node].router->board;
+
+    fleet_seat_answered(&f->choice.seat, board);
+    fleet_seat_began(&f->choice.seat, board); /* the first token is there */
     tell_outcome(w, f, FACT_ANSWERED);
     f->headed = true;
     wait_for(w, f, STREAM_MS);
@@ -655,6 +671,7 @@ at_client(struct sim_world *w, struct sim_flight *f, enum step step)
     } else if (step == STEP_LOST) {
         end_client(w, f, "the node is gone amid an answer");
     } else {
+        sim_saw(w, SIM_SAW_LEFT, !is_patient(f) && !f->headed);
         end_client(w, f, "no answer in time");
         if (f->open) {
             plan(w, f, STEP_GONE, w->time.now_us + way_us(w));
@@ -732,6 +749,7 @@ sim_request_probe(struct sim_world *w, uint32_t node)
 
     CHECK(f != NULL);
     f->probe = true;
+    f->patience_us = CLIENT_MS * (uint32_t)SIM_MS;
     sim_prompt_draw(random_of(w), f->number | UINT64_C(1) << 24, &f->prompt);
     f->node = node;
     f->tries = 1;
@@ -761,6 +779,7 @@ sim_request_begin(struct sim_world *w)
         ips[i] = (struct discover_ip){.size = 4,
                                       .bytes = {10, 0, 0, (uint8_t)(i + 1)}};
     }
+    sim_bounds_draw(w);
     load_targets_set(&w->requests->targets, ips, w->nodes_count, 8080);
     sim_add(w, w->time.now_us + SIM_MS, SIM_EV_CLIENT, 0, 0);
 }

@@ -37,9 +37,9 @@ struct sim_flight {
     uint64_t target;
     uint32_t node;
     uint64_t sent_us;
-    bool headed; /* it was sent the head of an answer */
-    bool probe;  /* at quiet: it is to be answered, and as predicted */
-    bool excused;
+    bool headed;          /* it was sent the head of an answer */
+    bool probe;           /* at quiet: it is to be answered, and as predicted */
+    uint32_t patience_us; /* then it hangs up */
 
     /* The node's. */
     uint64_t life;

@@ -6,13 +6,11 @@
 #include "chaos/sim_request.h"
 #include "index/base/role.h"
 
-#define FACTS_BYTES    ((size_t)16 << 10)
-#define BELIEF_BYTES   ((size_t)4 << 20)
-#define EXPECTED_BYTES ((size_t)4 << 20)
-#define EXPECTED_MS    2000U
-#define DEPTH_MAX      32U
-#define BUDGET         4096U
-#define PROBE_US       2000U /* an engine takes for an answer, at most */
+#define FACTS_BYTES ((size_t)16 << 10)
+#define EXPECTED_MS 2000U
+#define DEPTH_MAX   32U
+#define BUDGET      4096U
+#define PROBE_US    2000U /* an engine takes for an answer, at most */
 
 static const struct fleet_config fleet_config = {
     .health = {.path = "/health",
@@ -49,9 +47,9 @@ static void
 open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
 {
     struct fleet_config config = fleet_config;
-    struct expected_limits expected = {.bytes_max = EXPECTED_BYTES,
+    struct expected_limits expected = {.bytes_max = SIM_EXPECTED_BYTES,
                                        .ttl_ms = EXPECTED_MS};
-    struct radix_limits belief = {.bytes_max = BELIEF_BYTES,
+    struct radix_limits belief = {.bytes_max = SIM_BELIEF_BYTES,
                                   .namespaces_max = 16,
                                   .depth_max = DEPTH_MAX};
 
@@ -591,7 +589,8 @@ sim_router_quiet(struct sim_world *w, uint32_t node)
             gauge_read(&r->board->queued_tokens[i]) != 0) {
             return "a request is still in flight";
         }
-        if (gauge_read(&r->board->peers[i]) != 0) {
+        if (gauge_read(&r->board->peers[i]) != 0 ||
+            gauge_read(&r->board->peers_queued_tokens[i]) != 0) {
             return "a request of a peer is still in flight";
         }
         if (gauge_read(&r->board->foreign[i]) != 0) {

@@ -16,6 +16,9 @@
 
 #include "chaos/sim_world.h"
 
+#define SIM_BELIEF_BYTES   ((size_t)4 << 20)
+#define SIM_EXPECTED_BYTES ((size_t)1 << 20)
+
 struct sim_router {
     struct fleet *fleet;
     struct fleet_board *board;

@@ -26,6 +26,10 @@
 #define SIM_ADDRESS_BYTES 32U
 #define SIM_STREAMS       SIM_ENGINES_MAX
 #define SIM_READS_MAX     64U
+#define SIM_SAID_MAX      4U
+#define SIM_CTL_FRAMES    256U
+#define SIM_MIRROR_BYTES  ((size_t)64 << 20)
+#define SIM_LEDGER_BYTES  ((size_t)64 << 20)
 #define SIM_SCRIPT_MS     2000U /* until all are together, and it begins */
 
 enum sim_event {
@@ -230,6 +234,15 @@ struct sim_lookup {
     uint64_t life;
 };
 
+/* The newest that was said of a worker of the roster. */
+struct sim_said {
+    uint64_t version; /* 0: nothing */
+    uint32_t node;
+    uint64_t life; /* of that node */
+    bool removed;
+    bool tie; /* another node said something else at this version */
+};
+
 struct sim_world {
     struct sim_options options;
     struct sim_result *result;
@@ -269,6 +282,7 @@ struct sim_world {
     uint64_t cut_us[SIM_NODES_MAX][SIM_NODES_MAX]; /* since */
     uint32_t slow_us[SIM_NODES_MAX]; /* a frame takes longer there */
     uint64_t lives;
+    struct sim_said said[SIM_SAID_MAX];
     struct sim_requests *requests; /* sim_request.h; NULL: none */
 
     /* In flight; free slots are a stack. */

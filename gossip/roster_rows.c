@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gossip/roster_inner.h"
+#include "index/base/mutant.h"
 
 static uint64_t
 life_us(const struct roster *roster)
@@ -250,7 +251,7 @@ set(struct roster *roster, struct roster_row *row,
     row->since_us = since_of(roster, entry);
     count_in(roster, row);
     if (row->removed) {
-        row->expires_us = UINT64_MAX;
+        row->expires_us = MUTANT(NO_TOMBSTONE) ? roster->now_us : UINT64_MAX;
         grow_older(roster, row, expiry_of(roster, entry));
     }
     free(row->spec);

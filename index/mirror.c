@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "index/base/mutant.h"
 #include "index/mirror_tables.h"
 
 /* Each size is a quarter above the one before. */
@@ -144,7 +145,9 @@ mirror_close(struct mirror *mirror, uint32_t slot)
     watch_tell(mirror->watch, watch_op(WATCH_CLOSE, slot, 0));
     mirror->slot[slot].state = SLOT_DEAD;
     if (mirror->slot[slot].held > 0) {
-        worker_set_add(&mirror->sweep.next, slot);
+        if (!MUTANT(NO_SWEEP)) {
+            worker_set_add(&mirror->sweep.next, slot);
+        }
     } else {
         worker_set_add(&mirror->grace.slots, slot);
     }

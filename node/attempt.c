@@ -84,6 +84,7 @@ attempt_fail(struct route_choice *choice, const struct attempt_counts *counts,
         counter_add(&counts->board->counters[slot].failures, 1);
     }
     fleet_seat_answered(&choice->seat, counts->board);
+    fleet_seat_began(&choice->seat, counts->board);
     if (!MUTANT(TRIED_AGAIN)) {
         worker_set_add(tried, slot);
     }

@@ -6,6 +6,7 @@
  *   attempt_begin(&choice, ...)                what there is to be read
  *   attempt_prefixes(&choice, ...)             -> FACT_LEARN, FACT_EXPECT
  *   fleet_seat_answered(&choice.seat, board)   a head came
+ *   fleet_seat_began(&choice.seat, board)      ... and a body begins
  *   attempt_fail(&choice, ..., &tried)         none did: elect again
  *   attempt_end(&choice, ...)                  nothing of it is in flight
  *

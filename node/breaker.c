@@ -1,6 +1,7 @@
 #include "node/breaker.h"
 
 #include "index/base/check.h"
+#include "index/base/mutant.h"
 
 const char *
 breaker_state_name(enum breaker_state state)
@@ -79,7 +80,8 @@ breaker_report(struct breaker *breaker, const struct config_breaker *config,
 bool
 breaker_tick(struct breaker *breaker, uint64_t now_us)
 {
-    if (breaker->state != BREAKER_OPEN || now_us < breaker->open_until_us) {
+    if (breaker->state != BREAKER_OPEN || now_us < breaker->open_until_us ||
+        MUTANT(NEVER_HALF)) {
         return false;
     }
     breaker->state = BREAKER_HALF_OPEN;
@@ -90,7 +92,9 @@ breaker_tick(struct breaker *breaker, uint64_t now_us)
 uint64_t
 breaker_deadline(const struct breaker *breaker)
 {
-    return breaker->state == BREAKER_OPEN ? breaker->open_until_us : UINT64_MAX;
+    return breaker->state == BREAKER_OPEN && !MUTANT(NEVER_HALF)
+               ? breaker->open_until_us
+               : UINT64_MAX;
 }
 
 bool

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "index/base/mutant.h"
+
 int
 exact_init(struct exact *exact, uint32_t depth_max)
 {
@@ -234,7 +236,8 @@ offer(struct exact *exact, const struct exact_world *world,
 
     rank.worth = worth_of(exact, world, blocks, slot, &rank);
     if (exact->prompt.whole) {
-        usable = exact_usable(exact->prompt.tokens, blocks->block_tokens);
+        usable = exact_usable(exact->prompt.tokens + MUTANT(LAST_TOKEN),
+                              blocks->block_tokens);
     }
     rank.tokens = rank.tokens < usable ? rank.tokens : usable;
     rank.worth = rank.worth < usable ? rank.worth : usable;

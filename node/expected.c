@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "index/base/mutant.h"
 #include "index/base/ring.h"
 
 #define QUEUE_BYTES_MIN ((size_t)4096)
@@ -230,7 +231,8 @@ expected_work(struct expected *expected, uint32_t budget, uint64_t now_us)
            (entry = ring_peek(&expected->queue, &size)) != NULL &&
            entry->due_us <= now_us) {
         if (worker_set_has(&expected->open, entry->slot) &&
-            expected->life[entry->slot] == entry->life) {
+            expected->life[entry->slot] == entry->life &&
+            !MUTANT(EXPECT_STAYS)) {
             expected->stats.given_up +=
                 end(expected, entry->slot, entry->keys, entry->count);
         }

@@ -1,5 +1,7 @@
 #include "node/fleet_view.h"
 
+#include "index/base/mutant.h"
+
 const char *
 engine_kind_name(enum engine_kind kind)
 {
@@ -181,7 +183,7 @@ fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
 void
 fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board)
 {
-    if (seat->trial) {
+    if (seat->trial && !MUTANT(TRIAL_STAYS)) {
         gauge_set(&board->trial[seat->slot], 0);
         seat->trial = false;
     }

@@ -476,6 +476,8 @@ live_aided(struct kv_stream *stream, uint64_t seq, uint64_t print,
             stream->linked = true;
             stream->live_last = seq;
             stream->has_live_last = true;
+        } else if (MUTANT(BATCH_TWICE) && seq + 1 == stream->next_seq) {
+            kv_stream_apply(stream, print, payload);
         }
         return;
     }

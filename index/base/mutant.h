@@ -28,7 +28,14 @@
     X(UNVERIFIED, unverified, "a snapshot is loaded as it is found")           \
     X(ANY_CLUSTER, any_cluster, "a foreign snapshot is loaded")                \
     X(KEEP_LOADED, keep_loaded, "what was loaded of a dead process stays")     \
-    X(TRUST_LOADED, trust_loaded, "what was loaded is believed at once")
+    X(TRUST_LOADED, trust_loaded, "what was loaded is believed at once")       \
+    X(BATCH_TWICE, batch_twice, "a batch that comes twice is applied twice")   \
+    X(EXPECT_STAYS, expect_stays, "an expectation is never taken back")        \
+    X(TRIAL_STAYS, trial_stays, "a trial is never over")                       \
+    X(NEVER_HALF, never_half, "an open circuit never tries again")             \
+    X(LAST_TOKEN, last_token, "the last token is taken for cached")            \
+    X(NO_SWEEP, no_sweep, "a closed slot is never swept")                      \
+    X(NO_TOMBSTONE, no_tombstone, "a removed worker leaves no trace")
 
 enum mutant {
     MUTANT_NONE,
