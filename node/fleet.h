@@ -15,7 +15,9 @@
  * failures and successes in a row), so both are known within one interval;
  * intervals are shortened by up to a tenth at random, so that probes of many
  * workers and nodes do not fall together. A connect failure seen by a lane
- * brings the next health probe forward.
+ * brings the next health probe forward. A probe that timed out may have been
+ * lost: who is down for nothing worse is sent requests where nobody else is left
+ * (fleet_view.h: doubted), rather than refusing them.
  *
  * A name may have several addresses of which only some answer (localhost is
  * ::1 and 127.0.0.1). All are tried before a worker that is not healthy is

@@ -1,5 +1,6 @@
 /* Probes: when they are due, and what their answers mean. */
 #include <errno.h>
+#include <string.h>
 
 #include "node/fleet.h"
 #include "node/fleet_slot.h"
@@ -193,6 +194,23 @@ no_answer(struct fleet *fleet, uint32_t slot)
     return !s->healthy && s->unanswered < s->addresses_count;
 }
 
+/* Views say of those that are not well how that is. */
+static void
+note_silence(struct fleet *fleet, uint32_t slot,
+             const struct fleet_probed *result)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+    bool silent =
+        result->status == 0 && strcmp(result->failure, "timeout") == 0;
+
+    if (s->silent != silent) {
+        s->silent = silent;
+        if (!s->healthy) {
+            fleet_view_changes(fleet);
+        }
+    }
+}
+
 static void
 take_health(struct fleet *fleet, uint32_t slot,
             const struct fleet_probed *result)
@@ -200,6 +218,7 @@ take_health(struct fleet *fleet, uint32_t slot,
     struct probe_state *probe = &fleet->slot[slot].probe[FLEET_PROBE_HEALTH];
     bool guarded = result->status == 401 || result->status == 403;
 
+    note_silence(fleet, slot, result);
     if (fleet_is_2xx(result->status) || (probe->alternative && guarded)) {
         health_good(fleet, slot);
         return;

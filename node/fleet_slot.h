@@ -49,6 +49,7 @@ struct fleet_slot {
     uint64_t resolve_due_us; /* UINT64_MAX: its host is an address */
     bool resolving;
     bool healthy;
+    bool silent; /* the last health probe timed out, and nothing worse */
     bool draining;
     bool drained;
     bool remove_drained;
@@ -155,6 +156,17 @@ fleet_slot_able(const struct fleet_slot *s)
 {
     return s->state == SLOT_PRESENT && s->healthy && !s->draining &&
            s->now.address_len > 0 && s->models_state != MODELS_UNASKED;
+}
+
+/* Not that, but for a health probe that timed out. It was well before, for it
+ * was asked for its models. */
+static inline bool
+fleet_slot_doubted(const struct fleet_slot *s)
+{
+    return s->state == SLOT_PRESENT && !s->healthy && s->silent &&
+           !s->draining && s->now.address_len > 0 &&
+           s->models_state != MODELS_UNASKED &&
+           s->breaker.state == BREAKER_CLOSED;
 }
 
 /* Makes all probes of a new worker due. */

@@ -108,6 +108,10 @@ struct fleet_view {
     struct worker_set eligible;
     /* The same with a half-open breaker: one request at a time may try it. */
     struct worker_set trial;
+    /* Neither, for nothing but a health probe that timed out: where nobody else
+     * is left, they may yet answer. Failures there open their breakers, which
+     * ends that. */
+    struct worker_set doubted;
     /* Workers with failures on record: control wants to hear of successes
      * there too. Of others only failures need to be handed to it. */
     struct worker_set watched;

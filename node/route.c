@@ -316,8 +316,14 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
     struct worker_set serves = fleet_view_find_model(view, scratch->model);
     struct worker_set able = able_workers(scratch, world);
 
+    struct worker_set left = worker_set_minus(&able, tried);
+    if (worker_set_empty(&left)) {
+        left = worker_set_and(&view->doubted, &serves);
+        left = worker_set_minus(&left, tried);
+    }
+
     *input = (struct elect_input){
-        .candidates = worker_set_minus(&able, tried),
+        .candidates = left,
         .load = scratch->load,
         .unseen = gauge_read(&world->board->unseen),
         .queued = scratch->queued,

@@ -23,7 +23,8 @@ struct rig_engine {
     unsigned prometheus; /* status of /prometheus/metrics */
     const char *models_body;
     const char *metrics_body;
-    bool hangs; /* probes are taken and not answered */
+    bool hangs;  /* probes are taken and not answered */
+    bool silent; /* they time out */
 };
 
 struct rig_note {
@@ -136,7 +137,9 @@ rig_answer(const struct fleet_out *out)
     }
     const struct sockaddr_in *in = (const void *)&out->worker->address;
     bool dead = rig.dead != 0 && in->sin_addr.s_addr == htonl(rig.dead);
-    if (engine->health == 0 || dead) {
+    if (engine->silent) {
+        result.failure = "timeout";
+    } else if (engine->health == 0 || dead) {
         result.failure = "connect";
     } else if (rig_ends_with(out->target, "/v1/models")) {
         result.status = engine->models;

@@ -19,6 +19,48 @@ Test(node_fleet_probe, a_new_worker_waits_for_its_first_good_probe)
     cr_assert(rig_eligible(slot));
 }
 
+static bool
+is_doubted(uint32_t slot)
+{
+    return worker_set_has(&rig_view()->doubted, slot);
+}
+
+Test(node_fleet_probe, who_is_down_for_a_timeout_alone_is_doubted)
+{
+    uint32_t slot = rig_add(0);
+
+    cr_assert_not(is_doubted(slot));
+    rig.engine[0].silent = true;
+    rig_pass(3 * RIG_S);
+    cr_assert_not(rig_eligible(slot));
+    cr_assert(is_doubted(slot));
+    rig.engine[0].silent = false;
+    rig.engine[0].health = 0; /* refused: nobody is there */
+    rig_pass(3 * RIG_S);
+    cr_assert_not(is_doubted(slot));
+    rig.engine[0].silent = true;
+    rig_pass(3 * RIG_S);
+    cr_assert(is_doubted(slot));
+    for (unsigned i = 0; i < rig.config.breaker.failures; i++) {
+        rig_report(slot, FLEET_CONNECT_FAILED);
+    }
+    cr_assert_not(is_doubted(slot));
+    rig.engine[0].silent = false;
+    rig.engine[0].health = 200;
+    rig_pass(3 * RIG_S);
+    cr_assert(rig_eligible(slot));
+    cr_assert_not(is_doubted(slot));
+}
+
+Test(node_fleet_probe, who_never_answered_is_not_doubted)
+{
+    rig.engine[0].silent = true;
+    uint32_t slot = rig_add(0);
+
+    rig_pass(3 * RIG_S);
+    cr_assert_not(is_doubted(slot));
+}
+
 Test(node_fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
 {
     struct fleet_out out;

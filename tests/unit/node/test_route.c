@@ -341,3 +341,38 @@ Test(node_route_rig, the_worker_chooses_while_a_rank_was_not_heard_of)
     hold(0, 60);
     cr_assert_eq(ranks_named(), 1);
 }
+
+/* What comes of an election among who is left after these were tried. */
+static int
+elected(const struct worker_set *tried)
+{
+    struct route_choice choice = {.elect = {.worker = WORKER_NONE}};
+    int outcome = route_read(&rig.scratch, SLICE("{\"prompt\":\"p\"}"), false);
+
+    cr_assert_eq(outcome, 0);
+    outcome = route_elect(&rig.scratch, &rig.world, tried, &rig.rng, &choice);
+    if (outcome == 0) {
+        fleet_seat_leave(&choice.seat, rig.board);
+    }
+    return outcome == 0 ? (int)choice.elect.worker : -1;
+}
+
+Test(node_route_rig, who_is_doubted_is_chosen_where_nobody_else_is_left)
+{
+    static struct fleet_worker other = {.slot = WORKER + 1, .generation = 1};
+    struct worker_set tried;
+
+    worker_set_clear(&tried);
+    rig.view.worker[WORKER + 1] = &other;
+    worker_set_add(&rig.view.present, WORKER + 1);
+    worker_set_add(&rig.view.any_model, WORKER + 1);
+    worker_set_add(&rig.view.doubted, WORKER + 1);
+    cr_assert_eq(elected(&tried), WORKER);
+    worker_set_add(&tried, WORKER);
+    cr_assert_eq(elected(&tried), WORKER + 1);
+    worker_set_add(&tried, WORKER + 1);
+    cr_assert_eq(elected(&tried), -1);
+    worker_set_clear(&tried);
+    worker_set_remove(&rig.view.eligible, WORKER);
+    cr_assert_eq(elected(&tried), WORKER + 1);
+}
