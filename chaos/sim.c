@@ -110,6 +110,7 @@ happen(struct sim_world *w, const struct virtual_event *event)
     case SIM_EV_ITEMS:
     case SIM_EV_TAKE:
     case SIM_EV_DISK:
+    case SIM_EV_LEDGER:
         sim_node_event(w, event);
         break;
     case SIM_EV_FRAME:

@@ -352,6 +352,7 @@ open_source(struct sim_world *w, uint32_t node, uint32_t engine)
     r->on = true;
     r->armed_us = SIM_NEVER;
     open_reading(w, node, engine);
+    sim_snapshot_resume(w, node, engine, &r->reading);
     open_socket(w, node, engine, 0);
     pump(w, node, engine);
 }
@@ -429,6 +430,7 @@ sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine, bool on)
     sim_saw(w, SIM_SAW_HANDED_OVER, !on);
     follow_reach_want(&f->reach, on);
     if (took) {
+        sim_snapshot_unread(w, node, engine);
         (void)follow_gossip_end(n->follow, &f->rank, sim_now(w, node));
     }
     settle(w, node, engine);

@@ -208,7 +208,9 @@ sim_node_items(struct sim_world *w, uint32_t node)
     n->items_armed = false;
     while ((item = ring_peek(&n->items, &size)) != NULL) {
         struct sim_followed *f = &n->followed[item->worker];
-        if (f->reach.takes && f->number == item->reading) {
+        bool taken = f->reach.takes && f->number == item->reading;
+        if ((taken || item->kind == INTAKE_CUT) &&
+            !sim_snapshot_item(w, node, item)) {
             did(w, node, item->worker,
                 follow_gossip_item(n->follow, &f->rank, item,
                                    (const void *)(item + 1), sim_now(w, node)));
@@ -487,6 +489,7 @@ take(struct sim_world *w, const struct virtual_event *event, uint32_t node)
         break;
     case SIM_EV_TAKE:
     case SIM_EV_DISK:
+    case SIM_EV_LEDGER:
         sim_snapshot_event(w, event);
         break;
     default:

@@ -123,7 +123,8 @@ list_streams(struct sim_world *w, uint32_t node, struct sim_saved *saved,
         uint32_t engine = feed.worker;
         if (snapshot_stream_image(n->follow, w->engines[engine].stream, &feed,
                                   &streams[count])) {
-            saved->pos[engine] = streams[count].pos;
+            sim_ledger_position(w, node, engine, &streams[count]);
+            saved->names[engine] = streams[count].ledger != STORAGE_NONE;
             saved->print[engine] =
                 sim_snapshot_print(w, node, &streams[count++]);
         }
@@ -299,6 +300,8 @@ sim_snapshot_event(struct sim_world *w, const struct virtual_event *event)
 
     if (event->kind == SIM_EV_DISK) {
         work(w, node);
+    } else if (event->kind == SIM_EV_LEDGER) {
+        sim_ledger_turn(w, node);
     } else if (d->armed_us <= w->time.now_us) {
         d->armed_us = SIM_NEVER;
         turn(w, node);
@@ -336,8 +339,10 @@ sim_snapshot_stop(struct sim_world *w, uint32_t node)
             d->lies = false;
             sim_disk_lie(d->io, false);
         }
+        storage_take_stop(&d->take);
         storage_disk_free(d->queue);
         storage_cut_free(d->cut);
+        sim_ledger_end(w, node);
         d->queue = NULL;
         d->cut = NULL;
     }

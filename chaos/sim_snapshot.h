@@ -1,7 +1,7 @@
 /*
  * The inside of simulated disks, shared by their files: sim_snapshot.c takes
- * snapshots, sim_snapshot_load.c starts from them, sim_snapshot_break.c breaks
- * disks.
+ * snapshots, sim_snapshot_ledger.c the ledger's half of them,
+ * sim_snapshot_load.c starts from them, sim_snapshot_break.c breaks disks.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -15,8 +15,14 @@
 /* A state that was cut: prints, worked out from the pages of the index. */
 struct sim_saved {
     uint64_t print[SIM_STREAMS]; /* 0: the stream is not in it */
-    uint64_t pos[SIM_STREAMS];
+    bool names[SIM_STREAMS]; /* the ledger has it, and where its reading is */
     uint64_t roster;
+};
+
+/* Where a reading is, in a ledger. */
+struct sim_held {
+    struct reading_position *at; /* NULL: not known */
+    uint64_t cut;
 };
 
 /* A node's disk, which outlives it, and its snapshots. */
@@ -42,6 +48,12 @@ struct sim_store {
     uint64_t told_taken;
     uint64_t told_failed;
     bool loaded[SIM_STREAMS]; /* as seen last */
+    struct sim_world *world;  /* for what wakes us */
+    uint32_t node;
+    struct storage_twin *twin;             /* the ledger's half */
+    bool cutting;                          /* an SIM_EV_LEDGER is on its way */
+    struct sim_held position[SIM_STREAMS]; /* as told last */
+    struct sim_held resume[SIM_STREAMS];   /* to be gone on from */
 };
 
 struct sim_stores {
@@ -69,5 +81,14 @@ uint64_t sim_snapshot_print(struct sim_world *w, uint32_t node,
                             const struct storage_stream *stream);
 /* The next turn is that far away, at most. */
 void sim_snapshot_arm(struct sim_world *w, uint32_t node, uint64_t after_us);
+
+/* sim_snapshot_ledger.c */
+void sim_ledger_begin(struct sim_world *w, uint32_t node);
+void sim_ledger_end(struct sim_world *w, uint32_t node);
+void sim_ledger_turn(struct sim_world *w, uint32_t node);
+void sim_ledger_position(struct sim_world *w, uint32_t node, uint32_t engine,
+                         struct storage_stream *stream);
+void sim_ledger_restore(struct sim_world *w, uint32_t node, uint32_t engine,
+                        const struct storage_stream *stream);
 
 #endif

@@ -133,6 +133,10 @@ go_on(struct sim_world *w, uint32_t node, const struct storage_stream *stream,
                                  stream)) {
         sim_fail(w, "a new node has a stream already", node, engine);
     }
+    if (saved->names[engine] != (stream->ledger != STORAGE_NONE)) {
+        sim_fail(w, "a reading was saved that cannot go on", node, engine);
+    }
+    sim_ledger_restore(w, node, engine, stream);
     sim_store_of(w, node)->loaded[engine] = true;
 }
 
@@ -150,9 +154,12 @@ load_streams(struct sim_world *w, uint32_t node,
         return rc;
     }
     for (uint32_t i = 0; i < count; i++) {
-        streams[i].ledger = STORAGE_NONE;
+        if (!snapshot_stream_resumes(&streams[i])) {
+            streams[i].ledger = STORAGE_NONE;
+        }
     }
-    rc = storage_restore_index(load, n->mirror, NULL, streams, count);
+    rc =
+        storage_restore_index(load, n->mirror, n->tools.ledger, streams, count);
     for (uint32_t i = 0; rc == STORAGE_OK && i < count; i++) {
         go_on(w, node, &streams[i], saved);
     }
@@ -213,6 +220,7 @@ begin(struct sim_world *w, uint32_t node, uint64_t generation)
                                  w->stores->limits.queue_bytes) == 0);
     storage_take_init(&d->take, &w->stores->take, d->cut, d->queue,
                       sim_now(w, node));
+    sim_ledger_begin(w, node);
     d->armed_us = SIM_NEVER;
     d->working = false;
     d->finish_us = 0;

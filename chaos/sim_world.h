@@ -64,6 +64,7 @@ enum sim_event {
     SIM_EV_FLIGHT,   /* who: slot | step << 16, what: see sim_request.c */
     SIM_EV_TAKE,     /* who: node, what: life; a turn of its snapshots */
     SIM_EV_DISK,     /* who: node, what: life; a turn of its disk */
+    SIM_EV_LEDGER,   /* who: node, what: life; a turn of its ledger's cut */
     SIM_EV_KINDS,
 };
 
@@ -421,6 +422,13 @@ bool sim_snapshot_finish(struct sim_world *w, uint32_t node, uint64_t away_ms);
 /* Its process ends. */
 void sim_snapshot_stop(struct sim_world *w, uint32_t node);
 void sim_snapshot_event(struct sim_world *w, const struct virtual_event *event);
+/* sim_snapshot_ledger.c. True: the item was about a snapshot alone. */
+bool sim_snapshot_item(struct sim_world *w, uint32_t node,
+                       const struct intake_item *item);
+/* A reading ends; a new one goes on from where another life had it. */
+void sim_snapshot_unread(struct sim_world *w, uint32_t node, uint32_t engine);
+void sim_snapshot_resume(struct sim_world *w, uint32_t node, uint32_t engine,
+                         struct reading *reading);
 /* sim_snapshot_load.c: a new process, before anything is told it. */
 void sim_snapshot_start(struct sim_world *w, uint32_t node);
 void sim_snapshot_check(struct sim_world *w, uint32_t node);

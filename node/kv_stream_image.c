@@ -1,4 +1,5 @@
 /* A stream's position, taken for a snapshot and taken up again. */
+#include "index/base/mutant.h"
 #include "node/kv_stream_inner.h"
 
 bool
@@ -13,7 +14,7 @@ kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)
         .process = stream->process,
         .first_seq = stream->first_seq,
         .first_print = stream->first_print,
-        .next_seq = stream->next_seq,
+        .next_seq = stream->next_seq + (MUTANT(READ_NEW) ? 1 : 0),
         .complete = stream->complete,
         .unread = stream->unread,
     };
