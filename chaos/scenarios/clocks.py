@@ -120,7 +120,7 @@ def back_after_an_hour(world, say):
 
 @scenario(hurt="one node's wall clock is a day behind, so that no certificate is valid yet; it is "
                "restarted; then its clock is set right while it runs",
-          promise="no request fails; it says why it is alone; it is back within 15 s",
+          promise="no request fails; it says that handshakes fail; it is back within 15 s",
           seconds=14)
 def certificates_of_tomorrow(world, say):
     if not find("openssl"):
@@ -135,7 +135,7 @@ def certificates_of_tomorrow(world, say):
     node.clock.set(wall_s=-DAY_S)
     node.stop()
     node.start()
-    wait_until(lambda: "certificate" in node.program.log(), "it says why")
+    wait_until(lambda: "certificate" in node.program.log(), "it says so")
     load.run_for(2)
     alone = [n.alive() for n in world.nodes]
     load.mark("healed")
