@@ -1,11 +1,9 @@
 """What a restart costs with --data: the part of prompt tokens that came from
 engines' caches in the last 1,000 requests before and the first 1,000 after it,
-alone and in a mesh of three; time from exec to /ready; and requests' latency
-while snapshots are taken one after another, against without, in turns."""
+alone and in a mesh of three; and time from exec to /ready."""
 import pathlib
 import random
 import sys
-import threading
 import time
 import unittest
 
@@ -83,34 +81,6 @@ class Restart(harness.Case):
         self.node("b", *join)
         node = self.node("c", *join)
         self.restart("mesh of three", node, lambda: self.node("c", *join))
-
-    def test_requests_beside_snapshots(self):
-        node = self.node("a")
-        self.ask(node)
-        took = {False: [], True: []}
-        taken = 0
-        for turn in range(8):
-            stop = threading.Event()
-            count = [0]
-
-            def take():
-                while not stop.is_set():
-                    answer = harness.request(node.at("admin"), "POST", "/admin/snapshot")
-                    count[0] += answer.status == 200
-            thread = threading.Thread(target=take)
-            if turn % 2:
-                thread.start()
-            took[bool(turn % 2)] += self.ask(node, 500)[1]
-            stop.set()
-            if turn % 2:
-                thread.join()
-            taken += count[0]
-        p99 = {beside: sorted(all_of)[len(all_of) * 99 // 100] * 1e6
-               for beside, all_of in took.items()}
-        p50 = {beside: sorted(all_of)[len(all_of) // 2] * 1e6 for beside, all_of in took.items()}
-        print(f"requests: p50 {p50[False]:.0f} us without, {p50[True]:.0f} us beside {taken} "
-              f"snapshots; p99 {p99[False]:.0f} and {p99[True]:.0f} us, "
-              f"ratio {p99[True] / p99[False]:.2f}", flush=True)
 
 
 if __name__ == "__main__":

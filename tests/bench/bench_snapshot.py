@@ -4,7 +4,9 @@ after another, and snapshots with pauses of their own length in between. Each
 request counts as beside a snapshot or not by when it was sent and answered, so
 both kinds are of the same seconds.
 
-    bench_snapshot.py [--blocks N] [--seconds N] [--rate N] [--build BUILD]
+    bench_snapshot.py [--blocks N] [--seconds N] [--rate N] [--pause S] [--build BUILD]
+
+--pause 5 is what a busy node does by default: the next one five seconds later.
 
 The p99 of either kind is what users feel; on a machine that others use, the
 lane's CPU time and its time of waiting for a CPU, by requests, are the steadier
@@ -191,7 +193,8 @@ def show(times, taken, phases, turns, status):
     print(f"{len(taken)} snapshots of {status['bytes'] / 1e6:.1f} MB, median "
           f"{1000 * lengths[len(lengths) // 2]:.0f} ms; control's longest turn for one: median "
           f"{statistics.median(turns):.0f} us, most {max(turns)} us")
-    for name, kind in (("without", without), ("beside", beside)):
+    for name, kind in (("without", without), ("beside", beside),
+                       ("all", sorted(without + beside))):
         print(f"requests {name:8} {len(kind):6}: p50 {percentile(kind, 500):5.0f} us, "
               f"p99 {percentile(kind, 990):6.0f} us, p99.9 {percentile(kind, 999):6.0f} us")
     for permille, of in ratios.items():
@@ -207,7 +210,7 @@ def show(times, taken, phases, turns, status):
 
 class Node:
     def __init__(self, process, ready):
-        self.pid = process.pid
+        self.pid, self.process = process.pid, process
         self.addresses = {key: (host, int(port)) for key, (host, _, port) in
                           ((key, where.rpartition(":")) for key, where in ready)}
 
@@ -218,7 +221,7 @@ class Node:
         harness.wait_until(lambda: condition(self), what)
 
 
-def measure(node, known, seconds, rate):
+def measure(node, known, seconds, rate, pause):
     told = multiprocessing.Queue()
     client = multiprocessing.Process(target=client_run, daemon=True, args=(
         node.addresses["serve"], node.get("/v1/models", at="serve")["data"][0]["id"], known, seconds, rate, told))
@@ -233,25 +236,43 @@ def measure(node, known, seconds, rate):
         taken.append((begun, time.monotonic()))
         phases.over(True)
         turns.append(status.get("longest_turn_us", 0))
-        time.sleep(max(0.02, taken[-1][1] - begun))
+        time.sleep(pause or max(0.02, taken[-1][1] - begun))
     times = told.get(timeout=10)
     client.join()
     show(times, taken, phases, turns, status)
+
+
+def restart(node, again):
+    """Ends it as an operator would, and starts it again."""
+    begun = time.monotonic()
+    node.process.terminate()
+    code = node.process.wait(60)
+    ended = time.monotonic()
+    node = again()
+    while harness.request(node.addresses["serve"], "GET", "/ready").status != 200:
+        time.sleep(0.001)
+    ready = time.monotonic()
+    start = node.get("/admin/status")["snapshot"]["start"]
+    print(f"restart: SIGTERM to its end {1000 * (ended - begun):.0f} ms (exit code {code}), exec to "
+          f"/ready {1000 * (ready - ended):.0f} ms with {start['blocks']} blocks: verified in "
+          f"{start['verify_ms']} ms, loaded in {start['load_ms']} ms")
 
 
 def serve(rig, build, backend, events, lanes):
     workers = []
     for i, (port, url) in enumerate(zip(backend.ports, events)):
         workers += ["--worker", f"http://127.0.0.1:{port},id=w{i},events={url}"]
-    process, ready = rig.start_ready(
+    return Node(*rig.start_ready(
         [build / "node" / "kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
          "--lanes", lanes, "--data", rig.directory / "data", "--data.interval", "24h",
-         "--data.changed_after", "24h", *workers], "node")
-    node = Node(process, ready)
+         "--data.changed_after", "24h", *workers], "node"))
+
+
+def listen(node):
+    """Until it hears the engines."""
     node.wait(lambda n: all("connects" in stream["counters"] for worker in n.get("/admin/workers")
                             for stream in worker["events"]), "events are listened to")
     time.sleep(0.5)  # for the subscriptions to arrive
-    return node
 
 
 def main():
@@ -259,6 +280,7 @@ def main():
     parser.add_argument("--blocks", type=int, default=1000000)
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--rate", type=int, default=1000)
+    parser.add_argument("--pause", type=float, default=0)
     parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--build", default="build", type=pathlib.Path)
     asked = parser.parse_args()
@@ -271,7 +293,12 @@ def main():
         stack.callback(engines.kill)
         rig = stack.enter_context(rigs.Rig())
         backend = rigs.start_backend(rig, asked.build, WORKERS)
-        node = serve(rig, asked.build, backend, told.get(), asked.lanes)
+        events = told.get()
+
+        def start():
+            return serve(rig, asked.build, backend, events, asked.lanes)
+        node = start()
+        listen(node)
         orders.put((asked.blocks, asked.seconds))
         known = told.get()
         node.wait(lambda n: sum(s["blocks"] for s in n.get("/admin/mesh")["streams"]) >=
@@ -279,7 +306,8 @@ def main():
         print(f"{known * RUN} blocks of {WORKERS} workers, {asked.rate} requests/s, "
               f"{CHANGES * RUN} new blocks/s; filled in {time.monotonic() - begun:.1f} s", flush=True)
         orders.put("go on")
-        measure(node, known, asked.seconds, asked.rate)
+        measure(node, known, asked.seconds, asked.rate, asked.pause)
+        restart(node, start)
 
 
 if __name__ == "__main__":
