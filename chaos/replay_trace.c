@@ -286,8 +286,7 @@ read_line(struct replay_reader *reader, enum kind kind)
     case KIND_UNKNOWN:
         break;
     }
-    return replay_reader_bad(reader,
-                             "not a trace of a kind known here; see --help");
+    return replay_reader_bad(reader, "not a trace of a kind known here");
 }
 
 static int

@@ -7,11 +7,14 @@
 #include "chaos/sim_request.h"
 #include "chaos/sim_router.h"
 
-#define EVENTS_MAX  (1U << 20)
-#define POLL_MS     50U
-#define STEADY_MS   1500U
-#define PROBE_MS    8000U /* a request at quiet: to all at rest again */
-#define ECHO_MS     4000U /* what broke last may be noticed that late */
+#define EVENTS_MAX (1U << 20)
+#define POLL_MS    50U
+#define STEADY_MS  1500U
+#define PROBE_MS   8000U /* a request at quiet: to all at rest again */
+/* What broke last may be noticed that late: who came back joins (1 s), others
+ * hand over to it (3 s), and a reading that then stands in the shadow is judged
+ * (1.3 s) and begins anew. */
+#define ECHO_MS     6000U
 #define PAYLOAD_MAX ((size_t)1 << 22)
 #define RUNAWAY     20000000U /* events of one seed */
 
