@@ -34,10 +34,11 @@ read_all(FILE *from, struct buf *out)
         if (to == NULL) {
             return -ENOMEM;
         }
+        errno = 0;
         size_t got = fread(to, 1, CHUNK_BYTES, from);
         out->len += got;
         if (got < CHUNK_BYTES) {
-            return ferror(from) != 0 ? -EIO : 0;
+            return ferror(from) == 0 ? 0 : errno != 0 ? -errno : -EIO;
         }
     }
 }

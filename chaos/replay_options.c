@@ -49,6 +49,9 @@ static const struct flag table[] = {
     {"expect-alone", FLAG_SWITCH, AT(expect_alone), 0, 0, NULL, NULL,
      "kvasir: nodes do not tell peers what is on its way\n"
      "where, but leave that to the engines' events"},
+    {"expected-ms", FLAG_COUNT, AT(expected_ms), 0, 3600000, "MS", "10000",
+     "how long what was sent somewhere is expected to be\n"
+     "there without an event (mirror.expected)"},
     {"recompute-weight", FLAG_COUNT, AT(recompute_weight), 0, 100, "N", "6",
      "policy.recompute_weight of kvasir, belief and oracle"},
     {"answers-whole", FLAG_SWITCH, AT(answers_whole), 0, 0, NULL, NULL,
@@ -87,7 +90,8 @@ read_policies(struct replay_options *o, char *fault, size_t size)
     while (next_word(&list, &word)) {
         enum replay_policy policy;
         if (!replay_policy_find(word, &policy)) {
-            (void)snprintf(fault, size, "--policy: there is no %.*s",
+            (void)snprintf(fault, size,
+                           "--policy: there is no %.*s; see --help",
                            (int)word.len, word.ptr);
             return FLAGS_E_BAD;
         }
@@ -140,13 +144,15 @@ find_names(struct replay_options *o, char *fault, size_t size)
     if (o->trace == NULL) {
         o->workload = replay_workload_find(name != NULL ? name : "b2b");
         if (o->workload == NULL) {
-            (void)snprintf(fault, size, "--workload: there is no %s", name);
+            (void)snprintf(fault, size,
+                           "--workload: there is no %s; see --help", name);
             return FLAGS_E_BAD;
         }
     }
     o->timing = replay_timing_find(o->timing_name);
     if (o->timing == NULL) {
-        (void)snprintf(fault, size, "--timing: there is no %s", o->timing_name);
+        (void)snprintf(fault, size, "--timing: there is no %s; see --help",
+                       o->timing_name);
         return FLAGS_E_BAD;
     }
     return 0;
@@ -203,6 +209,17 @@ static const char manual_head[] =
 
 static const char manual_tail[] =
     "\n"
+    "traces: told apart by their first line; one request or conversation a "
+    "line\n"
+    "  {\"timestamp\": ms, \"input_length\": N, \"output_length\": N, "
+    "\"hash_ids\": [..]}\n"
+    "            an id for each 512 tokens of the prompt (Mooncake)\n"
+    "  TIMESTAMP,ContextTokens,GeneratedTokens   prompts share nothing "
+    "(Azure)\n"
+    "  {\"timestamp\": us, \"input\": prompt, \"output\": text}   (LMCache)\n"
+    "  {\"traj\": [{\"role\": .., \"content\": ..}, ..]}   a conversation "
+    "(tau-bench)\n"
+    "\n"
     "policies: those of `kvasir serve --policy`, and\n"
     "  shares    kvasir with policy.recompute_weight 0, cache_threshold 0.3\n"
     "  belief    the rule of kvasir without engines' events: what was sent "
@@ -221,8 +238,22 @@ static const char manual_tail[] =
     "  imbalance tokens computed by the busiest engine, to the mean: 1.00 is "
     "even\n"
     "  most open requests at one engine at one time\n"
-    "  modes     affinity: where the prefix is; balance: no prefix worth it;\n"
-    "            imbalanced: balance, because loads were too far apart\n"
+    "  modes     affinity: where the longest prefix is; balance: no prefix "
+    "worth\n"
+    "            it, or it would wait too long there; imbalanced: balance,\n"
+    "            because loads were too far apart\n"
+    "\n"
+    "--json prints one object: load, timing, nodes, engines, kv_tokens, seed,\n"
+    "requests, sharing (of all blocks of prompts, 0..1) and rows, one for "
+    "each\n"
+    "load and policy: policy, load, counts of requests (sent, finished, "
+    "refused,\n"
+    "modes) and tokens (prompt_, cached_, promised_, output_tokens), "
+    "evicted_blocks,\n"
+    "told_blocks (in decisions told to peers), lost (records an index had no "
+    "room\n"
+    "for), ttft_p50_ms, _p90_, _p99_, whole_p50_ms (arrival to last token),\n"
+    "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open.\n"
     "\n"
     "Exit codes: 0 fine, 1 failed while running, 2 bad usage or trace.\n";
 
@@ -269,7 +300,7 @@ replay_options_setup(const struct replay_options *options,
         .gossip_us = (uint32_t)options->gossip_us,
         .gauge_us = REPLAY_GAUGE_US,
         .metrics_us = REPLAY_METRICS_US,
-        .expected_ms = REPLAY_EXPECTED_MS,
+        .expected_ms = (uint32_t)options->expected_ms,
         .expect_alone = options->expect_alone,
         .answers_whole = options->answers_whole,
         .elect = elect,

@@ -36,6 +36,7 @@ struct replay_options {
     uint64_t gossip_us;
     uint64_t seed;
     uint64_t recompute_weight;
+    uint64_t expected_ms;
     double until_s; /* 0: no limit */
     bool expect_alone;
     bool answers_whole;

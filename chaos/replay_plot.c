@@ -9,12 +9,14 @@
 #define PANEL_HEIGHT 240
 #define GAP          70
 #define LEFT         60
-#define TOP          50
+#define TOP          62
 #define LEGEND       40
 #define LEGEND_STEP  108
 #define LEGEND_ROW   18
 #define PLOT_WIDTH   (PANELS * PANEL_WIDTH + (PANELS - 1) * GAP)
-#define STEPS        4 /* lines across a panel */
+#define TICKS_MAX    32 /* lines across a panel */
+#define LABEL_WIDTH  34 /* of a load */
+#define STEP_HEIGHT  45 /* between lines, at least (not logarithmic ones) */
 
 static const char *const colours[] = {
     [REPLAY_KVASIR] = "#0b6e4f",      [REPLAY_BELIEF] = "#6abf8a",
@@ -36,12 +38,14 @@ static const char *const titles[PANELS] = {
     [PANEL_OUTPUT] = "output tokens/s",
 };
 
-/* What the axes span. */
+/* What the axes span, and where lines go across. */
 struct frame {
     double x_min;
     double x_max;
     double y_min;
     double y_max;
+    double ticks[TICKS_MAX];
+    unsigned ticks_count;
 };
 
 static double
@@ -61,6 +65,57 @@ value_of(enum panel panel, const struct replay_row *row)
     return (double)replay_output_rate(r);
 }
 
+static void
+add_tick(struct frame *f, double y)
+{
+    if (f->ticks_count < TICKS_MAX) {
+        f->ticks[f->ticks_count++] = y;
+    }
+}
+
+/* 1, 2 or 5 times a power of ten: the at-th from 1 up. */
+static double
+round_number(int at)
+{
+    static const double digits[] = {1, 2, 5};
+    int decade = (at >= 0 ? at : at - 2) / 3;
+
+    return digits[at - 3 * decade] * pow(10, decade);
+}
+
+/* From the round number below the least to the one above the most. */
+static void
+frame_logarithm(struct frame *f)
+{
+    int first = 3 * (int)floor(f->y_min);
+
+    while (log10(round_number(first + 1)) <= f->y_min) {
+        first++;
+    }
+    int last = first + 1;
+    while (log10(round_number(last)) < f->y_max) {
+        last++;
+    }
+    for (int at = first; at <= last; at++) {
+        add_tick(f, log10(round_number(at)));
+    }
+}
+
+static void
+frame_from_zero(struct frame *f, double most)
+{
+    int at = 0;
+
+    while (most / round_number(at) > (double)PANEL_HEIGHT / STEP_HEIGHT) {
+        at++;
+    }
+    double step = round_number(at);
+    add_tick(f, 0);
+    for (int i = 1; (i - 1) * step < most; i++) {
+        add_tick(f, i * step);
+    }
+}
+
 static struct frame
 frame_of(const struct replay_report *report, enum panel panel)
 {
@@ -76,14 +131,13 @@ frame_of(const struct replay_report *report, enum panel panel)
         f.y_max = fmax(f.y_max, y);
     }
     if (panel == PANEL_TTFT) {
-        f.y_min = floor(f.y_min);
-        f.y_max = ceil(f.y_max);
+        frame_logarithm(&f);
     } else {
-        f.y_min = 0;
-        f.y_max = panel == PANEL_CACHED ? 100 : f.y_max * 1.05;
+        frame_from_zero(&f, panel == PANEL_CACHED ? 100 : f.y_max);
     }
+    f.y_min = f.ticks[0];
+    f.y_max = f.ticks[f.ticks_count - 1];
     f.x_max = f.x_max > f.x_min ? f.x_max : f.x_min + 1;
-    f.y_max = f.y_max > f.y_min ? f.y_max : f.y_min + 1;
     return f;
 }
 
@@ -103,32 +157,56 @@ y_at(const struct frame *f, double y)
 }
 
 static void
+draw_number(double value, struct buf *out)
+{
+    if (value >= 1000) {
+        buf_printf(out, "%.0f,%03.0f", floor(value / 1000), fmod(value, 1000));
+    } else {
+        buf_printf(out, "%.10g", value);
+    }
+}
+
+static void
 draw_grid(const struct frame *f, enum panel panel, struct buf *out)
 {
     double left = x_at(f, panel, f->x_min);
     double right = x_at(f, panel, f->x_max);
 
-    for (int i = 0; i <= STEPS; i++) {
-        double y = f->y_min + (f->y_max - f->y_min) * i / STEPS;
-        double x = f->x_min + (f->x_max - f->x_min) * i / STEPS;
-        double shown = panel == PANEL_TTFT ? pow(10, y) : y;
-        buf_printf(out,
-                   "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
-                   "stroke=\"#ddd\"/>\n",
-                   left, y_at(f, y), right, y_at(f, y));
-        buf_printf(out,
-                   "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.*f"
-                   "</text>\n",
-                   left - 6, y_at(f, y) + 4,
-                   panel == PANEL_TTFT && shown < 10 ? 2 : 0, shown);
-        buf_printf(out,
-                   "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">x%.2f"
-                   "</text>\n",
-                   x_at(f, panel, x), TOP + PANEL_HEIGHT + 18, x);
-    }
     buf_printf(out,
                "<text x=\"%.1f\" y=\"%d\" font-weight=\"bold\">%s</text>\n",
-               left, TOP - 10, titles[panel]);
+               left, TOP - 14, titles[panel]);
+    for (unsigned i = 0; i < f->ticks_count; i++) {
+        double y = f->ticks[i];
+        buf_printf(out,
+                   "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
+                   "stroke=\"#ddd\"/>\n"
+                   "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">",
+                   left, y_at(f, y), right, y_at(f, y), left - 8,
+                   y_at(f, y) + 4);
+        draw_number(panel == PANEL_TTFT ? pow(10, y) : y, out);
+        buf_add_text(out, "</text>\n");
+    }
+}
+
+/* The loads, but for those whose labels would lie on others. Rows come load by
+ * load. */
+static void
+draw_loads(const struct replay_report *report, const struct frame *f,
+           enum panel panel, struct buf *out)
+{
+    double last = -1e300;
+
+    for (uint32_t i = 0; i < report->rows_count; i++) {
+        double load = report->rows[i].load_permille / 1000.0;
+        double x = x_at(f, panel, load);
+        if (x >= last + LABEL_WIDTH) {
+            buf_printf(out,
+                       "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">"
+                       "x%g</text>\n",
+                       x, TOP + PANEL_HEIGHT + 18, load);
+            last = x;
+        }
+    }
 }
 
 static void
@@ -136,9 +214,9 @@ draw_line(const struct replay_report *report, const struct frame *f,
           enum panel panel, enum replay_policy policy, struct buf *out)
 {
     buf_printf(out,
-               "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s "
+               "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%d\"%s "
                "points=\"",
-               colours[policy],
+               colours[policy], policy == REPLAY_KVASIR ? 3 : 2,
                policy == REPLAY_SOONEST ? " stroke-dasharray=\"5 4\"" : "");
     for (uint32_t i = 0; i < report->rows_count; i++) {
         const struct replay_row *row = &report->rows[i];
@@ -194,6 +272,16 @@ draw_legend(const struct replay_report *report, struct buf *out)
     }
 }
 
+/* A trace's is the name of a file: whatever that is. */
+static void
+draw_name(const char *name, struct buf *out)
+{
+    for (; *name != '\0'; name++) {
+        bool plain = *name >= ' ' && *name != '<' && *name != '&';
+        buf_add(out, plain ? name : "_", 1);
+    }
+}
+
 void
 replay_report_svg(const struct replay_report *report, struct buf *out)
 {
@@ -205,16 +293,18 @@ replay_report_svg(const struct replay_report *report, struct buf *out)
                "height=\"%d\" font-family=\"sans-serif\" font-size=\"11\">\n"
                "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
                width, height);
+    buf_printf(out, "<text x=\"%d\" y=\"18\" font-size=\"13\">", LEFT);
+    draw_name(report->load, out);
     buf_printf(out,
-               "<text x=\"%d\" y=\"18\" font-size=\"13\">%" PRIu64
-               " requests, %" PRIu32 " nodes, %" PRIu32 " engines (%s)"
-               "</text>\n",
-               LEFT, report->requests, report->nodes, report->engines,
+               ": %" PRIu64 " requests, %" PRIu32 " nodes, %" PRIu32
+               " engines (%s)</text>\n",
+               report->requests, report->nodes, report->engines,
                report->timing);
     for (int p = 0; p < PANELS; p++) {
         struct frame f = frame_of(report, (enum panel)p);
         draw_grid(&f, (enum panel)p, out);
-        for (unsigned i = 0; i < REPLAY_POLICIES; i++) {
+        draw_loads(report, &f, (enum panel)p, out);
+        for (unsigned i = REPLAY_POLICIES; i-- > 0;) { /* kvasir on top */
             if (has_policy(report, (enum replay_policy)i)) {
                 draw_line(report, &f, (enum panel)p, (enum replay_policy)i,
                           out);

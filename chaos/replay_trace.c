@@ -286,7 +286,8 @@ read_line(struct replay_reader *reader, enum kind kind)
     case KIND_UNKNOWN:
         break;
     }
-    return replay_reader_bad(reader, "not a trace of a kind known here");
+    return replay_reader_bad(reader,
+                             "not a trace of a kind known here; see --help");
 }
 
 static int

@@ -441,18 +441,23 @@ drop(struct storage_io *io, uint64_t key)
     return outcome_of(mdb_del(l->txn, l->dbi, &name, NULL));
 }
 
-/* Whether the file that is being written is where it was made. */
+/* Whether the file that is being written is no longer where it was made. */
 static bool
-in_place(const struct lmdb *l)
+is_gone(const struct lmdb *l)
 {
     struct stat there;
     struct stat ours;
     char path[4096];
     int fd;
 
-    return path_of(l, l->name, path, sizeof path) && stat(path, &there) == 0 &&
-           mdb_env_get_fd(l->env, &fd) == 0 && fstat(fd, &ours) == 0 &&
-           is_same(&there, &ours);
+    if (!path_of(l, l->name, path, sizeof path) ||
+        mdb_env_get_fd(l->env, &fd) != 0 || fstat(fd, &ours) != 0) {
+        return false;
+    }
+    if (stat(path, &there) != 0) {
+        return errno == ENOENT || errno == ENOTDIR;
+    }
+    return !is_same(&there, &ours);
 }
 
 /* Of a file system or, for one file, of the process. */
@@ -479,7 +484,7 @@ commit(struct storage_io *io)
     int rc = mdb_txn_commit(l->txn);
 
     l->txn = NULL;
-    if (rc == 0 && !in_place(l)) {
+    if (rc == 0 && is_gone(l)) {
         return STORAGE_E_GONE;
     }
     return outcome_of(rc == EIO && is_full(l) ? ENOSPC : rc);

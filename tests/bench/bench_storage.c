@@ -123,40 +123,73 @@ give(struct storage_disk *disk, const struct storage_part *part)
     storage_disk_part(disk, part);
 }
 
-/* The seconds of CPU time that control was busy for, and its longest turn. */
-static double
-cut(struct node *n, struct storage_cut *cut_of, struct storage_disk *disk,
-    bool whole, double *longest)
+/* The two halves: control's of the mirror, the intake's of the ledger. Here one
+ * thread has both, so that it can be told what each costs. */
+struct half {
+    struct storage_cut *cut;
+    double busy;    /* seconds of CPU time */
+    double longest; /* of one turn, seconds */
+};
+
+struct halves {
+    struct half mirror;
+    struct half ledger;
+};
+
+/* Pulls until it is walked, or done. */
+static void
+pull(struct half *half, struct storage_disk *disk)
+{
+    for (;;) {
+        struct storage_part part;
+        double from = cpu_s();
+        enum storage_step step = storage_cut_next(half->cut, &part);
+        double took = cpu_s() - from;
+        half->busy += took;
+        half->longest = took > half->longest ? took : half->longest;
+        if (step == STORAGE_STEP_PART) {
+            give(disk, &part);
+        } else if (step != STORAGE_STEP_MORE) {
+            CHECK(step != STORAGE_STEP_FAILED);
+            return;
+        }
+    }
+}
+
+static void
+end_half(struct half *half, const struct storage_facts *facts,
+         struct storage_about *about)
+{
+    double from = cpu_s();
+
+    storage_cut_end(half->cut, facts, about);
+    double took = cpu_s() - from;
+    half->busy += took;
+    half->longest = took > half->longest ? took : half->longest;
+}
+
+static void
+cut(struct node *n, struct halves *halves, struct storage_disk *disk,
+    bool whole)
 {
     struct storage_about about = {.cluster = "bench", .node = "a"};
     struct storage_facts facts = {.streams = n->stream,
                                   .streams_count = WORKERS};
-    struct storage_part part;
-    double busy = 0;
-    bool ended = false;
 
-    *longest = 0;
     storage_disk_begin(disk);
-    storage_cut_begin(cut_of, whole);
-    for (;;) {
-        double from = cpu_s();
-        enum storage_step step = storage_cut_next(cut_of, &part);
-        if (step == STORAGE_STEP_WALKED && !ended) {
-            storage_cut_end(cut_of, &facts, &about);
-            ended = true;
-        }
-        double took = cpu_s() - from;
-        busy += took;
-        *longest = took > *longest ? took : *longest;
-        if (step == STORAGE_STEP_PART) {
-            give(disk, &part);
-        } else if (step != STORAGE_STEP_WALKED && step != STORAGE_STEP_MORE) {
-            CHECK(step == STORAGE_STEP_DONE);
-            break;
-        }
+    storage_cut_begin(halves->ledger.cut, whole);
+    storage_cut_begin(halves->mirror.cut, whole);
+    pull(&halves->ledger, disk);
+    pull(&halves->mirror, disk);
+    end_half(&halves->ledger, NULL, NULL);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        n->stream[i].ledger_blocks =
+            ledger_blocks(n->ledger, n->stream[i].ledger);
     }
+    pull(&halves->ledger, disk);
+    end_half(&halves->mirror, &facts, &about);
+    pull(&halves->mirror, disk);
     storage_disk_commit(disk, &about);
-    return busy;
 }
 
 static struct storage_result
@@ -197,25 +230,38 @@ flat(const char *dir, uint64_t bytes)
     return took;
 }
 
+struct bench {
+    struct node *node;
+    struct halves halves;
+    struct storage_disk *disk;
+    const char *dir;
+    uint64_t blocks;
+};
+
 static void
-one_snapshot(struct node *n, struct storage_cut *cut_of,
-             struct storage_disk *disk, const char *what, bool whole,
-             const char *dir, uint64_t blocks)
+one_snapshot(struct bench *b, const char *what, bool whole)
 {
-    double longest;
+    struct half *mirror = &b->halves.mirror;
+    struct half *ledger = &b->halves.ledger;
     double from = now_s();
-    double busy = cut(n, cut_of, disk, whole, &longest);
-    struct storage_result result = wait_result(disk);
+
+    *mirror = (struct half){.cut = mirror->cut};
+    *ledger = (struct half){.cut = ledger->cut};
+    cut(b->node, &b->halves, b->disk, whole);
+    struct storage_result result = wait_result(b->disk);
     double took = now_s() - from;
-    double beside = flat(dir, result.saved.written + 1);
+    double beside = flat(b->dir, result.saved.written + 1);
 
     printf("%-22s %6.3f s (flat file %.3f s, ratio %.2f); control busy %.3f s, "
-           "longest turn %.2f ms; %.1f MB, %.1f bytes/block, file %.0f MB\n",
-           what, took, beside, took / beside, busy, longest * 1e3,
+           "longest turn %.2f ms; intake %.3f s, %.2f ms; %.1f MB, %.1f "
+           "bytes/block, file %.0f MB\n",
+           what, took, beside, took / beside, mirror->busy,
+           mirror->longest * 1e3, ledger->busy, ledger->longest * 1e3,
            (double)result.saved.written / 1e6,
-           (double)result.saved.written / (double)blocks,
+           (double)result.saved.written / (double)b->blocks,
            (double)result.saved.file_size / 1e6);
-    storage_cut_done(cut_of, true);
+    storage_cut_done(mirror->cut, true);
+    storage_cut_done(ledger->cut, true);
 }
 
 static void
@@ -224,27 +270,31 @@ save_all(const char *dir, uint64_t blocks)
     static struct node n;
     struct storage_limits limits = storage_limits_default();
     struct storage_io *io = NULL;
-    struct storage_disk *disk = NULL;
 
     node_new(&n);
     fill(&n, blocks);
     CHECK(storage_lmdb_new(&io, dir, STORAGE_WRITE, limits.bytes_max) ==
           STORAGE_OK);
-    struct storage_source source = {.mirror = n.mirror, .ledger = n.ledger};
-    struct storage_cut *cut_of = storage_cut_new(&source);
+    struct storage_source mirror = {.mirror = n.mirror};
+    struct storage_source ledger = {.ledger = n.ledger};
+    struct bench b = {.node = &n, .dir = dir, .blocks = blocks};
+    b.halves.mirror.cut = storage_cut_new(&mirror);
+    b.halves.ledger.cut = storage_cut_new(&ledger);
     struct storage_save *save = storage_save_new(io, &limits, 1);
-    CHECK(cut_of != NULL && save != NULL);
-    CHECK(storage_disk_new(&disk, save, limits.queue_bytes, NULL, NULL) == 0);
-    one_snapshot(&n, cut_of, disk, "whole", true, dir, blocks);
+    CHECK(b.halves.mirror.cut != NULL && b.halves.ledger.cut != NULL);
+    CHECK(save != NULL);
+    CHECK(storage_disk_new(&b.disk, save, limits.queue_bytes, NULL, NULL) == 0);
+    one_snapshot(&b, "whole", true);
     for (uint64_t i = 0; i < blocks / 100 / RUN; i++) {
         store_run(&n, blocks + i, 1);
     }
-    one_snapshot(&n, cut_of, disk, "after 1% more", false, dir, blocks);
+    one_snapshot(&b, "after 1% more", false);
     store_run(&n, blocks * 2, 1);
-    one_snapshot(&n, cut_of, disk, "after 64 blocks more", false, dir, blocks);
-    one_snapshot(&n, cut_of, disk, "whole again", true, dir, blocks);
-    storage_disk_free(disk);
-    storage_cut_free(cut_of);
+    one_snapshot(&b, "after 64 blocks more", false);
+    one_snapshot(&b, "whole again", true);
+    storage_disk_free(b.disk);
+    storage_cut_free(b.halves.mirror.cut);
+    storage_cut_free(b.halves.ledger.cut);
     storage_io_free(io);
     node_free(&n);
 }

@@ -198,6 +198,7 @@ Test(chaos_replay_trace, bad_dialogues_are_named_by_line)
 Test(chaos_replay_trace, what_is_no_trace_is_refused)
 {
     must_refuse("", 0, "no request");
-    must_refuse("hello\n", 1, "not a trace of a kind known here");
-    must_refuse("{\"a\": 1}\n", 1, "not a trace of a kind known here");
+    must_refuse("hello\n", 1, "not a trace of a kind known here; see --help");
+    must_refuse("{\"a\": 1}\n", 1,
+                "not a trace of a kind known here; see --help");
 }
