@@ -5,6 +5,7 @@ from .limits import DAY_S, with_snapshots
 from .load import Load
 from .nodes import cache_is_back, measure, none_failed, only_cut_at
 from .strangers import Authority
+from .world import has_sanitizer
 
 HOUR_S = 3600
 
@@ -125,6 +126,8 @@ def back_after_an_hour(world, say):
 def certificates_of_tomorrow(world, say):
     if not find("openssl"):
         raise Skipped("needs openssl")
+    if has_sanitizer():  # on a busy machine handshakes at the start do not end then
+        raise Skipped("not with a sanitizer and its clocks set")
     world.security = Authority(world.net.folder).flags
     node = world.nodes[1]
     node.own_clock()

@@ -28,6 +28,10 @@ def program(name):
     raise FileNotFoundError(f"{name} is not in {build}; is it built? (KVASIR_BUILD)")
 
 
+def has_sanitizer():
+    return b"libasan" in program("kvasir").read_bytes()
+
+
 class Place:
     """A host and the one program of it that matters."""
 
@@ -50,7 +54,7 @@ class Place:
     def own_heap(self):
         """From its next start on its heap is counted: hosts.Heap. None: it has a
         sanitizer, and cannot be."""
-        if b"libasan" not in program("kvasir").read_bytes():
+        if not has_sanitizer():
             self.heap = hosts.Heap(self.world.net.folder / f"{self.name}.heap",
                                    program("heap_shim.so"))
         return self.heap
