@@ -66,7 +66,9 @@ struct fault_script;
     X(DISK_STALE, disk_stale, "a node comes back with an old disk")         \
     X(DISK_LIE, disk_lie, "a disk forgets what it wrote, or flips bits")    \
     X(DISK_SWAP, disk_swap, "a node comes back with another one's disk")    \
-    X(DAY, day, "a node's clock jumps a day ahead, an engine's either way")
+    X(DAY, day, "a node's clock jumps a day ahead, an engine's either way") \
+    X(SKEW, skew, "some nodes are of a later version")                      \
+    X(LIE, lie, "DNS names engines, strangers, other nodes")
 
 enum sim_fault {
 #define SIM_FAULT_ENUM(NAME, name, help) SIM_##NAME,
@@ -145,6 +147,8 @@ void sim_options_script(struct sim_options *options,
     X(RETRIED, "a node sent a request elsewhere")           \
     X(RESENT, "a client went to another node")              \
     X(BROKEN_OFF, "an answer broke off")                    \
+    X(SKIPPED, "something of a later version skipped")      \
+    X(OTHER_MAJOR, "another major version refused")         \
     X(LEFT, "a client left before an answer")               \
     X(FULL, "an engine had no room")                        \
     X(AFFINITY, "elected for the prefix")                   \

@@ -289,7 +289,8 @@ is_event(enum sim_fault fault)
         UINT64_C(1) << SIM_DROP | UINT64_C(1) << SIM_REPEAT |
         UINT64_C(1) << SIM_ROLL | UINT64_C(1) << SIM_REPLY |
         UINT64_C(1) << SIM_HOLE | UINT64_C(1) << SIM_REQUEST |
-        UINT64_C(1) << SIM_SICK;
+        UINT64_C(1) << SIM_SICK | UINT64_C(1) << SIM_SKEW |
+        UINT64_C(1) << SIM_LIE;
 
     return (others >> fault & 1) == 0;
 }

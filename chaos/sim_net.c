@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim_world.h"
+#include "chaos/sim_skew.h"
 
 #define REDIAL_MS     1000U
 #define REDIAL_JITTER 250U
@@ -91,7 +91,8 @@ static struct sim_frame *
 make_frame(struct sim_world *w, uint32_t from, uint32_t to,
            const struct cluster_out *out)
 {
-    struct sim_frame *frame = malloc(sizeof *frame + out->tail.len + 1);
+    struct sim_frame *frame =
+        malloc(sizeof *frame + out->tail.len + 1 + SIM_SKEW_MORE);
 
     CHECK(frame != NULL);
     *frame = (struct sim_frame){
@@ -230,9 +231,10 @@ hand_over(struct sim_world *w, struct sim_frame *frame)
     if (frame->from != session_of(w, from)) {
         sim_saw(w, SIM_SAW_LATE_FRAME, 1);
     }
-    int rc = cluster_recv(
-        node->cluster, w->nodes[from].address, frame->from,
-        (struct slice){(const char *)frame->bytes, frame->len}, sim_now(w, to));
+    size_t len = sim_skew_frame(w, from, to, frame->bytes, frame->len);
+    int rc = cluster_recv(node->cluster, w->nodes[from].address, frame->from,
+                          (struct slice){(const char *)frame->bytes, len},
+                          sim_now(w, to));
     if (rc == CLUSTER_E_STRANGER) {
         sim_saw(w, SIM_SAW_STRANGER, 1);
     } else if (rc == CLUSTER_E_BAD || rc == CLUSTER_E_UNKNOWN) {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "chaos/sim_dns.h"
 #include "chaos/sim_request.h"
 #include "chaos/sim_router.h"
 #include "index/base/role.h"
@@ -422,39 +423,6 @@ sim_node_pause(struct sim_world *w, uint32_t node, uint64_t ms)
 }
 
 static void
-answer(struct sim_world *w, uint32_t node, uint64_t ticket)
-{
-    struct sim_node *n = &w->nodes[node];
-    struct rng *rng = &w->chaos[SIM_DNS];
-    struct discover_ip ips[SIM_NODES_MAX];
-    struct discover_answer result = {
-        .ticket = ticket, .outcome = DISCOVER_FOUND, .ips = ips};
-    bool wrong = sim_has(w, SIM_DNS) && !w->quiet && sim_below(rng, 3) == 0 &&
-                 sim_may_break(w, SIM_DNS);
-    uint32_t how = wrong ? sim_below(rng, 6) : 6;
-
-    for (uint32_t i = 0; i < w->nodes_count; i++) {
-        uint8_t last = (uint8_t)(i + 1);
-        if (how == 5) { /* others live there, or nobody */
-            last = (uint8_t)(1 + sim_below(rng, 12));
-        }
-        if (how != 4 || sim_below(rng, 2) == 0) {
-            ips[result.ips_count++] =
-                (struct discover_ip){.size = 4, .bytes = {10, 0, 0, last}};
-        }
-    }
-    if (how < 4 || result.ips_count == 0) {
-        static const enum discover_outcome outcomes[] = {
-            DISCOVER_ABSENT, DISCOVER_TIMEOUT, DISCOVER_FAILED,
-            DISCOVER_ABSENT};
-        result.outcome = outcomes[how % 4];
-        result.ips_count = 0;
-    }
-    cluster_answered(n->cluster, &result, sim_now(w, node));
-    sim_node_pull(w, node);
-}
-
-static void
 tick(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
@@ -524,7 +492,7 @@ sim_node_event(struct sim_world *w, const struct virtual_event *event)
         return;
     }
     if (event->kind == SIM_EV_ANSWER) {
-        answer(w, node, event->what);
+        sim_dns_answer(w, node, event->what);
     } else {
         take(w, event, node);
     }

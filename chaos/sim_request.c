@@ -593,23 +593,6 @@ sim_request_jump(struct sim_world *w, uint32_t node)
     }
 }
 
-struct sim_request_sums
-sim_request_sums(const struct sim_world *w, uint32_t node, uint32_t engine)
-{
-    struct sim_request_sums sums = {0};
-
-    for (uint32_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
-        const struct sim_flight *f = &w->requests->flights[i];
-        const struct fleet_seat *seat = &f->choice.seat;
-        if (f->open && f->node == node && seat->taken && seat->slot == engine) {
-            sums.open++;
-            sums.queued_tokens += seat->queued_tokens;
-            sums.trials += seat->trial;
-        }
-    }
-    return sums;
-}
-
 /* Events */
 
 /* At the node, which does not take anything while it stands still. */
@@ -715,32 +698,6 @@ sim_request_event(struct sim_world *w, const struct virtual_event *event)
                           (uint64_t)w->requests->every_ms * 2 * SIM_MS);
         sim_add(w, w->time.now_us + wait_us, SIM_EV_CLIENT, 0, 0);
     }
-}
-
-/* Quiet */
-
-const char *
-sim_request_quiet(struct sim_world *w)
-{
-    if (w->requests == NULL) {
-        return NULL;
-    }
-    for (uint32_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
-        const struct sim_flight *f = &w->requests->flights[i];
-        if (f->wanted || f->open) {
-            return "a request does not end";
-        }
-    }
-    if (w->requests->sent != w->requests->answered + w->requests->failed) {
-        return "a request was lost";
-    }
-    for (uint32_t node = 0; node < w->nodes_count; node++) {
-        const char *why = sim_router_quiet(w, node);
-        if (why != NULL) {
-            return why;
-        }
-    }
-    return NULL;
 }
 
 void

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "index/base/mutant.h"
 #include "index/index.h"
 
 #define SUM_AT 32U /* in the head: all before it, then all after it */
@@ -57,7 +58,8 @@ frame_read(const uint8_t *bytes, size_t size, struct frame *frame)
     }
     *frame =
         (struct frame){.major = bytes[4], .minor = bytes[5], .type = bytes[6]};
-    if (frame->major < FRAME_MAJOR_MIN || frame->major > FRAME_MAJOR_MAX) {
+    if ((frame->major < FRAME_MAJOR_MIN || frame->major > FRAME_MAJOR_MAX) &&
+        !MUTANT(ANY_MAJOR)) {
         return FRAME_E_VERSION;
     }
     size_t head_size = bytes[7];

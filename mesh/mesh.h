@@ -12,6 +12,7 @@
 
 #include "mesh/cluster.h"     /* IWYU pragma: export */
 #include "mesh/discover.h"    /* IWYU pragma: export */
+#include "mesh/frame.h"       /* IWYU pragma: export */
 #include "mesh/link.h"        /* IWYU pragma: export */
 #include "mesh/member.h"      /* IWYU pragma: export */
 #include "mesh/member_wire.h" /* IWYU pragma: export */

@@ -35,6 +35,7 @@
     X(NEVER_HALF, never_half, "an open circuit never tries again")             \
     X(LAST_TOKEN, last_token, "the last token is taken for cached")            \
     X(NO_SWEEP, no_sweep, "a closed slot is never swept")                      \
+    X(ANY_MAJOR, any_major, "another major version is taken for this one")     \
     X(NO_TOMBSTONE, no_tombstone, "a removed worker leaves no trace")          \
     X(READ_NEW, read_new, "a saved reading's position is one batch too new")
 
