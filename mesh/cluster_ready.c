@@ -60,11 +60,13 @@ is_alone(const struct cluster *c)
 void
 cluster_ready_update(struct cluster *c)
 {
-    if (c->ready != CLUSTER_CATCHING_UP) {
+    if (c->ready != CLUSTER_CATCHING_UP && c->ready != CLUSTER_LATE) {
         return;
     }
-    if (is_caught_up(c)) {
+    if (is_caught_up(c)) { /* who is late may catch up yet */
         c->ready = CLUSTER_CAUGHT_UP;
+    } else if (c->ready == CLUSTER_LATE) {
+        return;
     } else if (is_alone(c)) {
         c->ready = CLUSTER_ALONE;
     } else if (is_over(c, c->config.ready_ms)) {

@@ -344,6 +344,21 @@ Test(cluster, a_node_without_peers_in_sight_is_late)
     cr_assert_eq(net.host[1].ready, CLUSTER_LATE);
 }
 
+/* Else what it loaded from a snapshot would never be of today. */
+Test(cluster, a_node_that_is_late_catches_up_yet)
+{
+    net_mesh(&net, 2, 1);
+    net_crash(&net, 0);
+    net_crash(&net, 1);
+    net.config.alone_ms = 100000000;
+    net_start(&net, 1);
+    net_run(&net, net.config.ready_ms + 10);
+    cr_assert_eq(net.host[1].ready, CLUSTER_LATE);
+    net_start(&net, 0);
+    net_run(&net, 5000);
+    cr_assert_eq(net.host[1].ready, CLUSTER_CAUGHT_UP);
+}
+
 Test(cluster, a_node_that_comes_later_is_ready_with_all_state)
 {
     struct gossip_status status;
