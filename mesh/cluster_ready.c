@@ -60,12 +60,12 @@ is_alone(const struct cluster *c)
 void
 cluster_ready_update(struct cluster *c)
 {
-    if (c->ready != CLUSTER_CATCHING_UP && c->ready != CLUSTER_LATE) {
+    if (c->ready == CLUSTER_CAUGHT_UP) {
         return;
     }
-    if (is_caught_up(c)) { /* who is late may catch up yet */
+    if (is_caught_up(c)) { /* who was late or alone, too */
         c->ready = CLUSTER_CAUGHT_UP;
-    } else if (c->ready == CLUSTER_LATE) {
+    } else if (c->ready != CLUSTER_CATCHING_UP) {
         return;
     } else if (is_alone(c)) {
         c->ready = CLUSTER_ALONE;
