@@ -39,7 +39,7 @@ static const char *const titles[PANELS] = {
 };
 
 /* What the axes span, and where lines go across. */
-struct frame {
+struct axes {
     double x_min;
     double x_max;
     double y_min;
@@ -66,7 +66,7 @@ value_of(enum panel panel, const struct replay_row *row)
 }
 
 static void
-add_tick(struct frame *f, double y)
+add_tick(struct axes *f, double y)
 {
     if (f->ticks_count < TICKS_MAX) {
         f->ticks[f->ticks_count++] = y;
@@ -85,7 +85,7 @@ round_number(int at)
 
 /* From the round number below the least to the one above the most. */
 static void
-frame_logarithm(struct frame *f)
+axes_logarithm(struct axes *f)
 {
     int first = 3 * (int)floor(f->y_min);
 
@@ -102,7 +102,7 @@ frame_logarithm(struct frame *f)
 }
 
 static void
-frame_from_zero(struct frame *f, double most)
+axes_from_zero(struct axes *f, double most)
 {
     int at = 0;
 
@@ -116,10 +116,10 @@ frame_from_zero(struct frame *f, double most)
     }
 }
 
-static struct frame
-frame_of(const struct replay_report *report, enum panel panel)
+static struct axes
+axes_of(const struct replay_report *report, enum panel panel)
 {
-    struct frame f = {
+    struct axes f = {
         .x_min = 1e300, .x_max = -1e300, .y_min = 1e300, .y_max = -1e300};
 
     for (uint32_t i = 0; i < report->rows_count; i++) {
@@ -131,9 +131,9 @@ frame_of(const struct replay_report *report, enum panel panel)
         f.y_max = fmax(f.y_max, y);
     }
     if (panel == PANEL_TTFT) {
-        frame_logarithm(&f);
+        axes_logarithm(&f);
     } else {
-        frame_from_zero(&f, panel == PANEL_CACHED ? 100 : f.y_max);
+        axes_from_zero(&f, panel == PANEL_CACHED ? 100 : f.y_max);
     }
     f.y_min = f.ticks[0];
     f.y_max = f.ticks[f.ticks_count - 1];
@@ -142,7 +142,7 @@ frame_of(const struct replay_report *report, enum panel panel)
 }
 
 static double
-x_at(const struct frame *f, enum panel panel, double x)
+x_at(const struct axes *f, enum panel panel, double x)
 {
     double left = LEFT + (double)panel * (PANEL_WIDTH + GAP);
 
@@ -150,7 +150,7 @@ x_at(const struct frame *f, enum panel panel, double x)
 }
 
 static double
-y_at(const struct frame *f, double y)
+y_at(const struct axes *f, double y)
 {
     return TOP + PANEL_HEIGHT -
            (y - f->y_min) / (f->y_max - f->y_min) * PANEL_HEIGHT;
@@ -167,7 +167,7 @@ draw_number(double value, struct buf *out)
 }
 
 static void
-draw_grid(const struct frame *f, enum panel panel, struct buf *out)
+draw_grid(const struct axes *f, enum panel panel, struct buf *out)
 {
     double left = x_at(f, panel, f->x_min);
     double right = x_at(f, panel, f->x_max);
@@ -191,7 +191,7 @@ draw_grid(const struct frame *f, enum panel panel, struct buf *out)
 /* The loads, but for those whose labels would lie on others. Rows come load by
  * load. */
 static void
-draw_loads(const struct replay_report *report, const struct frame *f,
+draw_loads(const struct replay_report *report, const struct axes *f,
            enum panel panel, struct buf *out)
 {
     double last = -1e300;
@@ -210,7 +210,7 @@ draw_loads(const struct replay_report *report, const struct frame *f,
 }
 
 static void
-draw_line(const struct replay_report *report, const struct frame *f,
+draw_line(const struct replay_report *report, const struct axes *f,
           enum panel panel, enum replay_policy policy, struct buf *out)
 {
     buf_printf(out,
@@ -301,7 +301,7 @@ replay_report_svg(const struct replay_report *report, struct buf *out)
                report->requests, report->nodes, report->engines,
                report->timing);
     for (int p = 0; p < PANELS; p++) {
-        struct frame f = frame_of(report, (enum panel)p);
+        struct axes f = axes_of(report, (enum panel)p);
         draw_grid(&f, (enum panel)p, out);
         draw_loads(report, &f, (enum panel)p, out);
         for (unsigned i = REPLAY_POLICIES; i-- > 0;) { /* kvasir on top */
