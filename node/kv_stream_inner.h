@@ -30,6 +30,8 @@ struct kv_round {
     uint64_t silent_at_us;
     uint64_t next_before; /* to see whether the round helped */
     uint32_t early_before;
+    uint64_t early_top; /* above all that was held early */
+    bool filled;        /* something below that came */
     bool linked_before;
 };
 
@@ -68,9 +70,10 @@ struct kv_stream {
 
     /* Replays. */
     struct kv_round round;
-    bool wanted;    /* a round, at round_at_us or later */
-    bool silent;    /* nobody answers at the replay endpoint */
-    bool accepting; /* jump over what is still missing */
+    uint64_t early_top; /* above all that is held early */
+    bool wanted;        /* a round, at round_at_us or later */
+    bool silent;        /* nobody answers at the replay endpoint */
+    bool accepting;     /* jump over what is still missing */
     uint64_t round_at_us;
     uint64_t asked_us;  /* the last request; 0: none */
     uint64_t quiet_us;  /* since when nothing was heard */

@@ -40,6 +40,9 @@ kv_round_ask(struct kv_stream *stream)
     uint64_t from = fresh ? 0 : stream->next_seq - 1;
 
     CHECK(stream->connected && !stream->round.active);
+    if (stream->early.count == 0) {
+        stream->early_top = 0;
+    }
     stream->wanted = false;
     stream->asked_us = stream->now_us;
     stream->round = (struct kv_round){
@@ -50,6 +53,7 @@ kv_round_ask(struct kv_stream *stream)
         .print = fresh ? 0 : stream->recent[from % KV_STREAM_RECENT].print,
         .next_before = stream->next_seq,
         .early_before = stream->early.count,
+        .early_top = stream->early_top,
         .linked_before = stream->linked,
     };
     listen_on(stream);
@@ -72,6 +76,16 @@ round_helped(const struct kv_stream *stream)
 {
     return stream->next_seq != stream->round.next_before ||
            stream->early.count > stream->round.early_before ||
+           stream->linked != stream->round.linked_before;
+}
+
+/* A round closed part of a hole. What was published since the last one says
+ * nothing of that, and comes with every round while the engine works. */
+static bool
+hole_shrank(const struct kv_stream *stream)
+{
+    return stream->next_seq != stream->round.next_before ||
+           stream->round.filled || stream->round.early_before == 0 ||
            stream->linked != stream->round.linked_before;
 }
 
@@ -146,7 +160,7 @@ in_holes(struct kv_stream *stream)
     }
     stream->gap = true;
     stream->fruitless = 0;
-    stream->confirmed = round_helped(stream) ? 0 : stream->confirmed + 1;
+    stream->confirmed = hole_shrank(stream) ? 0 : stream->confirmed + 1;
     if (stream->early.count > 0 && stream->confirmed >= confirmations(stream)) {
         accept_hole(stream);
         stream->gap = false;
@@ -291,6 +305,13 @@ hold_early(struct kv_stream *stream, uint64_t seq, uint64_t print,
     }
     if (!kv_held_put(&stream->early, seq, print, payload)) {
         stream->round.lost = true;
+        return;
+    }
+    if (seq < stream->round.early_top) {
+        stream->round.filled = true;
+    }
+    if (seq >= stream->early_top) {
+        stream->early_top = seq + 1;
     }
 }
 

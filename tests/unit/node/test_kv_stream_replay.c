@@ -57,6 +57,43 @@ Test(node_kv_stream_replay, a_hole_that_three_answers_agree_on_is_permanent)
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
 }
 
+Test(node_kv_stream_replay, a_hole_is_permanent_also_while_the_engine_works)
+{
+    rig_connect();
+    for (uint64_t round = 0; round < 4; round++) {
+        cr_assert_neq(rig.state, KV_STREAM_PARTIAL);
+        rig_wait_ask();
+        for (uint64_t seq = rig.asked; seq < 6 + 10 * round; seq++) {
+            if (seq != 2) {
+                rig_reply('a', seq); /* ten more than the last time */
+            }
+        }
+        rig_end();
+    }
+    cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
+    cr_assert_str_eq(rig.applied[2], "a/3");
+    cr_assert_eq(rig.applied_count, 35);
+}
+
+Test(node_kv_stream_replay, a_hole_that_closes_little_by_little_is_waited_for)
+{
+    rig_connect();
+    for (uint64_t round = 0; round < 8; round++) {
+        rig_wait_ask();
+        for (uint64_t seq = rig.asked; seq < 2; seq++) {
+            rig_reply('a', seq);
+        }
+        rig_reply('a', 10 - round); /* each answer has another one */
+        rig_end();
+        cr_assert_eq(rig.state, KV_STREAM_STALE);
+    }
+    rig_wait_ask();
+    rig_answer('a', 1, 10);
+    rig_has('a', 0, 10);
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+    cr_assert_eq(rig_count(&rig.counters.replay_incomplete), 0);
+}
+
 Test(node_kv_stream_replay, a_lost_end_marker_costs_one_more_round)
 {
     rig_connect();
