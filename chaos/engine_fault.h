@@ -31,7 +31,9 @@ struct engine_faults {
     uint32_t event_drop_count;   /* live messages that are lost on the way */
     uint32_t replay_mute_count;  /* replays that are not answered at all */
     uint32_t replay_hole_every;  /* each batch whose seq is one less than a
-                                    multiple of this is left out ... */
+                                    multiple of this is left out, but
+                                    the first, without which history would
+                                    seem to be gone ... */
     uint32_t replay_hole_count;  /* ... of so many replays */
     uint32_t replay_noend_count; /* replays without an end marker */
 };

@@ -146,7 +146,8 @@ static const char manual_tail[] =
     "  \"events_stall_ms\": T       ... for so long\n"
     "  \"event_drop_count\": N      lose the next N live messages\n"
     "  \"replay_mute_count\": N     do not answer the next N replays\n"
-    "  \"replay_hole_every\": K     leave each K-th batch out (2)\n"
+    "  \"replay_hole_every\": K     leave each K-th batch out, but the first "
+    "(2)\n"
     "  \"replay_hole_count\": N     ... of the next N replays\n"
     "  \"replay_noend_count\": N    no end marker behind the next N replays\n"
     "Counts of 4294967295 never run out.\n";

@@ -93,6 +93,7 @@ begin_job(struct engine_replay *replay)
     if (job->next_seq < log->first_seq) {
         job->next_seq = log->first_seq;
     }
+    job->first_seq = job->next_seq;
     replay->busy = !job->fate.mute;
 }
 
@@ -107,7 +108,8 @@ work(struct engine_replay *replay)
          i < ENGINE_REPLAY_CHUNK && job->next_seq < job->end_seq; i++) {
         uint64_t seq = job->next_seq++;
         uint32_t every = job->fate.hole_every;
-        bool hole = every != 0 && seq % every == every - 1;
+        bool hole =
+            every != 0 && seq % every == every - 1 && seq != job->first_seq;
         if (!hole && engine_events_log_find(replay->log, seq, &payload)) {
             send_one(replay, seq, payload);
         }

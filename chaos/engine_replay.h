@@ -39,8 +39,9 @@
 struct engine_replay_job {
     char identity[ENGINE_REPLAY_IDENTITY_MAX];
     size_t identity_len;
-    uint64_t next_seq; /* to be sent next */
-    uint64_t end_seq;  /* the first one that is not part of it */
+    uint64_t first_seq; /* never left out */
+    uint64_t next_seq;  /* to be sent next */
+    uint64_t end_seq;   /* the first one that is not part of it */
     struct engine_replay_fate fate;
 };
 

@@ -355,6 +355,8 @@ class Faults(EventsCase):
         self.chaos(replay_hole_every=3, replay_hole_count=1)
         self.assertEqual(list(self.replay()), [0, 1, 3, 4])
         self.assertEqual(list(self.replay(2)), [2, 3, 4, 5])
+        self.chaos(replay_hole_every=3, replay_hole_count=1)
+        self.assertEqual(list(self.replay(2)), [2, 3, 4])  # never the first
 
     def test_a_replay_may_lack_its_end_or_be_silent(self):
         self.ask([1] * TOKENS)

@@ -382,7 +382,7 @@ Test(roster, equal_versions_end_alike_whatever_came_first)
 
     for (uint32_t turn = 0; turn < 2; turn++) {
         struct roster_config config = roster_config_default();
-        static char kept[2][8];
+        static char kept[2][64];
         begin(2, &config);
         put(turn, "w", "left");
         put(1 - turn, "w", "right");
