@@ -11,25 +11,25 @@
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
-#include "node/attempt.h"        /* IWYU pragma: export */
-#include "node/expected.h"       /* IWYU pragma: export */
-#include "node/fleet.h"          /* IWYU pragma: export */
-#include "node/follow_gossip.h"  /* IWYU pragma: export */
-#include "node/follow_reach.h"   /* IWYU pragma: export */
-#include "node/http_chunk.h"     /* IWYU pragma: export */
-#include "node/http_head.h"      /* IWYU pragma: export */
-#include "node/httpc.h"          /* IWYU pragma: export */
-#include "node/httpd.h"          /* IWYU pragma: export */
-#include "node/json_out.h"       /* IWYU pragma: export */
-#include "node/json_pull.h"      /* IWYU pragma: export */
-#include "node/json_text.h"      /* IWYU pragma: export */
-#include "node/log.h"            /* IWYU pragma: export */
-#include "node/reading.h"        /* IWYU pragma: export */
-#include "node/resolve.h"        /* IWYU pragma: export */
-#include "node/route.h"          /* IWYU pragma: export */
-#include "node/scan.h"           /* IWYU pragma: export */
-#include "node/share.h"          /* IWYU pragma: export */
-#include "node/snapshot_state.h" /* IWYU pragma: export */
-#include "node/url.h"            /* IWYU pragma: export */
+#include "node/base/log.h"              /* IWYU pragma: export */
+#include "node/events/reading.h"        /* IWYU pragma: export */
+#include "node/fleet/fleet.h"           /* IWYU pragma: export */
+#include "node/follow/follow_gossip.h"  /* IWYU pragma: export */
+#include "node/follow/follow_reach.h"   /* IWYU pragma: export */
+#include "node/follow/snapshot_state.h" /* IWYU pragma: export */
+#include "node/http/http_chunk.h"       /* IWYU pragma: export */
+#include "node/http/http_head.h"        /* IWYU pragma: export */
+#include "node/http/httpc.h"            /* IWYU pragma: export */
+#include "node/http/httpd.h"            /* IWYU pragma: export */
+#include "node/peers/resolve.h"         /* IWYU pragma: export */
+#include "node/peers/share.h"           /* IWYU pragma: export */
+#include "node/route/attempt.h"         /* IWYU pragma: export */
+#include "node/route/route.h"           /* IWYU pragma: export */
+#include "node/scan/scan.h"             /* IWYU pragma: export */
+#include "node/text/json_out.h"         /* IWYU pragma: export */
+#include "node/text/json_pull.h"        /* IWYU pragma: export */
+#include "node/text/json_text.h"        /* IWYU pragma: export */
+#include "node/text/url.h"              /* IWYU pragma: export */
+#include "node/view/expected.h"         /* IWYU pragma: export */
 
 #endif

@@ -247,7 +247,7 @@ class Host:
 
 class Clock:
     """The clocks of a program that is started with this `env`; they change
-    while it runs. See chaos/clock_shim.c."""
+    while it runs. See chaos/wire/clock_shim.c."""
 
     def __init__(self, path, library):
         self.path = path
@@ -268,7 +268,7 @@ class Clock:
 
 class Heap:
     """How much heap a program that is started with this `env` holds. See
-    chaos/heap_shim.c."""
+    chaos/wire/heap_shim.c."""
 
     def __init__(self, path, library):
         self.path = path

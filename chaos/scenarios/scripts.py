@@ -1,4 +1,4 @@
-"""Fault scripts: what the simulator plays, too (chaos/fault_script.h says what
+"""Fault scripts: what the simulator plays, too (chaos/base/fault_script.h says what
 may be in them). One reader reads them: kvasir-sim, which hands them on in their
 plain form."""
 import pathlib

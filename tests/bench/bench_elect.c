@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "node/elect.h"
-#include "node/fleet_view.h"
+#include "node/elect/elect.h"
+#include "node/view/fleet_view.h"
 
 #define REPEATS 15
 

@@ -17,11 +17,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "chaos/engine_events_pack.h"
+#include "chaos/engine/engine_events_pack.h"
 #include "index/base/rng.h"
 #include "index/index.h"
-#include "node/kv_apply.h"
-#include "node/kv_wire.h"
+#include "node/events/kv_apply.h"
+#include "node/events/kv_wire.h"
 
 #define STREAMS      64
 #define LANES        64 /* sequences of a stream that run at once */

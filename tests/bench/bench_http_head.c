@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "index/base/buf.h"
-#include "node/http_head.h"
+#include "node/http/http_head.h"
 #include "tests/bench/http_head_llhttp.h"
 
 #define BATCHES     60

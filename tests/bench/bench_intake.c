@@ -18,8 +18,8 @@
 
 #include "gossip/gossip.h"
 #include "index/base/rng.h"
-#include "node/feed.h"
-#include "node/intake.h"
+#include "node/events/intake.h"
+#include "node/follow/feed.h"
 #include "tests/bench/kv_batch.h"
 
 #define BATCHES 40000U

@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "index/base/rng.h"
-#include "node/kv_wire.h"
-#include "tests/unit/node/kv_batch.h"
+#include "node/events/kv_wire.h"
+#include "tests/unit/node/events/kv_batch.h"
 
 #define BATCHES 256
 #define EVENTS  64

@@ -21,8 +21,8 @@
 #include <uv.h>
 #include <zmq.h>
 
-#include "node/control.h"
-#include "node/shared.h"
+#include "node/control/control.h"
+#include "node/route/shared.h"
 #include "tests/bench/kv_batch.h"
 
 #define NODES_MAX 9U

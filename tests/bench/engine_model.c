@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "chaos/engine_model.h"
+#include "chaos/engine/engine_model.h"
 
 struct load {
     const char *name;

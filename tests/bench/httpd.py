@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""node/httpd.h beside the cheapest server we have, on one CPU, in one run.
+"""node/http/httpd.h beside the cheapest server we have, on one CPU, in one run.
 
     httpd.py --build DIR [--rounds N] [--seconds S]
 

@@ -1,5 +1,5 @@
 /*
- * The server of the httpd benchmark: node/httpd.h answering every request with
+ * The server of the httpd benchmark: node/http/httpd.h answering every request with
  * a chat completion of 1 KB. Prints `ready http=H:P`, runs until SIGTERM.
  *
  * Role: shell, a test program. Thread: one.

@@ -1,6 +1,6 @@
 /* Any bytes as a configuration file: no crash, bounded errors, and what was
  * accepted prints to a file that means the same. */
-#include "node/config.h"
+#include "node/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

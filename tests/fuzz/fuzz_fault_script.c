@@ -2,7 +2,7 @@
  * put and read again. */
 #include <string.h>
 
-#include "chaos/fault_script.h"
+#include "chaos/base/fault_script.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <jansson.h>
 
 #include "index/base/check.h"
-#include "node/engine_models.h"
-#include "node/json_pull.h"
+#include "node/fleet/engine_models.h"
+#include "node/text/json_pull.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 /* Any bytes as an admin answer: no crash, and nothing a terminal obeys. */
-#include "node/json_show.h"
+#include "node/text/json_show.h"
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "index/base/check.h"
-#include "node/engine_metrics.h"
-#include "node/promtext.h"
+#include "node/fleet/engine_metrics.h"
+#include "node/text/promtext.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

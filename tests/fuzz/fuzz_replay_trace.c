@@ -1,6 +1,6 @@
 /* Whatever a trace says, what was read of it can be replayed: requests with a
  * prompt and an answer, times from 0 on, each following an earlier one. */
-#include "chaos/replay_trace.h"
+#include "chaos/replay/replay_trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "node/sse_read.h"
+#include "node/text/sse_read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

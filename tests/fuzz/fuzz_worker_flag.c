@@ -1,6 +1,6 @@
 /* Any bytes after --worker: no crash, and a worker that was accepted prints
  * as YAML that gives the same worker. */
-#include "node/config.h"
+#include "node/config/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 #include "tests/fuzz/http_differ.h"
 
 #include "index/base/buf.h"
-#include "node/http_chunk.h"
+#include "node/http/http_chunk.h"
 #include "tests/fuzz/http_llhttp.h"
 
 _Static_assert(HTTP_HEADERS_MAX == HTTP_LLHTTP_HEADERS_MAX, "room for as many");

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "index/base/slice.h"
-#include "node/http_head.h"
+#include "node/http/http_head.h"
 
 /* Counts where the caller gives one: what became of the inputs. */
 struct http_differ_counts {

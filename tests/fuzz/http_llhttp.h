@@ -14,7 +14,7 @@
 #include "index/base/buf.h"
 #include "index/base/slice.h"
 
-/* Its header and node/http_head.h share names, so this one stands alone. */
+/* Its header and node/http/http_head.h share names, so this one stands alone. */
 #define HTTP_LLHTTP_HEADERS_MAX 96
 
 struct http_llhttp {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/node/http_cases.h"
-#include "tests/unit/node/http_chunk_cases.h"
+#include "tests/unit/node/http/http_cases.h"
+#include "tests/unit/node/http/http_chunk_cases.h"
 
 /* first: the byte that some targets take off the front, or NULL. */
 static void

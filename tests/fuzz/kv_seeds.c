@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/node/kv_batch.h"
-#include "tests/unit/node/kv_vectors.h"
+#include "tests/unit/node/events/kv_batch.h"
+#include "tests/unit/node/events/kv_vectors.h"
 
 static const char *dir;
 static struct kv_batch batch;

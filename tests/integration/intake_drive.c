@@ -18,8 +18,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "node/intake.h"
-#include "node/log.h"
+#include "node/base/log.h"
+#include "node/events/intake.h"
 
 #define FLAGS_MAX 16
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/elect.h"
+#include "node/elect/elect.h"
 
 #define DRAWS 24
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/engine_events.h"
-#include "node/kv_wire.h"
+#include "chaos/engine/engine_events.h"
+#include "node/events/kv_wire.h"
 
 #define CHANGES_MAX 400
 #define BLOCK_MAX   20

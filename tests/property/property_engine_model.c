@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/engine_model.h"
+#include "chaos/engine/engine_model.h"
 
 #define STEPS        3000
 #define REQUESTS_MAX 12

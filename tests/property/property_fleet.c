@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "node/fleet.h"
+#include "node/fleet/fleet.h"
 
 #define STEPS   400
 #define PORTS   12 /* engines there may be */

@@ -23,9 +23,9 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "node/elect.h"
-#include "node/route.h"
-#include "node/share.h"
+#include "node/elect/elect.h"
+#include "node/peers/share.h"
+#include "node/route/route.h"
 
 #define NODES_MAX  7
 #define ENGINES    16

@@ -12,8 +12,8 @@
 
 #include "index/base/rng.h"
 #include "tests/fuzz/http_differ.h"
-#include "tests/unit/node/http_cases.h"
-#include "tests/unit/node/http_chunk_cases.h"
+#include "tests/unit/node/http/http_cases.h"
+#include "tests/unit/node/http/http_chunk_cases.h"
 
 #define INPUT_BYTES_MAX 4096
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "node/json_out.h"
-#include "node/json_show.h"
+#include "node/text/json_out.h"
+#include "node/text/json_show.h"
 
 #define TEXT_MAX 48
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "node/kv_stream.h"
+#include "node/events/kv_stream.h"
 
 #define STEPS       400
 #define PROCESSES   256

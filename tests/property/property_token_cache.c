@@ -11,7 +11,7 @@
 
 #include "index/base/rng.h"
 #include "index/index.h"
-#include "node/token_cache.h"
+#include "node/tokens/token_cache.h"
 
 #define TURNS_MAX  4096
 #define TOKENS_MAX 600

@@ -1,6 +1,6 @@
 /*
  * What the body scanner must find, worked out from the object tree of a real
- * JSON library (jansson) by the rules of node/scan.h.
+ * JSON library (jansson) by the rules of node/scan/scan.h.
  *
  * Where jansson itself is at odds with RFC 8259 nothing is said: it refuses
  * lone surrogates, NUL in keys, integers over 63 bits and reals that overflow,
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "node/scan.h"
+#include "node/scan/scan.h"
 
 #define ORACLE_SPANS 1024
 

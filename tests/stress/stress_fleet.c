@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "node/elect.h"
-#include "node/fleet.h"
+#include "node/elect/elect.h"
+#include "node/fleet/fleet.h"
 
 #define LANES   3
 #define WORKERS 10

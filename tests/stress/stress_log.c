@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "index/base/counter.h"
-#include "node/log.h"
+#include "node/base/log.h"
 
 #define THREADS 4
 #define LINES   20000

@@ -1,8 +1,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "../failing_alloc.h"
 #include "mesh/mesh.h"
+#include "tests/unit/failing_alloc.h"
 
 /* A cluster with a worker; 0 or -ENOMEM. */
 static int

@@ -126,7 +126,7 @@ Test(mesh_discover_join, a_name_without_a_port_is_told_of_srv)
 Test(mesh_discover_join, names_are_as_long_as_dns_allows_and_no_longer)
 {
     char label[64 + 1] = {0};
-    char name[DISCOVER_NAME_MAX];
+    char name[sizeof label * 4];
     char text[300];
 
     memset(label, 'a', 63);

@@ -1,8 +1,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "../failing_alloc.h"
 #include "mesh/mesh.h"
+#include "tests/unit/failing_alloc.h"
 
 Test(mesh_member_memory, a_table_that_cannot_be_had_is_an_answer)
 {

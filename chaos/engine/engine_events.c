@@ -1,0 +1,399 @@
+#include "chaos/engine/engine_events.h"
+
+#include "chaos/engine/engine_events_pack.h"
+
+/* Positions in vLLM's arrays. */
+enum {
+    SLOT_MEDIUM = 6,
+    SLOT_LORA_NAME,
+    SLOT_EXTRA_KEYS,
+    SLOT_GROUP,
+    SLOT_KIND,
+};
+
+void
+engine_batch_init(struct engine_batch *batch,
+                  const struct engine_events_format *format)
+{
+    CHECK(format->encoding != ENGINE_EVENTS_ARRAY ||
+          (format->slots >= ENGINE_EVENTS_SLOTS_MIN &&
+           format->slots <= ENGINE_EVENTS_SLOTS_MAX));
+    *batch = (struct engine_batch){.format = *format};
+    buf_init(&batch->events, ENGINE_BATCH_BYTES_MAX);
+    buf_init(&batch->keys, ENGINE_BATCH_BYTES_MAX);
+    buf_init(&batch->tokens, ENGINE_BATCH_BYTES_MAX);
+}
+
+void
+engine_batch_fini(struct engine_batch *batch)
+{
+    buf_fini(&batch->events);
+    buf_fini(&batch->keys);
+    buf_fini(&batch->tokens);
+}
+
+bool
+engine_batch_is_empty(const struct engine_batch *batch)
+{
+    return batch->count == 0 && !batch->open;
+}
+
+bool
+engine_batch_takes(const struct engine_batch *batch,
+                   const struct engine_event *event)
+{
+    return engine_batch_is_empty(batch) || event->step == batch->first.step;
+}
+
+static bool
+is_sglang(const struct engine_batch *batch)
+{
+    switch (batch->format.encoding) {
+    case ENGINE_EVENTS_MAP:
+    case ENGINE_EVENTS_ARRAY:
+        return false;
+    case ENGINE_EVENTS_SGLANG_MAP:
+    case ENGINE_EVENTS_SGLANG_ARRAY:
+        return true;
+    }
+    return false;
+}
+
+static bool
+is_map(const struct engine_batch *batch)
+{
+    return batch->format.encoding == ENGINE_EVENTS_MAP ||
+           batch->format.encoding == ENGINE_EVENTS_SGLANG_MAP;
+}
+
+static uint32_t
+run_len(const struct engine_batch *batch)
+{
+    return (uint32_t)(batch->keys.len / sizeof(uint64_t));
+}
+
+static uint64_t
+run_key(const struct engine_batch *batch, uint32_t i)
+{
+    uint64_t key;
+
+    memcpy(&key, batch->keys.ptr + i * sizeof(key), sizeof(key));
+    return key;
+}
+
+static void
+put_hash(struct engine_batch *batch, uint64_t key)
+{
+    unsigned char bytes[ENGINE_EVENTS_HASH_BYTES];
+
+    if (is_sglang(batch)) {
+        engine_pack_int(&batch->events, (int64_t)key);
+        return;
+    }
+    if (!batch->format.hash_bytes) {
+        engine_pack_uint(&batch->events, key);
+        return;
+    }
+    for (uint32_t i = 0; i < sizeof(bytes); i++) {
+        uint64_t word = i / 8 == 3 ? key : rng_mix(key + i / 8);
+        bytes[i] = (unsigned char)(word >> 8 * (7 - i % 8));
+    }
+    engine_pack_bytes(&batch->events,
+                      (struct slice){(const char *)bytes, sizeof(bytes)});
+}
+
+/* A text, or nil for the empty one. */
+static void
+put_text(struct engine_batch *batch, struct slice text)
+{
+    if (text.len > 0) {
+        engine_pack_text(&batch->events, text);
+    } else {
+        engine_pack_nil(&batch->events);
+    }
+}
+
+/* The name of the next member; arrays do without. */
+static void
+put_name(struct engine_batch *batch, struct slice name)
+{
+    if (is_map(batch)) {
+        engine_pack_text(&batch->events, name);
+    }
+}
+
+/* The head of an event with so many members, its tag included. */
+static void
+put_event(struct engine_batch *batch, struct slice tag, uint32_t members)
+{
+    if (is_map(batch)) {
+        engine_pack_map(&batch->events, members);
+        engine_pack_text(&batch->events, SLICE("type"));
+    } else {
+        engine_pack_array(&batch->events, members);
+    }
+    engine_pack_text(&batch->events, tag);
+    batch->count++;
+}
+
+static void
+put_hashes(struct engine_batch *batch)
+{
+    uint32_t count = run_len(batch);
+
+    put_name(batch, SLICE("block_hashes"));
+    engine_pack_array(&batch->events, count);
+    for (uint32_t i = 0; i < count; i++) {
+        put_hash(batch, run_key(batch, i));
+    }
+}
+
+static void
+put_medium(struct engine_batch *batch)
+{
+    put_name(batch, SLICE("medium"));
+    engine_pack_text(&batch->events, SLICE("GPU"));
+}
+
+static void
+put_group(struct engine_batch *batch)
+{
+    put_name(batch, SLICE("group_idx"));
+    engine_pack_uint(&batch->events, 0);
+}
+
+/* What the blocks' hashes hold beside their tokens: the adapter in each, the
+ * salt in the first of the chain. */
+static void
+put_extra_keys(struct engine_batch *batch)
+{
+    const struct engine_events_owner *owner = &batch->owner;
+    uint32_t count = run_len(batch);
+
+    put_name(batch, SLICE("extra_keys"));
+    engine_pack_array(&batch->events, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool salted = owner->salt.len > 0 && batch->first.depth + i == 0;
+        uint32_t keys = (owner->lora_name.len > 0) + (uint32_t)salted;
+        if (keys == 0) {
+            engine_pack_nil(&batch->events);
+            continue;
+        }
+        engine_pack_array(&batch->events, keys);
+        if (owner->lora_name.len > 0) {
+            engine_pack_text(&batch->events, owner->lora_name);
+        }
+        if (salted) {
+            engine_pack_text(&batch->events, owner->salt);
+        }
+    }
+}
+
+/* The members that every kind of engine has. */
+static void
+put_stored_common(struct engine_batch *batch)
+{
+    uint32_t count = (uint32_t)(batch->tokens.len / sizeof(uint32_t));
+    struct buf *out = &batch->events;
+
+    put_hashes(batch);
+    put_name(batch, SLICE("parent_block_hash"));
+    if (batch->first.depth == 0) {
+        engine_pack_nil(out);
+    } else {
+        put_hash(batch, batch->first.parent);
+    }
+    put_name(batch, SLICE("token_ids"));
+    engine_pack_array(out, count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id;
+        memcpy(&id, batch->tokens.ptr + i * sizeof(id), sizeof(id));
+        engine_pack_uint(out, id);
+    }
+    put_name(batch, SLICE("block_size"));
+    engine_pack_uint(out, batch->format.block_tokens);
+    put_name(batch, SLICE("lora_id"));
+    if (batch->owner.lora_name.len == 0 || is_sglang(batch)) {
+        engine_pack_nil(out);
+    } else {
+        engine_pack_uint(out, batch->owner.lora_id);
+    }
+}
+
+/* Maps have all members; arrays end at `slots`, and without their last, which
+ * is always nil here. */
+static void
+put_stored_vllm(struct engine_batch *batch)
+{
+    uint32_t slots = is_map(batch) ? SLOT_KIND + 1 : batch->format.slots;
+
+    if (slots > SLOT_KIND + 1) {
+        slots = SLOT_KIND + 1;
+    }
+    put_event(batch, SLICE("BlockStored"), slots);
+    put_stored_common(batch);
+    if (slots > SLOT_MEDIUM) {
+        put_medium(batch);
+    }
+    if (slots > SLOT_LORA_NAME) {
+        put_name(batch, SLICE("lora_name"));
+        put_text(batch, batch->owner.lora_name);
+    }
+    if (slots > SLOT_EXTRA_KEYS) {
+        put_extra_keys(batch);
+    }
+    if (slots > SLOT_GROUP) {
+        put_group(batch);
+    }
+    if (slots > SLOT_KIND) {
+        put_name(batch, SLICE("kv_cache_spec_kind"));
+        engine_pack_text(&batch->events, SLICE("full_attention"));
+    }
+}
+
+/* The salt is a member of maps, and in arrays a map of its own. */
+static void
+put_stored_sglang(struct engine_batch *batch)
+{
+    const struct engine_events_owner *owner = &batch->owner;
+    bool salted = owner->salt.len > 0;
+    bool named = owner->lora_name.len > 0 && is_map(batch);
+
+    put_event(batch, SLICE("BlockStored"),
+              SLOT_MEDIUM + 1 + (uint32_t)salted + (uint32_t)named);
+    put_stored_common(batch);
+    put_medium(batch);
+    if (salted) {
+        if (!is_map(batch)) {
+            engine_pack_map(&batch->events, 1);
+        }
+        engine_pack_text(&batch->events, SLICE("cache_salt"));
+        engine_pack_text(&batch->events, owner->salt);
+    }
+    if (named) {
+        put_name(batch, SLICE("lora_name"));
+        engine_pack_text(&batch->events, owner->lora_name);
+    }
+}
+
+static void
+put_removed(struct engine_batch *batch)
+{
+    bool vllm = !is_sglang(batch);
+    bool array = batch->format.encoding == ENGINE_EVENTS_ARRAY;
+    bool medium = !array || batch->format.slots > SLOT_MEDIUM;
+    bool group = vllm && (!array || batch->format.slots > SLOT_GROUP);
+
+    put_event(batch, SLICE("BlockRemoved"),
+              2 + (uint32_t)medium + (uint32_t)group);
+    put_hashes(batch);
+    if (medium) {
+        put_medium(batch);
+    }
+    if (group) {
+        put_group(batch);
+    }
+}
+
+/* Encodes the event that could still grow. */
+static void
+close_run(struct engine_batch *batch)
+{
+    if (!batch->open) {
+        return;
+    }
+    batch->open = false;
+    batch->events.failed |= batch->keys.failed || batch->tokens.failed;
+    switch (batch->first.kind) {
+    case ENGINE_EVENT_STORED:
+        if (is_sglang(batch)) {
+            put_stored_sglang(batch);
+        } else {
+            put_stored_vllm(batch);
+        }
+        break;
+    case ENGINE_EVENT_REMOVED:
+        put_removed(batch);
+        break;
+    case ENGINE_EVENT_CLEARED:
+        put_event(batch, SLICE("AllBlocksCleared"), 1);
+        break;
+    }
+    buf_clear(&batch->keys);
+    buf_clear(&batch->tokens);
+}
+
+/* Whether the event only makes the open one longer. */
+static bool
+continues(const struct engine_batch *batch, const struct engine_event *event)
+{
+    uint32_t count = run_len(batch);
+
+    if (!batch->open || event->kind != batch->first.kind) {
+        return false;
+    }
+    switch (event->kind) {
+    case ENGINE_EVENT_STORED:
+        return count > 0 && event->user == batch->first.user &&
+               event->root == batch->first.root &&
+               event->depth == batch->first.depth + count &&
+               event->parent == run_key(batch, count - 1);
+    case ENGINE_EVENT_REMOVED:
+        return is_sglang(batch);
+    case ENGINE_EVENT_CLEARED:
+        return false;
+    }
+    return false;
+}
+
+void
+engine_batch_add(struct engine_batch *batch, const struct engine_event *event,
+                 const struct engine_events_owner *owner)
+{
+    CHECK(engine_batch_takes(batch, event));
+    CHECK(event->kind != ENGINE_EVENT_STORED ||
+          event->tokens_len == batch->format.block_tokens);
+    if (!continues(batch, event)) {
+        close_run(batch);
+        batch->open = true;
+        batch->first = *event;
+        batch->first.tokens = NULL;
+        if (event->kind == ENGINE_EVENT_STORED) {
+            batch->owner = *owner;
+        }
+    }
+    if (event->kind != ENGINE_EVENT_CLEARED) {
+        buf_add(&batch->keys, &event->key, sizeof(event->key));
+    }
+    if (event->kind == ENGINE_EVENT_STORED) {
+        buf_add(&batch->tokens, event->tokens,
+                event->tokens_len * sizeof(*event->tokens));
+    }
+}
+
+void
+engine_batch_seal(struct engine_batch *batch, double ts, struct buf *out)
+{
+    close_run(batch);
+    bool ranked = batch->format.encoding != ENGINE_EVENTS_ARRAY ||
+                  batch->format.slots > ENGINE_EVENTS_SLOTS_MIN;
+    engine_pack_array(out, ranked ? 3 : 2);
+    engine_pack_real(out, ts);
+    engine_pack_array(out, batch->count);
+    buf_add_slice(out, buf_slice(&batch->events));
+    if (ranked) {
+        engine_pack_uint(out, batch->format.rank);
+    }
+    out->failed |= batch->events.failed;
+    engine_batch_clear(batch);
+}
+
+void
+engine_batch_clear(struct engine_batch *batch)
+{
+    batch->open = false;
+    batch->count = 0;
+    buf_clear(&batch->events);
+    buf_clear(&batch->keys);
+    buf_clear(&batch->tokens);
+}

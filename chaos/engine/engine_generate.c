@@ -1,0 +1,270 @@
+/* Generation, the way in: from a request to a place in the model's queue. */
+#include "chaos/engine/engine_http.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "index/index.h"
+
+static struct engine_call *
+take_call(struct engine_server *server, struct httpd_request *request)
+{
+    CHECK(server->idle_count > 0);
+    struct engine_call *call =
+        &server->calls[server->idle_calls[--server->idle_count]];
+    *call = (struct engine_call){
+        .request = request,
+        .number = server->next_number++,
+        .created_s = (uint64_t)time(NULL),
+    };
+    *httpd_user(request) = call;
+    return call;
+}
+
+struct engine_rank *
+engine_call_rank(struct engine_server *server, const struct engine_call *call)
+{
+    return &server->ranks[call->rank];
+}
+
+void
+engine_call_drop(struct engine_server *server, struct engine_call *call)
+{
+    call->request = NULL;
+    free(call->salt);
+    call->salt = NULL;
+    server->idle_calls[server->idle_count++] = (uint32_t)(call - server->calls);
+}
+
+void
+engine_call_gone(struct engine_server *server, struct engine_call *call)
+{
+    struct engine_rank *rank = engine_call_rank(server, call);
+
+    engine_cancel(&rank->engine, call->ticket, engine_server_now(server));
+    rank->report.aborted++;
+    engine_call_drop(server, call);
+    engine_server_arm(server);
+}
+
+void
+engine_call_cut_hanging(struct engine_server *server)
+{
+    for (uint32_t i = 0; i < server->calls_count; i++) {
+        struct engine_call *call = &server->calls[i];
+        if (call->request != NULL && call->ticket == 0) {
+            httpd_abort(call->request);
+            engine_call_drop(server, call);
+        }
+    }
+}
+
+void
+engine_call_cut_all(struct engine_server *server)
+{
+    for (uint32_t i = 0; i < server->calls_count; i++) {
+        struct engine_call *call = &server->calls[i];
+        if (call->request != NULL) {
+            httpd_abort(call->request);
+            engine_call_drop(server, call);
+        }
+    }
+}
+
+/* What a request may not ask for, as text; NULL: it may. */
+static const char *
+refusal(const struct scan *scan, bool chat)
+{
+    if (chat != (scan->shape == SCAN_MESSAGES)) {
+        return chat ? "`messages` must be a list of messages"
+                    : "`prompt` must be text or a list of token ids";
+    }
+    if (scan->n != 1 || scan->prompts != 1) {
+        return "this stand-in answers one prompt with one choice";
+    }
+    if (scan->has_max_tokens && scan->max_tokens < 1) {
+        return "max_tokens must be at least 1";
+    }
+    if (scan->salt.present && scan->salt.len == 0) {
+        return "cache_salt must be a non-empty string";
+    }
+    return NULL;
+}
+
+/* Adapters have caches of their own, and so has each salt. */
+static uint64_t
+namespace_of(struct engine_server *server, uint32_t model)
+{
+    const struct engine_options *o = server->options;
+
+    return key_root(
+        slice_of(o->models[0]), slice_of(model > 0 ? o->models[model] : NULL),
+        engine_prompt_text(&server->prompt, server->prompt.scan.salt));
+}
+
+/*
+ * How many tokens to generate. False: more than the model holds, refused. Who
+ * does not ask gets what is left, but not more than ENGINE_MAX_TOKENS.
+ */
+static bool
+find_length(struct engine_server *server, struct httpd_request *request,
+            uint32_t *output_len)
+{
+    const struct scan *scan = &server->prompt.scan;
+    uint64_t max = server->ranks[0].engine.config.request_tokens_max;
+    uint64_t prompt = server->prompt.ids.count;
+    uint64_t left = prompt < max ? max - prompt : 0;
+    uint64_t asked =
+        scan->has_max_tokens
+            ? (uint64_t)scan->max_tokens
+            : (left > 0 && left < ENGINE_MAX_TOKENS ? left : ENGINE_MAX_TOKENS);
+    char message[256];
+
+    if (asked <= left) {
+        *output_len = (uint32_t)asked;
+        return true;
+    }
+    (void)snprintf(message, sizeof(message),
+                   "This model's maximum context length is %" PRIu64
+                   " tokens. However, you requested %" PRIu64
+                   " tokens (%" PRIu64 " in the messages, %" PRIu64
+                   " in the completion). Please reduce the length of the "
+                   "messages or completion.",
+                   max, prompt + asked, prompt, asked);
+    httpd_error(request, 400, "context_length_exceeded", message);
+    return false;
+}
+
+/* Keeps the salt for the events, which tell it. False: out of memory. */
+static bool
+keep_salt(struct engine_server *server, struct engine_call *call)
+{
+    struct slice salt =
+        engine_prompt_text(&server->prompt, server->prompt.scan.salt);
+
+    if (salt.len == 0) {
+        return true;
+    }
+    call->salt = strndup(salt.ptr, salt.len);
+    return call->salt != NULL;
+}
+
+/*
+ * Puts the rendered prompt into the model's queue. False: refused and
+ * answered.
+ */
+static bool
+submit(struct engine_server *server, struct engine_call *call)
+{
+    struct engine_ids *ids = &server->prompt.ids;
+    size_t prompt_len = ids->count;
+    struct httpd_request *request = call->request;
+
+    call->reply_hash = key_next(0, ids->ids, prompt_len * sizeof(*ids->ids));
+    engine_ids_add_reply(ids, call->reply_hash, call->output_len, !call->chat);
+    struct engine_request wanted = {
+        .root = namespace_of(server, call->model),
+        .user = (uint64_t)(call - server->calls),
+        .prompt = ids->ids,
+        .output = ids->ids + prompt_len,
+        .prompt_len = (uint32_t)prompt_len,
+        .output_len = call->output_len,
+    };
+    int r =
+        ids->failed || !keep_salt(server, call)
+            ? -ENOMEM
+            : engine_submit(&engine_call_rank(server, call)->engine, &wanted,
+                            engine_server_now(server), &call->ticket);
+    if (r != 0) {
+        /* There are as many places in a model as there are calls, and the
+         * length was checked: only memory is left. */
+        engine_call_drop(server, call);
+        *httpd_user(request) = NULL;
+        httpd_error(request, 503, "overloaded", "out of memory");
+        return false;
+    }
+    engine_server_arm(server);
+    return true;
+}
+
+/* True when the request goes on as usual. */
+static bool
+meet_fate(struct engine_server *server, struct httpd_request *request,
+          struct engine_fate *fate)
+{
+    *fate = engine_faults_draw(&server->faults);
+    if (fate->fail_status != 0) {
+        httpd_error(request, fate->fail_status, "chaos",
+                    "this failure was ordered");
+        return false;
+    }
+    if (fate->die_after_tokens == 0) {
+        httpd_abort(request);
+        return false;
+    }
+    if (fate->hang) {
+        (void)take_call(server, request);
+        return false;
+    }
+    return true;
+}
+
+static void
+generate(struct engine_server *server, struct httpd_request *request, bool chat)
+{
+    const struct scan *scan = &server->prompt.scan;
+    struct engine_fate fate;
+    uint32_t model;
+    uint32_t rank;
+    uint32_t output_len;
+
+    if (!engine_server_scan(server, request)) {
+        return;
+    }
+    const char *why = refusal(scan, chat);
+    if (why != NULL) {
+        httpd_error(request, 400, "bad_request", why);
+        return;
+    }
+    if (!engine_server_find_model(server, request, &model) ||
+        !engine_server_render(server, request, true) ||
+        !find_length(server, request, &output_len) ||
+        !engine_ranks_named(server, request, engine_ranks_idlest(server),
+                            &rank)) {
+        return;
+    }
+    if (server->idle_count == 0) {
+        httpd_error(request, 503, "overloaded", "too many requests at once");
+        return;
+    }
+    if (!meet_fate(server, request, &fate)) {
+        return;
+    }
+    struct engine_call *call = take_call(server, request);
+    call->model = model;
+    call->rank = rank;
+    call->chat = chat;
+    call->stream = scan->stream;
+    call->include_usage = scan->include_usage;
+    call->output_len = output_len;
+    call->die_after_tokens = fate.die_after_tokens;
+    if (submit(server, call) && call->stream) {
+        httpd_begin(request, 200, "text/event-stream; charset=utf-8",
+                    slice_of(server->headers));
+    }
+}
+
+void
+engine_post_chat(struct engine_server *s, struct httpd_request *request)
+{
+    generate(s, request, true);
+}
+
+void
+engine_post_completion(struct engine_server *s, struct httpd_request *request)
+{
+    generate(s, request, false);
+}

@@ -1,0 +1,166 @@
+/*
+ * The HTTP side of the stand-in engine: requests become model requests, the
+ * model's outputs become answers.
+ *
+ * One loop, one thread, one timer: it fires when a model has something to do,
+ * and everything the model puts out then is sent at once.
+ *
+ * Role: shell. Owns: the models, the server, the calls under way.
+ * Thread: the loop's. Limits: options.requests_max calls,
+ * options.connections_max clients, ENGINE_BODY_BYTES_MAX,
+ * ENGINE_UNSENT_BYTES_MAX. Errors: below zero -errno.
+ */
+#ifndef CHAOS_ENGINE_HTTP_H
+#define CHAOS_ENGINE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "chaos/engine/engine_fault.h"
+#include "chaos/engine/engine_model.h"
+#include "chaos/engine/engine_options.h"
+#include "chaos/engine/engine_prompt.h"
+#include "chaos/engine/engine_ranks.h"
+#include "index/base/buf.h"
+#include "node/node.h"
+
+#define ENGINE_BODY_BYTES_MAX   ((size_t)16 << 20)
+#define ENGINE_UNSENT_BYTES_MAX ((size_t)1 << 20) /* of a slow client */
+#define ENGINE_MAX_TOKENS       16 /* of an answer whose length is not asked */
+
+/* One generation request under way. */
+struct engine_call {
+    struct httpd_request *request; /* NULL: this place is unused */
+    uint64_t ticket;     /* of its rank's model; 0: hangs on purpose */
+    uint64_t number;     /* its id */
+    uint64_t reply_hash; /* what its words come from */
+    uint64_t created_s;  /* wall clock */
+    uint64_t token_us;   /* model's clock: the last token */
+    char *salt;          /* of its namespace; NULL: none */
+    uint32_t output_len;
+    uint32_t model; /* in options.models */
+    uint32_t rank;
+    uint32_t die_after_tokens; /* ENGINE_FAULT_NEVER */
+    bool chat;
+    bool stream;
+    bool include_usage;
+};
+
+struct engine_server {
+    uv_loop_t *loop;
+    const struct engine_options *options;
+    struct httpd *httpd;
+    uv_timer_t timer;       /* the model's deadline */
+    uv_timer_t stop_timer;  /* while stopping: is everyone gone? */
+    uv_timer_t stall_timer; /* the end of a stall of events */
+    uv_signal_t terminate;
+    uv_signal_t interrupt;
+    char headers[ENGINE_NAME_MAX + 32]; /* of every answer */
+
+    struct engine_rank *ranks;
+    uint32_t ranks_count;
+    double speed;
+    uint64_t wall_us;  /* where the model's clock was set last, ... */
+    uint64_t model_us; /* ... and to what */
+
+    struct engine_call *calls;
+    uint32_t calls_count; /* requests_max of all ranks together */
+    uint32_t *idle_calls; /* stack of unused ones */
+    uint32_t idle_count;
+    uint64_t next_number;
+    uint64_t restarts; /* ordered ones */
+
+    struct engine_faults faults;
+    struct engine_prompt prompt; /* of the request being read */
+    struct buf out;              /* the answer being written */
+    bool stopping;
+};
+
+/* Listens as the options say. 0, or -errno, and then nothing is left behind. */
+int engine_server_init(struct engine_server *server, uv_loop_t *loop,
+                       const struct engine_options *options) MUST_CHECK;
+
+/* The port that it listens on. */
+uint16_t engine_server_port(const struct engine_server *server);
+
+/* After the loop has ended. */
+void engine_server_fini(struct engine_server *server);
+
+/* The rest is shared by the files of the shell. */
+
+/* Now, on the model's clock. */
+uint64_t engine_server_now(const struct engine_server *server);
+
+/* A time span of the model's clock in seconds of the wall's. */
+double engine_server_seconds(const struct engine_server *server,
+                             uint64_t span_us);
+
+/* Sets the timer by the model's deadline; after each change of the model. */
+void engine_server_arm(struct engine_server *server);
+
+/* From now on the model's clock runs at this speed. */
+void engine_server_set_speed(struct engine_server *server, double speed);
+
+/* Answers with what is in server->out, or with 500 when it did not fit. */
+void engine_server_answer(struct engine_server *server,
+                          struct httpd_request *request,
+                          const char *content_type);
+
+/* Scans the body into server->prompt. False: refused with 400. */
+bool engine_server_scan(struct engine_server *server,
+                        struct httpd_request *request);
+
+/* Renders what was scanned. False: answered already. */
+bool engine_server_render(struct engine_server *server,
+                          struct httpd_request *request, bool speak);
+
+/* Which of the models the scanned body asks for. False: refused with 404. */
+bool engine_server_find_model(struct engine_server *server,
+                              struct httpd_request *request, uint32_t *model);
+
+/* The endpoints; each takes the request over. */
+void engine_post_chat(struct engine_server *s, struct httpd_request *request);
+void engine_post_completion(struct engine_server *s,
+                            struct httpd_request *request);
+void engine_post_chat_render(struct engine_server *s,
+                             struct httpd_request *request);
+void engine_post_completion_render(struct engine_server *s,
+                                   struct httpd_request *request);
+void engine_post_embeddings(struct engine_server *s,
+                            struct httpd_request *request);
+void engine_post_tokenize(struct engine_server *s,
+                          struct httpd_request *request);
+void engine_post_detokenize(struct engine_server *s,
+                            struct httpd_request *request);
+void engine_post_reset(struct engine_server *s, struct httpd_request *request);
+void engine_post_chaos(struct engine_server *s, struct httpd_request *request);
+void engine_get_chaos(struct engine_server *s, struct httpd_request *request);
+void engine_get_cache(struct engine_server *s, struct httpd_request *request);
+void engine_get_models(struct engine_server *s, struct httpd_request *request);
+void engine_get_health(struct engine_server *s, struct httpd_request *request);
+void engine_get_version(struct engine_server *s, struct httpd_request *request);
+void engine_get_metrics(struct engine_server *s, struct httpd_request *request);
+
+/* Where a call is computed. */
+struct engine_rank *engine_call_rank(struct engine_server *server,
+                                     const struct engine_call *call);
+
+/* Gives a call's place back; its request was answered or is gone. */
+void engine_call_drop(struct engine_server *server, struct engine_call *call);
+
+/* Passes one output of the model on to its client. */
+void engine_call_output(struct engine_server *server,
+                        const struct engine_out *out);
+
+/* The client of a call has gone. */
+void engine_call_gone(struct engine_server *server, struct engine_call *call);
+
+/* Cuts the calls that hang on purpose: they would never end. */
+void engine_call_cut_hanging(struct engine_server *server);
+
+/* Cuts all calls; the model does not hear of it. */
+void engine_call_cut_all(struct engine_server *server);
+
+#endif

@@ -1,0 +1,93 @@
+/* kvasir-engine: the stand-in engine as a program. See --help. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "chaos/engine/engine_http.h"
+
+enum {
+    EXIT_FINE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2
+};
+
+/* A descriptor per client; the default of 1024 is soon reached. */
+static void
+raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static bool
+announce(const struct engine_server *server)
+{
+    const char *host = server->options->host;
+    bool v6 = strchr(host, ':') != NULL;
+
+    const char *events = server->ranks[0].publisher.pub.url;
+    const char *replay = server->ranks[0].publisher.replay.socket.url;
+
+    return printf("ready http=%s%s%s:%u%s%s%s%s\n", v6 ? "[" : "", host,
+                  v6 ? "]" : "", engine_server_port(server),
+                  *events != '\0' ? " events=" : "", events,
+                  *replay != '\0' ? " replay=" : "", replay) > 0 &&
+           fflush(stdout) == 0;
+}
+
+static int
+serve(const struct engine_options *options)
+{
+    struct engine_server *server = malloc(sizeof(*server));
+    uv_loop_t loop;
+    int result = EXIT_FAILED;
+
+    if (server == NULL || uv_loop_init(&loop) != 0) {
+        free(server);
+        return EXIT_FAILED;
+    }
+    int r = engine_server_init(server, &loop, options);
+    if (r != 0) {
+        (void)fprintf(stderr, "kvasir-engine: %s port %u: %s\n", options->host,
+                      (unsigned)options->port, uv_strerror(r));
+        goto close_loop;
+    }
+    LOG_INFO("engine_started", KV("name", options->name),
+             KV("port", engine_server_port(server)),
+             KV("blocks", options->blocks));
+    if (announce(server)) {
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        result = EXIT_FINE;
+    }
+    engine_server_fini(server);
+close_loop:
+    CHECK(uv_loop_close(&loop) == 0 || result != EXIT_FINE);
+    free(server);
+    return result;
+}
+
+int
+main(int argc, char **argv)
+{
+    (void)argc;
+    struct engine_options options;
+    char fault[512];
+
+    if (engine_options_parse(&options, argv, fault, sizeof(fault)) != 0) {
+        (void)fprintf(stderr, "kvasir-engine: %s\n", fault);
+        return EXIT_USAGE;
+    }
+    if (options.help) {
+        return flags_print(engine_options_help) ? EXIT_FINE : EXIT_FAILED;
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    raise_descriptors();
+    return serve(&options);
+}

@@ -1,0 +1,182 @@
+#include "chaos/engine/engine_options.h"
+
+#include "chaos/base/flags.h"
+#include "chaos/engine/engine_events.h"
+
+#define MODEL_PRESET "kvasir/stand-in"
+#define AT(member)   offsetof(struct engine_options, member)
+
+static const struct flag flags[] = {
+    {"host", FLAG_HOST, AT(host), 0, 0, "ADDRESS", "127.0.0.1",
+     "IP address to listen on"},
+    {"port", FLAG_COUNT, AT(port), 0, 65535, "N", "8000",
+     "port; 0: a free one"},
+    {"model", FLAG_LIST, AT(models), 0, ENGINE_SERVED_MAX, "NAME", MODEL_PRESET,
+     "model that it serves; may be repeated: further ones\n"
+     "are adapters of the first",
+     AT(models_count)},
+    {"name", FLAG_TEXT, AT(name), 0, 0, "NAME", "engine",
+     "in its log and its answers"},
+    {"blocks", FLAG_COUNT, AT(blocks), 1, 1U << 24, "N", "4096",
+     "size of the prefix cache"},
+    {"block-size", FLAG_COUNT, AT(block_size), 1, 1024, "N", "16",
+     "tokens of one block"},
+    {"max-running", FLAG_COUNT, AT(running_max), 1, 65536, "N", "128",
+     "sequences in one batch"},
+    {"max-batched-tokens", FLAG_COUNT, AT(batch_tokens_max), 1, 1U << 20, "N",
+     "8192", "tokens of one step; chunks longer prompts"},
+    {"max-requests", FLAG_COUNT, AT(requests_max), 1, 1U << 20, "N", "16384",
+     "running and waiting; 503 above"},
+    {"max-connections", FLAG_COUNT, AT(connections_max), 1, 1U << 20, "N",
+     "16384", "of clients; 503 above"},
+    {"max-model-len", FLAG_COUNT, AT(model_len_max), 0, 1U << 24, "N", "0",
+     "tokens of prompt and answer; 400 above; 0: 32768, or\n"
+     "what the blocks hold if that is less"},
+    {"prefill-tps", FLAG_COUNT, AT(prefill_tokens_per_s), 1, 4e9, "N", "8000",
+     "prompt tokens computed in a second"},
+    {"step-ms", FLAG_REAL, AT(step_ms), 0, 1e6, "MS", "8", "time of a step"},
+    {"step-per-seq-ms", FLAG_REAL, AT(step_per_seq_ms), 0, 1e6, "MS", "0.65",
+     "time that each sequence in it adds"},
+    {"jitter-permille", FLAG_COUNT, AT(jitter_permille), 0, 1000, "N", "0",
+     "how much steps vary in time, either way"},
+    {"speed", FLAG_REAL, AT(speed), 0.001, 1e6, "X", "1", "divides all times"},
+    {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
+     "of the jitter and of the block hashes"},
+    {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
+     "engines behind the one port, each with all above;\n"
+     "rank r publishes on the ports below plus r"},
+    {"events", FLAG_TEXT, AT(events), 0, 0, "P|URL", NULL,
+     "publish cache events here: a port, or a ZeroMQ\n"
+     "endpoint, tcp://ADDRESS:PORT; port 0: a free one"},
+    {"replay", FLAG_TEXT, AT(replay), 0, 0, "P|URL", NULL,
+     "and replay missed ones here"},
+    {"event-topic", FLAG_TEXT, AT(event_topic), 0, 0, "TEXT", NULL,
+     "their topic; none: the empty one"},
+    {"event-encoding", FLAG_CHOICE, AT(event_encoding), 0, 0,
+     "map|array|sglang-map|sglang-array", "map",
+     "vLLM's since 0.24 and before, and SGLang's"},
+    {"event-slots", FLAG_COUNT, AT(event_slots), ENGINE_EVENTS_SLOTS_MIN,
+     ENGINE_EVENTS_SLOTS_MAX, "N", "11",
+     "array: elements of a BlockStored; 6: v0.9, 7: 0.11,\n"
+     "8: 0.13, 9: 0.17"},
+    {"event-hashes", FLAG_CHOICE, AT(event_hashes), 0, 0, "int|bytes", "int",
+     "how vLLM's block hashes are written"},
+    {"buffer-steps", FLAG_COUNT, AT(buffer_steps), 1, 1U << 24, "N", "10000",
+     "batches kept for replay"},
+    {"replay-frames", FLAG_COUNT, AT(replay_frames), 3, 4, "N", "4",
+     "4: with topic, vLLM's since 0.26; 3: before that,\n"
+     "and SGLang's"},
+    {"replay-hwm", FLAG_COUNT, AT(replay_hwm), 0, 1U << 30, "N", "1000",
+     "messages of a replay that may wait; what exceeds\n"
+     "that is lost, as in engines; 0: nothing is"},
+    {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
+};
+
+static const struct flags all = {flags, sizeof(flags) / sizeof(flags[0])};
+
+int
+engine_options_parse(struct engine_options *options, char **argv, char *fault,
+                     size_t fault_size)
+{
+    *options = (struct engine_options){.help = false};
+    int r = flags_parse(&all, options, argv, fault, fault_size);
+    if (r == 0 && options->models_count == 0) {
+        options->models[options->models_count++] = MODEL_PRESET;
+    }
+    return r;
+}
+
+static const char manual_head[] =
+    "kvasir-engine: an LLM engine without a GPU, to try routers on.\n"
+    "\n"
+    "It answers OpenAI requests with made-up words, but queues, batches, "
+    "caches\n"
+    "prefixes and takes its time as vLLM does: the same prompt gets the same\n"
+    "words, a prompt whose beginning it has seen gets them sooner, and many\n"
+    "requests at once make each of them slower. `usage` tells how many prompt\n"
+    "tokens came from the cache.\n"
+    "\n"
+    "usage: kvasir-engine [--FLAG VALUE]...\n"
+    "\n";
+
+static const char manual_tail[] =
+    "\n"
+    "When it listens it prints `ready http=HOST:PORT events=URL replay=URL` "
+    "on\n"
+    "stdout, the URLs only if they were asked for; the log goes to stderr.\n"
+    "SIGTERM: finishes what it has begun and exits with 0. Exit codes: 0 "
+    "fine,\n"
+    "1 failed, 2 bad usage.\n"
+    "\n"
+    "endpoints\n"
+    "  POST /v1/chat/completions, /v1/completions    `stream` or not; one "
+    "choice,\n"
+    "       always max_tokens (16) long\n"
+    "  POST /v1/chat/completions/render, /v1/completions/render    the token "
+    "ids\n"
+    "  POST /v1/embeddings\n"
+    "  POST /tokenize, /detokenize\n"
+    "  POST /reset_prefix_cache    fails while requests run\n"
+    "  GET  /v1/models, /health, /version, /metrics (vLLM's names)\n"
+    "  GET  /chaos/cache    the hash of each cached block, and the next "
+    "event's\n"
+    "       number\n"
+    "\n"
+    "misbehaviour: POST /chaos with any of these members, as JSON; each stays\n"
+    "until it is used up or set again; GET /chaos shows them\n"
+    "  \"health\": 503               what GET /health answers; 200: healthy\n"
+    "  \"fail_status\": 500          answer generation requests with this\n"
+    "  \"fail_count\": N             ... the next N of them\n"
+    "  \"hang_count\": N             take the next N, and never answer\n"
+    "  \"die_after_tokens\": K       cut the connection behind K tokens\n"
+    "  \"die_count\": N              ... of the next N requests\n"
+    "  \"speed_percent\": P          from now on, of --speed\n"
+    "  \"stall_ms\": T               freeze the whole process once, for T ms: "
+    "it\n"
+    "                              accepts, reads and sends nothing\n"
+    "  \"exit\": CODE                leave at once, without goodbye\n"
+    "  \"restart\": 1               cut all requests and forget everything, as "
+    "a\n"
+    "                              new process would: an empty cache, other "
+    "block\n"
+    "                              hashes, events from 0, nothing to replay\n"
+    "and of the events\n"
+    "  \"events\": 0                publish nothing from now on; 1: again\n"
+    "  \"events_stalled\": 1        batches and replays wait; 0: go on\n"
+    "  \"events_stall_ms\": T       ... for so long\n"
+    "  \"event_drop_count\": N      lose the next N live messages\n"
+    "  \"replay_mute_count\": N     do not answer the next N replays\n"
+    "  \"replay_hole_every\": K     leave each K-th batch out, but the first "
+    "(2)\n"
+    "  \"replay_hole_count\": N     ... of the next N replays\n"
+    "  \"replay_noend_count\": N    no end marker behind the next N replays\n"
+    "Counts of 4294967295 never run out.\n";
+
+void
+engine_options_help(struct buf *out)
+{
+    buf_add_text(out, manual_head);
+    flags_help(&all, out);
+    buf_add_text(out, manual_tail);
+}
+
+struct engine_config
+engine_options_config(const struct engine_options *o)
+{
+    uint64_t room = o->blocks * o->block_size;
+    uint64_t len = o->model_len_max != 0 ? o->model_len_max : 32768;
+
+    return (struct engine_config){
+        .blocks_max = (uint32_t)o->blocks,
+        .block_tokens = (uint32_t)o->block_size,
+        .running_max = (uint32_t)o->running_max,
+        .batch_tokens_max = (uint32_t)o->batch_tokens_max,
+        .requests_max = (uint32_t)o->requests_max,
+        .request_tokens_max = (uint32_t)(len < room ? len : room),
+        .prefill_tokens_per_s = (uint32_t)o->prefill_tokens_per_s,
+        .step_us = (uint32_t)(o->step_ms * 1000),
+        .step_per_seq_us = (uint32_t)(o->step_per_seq_ms * 1000),
+        .step_jitter_permille = (uint32_t)o->jitter_permille,
+        .events = o->events != NULL || o->replay != NULL,
+    };
+}

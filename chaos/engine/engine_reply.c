@@ -1,0 +1,215 @@
+/* Generation, the way out: from the model's outputs to OpenAI's answers. */
+#include "chaos/engine/engine_http.h"
+
+#include <inttypes.h>
+
+/* What stands where in the two dialects. */
+static const struct dialect {
+    const char *id_prefix;
+    const char *object;
+    const char *chunk;
+} dialects[] = {
+    {"cmpl", "text_completion", "text_completion"},
+    {"chatcmpl", "chat.completion", "chat.completion.chunk"},
+};
+
+/* {"id":...,"object":...,"created":...,"model":... without the end. */
+static void
+put_head(struct engine_server *server, const struct engine_call *call,
+         bool chunk)
+{
+    const struct dialect *d = &dialects[call->chat];
+
+    buf_printf(&server->out,
+               "{\"id\":\"%s-%016" PRIx64 "\",\"object\":\"%s\","
+               "\"created\":%" PRIu64 ",\"model\":\"%s\","
+               "\"system_fingerprint\":\"%s\"",
+               d->id_prefix, call->number, chunk ? d->chunk : d->object,
+               call->created_s, server->options->models[call->model],
+               server->options->name);
+}
+
+static void
+put_usage(struct buf *out, const struct engine_usage *usage)
+{
+    buf_printf(out,
+               ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,"
+               "\"completion_tokens\":%u,"
+               "\"prompt_tokens_details\":{\"cached_tokens\":%u}}}",
+               usage->prompt_tokens,
+               usage->prompt_tokens + usage->completion_tokens,
+               usage->completion_tokens, usage->cached_tokens);
+}
+
+/* One chunk with one choice; text needs no escapes. */
+static void
+put_chunk(struct engine_server *server, const struct engine_call *call,
+          struct slice text, bool last)
+{
+    buf_add_text(&server->out, "data: ");
+    put_head(server, call, true);
+    buf_printf(&server->out,
+               call->chat ? ",\"choices\":[{\"index\":0,\"delta\":"
+                            "{\"content\":\"%.*s\"},\"logprobs\":null,"
+                            "\"finish_reason\":%s}]}\n\n"
+                          : ",\"choices\":[{\"index\":0,\"text\":\"%.*s\","
+                            "\"logprobs\":null,\"finish_reason\":%s}]}\n\n",
+               (int)text.len, text.ptr, last ? "\"length\"" : "null");
+}
+
+/* The empty first chunk of a chat, which names the role. */
+static void
+put_role(struct engine_server *server, const struct engine_call *call)
+{
+    buf_add_text(&server->out, "data: ");
+    put_head(server, call, true);
+    buf_add_text(&server->out,
+                 ",\"choices\":[{\"index\":0,\"delta\":{\"role\":"
+                 "\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+                 "\"finish_reason\":null}]}\n\n");
+}
+
+/* Cuts a connection, and forgets what it was for. */
+static void
+cut(struct engine_server *server, struct engine_call *call)
+{
+    struct engine_rank *rank = engine_call_rank(server, call);
+
+    engine_cancel(&rank->engine, call->ticket, engine_server_now(server));
+    httpd_abort(call->request);
+    rank->report.aborted++;
+    engine_call_drop(server, call);
+}
+
+/* Sends what is in server->out. False: the client takes nothing, and was
+ * cut. */
+static bool
+send_out(struct engine_server *server, struct engine_call *call)
+{
+    if (!server->out.failed &&
+        httpd_send(call->request, buf_slice(&server->out)) == 0) {
+        return true;
+    }
+    LOG_WARNING("client_too_slow", KV("unsent_max", ENGINE_UNSENT_BYTES_MAX));
+    cut(server, call);
+    return false;
+}
+
+static void
+stream_token(struct engine_server *server, struct engine_call *call,
+             const struct engine_out *out)
+{
+    char text[ENGINE_TOKEN_BYTES_MAX];
+    size_t len = engine_token_text(out->token, text);
+
+    buf_clear(&server->out);
+    if (out->index == 0 && call->chat) {
+        put_role(server, call);
+    }
+    put_chunk(server, call, (struct slice){text, len},
+              out->index + 1 == call->output_len);
+    (void)send_out(server, call);
+}
+
+static void
+stream_end(struct engine_server *server, struct engine_call *call,
+           const struct engine_usage *usage)
+{
+    buf_clear(&server->out);
+    if (call->include_usage) {
+        buf_add_text(&server->out, "data: ");
+        put_head(server, call, true);
+        buf_add_text(&server->out, ",\"choices\":[]");
+        put_usage(&server->out, usage);
+        buf_add_text(&server->out, "\n\n");
+    }
+    buf_add_text(&server->out, "data: [DONE]\n\n");
+    if (send_out(server, call)) {
+        httpd_end(call->request);
+        engine_call_drop(server, call);
+    }
+}
+
+/* The whole text again, from what it was derived from the first time. */
+static void
+put_reply(struct engine_server *server, const struct engine_call *call)
+{
+    struct engine_ids *ids = &server->prompt.ids;
+    char text[ENGINE_TOKEN_BYTES_MAX];
+
+    ids->count = 0;
+    ids->failed = false;
+    engine_ids_add_reply(ids, call->reply_hash, call->output_len, !call->chat);
+    for (size_t i = 0; i < ids->count; i++) {
+        size_t len = engine_token_text(ids->ids[i], text);
+        buf_add(&server->out, text, len);
+    }
+    server->out.failed |= ids->failed;
+}
+
+static void
+answer_whole(struct engine_server *server, struct engine_call *call,
+             const struct engine_usage *usage)
+{
+    buf_clear(&server->out);
+    put_head(server, call, false);
+    buf_add_text(&server->out,
+                 call->chat
+                     ? ",\"choices\":[{\"index\":0,\"message\":{\"role\":"
+                       "\"assistant\",\"content\":\""
+                     : ",\"choices\":[{\"index\":0,\"text\":\"");
+    put_reply(server, call);
+    buf_add_text(&server->out, call->chat ? "\"}" : "\"");
+    buf_add_text(&server->out,
+                 ",\"logprobs\":null,\"finish_reason\":\"length\"}]");
+    put_usage(&server->out, usage);
+    engine_server_answer(server, call->request, "application/json");
+    engine_call_drop(server, call);
+}
+
+static void
+observe(struct engine_server *server, struct engine_call *call,
+        const struct engine_out *out)
+{
+    struct engine_report *report = &engine_call_rank(server, call)->report;
+    const struct engine_usage *usage = &out->usage;
+    uint64_t from_us = usage->submitted_us;
+
+    switch (out->kind) {
+    case ENGINE_OUT_FIRST:
+        report->cached_tokens += usage->cached_tokens;
+        engine_report_queue(report, engine_server_seconds(
+                                        server, usage->admitted_us - from_us));
+        engine_report_first_token(
+            report, engine_server_seconds(server, out->at_us - from_us));
+        break;
+    case ENGINE_OUT_TOKEN:
+        engine_report_inter_token(
+            report, engine_server_seconds(server, out->at_us - call->token_us));
+        break;
+    case ENGINE_OUT_END:
+        report->finished++;
+        engine_report_whole(
+            report, engine_server_seconds(server, out->at_us - from_us));
+        break;
+    }
+    call->token_us = out->at_us;
+}
+
+void
+engine_call_output(struct engine_server *server, const struct engine_out *out)
+{
+    struct engine_call *call = &server->calls[out->user];
+
+    CHECK(call->request != NULL && call->ticket == out->ticket);
+    observe(server, call, out);
+    if (out->kind == ENGINE_OUT_END && call->stream) {
+        stream_end(server, call, &out->usage);
+    } else if (out->kind == ENGINE_OUT_END) {
+        answer_whole(server, call, &out->usage);
+    } else if (out->index == call->die_after_tokens) {
+        cut(server, call);
+    } else if (call->stream) {
+        stream_token(server, call, out);
+    }
+}

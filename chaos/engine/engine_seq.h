@@ -1,0 +1,125 @@
+/*
+ * The inside of the engine model: one request's life, shared by the calls
+ * (engine_model.c) and the scheduler (engine_step.c).
+ *
+ * idle -> waiting -> running -> ended -> idle: an ended sequence has given its
+ * blocks back and only waits for its last output to be pulled.
+ *
+ * Role: core, private to the model.
+ */
+#ifndef CHAOS_ENGINE_SEQ_H
+#define CHAOS_ENGINE_SEQ_H
+
+#include "chaos/engine/engine_model.h"
+
+enum seq_state {
+    SEQ_IDLE,
+    SEQ_WAITING,
+    SEQ_RUNNING,
+    SEQ_ENDED
+};
+
+struct engine_seq {
+    enum seq_state state;
+    uint32_t generation; /* of this place; the upper half of the ticket */
+    uint32_t prev;       /* in the list of waiting or of running */
+    uint32_t next;
+
+    uint64_t *keys;   /* of every block that will be full; owns the memory */
+    uint32_t *tokens; /* prompt, then output */
+    uint32_t *blocks; /* slots, blocks_held of them */
+    uint32_t prompt_len;
+    uint32_t output_len;
+
+    uint32_t computed;     /* tokens whose cache entries exist */
+    uint32_t scheduled;    /* tokens being computed in this step */
+    uint32_t generated;    /* output tokens so far */
+    uint32_t cached;       /* prompt tokens taken over from the cache */
+    uint32_t named;        /* blocks that have their key */
+    uint32_t blocks_held;  /* taken so far */
+    uint32_t blocks_total; /* when the last token is computed */
+
+    uint64_t root;
+    uint64_t user;
+    uint64_t submitted_us;
+    uint64_t admitted_us;
+    uint64_t first_us;
+};
+
+/* An output that was not pulled yet; stale when its ticket is. */
+struct engine_pending {
+    uint64_t ticket;
+    uint64_t at_us;
+    uint32_t index;
+    enum engine_out_kind kind;
+};
+
+/* Both lists are rings through an anchor behind the last seq. */
+static inline uint32_t
+seq_waiting(const struct engine *engine)
+{
+    return engine->config.requests_max;
+}
+
+static inline uint32_t
+seq_running(const struct engine *engine)
+{
+    return engine->config.requests_max + 1;
+}
+
+static inline void
+seq_link(struct engine *engine, uint32_t anchor, uint32_t i)
+{
+    uint32_t last = engine->seqs[anchor].prev;
+
+    engine->seqs[i].prev = last;
+    engine->seqs[i].next = anchor;
+    engine->seqs[last].next = i;
+    engine->seqs[anchor].prev = i;
+}
+
+static inline void
+seq_unlink(struct engine *engine, uint32_t i)
+{
+    engine->seqs[engine->seqs[i].prev].next = engine->seqs[i].next;
+    engine->seqs[engine->seqs[i].next].prev = engine->seqs[i].prev;
+}
+
+static inline uint64_t
+seq_ticket(const struct engine *engine, uint32_t i)
+{
+    return (uint64_t)engine->seqs[i].generation << 32 | i;
+}
+
+/* Tokens that are computed when the request has ended: all but the last. */
+static inline uint32_t
+seq_total(const struct engine_seq *seq)
+{
+    return seq->prompt_len + seq->output_len - 1;
+}
+
+/* The most prompt blocks that a request may take over from the cache. */
+static inline uint32_t
+seq_hits_max(const struct engine *engine, uint32_t prompt_len)
+{
+    return (prompt_len - 1) / engine->config.block_tokens;
+}
+
+/* Gives back the blocks of a running sequence, and what it was promised. */
+void seq_release(struct engine *engine, uint32_t i);
+
+/* Ends the step that is under way at at_us; there is room for its outputs. */
+void engine_step_end(struct engine *engine, uint64_t at_us);
+
+/* Schedules and starts a step at at_us, when there is work, and sets wake_us;
+ * there is room for its events. */
+void engine_step_start(struct engine *engine, uint64_t at_us);
+
+/* Outputs and events that one step can produce at most. */
+uint32_t engine_step_outs_max(const struct engine_config *config);
+uint32_t engine_step_events_max(const struct engine_config *config);
+
+/* Appends to the event queue (none without config.events). */
+void engine_push_event(struct engine *engine, const struct engine_event *event);
+
+#endif

@@ -1,0 +1,275 @@
+/* The scheduler: what one step computes, and what it yields at its end. */
+#include "chaos/engine/engine_seq.h"
+
+#include <string.h>
+
+uint32_t
+engine_step_outs_max(const struct engine_config *config)
+{
+    return 2 * config->running_max;
+}
+
+/* A chunk of n tokens touches at most n / block_tokens + 1 blocks, and each of
+ * them may be stored and may have evicted another. */
+uint32_t
+engine_step_events_max(const struct engine_config *config)
+{
+    uint32_t blocks =
+        config->batch_tokens_max / config->block_tokens + config->running_max;
+    return 2 * (blocks + 1);
+}
+
+void
+engine_push_event(struct engine *engine, const struct engine_event *event)
+{
+    if (engine->events == NULL) {
+        return;
+    }
+    CHECK(engine->events_count < engine->events_size);
+    uint32_t at =
+        (engine->events_head + engine->events_count) % engine->events_size;
+    struct engine_event *slot = &engine->events[at];
+    *slot = *event;
+    slot->step = engine->stats.steps;
+    slot->at_us = event->kind == ENGINE_EVENT_CLEARED ? engine->now_us
+                                                      : engine->step_at_us;
+    if (event->tokens_len != 0) {
+        uint32_t *copy =
+            engine->events_tokens + (size_t)at * engine->config.block_tokens;
+        memcpy(copy, event->tokens, event->tokens_len * sizeof(*copy));
+        slot->tokens = copy;
+    }
+    engine->events_count++;
+}
+
+static void
+push_out(struct engine *engine, uint32_t i, enum engine_out_kind kind,
+         uint64_t at_us)
+{
+    CHECK(engine->outs_count < engine->outs_size);
+    uint32_t at = (engine->outs_head + engine->outs_count) % engine->outs_size;
+    engine->outs[at] = (struct engine_pending){
+        .ticket = seq_ticket(engine, i),
+        .at_us = at_us,
+        .index = engine->seqs[i].generated - 1,
+        .kind = kind,
+    };
+    engine->outs_count++;
+}
+
+void
+seq_release(struct engine *engine, uint32_t i)
+{
+    struct engine_seq *seq = &engine->seqs[i];
+
+    CHECK(seq->state == SEQ_RUNNING);
+    engine_blocks_release(&engine->pool, seq->blocks, seq->blocks_held);
+    engine->reserved_blocks -= seq->blocks_total - seq->blocks_held;
+    engine->stats.running--;
+    seq_unlink(engine, i);
+}
+
+/* Takes one more of the promised blocks. */
+static void
+take_block(struct engine *engine, struct engine_seq *seq)
+{
+    uint64_t evicted;
+
+    CHECK(seq->blocks_held < seq->blocks_total);
+    CHECK(engine->reserved_blocks > 0);
+    engine->reserved_blocks--;
+    if (engine_blocks_take(&engine->pool, &seq->blocks[seq->blocks_held++],
+                           &evicted)) {
+        engine->stats.evicted_blocks++;
+        engine_push_event(engine,
+                          &(struct engine_event){.kind = ENGINE_EVENT_REMOVED,
+                                                 .key = evicted});
+    }
+}
+
+/* Gives the next full block its key. */
+static void
+name_block(struct engine *engine, struct engine_seq *seq)
+{
+    uint32_t depth = seq->named++;
+    uint32_t size = engine->config.block_tokens;
+
+    engine_blocks_name(&engine->pool, seq->blocks[depth], seq->keys[depth]);
+    engine->stats.stored_blocks++;
+    engine_push_event(engine, &(struct engine_event){
+                                  .kind = ENGINE_EVENT_STORED,
+                                  .key = seq->keys[depth],
+                                  .parent = depth ? seq->keys[depth - 1] : 0,
+                                  .root = seq->root,
+                                  .user = seq->user,
+                                  .depth = depth,
+                                  .tokens_len = size,
+                                  .tokens = seq->tokens + (size_t)depth * size,
+                              });
+}
+
+/*
+ * Lets a running sequence compute up to budget tokens of those it knows in
+ * this step. Returns how many.
+ */
+static uint32_t
+schedule(struct engine *engine, struct engine_seq *seq, uint32_t budget)
+{
+    uint32_t size = engine->config.block_tokens;
+    uint32_t known = seq->prompt_len + seq->generated;
+    uint32_t n = known - seq->computed;
+
+    CHECK(n > 0);
+    seq->scheduled = n < budget ? n : budget;
+    uint32_t end = seq->computed + seq->scheduled;
+    while ((uint64_t)seq->blocks_held * size < end) {
+        take_block(engine, seq);
+    }
+    while (((uint64_t)seq->named + 1) * size <= end) {
+        name_block(engine, seq);
+    }
+    return seq->scheduled;
+}
+
+/* Moves the head of the queue into the batch; false: not enough blocks. */
+static bool
+admit(struct engine *engine, uint32_t i, uint64_t at_us)
+{
+    struct engine_seq *seq = &engine->seqs[i];
+    uint32_t from_free;
+    uint32_t hits =
+        engine_blocks_match(&engine->pool, seq->keys,
+                            seq_hits_max(engine, seq->prompt_len), &from_free);
+    uint32_t wanted = seq->blocks_total - hits;
+
+    CHECK(engine->reserved_blocks <= engine->pool.free_count);
+    if ((uint64_t)from_free + wanted >
+        engine->pool.free_count - engine->reserved_blocks) {
+        return false;
+    }
+    engine_blocks_hold(&engine->pool, seq->keys, hits, seq->blocks);
+    engine->reserved_blocks += wanted;
+    seq_unlink(engine, i);
+    seq_link(engine, seq_running(engine), i);
+    seq->state = SEQ_RUNNING;
+    seq->blocks_held = hits;
+    seq->named = hits;
+    seq->cached = hits * engine->config.block_tokens;
+    seq->computed = seq->cached;
+    seq->admitted_us = at_us;
+    engine->stats.waiting--;
+    engine->stats.running++;
+    engine->stats.query_tokens += seq->prompt_len;
+    engine->stats.hit_tokens += seq->cached;
+    return true;
+}
+
+static uint64_t
+step_duration_us(struct engine *engine, uint32_t seqs, uint32_t prefill_tokens)
+{
+    const struct engine_config *c = &engine->config;
+    uint64_t us = c->step_us + (uint64_t)c->step_per_seq_us * seqs;
+
+    us += (uint64_t)prefill_tokens * 1000000 / c->prefill_tokens_per_s;
+    if (c->step_jitter_permille != 0) {
+        uint64_t spread = us * c->step_jitter_permille / 1000;
+        us = us - spread + rng_below(&engine->rng, 2 * spread + 1);
+    }
+    return us > 0 ? us : 1;
+}
+
+/* The next request in the queue, if it had arrived by then; else the
+ * queue's anchor. */
+static uint32_t
+queue_head(const struct engine *engine, uint64_t at_us)
+{
+    uint32_t none = seq_waiting(engine);
+    uint32_t head = engine->seqs[none].next;
+
+    return head != none && engine->seqs[head].submitted_us <= at_us ? head
+                                                                    : none;
+}
+
+void
+engine_step_start(struct engine *engine, uint64_t at_us)
+{
+    const struct engine_config *c = &engine->config;
+    uint32_t running = seq_running(engine);
+    uint32_t budget = c->batch_tokens_max;
+    uint32_t seqs = 0;
+    uint32_t prefill_tokens = 0;
+    uint32_t i = engine->seqs[running].next;
+
+    CHECK(!engine->stepping);
+    engine->step_at_us = at_us;
+    while (budget > 0) {
+        if (i == running) {
+            i = queue_head(engine, at_us);
+            if (i == seq_waiting(engine) ||
+                engine->stats.running == c->running_max ||
+                !admit(engine, i, at_us)) {
+                break;
+            }
+        }
+        struct engine_seq *seq = &engine->seqs[i];
+        uint32_t n = schedule(engine, seq, budget);
+        budget -= n;
+        seqs++;
+        prefill_tokens += seq->computed < seq->prompt_len ? n : 0;
+        i = seq->next;
+    }
+    if (seqs > 0) {
+        engine->stepping = true;
+        engine->wake_us =
+            at_us + step_duration_us(engine, seqs, prefill_tokens);
+        return;
+    }
+    /* With nothing running every block is free: only time keeps a request. */
+    CHECK(queue_head(engine, at_us) == seq_waiting(engine));
+    engine->wake_us =
+        engine->stats.waiting > 0
+            ? engine->seqs[engine->seqs[seq_waiting(engine)].next].submitted_us
+            : UINT64_MAX;
+}
+
+/* A sequence all of whose tokens are computed has its next token. */
+static void
+yield_token(struct engine *engine, uint32_t i, uint64_t at_us)
+{
+    struct engine_seq *seq = &engine->seqs[i];
+    bool first = seq->generated++ == 0;
+
+    engine->stats.generation_tokens++;
+    if (first) {
+        seq->first_us = at_us;
+        engine->stats.prompt_tokens += seq->prompt_len;
+    }
+    push_out(engine, i, first ? ENGINE_OUT_FIRST : ENGINE_OUT_TOKEN, at_us);
+    if (seq->generated == seq->output_len) {
+        push_out(engine, i, ENGINE_OUT_END, at_us);
+        seq_release(engine, i);
+        seq->state = SEQ_ENDED;
+        engine->stats.finished++;
+    }
+}
+
+void
+engine_step_end(struct engine *engine, uint64_t at_us)
+{
+    uint32_t running = seq_running(engine);
+    uint32_t next;
+
+    CHECK(engine->stepping);
+    engine->stepping = false;
+    engine->stats.steps++;
+    for (uint32_t i = engine->seqs[running].next; i != running; i = next) {
+        struct engine_seq *seq = &engine->seqs[i];
+        next = seq->next;
+        bool worked = seq->scheduled > 0;
+        seq->computed += seq->scheduled;
+        seq->scheduled = 0;
+        if (worked && seq->computed == seq->prompt_len + seq->generated) {
+            yield_token(engine, i, at_us);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+#include "chaos/replay/replay_load.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index/base/rng.h"
+#include "index/index.h"
+
+#define SIZE_MIN 256U
+
+void
+replay_load_init(struct replay_load *load, const struct replay_limits *limits)
+{
+    CHECK(limits->requests_max < REPLAY_NONE && limits->requests_max > 0);
+    CHECK(limits->prompt_tokens_max <= UINT32_MAX / 4 &&
+          limits->output_tokens_max <= UINT32_MAX / 4);
+    *load = (struct replay_load){.limits = *limits};
+}
+
+void
+replay_load_fini(struct replay_load *load)
+{
+    free(load->requests);
+    free(load->runs);
+    *load = (struct replay_load){.requests = NULL};
+}
+
+/* Doubles an array of *size elements, up to max. */
+static int
+grow(void **array, uint32_t *size, uint32_t max, size_t element)
+{
+    uint32_t wanted = *size == 0 ? SIZE_MIN : *size * 2;
+
+    wanted = wanted < max ? wanted : max;
+    if (wanted <= *size) {
+        return REPLAY_E_FULL;
+    }
+    void *grown = realloc(*array, wanted * element);
+    if (grown == NULL) {
+        return -ENOMEM;
+    }
+    *array = grown;
+    *size = wanted;
+    return 0;
+}
+
+int
+replay_load_run(struct replay_load *load, uint64_t text, uint32_t from,
+                uint32_t tokens)
+{
+    if (tokens == 0) {
+        return 0;
+    }
+    if (load->runs_count == load->runs_size) {
+        void *runs = load->runs;
+        int outcome = grow(&runs, &load->runs_size, load->limits.runs_max,
+                           sizeof(*load->runs));
+        if (outcome != 0) {
+            return outcome;
+        }
+        load->runs = runs;
+    }
+    load->runs[load->runs_count++] =
+        (struct replay_run){.text = text, .from = from, .tokens = tokens};
+    return 0;
+}
+
+int
+replay_load_history(struct replay_load *load, uint32_t request)
+{
+    CHECK(request < load->count);
+    struct replay_request r = load->requests[request];
+    int outcome = 0;
+
+    for (uint32_t i = 0; i < r.runs_count && outcome == 0; i++) {
+        struct replay_run run = load->runs[r.runs_from + i];
+        outcome = replay_load_run(load, run.text, run.from, run.tokens);
+    }
+    return outcome == 0 ? replay_load_run(load, r.answer, 0, r.output_tokens)
+                        : outcome;
+}
+
+void
+replay_load_drop(struct replay_load *load)
+{
+    load->runs_count = load->open_from;
+}
+
+/* The tokens of the prompt that is being made; too many are one over. */
+static uint64_t
+open_tokens(const struct replay_load *load)
+{
+    uint64_t tokens = 0;
+
+    for (uint32_t i = load->open_from; i < load->runs_count; i++) {
+        tokens += load->runs[i].tokens;
+    }
+    return tokens;
+}
+
+static int
+judge(const struct replay_load *load, const struct replay_request *request,
+      uint64_t tokens)
+{
+    if (tokens == 0 || request->output_tokens == 0) {
+        return REPLAY_E_EMPTY;
+    }
+    if (tokens > load->limits.prompt_tokens_max ||
+        request->output_tokens > load->limits.output_tokens_max) {
+        return REPLAY_E_TOO_LONG;
+    }
+    if (request->after != REPLAY_NONE &&
+        (request->after >= load->count ||
+         load->requests[request->after].next != REPLAY_NONE)) {
+        return REPLAY_E_BAD_AFTER;
+    }
+    return 0;
+}
+
+int
+replay_load_add(struct replay_load *load, const struct replay_request *request,
+                uint32_t *index)
+{
+    uint64_t tokens = open_tokens(load);
+    int outcome = judge(load, request, tokens);
+
+    if (outcome == 0 && load->count == load->size) {
+        void *requests = load->requests;
+        outcome = grow(&requests, &load->size, load->limits.requests_max,
+                       sizeof(*load->requests));
+        load->requests = requests;
+    }
+    if (outcome != 0) {
+        replay_load_drop(load);
+        return outcome;
+    }
+    struct replay_request *added = &load->requests[load->count];
+    *added = *request;
+    added->next = REPLAY_NONE;
+    added->runs_from = load->open_from;
+    added->runs_count = load->runs_count - load->open_from;
+    added->prompt_tokens = (uint32_t)tokens;
+    if (request->after != REPLAY_NONE) {
+        load->requests[request->after].next = load->count;
+    }
+    load->open_from = load->runs_count;
+    if (index != NULL) {
+        *index = load->count;
+    }
+    load->count++;
+    return 0;
+}
+
+/* Equal times are told apart by where their prompts lie: in order of adding. */
+static int
+compare(const void *a, const void *b)
+{
+    const struct replay_request *x = a;
+    const struct replay_request *y = b;
+
+    if (x->at_us != y->at_us) {
+        return x->at_us < y->at_us ? -1 : 1;
+    }
+    return x->runs_from < y->runs_from ? -1 : x->runs_from > y->runs_from;
+}
+
+void
+replay_load_sort(struct replay_load *load)
+{
+    for (uint32_t i = 0; i < load->count; i++) {
+        CHECK(load->requests[i].after == REPLAY_NONE);
+    }
+    if (load->count > 1) {
+        qsort(load->requests, load->count, sizeof(*load->requests), compare);
+    }
+}
+
+int
+replay_load_cut(struct replay_load *load, uint64_t until_us,
+                uint32_t requests_max)
+{
+    uint32_t *moved = malloc((load->count + (size_t)1) * sizeof(*moved));
+    uint32_t kept = 0;
+
+    if (moved == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < load->count; i++) {
+        struct replay_request request = load->requests[i];
+        bool stays = request.at_us <= until_us; /* a pause is not an arrival */
+        if (request.after != REPLAY_NONE) {
+            CHECK(request.after < i);
+            request.after = moved[request.after];
+            stays = request.after != REPLAY_NONE;
+        }
+        moved[i] = REPLAY_NONE;
+        if (!stays || kept == requests_max) {
+            continue;
+        }
+        if (request.after != REPLAY_NONE) {
+            load->requests[request.after].next = kept;
+        }
+        request.next = REPLAY_NONE;
+        moved[i] = kept;
+        load->requests[kept++] = request;
+    }
+    load->count = kept;
+    free(moved);
+    return 0;
+}
+
+void
+replay_run_tokens(const struct replay_run *run, uint32_t *out)
+{
+    for (uint32_t i = 0; i < run->tokens; i++) {
+        out[i] = (uint32_t)(rng_mix(run->text + run->from + i) >> 33);
+    }
+}
+
+void
+replay_load_tokens(const struct replay_load *load,
+                   const struct replay_request *request, uint32_t *out)
+{
+    for (uint32_t i = 0; i < request->runs_count; i++) {
+        const struct replay_run *run = &load->runs[request->runs_from + i];
+        replay_run_tokens(run, out);
+        out += run->tokens;
+    }
+}
+
+uint32_t
+replay_load_longest_prompt(const struct replay_load *load)
+{
+    uint32_t longest = 0;
+
+    for (uint32_t i = 0; i < load->count; i++) {
+        uint32_t tokens = load->requests[i].prompt_tokens;
+        longest = tokens > longest ? tokens : longest;
+    }
+    return longest;
+}
+
+uint32_t
+replay_load_longest(const struct replay_load *load)
+{
+    uint32_t longest = 0;
+
+    for (uint32_t i = 0; i < load->count; i++) {
+        const struct replay_request *r = &load->requests[i];
+        uint32_t tokens = r->prompt_tokens + r->output_tokens;
+        longest = tokens > longest ? tokens : longest;
+    }
+    return longest;
+}
+
+/* A set of keys without room to spare: at most half of it is used. */
+struct key_set {
+    uint64_t *slots; /* 0: free */
+    uint64_t mask;
+};
+
+/* False: it was there already. */
+static bool
+add_key(struct key_set *set, uint64_t key)
+{
+    uint64_t named = key != 0 ? key : 1;
+    uint64_t at = rng_mix(named) & set->mask;
+
+    while (set->slots[at] != 0) {
+        if (set->slots[at] == named) {
+            return false;
+        }
+        at = (at + 1) & set->mask;
+    }
+    set->slots[at] = named;
+    return true;
+}
+
+static uint64_t
+full_blocks(const struct replay_load *load, uint32_t block_tokens)
+{
+    uint64_t blocks = 0;
+
+    for (uint32_t i = 0; i < load->count; i++) {
+        blocks += load->requests[i].prompt_tokens / block_tokens;
+    }
+    return blocks;
+}
+
+int
+replay_load_sharing(const struct replay_load *load, uint32_t block_tokens)
+{
+    uint64_t blocks = full_blocks(load, block_tokens);
+    uint64_t known = 0;
+    struct key_set set = {.mask = 15};
+    uint32_t *tokens = malloc(((size_t)replay_load_longest_prompt(load) + 1) *
+                              sizeof(*tokens));
+
+    while (set.mask < blocks * 2) {
+        set.mask = set.mask * 2 + 1;
+    }
+    set.slots = calloc(set.mask + 1, sizeof(*set.slots));
+    if (tokens == NULL || set.slots == NULL) {
+        free(tokens);
+        free(set.slots);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < load->count; i++) {
+        const struct replay_request *r = &load->requests[i];
+        uint64_t key = 0;
+        replay_load_tokens(load, r, tokens);
+        for (uint32_t b = 0; b < r->prompt_tokens / block_tokens; b++) {
+            key = key_next(key, tokens + (size_t)b * block_tokens,
+                           block_tokens * sizeof(*tokens));
+            known += !add_key(&set, key);
+        }
+    }
+    free(tokens);
+    free(set.slots);
+    return blocks == 0 ? 0 : (int)(known * 1000 / blocks);
+}

@@ -1,0 +1,225 @@
+/* kvasir-replay: a load through the simulator, policy by policy. See --help. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chaos/replay/replay_generate.h"
+#include "chaos/replay/replay_options.h"
+#include "chaos/replay/replay_report.h"
+#include "chaos/replay/replay_trace.h"
+
+#define TRACE_BYTES_MAX  ((size_t)2 << 30)
+#define RESULT_BYTES_MAX ((size_t)16 << 20)
+#define CHUNK_BYTES      ((size_t)1 << 20)
+
+enum {
+    EXIT_FINE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2
+};
+
+static int
+complain(const char *what, const char *why, int code)
+{
+    (void)fprintf(stderr, "kvasir replay: %s: %s\n", what, why);
+    return code;
+}
+
+static int
+read_all(FILE *from, struct buf *out)
+{
+    for (;;) {
+        char *to = buf_reserve(out, CHUNK_BYTES);
+        if (to == NULL) {
+            return -ENOMEM;
+        }
+        errno = 0;
+        size_t got = fread(to, 1, CHUNK_BYTES, from);
+        out->len += got;
+        if (got < CHUNK_BYTES) {
+            return ferror(from) == 0 ? 0 : errno != 0 ? -errno : -EIO;
+        }
+    }
+}
+
+static int
+read_file(const char *path, struct buf *out)
+{
+    FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+
+    if (from == NULL) {
+        return -errno;
+    }
+    int error = read_all(from, out);
+    if (from != stdin) {
+        (void)fclose(from);
+    }
+    return error;
+}
+
+static int
+read_trace(const char *path, struct replay_load *load)
+{
+    struct replay_fault fault;
+    struct buf bytes;
+
+    buf_init(&bytes, TRACE_BYTES_MAX);
+    int error = read_file(path, &bytes);
+    if (error < 0) {
+        buf_fini(&bytes);
+        return complain(path, strerror(-error), EXIT_USAGE);
+    }
+    int outcome = replay_trace_read(buf_slice(&bytes), load, &fault);
+    buf_fini(&bytes);
+    if (outcome == REPLAY_TRACE_E_BAD) {
+        (void)fprintf(stderr, "kvasir replay: %s:%u: %s\n", path, fault.line,
+                      fault.text);
+        return EXIT_USAGE;
+    }
+    return outcome < 0 ? complain(path, strerror(-outcome), EXIT_FAILED)
+                       : EXIT_FINE;
+}
+
+static int
+make_load(const struct replay_options *options, struct replay_load *load)
+{
+    uint64_t until_us =
+        options->until_s > 0 ? (uint64_t)(options->until_s * 1e6) : UINT64_MAX;
+    int outcome;
+
+    if (options->trace != NULL) {
+        outcome = read_trace(options->trace, load);
+        if (outcome != EXIT_FINE) {
+            return outcome;
+        }
+    } else {
+        outcome = replay_generate(options->workload, options->seed,
+                                  (uint32_t)options->requests, load);
+        if (outcome != 0) {
+            return complain("workload", "out of memory", EXIT_FAILED);
+        }
+    }
+    outcome = replay_load_cut(load, until_us, (uint32_t)options->requests);
+    if (outcome < 0) {
+        return complain("load", strerror(-outcome), EXIT_FAILED);
+    }
+    return load->count > 0 ? EXIT_FINE
+                           : complain("load", "no request", EXIT_USAGE);
+}
+
+/* All cells of the table; 0 or -ENOMEM. */
+static int
+play(const struct replay_options *options, const struct replay_load *load,
+     struct replay_row *rows)
+{
+    uint32_t at = 0;
+
+    for (uint32_t l = 0; l < options->loads_count; l++) {
+        for (uint32_t p = 0; p < options->policies_count; p++) {
+            struct replay_row *row = &rows[at++];
+            row->policy = options->policies[p];
+            row->load_permille = options->loads_permille[l];
+            struct replay_setup setup =
+                replay_options_setup(options, row->policy, row->load_permille);
+            int error = replay_run(&setup, load, &row->result);
+            if (error < 0) {
+                return error;
+            }
+        }
+    }
+    return 0;
+}
+
+static bool
+write_to(FILE *to, struct buf *out)
+{
+    bool done = !out->failed && fwrite(out->ptr, 1, out->len, to) == out->len &&
+                fflush(to) == 0;
+    buf_clear(out);
+    return done;
+}
+
+static int
+print(const struct replay_options *options, const struct replay_report *report)
+{
+    struct buf out;
+    int code = EXIT_FINE;
+
+    buf_init(&out, RESULT_BYTES_MAX);
+    if (options->svg != NULL) {
+        FILE *to = fopen(options->svg, "wb");
+        replay_report_svg(report, &out);
+        if (to == NULL || !write_to(to, &out)) {
+            code = complain(options->svg, "cannot be written", EXIT_FAILED);
+        }
+        if (to != NULL && fclose(to) != 0) {
+            code = EXIT_FAILED;
+        }
+    }
+    buf_clear(&out);
+    if (options->json) {
+        replay_report_json(report, &out);
+    } else {
+        replay_report_table(report, &out);
+    }
+    if (!write_to(stdout, &out)) {
+        code = complain("result", "cannot be written", EXIT_FAILED);
+    }
+    buf_fini(&out);
+    return code;
+}
+
+static int
+replay(const struct replay_options *options, const struct replay_load *load)
+{
+    uint32_t count = options->loads_count * options->policies_count;
+    struct replay_row *rows = calloc(count, sizeof(*rows));
+    int sharing = replay_load_sharing(load, (uint32_t)options->block_tokens);
+
+    if (rows == NULL || sharing < 0 || play(options, load, rows) < 0) {
+        free(rows);
+        return complain("replay", "out of memory", EXIT_FAILED);
+    }
+    struct replay_report report = {
+        .load =
+            options->trace != NULL ? options->trace : options->workload->name,
+        .timing = options->timing->name,
+        .nodes = (uint32_t)options->nodes,
+        .engines = (uint32_t)options->engines,
+        .kv_tokens = (uint32_t)options->kv_tokens,
+        .seed = options->seed,
+        .requests = load->count,
+        .sharing_permille = (uint32_t)sharing,
+        .rows = rows,
+        .rows_count = count,
+    };
+    int code = print(options, &report);
+    free(rows);
+    return code;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct replay_options options;
+    struct replay_load load;
+    struct replay_limits limits = REPLAY_LIMITS_DEFAULT;
+    char fault[512];
+
+    (void)argc;
+    if (replay_options_parse(&options, argv, fault, sizeof(fault)) != 0) {
+        (void)fprintf(stderr, "kvasir replay: %s\n", fault);
+        return EXIT_USAGE;
+    }
+    if (options.help) {
+        return flags_print(replay_options_help) ? EXIT_FINE : EXIT_FAILED;
+    }
+    replay_load_init(&load, &limits);
+    int code = make_load(&options, &load);
+    if (code == EXIT_FINE) {
+        code = replay(&options, &load);
+    }
+    replay_load_fini(&load);
+    return code;
+}

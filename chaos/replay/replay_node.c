@@ -1,0 +1,348 @@
+#include "chaos/replay/replay_node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIRROR_BYTES_MAX   ((size_t)1 << 30)
+#define EXPECTED_BYTES_MAX ((size_t)64 << 20)
+#define BELIEF_BYTES_MAX   ((size_t)512 << 20)
+#define WORK_BUDGET        100000U
+#define BYTES_PER_TOKEN    4U /* as route.c estimates it */
+
+static int
+open_scratch(struct replay_node *node)
+{
+    struct config *config = calloc(1, sizeof(*config));
+
+    if (config == NULL) {
+        return -ENOMEM;
+    }
+    config->limits.json_depth_max = 1;
+    config->limits.spans_max = 1; /* prompts come cut */
+    /* Of a text with so many tokens. */
+    config->belief.block_bytes = node->config.block_tokens * BYTES_PER_TOKEN;
+    config->belief.depth_max = node->config.depth_max;
+    int error = route_scratch_init(&node->scratch, config);
+    free(config);
+    return error;
+}
+
+static int
+open_indexes(struct replay_node *node)
+{
+    struct mirror_limits mirror = {.bytes_max = MIRROR_BYTES_MAX};
+    struct expected_limits expected = {.bytes_max = EXPECTED_BYTES_MAX,
+                                       .ttl_ms = node->config.expected_ms};
+    struct radix_limits belief = {.bytes_max = BELIEF_BYTES_MAX,
+                                  .namespaces_max = 16,
+                                  .depth_max = node->config.depth_max};
+    int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
+
+    if (error == 0) {
+        error = expected_new(&node->expected, &expected, &node->qsbr);
+    }
+    return error == 0 ? radix_new(&node->belief, &belief, &node->qsbr) : error;
+}
+
+/* One engine in its slot of everything. */
+static int
+admit(struct replay_node *node, uint32_t engine)
+{
+    uint32_t slot;
+    struct fleet_worker *worker = &node->workers[engine];
+    char *id = worker->id;
+
+    *worker = (struct fleet_worker){.slot = engine, .generation = 1};
+    (void)snprintf(id, sizeof(worker->id), "engine-%u", engine);
+    worker->identity = key_digest(slice_of(id));
+    worker->ranks = 1;
+    node->view.worker[engine] = worker;
+    node->view.identity[engine] = worker->identity;
+    worker_set_add(&node->view.present, engine);
+    worker_set_add(&node->view.healthy, engine);
+    worker_set_add(&node->view.eligible, engine);
+    worker_set_add(&node->view.any_model, engine);
+    if (!node->config.events) {
+        return radix_worker_add(node->belief, engine,
+                                node->config.engine_blocks, RADIX_LRU);
+    }
+    int outcome = mirror_open(node->mirror, &slot);
+    CHECK(outcome == 0 && slot == engine);
+    outcome = expected_open(node->expected, slot);
+    CHECK(outcome == 0);
+    worker_set_add(&node->mirrors.groups[0].slots, slot);
+    worker_set_add(&node->mirrors.workers, engine);
+    node->mirrors.owner[slot] = (uint16_t)engine;
+    node->mirrors.trust_permille[slot] = 1000;
+    node->mirrors.generation[engine] = 1;
+    node->mirrors.ranks[engine] = 1;
+    return 0;
+}
+
+static int
+open_fleet(struct replay_node *node)
+{
+    size_t size = (sizeof(*node->board) + 63) / 64 * 64;
+    int outcome = 0;
+
+    node->workers = calloc(node->config.engines, sizeof(*node->workers));
+    node->board = aligned_alloc(64, size);
+    if (node->workers == NULL || node->board == NULL) {
+        return -ENOMEM;
+    }
+    memset(node->board, 0, size);
+    node->view.version = 1;
+    node->view.models = &node->models;
+    node->mirrors.version = 1;
+    node->mirrors.groups_count = node->config.events ? 1 : 0;
+    node->mirrors.groups[0].block_tokens = node->config.block_tokens;
+    for (uint32_t i = 0; i < node->config.engines && outcome == 0; i++) {
+        outcome = admit(node, i);
+    }
+    CHECK(outcome <= 0);
+    return outcome;
+}
+
+int
+replay_node_init(struct replay_node *node,
+                 const struct replay_node_config *config, uint64_t seed)
+{
+    CHECK(config->engines > 0 && config->engines <= WORKERS_MAX);
+    memset(node, 0, sizeof(*node));
+    node->config = *config;
+    qsbr_init(&node->qsbr);
+    node->reader = qsbr_register(&node->qsbr);
+    rng_init(&node->rng, seed);
+    int error = open_scratch(node);
+    if (error == 0) {
+        error = open_indexes(node);
+    }
+    if (error == 0) {
+        error = open_fleet(node);
+    }
+    if (error != 0) {
+        replay_node_fini(node);
+        return error;
+    }
+    node->world = (struct route_world){
+        .elect = &node->config.elect,
+        .view = &node->view,
+        .board = node->board,
+        .belief = node->belief,
+        .rank_inflight = node->rank_inflight,
+        .exact = {.mirror = node->mirror,
+                  .expected = expected_index(node->expected),
+                  .view = &node->mirrors,
+                  .weights = {.permille = {1000, 1000, 1000, 1000}}},
+    };
+    return 0;
+}
+
+void
+replay_node_fini(struct replay_node *node)
+{
+    route_scratch_fini(&node->scratch);
+    expected_free(node->expected);
+    mirror_free(node->mirror);
+    radix_free(node->belief);
+    qsbr_fini(&node->qsbr);
+    free(node->workers);
+    free(node->board);
+    memset(node, 0, sizeof(*node));
+}
+
+/* Policies that ask nobody what is cached. */
+static bool
+is_blind(const struct replay_node *node)
+{
+    return node->config.elect.policy != ELECT_KVASIR;
+}
+
+/* What route_read() and the tokenizer would have left in the scratch. */
+static void
+read_prompt(struct replay_node *node, const struct replay_prompt *prompt)
+{
+    struct route_scratch *scratch = &node->scratch;
+    struct token_prompt tokens = {
+        .tokens = prompt->tokens,
+        .whole = true,
+        .groups_count = 1,
+        .groups = {{.block_tokens = node->config.block_tokens,
+                    .count = prompt->blocks,
+                    .keys = prompt->keys}},
+    };
+
+    CHECK(prompt->blocks <= node->config.depth_max);
+    route_read_nothing(scratch);
+    scratch->blocks.prefix_key = prompt->family;
+    if (node->config.events) {
+        exact_set(&scratch->exact, prompt->root, &tokens);
+        return;
+    }
+    if (is_blind(node)) {
+        return;
+    }
+    scratch->blocks.root = prompt->root;
+    scratch->blocks.count = prompt->blocks;
+    if (prompt->blocks > 0) {
+        memcpy(scratch->blocks.keys, prompt->keys,
+               prompt->blocks * sizeof(*prompt->keys));
+    }
+}
+
+/* How many of the blocks were held or expected there before. */
+static uint32_t
+expect(struct replay_node *node, const struct replay_prompt *prompt,
+       const struct route_choice *choice, uint64_t now_us)
+{
+    uint32_t held = choice->best.held;
+    uint32_t slot = choice->best.slot;
+
+    if (!choice->placed) {
+        return prompt->blocks;
+    }
+    uint32_t known = expected_depth(node->expected, node->mirror, slot,
+                                    prompt->keys, prompt->blocks);
+    if (held < prompt->blocks) {
+        expected_add(node->expected, slot, prompt->keys + held,
+                     prompt->blocks - held, now_us);
+    }
+    return known;
+}
+
+void
+replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
+                  uint64_t now_us, struct replay_choice *choice)
+{
+    struct route_choice route = {.elect = {.worker = WORKER_NONE}};
+    struct worker_set tried;
+    uint32_t known = 0;
+
+    worker_set_clear(&tried);
+    read_prompt(node, prompt);
+    qsbr_online(&node->qsbr, node->reader);
+    int outcome =
+        route_elect(&node->scratch, &node->world, &tried, &node->rng, &route);
+    qsbr_offline(node->reader);
+    CHECK(outcome == 0); /* all engines are well */
+    if (node->config.events) {
+        known = expect(node, prompt, &route, now_us);
+    } else {
+        replay_node_learn(node, prompt->root, prompt->keys, prompt->blocks,
+                          route.elect.worker, now_us);
+    }
+    *choice = (struct replay_choice){
+        .engine = route.elect.worker,
+        .mode = route.elect.mode,
+        .imbalanced = route.elect.imbalanced,
+        .promised = node->config.events
+                        ? route.best.tokens
+                        : route.elect.overlap * node->config.block_tokens,
+        .known = known,
+        .seat = route.seat,
+    };
+}
+
+void
+replay_node_queue(struct replay_node *node, struct fleet_seat *seat,
+                  uint32_t tokens)
+{
+    fleet_seat_queue(seat, node->board, tokens);
+}
+
+void
+replay_node_began(struct replay_node *node, struct fleet_seat *seat)
+{
+    fleet_seat_began(seat, node->board);
+}
+
+void
+replay_node_leave(struct replay_node *node, struct fleet_seat *seat)
+{
+    fleet_seat_leave(seat, node->board);
+}
+
+void
+replay_node_apply(struct replay_node *node, uint32_t engine,
+                  const uint64_t *words, uint32_t count)
+{
+    CHECK(node->config.events);
+    expected_confirm(node->expected, engine, words, count);
+    node->lost += mirror_apply(node->mirror, engine, words, count,
+                               EVENT_HOLES_UNKNOWN) != 0;
+}
+
+void
+replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
+                  uint32_t count, uint32_t engine, uint64_t now_us)
+{
+    if (is_blind(node) || count == 0) {
+        return;
+    }
+    if (node->config.events) {
+        expected_add_missing(node->expected, node->mirror, engine, keys, count,
+                             now_us);
+        return;
+    }
+    node->lost +=
+        radix_insert(node->belief, root, keys, count, engine, 0, now_us) != 0;
+}
+
+void
+replay_node_peer_opened(struct replay_node *node, uint32_t engine)
+{
+    gauge_add(&node->board->peers[engine], 1);
+}
+
+void
+replay_node_peer_closed(struct replay_node *node, uint32_t engine)
+{
+    CHECK(gauge_read(&node->board->peers[engine]) > 0);
+    gauge_add(&node->board->peers[engine], -1);
+}
+
+uint32_t
+replay_node_queued(const struct replay_node *node, uint32_t engine)
+{
+    return gauge_read(&node->board->queued_tokens[engine]);
+}
+
+void
+replay_node_peers_queued(struct replay_node *node, uint32_t engine,
+                         uint32_t tokens)
+{
+    gauge_set(&node->board->peers_queued_tokens[engine], (int32_t)tokens);
+}
+
+void
+replay_node_unseen(struct replay_node *node, uint32_t requests)
+{
+    gauge_set(&node->board->unseen, (int32_t)requests);
+}
+
+void
+replay_node_pressure(struct replay_node *node, uint32_t engine,
+                     uint32_t permille)
+{
+    gauge_set(&node->board->kv_usage_permille[engine], (int32_t)permille);
+}
+
+void
+replay_node_work(struct replay_node *node, uint64_t now_us)
+{
+    if (node->config.events) {
+        (void)mirror_work(node->mirror, WORK_BUDGET);
+        (void)expected_work(node->expected, WORK_BUDGET, now_us);
+    } else {
+        (void)radix_work(node->belief, WORK_BUDGET, now_us);
+    }
+}
+
+bool
+replay_node_check(const struct replay_node *node, const char **reason)
+{
+    return mirror_check(node->mirror, reason) &&
+           mirror_check(expected_index(node->expected), reason) &&
+           radix_check(node->belief, reason);
+}

@@ -1,0 +1,129 @@
+/*
+ * One router node of a replay: the real election over the real indexes, on
+ * virtual time, without the process around them.
+ *
+ * What a node knows of the engines is what it was told: by events of theirs
+ * (replay_node_apply()), by decisions, its own and its peers', and by gauges.
+ * When it is told is the world's affair.
+ *
+ * Role: core. Owns: its indexes. Thread: one owner. Limits: WORKERS_MAX
+ * engines, which sit in the slots 0, 1, ... of fleet and mirror.
+ * Errors: -ENOMEM from replay_node_init(); later, an index that is full knows
+ * less, which its statistics count.
+ */
+#ifndef CHAOS_REPLAY_NODE_H
+#define CHAOS_REPLAY_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/qsbr.h"
+#include "index/base/rng.h"
+#include "index/index.h"
+#include "node/node.h"
+
+struct replay_node_config {
+    struct elect_config elect;
+    uint32_t engines;
+    uint32_t engine_blocks; /* of each one's cache */
+    uint32_t block_tokens;
+    uint32_t depth_max;   /* blocks of the longest prompt */
+    uint32_t expected_ms; /* how long a decision counts as on its way */
+    bool events;          /* engines tell; else there is belief alone */
+};
+
+/* A request as a router sees it. */
+struct replay_prompt {
+    uint64_t root;
+    const uint64_t *keys; /* of the full blocks */
+    uint32_t blocks;
+    uint32_t tokens;
+    uint64_t family; /* for rendezvous hashing */
+};
+
+struct replay_choice {
+    uint32_t engine;
+    enum elect_mode mode;
+    bool imbalanced;
+    uint32_t promised; /* tokens that the node expects to be cached */
+    uint32_t known; /* blocks of which peers are not to be told: held there, or
+                       on their way before */
+    struct fleet_seat seat;
+};
+
+struct replay_node {
+    struct replay_node_config config;
+    struct route_scratch scratch;
+    struct qsbr qsbr;
+    struct qsbr_reader *reader;
+    struct radix *belief;
+    struct mirror *mirror;
+    struct expected *expected;
+    struct mirror_view mirrors;
+    struct fleet_models models;
+    struct fleet_worker *workers;
+    struct fleet_view view;
+    struct fleet_board *board;
+    struct gauge rank_inflight[WORKERS_MAX];
+    struct route_world world;
+    struct rng rng;
+    uint64_t lost; /* blocks that some index had no room for */
+};
+
+int replay_node_init(struct replay_node *node,
+                     const struct replay_node_config *config, uint64_t seed)
+    MUST_CHECK;
+
+void replay_node_fini(struct replay_node *node);
+
+/* Elects an engine for a prompt, takes a seat there and expects the prompt's
+ * blocks there from now on. */
+void replay_node_elect(struct replay_node *node,
+                       const struct replay_prompt *prompt, uint64_t now_us,
+                       struct replay_choice *choice);
+
+/* A seat's prompt has this many tokens to be computed; and its answer has
+ * begun: they wait no longer. */
+void replay_node_queue(struct replay_node *node, struct fleet_seat *seat,
+                       uint32_t tokens);
+void replay_node_began(struct replay_node *node, struct fleet_seat *seat);
+
+/* The request of a seat has ended. */
+void replay_node_leave(struct replay_node *node, struct fleet_seat *seat);
+
+/* Words of an engine's events (event.h). */
+void replay_node_apply(struct replay_node *node, uint32_t engine,
+                       const uint64_t *words, uint32_t count);
+
+/* The blocks of a prompt went to an engine: a peer's decision. They are
+ * believed to be there; with events, expected until one tells. */
+void replay_node_learn(struct replay_node *node, uint64_t root,
+                       const uint64_t *keys, uint32_t count, uint32_t engine,
+                       uint64_t now_us);
+
+/* A peer sent a request there, or one of a peer's has ended. */
+void replay_node_peer_opened(struct replay_node *node, uint32_t engine);
+void replay_node_peer_closed(struct replay_node *node, uint32_t engine);
+
+/* Prompt tokens of this node's requests that wait there; and those of its
+ * peers, as they told. */
+uint32_t replay_node_queued(const struct replay_node *node, uint32_t engine);
+void replay_node_peers_queued(struct replay_node *node, uint32_t engine,
+                              uint32_t tokens);
+
+/* How many requests peers are expected to have sent out that were not heard of
+ * yet (node/peers/share.h). */
+void replay_node_unseen(struct replay_node *node, uint32_t requests);
+
+/* Share of the engine's cache that is in use by running requests. */
+void replay_node_pressure(struct replay_node *node, uint32_t engine,
+                          uint32_t permille);
+
+/* Background work of the indexes. */
+void replay_node_work(struct replay_node *node, uint64_t now_us);
+
+/* Verifies the indexes; false and *reason (static text) when broken. */
+bool replay_node_check(const struct replay_node *node, const char **reason);
+
+#endif

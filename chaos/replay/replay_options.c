@@ -1,0 +1,311 @@
+#include "chaos/replay/replay_options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct replay_options, member)
+
+#define TRACE_ENGINES   8U
+#define TRACE_KV_TOKENS 307328U
+
+#define SHARES_THRESHOLD 300U /* permille: what goes with weight 0 */
+
+/* clang-format off */
+static const struct flag table[] = {
+    {"trace", FLAG_TEXT, AT(trace), 0, 0, "FILE", NULL,
+     "requests of a real service; - is stdin"},
+    {"workload", FLAG_TEXT, AT(workload_name), 0, 0, "NAME", NULL,
+     "requests of a kind listed below; b2b if there is\n"
+     "no --trace either"},
+    {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST",
+     "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,oracle,soonest",
+     "what to compare, with commas between"},
+    {"load", FLAG_TEXT, AT(load_list), 0, 0, "LIST", "1",
+     "how much faster requests come, as 1,1.5,2"},
+    {"nodes", FLAG_COUNT, AT(nodes), 1, REPLAY_NODES_MAX, "N", "3",
+     "routers; each request comes to one at random"},
+    {"engines", FLAG_COUNT, AT(engines), 0, WORKERS_MAX, "N", "0",
+     "engines; 0: as many as the workload is meant for,\n"
+     "8 for a trace"},
+    {"kv-tokens", FLAG_COUNT, AT(kv_tokens), 0, 1e9, "N", "0",
+     "tokens in one engine's cache; 0: the workload's,\n"
+     "307,328 for a trace"},
+    {"block-tokens", FLAG_COUNT, AT(block_tokens), 1, 4096, "N", "16",
+     "tokens of one cache block"},
+    {"timing", FLAG_TEXT, AT(timing_name), 0, 0, "NAME", "h100-70b-tp4",
+     "how fast an engine is; one of those listed below"},
+    {"requests", FLAG_COUNT, AT(requests), 1, 200000, "N", "2000",
+     "of the workload, or the first of the trace"},
+    {"until", FLAG_REAL, AT(until_s), 0, 1e9, "S", "0",
+     "only what arrives in the first S seconds; 0: all"},
+    {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
+     "of workload, nodes and draws"},
+    {"event-us", FLAG_COUNT, AT(event_us), 0, 1e9, "US", "200",
+     "engine's event to the nodes that read it"},
+    {"gossip-us", FLAG_COUNT, AT(gossip_us), 0, 1e9, "US", "5000",
+     "node to node: events, decisions, load"},
+    {"expect-alone", FLAG_SWITCH, AT(expect_alone), 0, 0, NULL, NULL,
+     "kvasir: nodes do not tell peers what is on its way\n"
+     "where, but leave that to the engines' events"},
+    {"expected-ms", FLAG_COUNT, AT(expected_ms), 0, 3600000, "MS", "10000",
+     "how long what was sent somewhere is expected to be\n"
+     "there without an event (mirror.expected)"},
+    {"recompute-weight", FLAG_COUNT, AT(recompute_weight), 0, 100, "N", "6",
+     "policy.recompute_weight of kvasir, belief and oracle"},
+    {"answers-whole", FLAG_SWITCH, AT(answers_whole), 0, 0, NULL, NULL,
+     "clients do not stream: that a prompt is computed, no\n"
+     "node learns before the last token"},
+    {"json", FLAG_SWITCH, AT(json), 0, 0, NULL, NULL,
+     "the result as one JSON object"},
+    {"svg", FLAG_TEXT, AT(svg), 0, 0, "FILE", NULL,
+     "write a plot of the loads there, too"},
+    {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
+};
+/* clang-format on */
+
+static const struct flags flags = {table, sizeof(table) / sizeof(table[0])};
+
+/* The next word of a list; false: none is left. */
+static bool
+next_word(const char **list, struct slice *word)
+{
+    if (*list == NULL) {
+        return false;
+    }
+    const char *comma = strchr(*list, ',');
+    word->ptr = *list;
+    word->len = comma != NULL ? (size_t)(comma - *list) : strlen(*list);
+    *list = comma != NULL ? comma + 1 : NULL;
+    return true;
+}
+
+static int
+read_policies(struct replay_options *o, char *fault, size_t size)
+{
+    const char *list = o->policy_list;
+    struct slice word;
+
+    while (next_word(&list, &word)) {
+        enum replay_policy policy;
+        if (!replay_policy_find(word, &policy)) {
+            (void)snprintf(fault, size,
+                           "--policy: there is no %.*s; see --help",
+                           (int)word.len, word.ptr);
+            return FLAGS_E_BAD;
+        }
+        for (uint32_t i = 0; i < o->policies_count; i++) {
+            if (o->policies[i] == policy) {
+                (void)snprintf(fault, size, "--policy: %.*s is there twice",
+                               (int)word.len, word.ptr);
+                return FLAGS_E_BAD;
+            }
+        }
+        o->policies[o->policies_count++] = policy;
+    }
+    return 0;
+}
+
+static int
+read_loads(struct replay_options *o, char *fault, size_t size)
+{
+    const char *list = o->load_list;
+    struct slice word;
+
+    while (next_word(&list, &word)) {
+        char *end;
+        double load = strtod(word.ptr, &end);
+        if (word.len == 0 || end != word.ptr + word.len ||
+            !(load >= 0.001 && load <= 1000)) {
+            (void)snprintf(fault, size,
+                           "--load: %.*s is no number from 0.001 to 1000",
+                           (int)word.len, word.ptr);
+            return FLAGS_E_BAD;
+        }
+        if (o->loads_count == REPLAY_LOADS_MAX) {
+            (void)snprintf(fault, size, "--load: %u at most", REPLAY_LOADS_MAX);
+            return FLAGS_E_BAD;
+        }
+        o->loads_permille[o->loads_count++] = (uint32_t)lround(load * 1000);
+    }
+    return 0;
+}
+
+static int
+find_names(struct replay_options *o, char *fault, size_t size)
+{
+    const char *name = o->workload_name;
+
+    if (o->trace != NULL && name != NULL) {
+        (void)snprintf(fault, size, "--trace or --workload, not both");
+        return FLAGS_E_BAD;
+    }
+    if (o->trace == NULL) {
+        o->workload = replay_workload_find(name != NULL ? name : "b2b");
+        if (o->workload == NULL) {
+            (void)snprintf(fault, size,
+                           "--workload: there is no %s; see --help", name);
+            return FLAGS_E_BAD;
+        }
+    }
+    o->timing = replay_timing_find(o->timing_name);
+    if (o->timing == NULL) {
+        (void)snprintf(fault, size, "--timing: there is no %s; see --help",
+                       o->timing_name);
+        return FLAGS_E_BAD;
+    }
+    return 0;
+}
+
+static void
+fill_cluster(struct replay_options *o)
+{
+    const struct replay_workload *w = o->workload;
+
+    if (o->engines == 0) {
+        o->engines = w != NULL ? w->engines : TRACE_ENGINES;
+    }
+    if (o->kv_tokens == 0) {
+        o->kv_tokens = w != NULL ? w->kv_tokens : TRACE_KV_TOKENS;
+    }
+}
+
+int
+replay_options_parse(struct replay_options *options, char **argv, char *fault,
+                     size_t fault_size)
+{
+    *options = (struct replay_options){.help = false};
+    int r = flags_parse(&flags, options, argv, fault, fault_size);
+    if (r != 0 || options->help) {
+        return r;
+    }
+    r = find_names(options, fault, fault_size);
+    if (r == 0) {
+        r = read_policies(options, fault, fault_size);
+    }
+    if (r == 0) {
+        r = read_loads(options, fault, fault_size);
+    }
+    fill_cluster(options);
+    if (r == 0 && options->kv_tokens < options->block_tokens) {
+        (void)snprintf(fault, fault_size,
+                       "--kv-tokens: less than one block of --block-tokens");
+        return FLAGS_E_BAD;
+    }
+    return r;
+}
+
+static const char manual_head[] =
+    "kvasir replay: a load through routers and engines, policy by policy.\n"
+    "\n"
+    "Simulates nodes that run the real election over the real indexes, and\n"
+    "engines with real block caches, batching and measured times, on virtual\n"
+    "time. Two runs with one seed print the same, to the byte.\n"
+    "\n"
+    "usage: kvasir replay [--FLAG VALUE]...\n"
+    "       zstd -dc TRACE.zst | kvasir replay --trace -\n"
+    "\n";
+
+static const char manual_tail[] =
+    "\n"
+    "traces: told apart by their first line; one request or conversation a "
+    "line\n"
+    "  {\"timestamp\": ms, \"input_length\": N, \"output_length\": N, "
+    "\"hash_ids\": [..]}\n"
+    "            an id for each 512 tokens of the prompt (Mooncake)\n"
+    "  TIMESTAMP,ContextTokens,GeneratedTokens   prompts share nothing "
+    "(Azure)\n"
+    "  {\"timestamp\": us, \"input\": prompt, \"output\": text}   (LMCache)\n"
+    "  {\"traj\": [{\"role\": .., \"content\": ..}, ..]}   a conversation "
+    "(tau-bench)\n"
+    "\n"
+    "policies: those of `kvasir serve --policy`, and\n"
+    "  shares    kvasir with policy.recompute_weight 0, cache_threshold 0.3\n"
+    "  belief    the rule of kvasir without engines' events: what was sent "
+    "where\n"
+    "  oracle    the rule of kvasir by a router that sees every cache and "
+    "every\n"
+    "            queue as it is, at once\n"
+    "  soonest   the same sight, and goes where the first token comes soonest\n"
+    "\n"
+    "result\n"
+    "  cached    tokens of prompts that engines found in their caches\n"
+    "  TTFT      time to first token, from arrival; routing itself takes none\n"
+    "  output    tokens generated per second, from the first arrival to the "
+    "last\n"
+    "            token; reqs likewise\n"
+    "  imbalance tokens computed by the busiest engine, to the mean: 1.00 is "
+    "even\n"
+    "  most open requests at one engine at one time\n"
+    "  modes     affinity: where the longest prefix is; balance: no prefix "
+    "worth\n"
+    "            it, or it would wait too long there; imbalanced: balance,\n"
+    "            because loads were too far apart\n"
+    "\n"
+    "--json prints one object: load, timing, nodes, engines, kv_tokens, seed,\n"
+    "requests, sharing (of all blocks of prompts, 0..1) and rows, one for "
+    "each\n"
+    "load and policy: policy, load, counts of requests (sent, finished, "
+    "refused,\n"
+    "modes) and tokens (prompt_, cached_, promised_, output_tokens), "
+    "evicted_blocks,\n"
+    "told_blocks (in decisions told to peers), lost (records an index had no "
+    "room\n"
+    "for), ttft_p50_ms, _p90_, _p99_, whole_p50_ms (arrival to last token),\n"
+    "took_ms, output_tokens_per_s, requests_per_s, imbalance, most_open.\n"
+    "\n"
+    "Exit codes: 0 fine, 1 failed while running, 2 bad usage or trace.\n";
+
+void
+replay_options_help(struct buf *out)
+{
+    const struct replay_workload *w;
+    const struct replay_timing *t;
+
+    buf_add_text(out, manual_head);
+    flags_help(&flags, out);
+    buf_add_text(out,
+                 "\nworkloads (engines and KV tokens they are meant for)\n");
+    for (uint32_t i = 0; (w = replay_workload_at(i)) != NULL; i++) {
+        buf_printf(out, "  %-9s %s; %g/s at x1 (%u x %u)\n", w->name,
+                   w->purpose, w->rate_milli / 1000.0, w->engines,
+                   w->kv_tokens);
+    }
+    buf_add_text(out, "\ntimings\n");
+    for (uint32_t i = 0; (t = replay_timing_at(i)) != NULL; i++) {
+        buf_printf(out, "  %-13s %s\n", t->name, t->meaning);
+    }
+    buf_add_text(out, manual_tail);
+}
+
+struct replay_setup
+replay_options_setup(const struct replay_options *options,
+                     enum replay_policy policy, uint32_t load_permille)
+{
+    struct elect_config elect = ELECT_CONFIG_DEFAULT;
+
+    elect.recompute_weight = (uint32_t)options->recompute_weight;
+    if (policy == REPLAY_SHARES) {
+        elect.recompute_weight = 0;
+        elect.cache_threshold_permille = SHARES_THRESHOLD;
+    }
+    return (struct replay_setup){
+        .policy = policy,
+        .nodes = (uint32_t)options->nodes,
+        .engines = (uint32_t)options->engines,
+        .load_permille = load_permille,
+        .seed = options->seed,
+        .event_us = (uint32_t)options->event_us,
+        .gossip_us = (uint32_t)options->gossip_us,
+        .gauge_us = REPLAY_GAUGE_US,
+        .metrics_us = REPLAY_METRICS_US,
+        .expected_ms = (uint32_t)options->expected_ms,
+        .expect_alone = options->expect_alone,
+        .answers_whole = options->answers_whole,
+        .elect = elect,
+        .engine =
+            replay_timing_engine(options->timing, (uint32_t)options->kv_tokens,
+                                 (uint32_t)options->block_tokens),
+    };
+}

@@ -1,0 +1,68 @@
+/*
+ * The command line of kvasir-replay, by flags.h.
+ *
+ * Role: core. Owns: nothing; texts are those of argv. Thread: any.
+ * Limits: REPLAY_LOADS_MAX. Errors: one line of text.
+ */
+#ifndef CHAOS_REPLAY_OPTIONS_H
+#define CHAOS_REPLAY_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "chaos/base/flags.h"
+#include "chaos/replay/replay_generate.h"
+#include "chaos/replay/replay_timing.h"
+#include "chaos/replay/replay_world.h"
+#include "index/base/buf.h"
+#include "index/base/check.h"
+
+#define REPLAY_LOADS_MAX 32U
+
+struct replay_options {
+    const char *trace; /* file, "-" for stdin, or NULL */
+    const char *workload_name;
+    const char *policy_list;
+    const char *load_list;
+    const char *timing_name;
+    const char *svg; /* file, or NULL */
+    uint64_t nodes;
+    uint64_t engines;   /* 0: the workload's */
+    uint64_t kv_tokens; /* 0: the workload's */
+    uint64_t block_tokens;
+    uint64_t requests;
+    uint64_t event_us;
+    uint64_t gossip_us;
+    uint64_t seed;
+    uint64_t recompute_weight;
+    uint64_t expected_ms;
+    double until_s; /* 0: no limit */
+    bool expect_alone;
+    bool answers_whole;
+    bool json;
+    bool help;
+
+    /* Made of these: */
+    const struct replay_workload *workload; /* NULL: a trace */
+    const struct replay_timing *timing;
+    enum replay_policy policies[REPLAY_POLICIES];
+    uint32_t policies_count;
+    uint32_t loads_permille[REPLAY_LOADS_MAX];
+    uint32_t loads_count;
+};
+
+/* Fills options from their defaults and the flags. 0, or FLAGS_E_BAD and one
+ * line, without newline, in fault. */
+int replay_options_parse(struct replay_options *options, char **argv,
+                         char *fault, size_t fault_size) MUST_CHECK;
+
+/* The manual. */
+void replay_options_help(struct buf *out);
+
+/* The setup of one cell of the table. */
+struct replay_setup replay_options_setup(const struct replay_options *options,
+                                         enum replay_policy policy,
+                                         uint32_t load_permille);
+
+#endif

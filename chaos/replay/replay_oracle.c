@@ -1,0 +1,152 @@
+/* Elections of those who see all: oracle and soonest. */
+#include "chaos/replay/replay_flow.h"
+
+#include "index/base/rng.h"
+
+/* What an engine has of the prompt, or is going to have. */
+static uint32_t
+foresee(struct replay_world *world, const struct replay_prompt *prompt,
+        uint32_t engine)
+{
+    struct replay_node *node = &world->nodes[0];
+    struct mirror_match *match = &node->scratch.exact.expected;
+    const struct engine_blocks *pool = &world->engines[engine].engine.pool;
+    uint32_t unused;
+    uint32_t held =
+        engine_blocks_match(pool, prompt->keys, prompt->blocks, &unused);
+    struct worker_set asked;
+
+    worker_set_clear(&asked);
+    worker_set_add(&asked, engine);
+    if (held < prompt->blocks) {
+        mirror_match(expected_index(node->expected), &asked,
+                     prompt->keys + held, prompt->blocks - held, match);
+        held += match->best;
+    }
+    return held;
+}
+
+/* All that matters of the engines as it is, into the scratch of the node. */
+static void
+look(struct replay_world *world, const struct replay_prompt *prompt)
+{
+    struct replay_node *node = &world->nodes[0];
+    struct route_scratch *scratch = &node->scratch;
+    uint32_t block = node->config.block_tokens;
+    uint32_t usable = exact_usable(prompt->tokens, block);
+
+    worker_set_clear(&scratch->match.workers);
+    for (uint32_t i = 0; i < world->setup.engines; i++) {
+        const struct engine_blocks *pool = &world->engines[i].engine.pool;
+        uint32_t held = foresee(world, prompt, i) * block;
+        uint64_t used = pool->count - pool->free_count;
+        uint64_t queued = world->engines[i].queued;
+        scratch->load[i] = world->engines[i].open;
+        scratch->queued[i] =
+            queued < UINT32_MAX ? (uint32_t)queued : UINT32_MAX;
+        scratch->kv_usage[i] = (uint16_t)(used * 1000 / pool->count);
+        scratch->match.depth[i] = held < usable ? held : usable;
+        if (held > 0) {
+            worker_set_add(&scratch->match.workers, i);
+        }
+    }
+}
+
+static void
+elect(struct replay_world *world, const struct replay_prompt *prompt,
+      struct replay_choice *choice)
+{
+    struct replay_node *node = &world->nodes[0];
+    struct route_scratch *scratch = &node->scratch;
+    struct elect_choice chosen;
+    struct elect_input input = {
+        .candidates = node->view.eligible,
+        .load = scratch->load,
+        .queued = scratch->queued,
+        .kv_usage = scratch->kv_usage,
+        .match = &scratch->match,
+        .total_blocks = prompt->tokens,
+        .unit_tokens = 1,
+        .identity = node->view.identity,
+    };
+
+    elect_pick(&node->config.elect, &world->oracle, &input, &node->rng,
+               &chosen);
+    CHECK(chosen.worker != WORKER_NONE);
+    *choice = (struct replay_choice){.engine = chosen.worker,
+                                     .mode = chosen.mode,
+                                     .imbalanced = chosen.imbalanced};
+}
+
+/*
+ * Microseconds until the first token, about: the prompts before it and its own
+ * at the engine's speed, and when memory is short, the part of an answer's time
+ * that it takes until so many blocks are given back.
+ */
+static uint64_t
+cost(const struct replay_world *world, uint32_t engine,
+     const struct replay_request *request, uint32_t cached)
+{
+    const struct replay_engine *e = &world->engines[engine];
+    const struct engine_config *c = &world->setup.engine;
+    uint64_t queued = e->queued + request->prompt_tokens - cached;
+    uint64_t us = queued * 1000000 / c->prefill_tokens_per_s;
+    uint64_t used = e->engine.pool.count - e->engine.pool.free_count +
+                    e->engine.reserved_blocks + e->wanted +
+                    (request->prompt_tokens - cached + request->output_tokens) /
+                        c->block_tokens;
+
+    if (used > c->blocks_max) {
+        uint64_t step_us = c->step_us + (uint64_t)c->step_per_seq_us * e->open;
+        us += step_us * request->output_tokens * (used - c->blocks_max) /
+              c->blocks_max;
+    }
+    return us;
+}
+
+/* Of equal costs the one with fewer requests, then the first. */
+static void
+save(struct replay_world *world, const struct replay_request *request,
+     struct replay_choice *choice)
+{
+    const struct route_scratch *scratch = &world->nodes[0].scratch;
+    uint64_t least = UINT64_MAX;
+
+    *choice = (struct replay_choice){.mode = ELECT_POLICY};
+    for (uint32_t i = 0; i < world->setup.engines; i++) {
+        uint32_t cached = worker_set_has(&scratch->match.workers, i)
+                              ? scratch->match.depth[i]
+                              : 0;
+        uint64_t us = cost(world, i, request, cached);
+        if (us < least ||
+            (us == least &&
+             world->engines[i].open < world->engines[choice->engine].open)) {
+            least = us;
+            choice->engine = i;
+        }
+    }
+}
+
+void
+replay_divine(struct replay_world *world, const struct replay_prompt *prompt,
+              const struct replay_request *request,
+              struct replay_choice *choice)
+{
+    struct replay_node *node = &world->nodes[0];
+    struct route_scratch *scratch = &node->scratch;
+
+    look(world, prompt);
+    if (world->setup.policy == REPLAY_SOONEST) {
+        save(world, request, choice);
+    } else {
+        elect(world, prompt, choice);
+    }
+    if (worker_set_has(&scratch->match.workers, choice->engine)) {
+        choice->promised = scratch->match.depth[choice->engine];
+    }
+    uint32_t held = foresee(world, prompt, choice->engine);
+    if (held < prompt->blocks) {
+        expected_add(node->expected, choice->engine, prompt->keys + held,
+                     prompt->blocks - held, world->time.now_us);
+    }
+}

@@ -1,0 +1,189 @@
+#include "chaos/replay/replay_report.h"
+
+#include <inttypes.h>
+
+#include "node/node.h"
+
+static const char *const mode_names[] = {
+    [REPLAY_MODE_AFFINITY] = "affinity",
+    [REPLAY_MODE_BALANCE] = "balance",
+    [REPLAY_MODE_IMBALANCED] = "imbalanced",
+    [REPLAY_MODE_POLICY] = "policy",
+};
+
+uint64_t
+replay_output_rate(const struct replay_result *result)
+{
+    return result->took_us == 0
+               ? 0
+               : result->output_tokens * UINT64_C(1000000) / result->took_us;
+}
+
+uint32_t
+replay_cached_share(const struct replay_result *result)
+{
+    return result->prompt_tokens == 0
+               ? 0
+               : (uint32_t)(result->cached_tokens * 10000 /
+                            result->prompt_tokens);
+}
+
+/* Thousandths of requests per second. */
+static uint64_t
+request_rate_milli(const struct replay_result *result)
+{
+    return result->took_us == 0
+               ? 0
+               : result->finished * UINT64_C(1000000000) / result->took_us;
+}
+
+/* Milliseconds, with tenths below ten seconds. */
+static void
+put_time(struct buf *out, uint64_t us)
+{
+    if (us < 10000000) {
+        buf_printf(out, " %8" PRIu64 ".%" PRIu64 "", us / 1000,
+                   us % 1000 / 100);
+        return;
+    }
+    buf_printf(out, " %10" PRIu64, us / 1000);
+}
+
+static uint32_t
+mode_percent(const struct replay_result *result, enum replay_mode mode)
+{
+    return result->sent == 0
+               ? 0
+               : (uint32_t)((result->modes[mode] * 100 + result->sent / 2) /
+                            result->sent);
+}
+
+static void
+put_modes(struct buf *out, const struct replay_row *row)
+{
+    if (row->result.modes[REPLAY_MODE_POLICY] > 0) {
+        buf_add_text(out, "    -   -   -\n");
+        return;
+    }
+    buf_printf(out, "  %3" PRIu32 " %3" PRIu32 " %3" PRIu32 "\n",
+               mode_percent(&row->result, REPLAY_MODE_AFFINITY),
+               mode_percent(&row->result, REPLAY_MODE_BALANCE),
+               mode_percent(&row->result, REPLAY_MODE_IMBALANCED));
+}
+
+static void
+put_row(struct buf *out, const struct replay_row *row)
+{
+    const struct replay_result *r = &row->result;
+    uint32_t cached = replay_cached_share(r);
+    uint64_t rate = request_rate_milli(r);
+
+    buf_printf(out, "x%" PRIu32 ".%02" PRIu32 " %-12s %3" PRIu32 ".%02" PRIu32,
+               row->load_permille / 1000, row->load_permille % 1000 / 10,
+               replay_policy_name(row->policy), cached / 100, cached % 100);
+    put_time(out, r->ttft_p50_us);
+    put_time(out, r->ttft_p99_us);
+    buf_printf(out,
+               " %8" PRIu64 " %4" PRIu64 ".%" PRIu64 "  %2" PRIu32 ".%02" PRIu32
+               " %5" PRIu32,
+               replay_output_rate(r), rate / 1000, rate % 1000 / 100,
+               r->imbalance_permille / 1000, r->imbalance_permille % 1000 / 10,
+               r->peak);
+    put_modes(out, row);
+}
+
+void
+replay_report_table(const struct replay_report *report, struct buf *out)
+{
+    uint64_t refused = 0;
+
+    buf_printf(out,
+               "%s: %" PRIu64 " requests, %" PRIu32 " nodes, %" PRIu32
+               " engines (%s) of %" PRIu32 " KV tokens, seed %" PRIu64 "\n",
+               report->load, report->requests, report->nodes, report->engines,
+               report->timing, report->kv_tokens, report->seed);
+    buf_printf(out,
+               "prompts share %" PRIu32 ".%" PRIu32
+               " %% of their blocks with earlier prompts\n\n",
+               report->sharing_permille / 10, report->sharing_permille % 10);
+    buf_add_text(out,
+                 "load  policy       cached      TTFT ms            output "
+                 "  reqs  imba- most  modes %\n"
+                 "                        %       p50       p99   tokens/s "
+                 "  /s   lance open  aff bal imb\n");
+    for (uint32_t i = 0; i < report->rows_count; i++) {
+        if (i > 0 && report->rows[i].load_permille !=
+                         report->rows[i - 1].load_permille) {
+            buf_add_text(out, "\n");
+        }
+        put_row(out, &report->rows[i]);
+        refused = report->rows[i].result.refused;
+    }
+    if (refused > 0) {
+        buf_printf(out,
+                   "\n%" PRIu64 " requests were refused: longer than an "
+                   "engine's cache, or the next turn of such a one\n",
+                   refused);
+    }
+}
+
+static void
+put_json_row(struct json_out *json, const struct replay_row *row)
+{
+    const struct replay_result *r = &row->result;
+
+    json_out_object_begin(json);
+    json_out_put_text(json, "policy", replay_policy_name(row->policy));
+    json_out_put_milli(json, "load", row->load_permille);
+    json_out_put_uint(json, "sent", r->sent);
+    json_out_put_uint(json, "finished", r->finished);
+    json_out_put_uint(json, "refused", r->refused);
+    json_out_put_uint(json, "prompt_tokens", r->prompt_tokens);
+    json_out_put_uint(json, "cached_tokens", r->cached_tokens);
+    json_out_put_uint(json, "promised_tokens", r->promised_tokens);
+    json_out_put_uint(json, "output_tokens", r->output_tokens);
+    json_out_put_uint(json, "evicted_blocks", r->evicted_blocks);
+    json_out_put_uint(json, "told_blocks", r->told_blocks);
+    json_out_put_uint(json, "lost", r->lost);
+    json_out_put_milli(json, "ttft_p50_ms", r->ttft_p50_us);
+    json_out_put_milli(json, "ttft_p90_ms", r->ttft_p90_us);
+    json_out_put_milli(json, "ttft_p99_ms", r->ttft_p99_us);
+    json_out_put_milli(json, "whole_p50_ms", r->whole_p50_us);
+    json_out_put_milli(json, "took_ms", r->took_us);
+    json_out_put_uint(json, "output_tokens_per_s", replay_output_rate(r));
+    json_out_put_milli(json, "requests_per_s", request_rate_milli(r));
+    json_out_put_milli(json, "imbalance", r->imbalance_permille);
+    json_out_put_uint(json, "most_open", r->peak);
+    json_out_key(json, "modes");
+    json_out_object_begin(json);
+    for (unsigned i = 0; i < REPLAY_MODES; i++) {
+        json_out_put_uint(json, mode_names[i], r->modes[i]);
+    }
+    json_out_object_end(json);
+    json_out_object_end(json);
+}
+
+void
+replay_report_json(const struct replay_report *report, struct buf *out)
+{
+    struct json_out json;
+
+    json_out_init(&json, out);
+    json_out_object_begin(&json);
+    json_out_put_text(&json, "load", report->load);
+    json_out_put_text(&json, "timing", report->timing);
+    json_out_put_uint(&json, "nodes", report->nodes);
+    json_out_put_uint(&json, "engines", report->engines);
+    json_out_put_uint(&json, "kv_tokens", report->kv_tokens);
+    json_out_put_uint(&json, "seed", report->seed);
+    json_out_put_uint(&json, "requests", report->requests);
+    json_out_put_milli(&json, "sharing", report->sharing_permille);
+    json_out_key(&json, "rows");
+    json_out_array_begin(&json);
+    for (uint32_t i = 0; i < report->rows_count; i++) {
+        put_json_row(&json, &report->rows[i]);
+    }
+    json_out_array_end(&json);
+    json_out_object_end(&json);
+    buf_add_text(out, "\n");
+}

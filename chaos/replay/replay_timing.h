@@ -1,0 +1,50 @@
+/*
+ * The engine model's times on measured hardware.
+ *
+ * The measurements are Vidur's (MIT; medians over the linear layers of one
+ * transformer layer, for so many tokens in a batch, times the layers). The
+ * model's line is
+ *
+ *   step = W + H * sequences + prompt tokens / rate
+ *
+ * W is the measured time of one token; H what each of 64 decoding sequences
+ * adds to it; the rate is such that a step full of prompt (batch_tokens tokens)
+ * takes what was measured. In between the line is above the measurement, most
+ * where a small batch hides behind reading the weights: for the default +34 %
+ * at 512 tokens, +6 % at 2,048.
+ *
+ * Left out, because it was not measured there: attention itself (which grows
+ * with the context), all-reduce between GPUs, sampling, the scheduler's own
+ * time. Real engines are slower by these, most on long contexts; all policies
+ * alike, and prompt computed again costs more there than here.
+ *
+ * Role: core. Owns: nothing. Thread: any. Errors: none.
+ */
+#ifndef CHAOS_REPLAY_TIMING_H
+#define CHAOS_REPLAY_TIMING_H
+
+#include <stdint.h>
+
+#include "chaos/engine/engine_model.h"
+
+struct replay_timing {
+    const char *name;
+    uint32_t step_us;
+    uint32_t step_per_seq_us;
+    uint32_t prefill_tokens_per_s;
+    uint32_t batch_tokens;
+    const char *meaning; /* one line for the manual */
+};
+
+/* The at-th, NULL behind the last; the first is the default. */
+const struct replay_timing *replay_timing_at(uint32_t at);
+
+/* NULL: no such. */
+const struct replay_timing *replay_timing_find(const char *name);
+
+/* An engine of these times with a cache of kv_tokens. */
+struct engine_config replay_timing_engine(const struct replay_timing *timing,
+                                          uint32_t kv_tokens,
+                                          uint32_t block_tokens);
+
+#endif

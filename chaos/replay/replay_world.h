@@ -1,0 +1,200 @@
+/*
+ * A replay: a load through N router nodes and M engines, on virtual time,
+ * without faults.
+ *
+ * A request arrives at a node drawn at random, which elects an engine by the
+ * real code (replay_node.h); the engine is the model (engine_model.h). What
+ * changes in an engine's cache in a step is known to the nodes that read its
+ * events (the first two by rendezvous hash, as in mesh/owner.h) event_us after
+ * the end of the step, and to the others gossip_us after that. Decisions, where
+ * they travel at all (belief), take gossip_us; so does word of each request
+ * that a node sent out, or that ended. Every gauge_us each node tells how many
+ * prompt tokens of its requests wait at each engine, and how many requests it
+ * sends out per second, from which its peers infer what they have not heard of
+ * yet; every metrics_us a node learns how full the engines are.
+ *
+ * Two rows are no router that could be built. Both look into the engines'
+ * block pools at the moment of the election, know what is queued there and what
+ * is on its way, wherever a request arrives (replay_oracle.c).
+ * - oracle decides by the rule of kvasir: the distance from kvasir to it is
+ *   what knowing late costs.
+ * - soonest goes where the first token comes soonest: the prompts before it,
+ *   its own, the wait for memory. The distance from oracle to it is what the
+ *   rule costs (or saves: it copies prefixes to whoever is idle, and looks no
+ *   request ahead).
+ * Neither is an upper bound. No cache can find more than the load shares
+ * (replay_load_sharing()), which the report says.
+ *
+ * What is left out: the time of routing itself and of the network between
+ * client, node and engine (below a millisecond, the same for all policies);
+ * loss and retries; engines' own names of blocks (all engines of a replay name
+ * them alike); more than one model, rank or tier.
+ *
+ * Role: core. Owns: nodes, engines, what is on its way. Thread: one owner.
+ * Limits: WORKERS_MAX engines, REPLAY_NODES_MAX nodes. Errors: -ENOMEM.
+ * The same setup and load give the same result, to the last bit.
+ */
+#ifndef CHAOS_REPLAY_WORLD_H
+#define CHAOS_REPLAY_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "chaos/base/virtual_time.h"
+#include "chaos/engine/engine_model.h"
+#include "chaos/replay/replay_load.h"
+#include "chaos/replay/replay_node.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+
+#define REPLAY_NODES_MAX 64U
+
+enum replay_policy {
+    REPLAY_KVASIR, /* engines' events, and what is on its way */
+    REPLAY_SHARES, /* the same, but its rule knows no tokens (elect.h) */
+    REPLAY_BELIEF, /* the same rule without events: decisions alone */
+    REPLAY_ROUND_ROBIN,
+    REPLAY_LEAST_LOAD,
+    REPLAY_RANDOM,
+    REPLAY_POWER_OF_TWO,
+    REPLAY_RENDEZVOUS,
+    REPLAY_ORACLE,   /* the rule of kvasir, by one who sees all as it is */
+    REPLAY_SOONEST,  /* the same sight, and the soonest first token */
+    REPLAY_POLICIES, /* how many there are */
+};
+
+const char *replay_policy_name(enum replay_policy policy);
+bool replay_policy_find(struct slice name, enum replay_policy *policy);
+
+struct replay_setup {
+    enum replay_policy policy;
+    uint32_t nodes;
+    uint32_t engines;
+    uint32_t load_permille; /* arrivals come so much faster; pauses do not */
+    uint64_t seed;
+    uint32_t event_us;
+    uint32_t gossip_us;
+    uint32_t gauge_us;
+    uint32_t metrics_us;
+    uint32_t expected_ms;
+    bool expect_alone;  /* kvasir: peers do not hear of what is on its way */
+    bool answers_whole; /* nothing of an answer comes before all of it: when
+                           its prompt is computed no node can tell */
+    struct elect_config elect;   /* but for its policy */
+    struct engine_config engine; /* requests_max, request_tokens_max and events
+                                    are the world's affair */
+};
+
+/* Measured on two shared cores, or the configuration's own defaults; an H100
+ * with Llama 2 70B on four of them (replay_timing.h). */
+#define REPLAY_EVENT_US    200U
+#define REPLAY_GOSSIP_US   5000U
+#define REPLAY_GAUGE_US    55000U
+#define REPLAY_METRICS_US  1000000U
+#define REPLAY_EXPECTED_MS 10000U
+
+enum replay_mode {
+    REPLAY_MODE_AFFINITY,
+    REPLAY_MODE_BALANCE,    /* no prefix worth it */
+    REPLAY_MODE_IMBALANCED, /* balance, for the load */
+    REPLAY_MODE_POLICY,
+    REPLAY_MODES,
+};
+
+/* Of all requests of a load. Times are of virtual time. */
+struct replay_result {
+    uint64_t sent;
+    uint64_t finished;
+    uint64_t refused; /* longer than an engine's cache, or after such a one */
+    uint64_t prompt_tokens;
+    uint64_t cached_tokens;
+    uint64_t promised_tokens; /* what elections expected of these */
+    uint64_t output_tokens;
+    uint64_t evicted_blocks;
+    uint64_t told_blocks; /* in decisions told to peers, once each */
+    uint64_t lost;        /* records and decisions an index had no room for */
+    uint64_t ttft_p50_us;
+    uint64_t ttft_p90_us;
+    uint64_t ttft_p99_us;
+    uint64_t whole_p50_us; /* arrival to last token */
+    uint64_t took_us;      /* first arrival to last token */
+    uint64_t modes[REPLAY_MODES];
+    uint32_t imbalance_permille; /* tokens computed by the busiest engine, to
+                                    the mean of all */
+    uint32_t peak;               /* most requests open at one engine */
+};
+
+struct replay_engine {
+    struct engine engine;
+    uint64_t wake_us; /* the wake that counts, or VIRTUAL_TIME_NEVER */
+    uint32_t open;    /* requests there */
+    uint32_t peak;
+    uint64_t computed;          /* tokens */
+    uint64_t queued;            /* tokens of prompts without an answer yet */
+    uint64_t wanted;            /* blocks that these have yet to take */
+    struct event_words changed; /* in the step that runs */
+    struct worker_set readers;  /* nodes; REPLAY_NODES_MAX of them at most */
+};
+
+/* What a request is while it is under way. */
+struct replay_flight {
+    uint32_t node;
+    uint32_t engine;
+    uint32_t queued; /* tokens to compute, as the election saw it */
+    uint32_t wanted; /* blocks */
+    uint64_t arrived_us;
+    struct fleet_seat seat;
+};
+
+/* How many requests a node sends out, evened out as node/peers/share.c does it. */
+struct replay_rate {
+    uint32_t sent;  /* since it told last */
+    uint64_t milli; /* per second, in thousandths */
+};
+
+struct replay_world {
+    struct replay_setup setup;
+    const struct replay_load *load;
+    struct virtual_time time;
+    struct rng rng;
+    struct replay_engine *engines;
+    struct replay_node *nodes; /* one for all of them with the oracle */
+    uint32_t nodes_count;
+    struct replay_rate *rates; /* of the nodes */
+    struct replay_flight *flights;
+    uint32_t *tokens; /* of one prompt, then of one answer */
+    uint64_t *keys;
+    uint64_t *ttft_us; /* of finished requests */
+    uint64_t *whole_us;
+    uint64_t left; /* requests that have not ended */
+    uint64_t first_us;
+    uint64_t last_us;
+    uint64_t root;
+    uint32_t *told_queued; /* tokens, node by node, by engine */
+    struct elect_state oracle;
+    struct replay_result result;
+};
+
+/* 0 or -ENOMEM; the load is borrowed and has a request. */
+int replay_world_init(struct replay_world *world,
+                      const struct replay_setup *setup,
+                      const struct replay_load *load) MUST_CHECK;
+
+void replay_world_fini(struct replay_world *world);
+
+/* Lets the next thing happen. 1; 0: all is over; -ENOMEM. */
+int replay_world_step(struct replay_world *world) MUST_CHECK;
+
+/* Once all is over. */
+void replay_world_result(struct replay_world *world,
+                         struct replay_result *result);
+
+/* All of the above in one call. */
+int replay_run(const struct replay_setup *setup, const struct replay_load *load,
+               struct replay_result *result) MUST_CHECK;
+
+/* Verifies engines, indexes and sums, and once all is over that every node
+ * knows every cache to the block; false and *reason (static text). */
+bool replay_world_check(const struct replay_world *world, const char **reason);
+
+#endif

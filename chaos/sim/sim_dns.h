@@ -1,0 +1,16 @@
+/*
+ * What DNS says of who lives where: it fails, is empty, is old, and lies.
+ *
+ * Role: core, private to the simulator. Thread: one owner.
+ */
+#ifndef CHAOS_SIM_DNS_H
+#define CHAOS_SIM_DNS_H
+
+#include "chaos/sim/sim_world.h"
+
+#define SIM_PLACES 12U /* addresses that are named: 10.0.0.1 and on */
+
+/* Answers a node's lookup. */
+void sim_dns_answer(struct sim_world *w, uint32_t node, uint64_t ticket);
+
+#endif

@@ -1,0 +1,499 @@
+/* A node: the cores of `kvasir serve`, and around them what its shells do. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "chaos/sim/sim_dns.h"
+#include "chaos/sim/sim_request.h"
+#include "chaos/sim/sim_router.h"
+#include "index/base/role.h"
+
+#define ITEMS_BYTES ((size_t)1 << 18)
+#define WORDS       4096U
+#define WORK_MS     50U
+#define LOOK_US     UINT64_C(1000000)
+#define BUDGET      4096U
+
+static uint32_t
+engine_of(const struct sim_world *w, uint64_t worker)
+{
+    for (uint32_t i = 0; i < w->engines_count; i++) {
+        if (w->engines[i].stream.worker == worker) {
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
+/* Outputs of the cluster */
+
+static void
+did(struct sim_world *w, uint32_t node, uint32_t engine, unsigned what)
+{
+    struct sim_node *n = &w->nodes[node];
+
+    if ((what & FOLLOW_ASKED) != 0) {
+        sim_intake_reread(w, node, engine, n->followed[engine].rank.ask);
+    }
+    if ((what & FOLLOW_VIEW) != 0 && !n->working) {
+        n->working = true;
+        sim_add(w, w->time.now_us, SIM_EV_WORK, node, n->life);
+    }
+}
+
+static void
+take_gossip(struct sim_world *w, uint32_t node, const struct gossip_out *out)
+{
+    struct sim_node *n = &w->nodes[node];
+    uint32_t engine = engine_of(w, out->stream.worker);
+
+    role_is_control();
+    if (out->kind == GOSSIP_BELIEF) {
+        sim_saw(w, SIM_SAW_EXPECTED, out->belief.expected);
+        sim_router_belief(w, node, out);
+        return;
+    }
+    CHECK(engine != UINT32_MAX);
+    if (out->kind == GOSSIP_RESET) {
+        sim_trace(w, "reset", sim_reader_of(node, engine), out->epoch.no);
+        n->followed[engine].pos = 0; /* the epoch may be applied once more */
+        sim_snapshot_reset(w, node, engine, out->epoch);
+    }
+    if (out->kind == GOSSIP_STATE) {
+        sim_saw(w, SIM_SAW_CONTESTED, out->contested);
+        sim_saw(w, SIM_SAW_INCOMPLETE, !out->complete);
+    }
+    did(w, node, engine,
+        follow_gossip_out(n->follow, &n->followed[engine].rank, out,
+                          sim_now(w, node)));
+}
+
+static void
+look_up(struct sim_world *w, uint32_t node, const struct discover_out *out)
+{
+    struct sim_message message = {.socket = out->ticket};
+
+    (void)message;
+    sim_add(w, w->time.now_us + 2 * SIM_MS + rng_below(&w->rng, 5000),
+            SIM_EV_ANSWER, node | (uint32_t)(w->nodes[node].life << 8),
+            out->ticket);
+}
+
+static void
+put_off_read(struct sim_node *n, const struct cluster_out *out)
+{
+    CHECK(n->reads_count < SIM_READS_MAX);
+    n->reads[n->reads_count].worker = out->worker;
+    n->reads[n->reads_count++].on = out->on;
+}
+
+static void
+carry_out(struct sim_world *w, uint32_t node, const struct cluster_out *out)
+{
+    struct sim_node *n = &w->nodes[node];
+
+    switch (out->kind) {
+    case CLUSTER_SEND:
+        sim_send(w, node, out);
+        break;
+    case CLUSTER_DOUBT:
+        (void)snprintf(n->doubt, sizeof n->doubt, "%s", out->address);
+        break;
+    case CLUSTER_DROP:
+        sim_net_drop(w, node, out->address);
+        break;
+    case CLUSTER_RESOLVE:
+        look_up(w, node, &out->discover);
+        break;
+    case CLUSTER_MEMBER:
+        sim_check_member(w, node, out);
+        break;
+    case CLUSTER_READ:
+        put_off_read(n, out);
+        break;
+    case CLUSTER_GOSSIP:
+        take_gossip(w, node, &out->gossip);
+        break;
+    case CLUSTER_READY:
+        n->ready = out->ready;
+        sim_saw(w, SIM_SAW_LEVEL, out->ready == CLUSTER_CAUGHT_UP);
+        break;
+    case CLUSTER_NEWS:
+    case CLUSTER_WORKER:
+        break;
+    }
+}
+
+/* True: something was done, and there may be outputs of it. */
+static bool
+do_put_off(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    char address[SIM_ADDRESS_BYTES];
+
+    if (n->reads_count > 0) {
+        uint32_t engine = engine_of(w, n->reads[0].worker);
+        bool on = n->reads[0].on;
+        n->reads_count--;
+        memmove(n->reads, n->reads + 1, n->reads_count * sizeof n->reads[0]);
+        sim_intake_read(w, node, engine, on);
+        return true;
+    }
+    if (n->doubt[0] != '\0') {
+        memcpy(address, n->doubt, sizeof address);
+        n->doubt[0] = '\0';
+        sim_net_doubt(w, node, address);
+        return true;
+    }
+    return false;
+}
+
+static void
+arm(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    uint64_t due = cluster_deadline(n->cluster);
+    uint64_t now = sim_now(w, node);
+
+    if (due == SIM_NEVER) {
+        return;
+    }
+    uint64_t at = w->time.now_us + (due > now ? due - now : 0);
+    if (at < n->armed_us) {
+        n->armed_us = at;
+        sim_add(w, at, SIM_EV_NODE, node, n->life);
+    }
+}
+
+void
+sim_node_pull(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    struct cluster_out out;
+
+    if (n->pulling) {
+        return;
+    }
+    n->pulling = true;
+    do {
+        while (cluster_next_out(n->cluster, &out)) {
+            carry_out(w, node, &out);
+        }
+    } while (do_put_off(w, node) || sim_router_look(w, node));
+    n->pulling = false;
+    arm(w, node);
+    sim_check_node(w, node);
+}
+
+/* Items of readings */
+
+void
+sim_node_want(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+
+    if (!n->items_armed) {
+        n->items_armed = true;
+        sim_add(w, w->time.now_us + rng_below(&w->rng, 1000), SIM_EV_ITEMS,
+                node, n->life);
+    }
+}
+
+void
+sim_node_items(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    const struct intake_item *item;
+    size_t size;
+
+    role_is_control();
+    n->items_armed = false;
+    while ((item = ring_peek(&n->items, &size)) != NULL) {
+        struct sim_followed *f = &n->followed[item->worker];
+        bool taken = f->reach.takes && f->number == item->reading;
+        if ((taken || item->kind == INTAKE_CUT) &&
+            !sim_snapshot_item(w, node, item)) {
+            did(w, node, item->worker,
+                follow_gossip_item(n->follow, &f->rank, item,
+                                   (const void *)(item + 1), sim_now(w, node)));
+            sim_node_pull(w, node);
+        }
+        ring_consume(&n->items);
+    }
+}
+
+/* Background work */
+
+static void
+work(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    struct feed_id id;
+
+    role_is_control();
+    n->working = false;
+    if (feed_work(n->feed, BUDGET)) {
+        did(w, node, 0, FOLLOW_VIEW);
+    }
+    sim_router_work(w, node);
+    (void)ledger_work(n->tools.ledger, BUDGET);
+    (void)qsbr_reclaim(&n->qsbr);
+    while (feed_next_reread(n->feed, &id, sim_now(w, node))) {
+        gossip_local_lost(cluster_gossip(n->cluster),
+                          w->engines[id.worker].stream, sim_now(w, node));
+        sim_node_pull(w, node);
+    }
+    bool looks = sim_now(w, node) - n->looked_us >= LOOK_US;
+    if (looks) {
+        n->follow->caught_up = n->ready == CLUSTER_CAUGHT_UP;
+    }
+    for (uint32_t i = 0; i < w->engines_count; i++) {
+        if (looks) {
+            n->looked_us = sim_now(w, node);
+            sim_intake_look(w, node, i);
+        }
+        did(w, node, i, follow_gossip_tell(n->follow, &n->followed[i].rank));
+    }
+}
+
+/* Beginning */
+
+static void
+open_index(struct sim_world *w, struct sim_node *n)
+{
+    struct mirror_limits mirror = {.bytes_max = SIM_MIRROR_BYTES};
+    struct ledger_limits ledger = {.bytes_max = SIM_LEDGER_BYTES};
+    struct feed_limits feed = {.stale_permille = 500,
+                               .accuracy = {.answers_min = 16,
+                                            .wrong_permille = 300,
+                                            .reread_ms = 1000,
+                                            .discount_permille = 500}};
+
+    memset(&n->qsbr, 0, sizeof n->qsbr);
+    qsbr_init(&n->qsbr);
+    CHECK(mirror_new(&n->mirror, &mirror, &n->qsbr) == 0);
+    CHECK(feed_new(&n->feed, &feed, n->mirror, &n->qsbr, &n->view) == 0);
+    CHECK(ledger_new(&n->tools.ledger, &ledger) == 0);
+    n->tools.reader = w->decoder;
+    n->tools.record_words_max = WORDS;
+    n->tools.words.max = WORDS;
+    n->tools.words.words = malloc(WORDS * sizeof(uint64_t));
+    CHECK(n->tools.words.words != NULL);
+    CHECK(ring_init(&n->items, ITEMS_BYTES) == 0);
+    n->follow = calloc(1, sizeof *n->follow);
+    CHECK(n->follow != NULL);
+}
+
+static void
+open_cluster(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    struct member_self self = {
+        .id = {{rng_next(&w->draw) | 1, rng_next(&w->draw)}}};
+    struct discover_join join;
+
+    n->id = self.id;
+    memcpy(self.name, n->name, sizeof n->name);
+    memcpy(self.address, n->address, sizeof n->address);
+    CHECK(cluster_new(&n->cluster, &w->config, &self, sim_now(w, node),
+                      rng_next(&w->draw)) == 0);
+    CHECK(discover_parse(SLICE("dns:mesh.example:7946"), &join) == NULL);
+    CHECK(cluster_join(n->cluster, &join, sim_now(w, node)) == 0);
+    n->follow->gossip = cluster_gossip(n->cluster);
+    n->follow->feed = n->feed;
+    n->follow->mirror = n->mirror;
+}
+
+static void
+add_worker(struct sim_world *w, uint32_t node, uint32_t engine)
+{
+    struct sim_node *n = &w->nodes[node];
+
+    role_is_control();
+    n->followed[engine].rank = (struct follow_rank){
+        .stream = w->engines[engine].stream,
+        .worker = engine,
+        .generation = 1,
+        .replays = w->engines[engine].has_replay,
+    };
+    CHECK(feed_worker_add(n->feed, engine, 1, 1) == 0);
+    CHECK(cluster_worker_add(n->cluster, w->engines[engine].stream.worker, 1,
+                             sim_now(w, node)) == 0);
+}
+
+void
+sim_node_start(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    bool cut[SIM_ENGINES_MAX];
+
+    CHECK(!n->up);
+    memcpy(cut, n->cut, sizeof cut);
+    memset(n, 0, sizeof *n);
+    memcpy(n->cut, cut, sizeof cut);
+    (void)snprintf(n->name, sizeof n->name, "n%u", node);
+    (void)snprintf(n->address, sizeof n->address, "10.0.0.%u:7946", node + 1);
+    n->up = true;
+    n->life = ++w->lives;
+    n->clock_us = (int64_t)rng_below(&w->draw, UINT64_C(1) << 40);
+    n->born_us = w->time.now_us;
+    n->armed_us = SIM_NEVER;
+    sim_trace(w, "start", node, n->life);
+    open_index(w, n);
+    open_cluster(w, node);
+    for (uint32_t i = 0; i < w->engines_count; i++) {
+        add_worker(w, node, i);
+    }
+    sim_router_start(w, node);
+    sim_snapshot_start(w, node);
+    sim_add(w, w->time.now_us + WORK_MS * SIM_MS, SIM_EV_WORK, node,
+            n->life | UINT64_C(1) << 63);
+    sim_node_pull(w, node);
+}
+
+/* Ending */
+
+void
+sim_node_count(struct sim_world *w, uint32_t node)
+{
+    struct gossip_stats s;
+    const struct member_stats *m =
+        member_stats(cluster_members(w->nodes[node].cluster));
+
+    gossip_stats(cluster_gossip(w->nodes[node].cluster), &s);
+    sim_saw(w, SIM_SAW_PULLED, s.pulls_answered);
+    sim_saw(w, SIM_SAW_PULL_LOST, s.pulls_lost);
+    sim_saw(w, SIM_SAW_TRANSFERRED, s.transfers_done);
+    sim_saw(w, SIM_SAW_MINTED, s.epochs_minted);
+    sim_saw(w, SIM_SAW_ADOPTED, s.epochs_adopted);
+    sim_saw(w, SIM_SAW_REREAD, s.rereads);
+    sim_saw(w, SIM_SAW_TAKEOVER, s.takeovers);
+    sim_saw(w, SIM_SAW_SHADOWED, s.dropped_shadow);
+    sim_saw(w, SIM_SAW_OLD_DROPPED, s.dropped_old);
+    sim_saw(w, SIM_SAW_EPOCH_DROPPED, s.dropped_epoch);
+    sim_saw(w, SIM_SAW_REFUTED, m->refutations);
+    sim_saw(w, SIM_SAW_WOKEN, m->woken);
+}
+
+void
+sim_node_kill(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+
+    CHECK(n->up);
+    sim_trace(w, "kill", node, n->life);
+    sim_node_count(w, node);
+    for (uint32_t i = 0; i < w->engines_count; i++) {
+        sim_intake_stop(w, node, i);
+    }
+    sim_net_gone(w, node);
+    sim_router_end(w, node);
+    sim_snapshot_stop(w, node);
+    cluster_free(n->cluster);
+    feed_free(n->feed);
+    mirror_free(n->mirror);
+    qsbr_fini(&n->qsbr);
+    ledger_free(n->tools.ledger);
+    free(n->tools.words.words);
+    ring_fini(&n->items);
+    free(n->follow);
+    n->up = false;
+    n->paused_us = 0;
+}
+
+void
+sim_node_leave(struct sim_world *w, uint32_t node, uint64_t away_ms)
+{
+    cluster_leave(w->nodes[node].cluster, sim_now(w, node));
+    sim_node_pull(w, node);
+    sim_node_kill(w, node);
+    sim_add(w, w->time.now_us + away_ms * SIM_MS, SIM_EV_START, node, 0);
+}
+
+/* Events */
+
+void
+sim_node_pause(struct sim_world *w, uint32_t node, uint64_t ms)
+{
+    struct sim_node *n = &w->nodes[node];
+
+    sim_trace(w, "pause", node, ms);
+    n->paused_us = w->time.now_us + ms * SIM_MS;
+    sim_net_silence(w, node);
+    sim_add(w, n->paused_us, SIM_EV_RESUME, node, n->life);
+}
+
+static void
+tick(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+
+    n->armed_us = SIM_NEVER;
+    if (cluster_deadline(n->cluster) <= sim_now(w, node)) {
+        cluster_tick(n->cluster, sim_now(w, node));
+    }
+    sim_node_pull(w, node);
+}
+
+static void
+take(struct sim_world *w, const struct virtual_event *event, uint32_t node)
+{
+    uint64_t periodic = event->what >> 63;
+
+    switch ((int)event->kind) {
+    case SIM_EV_NODE:
+        if (w->nodes[node].armed_us <= w->time.now_us) {
+            tick(w, node);
+        }
+        break;
+    case SIM_EV_WORK:
+        work(w, node);
+        if (periodic != 0) {
+            sim_add(w, w->time.now_us + WORK_MS * SIM_MS, SIM_EV_WORK, node,
+                    event->what);
+        }
+        break;
+    case SIM_EV_ITEMS:
+        sim_node_items(w, node);
+        break;
+    case SIM_EV_TAKE:
+    case SIM_EV_DISK:
+    case SIM_EV_LEDGER:
+        sim_snapshot_event(w, event);
+        break;
+    default:
+        w->nodes[node].paused_us = 0;
+        w->disturbed_us = w->time.now_us;
+        tick(w, node);
+        break;
+    }
+}
+
+void
+sim_node_event(struct sim_world *w, const struct virtual_event *event)
+{
+    uint32_t node = event->who & 255;
+    struct sim_node *n = &w->nodes[node];
+
+    if (event->kind == SIM_EV_START) {
+        if (!n->up) {
+            sim_node_start(w, node);
+        }
+        return;
+    }
+    bool mine = event->kind == SIM_EV_ANSWER
+                    ? event->who >> 8 == (n->life & 0xffffff)
+                    : (event->what & ~(UINT64_C(1) << 63)) == n->life;
+    if (!n->up || !mine) {
+        return;
+    }
+    if (!sim_runs(w, node) && event->kind != SIM_EV_RESUME) {
+        sim_add(w, n->paused_us + 1, (enum sim_event)event->kind, event->who,
+                event->what);
+        return;
+    }
+    if (event->kind == SIM_EV_ANSWER) {
+        sim_dns_answer(w, node, event->what);
+    } else {
+        take(w, event, node);
+    }
+}

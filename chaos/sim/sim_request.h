@@ -1,0 +1,115 @@
+/*
+ * Requests: clients send them to nodes, nodes to engines, engines answer or
+ * die over it.
+ *
+ * A client goes by the addresses of the name, in an order of its own for each
+ * request (load_targets.h), and on to the next when nobody took its request:
+ * no connection, or one that ended before a byte of an answer. A node elects,
+ * sends, and on failure before the first byte elects again without that
+ * worker, as exchange.c does; sim_router.h has what it elects by. A request
+ * ends once, at the client: answered, or not and why.
+ *
+ * Between client and node nothing is lost; a node that does not run accepts
+ * and is silent, one that is down refuses.
+ *
+ * Role: core, private to the simulator. Thread: one owner. Limits:
+ * SIM_FLIGHTS_MAX at one time; further ones do not come.
+ */
+#ifndef CHAOS_SIM_REQUEST_H
+#define CHAOS_SIM_REQUEST_H
+
+#include "chaos/load/load_targets.h"
+#include "chaos/sim/sim_world.h"
+
+#define SIM_FLIGHTS_MAX 256U
+#define SIM_TRIES_MAX   4U /* nodes that a client tries */
+
+struct sim_flight {
+    bool wanted; /* a client waits */
+    bool open;   /* a node has it */
+    uint64_t stamp;
+    uint64_t number;
+
+    /* The client's. */
+    struct sim_prompt prompt;
+    uint32_t tries;
+    uint64_t tried[SIM_TRIES_MAX];
+    uint64_t target;
+    uint32_t node;
+    uint64_t sent_us;
+    bool headed;          /* it was sent the head of an answer */
+    bool probe;           /* at quiet: it is to be answered, and as predicted */
+    uint32_t patience_us; /* then it hangs up */
+
+    /* The node's. */
+    uint64_t life;
+    struct worker_set tried_workers;
+    struct route_choice choice;
+    uint32_t attempts;
+    uint32_t failed_at; /* bits of engines */
+    uint32_t total;     /* tokens, or blocks of text */
+    bool watched;
+    uint64_t due_us; /* on the node's clock */
+
+    /* The engine's. */
+    bool running;
+    uint32_t engine;
+    uint32_t process;
+    uint64_t ticket;
+    uint64_t came_us; /* what it said last is there then */
+    bool breaks;      /* off after the first token */
+    bool mute;        /* says nothing */
+    struct engine_usage usage;
+};
+
+struct sim_requests {
+    struct rng rng; /* of all this, but for faults */
+    uint32_t balance_abs;
+    uint32_t gauge_ms;
+    uint32_t every_ms;
+    uint32_t sick_permille;
+    struct load_targets targets;
+    uint64_t sent;
+    uint64_t answered;
+    uint64_t failed;
+    uint64_t full_us; /* when an engine had no room last */
+    uint64_t probes;  /* that were answered */
+    struct sim_flight flights[SIM_FLIGHTS_MAX];
+};
+
+/* Draws whether there are requests, and begins. */
+void sim_request_begin(struct sim_world *w);
+void sim_request_end(struct sim_world *w);
+
+/* SIM_EV_CLIENT, SIM_EV_FLIGHT. */
+void sim_request_event(struct sim_world *w, const struct virtual_event *event);
+
+/* What an engine says of a request of ours; others are ignored. */
+void sim_request_out(struct sim_world *w, uint32_t engine,
+                     const struct engine_out *out);
+
+/* An engine's process is gone, or a node's. */
+void sim_request_engine_gone(struct sim_world *w, uint32_t engine);
+void sim_request_node_gone(struct sim_world *w, uint32_t node);
+
+/* The node's clock jumped. */
+void sim_request_jump(struct sim_world *w, uint32_t node);
+
+/* What a node should have counted of an engine. */
+struct sim_request_sums {
+    uint32_t open;
+    uint32_t queued_tokens;
+    uint32_t trials;
+};
+
+struct sim_request_sums sim_request_sums(const struct sim_world *w,
+                                         uint32_t node, uint32_t engine);
+
+/* NULL: each request has ended, and every node is at rest; else why not. */
+const char *sim_request_quiet(struct sim_world *w);
+
+/* At quiet: a request through a node. It is to be answered, and the engine is
+ * to find what the node predicted, if nothing was lost for good. */
+void sim_request_probe(struct sim_world *w, uint32_t node);
+
+#endif

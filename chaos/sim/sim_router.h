@@ -1,0 +1,84 @@
+/*
+ * What a simulated node needs to route requests: the cores of the request path
+ * (fleet with breakers, belief, expectations, share, the look-up and the
+ * election, attempts) and, around them, what lanes and control do: probes of
+ * engines, the ring of facts, the board's clock. sim_request.h has the
+ * requests.
+ *
+ * Imitated, because shells own it: exchange.c's loop over attempts (in
+ * sim_request.c), control.c's reading of facts and on_look(), follow.c's
+ * admission of slots and its judging of answers, probe.c's HTTP.
+ *
+ * Role: core, private to the simulator. Thread: one owner.
+ */
+#ifndef CHAOS_SIM_ROUTER_H
+#define CHAOS_SIM_ROUTER_H
+
+#include "chaos/sim/sim_world.h"
+
+#define SIM_BELIEF_BYTES   ((size_t)4 << 20)
+#define SIM_EXPECTED_BYTES ((size_t)1 << 20)
+
+struct sim_router {
+    struct fleet *fleet;
+    struct fleet_board *board;
+    struct radix *belief;
+    struct expected *expected;
+    struct share share;
+    struct elect_config elect;
+    struct route_scratch scratch;
+    struct gauge rank_inflight[WORKERS_MAX];
+    struct gauge rank_peers[WORKERS_MAX];
+    struct worker_set admitted;
+    struct ring facts;
+    struct rng rng; /* the lane's */
+    struct qsbr_reader *reader;
+    uint64_t armed_us;
+    bool facts_armed;
+    bool looking;
+};
+
+/* Around a node's life: nothing when the world has no requests. */
+void sim_router_start(struct sim_world *w, uint32_t node);
+void sim_router_end(struct sim_world *w, uint32_t node);
+
+/* After anything that may have changed gossip: true when own gauges were told,
+ * so that outputs wait. */
+bool sim_router_look(struct sim_world *w, uint32_t node);
+
+/* A peer's decision. */
+void sim_router_belief(struct sim_world *w, uint32_t node,
+                       const struct gossip_out *out);
+
+/* Background work; the feed may have published a view. */
+void sim_router_work(struct sim_world *w, uint32_t node);
+
+/* SIM_EV_ROUTER, SIM_EV_FACTS, SIM_EV_PROBE of a node that runs. */
+void sim_router_event(struct sim_world *w, const struct virtual_event *event);
+
+/* The node's clock jumped. */
+void sim_router_jump(struct sim_world *w, uint32_t node);
+
+/* What routing looks at, as of now. */
+struct route_world sim_router_world(struct sim_world *w, uint32_t node);
+
+static inline struct attempt_counts
+sim_router_counts(struct sim_router *r)
+{
+    return (struct attempt_counts){.board = r->board,
+                                   .rank_inflight = r->rank_inflight};
+}
+
+/* A lane's facts; one that finds no room is lost. */
+void sim_router_tell_prefix(struct sim_world *w, uint32_t node,
+                            const struct attempt_prefix *prefix);
+void sim_router_tell(struct sim_world *w, uint32_t node, const void *fact,
+                     size_t size);
+
+/* What is wrong with the cores; NULL: nothing. */
+const char *sim_router_check(struct sim_world *w, uint32_t node);
+
+/* Why the node is not at rest; NULL: it is. */
+const char *sim_router_quiet(struct sim_world *w, uint32_t node);
+
+#endif

@@ -1,0 +1,116 @@
+#include "node/base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "index/base/check.h"
+#include "index/base/counter.h"
+#include "node/base/log_line.h"
+
+static void
+system_clock(struct log_time *now)
+{
+    struct timespec t;
+
+    CHECK(clock_gettime(CLOCK_REALTIME, &t) == 0);
+    now->wall_us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+    now->monotonic_us =
+        (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Written by log_init() only, before there are threads. */
+static struct log_options settings = {
+    .level = LOG_LEVEL_INFO,
+    .format = LOG_FORMAT_LOGFMT,
+    .fd = STDERR_FILENO,
+    .clock = system_clock,
+};
+
+static struct counter written;
+static struct counter dropped;
+static struct counter lost;
+static struct counter untold; /* lost, and no line has said so yet */
+
+void
+log_init(const struct log_options *options)
+{
+    settings = *options;
+    if (settings.clock == NULL) {
+        settings.clock = system_clock;
+    }
+}
+
+bool
+log_enabled(enum log_level level)
+{
+    return level <= settings.level;
+}
+
+/* Would a write of a page go through at once? A terminal or pipe whose reader
+ * stopped would hold the thread otherwise. */
+static bool
+is_writable(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLOUT};
+
+    return poll(&wait, 1, 0) == 1 &&
+           (wait.revents & (POLLOUT | POLLERR)) == POLLOUT;
+}
+
+static bool
+write_line(int fd, const char *line, size_t len)
+{
+    ssize_t n;
+
+    if (!is_writable(fd)) {
+        return false;
+    }
+    do {
+        n = write(fd, line, len);
+    } while (n < 0 && errno == EINTR);
+    return n == (ssize_t)len;
+}
+
+void
+log_write(struct log_site *site, enum log_level level,
+          const struct log_field *fields, size_t count)
+{
+    struct log_line line = {.format = settings.format,
+                            .level = level,
+                            .fields = fields,
+                            .count = count};
+    struct log_time now;
+    char text[LOG_LINE_MAX];
+
+    settings.clock(&now);
+    line.wall_us = now.wall_us;
+    if (!gate_pass(&site->gate, now.monotonic_us, LOG_INTERVAL_US, LOG_BURST,
+                   &line.dropped)) {
+        counter_add(&dropped, 1);
+        return;
+    }
+    line.lost = counter_take(&untold);
+    size_t len = log_line_format(&line, text);
+    int saved = errno; /* logging never changes what the caller looks at */
+    if (write_line(settings.fd, text, len)) {
+        counter_add(&written, 1);
+    } else {
+        counter_add(&lost, 1);
+        /* What this line would have told is still to be told. */
+        counter_add(&untold, 1 + line.lost + line.dropped);
+    }
+    errno = saved;
+}
+
+void
+log_stats(struct log_stats *stats)
+{
+    *stats = (struct log_stats){
+        .written = counter_read(&written),
+        .dropped = counter_read(&dropped),
+        .lost = counter_read(&lost),
+    };
+}

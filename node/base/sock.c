@@ -1,0 +1,267 @@
+#include "node/base/sock.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PARTS_MAX  8U
+#define FLAT_BYTES 8192U
+
+static void
+on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct sock *sock = poll->data;
+
+    if (status < 0) {
+        /* libuv has stopped watching. But bytes may lie before the error, and
+         * whoever takes them must be called again for what comes behind. */
+        int wanted = sock->wanted;
+        sock->wanted = 0;
+        sock_want(sock, wanted);
+    }
+    /* An error shows again, with its number, in the recv or send it causes. */
+    sock->ready(sock, status < 0 ? SOCK_READ | SOCK_WRITE : events);
+}
+
+int
+sock_open(struct sock *sock, uv_loop_t *loop, int fd,
+          void (*ready)(struct sock *sock, int events))
+{
+    int error = uv_poll_init(loop, &sock->poll, fd);
+
+    if (error < 0) {
+        (void)close(fd);
+        sock->fd = -1;
+        return error;
+    }
+    sock->poll.data = sock;
+    sock->fd = fd;
+    sock->wanted = 0;
+    sock->ready = ready;
+    sock->closed = NULL;
+    return 0;
+}
+
+void
+sock_want(struct sock *sock, int events)
+{
+    if (sock->wanted == events) {
+        return;
+    }
+    sock->wanted = events;
+    if (events == 0) {
+        CHECK(uv_poll_stop(&sock->poll) == 0);
+    } else {
+        CHECK(uv_poll_start(&sock->poll, events, on_poll) == 0);
+    }
+}
+
+static void
+on_close(uv_handle_t *handle)
+{
+    struct sock *sock = handle->data;
+    sock->closed(sock);
+}
+
+void
+sock_close(struct sock *sock, bool reset, void (*closed)(struct sock *sock))
+{
+    CHECK(sock->fd >= 0);
+    if (reset) {
+        struct linger now = {.l_onoff = 1, .l_linger = 0};
+        (void)setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    }
+    sock->closed = closed;
+    (void)uv_poll_stop(&sock->poll);
+    uv_close((uv_handle_t *)&sock->poll, on_close);
+    (void)close(sock->fd);
+    sock->fd = -1;
+}
+
+ssize_t
+sock_recv(struct sock *sock, void *at, size_t size)
+{
+    for (;;) {
+        ssize_t n = recv(sock->fd, at, size, 0);
+        if (n >= 0) {
+            return n;
+        }
+        if (errno != EINTR) {
+            return -errno;
+        }
+    }
+}
+
+/* All parts in one run of bytes, when they are few: then the kernel has no
+ * vector to import, which costs more than copying a chat's bytes. */
+static size_t
+flatten(const struct iovec *parts, unsigned count, char flat[FLAT_BYTES])
+{
+    size_t len = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (parts[i].iov_len > FLAT_BYTES - len) {
+            return 0;
+        }
+        memcpy(flat + len, parts[i].iov_base, parts[i].iov_len);
+        len += parts[i].iov_len;
+    }
+    return len;
+}
+
+static ssize_t
+send_parts(int fd, const struct iovec *parts, unsigned count)
+{
+    struct iovec copy[PARTS_MAX];
+    struct msghdr message = {.msg_iov = copy, .msg_iovlen = count};
+    char flat[FLAT_BYTES];
+
+    if (count == 1) {
+        return send(fd, parts->iov_base, parts->iov_len, MSG_NOSIGNAL);
+    }
+    size_t len = flatten(parts, count, flat);
+    if (len != 0) {
+        return send(fd, flat, len, MSG_NOSIGNAL);
+    }
+    CHECK(count <= PARTS_MAX);
+    memcpy(copy, parts, count * sizeof(*parts));
+    return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+ssize_t
+sock_send(struct sock *sock, const struct iovec *parts, unsigned count)
+{
+    for (;;) {
+        ssize_t n = send_parts(sock->fd, parts, count);
+        if (n >= 0) {
+            return n;
+        }
+        if (errno == EAGAIN) {
+            return 0;
+        }
+        if (errno != EINTR) {
+            return -errno;
+        }
+    }
+}
+
+static void
+no_delay(int fd)
+{
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+int
+sock_connect_begin(const struct sockaddr *address, socklen_t len)
+{
+    int fd = socket(address->sa_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    no_delay(fd);
+    if (connect(fd, address, len) != 0 && errno != EINPROGRESS) {
+        int error = -errno;
+        (void)close(fd);
+        return error;
+    }
+    return fd;
+}
+
+int
+sock_connect_result(const struct sock *sock)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (getsockopt(sock->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
+        return -errno;
+    }
+    return -error;
+}
+
+static uint16_t
+bound_port(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof(address);
+
+    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0) {
+        return 0;
+    }
+    return ntohs(address.ss_family == AF_INET6
+                     ? ((struct sockaddr_in6 *)&address)->sin6_port
+                     : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+/* A bound, not yet listening socket, or -errno. */
+static int
+bind_to(const struct sockaddr *address, socklen_t len, bool shared)
+{
+    int one = 1;
+    int fd = socket(address->sa_family,
+                    SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+        (shared &&
+         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)) != 0) ||
+        bind(fd, address, len) != 0) {
+        int error = -errno;
+        (void)close(fd);
+        return error;
+    }
+    return fd;
+}
+
+int
+sock_listen(const struct sockaddr *address, socklen_t len, int backlog,
+            uint16_t *port)
+{
+    int fd = bind_to(address, len, true);
+
+    if (fd < 0) {
+        return fd;
+    }
+    if (listen(fd, backlog) != 0) {
+        int error = -errno;
+        (void)close(fd);
+        return error;
+    }
+    *port = bound_port(fd);
+    return fd;
+}
+
+int
+sock_probe_free(const struct sockaddr *address, socklen_t len)
+{
+    int fd = bind_to(address, len, false);
+
+    if (fd < 0) {
+        return fd;
+    }
+    (void)close(fd);
+    return 0;
+}
+
+int
+sock_accept(struct sock *listener)
+{
+    for (;;) {
+        int fd =
+            accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            no_delay(fd);
+            return fd;
+        }
+        if (errno != EINTR && errno != ECONNABORTED) {
+            return -errno;
+        }
+    }
+}

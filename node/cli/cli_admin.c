@@ -1,0 +1,260 @@
+#include "node/cli/cli_admin.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include "node/cli/cli_args.h"
+#include "node/cli/cli_print.h"
+#include "node/cli/cmd.h"
+#include "node/http/httpc.h"
+#include "node/text/json_pull.h"
+#include "node/text/json_show.h"
+#include "node/text/quote.h"
+#include "node/text/url.h"
+
+enum {
+    OPTION_ADMIN,
+    OPTION_JSON,
+    OPTION_HELP,
+};
+
+static const struct cli_option options[] = {
+    {"admin", '\0', true, OPTION_ADMIN},
+    {"json", '\0', false, OPTION_JSON},
+    {"help", 'h', false, OPTION_HELP},
+};
+
+/* What is kept of an answer beyond the callback. */
+struct answer {
+    enum httpc_outcome outcome;
+    int error;
+    unsigned status;
+    struct buf body;
+};
+
+bool
+cli_admin_read(struct cli_admin *cli, const char *command, int argc,
+               char *const *argv)
+{
+    struct cli_args args;
+    int outcome;
+
+    *cli = (struct cli_admin){.command = command};
+    cli_args_init(&args, options, sizeof options / sizeof options[0], argc,
+                  argv);
+    while ((outcome = cli_args_next(&args)) == CLI_ARGS_OPTION) {
+        switch (args.option->id) {
+        case OPTION_ADMIN:
+            cli->address = args.value;
+            break;
+        case OPTION_JSON:
+            cli->json = true;
+            break;
+        default:
+            cli->help = true;
+            break;
+        }
+    }
+    if (outcome == CLI_ARGS_BAD) {
+        (void)fprintf(stderr, "kvasir %s: %s\n", command, args.fault);
+    } else if (outcome == CLI_ARGS_OPERAND) {
+        (void)fprintf(stderr, "kvasir %s: takes no operand: %s\n", command,
+                      args.value);
+    }
+    return outcome == CLI_ARGS_END;
+}
+
+/* Where to ask: true, or false when the address is none (told). */
+static bool
+find_node(const struct cli_admin *cli, struct url *url, struct buf *fault)
+{
+    const char *variable = getenv("KVASIR_ADMIN");
+    bool from_variable = variable != NULL && variable[0] != '\0';
+    const char *address = cli->address != NULL ? cli->address
+                          : from_variable      ? variable
+                                               : "127.0.0.1:9080";
+    const char *want = url_parse_peer(slice_of(address), url);
+    char quoted[QUOTE_ROOM];
+
+    if (want == NULL) {
+        return true;
+    }
+    buf_printf(fault, "%s: expected %s, not %s",
+               cli->address != NULL ? "--admin" : "KVASIR_ADMIN", want,
+               quote_text(slice_of(address), quoted));
+    return false;
+}
+
+static void
+on_done(void *context, const struct httpc_answer *answer)
+{
+    struct answer *kept = context;
+
+    kept->outcome = answer->outcome;
+    kept->error = answer->error;
+    kept->status = answer->head != NULL ? answer->head->status : 0;
+    buf_add_slice(&kept->body, answer->body);
+}
+
+/* 0 and an answer, or -errno. */
+static int
+ask(const struct url *url, const char *target, struct slice body,
+    struct answer *answer)
+{
+    struct httpc_request request = {
+        .host = url->host,
+        .port = url->port,
+        .method = body.len != 0 ? "POST" : "GET",
+        .target = target,
+        .headers = body.len != 0 ? SLICE("Content-Type: application/json\r\n")
+                                 : (struct slice){.len = 0},
+        .body = body,
+        .timeout_ms = CLI_ADMIN_TIMEOUT_MS,
+        .answer_bytes_max = CLI_ADMIN_ANSWER_MAX,
+        .context = answer,
+        .done = on_done,
+    };
+    struct httpc *call;
+    uv_loop_t loop;
+
+    int rc = uv_loop_init(&loop);
+    if (rc != 0) {
+        return rc;
+    }
+    /* A node that closes while it is written to is an outcome, no end. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    rc = httpc_start(&call, &loop, &request);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&loop) == 0);
+    (void)signal(SIGPIPE, SIG_DFL);
+    return rc;
+}
+
+/* The message of {"error":{"message":...}} into out, or false. */
+static bool
+error_message(struct slice body, char *out, size_t room)
+{
+    struct json_pull pull;
+    enum pull_token token;
+
+    json_pull_init(&pull, body);
+    while ((token = json_pull_next(&pull)) > PULL_END) {
+        if (token == PULL_KEY && pull.depth == 2 &&
+            json_pull_is(&pull, SLICE("message"))) {
+            return json_pull_next(&pull) == PULL_STRING &&
+                   json_pull_copy(&pull, out, room) >= 0;
+        }
+    }
+    return false;
+}
+
+static void
+tell_failure(const struct url *url, const struct answer *answer,
+             struct buf *fault)
+{
+    char authority[URL_TEXT_MAX];
+    char reason[128];
+
+    (void)url_authority(url, authority);
+    if (answer->outcome == HTTPC_CONNECT || answer->outcome == HTTPC_RESOLVE) {
+        buf_printf(fault,
+                   "cannot reach a node at %s: %s (its admin port is --admin "
+                   "HOST:PORT)",
+                   authority,
+                   answer->error != 0
+                       ? uv_strerror_r(answer->error, reason, sizeof reason)
+                       : httpc_outcome_name(answer->outcome));
+        return;
+    }
+    buf_printf(fault, "no answer from %s: %s", authority,
+               httpc_outcome_name(answer->outcome));
+}
+
+static void
+tell_status(const struct url *url, const struct answer *answer,
+            struct buf *fault)
+{
+    char authority[URL_TEXT_MAX];
+    char message[512];
+    char quoted[QUOTE_ROOM];
+    bool found =
+        error_message(buf_slice(&answer->body), message, sizeof message);
+
+    buf_printf(fault, "%s answered %u%s%s", url_authority(url, authority),
+               answer->status, found ? ": " : "",
+               found ? quote_text(slice_of(message), quoted) : "");
+}
+
+static int
+print_answer(const struct cli_admin *cli, struct slice json)
+{
+    struct buf out;
+    int code = CMD_FAILED;
+
+    if (cli->json) {
+        return cli_print(cli->command, json);
+    }
+    buf_init(&out, 4 * CLI_ADMIN_ANSWER_MAX);
+    if (json_show(json, &out) == 0) {
+        code = cli_print_buf(cli->command, &out);
+    } else {
+        (void)fprintf(stderr, "kvasir %s: the answer is not a JSON object\n",
+                      cli->command);
+    }
+    buf_fini(&out);
+    return code;
+}
+
+int
+cli_admin_fetch(const struct cli_admin *cli, const char *target,
+                struct slice body, struct buf *text, struct buf *fault)
+{
+    struct answer answer = {.outcome = HTTPC_CLOSED};
+    struct url url;
+
+    buf_clear(text);
+    buf_clear(fault);
+    if (!find_node(cli, &url, fault)) {
+        return CMD_USAGE;
+    }
+    answer.body = *text;
+    int rc = ask(&url, target, body, &answer);
+    *text = answer.body;
+    if (rc != 0) {
+        answer.error = rc;
+        answer.outcome = HTTPC_CONNECT;
+    }
+    if (answer.outcome != HTTPC_OK) {
+        tell_failure(&url, &answer, fault);
+    } else if (answer.status != 200) {
+        tell_status(&url, &answer, fault);
+    } else if (text->failed) {
+        buf_add_text(fault, "the answer is too large");
+    } else {
+        return CMD_FINE;
+    }
+    return CMD_FAILED;
+}
+
+int
+cli_admin_print(const struct cli_admin *cli, const char *target,
+                struct slice body)
+{
+    struct buf text;
+    struct buf fault;
+
+    buf_init(&text, CLI_ADMIN_ANSWER_MAX);
+    buf_init(&fault, CLI_ADMIN_FAULT_MAX);
+    int code = cli_admin_fetch(cli, target, body, &text, &fault);
+    if (code == CMD_FINE) {
+        code = print_answer(cli, buf_slice(&text));
+    } else {
+        (void)fprintf(stderr, "kvasir %s: %.*s\n", cli->command, (int)fault.len,
+                      fault.len != 0 ? fault.ptr : "");
+    }
+    buf_fini(&fault);
+    buf_fini(&text);
+    return code;
+}

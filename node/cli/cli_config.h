@@ -1,0 +1,43 @@
+/*
+ * The options that `serve` and `check` share: -c FILE, --worker, and one for
+ * each configuration key.
+ *
+ * Role: shell (it reads the file, the environment, the machine). Owns: the
+ * options and flags. Thread: main. Limits: CLI_CONFIG_FLAGS_MAX.
+ * Errors: told on stderr.
+ */
+#ifndef NODE_CLI_CONFIG_H
+#define NODE_CLI_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "index/base/check.h"
+#include "node/cli/cli_args.h"
+#include "node/config/config.h"
+
+#define CLI_CONFIG_FLAGS_MAX   1024
+#define CLI_CONFIG_OPTIONS_MAX 160
+
+struct cli_config {
+    const char *command; /* "serve": starts each line on stderr */
+    const char *file;    /* -c, or NULL */
+    bool help;           /* -h */
+    bool reference;      /* --reference (check only) */
+    struct cli_option options[CLI_CONFIG_OPTIONS_MAX];
+    size_t options_count;
+    struct config_flag flags[CLI_CONFIG_FLAGS_MAX];
+    size_t flags_count;
+};
+
+/* Reads the arguments; true, or false when they were wrong (told). The
+ * arguments are borrowed for as long as *cli is used. */
+bool cli_config_read(struct cli_config *cli, const char *command, int argc,
+                     char *const *argv) MUST_CHECK;
+
+/* Loads what the arguments say, with the process's environment. As
+ * config_load(); faults are told, with their number at the end. */
+int cli_config_load(const struct cli_config *cli, struct config *config)
+    MUST_CHECK;
+
+#endif

@@ -1,0 +1,28 @@
+#include "node/cli/cli_print.h"
+
+#include <stdio.h>
+
+#include "node/cli/cmd.h"
+
+int
+cli_print(const char *command, struct slice text)
+{
+    bool whole =
+        text.len == 0 || fwrite(text.ptr, 1, text.len, stdout) == text.len;
+
+    if (fflush(stdout) != 0 || !whole) {
+        (void)fprintf(stderr, "kvasir %s: cannot write to stdout\n", command);
+        return CMD_FAILED;
+    }
+    return CMD_FINE;
+}
+
+int
+cli_print_buf(const char *command, const struct buf *buf)
+{
+    if (buf->failed) {
+        (void)fprintf(stderr, "kvasir %s: the answer is too large\n", command);
+        return CMD_FAILED;
+    }
+    return cli_print(command, buf_slice(buf));
+}

@@ -1,0 +1,61 @@
+#include "index/base/buf.h"
+#include "node/cli/cli_config.h"
+#include "node/cli/cli_print.h"
+#include "node/cli/cmd.h"
+
+#define OUT_MAX ((size_t)4 << 20)
+
+static const char help[] =
+    "usage: kvasir check [-c FILE] [OPTIONS]\n"
+    "       kvasir check --reference\n"
+    "\n"
+    "Says whether `kvasir serve` would take the same file, environment and\n"
+    "options. Every error is printed with file:line:column and what was\n"
+    "expected (exit code 2); without one, the configuration in force is\n"
+    "printed as YAML (exit code 0).\n"
+    "\n"
+    "  -c, --config FILE  the configuration file; - is stdin\n"
+    "  --reference        every key: type, bounds, default, variable, meaning\n"
+    "  -h, --help         this text\n"
+    "  and all options of `kvasir serve`\n"
+    "\n"
+    "examples:\n"
+    "  kvasir check -c /etc/kvasir.yaml\n"
+    "  kvasir check -c node.yaml --limits.body_bytes_max 8MiB\n"
+    "  kvasir check --reference | less\n";
+
+static int
+check(const struct cli_config *cli, struct buf *out)
+{
+    struct config config;
+    int code = CMD_USAGE;
+
+    if (cli_config_load(cli, &config) == 0) {
+        config_print(&config, out);
+        code = cli_print_buf("check", out);
+    }
+    config_fini(&config);
+    return code;
+}
+
+int
+cmd_check(int argc, char *const *argv)
+{
+    struct cli_config cli;
+    struct buf out;
+    int code = CMD_USAGE;
+
+    buf_init(&out, OUT_MAX);
+    if (!cli_config_read(&cli, "check", argc, argv)) {
+        code = CMD_USAGE;
+    } else if (cli.help) {
+        code = cli_print("check", SLICE(help));
+    } else if (cli.reference) {
+        config_print_reference(&out);
+        code = cli_print_buf("check", &out);
+    } else {
+        code = check(&cli, &out);
+    }
+    buf_fini(&out);
+    return code;
+}

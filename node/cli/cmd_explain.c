@@ -1,0 +1,72 @@
+#include <stdio.h>
+
+#include "node/cli/cli_admin.h"
+#include "node/cli/cli_print.h"
+#include "node/cli/cmd.h"
+
+#define BODY_MAX ((size_t)64 << 20)
+
+static const char help[] =
+    "usage: kvasir explain [--admin HOST:PORT] [--json] < REQUEST.json\n"
+    "\n"
+    "Reads an OpenAI request body from stdin and shows where a running node\n"
+    "would send it, and why: every worker with its overlap, load and verdict.\n"
+    "Nothing is forwarded.\n"
+    "\n"
+    "  --admin HOST:PORT  the node's admin port; default: KVASIR_ADMIN, else\n"
+    "                     127.0.0.1:9080\n"
+    "  --json             the answer of /admin/explain as it is\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "examples:\n"
+    "  kvasir explain < request.json\n"
+    "  echo '{\"model\":\"m\",\"prompt\":\"Once upon a time\"}' | kvasir "
+    "explain\n";
+
+/* All of stdin: true, or false when it was empty, too large or unreadable
+ * (told). */
+static bool
+read_stdin(struct buf *body)
+{
+    const char *fault = NULL;
+
+    while (!feof(stdin) && !ferror(stdin)) {
+        char *room = buf_reserve(body, 65536);
+        if (room == NULL) {
+            break;
+        }
+        body->len += fread(room, 1, 65536, stdin);
+    }
+    if (ferror(stdin)) {
+        fault = "cannot read stdin";
+    } else if (body->failed) {
+        fault = "the request is over 64 MiB";
+    } else if (body->len == 0) {
+        fault = "expected a request body on stdin";
+    }
+    if (fault != NULL) {
+        (void)fprintf(stderr, "kvasir explain: %s\n", fault);
+    }
+    return fault == NULL;
+}
+
+int
+cmd_explain(int argc, char *const *argv)
+{
+    struct cli_admin cli;
+    struct buf body;
+    int code = CMD_USAGE;
+
+    if (!cli_admin_read(&cli, "explain", argc, argv)) {
+        return CMD_USAGE;
+    }
+    if (cli.help) {
+        return cli_print("explain", SLICE(help));
+    }
+    buf_init(&body, BODY_MAX + 65536);
+    if (read_stdin(&body)) {
+        code = cli_admin_print(&cli, "/admin/explain", buf_slice(&body));
+    }
+    buf_fini(&body);
+    return code;
+}

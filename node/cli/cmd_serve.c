@@ -1,0 +1,96 @@
+#include "index/base/buf.h"
+#include "node/base/log.h"
+#include "node/cli/cli_config.h"
+#include "node/cli/cli_print.h"
+#include "node/cli/cmd.h"
+#include "node/cli/serve.h"
+
+#define OUT_MAX ((size_t)1 << 20)
+
+static const char help[] =
+    "usage: kvasir serve [-c FILE] [--worker URL[,KEY=VALUE]...]... [OPTIONS]\n"
+    "\n"
+    "Runs a node in front of LLM engines, alone or in a mesh with others. It\n"
+    "prints `ready serve=H:P admin=H:P` (and mesh=H:P) to stdout when its "
+    "ports\n"
+    "are open, and logs to stderr. SIGTERM drains: it stops accepting, "
+    "finishes\n"
+    "what runs, leaves the mesh, and ends with 0; a second signal cuts what "
+    "is\n"
+    "left.\n"
+    "\n"
+    "  -c, --config FILE  the configuration file (YAML); - is stdin\n"
+    "  --worker URL[,events=URL][,replay=URL][,KEY=VALUE]...\n"
+    "                     an engine: its OpenAI API, its ZeroMQ sockets of KV\n"
+    "                     events, and ranks (data parallel; their ports "
+    "follow\n"
+    "                     on), topic, sse (a sidecar's events instead), id,\n"
+    "                     island, pool, role, api_key, blocks_max; once for\n"
+    "                     each engine\n"
+    "  --policy NAME      short for --policy.name\n"
+    "  --mesh IP:PORT     short for --mesh.listen: where other nodes connect\n"
+    "  --join HOST:PORT, --join dns:NAME:PORT, --join srv:NAME\n"
+    "                     short for --mesh.join: where to look for other "
+    "nodes;\n"
+    "                     once for each place\n"
+    "  --data DIR         short for --data.dir: what the node knows is kept "
+    "there,\n"
+    "                     and a restarted node goes on from it\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "Options win over KVASIR_* variables (limits.body_bytes_max is\n"
+    "KVASIR_LIMITS_BODY_BYTES_MAX, the engines are KVASIR_WORKERS), variables\n"
+    "over the file, the file over the defaults. Workers of one source replace\n"
+    "those of another. `kvasir check --reference` tells more of each key.\n"
+    "\n"
+    "examples:\n"
+    "  kvasir serve --worker http://gpu-1:8000 --worker http://gpu-2:8000\n"
+    "  kvasir serve \\\n"
+    "    --worker http://gpu:8000,events=tcp://gpu:5557,replay=tcp://gpu:5657\n"
+    "  kvasir serve --mesh 127.0.0.1:7946 --join 127.0.0.1:7947 \\\n"
+    "    --worker http://gpu-1:8000\n"
+    "  kvasir serve -c /etc/kvasir.yaml --listen 0.0.0.0:80 --log.level debug\n"
+    "\n"
+    "keys, each with its default:\n";
+
+static int
+print_help(void)
+{
+    struct buf out;
+
+    buf_init(&out, OUT_MAX);
+    buf_add_text(&out, help);
+    config_print_flags(&out);
+    int code = cli_print_buf("serve", &out);
+    buf_fini(&out);
+    return code;
+}
+
+static int
+serve(const struct cli_config *cli)
+{
+    struct config config;
+    int code = CMD_USAGE;
+
+    if (cli_config_load(cli, &config) == 0) {
+        log_init(&(struct log_options){
+            .level = (enum log_level)config.log.level,
+            .format = (enum log_format)config.log.format,
+            .fd = 2,
+        });
+        code = serve_run(&config);
+    }
+    config_fini(&config);
+    return code;
+}
+
+int
+cmd_serve(int argc, char *const *argv)
+{
+    struct cli_config cli;
+
+    if (!cli_config_read(&cli, "serve", argc, argv)) {
+        return CMD_USAGE;
+    }
+    return cli.help ? print_help() : serve(&cli);
+}

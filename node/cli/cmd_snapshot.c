@@ -1,0 +1,270 @@
+/* `kvasir snapshot`: looks into the snapshots of a data directory. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "node/cli/cli_args.h"
+#include "node/cli/cli_print.h"
+#include "node/cli/cmd.h"
+#include "node/text/json_out.h"
+#include "node/text/typo.h"
+#include "storage/storage.h"
+
+#define OUT_MAX ((size_t)64 << 10)
+
+static const char help[] =
+    "usage: kvasir snapshot verify [--cluster NAME] [--json] DIR\n"
+    "       kvasir snapshot info [--json] DIR\n"
+    "\n"
+    "Looks into the newest snapshot of a node's data directory (its --data),\n"
+    "also while the node runs. Changes nothing.\n"
+    "\n"
+    "  verify          reads all of it and compares each part with its "
+    "digest,\n"
+    "                  in a process of its own, which a damaged file may "
+    "kill;\n"
+    "                  exit code 1 if a start would refuse it\n"
+    "  info            reads what it says of itself\n"
+    "  --cluster NAME  refuse it if it is of another cluster\n"
+    "  --json          as JSON\n"
+    "  -h, --help      this text\n"
+    "\n"
+    "examples:\n"
+    "  kvasir snapshot info /var/lib/kvasir\n"
+    "  kvasir snapshot verify --json /var/lib/kvasir | jq .outcome\n";
+
+enum option {
+    OPTION_CLUSTER,
+    OPTION_JSON,
+    OPTION_HELP,
+};
+
+static const struct cli_option options[] = {
+    {"cluster", '\0', true, OPTION_CLUSTER},
+    {"json", '\0', false, OPTION_JSON},
+    {"help", 'h', false, OPTION_HELP},
+};
+
+#define OPTIONS_COUNT (sizeof options / sizeof options[0])
+
+struct request {
+    const char *what; /* NULL: none yet */
+    const char *dir;
+    const char *cluster;
+    bool json;
+    bool help;
+};
+
+static int
+refuse(const char *why, const char *about)
+{
+    (void)fprintf(stderr, "kvasir snapshot: %s%s\n", why, about);
+    return CMD_USAGE;
+}
+
+static bool
+take_option(struct request *request, const struct cli_args *args)
+{
+    switch ((enum option)args->option->id) {
+    case OPTION_CLUSTER:
+        request->cluster = args->value;
+        break;
+    case OPTION_JSON:
+        request->json = true;
+        break;
+    case OPTION_HELP:
+        request->help = true;
+        break;
+    }
+    return true;
+}
+
+static bool
+take_operand(struct request *request, const char *operand)
+{
+    if (request->what == NULL) {
+        request->what = operand;
+    } else if (request->dir == NULL) {
+        request->dir = operand;
+    } else {
+        (void)refuse("one directory at a time: ", operand);
+        return false;
+    }
+    return true;
+}
+
+static bool
+read_arguments(struct request *request, int argc, char *const *argv)
+{
+    struct cli_args args;
+    int outcome;
+
+    cli_args_init(&args, options, OPTIONS_COUNT, argc, argv);
+    while ((outcome = cli_args_next(&args)) != CLI_ARGS_END) {
+        if (outcome == CLI_ARGS_BAD) {
+            (void)refuse(args.fault, "");
+            return false;
+        }
+        if (outcome == CLI_ARGS_OPTION ? !take_option(request, &args)
+                                       : !take_operand(request, args.value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the answer ---- */
+
+static void
+put_json(struct buf *out, const struct storage_report *r)
+{
+    struct json_out json;
+
+    json_out_init(&json, out);
+    json_out_object_begin(&json);
+    json_out_put_text(&json, "outcome", storage_outcome_name(r->outcome));
+    json_out_put_text(&json, "reason", r->reason);
+    json_out_put_text(&json, "file", r->file);
+    json_out_put_text(&json, "cluster", r->cluster);
+    json_out_put_text(&json, "node", r->node);
+    json_out_put_uint(&json, "format_major", r->major);
+    json_out_put_uint(&json, "format_minor", r->minor);
+    json_out_put_uint(&json, "generation", r->generation);
+    json_out_put_uint(&json, "number", r->number);
+    json_out_put_uint(&json, "taken_ms", r->taken_ms);
+    json_out_put_uint(&json, "streams", r->streams);
+    json_out_put_uint(&json, "blocks", r->blocks);
+    json_out_put_uint(&json, "engine_names", r->ledger_blocks);
+    json_out_put_uint(&json, "parts", r->parts);
+    json_out_put_uint(&json, "bytes", r->bytes);
+    json_out_put_uint(&json, "file_bytes", r->file_bytes);
+    json_out_object_end(&json);
+    buf_add_text(out, "\n");
+}
+
+static void
+put_time(struct buf *out, uint64_t ms)
+{
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm utc;
+    char text[32] = "";
+
+    if (gmtime_r(&seconds, &utc) != NULL) {
+        (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    }
+    buf_printf(out, "taken         %s\n", text);
+}
+
+static void
+put_table(struct buf *out, const struct storage_report *r, bool verified)
+{
+    buf_printf(out, "file          %s\n", r->file);
+    if (r->outcome != STORAGE_OK) {
+        buf_printf(out, "refused       %s\n", r->reason);
+        return;
+    }
+    buf_printf(out, "verified      %s\n", verified ? "yes" : "no, only read");
+    buf_printf(out, "cluster       %s\n", r->cluster);
+    buf_printf(out, "node          %s\n", r->node);
+    put_time(out, r->taken_ms);
+    buf_printf(out, "format        %u.%u\n", r->major, r->minor);
+    buf_printf(out, "snapshot      %" PRIu64 " of life %" PRIu64 "\n",
+               r->number, r->generation);
+    buf_printf(out, "streams       %u\n", r->streams);
+    buf_printf(out, "blocks        %" PRIu64 "\n", r->blocks);
+    buf_printf(out, "engine names  %" PRIu64 "\n", r->ledger_blocks);
+    buf_printf(out, "bytes         %" PRIu64 " in %u parts\n", r->bytes,
+               r->parts);
+    buf_printf(out, "file bytes    %" PRIu64 "\n", r->file_bytes);
+}
+
+static int
+answer(const struct request *request, const struct storage_report *report)
+{
+    bool verify = strcmp(request->what, "verify") == 0;
+    struct buf out;
+
+    buf_init(&out, OUT_MAX);
+    if (request->json) {
+        put_json(&out, report);
+    } else {
+        put_table(&out, report, verify);
+    }
+    int code = cli_print_buf("snapshot", &out);
+    buf_fini(&out);
+    return code == CMD_FINE && report->outcome != STORAGE_OK ? CMD_FAILED
+                                                             : code;
+}
+
+static void
+look_at(const struct request *request, struct storage_io *io, const char *name,
+        struct storage_report *report)
+{
+    if (strcmp(request->what, "verify") == 0) {
+        storage_verify_apart(io, name, request->cluster, STORAGE_VERIFY_S,
+                             report);
+    } else {
+        storage_look_apart(io, name, request->cluster, STORAGE_VERIFY_S,
+                           report);
+    }
+}
+
+/* The newest file that has a snapshot: a life that just began, or was short,
+ * leaves one without. Or what to look at it came to. */
+static void
+look(const struct request *request, struct storage_report *report)
+{
+    char name[STORAGE_NAME_MAX] = "";
+    uint64_t below = UINT64_MAX;
+    struct storage_io *io = NULL;
+    enum storage_outcome rc =
+        storage_lmdb_new(&io, request->dir, STORAGE_INSPECT, 0);
+
+    *report = (struct storage_report){.outcome = STORAGE_E_EMPTY};
+    while (rc == STORAGE_OK && report->outcome == STORAGE_E_EMPTY) {
+        rc = storage_newest(io, &below, name);
+        if (rc == STORAGE_OK) {
+            look_at(request, io, name, report);
+        }
+    }
+    if (rc != STORAGE_OK) {
+        *report = (struct storage_report){.outcome = rc};
+        (void)snprintf(report->reason, sizeof report->reason, "%s",
+                       rc == STORAGE_E_MISSING ? "there is no snapshot"
+                                               : storage_outcome_name(rc));
+    }
+    storage_io_free(io);
+}
+
+int
+cmd_snapshot(int argc, char *const *argv)
+{
+    struct request request = {.what = NULL};
+    struct storage_report report;
+
+    if (!read_arguments(&request, argc, argv)) {
+        return CMD_USAGE;
+    }
+    if (request.help) {
+        return cli_print("snapshot", SLICE(help));
+    }
+    if (request.what == NULL) {
+        return refuse("verify or info, and a directory", "");
+    }
+    if (strcmp(request.what, "verify") != 0 &&
+        strcmp(request.what, "info") != 0) {
+        return refuse("verify or info, not ", request.what);
+    }
+    if (request.dir == NULL) {
+        return refuse("which directory?", "");
+    }
+    look(&request, &report);
+    if (report.file[0] == '\0' && report.outcome != STORAGE_OK) {
+        (void)fprintf(stderr, "kvasir snapshot: %s: %s\n", request.dir,
+                      report.reason);
+        return CMD_FAILED;
+    }
+    return answer(&request, &report);
+}

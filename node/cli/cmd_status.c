@@ -1,0 +1,33 @@
+#include "node/cli/cli_admin.h"
+#include "node/cli/cli_print.h"
+#include "node/cli/cmd.h"
+
+static const char help[] =
+    "usage: kvasir status [--admin HOST:PORT] [--json]\n"
+    "\n"
+    "Shows the state of a running node: the mesh as it sees it (members, and "
+    "who\n"
+    "reads which event stream), its requests, how they were placed, the index, "
+    "and\n"
+    "each worker.\n"
+    "\n"
+    "  --admin HOST:PORT  the node's admin port; default: KVASIR_ADMIN, else\n"
+    "                     127.0.0.1:9080\n"
+    "  --json             the answer of /admin/status as it is\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "examples:\n"
+    "  kvasir status\n"
+    "  kvasir status --admin 10.0.0.7:9080 --json | jq .workers\n";
+
+int
+cmd_status(int argc, char *const *argv)
+{
+    struct cli_admin cli;
+
+    if (!cli_admin_read(&cli, "status", argc, argv)) {
+        return CMD_USAGE;
+    }
+    return cli.help ? cli_print("status", SLICE(help))
+                    : cli_admin_print(&cli, "/admin/status", SLICE(""));
+}

@@ -1,0 +1,363 @@
+/* `kvasir top`: what a node does, again and again. */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "node/cli/cli_admin.h"
+#include "node/cli/cli_args.h"
+#include "node/cli/cli_print.h"
+#include "node/cli/cmd.h"
+#include "node/cli/top.h"
+
+#define FRAME_BYTES_MAX  ((size_t)1 << 20)
+#define INTERVAL_MIN_S   0.1
+#define INTERVAL_MAX_S   3600.0
+#define FRAMES_COUNT_MAX 1000000UL
+
+static const char help[] =
+    "usage: kvasir top [--admin HOST:PORT] [--interval SECONDS] [--count N]\n"
+    "\n"
+    "Shows what a node does, once a second: its requests, how much of their\n"
+    "prompts was cached, how long they took, the mesh, and each worker. On a\n"
+    "terminal the page is drawn anew until q is pressed, and a node that\n"
+    "restarts is waited for; else pages follow each other.\n"
+    "\n"
+    "  --admin HOST:PORT   the node's admin port; default: KVASIR_ADMIN, else\n"
+    "                      127.0.0.1:9080\n"
+    "  --interval SECONDS  between two pages, from 0.1 to 3600; default: 1\n"
+    "  --count N           end after N pages; default: never\n"
+    "  -h, --help          this text\n"
+    "\n"
+    "Rates, shares and times are of the time since the page before; times are\n"
+    "estimates within the buckets of /metrics. Of a worker:\n"
+    "  TAKES        whether it gets requests\n"
+    "  MINE, PEERS  requests open at it from this node, from the mesh's "
+    "others\n"
+    "  OTHER        those that it has beyond these, by its own count\n"
+    "  RUN, WAIT, KV  what the engine says of itself\n"
+    "  BLOCKS       cached blocks that it is known (else believed) to hold\n"
+    "  QUEUED       prompt tokens of this node's requests that wait there\n"
+    "\n"
+    "examples:\n"
+    "  kvasir top\n"
+    "  kvasir top --admin 10.0.0.7:9080 --interval 5\n"
+    "  kvasir top --count 1 | cat\n";
+
+enum {
+    OPTION_ADMIN,
+    OPTION_INTERVAL,
+    OPTION_COUNT,
+    OPTION_HELP,
+};
+
+static const struct cli_option options[] = {
+    {"admin", '\0', true, OPTION_ADMIN},
+    {"interval", '\0', true, OPTION_INTERVAL},
+    {"count", '\0', true, OPTION_COUNT},
+    {"help", 'h', false, OPTION_HELP},
+};
+
+struct wish {
+    struct cli_admin cli;
+    double interval_s;
+    unsigned long count; /* 0: no end */
+};
+
+struct page {
+    struct buf metrics;
+    struct buf fault;
+    struct buf frame;
+    struct top_sample samples[2];
+    uint32_t current; /* of samples */
+    bool any;         /* the other one was read, too */
+};
+
+static volatile sig_atomic_t ended;
+
+static void
+on_signal(int number)
+{
+    (void)number;
+    ended = 1;
+}
+
+static bool
+read_interval(const char *text, double *interval_s)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !isfinite(value) ||
+        value < INTERVAL_MIN_S || value > INTERVAL_MAX_S) {
+        (void)fprintf(stderr,
+                      "kvasir top: --interval: expected seconds from 0.1 to "
+                      "3600, not %s\n",
+                      text);
+        return false;
+    }
+    *interval_s = value;
+    return true;
+}
+
+static bool
+read_count(const char *text, unsigned long *count)
+{
+    char *end;
+
+    errno = 0;
+    *count = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 ||
+        *count == 0 || *count > FRAMES_COUNT_MAX) {
+        (void)fprintf(stderr,
+                      "kvasir top: --count: expected a number from 1 to %lu, "
+                      "not %s\n",
+                      FRAMES_COUNT_MAX, text);
+        return false;
+    }
+    return true;
+}
+
+static bool
+read_option(struct wish *wish, const struct cli_args *args)
+{
+    switch (args->option->id) {
+    case OPTION_ADMIN:
+        wish->cli.address = args->value;
+        return true;
+    case OPTION_INTERVAL:
+        return read_interval(args->value, &wish->interval_s);
+    case OPTION_COUNT:
+        return read_count(args->value, &wish->count);
+    default:
+        wish->cli.help = true;
+        return true;
+    }
+}
+
+static bool
+read_args(struct wish *wish, int argc, char *const *argv)
+{
+    struct cli_args args;
+    int outcome;
+
+    *wish = (struct wish){.cli = {.command = "top"}, .interval_s = 1};
+    cli_args_init(&args, options, sizeof options / sizeof options[0], argc,
+                  argv);
+    while ((outcome = cli_args_next(&args)) == CLI_ARGS_OPTION) {
+        if (!read_option(wish, &args)) {
+            return false;
+        }
+    }
+    if (outcome == CLI_ARGS_BAD) {
+        (void)fprintf(stderr, "kvasir top: %s\n", args.fault);
+    } else if (outcome == CLI_ARGS_OPERAND) {
+        (void)fprintf(stderr, "kvasir top: takes no operand: %s\n", args.value);
+    }
+    return outcome == CLI_ARGS_END;
+}
+
+static uint64_t
+clock_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* The terminal */
+
+struct terminal {
+    bool out; /* stdout is one */
+    bool in;  /* stdin is one: q ends */
+    struct termios before;
+};
+
+static void
+terminal_take(struct terminal *terminal)
+{
+    struct termios quiet;
+
+    terminal->out = isatty(STDOUT_FILENO) == 1;
+    terminal->in =
+        terminal->out && tcgetattr(STDIN_FILENO, &terminal->before) == 0;
+    if (terminal->in) {
+        quiet = terminal->before;
+        quiet.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &quiet);
+    }
+    if (terminal->out) {
+        /* A screen of its own, without a cursor. */
+        (void)fputs("\033[?1049h\033[?25l", stdout);
+    }
+}
+
+static void
+terminal_give_back(const struct terminal *terminal)
+{
+    if (terminal->out) {
+        (void)fputs("\033[?25h\033[?1049l", stdout);
+        (void)fflush(stdout);
+    }
+    if (terminal->in) {
+        (void)tcsetattr(STDIN_FILENO, TCSANOW, &terminal->before);
+    }
+}
+
+static struct top_room
+terminal_room(const struct terminal *terminal)
+{
+    struct winsize size;
+
+    if (!terminal->out || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 ||
+        size.ws_row == 0) {
+        return (struct top_room){.lines = 0};
+    }
+    return (struct top_room){.lines = size.ws_row, .columns = size.ws_col};
+}
+
+/* Waits; false: it is to end. */
+static bool
+terminal_wait(const struct terminal *terminal, double seconds)
+{
+    uint64_t until_us = clock_us() + (uint64_t)(seconds * 1e6);
+    struct pollfd key = {.fd = terminal->in ? STDIN_FILENO : -1,
+                         .events = POLLIN};
+    uint64_t now_us;
+    char c;
+
+    while (ended == 0 && (now_us = clock_us()) < until_us) {
+        int left_ms = (int)((until_us - now_us + 999) / 1000);
+        if (poll(&key, 1, left_ms) <= 0) {
+            continue;
+        }
+        if (read(STDIN_FILENO, &c, 1) != 1) {
+            key.fd = -1; /* nobody types any more */
+        } else if (c == 'q' || c == 'Q') {
+            return false;
+        }
+    }
+    return ended == 0;
+}
+
+/* Pages */
+
+static int
+fetch(struct page *page, const struct cli_admin *cli)
+{
+    int code = cli_admin_fetch(cli, "/metrics", SLICE(""), &page->metrics,
+                               &page->fault);
+
+    if (code == CMD_FINE) {
+        page->current = 1 - page->current;
+        top_read(&page->samples[page->current], buf_slice(&page->metrics),
+                 clock_us());
+    }
+    return code;
+}
+
+/* On a terminal each line replaces what stood there. */
+static void
+draw(const struct page *page, const struct terminal *terminal)
+{
+    struct slice text = buf_slice(&page->frame);
+    const char *end = terminal->out ? "\033[K\n" : "\n";
+
+    (void)fputs(terminal->out ? "\033[H" : "", stdout);
+    while (text.len != 0) {
+        struct slice line = slice_take(&text, '\n');
+        (void)fprintf(stdout, "%.*s%s", (int)line.len, line.ptr, end);
+    }
+    (void)fputs(terminal->out ? "\033[J" : end, stdout);
+    (void)fflush(stdout);
+}
+
+static void
+compose(struct page *page, bool reached, struct top_room room)
+{
+    const struct top_sample *now = &page->samples[page->current];
+    const struct top_sample *before = &page->samples[1 - page->current];
+
+    buf_clear(&page->frame);
+    if (!reached) {
+        buf_add_slice(&page->frame, buf_slice(&page->fault));
+        buf_add_text(&page->frame, "\n");
+        room.lines = room.lines > 1 ? room.lines - 1 : room.lines;
+    }
+    /* The last line stays free: writing its end would scroll. */
+    room.lines = room.lines > 1 ? room.lines - 1 : room.lines;
+    top_show(page->any && reached ? before : NULL, now, &room, &page->frame);
+}
+
+/* Until it is told to end; the exit code. */
+static int
+run(struct page *page, const struct wish *wish, const struct terminal *terminal)
+{
+    unsigned long shown = 0;
+    int code = fetch(page, &wish->cli);
+
+    if (code != CMD_FINE) {
+        return code;
+    }
+    if (terminal->out) {
+        compose(page, true, terminal_room(terminal));
+        draw(page, terminal);
+    }
+    while (terminal_wait(terminal, wish->interval_s)) {
+        code = fetch(page, &wish->cli);
+        if (code != CMD_FINE && !terminal->out) {
+            return code;
+        }
+        page->any = page->any || code == CMD_FINE;
+        compose(page, code == CMD_FINE, terminal_room(terminal));
+        draw(page, terminal);
+        if (ferror(stdout) != 0 || ++shown == wish->count) {
+            break;
+        }
+    }
+    return ferror(stdout) != 0 ? CMD_FAILED : CMD_FINE;
+}
+
+int
+cmd_top(int argc, char *const *argv)
+{
+    struct sigaction end = {.sa_handler = on_signal};
+    struct terminal terminal = {.out = false};
+    struct wish wish;
+
+    if (!read_args(&wish, argc, argv)) {
+        return CMD_USAGE;
+    }
+    if (wish.cli.help) {
+        return cli_print("top", SLICE(help));
+    }
+    struct page *page = calloc(1, sizeof(*page));
+    if (page == NULL) {
+        (void)fprintf(stderr, "kvasir top: out of memory\n");
+        return CMD_FAILED;
+    }
+    buf_init(&page->metrics, CLI_ADMIN_ANSWER_MAX);
+    buf_init(&page->fault, CLI_ADMIN_FAULT_MAX);
+    buf_init(&page->frame, FRAME_BYTES_MAX);
+    (void)sigaction(SIGINT, &end, NULL);
+    (void)sigaction(SIGTERM, &end, NULL);
+    terminal_take(&terminal);
+    int code = run(page, &wish, &terminal);
+    terminal_give_back(&terminal);
+    if (code != CMD_FINE) {
+        (void)fprintf(stderr, "kvasir top: %.*s\n", (int)page->fault.len,
+                      page->fault.len != 0 ? page->fault.ptr : "");
+    }
+    buf_fini(&page->frame);
+    buf_fini(&page->fault);
+    buf_fini(&page->metrics);
+    free(page);
+    return code;
+}

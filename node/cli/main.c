@@ -1,0 +1,83 @@
+/* `kvasir`: finds the command and hands over the rest of the arguments. */
+#include <stdio.h>
+#include <string.h>
+
+#include "index/base/slice.h"
+#include "node/cli/cmd.h"
+#include "node/text/typo.h"
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char *const *argv);
+    const char *purpose;
+};
+
+static const struct command commands[] = {
+    {"serve", cmd_serve, "run a node in front of LLM engines"},
+    {"status", cmd_status, "show the state of a running node"},
+    {"top", cmd_top, "show what a running node does, live"},
+    {"explain", cmd_explain, "show where a request would go, and why"},
+    {"check", cmd_check, "check a configuration and show what is in force"},
+    {"snapshot", cmd_snapshot, "look into the snapshot of a data directory"},
+    {"engine", cmd_engine, "run a stand-in engine, for trying things out"},
+    {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
+};
+
+#define COMMANDS_COUNT (sizeof commands / sizeof commands[0])
+
+static int
+print_help(FILE *to, int code)
+{
+    (void)fprintf(to, "usage: kvasir COMMAND [OPTIONS]\n"
+                      "\n"
+                      "Routes LLM requests to the engine that already holds "
+                      "their prefix.\n"
+                      "\n");
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].purpose);
+    }
+    (void)fprintf(to, "\n"
+                      "`kvasir COMMAND --help` tells all about one of them; "
+                      "`kvasir --version` which this is.\n"
+                      "Exit codes: 0 fine, 1 failed while running, 2 bad usage "
+                      "or configuration.\n");
+    return fflush(to) == 0 ? code : CMD_FAILED;
+}
+
+static int
+unknown(const char *name)
+{
+    struct typo typo = {.best = NULL};
+
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        typo_offer(&typo, slice_of(name), commands[i].name);
+    }
+    (void)fprintf(stderr, "kvasir: unknown %s %s%s%s%s (see kvasir --help)\n",
+                  name[0] == '-' ? "option" : "command", name,
+                  typo.best != NULL ? ", did you mean " : "",
+                  typo.best != NULL ? typo.best : "",
+                  typo.best != NULL ? "?" : "");
+    return CMD_USAGE;
+}
+
+int
+main(int argc, char *argv[])
+{
+    if (argc < 2) {
+        return print_help(stderr, CMD_USAGE);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        return print_help(stdout, CMD_FINE);
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        return printf("kvasir %s\n", KVASIR_VERSION) > 0 ? CMD_FINE
+                                                         : CMD_FAILED;
+    }
+    for (size_t i = 0; i < COMMANDS_COUNT; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 2, argv + 2);
+        }
+    }
+    return unknown(argv[1]);
+}

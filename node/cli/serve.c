@@ -1,0 +1,314 @@
+#include "node/cli/serve.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "node/base/log.h"
+#include "node/base/sock.h"
+#include "node/control/control.h"
+#include "node/edge/lane.h"
+
+#define DRAIN_LOOK_MS 20U
+#define LEAVE_LOOKS   25U /* until the goodbye counts as lost */
+
+struct serve {
+    struct node_shared node;
+    struct control control;
+    struct snapshot *snapshot;
+    struct lane *lanes[CONFIG_LANES_MAX];
+    uint32_t lanes_made;
+    uint32_t lanes_started;
+    uv_signal_t terminate;
+    uv_signal_t interrupt;
+    uv_timer_t drained; /* looks whether the lanes are done */
+    uint32_t leave_looks;
+    bool failed; /* it ends, but not because it was told to */
+    struct sockaddr_storage address;
+    uint16_t port;
+};
+
+/* Lanes */
+
+static void
+set_port(struct sockaddr_storage *address, uint16_t port)
+{
+    if (address->ss_family == AF_INET6) {
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    } else {
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+    }
+}
+
+static socklen_t
+address_size(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+static int
+make_lanes(struct serve *serve)
+{
+    const struct config *config = serve->node.config;
+    const struct sockaddr *address = (const struct sockaddr *)&serve->address;
+
+    socklen_t len = address_size(&serve->address);
+
+    int error = sock_probe_free(address, len);
+    if (error < 0) {
+        return error;
+    }
+    for (uint32_t i = 0; i < config->lanes; i++) {
+        error = lane_new(&serve->lanes[i], &serve->node, i, address, len,
+                         rng_next(&serve->control.rng), &serve->port);
+        if (error < 0) {
+            return error;
+        }
+        serve->lanes_made++;
+        /* The first one may have been given a free port: share that one. */
+        set_port(&serve->address, serve->port);
+    }
+    return 0;
+}
+
+static int
+start_lanes(struct serve *serve)
+{
+    for (uint32_t i = 0; i < serve->lanes_made; i++) {
+        int error = lane_start(serve->lanes[i]);
+        if (error < 0) {
+            return error;
+        }
+        serve->lanes_started++;
+        gauge_add(&serve->node.lanes_running, 1);
+    }
+    return 0;
+}
+
+static void
+end_lanes(struct serve *serve)
+{
+    gauge_set(&serve->node.draining, 1);
+    for (uint32_t i = 0; i < serve->lanes_made; i++) {
+        if (i < serve->lanes_started) {
+            lane_drain(serve->lanes[i]);
+            lane_join(serve->lanes[i]);
+        } else {
+            lane_free(serve->lanes[i]);
+        }
+    }
+}
+
+/* The end */
+
+static void
+close_own_handles(struct serve *serve)
+{
+    uv_close((uv_handle_t *)&serve->terminate, NULL);
+    uv_close((uv_handle_t *)&serve->interrupt, NULL);
+    uv_close((uv_handle_t *)&serve->drained, NULL);
+}
+
+static void
+on_drained_look(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+
+    role_is_control();
+    if (gauge_read(&serve->node.lanes_running) != 0) {
+        return;
+    }
+    if (!snapshot_finish(serve->snapshot)) {
+        return;
+    }
+    peers_leave(serve->control.peers);
+    if (peers_left(serve->control.peers) ||
+        ++serve->leave_looks > LEAVE_LOOKS) {
+        control_stop(&serve->control);
+        close_own_handles(serve);
+    }
+}
+
+static void
+begin_drain(struct serve *serve)
+{
+    gauge_set(&serve->node.draining, 1);
+    for (uint32_t i = 0; i < serve->lanes_started; i++) {
+        lane_drain(serve->lanes[i]);
+    }
+    (void)uv_timer_start(&serve->drained, on_drained_look, 0, DRAIN_LOOK_MS);
+}
+
+/* Another node has our name. */
+static void
+on_refused(void *context)
+{
+    struct serve *serve = context;
+
+    serve->failed = true;
+    begin_drain(serve);
+}
+
+static void
+on_signal(uv_signal_t *handle, int number)
+{
+    struct serve *serve = handle->data;
+
+    if (gauge_read(&serve->node.draining) != 0) {
+        LOG_WARNING("cut", KV("signal", number));
+        gauge_set(&serve->node.cut, 1);
+    } else {
+        LOG_INFO("drain", KV("signal", number),
+                 KV("inflight", gauge_read(&serve->node.inflight)));
+    }
+    begin_drain(serve);
+}
+
+/* The beginning */
+
+static void
+open_own_handles(struct serve *serve)
+{
+    uv_loop_t *loop = &serve->control.loop;
+
+    CHECK(uv_signal_init(loop, &serve->terminate) == 0);
+    CHECK(uv_signal_init(loop, &serve->interrupt) == 0);
+    CHECK(uv_timer_init(loop, &serve->drained) == 0);
+    serve->terminate.data = serve;
+    serve->interrupt.data = serve;
+    serve->drained.data = serve;
+    (void)uv_signal_start(&serve->terminate, on_signal, SIGTERM);
+    (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
+}
+
+/* Each connection may need two descriptors: take what the system gives, and
+ * more than its hard limit if it lets us (root). */
+static void
+raise_descriptor_limit(const struct config *config)
+{
+    rlim_t wanted = (rlim_t)config->limits.connections_max * 2 + 1024;
+    struct rlimit all = {.rlim_cur = wanted, .rlim_max = wanted};
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
+        return;
+    }
+    if (limit.rlim_max < wanted && setrlimit(RLIMIT_NOFILE, &all) == 0) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < wanted) {
+        LOG_WARNING("few_descriptors", KV("limit", limit.rlim_cur),
+                    KV("wanted", wanted),
+                    KV("hint", "raise the open files limit (ulimit -n), or "
+                               "lower limits.connections_max"));
+    }
+}
+
+static void
+say_ready(const struct serve *serve)
+{
+    const struct config *config = serve->node.config;
+    const char *mesh = peers_address(serve->control.peers);
+    char serving[URL_TEXT_MAX];
+    char admin[URL_TEXT_MAX];
+    struct url url = config->listen;
+
+    url.port = serve->port;
+    (void)url_authority(&url, serving);
+    url = config->admin;
+    url.port = httpd_port(serve->control.admin);
+    (void)url_authority(&url, admin);
+    printf("ready serve=%s admin=%s%s%s\n", serving, admin,
+           mesh != NULL ? " mesh=" : "", mesh != NULL ? mesh : "");
+    (void)fflush(stdout);
+    LOG_INFO("ready", KV("node", config->name), KV("serve", serving),
+             KV("admin", admin), KV("mesh", mesh != NULL ? mesh : "none"),
+             KV("lanes", config->lanes), KV("workers", config->workers_count));
+}
+
+/* Opens both ports and starts the lanes: 0, or -errno and a line was logged. */
+static int
+open_ports(struct serve *serve)
+{
+    const struct config *config = serve->node.config;
+    struct sockaddr_storage admin;
+
+    int error = url_sockaddr(&config->listen, &serve->address);
+    if (error == 0) {
+        error = make_lanes(serve);
+    }
+    if (error < 0) {
+        LOG_ERROR("listen_failed", KV("host", config->listen.host),
+                  KV("port", config->listen.port), KV_FAULT("error", error));
+        return error;
+    }
+    error = url_sockaddr(&config->admin, &admin);
+    if (error == 0) {
+        error = control_open_admin(&serve->control,
+                                   (const struct sockaddr *)&admin);
+    }
+    if (error < 0) {
+        LOG_ERROR("admin_listen_failed", KV("host", config->admin.host),
+                  KV("port", config->admin.port), KV_FAULT("error", error));
+        return error;
+    }
+    return start_lanes(serve);
+}
+
+int
+serve_run(const struct config *config)
+{
+    struct serve *serve = aligned_alloc(64, (sizeof(*serve) + 63) / 64 * 64);
+    int error;
+
+    if (serve == NULL) {
+        LOG_ERROR("out_of_memory");
+        return 1;
+    }
+    memset(serve, 0, sizeof(*serve));
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* costs a snapshot, as a full disk does */
+    if (snapshot_open(&serve->snapshot, config) < 0) {
+        free(serve);
+        return 1;
+    }
+    raise_descriptor_limit(config);
+    role_is_control();
+    error = shared_init(&serve->node, config);
+    if (error == 0) {
+        error = control_init(&serve->control, &serve->node, serve->snapshot,
+                             uv_hrtime());
+    }
+    if (error < 0) {
+        LOG_ERROR("start_failed", KV_FAULT("error", error));
+        snapshot_free(serve->snapshot);
+        shared_fini(&serve->node);
+        free(serve);
+        return 1;
+    }
+    serve->control.refused = on_refused;
+    serve->control.refused_context = serve;
+    open_own_handles(serve);
+    error = open_ports(serve);
+    if (error == 0) {
+        say_ready(serve);
+    } else {
+        control_stop(&serve->control);
+        close_own_handles(serve);
+    }
+    (void)uv_run(&serve->control.loop, UV_RUN_DEFAULT);
+    end_lanes(serve);
+    control_fini(&serve->control);
+    snapshot_free(serve->snapshot);
+    shared_fini(&serve->node);
+    bool ok = error == 0 && !serve->failed;
+    free(serve);
+    LOG_INFO("stopped", KV("ok", ok));
+    return ok ? 0 : 1;
+}

@@ -1,0 +1,146 @@
+/*
+ * What `kvasir top` shows: a node, and what it did between two pages of its
+ * metrics.
+ *
+ *   top_read(&now, metrics, clock_us);
+ *   top_show(&before, &now, &room, &out);
+ *
+ * A page of another version is fine: what it does not have is shown as "-".
+ *
+ * Role: core. Owns: nothing. Thread: one owner. Limits: TOP_WORKERS_MAX, the
+ * rest are counted; TOP_ID_MAX, longer names are cut. Errors: none; text from
+ * a node comes out as printable ASCII.
+ */
+#ifndef NODE_TOP_H
+#define NODE_TOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "node/base/histogram.h"
+
+#define TOP_WORKERS_MAX 256U
+#define TOP_ID_MAX      64U
+#define TOP_BUCKETS     (HISTOGRAM_BOUNDS + 1)
+
+/* X(NAME, series): one number each. */
+#define TOP_NUMBERS(X)                                \
+    X(UPTIME, "kvasir_uptime_seconds")                \
+    X(READY, "kvasir_ready")                          \
+    X(INFLIGHT, "kvasir_inflight")                    \
+    X(CONNECTIONS, "kvasir_connections")              \
+    X(REQUESTS, "kvasir_requests_total")              \
+    X(RETRIES, "kvasir_retries_total")                \
+    X(FAILED, "kvasir_all_failed_total")              \
+    X(CUT, "kvasir_cut_total")                        \
+    X(CANCELLED, "kvasir_cancelled_total")            \
+    X(OVERLOAD, "kvasir_requests_overload_total")     \
+    X(NO_WORKER, "kvasir_requests_no_worker_total")   \
+    X(PROMPT_TOKENS, "kvasir_prompt_tokens_total")    \
+    X(CACHED_TOKENS, "kvasir_cached_tokens_total")    \
+    X(AFFINITY, "kvasir_mode_affinity_total")         \
+    X(BALANCE, "kvasir_mode_balance_total")           \
+    X(STREAMS, "kvasir_gossip_streams")               \
+    X(STREAMS_STALE, "kvasir_gossip_streams_stale")   \
+    X(BATCHES_BEHIND, "kvasir_gossip_behind_batches") \
+    X(MIRROR_BLOCKS, "kvasir_mirror_holder_blocks")   \
+    X(BELIEF_BLOCKS, "kvasir_belief_holder_blocks")   \
+    X(SNAPSHOT_AGE, "kvasir_snapshot_age_seconds")    \
+    X(SNAPSHOT_FAILING, "kvasir_snapshot_failing")
+
+enum top_number {
+#define TOP_NUMBER_ENUM(NAME, series) TOP_##NAME,
+    TOP_NUMBERS(TOP_NUMBER_ENUM)
+#undef TOP_NUMBER_ENUM
+    TOP_NUMBERS_COUNT,
+};
+
+/* X(NAME, series): one number a worker; of several ranks their sum. */
+#define TOP_WORKER_NUMBERS(X)                          \
+    X(ELIGIBLE, "kvasir_worker_eligible")              \
+    X(MINE, "kvasir_worker_inflight")                  \
+    X(PEERS, "kvasir_worker_inflight_peers")           \
+    X(FOREIGN, "kvasir_worker_inflight_foreign")       \
+    X(QUEUED_TOKENS, "kvasir_worker_queued_tokens")    \
+    X(RUNNING, "kvasir_worker_running")                \
+    X(WAITING, "kvasir_worker_waiting")                \
+    X(KV_PERMILLE, "kvasir_worker_kv_usage_permille")  \
+    X(WORKER_REQUESTS, "kvasir_worker_requests_total") \
+    X(WORKER_FAILURES, "kvasir_worker_failures_total") \
+    X(WORKER_CUT, "kvasir_worker_streams_cut_total")   \
+    X(HELD_BLOCKS, "kvasir_mirror_worker_blocks")      \
+    X(BELIEVED_BLOCKS, "kvasir_worker_belief_blocks")
+
+enum top_worker_number {
+#define TOP_WORKER_ENUM(NAME, series) TOP_##NAME,
+    TOP_WORKER_NUMBERS(TOP_WORKER_ENUM)
+#undef TOP_WORKER_ENUM
+    TOP_WORKER_NUMBERS_COUNT,
+};
+
+/* X(NAME, state): members of the mesh. */
+#define TOP_MEMBERS(X) \
+    X(ALIVE, "alive")  \
+    X(SUSPECT, "suspect") X(DEAD, "dead") X(LEFT, "left")
+
+enum top_members {
+#define TOP_MEMBERS_ENUM(NAME, state) TOP_##NAME,
+    TOP_MEMBERS(TOP_MEMBERS_ENUM)
+#undef TOP_MEMBERS_ENUM
+    TOP_MEMBERS_COUNT,
+};
+
+/* X(NAME, series): histograms. */
+#define TOP_TIMES(X)                                     \
+    X(ROUTE, "kvasir_route_seconds")                     \
+    X(FIRST_TOKEN, "kvasir_time_to_first_token_seconds") \
+    X(DURATION, "kvasir_request_duration_seconds")
+
+enum top_time {
+#define TOP_TIME_ENUM(NAME, series) TOP_##NAME,
+    TOP_TIMES(TOP_TIME_ENUM)
+#undef TOP_TIME_ENUM
+    TOP_TIMES_COUNT,
+};
+
+struct top_figure {
+    double value;
+    bool known; /* it was on the page */
+};
+
+struct top_worker {
+    char id[TOP_ID_MAX];
+    struct top_figure number[TOP_WORKER_NUMBERS_COUNT];
+};
+
+struct top_sample {
+    uint64_t at_us;
+    char node[TOP_ID_MAX]; /* "" */
+    char version[TOP_ID_MAX];
+    struct top_figure number[TOP_NUMBERS_COUNT];
+    struct top_figure members[TOP_MEMBERS_COUNT];
+    double buckets[TOP_TIMES_COUNT][TOP_BUCKETS]; /* this many or faster */
+    uint32_t buckets_count[TOP_TIMES_COUNT];
+    uint32_t workers_count;
+    uint32_t workers_left;                      /* out, for want of room */
+    struct top_worker workers[TOP_WORKERS_MAX]; /* as the page has them */
+};
+
+struct top_room {
+    uint32_t lines;   /* 0: any number */
+    uint32_t columns; /* 0: any number; longer lines are cut */
+};
+
+/* Reads a page of metrics that was fetched at at_us. */
+void top_read(struct top_sample *sample, struct slice metrics, uint64_t at_us);
+
+/* True when both are of one process and some time lies between. */
+bool top_comparable(const struct top_sample *before,
+                    const struct top_sample *now);
+
+/* Lines of text; before may be NULL: nothing per second is known then. */
+void top_show(const struct top_sample *before, const struct top_sample *now,
+              const struct top_room *room, struct buf *out);
+
+#endif

@@ -1,0 +1,344 @@
+#include "node/config/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "node/config/config_apply.h"
+#include "node/config/config_mesh.h"
+
+void
+config_init(struct config *config)
+{
+    *config = (struct config){.workers_count = 0};
+    config_schema_defaults(&config_schema_node, config);
+}
+
+void
+config_fini(struct config *config)
+{
+    config_apply_no_workers(config);
+}
+
+/* A list of workers from the environment, between blanks. */
+static void
+apply_worker_list(struct config *config, const char *text,
+                  const struct config_place *place,
+                  struct config_errors *errors)
+{
+    config_apply_no_workers(config);
+    for (;;) {
+        struct config_worker worker;
+        text += strspn(text, " \t\r\n");
+        size_t len = strcspn(text, " \t\r\n");
+        if (len == 0) {
+            return;
+        }
+        if (config_parse_worker((struct slice){text, len}, place->source,
+                                &worker, errors) == 0) {
+            config_apply_worker(config, &worker, place, errors);
+        }
+        text += len;
+    }
+}
+
+/* What Kubernetes sets for a service named kvasir-mesh: MESH_SERVICE_HOST,
+ * MESH_PORT, MESH_PORT_7946_TCP. No key has such a name. */
+static bool
+is_of_kubernetes(struct slice name)
+{
+    struct slice port = SLICE("_PORT");
+
+    return memmem(name.ptr, name.len, "_SERVICE_", 9) != NULL ||
+           memmem(name.ptr, name.len, "_PORT_", 6) != NULL ||
+           (name.len > port.len &&
+            memcmp(name.ptr + name.len - port.len, port.ptr, port.len) == 0);
+}
+
+/* Under a section's prefix every name must be a key; elsewhere it may be
+ * another program's, such as the KVASIR_SERVICE_HOST of Kubernetes. */
+static bool
+is_ours(struct slice name)
+{
+    const struct config_section *section;
+
+    if (is_of_kubernetes(name)) {
+        return false;
+    }
+    for (size_t i = 0; (section = config_schema_section(i)) != NULL; i++) {
+        struct slice start = {name.ptr, strlen(section->name)};
+        if (name.len > start.len && name.ptr[start.len] == '_' &&
+            slice_equal_nocase(start, slice_of(section->name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct config_key *
+find_environment(struct slice name)
+{
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        char text[CONFIG_KEY_NAME_MAX + 8];
+        if (slice_equal(slice_of(config_key_environment(
+                            &config_schema_node.keys[i], text)),
+                        name)) {
+            return &config_schema_node.keys[i];
+        }
+    }
+    return NULL;
+}
+
+static void
+apply_variable(struct config *config, struct slice name, const char *value,
+               struct config_errors *errors)
+{
+    const struct config_key *key = find_environment(name);
+    char source[CONFIG_KEY_NAME_MAX + 8];
+    struct config_place place = {.source = source};
+    struct slice rest = {name.ptr + 7, name.len - 7};
+
+    (void)snprintf(source, sizeof source, "%.*s", (int)name.len, name.ptr);
+    if (value[0] == '\0') {
+        return;
+    }
+    if (key != NULL) {
+        config_apply_value(key, slice_of(value), &place, config, errors);
+    } else if (slice_equal(rest, SLICE("WORKERS"))) {
+        apply_worker_list(config, value, &place, errors);
+    } else if (is_ours(rest)) {
+        config_error(errors, &place, "no key has this name");
+    }
+}
+
+void
+config_apply_environment(struct config *config, char *const *environment,
+                         struct config_errors *errors)
+{
+    for (size_t i = 0; environment[i] != NULL; i++) {
+        const char *equals = strchr(environment[i], '=');
+        struct slice name = {environment[i], 0};
+        if (equals != NULL && strncmp(environment[i], "KVASIR_", 7) == 0) {
+            name.len = (size_t)(equals - environment[i]);
+            apply_variable(config, name, equals + 1, errors);
+        }
+    }
+}
+
+/* The key of a flag: by its name, or by a short one. NULL: none. */
+static const struct config_key *
+find_flag(const char *name)
+{
+    static const char *const shorts[][2] = {
+        {"policy", "policy.name"},
+        {"mesh", "mesh.listen"},
+        {"join", "mesh.join"},
+        {"data", "data.dir"},
+    };
+
+    for (size_t i = 0; i < sizeof shorts / sizeof shorts[0]; i++) {
+        if (strcmp(name, shorts[i][0]) == 0) {
+            name = shorts[i][1];
+        }
+    }
+    return config_schema_find(&config_schema_node, slice_of(name));
+}
+
+static void
+apply_flag(struct config *config, const struct config_flag *flag,
+           struct config_errors *errors)
+{
+    char source[CONFIG_KEY_NAME_MAX + 2];
+    struct config_place place = {.source = source};
+    const struct config_key *key = find_flag(flag->key);
+    struct config_worker worker;
+
+    (void)snprintf(source, sizeof source, "--%s", flag->key);
+    if (key != NULL && key->type == CONFIG_PLACES) {
+        config_apply_place(key, slice_of(flag->value), &place,
+                           &config->mesh.join, errors);
+    } else if (key != NULL) {
+        config_apply_value(key, slice_of(flag->value), &place, config, errors);
+    } else if (strcmp(flag->key, "worker") != 0) {
+        config_error(errors, &place, "no key has this name");
+    } else if (config_parse_worker(slice_of(flag->value), source, &worker,
+                                   errors) == 0) {
+        config_apply_worker(config, &worker, &place, errors);
+    }
+}
+
+void
+config_apply_flags(struct config *config, const struct config_flag *flags,
+                   size_t count, struct config_errors *errors)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct config_key *key = find_flag(flags[i].key);
+        if (strcmp(flags[i].key, "worker") == 0) {
+            config_apply_no_workers(config);
+        } else if (key != NULL && key->type == CONFIG_PLACES) {
+            config->mesh.join.count = 0;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        apply_flag(config, &flags[i], errors);
+    }
+}
+
+/* Keys of which the first must not be over the second. */
+static const char *const ordered_keys[][2] = {
+    {"limits.target_bytes_max", "limits.head_bytes_max"},
+    {"limits.body_bytes_max", "limits.buffered_bytes_max"},
+    {"health.timeout", "health.interval"},
+    {"breaker.open", "breaker.open_max"},
+};
+
+static void
+check_order(const struct config *config, const char *low_name,
+            const char *high_name, struct config_errors *errors)
+{
+    const struct config_key *low =
+        config_schema_find(&config_schema_node, slice_of(low_name));
+    const struct config_key *high =
+        config_schema_find(&config_schema_node, slice_of(high_name));
+    struct config_place place = {.source = low_name};
+    struct buf text;
+
+    CHECK(low != NULL && high != NULL);
+    if (config_value_number(low, config) <= config_value_number(high, config)) {
+        return;
+    }
+    buf_init(&text, 256);
+    config_value_print(low, config, &text);
+    buf_printf(&text, " is over %s, ", high_name);
+    config_value_print(high, config, &text);
+    config_error(errors, &place, "%.*s", (int)text.len, text.ptr);
+    buf_fini(&text);
+}
+
+void
+config_check(const struct config *config, struct config_errors *errors)
+{
+    struct config_place place = {.source = "admin"};
+
+    for (size_t i = 0; i < sizeof ordered_keys / sizeof ordered_keys[0]; i++) {
+        check_order(config, ordered_keys[i][0], ordered_keys[i][1], errors);
+    }
+    if (config->listen.port != 0 && config->listen.port == config->admin.port &&
+        strcmp(config->listen.host, config->admin.host) == 0) {
+        config_error(errors, &place, "the same address as listen");
+    }
+    config_mesh_check(&config->mesh, errors);
+}
+
+/* One byte over the bound is read, so that too large is seen. 0 or -errno. */
+static int
+read_file(const char *path, struct buf *bytes)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "re");
+    int rc = 0;
+
+    if (file == NULL) {
+        return -errno;
+    }
+    while (!feof(file) && bytes->len < bytes->max_bytes) {
+        size_t want = bytes->max_bytes - bytes->len;
+        want = want < 65536 ? want : 65536;
+        char *room = buf_reserve(bytes, want);
+        if (room == NULL) {
+            rc = -ENOMEM;
+            break;
+        }
+        bytes->len += fread(room, 1, want, file);
+        if (ferror(file)) {
+            rc = errno != 0 ? -errno : -EIO;
+            break;
+        }
+    }
+    if (!is_stdin) {
+        (void)fclose(file);
+    }
+    return rc;
+}
+
+static void
+apply_file(struct config *config, const char *path,
+           struct config_errors *errors)
+{
+    struct config_place place = {.source =
+                                     strcmp(path, "-") == 0 ? "stdin" : path};
+    struct buf bytes;
+    char text[128];
+
+    buf_init(&bytes, CONFIG_FILE_BYTES_MAX + 1);
+    int rc = read_file(path, &bytes);
+    if (rc != 0) {
+        config_error(errors, &place, "cannot be read: %s",
+                     uv_strerror_r(rc, text, sizeof text));
+    } else {
+        config_apply_yaml(config, place.source, buf_slice(&bytes), errors);
+    }
+    buf_fini(&bytes);
+}
+
+/* The host's name as a label; "node" when it has none. */
+static void
+name_by_host(char name[CONFIG_LABEL_MAX])
+{
+    const struct config_key *key =
+        config_schema_find(&config_schema_node, SLICE("name"));
+    struct config parsed;
+
+    if (gethostname(name, CONFIG_LABEL_MAX) != 0) {
+        name[0] = '\0';
+    }
+    name[CONFIG_LABEL_MAX - 1] = '\0';
+    CHECK(key != NULL);
+    if (!config_value_set(key, slice_of(name), &parsed)) {
+        memcpy(name, "node", 5);
+    }
+}
+
+static uint32_t
+lanes_by_cpus(void)
+{
+    unsigned cpus = uv_available_parallelism();
+
+    return cpus < CONFIG_LANES_MAX ? cpus : CONFIG_LANES_MAX;
+}
+
+int
+config_load(const struct config_sources *sources, struct config *config,
+            struct config_errors *errors)
+{
+    config_init(config);
+    if (sources->file != NULL) {
+        apply_file(config, sources->file, errors);
+    }
+    if (sources->environment != NULL) {
+        config_apply_environment(config, sources->environment, errors);
+    }
+    config_apply_flags(config, sources->flags, sources->flags_count, errors);
+    config_mesh_complete(&config->mesh);
+    if (errors->count == 0) {
+        config_check(config, errors);
+    }
+    if (errors->count == 0) {
+        config_mesh_files(&config->mesh, errors);
+    }
+    if (errors->count != 0) {
+        config_fini(config);
+        config_init(config);
+        return CONFIG_E_INVALID;
+    }
+    if (config->name[0] == '\0') {
+        name_by_host(config->name);
+    }
+    if (config->lanes == 0) {
+        config->lanes = lanes_by_cpus();
+    }
+    return 0;
+}

@@ -1,0 +1,298 @@
+/*
+ * What a node was told to do: one struct, filled from defaults, then a YAML
+ * file, then KVASIR_* environment, then flags, the later winning.
+ *
+ * Every key is one row of a table (config_schema.c): its name, type, bounds,
+ * default and meaning. The file reader, the environment, the flags, the help
+ * and the printed reference all come from that table, so they cannot differ.
+ * Key `section.key` is KVASIR_SECTION_KEY in the environment and
+ * --section.key on the command line. Values are taken as they are written:
+ * there is no ${VARIABLE} substitution, the environment overrides instead.
+ *
+ * A faulty configuration is never used in part: every fault of every source
+ * is reported, with file:line:column and what was expected.
+ *
+ * Role: core but for config_load(), which reads the file, the host's name and
+ * its number of CPUs. Owns: the list of workers. Thread: one owner; read-only
+ * once loaded. Limits: CONFIG_FILE_BYTES_MAX, CONFIG_ERRORS_MAX, WORKERS_MAX.
+ * Errors: named outcomes, and lines in struct config_errors.
+ */
+#ifndef NODE_CONFIG_H
+#define NODE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+#include "index/base/worker_set.h"
+#include "mesh/mesh.h"
+#include "node/base/log.h"
+#include "node/text/url.h"
+
+#define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
+#define CONFIG_ERRORS_MAX     100 /* further ones are counted, not printed */
+#define CONFIG_LABEL_MAX      64  /* a name or label and its NUL */
+#define CONFIG_SECRET_MAX     256 /* an API key and its NUL */
+#define CONFIG_FILE_MAX       256 /* a file's path and its NUL */
+#define CONFIG_JOINS_MAX      32  /* places to look for other nodes */
+#define CONFIG_LANES_MAX      64
+#define CONFIG_ATTEMPTS_MAX   8 /* workers tried for one request */
+
+/* One engine. Strings are "" when absent. */
+struct config_worker {
+    struct url url;    /* http; required, unique */
+    struct url events; /* tcp: its KV event socket; host "" when absent */
+    struct url replay; /* tcp: its replay socket; host "" when absent */
+    char id[CONFIG_LABEL_MAX];     /* unique; default: host:port of url */
+    char island[CONFIG_LABEL_MAX]; /* among which traffic is cheap */
+    char pool[CONFIG_LABEL_MAX];   /* workers sized alike */
+    char role[CONFIG_LABEL_MAX];
+    char api_key
+        [CONFIG_SECRET_MAX]; /* Authorization: Bearer, not the client's */
+    uint32_t blocks_max;     /* 0: belief.worker_blocks_max */
+    uint32_t ranks; /* data-parallel ranks; their event ports follow on */
+    char topic[CONFIG_LABEL_MAX]; /* of its events, exactly; "": any */
+    struct url sse;               /* http: a sidecar's stream of cache events */
+};
+
+struct config_policy {
+    uint32_t name;                     /* enum elect_policy */
+    uint32_t cache_threshold_permille; /* of the prompt's blocks */
+    uint32_t recompute_weight;         /* of a token; 0: tokens do not count */
+    uint32_t balance_abs;              /* requests in flight */
+    uint32_t balance_rel_permille;     /* 1500: one and a half times */
+    uint32_t kv_pressure_max_permille; /* of an engine's KV cache in use */
+    uint32_t attempts_max;             /* workers tried per request */
+};
+
+struct config_belief {
+    uint32_t block_bytes; /* of prompt text in one block */
+    uint64_t bytes_max;   /* memory of the tree */
+    uint32_t namespaces_max;
+    uint32_t depth_max;         /* blocks of one prefix */
+    uint32_t worker_blocks_max; /* blocks a worker is believed to hold */
+    uint32_t eviction;          /* enum radix_eviction */
+};
+
+/* What engines' events tell, and how it is followed. */
+struct config_mirror {
+    uint64_t bytes_max;          /* of the index */
+    uint64_t ledger_bytes_max;   /* of engines' block names */
+    uint64_t expected_bytes_max; /* of what is on its way */
+    uint32_t expected_ms;        /* how long a decision counts as on its way */
+    uint32_t host_permille;      /* a block in host memory, of one in the GPU */
+    uint32_t disk_permille;
+    uint32_t external_permille;
+    uint32_t stale_permille; /* trust in a stream that misses events */
+    uint32_t wrong_permille; /* of answers that differ: read again */
+};
+
+struct config_events {
+    uint32_t replay_timeout_ms; /* of silence within one round */
+    uint32_t replay_rounds;
+    uint32_t probe_ms;          /* between looks for a lost tail */
+    uint32_t silence_ms;        /* without events despite requests: say so */
+    uint64_t pending_bytes_max; /* per stream, while a replay runs */
+    uint64_t payload_bytes_max; /* of one batch */
+    uint32_t hwm;               /* messages that ZeroMQ keeps per socket */
+};
+
+struct config_tokens {
+    uint32_t wait_ms;         /* for an engine's renderer; 0: never ask */
+    uint32_t timeout_ms;      /* after which an answer is not taken */
+    uint64_t cache_bytes_max; /* of all lanes */
+    uint32_t open_max;        /* questions at one time, per lane */
+};
+
+/* Per node unless said otherwise. */
+struct config_limits {
+    uint32_t connections_max;    /* from clients */
+    uint32_t inflight_max;       /* requests being served */
+    uint64_t head_bytes_max;     /* of a request or a response */
+    uint32_t headers_max;        /* fields of one head */
+    uint64_t target_bytes_max;   /* of a request line's target */
+    uint64_t body_bytes_max;     /* of one request */
+    uint64_t buffered_bytes_max; /* of all request bodies held */
+    uint32_t json_depth_max;     /* nesting of a body */
+    uint32_t spans_max;          /* pieces of prompt looked at */
+    uint32_t upstream_idle_max;  /* kept connections per worker and lane */
+    uint32_t admin_connections_max;
+    uint32_t decisions_max; /* remembered for /admin/decisions */
+};
+
+struct config_timeouts {
+    uint32_t head_ms;          /* from a connection's first byte to its head */
+    uint32_t body_ms;          /* between two pieces of a request body */
+    uint32_t idle_ms;          /* a client connection between requests */
+    uint32_t write_ms;         /* a client that takes nothing */
+    uint32_t connect_ms;       /* to a worker */
+    uint32_t first_byte_ms;    /* of an answer, from the request's last */
+    uint32_t stream_idle_ms;   /* between two pieces of an answer */
+    uint32_t upstream_idle_ms; /* a kept connection to a worker */
+    uint32_t drain_ms;         /* from SIGTERM to cutting what still runs */
+};
+
+struct config_health {
+    char path[URL_PATH_MAX];      /* GET that must answer 2xx */
+    uint32_t interval_ms;         /* between two checks of a worker */
+    uint32_t timeout_ms;          /* of one check */
+    uint32_t failures;            /* in a row until it is down */
+    uint32_t successes;           /* in a row until it is up again */
+    uint32_t metrics_interval_ms; /* between two scrapes of its /metrics */
+    uint32_t models_interval_ms;  /* between two looks at its /v1/models */
+};
+
+/* Per worker, fed by requests. */
+struct config_breaker {
+    uint32_t failures;    /* in a row until it opens */
+    uint32_t successes;   /* of probes in a row until it closes */
+    uint32_t open_ms;     /* before the first probe; doubles per reopening */
+    uint32_t open_max_ms; /* ... up to this */
+};
+
+/* Where to look for other nodes. */
+struct config_joins {
+    uint32_t count;
+    struct discover_join join[CONFIG_JOINS_MAX];
+};
+
+struct config_mesh {
+    struct url listen;    /* host is an IP address; "": no port is opened */
+    struct url advertise; /* the same; "": as listen */
+    struct config_joins join;
+    char cluster[CONFIG_LABEL_MAX];
+    uint32_t insecure;            /* 1: without TLS, not only loopback */
+    char tls_ca[CONFIG_FILE_MAX]; /* all four or none */
+    char tls_cert[CONFIG_FILE_MAX];
+    char tls_key[CONFIG_FILE_MAX];
+    char tls_server_name[CONFIG_LABEL_MAX];
+    uint32_t ingest_replicas;   /* nodes that read a worker's events */
+    uint32_t ingest_give_up_ms; /* without a connection to them */
+    uint64_t log_bytes;         /* of changes, of one stream */
+    uint64_t logs_bytes_max;    /* ... of all streams */
+    uint32_t transfers_max;     /* streams that are had whole at one time */
+    uint32_t push_ms;           /* changes wait for company */
+    uint32_t ready_ms;          /* until /ready waits for peers no longer */
+    struct url resolver; /* of --join's names, IPv4; host "": the system's */
+};
+
+/* What survives a restart. */
+struct config_data {
+    char dir[CONFIG_FILE_MAX]; /* "": no snapshots are taken */
+    uint32_t interval_ms;      /* between two snapshots */
+    uint32_t changed_permille; /* of the index: takes one sooner, */
+    uint32_t changed_ms;       /* ... but not before this */
+    uint64_t bytes_max;        /* of a file */
+    uint32_t aside_max;        /* damaged files that are kept */
+};
+
+struct config_log {
+    uint32_t level;  /* enum log_level */
+    uint32_t format; /* enum log_format */
+};
+
+struct config {
+    char name[CONFIG_LABEL_MAX]; /* of this node; default: the host's name */
+    struct url listen;           /* serving port; host is an IP address */
+    struct url admin;            /* admin port; host is an IP address */
+    uint32_t lanes; /* after config_load() never 0; default: the CPUs */
+    struct config_policy policy;
+    struct config_belief belief;
+    struct config_mirror mirror;
+    struct config_events events;
+    struct config_tokens tokens;
+    struct config_limits limits;
+    struct config_timeouts timeouts;
+    struct config_health health;
+    struct config_breaker breaker;
+    struct config_mesh mesh;
+    struct config_data data;
+    struct config_log log;
+    struct config_worker *workers; /* owned, WORKERS_MAX at most */
+    uint32_t workers_count;
+};
+
+/* One line per fault, in the order of the sources. */
+struct config_errors {
+    struct buf text;  /* complete lines, each ending in a newline */
+    uint32_t printed; /* lines in text */
+    uint32_t count;   /* faults, printed or not */
+};
+
+/* One `--key value` of the command line; borrowed. */
+struct config_flag {
+    const char *key; /* without the dashes */
+    const char *value;
+};
+
+/* Where a configuration comes from; everything borrowed. */
+struct config_sources {
+    const char *file;         /* path, "-" for stdin, or NULL */
+    char *const *environment; /* as environ; NULL: none */
+    const struct config_flag *flags;
+    size_t flags_count;
+};
+
+enum {
+    CONFIG_E_INVALID = 1, /* see the errors; *config holds the defaults */
+};
+
+void config_errors_init(struct config_errors *errors);
+
+void config_errors_fini(struct config_errors *errors);
+
+/* Every key at its default, no workers, name "", lanes 0. */
+void config_init(struct config *config);
+
+void config_fini(struct config *config);
+
+/*
+ * Defaults, then each source, then the checks across keys, then what only the
+ * machine knows (name, lanes). *config is initialised by this call and is the
+ * caller's to config_fini() in every case. 0 or CONFIG_E_INVALID.
+ */
+int config_load(const struct config_sources *sources, struct config *config,
+                struct config_errors *errors) MUST_CHECK;
+
+/* The parts of config_load(), in its order; each adds its faults to errors
+ * and applies what is right. `file` names the source in them. */
+void config_apply_yaml(struct config *config, const char *file,
+                       struct slice bytes, struct config_errors *errors);
+void config_apply_environment(struct config *config, char *const *environment,
+                              struct config_errors *errors);
+void config_apply_flags(struct config *config, const struct config_flag *flags,
+                        size_t count, struct config_errors *errors);
+/* Bounds that tie several keys together. */
+void config_check(const struct config *config, struct config_errors *errors);
+
+/*
+ * One worker as written after --worker: URL[,events=URL][,KEY=VALUE]...
+ * `where` starts each error line. 0 and *worker, or CONFIG_E_INVALID.
+ */
+int config_parse_worker(struct slice text, const char *where,
+                        struct config_worker *worker,
+                        struct config_errors *errors) MUST_CHECK;
+
+/* The same key by key, for the admin API: start from all zero, set, end. The
+ * end wants a url and gives a default id. 0, or CONFIG_E_INVALID. */
+int config_worker_set(struct config_worker *worker, struct slice key,
+                      struct slice value, const char *where,
+                      struct config_errors *errors);
+int config_worker_end(struct config_worker *worker, const char *where,
+                      struct config_errors *errors) MUST_CHECK;
+
+/* What is in force, as YAML that config_apply_yaml() reads back. API keys are
+ * left out. */
+void config_print(const struct config *config, struct buf *out);
+
+/* Every key as an option, with default and meaning, for --help. */
+void config_print_flags(struct buf *out);
+
+/* The reference: every key with type, default, bounds, environment name and
+ * meaning. */
+void config_print_reference(struct buf *out);
+
+#endif

@@ -1,0 +1,48 @@
+#include "node/config/config_error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define TEXT_MAX ((size_t)1 << 20)
+
+void
+config_errors_init(struct config_errors *errors)
+{
+    *errors = (struct config_errors){.count = 0};
+    buf_init(&errors->text, TEXT_MAX);
+}
+
+void
+config_errors_fini(struct config_errors *errors)
+{
+    buf_fini(&errors->text);
+}
+
+bool
+config_errors_open(const struct config_errors *errors)
+{
+    return errors->printed < CONFIG_ERRORS_MAX;
+}
+
+void
+config_error(struct config_errors *errors, const struct config_place *place,
+             const char *format, ...)
+{
+    char message[768];
+    va_list args;
+
+    errors->count++;
+    if (!config_errors_open(errors)) {
+        return;
+    }
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (place->line != 0) {
+        buf_printf(&errors->text, "%s:%u:%u: %s\n", place->source, place->line,
+                   place->column, message);
+    } else {
+        buf_printf(&errors->text, "%s: %s\n", place->source, message);
+    }
+    errors->printed++;
+}

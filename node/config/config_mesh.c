@@ -1,0 +1,139 @@
+#include "node/config/config_mesh.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "node/config/config_error.h"
+
+#define MESH_PORT 7946U
+
+/* The four keys of TLS. */
+struct tls_key {
+    const char *name;
+    const char *value;
+};
+
+#define TLS_KEYS  4
+#define TLS_FILES 3 /* the first ones */
+
+static void
+list_tls(const struct config_mesh *mesh, struct tls_key keys[TLS_KEYS])
+{
+    keys[0] = (struct tls_key){"mesh.tls_ca", mesh->tls_ca};
+    keys[1] = (struct tls_key){"mesh.tls_cert", mesh->tls_cert};
+    keys[2] = (struct tls_key){"mesh.tls_key", mesh->tls_key};
+    keys[3] = (struct tls_key){"mesh.tls_server_name", mesh->tls_server_name};
+}
+
+static void
+fault(struct config_errors *errors, const char *key, const char *what)
+{
+    struct config_place place = {.source = key};
+
+    config_error(errors, &place, "%s", what);
+}
+
+bool
+config_mesh_tls(const struct config_mesh *mesh)
+{
+    return mesh->tls_ca[0] != '\0';
+}
+
+void
+config_mesh_complete(struct config_mesh *mesh)
+{
+    if (mesh->join.count != 0 && mesh->listen.host[0] == '\0') {
+        mesh->listen = (struct url){.port = MESH_PORT};
+        (void)snprintf(mesh->listen.host, sizeof mesh->listen.host,
+                       "127.0.0.1");
+    }
+}
+
+static bool
+is_loopback(const struct url *url)
+{
+    return strncmp(url->host, "127.", 4) == 0 || strcmp(url->host, "::1") == 0;
+}
+
+static bool
+is_wildcard(const struct url *url)
+{
+    return strcmp(url->host, "0.0.0.0") == 0 || strcmp(url->host, "::") == 0;
+}
+
+static void
+check_tls(const struct config_mesh *mesh, struct config_errors *errors)
+{
+    struct tls_key keys[TLS_KEYS];
+    uint32_t given = 0;
+
+    list_tls(mesh, keys);
+    for (uint32_t i = 0; i < TLS_KEYS; i++) {
+        given += keys[i].value[0] != '\0';
+    }
+    for (uint32_t i = 0; given != 0 && i < TLS_KEYS; i++) {
+        if (keys[i].value[0] == '\0') {
+            fault(errors, keys[i].name,
+                  "expected too: TLS needs tls_ca, tls_cert, tls_key and "
+                  "tls_server_name");
+        }
+    }
+}
+
+/* Where this node can be reached by others. */
+static void
+check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
+{
+    bool advertised = mesh->advertise.host[0] != '\0';
+
+    if (advertised && mesh->listen.host[0] == '\0') {
+        fault(errors, "mesh.advertise", "needs mesh.listen, an IP:PORT");
+    } else if (advertised && is_wildcard(&mesh->advertise)) {
+        fault(errors, "mesh.advertise",
+              "expected an address of this node that others reach, not that "
+              "of all interfaces");
+    } else if (!advertised && is_wildcard(&mesh->listen)) {
+        fault(errors, "mesh.listen",
+              "on all interfaces others do not know where: expected "
+              "mesh.advertise, this node's IP:PORT");
+    }
+    if (mesh->listen.host[0] != '\0' && !is_loopback(&mesh->listen) &&
+        !config_mesh_tls(mesh) && mesh->insecure == 0) {
+        fault(errors, "mesh.listen",
+              "without TLS, whoever reaches the mesh's port can join and "
+              "read: expected mesh.tls_*, an address of loopback, or "
+              "mesh.insecure: true");
+    }
+}
+
+void
+config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
+{
+    const struct url *resolver = &mesh->resolver;
+
+    check_tls(mesh, errors);
+    check_addresses(mesh, errors);
+    if (resolver->host[0] != '\0' &&
+        (resolver->port == 0 || strchr(resolver->host, ':') != NULL)) {
+        fault(errors, "mesh.resolver", "expected IPv4:PORT, port 1 to 65535");
+    }
+}
+
+void
+config_mesh_files(const struct config_mesh *mesh, struct config_errors *errors)
+{
+    struct tls_key keys[TLS_KEYS];
+    char text[128];
+
+    list_tls(mesh, keys);
+    for (uint32_t i = 0; i < TLS_FILES; i++) {
+        struct config_place place = {.source = keys[i].name};
+        if (keys[i].value[0] != '\0' && access(keys[i].value, R_OK) != 0) {
+            config_error(errors, &place, "%s cannot be read: %s", keys[i].value,
+                         uv_strerror_r(-errno, text, sizeof text));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+/* A configuration as YAML, and the schema as reference and help. */
+
+#include "node/config/config_schema.h"
+
+static bool
+is_text(enum config_type type)
+{
+    return type >= CONFIG_LABEL;
+}
+
+/* `key: value`, nothing when the value is absent or secret; true if so. */
+static bool
+print_pair(const struct config_key *key, const void *from, const char *indent,
+           struct buf *out)
+{
+    struct buf value;
+
+    buf_init(&value, 1024);
+    config_value_print(key, from, &value);
+    out->failed = out->failed || value.failed;
+    bool shown = value.len != 0 && key->type != CONFIG_SECRET;
+    if (shown) {
+        const char *quote = is_text(key->type) ? "\"" : "";
+        buf_printf(out, "%s%s: %s%.*s%s", indent, config_key_last(key), quote,
+                   (int)value.len, value.ptr, quote);
+    }
+    buf_fini(&value);
+    return shown;
+}
+
+static void
+print_workers(const struct config *config, struct buf *out)
+{
+    if (config->workers_count != 0) {
+        buf_add_text(out, "workers:\n");
+    }
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        for (size_t k = 0; k < config_schema_worker.count; k++) {
+            const char *indent = k == 0 ? "  - " : "    ";
+            if (print_pair(&config_schema_worker.keys[k], &config->workers[i],
+                           indent, out)) {
+                buf_add_text(out, "\n");
+            }
+        }
+    }
+}
+
+void
+config_print(const struct config *config, struct buf *out)
+{
+    struct slice section = {.len = 0};
+
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        const struct config_key *key = &config_schema_node.keys[i];
+        struct slice own = config_key_section(key);
+        if (!slice_equal(own, section)) {
+            buf_printf(out, "%.*s:\n", (int)own.len, own.ptr);
+            section = own;
+        }
+        if (print_pair(key, config, own.len != 0 ? "  " : "", out)) {
+            buf_add_text(out, "\n");
+        }
+    }
+    print_workers(config, out);
+}
+
+#define LINE_WIDTH 79
+
+/* text in lines of at most LINE_WIDTH, each behind `indent` spaces. */
+static void
+print_wrapped(struct slice text, size_t indent, struct buf *out)
+{
+    size_t used = 0; /* of the current line; 0: none begun */
+
+    while (text.len != 0) {
+        struct slice word = slice_take(&text, ' ');
+        if (used == 0 || used + 1 + word.len > LINE_WIDTH) {
+            buf_printf(out, "%s%*s", used != 0 ? "\n" : "", (int)indent, "");
+            used = indent;
+        } else {
+            buf_add_text(out, " ");
+            used++;
+        }
+        buf_add_slice(out, word);
+        used += word.len;
+    }
+    buf_add_text(out, "\n");
+}
+
+static void
+print_reference_row(const struct config_key *key, const char *variable,
+                    struct buf *out)
+{
+    struct buf line;
+
+    buf_init(&line, 1024);
+    config_value_describe(key, SLICE(""), &line);
+    if (key->fallback[0] != '\0') {
+        buf_printf(&line, "; default %s", key->fallback);
+    }
+    buf_printf(out, "%s\n", key->name);
+    print_wrapped(buf_slice(&line), 4, out);
+    if (variable != NULL) {
+        buf_printf(out, "    %s, --%s\n", variable, key->name);
+    }
+    print_wrapped(slice_of(key->doc), 4, out);
+    out->failed = out->failed || line.failed;
+    buf_fini(&line);
+}
+
+static void
+print_heading(struct slice section, struct buf *out)
+{
+    const struct config_section *at;
+
+    for (size_t i = 0; (at = config_schema_section(i)) != NULL; i++) {
+        if (slice_equal(slice_of(at->name), section)) {
+            buf_printf(out, "\n# %s: %s\n", at->name, at->doc);
+        }
+    }
+}
+
+void
+config_print_reference(struct buf *out)
+{
+    struct slice section = {.len = 0};
+
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        const struct config_key *key = &config_schema_node.keys[i];
+        char variable[CONFIG_KEY_NAME_MAX + 8];
+        if (!slice_equal(config_key_section(key), section)) {
+            section = config_key_section(key);
+            print_heading(section, out);
+        }
+        print_reference_row(key, config_key_environment(key, variable), out);
+    }
+    buf_add_text(out,
+                 "\n# workers: a list; each is a mapping of the keys below, "
+                 "or URL[,KEY=VALUE]...\n"
+                 "# KVASIR_WORKERS (blanks between them) or --worker (once for "
+                 "each) replaces\n# the whole list\n");
+    for (size_t i = 0; i < config_schema_worker.count; i++) {
+        print_reference_row(&config_schema_worker.keys[i], NULL, out);
+    }
+}
+
+void
+config_print_flags(struct buf *out)
+{
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        const struct config_key *key = &config_schema_node.keys[i];
+        buf_printf(out, "  --%s %s", key->name, config_type_word(key->type));
+        if (key->fallback[0] != '\0') {
+            buf_printf(out, " [%s]", key->fallback);
+        }
+        buf_add_text(out, "\n");
+        print_wrapped(slice_of(key->doc), 6, out);
+    }
+}

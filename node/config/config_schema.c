@@ -1,0 +1,387 @@
+#include "node/config/config_schema.h"
+
+#include <string.h>
+
+#include "index/index.h"
+#include "node/elect/elect.h"
+#include "node/http/http_head.h"
+
+#define KIB    UINT64_C(1024)
+#define MIB    (1024 * KIB)
+#define GIB    (1024 * MIB)
+#define SECOND UINT64_C(1000)
+#define MINUTE (60 * SECOND)
+#define HOUR   (60 * MINUTE)
+
+#define AT(member)        offsetof(struct config, member)
+#define AT_WORKER(member) offsetof(struct config_worker, member)
+
+static const char *const policy_choices[] = {
+    [ELECT_KVASIR] = "kvasir",
+    [ELECT_ROUND_ROBIN] = "round_robin",
+    [ELECT_LEAST_LOAD] = "least_load",
+    [ELECT_RANDOM] = "random",
+    [ELECT_POWER_OF_TWO] = "power_of_two",
+    [ELECT_RENDEZVOUS] = "rendezvous",
+    [ELECT_RENDEZVOUS + 1] = NULL,
+};
+
+static const char *const eviction_choices[] = {
+    [RADIX_LRU] = "lru",         [RADIX_LFU] = "lfu",
+    [RADIX_FIFO] = "fifo",       [RADIX_MRU] = "mru",
+    [RADIX_FILO] = "filo",       [RADIX_PRIORITY] = "priority",
+    [RADIX_PRIORITY + 1] = NULL,
+};
+
+static const char *const level_choices[] = {
+    [LOG_LEVEL_ERROR] = "error",  [LOG_LEVEL_WARNING] = "warning",
+    [LOG_LEVEL_INFO] = "info",    [LOG_LEVEL_DEBUG] = "debug",
+    [LOG_LEVEL_DEBUG + 1] = NULL,
+};
+
+static const char *const format_choices[] = {
+    [LOG_FORMAT_LOGFMT] = "logfmt",
+    [LOG_FORMAT_JSON] = "json",
+    [LOG_FORMAT_JSON + 1] = NULL,
+};
+
+static const char *const bool_choices[] = {"false", "true", NULL};
+
+static const struct config_section sections[] = {
+    {"policy", "how a worker is chosen for a request"},
+    {"belief", "what the node remembers of prompts and who was sent them"},
+    {"mirror", "what engines' own events tell of their caches"},
+    {"events", "how those events are followed"},
+    {"tokens", "asking engines how they tokenise a prompt"},
+    {"limits", "bounds of this node; each is counted when it is reached"},
+    {"timeouts", "how long each stage of a request may take"},
+    {"health", "how workers are watched"},
+    {"breaker", "when a worker that fails requests is left alone"},
+    {"mesh", "other nodes, and how they are reached"},
+    {"data", "snapshots, from which a restarted node goes on"},
+    {"log", "lines on stderr"},
+};
+
+/* clang-format off */
+static const struct config_key node_keys[] = {
+    {"name", CONFIG_LABEL, AT(name), "", 0, 0, NULL,
+     "Name of this node in answers, logs and metrics; absent: the host's name."},
+    {"listen", CONFIG_LISTEN, AT(listen), "0.0.0.0:8080", 0, 0, NULL,
+     "Where clients connect; port 0 is a free one."},
+    {"admin", CONFIG_LISTEN, AT(admin), "127.0.0.1:9080", 0, 0, NULL,
+     "Where metrics and the admin API are; port 0 is a free one."},
+    {"lanes", CONFIG_COUNT, AT(lanes), "0", 0, CONFIG_LANES_MAX, NULL,
+     "Event loops that serve requests; 0: one for each CPU."},
+
+    {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
+     policy_choices,
+     "The rule; kvasir is affinity to cached prefixes unless the load says otherwise."},
+    {"policy.cache_threshold", CONFIG_RATIO, AT(policy.cache_threshold_permille), "0.05", 0, 1000, NULL,
+     "Part of a prompt a worker must hold for it to matter where the request goes."},
+    {"policy.recompute_weight", CONFIG_COUNT, AT(policy.recompute_weight), "6", 0, 100, NULL,
+     "What a prompt's token that a worker would have to compute counts, beside those that wait there; 0: the longest prefix over cache_threshold (then 0.3 is right) whatever waits, else the fewest requests."},
+    {"policy.balance_abs", CONFIG_COUNT, AT(policy.balance_abs), "64", 0, 1000000, NULL,
+     "The load is imbalanced when workers differ by more requests than this and by balance_rel."},
+    {"policy.balance_rel", CONFIG_RATIO, AT(policy.balance_rel_permille), "1.5", 1000, 1000000, NULL,
+     "The load is imbalanced when the highest is also over this many times the lowest."},
+    {"policy.kv_pressure_max", CONFIG_RATIO, AT(policy.kv_pressure_max_permille), "0.98", 0, 1000, NULL,
+     "A worker with more of its KV cache in use is passed over while another remains."},
+    {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
+     "Workers tried for one request before its first byte is answered."},
+
+    {"belief.block_bytes", CONFIG_SIZE, AT(belief.block_bytes), "128", 16, 4 * KIB, NULL,
+     "Prompt text that makes one block."},
+    {"belief.bytes_max", CONFIG_SIZE, AT(belief.bytes_max), "512MiB", MIB, 1024 * GIB, NULL,
+     "Memory of the tree."},
+    {"belief.namespaces_max", CONFIG_COUNT, AT(belief.namespaces_max), "4096", 1, 1000000, NULL,
+     "Models, adapters and cache salts told apart."},
+    {"belief.depth_max", CONFIG_COUNT, AT(belief.depth_max), "8192", 16, 1000000, NULL,
+     "Blocks of one prompt looked at; the rest of it is ignored."},
+    {"belief.worker_blocks_max", CONFIG_COUNT, AT(belief.worker_blocks_max), "100000", 16, 1000000000, NULL,
+     "Blocks that a worker is believed to hold, unless it says blocks_max."},
+    {"belief.eviction", CONFIG_CHOICE, AT(belief.eviction), "lru", 0, 0,
+     eviction_choices,
+     "Which block a full worker gives up: the policy of its engine's cache."},
+
+    {"mirror.bytes_max", CONFIG_SIZE, AT(mirror.bytes_max), "1GiB", MIB, 1024 * GIB, NULL,
+     "Memory of the index of blocks that engines hold."},
+    {"mirror.ledger_bytes_max", CONFIG_SIZE, AT(mirror.ledger_bytes_max), "1GiB", MIB, 1024 * GIB, NULL,
+     "Memory for the names that engines give their blocks."},
+    {"mirror.expected_bytes_max", CONFIG_SIZE, AT(mirror.expected_bytes_max), "64MiB", MIB, 64 * GIB, NULL,
+     "Memory for what was sent to engines and not yet heard of."},
+    {"mirror.expected", CONFIG_DURATION, AT(mirror.expected_ms), "10s", 0, HOUR, NULL,
+     "How long a request's blocks count as held before an event says so."},
+    {"mirror.host", CONFIG_RATIO, AT(mirror.host_permille), "0.8", 0, 1000, NULL,
+     "Worth of a block in host memory, of one in the device."},
+    {"mirror.disk", CONFIG_RATIO, AT(mirror.disk_permille), "0.5", 0, 1000, NULL,
+     "Worth of a block on disk."},
+    {"mirror.external", CONFIG_RATIO, AT(mirror.external_permille), "0.3", 0, 1000, NULL,
+     "Worth of a block in a store over the network."},
+    {"mirror.stale", CONFIG_RATIO, AT(mirror.stale_permille), "0.5", 0, 1000, NULL,
+     "Worth of what is known of a worker while some of its events are missing."},
+    {"mirror.wrong", CONFIG_RATIO, AT(mirror.wrong_permille), "0.5", 1, 1000, NULL,
+     "Part of a worker's last answers that must differ from what was predicted for its events to be read from scratch."},
+
+    {"events.replay_timeout", CONFIG_DURATION, AT(events.replay_timeout_ms), "3s", 10, 10 * MINUTE, NULL,
+     "Silence after which a replay is asked for again."},
+    {"events.replay_rounds", CONFIG_COUNT, AT(events.replay_rounds), "5", 1, 100, NULL,
+     "Replays asked for until a gap counts as lost for good."},
+    {"events.probe", CONFIG_DURATION, AT(events.probe_ms), "2s", 10, HOUR, NULL,
+     "Between two looks for events lost at the end of a quiet stream."},
+    {"events.silence", CONFIG_DURATION, AT(events.silence_ms), "30s", 10, 24 * HOUR, NULL,
+     "A worker that serves requests but sends no events for this long is reported."},
+    {"events.pending_bytes_max", CONFIG_SIZE, AT(events.pending_bytes_max), "64MiB", MIB, 16 * GIB, NULL,
+     "Live events of one stream kept while a replay runs."},
+    {"events.payload_bytes_max", CONFIG_SIZE, AT(events.payload_bytes_max), "16MiB", KIB, GIB, NULL,
+     "One batch of events; a larger one is dropped."},
+    {"events.hwm", CONFIG_COUNT, AT(events.hwm), "200000", 1000, 100000000, NULL,
+     "Messages that ZeroMQ keeps per socket while the node is busy."},
+
+    {"tokens.wait", CONFIG_DURATION, AT(tokens.wait_ms), "10ms", 0, MINUTE, NULL,
+     "Longest time a request waits for an engine to tokenise it; 0: text is used instead."},
+    {"tokens.timeout", CONFIG_DURATION, AT(tokens.timeout_ms), "2s", 10, 10 * MINUTE, NULL,
+     "After this a renderer's answer is of no use any more."},
+    {"tokens.cache_bytes_max", CONFIG_SIZE, AT(tokens.cache_bytes_max), "128MiB", MIB, 64 * GIB, NULL,
+     "Memory for tokenised conversations, of all lanes together."},
+    {"tokens.open_max", CONFIG_COUNT, AT(tokens.open_max), "64", 1, 10000, NULL,
+     "Prompts being tokenised at one time, per lane."},
+
+    {"limits.connections_max", CONFIG_COUNT, AT(limits.connections_max), "20000", 1, 1000000, NULL,
+     "Client connections; one more is answered 503."},
+    {"limits.inflight_max", CONFIG_COUNT, AT(limits.inflight_max), "20000", 1, 1000000, NULL,
+     "Requests being served; one more is answered 503."},
+    {"limits.head_bytes_max", CONFIG_SIZE, AT(limits.head_bytes_max), "32KiB", KIB, MIB, NULL,
+     "Head of a request (431 above) or of an engine's answer."},
+    {"limits.headers_max", CONFIG_COUNT, AT(limits.headers_max), "96", 8, HTTP_HEADERS_MAX, NULL,
+     "Header fields of one head; 431 above."},
+    {"limits.target_bytes_max", CONFIG_SIZE, AT(limits.target_bytes_max), "8KiB", 64, MIB, NULL,
+     "Target of a request line; 414 above."},
+    {"limits.body_bytes_max", CONFIG_SIZE, AT(limits.body_bytes_max), "64MiB", KIB, 2 * GIB, NULL,
+     "Body of one request; 413 above."},
+    {"limits.buffered_bytes_max", CONFIG_SIZE, AT(limits.buffered_bytes_max), "1GiB", MIB, 1024 * GIB, NULL,
+     "All request bodies held at one time; 503 above."},
+    {"limits.json_depth_max", CONFIG_COUNT, AT(limits.json_depth_max), "128", 8, 1024, NULL,
+     "Nesting of a JSON body; 400 above."},
+    {"limits.spans_max", CONFIG_COUNT, AT(limits.spans_max), "4096", 16, 1000000, NULL,
+     "Pieces of a prompt (messages, parts) looked at; the rest of it is ignored."},
+    {"limits.upstream_idle_max", CONFIG_COUNT, AT(limits.upstream_idle_max), "64", 0, 10000, NULL,
+     "Unused connections kept open, per worker and lane."},
+    {"limits.admin_connections_max", CONFIG_COUNT, AT(limits.admin_connections_max), "64", 1, 10000, NULL,
+     "Connections to the admin port; one more is answered 503."},
+    {"limits.decisions_max", CONFIG_COUNT, AT(limits.decisions_max), "1000", 1, 100000, NULL,
+     "Last decisions kept for /admin/decisions."},
+
+    {"timeouts.head", CONFIG_DURATION, AT(timeouts.head_ms), "10s", 10, HOUR, NULL,
+     "From a request's first byte to the end of its head; 408 above."},
+    {"timeouts.body", CONFIG_DURATION, AT(timeouts.body_ms), "30s", 10, HOUR, NULL,
+     "Between two pieces of a request body; 408 above."},
+    {"timeouts.idle", CONFIG_DURATION, AT(timeouts.idle_ms), "75s", 10, 24 * HOUR, NULL,
+     "A client connection between two requests."},
+    {"timeouts.write", CONFIG_DURATION, AT(timeouts.write_ms), "60s", 10, HOUR, NULL,
+     "A client that takes nothing of its answer."},
+    {"timeouts.connect", CONFIG_DURATION, AT(timeouts.connect_ms), "2s", 10, 10 * MINUTE, NULL,
+     "Connecting to a worker; then the next one is tried."},
+    {"timeouts.first_byte", CONFIG_DURATION, AT(timeouts.first_byte_ms), "5m", 10, 24 * HOUR, NULL,
+     "From the end of a request to the first byte of its answer; then the next worker is tried."},
+    {"timeouts.stream_idle", CONFIG_DURATION, AT(timeouts.stream_idle_ms), "2m", 10, 24 * HOUR, NULL,
+     "Between two pieces of an answer."},
+    {"timeouts.upstream_idle", CONFIG_DURATION, AT(timeouts.upstream_idle_ms), "4s", 10, 24 * HOUR, NULL,
+     "An unused connection to a worker; keep it under the engine's own (uvicorn: 5s)."},
+    {"timeouts.drain", CONFIG_DURATION, AT(timeouts.drain_ms), "30s", 0, 24 * HOUR, NULL,
+     "From SIGTERM until what still runs is cut."},
+
+    {"health.path", CONFIG_PATH, AT(health.path), "/health", 0, 0, NULL,
+     "A GET of it is answered 2xx by a healthy worker."},
+    {"health.interval", CONFIG_DURATION, AT(health.interval_ms), "2s", 10, HOUR, NULL,
+     "Between two checks of a worker."},
+    {"health.timeout", CONFIG_DURATION, AT(health.timeout_ms), "1s", 10, HOUR, NULL,
+     "One check, scrape or model list; at most the interval."},
+    {"health.failures", CONFIG_COUNT, AT(health.failures), "1", 1, 1000, NULL,
+     "Failed checks in a row until a worker is down."},
+    {"health.successes", CONFIG_COUNT, AT(health.successes), "1", 1, 1000, NULL,
+     "Good checks in a row until it is up again."},
+    {"health.metrics_interval", CONFIG_DURATION, AT(health.metrics_interval_ms), "1s", 10, HOUR, NULL,
+     "Between two scrapes of a worker's /metrics; while nobody uses it, twice that."},
+    {"health.models_interval", CONFIG_DURATION, AT(health.models_interval_ms), "30s", 10, 24 * HOUR, NULL,
+     "Between two looks at a worker's /v1/models."},
+
+    {"breaker.failures", CONFIG_COUNT, AT(breaker.failures), "5", 1, 10000, NULL,
+     "Failed requests in a row until no more are sent."},
+    {"breaker.successes", CONFIG_COUNT, AT(breaker.successes), "2", 1, 10000, NULL,
+     "Probes that must succeed in a row until all are sent again."},
+    {"breaker.open", CONFIG_DURATION, AT(breaker.open_ms), "5s", 10, HOUR, NULL,
+     "Pause before the first probe; it doubles with each probe that fails."},
+    {"breaker.open_max", CONFIG_DURATION, AT(breaker.open_max_ms), "60s", 10, 24 * HOUR, NULL,
+     "Longest pause between two probes."},
+
+    {"mesh.listen", CONFIG_LISTEN, AT(mesh.listen), "", 0, 0, NULL,
+     "Where other nodes connect; port 0 is a free one. Absent: 127.0.0.1:7946 when mesh.join is set, else no port."},
+    {"mesh.advertise", CONFIG_LISTEN, AT(mesh.advertise), "", 0, 0, NULL,
+     "Where other nodes are told to connect; port 0 is that of mesh.listen. Absent: as mesh.listen."},
+    {"mesh.join", CONFIG_PLACES, AT(mesh.join), "", 0, 0, NULL,
+     "Where to look for other nodes, again and again; also a list, or --join once for each."},
+    {"mesh.cluster", CONFIG_LABEL, AT(mesh.cluster), "kvasir", 0, 0, NULL,
+     "Nodes with another one are refused."},
+    {"mesh.insecure", CONFIG_CHOICE, AT(mesh.insecure), "false", 0, 0, bool_choices,
+     "Without TLS the mesh's port is on loopback only, unless this is true."},
+    {"mesh.tls_ca", CONFIG_FILE, AT(mesh.tls_ca), "", 0, 0, NULL,
+     "PEM file of the authority that signed every node's certificate."},
+    {"mesh.tls_cert", CONFIG_FILE, AT(mesh.tls_cert), "", 0, 0, NULL,
+     "PEM file of this node's certificate."},
+    {"mesh.tls_key", CONFIG_FILE, AT(mesh.tls_key), "", 0, 0, NULL,
+     "PEM file of its key."},
+    {"mesh.tls_server_name", CONFIG_LABEL, AT(mesh.tls_server_name), "", 0, 0, NULL,
+     "DNS name that each node's certificate has."},
+    {"mesh.ingest_replicas", CONFIG_COUNT, AT(mesh.ingest_replicas), "2", 1, MEMBERS_MAX, NULL,
+     "Nodes that read a worker's events; the others have them from these."},
+    {"mesh.ingest_give_up", CONFIG_DURATION, AT(mesh.ingest_give_up_ms), "5s", 100, HOUR, NULL,
+     "A node without a connection to a worker's events for this long lets others read them."},
+    {"mesh.log_bytes", CONFIG_SIZE, AT(mesh.log_bytes), "256KiB", 4 * KIB, GIB, NULL,
+     "Log of a stream's last changes, for nodes that missed some; who missed more gets the stream whole."},
+    {"mesh.logs_bytes_max", CONFIG_SIZE, AT(mesh.logs_bytes_max), "64MiB", MIB, 64 * GIB, NULL,
+     "All streams' logs."},
+    {"mesh.transfers_max", CONFIG_COUNT, AT(mesh.transfers_max), "4", 1, 64, NULL,
+     "Streams that a node gets whole at one time."},
+    {"mesh.push", CONFIG_DURATION, AT(mesh.push_ms), "2ms", 1, 1000, NULL,
+     "Changes wait this long for others to be sent with."},
+    {"mesh.ready", CONFIG_DURATION, AT(mesh.ready_ms), "30s", 10, HOUR, NULL,
+     "After this a node is ready though it did not catch up with the others."},
+    {"mesh.resolver", CONFIG_LISTEN, AT(mesh.resolver), "", 0, 0, NULL,
+     "DNS server (IPv4) asked for the names of mesh.join instead of the system's."},
+
+    {"data.dir", CONFIG_FILE, AT(data.dir), "", 0, 0, NULL,
+     "Directory of the snapshots, of this node alone; absent: none are taken, and it starts with an empty index."},
+    {"data.interval", CONFIG_DURATION, AT(data.interval_ms), "60s", 10, 24 * HOUR, NULL,
+     "Between two snapshots."},
+    {"data.changed", CONFIG_RATIO, AT(data.changed_permille), "0.25", 0, 1000, NULL,
+     "Part of the index that must have changed for one to be taken sooner."},
+    {"data.changed_after", CONFIG_DURATION, AT(data.changed_ms), "5s", 10, 24 * HOUR, NULL,
+     "Least time between two snapshots then."},
+    {"data.bytes_max", CONFIG_SIZE, AT(data.bytes_max), "64GiB", 16 * MIB, 1024 * GIB, NULL,
+     "Size of one file of snapshots; above, none is taken."},
+    {"data.aside_max", CONFIG_COUNT, AT(data.aside_max), "3", 0, 32, NULL,
+     "Files that could not be used and are kept, to be looked at."},
+
+    {"log.level", CONFIG_CHOICE, AT(log.level), "info", 0, 0, level_choices,
+     "Lines of this weight and heavier are written."},
+    {"log.format", CONFIG_CHOICE, AT(log.format), "logfmt", 0, 0, format_choices,
+     "key=value, or one JSON object per line."},
+};
+
+static const struct config_key worker_keys[] = {
+    {"url", CONFIG_HTTP, AT_WORKER(url), "", 0, 0, NULL,
+     "Where its OpenAI API is; required."},
+    {"events", CONFIG_TCP, AT_WORKER(events), "", 0, 0, NULL,
+     "Its ZeroMQ socket of KV events (of its rank 0)."},
+    {"replay", CONFIG_TCP, AT_WORKER(replay), "", 0, 0, NULL,
+     "Its ZeroMQ socket that repeats missed KV events."},
+    {"id", CONFIG_LABEL, AT_WORKER(id), "", 0, 0, NULL,
+     "Its name in answers, logs and metrics; absent: HOST:PORT of the url."},
+    {"island", CONFIG_LABEL, AT_WORKER(island), "", 0, 0, NULL,
+     "Workers among which traffic is cheap."},
+    {"pool", CONFIG_LABEL, AT_WORKER(pool), "", 0, 0, NULL,
+     "Workers sized alike."},
+    {"role", CONFIG_LABEL, AT_WORKER(role), "", 0, 0, NULL,
+     "What it is for, such as prefill or decode."},
+    {"api_key", CONFIG_SECRET, AT_WORKER(api_key), "", 0, 0, NULL,
+     "Sent to it as Authorization: Bearer, in place of the client's."},
+    {"blocks_max", CONFIG_COUNT, AT_WORKER(blocks_max), "0", 0, 1000000000, NULL,
+     "Blocks it is believed to hold; 0: belief.worker_blocks_max."},
+    {"ranks", CONFIG_COUNT, AT_WORKER(ranks), "1", 1, 64, NULL,
+     "Its data-parallel ranks; the port of each one's events follows on the one before."},
+    {"topic", CONFIG_LABEL, AT_WORKER(topic), "", 0, 0, NULL,
+     "Topic of its KV events, exactly; absent: every one is taken."},
+    {"sse", CONFIG_HTTP, AT_WORKER(sse), "", 0, 0, NULL,
+     "A sidecar's stream of cache events (Server-Sent Events), instead of events."},
+};
+/* clang-format on */
+
+#define LEN(array) (sizeof(array) / sizeof(array)[0])
+
+_Static_assert(LEN(node_keys) <= CONFIG_KEYS_MAX, "room for all keys");
+
+const struct config_schema config_schema_node = {
+    .keys = node_keys,
+    .count = LEN(node_keys),
+};
+
+const struct config_schema config_schema_worker = {
+    .keys = worker_keys,
+    .count = LEN(worker_keys),
+};
+
+const struct config_section *
+config_schema_section(size_t at)
+{
+    return at < LEN(sections) ? &sections[at] : NULL;
+}
+
+const struct config_key *
+config_schema_find(const struct config_schema *schema, struct slice name)
+{
+    for (size_t i = 0; i < schema->count; i++) {
+        if (slice_equal(slice_of(schema->keys[i].name), name)) {
+            return &schema->keys[i];
+        }
+    }
+    return NULL;
+}
+
+const struct config_key *
+config_schema_find_in(const struct config_schema *schema, struct slice section,
+                      struct slice last)
+{
+    for (size_t i = 0; i < schema->count; i++) {
+        const struct config_key *key = &schema->keys[i];
+        if (slice_equal(config_key_section(key), section) &&
+            slice_equal(slice_of(config_key_last(key)), last)) {
+            return key;
+        }
+    }
+    return NULL;
+}
+
+struct slice
+config_key_section(const struct config_key *key)
+{
+    const char *dot = strchr(key->name, '.');
+
+    return (struct slice){.ptr = key->name,
+                          .len = dot != NULL ? (size_t)(dot - key->name) : 0};
+}
+
+const char *
+config_key_last(const struct config_key *key)
+{
+    const char *dot = strchr(key->name, '.');
+
+    return dot != NULL ? dot + 1 : key->name;
+}
+
+const char *
+config_key_environment(const struct config_key *key,
+                       char out[CONFIG_KEY_NAME_MAX + 8])
+{
+    size_t len = strlen(key->name);
+
+    CHECK(len < CONFIG_KEY_NAME_MAX);
+    memcpy(out, "KVASIR_", 7);
+    for (size_t i = 0; i <= len; i++) {
+        char c = key->name[i];
+        out[7 + i] = c == '.'               ? '_'
+                     : c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A')
+                                            : c;
+    }
+    return out;
+}
+
+void
+config_schema_defaults(const struct config_schema *schema, void *into)
+{
+    for (size_t i = 0; i < schema->count; i++) {
+        const struct config_key *key = &schema->keys[i];
+        bool good = key->fallback[0] == '\0' ||
+                    config_value_set(key, slice_of(key->fallback), into);
+        CHECK(good);
+    }
+}

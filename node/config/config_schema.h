@@ -1,0 +1,114 @@
+/*
+ * The table that a configuration is read, checked, printed and documented by.
+ *
+ * A key is `name` at the top or `section.name`; a second, smaller table has
+ * the keys of one worker. A value is stored at the key's offset as its type
+ * says. Defaults are written as in the file and read by the same parser.
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: CONFIG_KEYS_MAX.
+ * Errors: none; the parser says whether a text is a value.
+ */
+#ifndef NODE_CONFIG_SCHEMA_H
+#define NODE_CONFIG_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+#include "node/config/config.h"
+
+#define CONFIG_KEYS_MAX     128
+#define CONFIG_KEY_NAME_MAX 48 /* with its NUL */
+
+enum config_type {
+    CONFIG_COUNT,    /* uint32_t */
+    CONFIG_SIZE,     /* uint64_t bytes: 512, 64KiB, 1MiB, 2GiB */
+    CONFIG_DURATION, /* uint32_t ms: 250ms, 10s, 5m, 1h */
+    CONFIG_RATIO,    /* uint32_t permille: 0.3, 1.5, 0.985 */
+    CONFIG_CHOICE,   /* uint32_t, the index into choices */
+    CONFIG_LABEL,    /* char[CONFIG_LABEL_MAX] of letters, digits, ._:@-[] */
+    CONFIG_SECRET,   /* char[CONFIG_SECRET_MAX], printable, no space */
+    CONFIG_PATH,     /* char[URL_PATH_MAX], /a/b */
+    CONFIG_FILE,     /* char[CONFIG_FILE_MAX], a file of this machine */
+    CONFIG_LISTEN,   /* struct url: 0.0.0.0:8080 */
+    CONFIG_HTTP,     /* struct url: http://HOST[:PORT][/PATH] */
+    CONFIG_TCP,      /* struct url: tcp://HOST:PORT */
+    CONFIG_PLACES,   /* struct config_joins: joins between blanks */
+};
+
+struct config_key {
+    const char *name;
+    enum config_type type;
+    size_t offset;        /* into struct config or struct config_worker */
+    const char *fallback; /* the default as text; "": absent */
+    uint64_t min;         /* in the stored unit */
+    uint64_t max;
+    const char *const *choices; /* CONFIG_CHOICE: names, then NULL */
+    const char *doc;            /* one sentence */
+};
+
+struct config_section {
+    const char *name;
+    const char *doc;
+};
+
+struct config_schema {
+    const struct config_key *keys; /* sections together, in printed order */
+    size_t count;
+};
+
+extern const struct config_schema config_schema_node;
+extern const struct config_schema config_schema_worker;
+#define CONFIG_WORKER_URL 0 /* the row of its url */
+
+/* The sections of the node's keys, in their order; NULL when at is too high. */
+const struct config_section *config_schema_section(size_t at);
+
+/* The key of that name, or NULL. */
+const struct config_key *config_schema_find(const struct config_schema *schema,
+                                            struct slice name);
+
+/* The same by section (empty: at the top) and last part. */
+const struct config_key *
+config_schema_find_in(const struct config_schema *schema, struct slice section,
+                      struct slice last);
+
+/* The part of a key's name after its section, and the section ("" at top). */
+const char *config_key_last(const struct config_key *key);
+struct slice config_key_section(const struct config_key *key);
+
+/* KVASIR_SECTION_NAME into out; returns out. */
+const char *config_key_environment(const struct config_key *key,
+                                   char out[CONFIG_KEY_NAME_MAX + 8]);
+
+/*
+ * Reads text as a value of the key and stores it in `into` (the struct that
+ * the schema is of). False: it is none, or out of bounds, and `into` is
+ * unchanged.
+ */
+bool config_value_set(const struct config_key *key, struct slice text,
+                      void *into) MUST_CHECK;
+
+/* Appends the stored value as text that config_value_set() reads back. */
+void config_value_print(const struct config_key *key, const void *from,
+                        struct buf *out);
+
+/* The stored number of a count, size, duration, ratio or choice. */
+uint64_t config_value_number(const struct config_key *key, const void *from);
+
+/* Appends what a value of the key looks like: "a size from 1KiB to 4GiB" for
+ * the reference (text is empty); with an example to say what is wrong with a
+ * text that config_value_set() refused. */
+void config_value_describe(const struct config_key *key, struct slice text,
+                           struct buf *out);
+
+/* The word for it in help texts: SIZE, DURATION, ... Static text. */
+const char *config_type_word(enum config_type type);
+
+/* Stores every key's default in `into`. */
+void config_schema_defaults(const struct config_schema *schema, void *into);
+
+#endif

@@ -1,0 +1,437 @@
+/* Values of configuration keys: from text, to text, and what they look like. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node/config/config_joins.h"
+#include "node/config/config_schema.h"
+
+struct unit {
+    const char *name;
+    uint64_t factor; /* stored units in one of this */
+};
+
+/* Largest first, as they are printed. */
+static const struct unit size_units[] = {
+    {"GiB", UINT64_C(1) << 30},
+    {"MiB", UINT64_C(1) << 20},
+    {"KiB", UINT64_C(1) << 10},
+    {"", 1},
+    {"B", 1},
+    {NULL, 0},
+};
+
+static const struct unit duration_units[] = {
+    {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}, {NULL, 0},
+};
+
+static const struct unit no_units[] = {{"", 1}, {NULL, 0}};
+
+static const struct unit *
+units_of(enum config_type type)
+{
+    return type == CONFIG_SIZE       ? size_units
+           : type == CONFIG_DURATION ? duration_units
+                                     : no_units;
+}
+
+/* Decimal digits at the start of *text, without a needless leading zero. */
+static bool
+take_digits(struct slice *text, uint64_t *value)
+{
+    size_t at = 0;
+    uint64_t sum = 0;
+
+    while (at < text->len && text->ptr[at] >= '0' && text->ptr[at] <= '9') {
+        uint64_t digit = (uint64_t)(text->ptr[at] - '0');
+        if (sum > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        sum = sum * 10 + digit;
+        at++;
+    }
+    if (at == 0 || (at > 1 && text->ptr[0] == '0')) {
+        return false;
+    }
+    *value = sum;
+    text->ptr += at;
+    text->len -= at;
+    return true;
+}
+
+/* A whole number and one of the type's units. */
+static bool
+parse_number(enum config_type type, struct slice text, uint64_t *value)
+{
+    uint64_t number;
+
+    if (!take_digits(&text, &number)) {
+        return false;
+    }
+    if (number == 0 && text.len == 0) {
+        *value = 0; /* zero needs no unit */
+        return true;
+    }
+    for (const struct unit *unit = units_of(type); unit->name != NULL; unit++) {
+        if (slice_equal(text, slice_of(unit->name))) {
+            *value = number * unit->factor;
+            return number <= UINT64_MAX / unit->factor;
+        }
+    }
+    return false;
+}
+
+/* A decimal with at most three places, in permille. */
+static bool
+parse_ratio(struct slice text, uint64_t *value)
+{
+    uint64_t whole;
+    uint64_t part = 0;
+    uint64_t place = 100;
+
+    if (!take_digits(&text, &whole) || whole > UINT32_MAX) {
+        return false;
+    }
+    if (text.len == 1 || text.len > 4 ||
+        (text.len != 0 && text.ptr[0] != '.')) {
+        return false;
+    }
+    for (size_t i = 1; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9') {
+            return false;
+        }
+        part += place * (uint64_t)(text.ptr[i] - '0');
+        place /= 10;
+    }
+    *value = whole * 1000 + part;
+    return true;
+}
+
+static bool
+parse_choice(const struct config_key *key, struct slice text, uint64_t *value)
+{
+    for (size_t i = 0; key->choices[i] != NULL; i++) {
+        if (slice_equal(text, slice_of(key->choices[i]))) {
+            *value = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_label_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("._:@-[]", c) != NULL);
+}
+
+static bool
+is_char_of(enum config_type type, char c)
+{
+    if (type == CONFIG_LABEL) {
+        return is_label_char(c);
+    }
+    bool printable = c > ' ' && c < 0x7F;
+    return printable && (type == CONFIG_SECRET || strchr("#\"\\", c) == NULL);
+}
+
+static bool
+is_text_of(enum config_type type, struct slice text)
+{
+    if (text.len == 0 || (type == CONFIG_PATH && text.ptr[0] != '/')) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (!is_char_of(type, text.ptr[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t
+text_room(enum config_type type)
+{
+    return type == CONFIG_LABEL    ? CONFIG_LABEL_MAX
+           : type == CONFIG_SECRET ? CONFIG_SECRET_MAX
+           : type == CONFIG_FILE   ? CONFIG_FILE_MAX
+                                   : URL_PATH_MAX;
+}
+
+static bool
+set_text(const struct config_key *key, struct slice text, char *to)
+{
+    if (text.len >= text_room(key->type) || !is_text_of(key->type, text)) {
+        return false;
+    }
+    memcpy(to, text.ptr, text.len);
+    to[text.len] = '\0';
+    return true;
+}
+
+static bool
+set_url(const struct config_key *key, struct slice text, void *to)
+{
+    struct url url;
+    const char *want = key->type == CONFIG_LISTEN ? url_parse_listen(text, &url)
+                       : key->type == CONFIG_HTTP ? url_parse_http(text, &url)
+                                                  : url_parse_tcp(text, &url);
+
+    if (want == NULL) {
+        memcpy(to, &url, sizeof url);
+    }
+    return want == NULL;
+}
+
+/* In place of those that are there. */
+static bool
+set_joins(struct slice text, struct config_joins *joins)
+{
+    struct config_joins read = {.count = 0};
+
+    if (text.len == 0 || config_joins_add(&read, text) != NULL) {
+        return false;
+    }
+    *joins = read;
+    return true;
+}
+
+static bool
+set_number(const struct config_key *key, uint64_t value, void *to)
+{
+    uint32_t narrow = (uint32_t)value;
+
+    if (key->type != CONFIG_CHOICE && (value < key->min || value > key->max)) {
+        return false;
+    }
+    if (key->type == CONFIG_SIZE) {
+        memcpy(to, &value, sizeof value);
+        return true;
+    }
+    CHECK(value == narrow);
+    memcpy(to, &narrow, sizeof narrow);
+    return true;
+}
+
+bool
+config_value_set(const struct config_key *key, struct slice text, void *into)
+{
+    char *to = (char *)into + key->offset;
+    uint64_t value;
+
+    switch (key->type) {
+    case CONFIG_COUNT:
+    case CONFIG_SIZE:
+    case CONFIG_DURATION:
+        return parse_number(key->type, text, &value) &&
+               set_number(key, value, to);
+    case CONFIG_RATIO:
+        return parse_ratio(text, &value) && set_number(key, value, to);
+    case CONFIG_CHOICE:
+        return parse_choice(key, text, &value) && set_number(key, value, to);
+    case CONFIG_LABEL:
+    case CONFIG_SECRET:
+    case CONFIG_PATH:
+    case CONFIG_FILE:
+        return set_text(key, text, to);
+    case CONFIG_LISTEN:
+    case CONFIG_HTTP:
+    case CONFIG_TCP:
+        return set_url(key, text, to);
+    case CONFIG_PLACES:
+        return set_joins(text, (void *)to);
+    }
+    return false;
+}
+
+uint64_t
+config_value_number(const struct config_key *key, const void *from)
+{
+    const char *at = (const char *)from + key->offset;
+    uint64_t wide;
+    uint32_t narrow;
+
+    CHECK(key->type <= CONFIG_CHOICE);
+    if (key->type == CONFIG_SIZE) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, at, sizeof narrow);
+    return narrow;
+}
+
+static void
+print_ratio(uint64_t value, struct buf *out)
+{
+    char text[32];
+    int len = snprintf(text, sizeof text, "%" PRIu64 ".%03" PRIu64,
+                       value / 1000, value % 1000);
+
+    CHECK(len > 0 && (size_t)len < sizeof text);
+    while (text[len - 1] == '0') {
+        len--;
+    }
+    buf_add(out, text, (size_t)(text[len - 1] == '.' ? len - 1 : len));
+}
+
+/* In the largest unit that leaves a whole number. */
+static void
+print_number(enum config_type type, uint64_t value, struct buf *out)
+{
+    const struct unit *unit = units_of(type);
+
+    if (type == CONFIG_RATIO) {
+        print_ratio(value, out);
+        return;
+    }
+    while (unit->factor != 1 && (value == 0 || value % unit->factor != 0)) {
+        unit++;
+    }
+    buf_printf(out, "%" PRIu64 "%s", value / unit->factor,
+               value != 0 ? unit->name : "");
+}
+
+void
+config_value_print(const struct config_key *key, const void *from,
+                   struct buf *out)
+{
+    const char *at = (const char *)from + key->offset;
+    char text[URL_TEXT_MAX];
+    struct url url;
+
+    switch (key->type) {
+    case CONFIG_COUNT:
+    case CONFIG_SIZE:
+    case CONFIG_DURATION:
+    case CONFIG_RATIO:
+        print_number(key->type, config_value_number(key, from), out);
+        break;
+    case CONFIG_CHOICE:
+        buf_add_text(out, key->choices[config_value_number(key, from)]);
+        break;
+    case CONFIG_LABEL:
+    case CONFIG_SECRET:
+    case CONFIG_PATH:
+    case CONFIG_FILE:
+        buf_add_text(out, at);
+        break;
+    case CONFIG_LISTEN:
+    case CONFIG_HTTP:
+    case CONFIG_TCP:
+        memcpy(&url, at, sizeof url);
+        if (url.host[0] != '\0') {
+            buf_printf(out, "%s%s%s",
+                       key->type == CONFIG_HTTP  ? "http://"
+                       : key->type == CONFIG_TCP ? "tcp://"
+                                                 : "",
+                       url_authority(&url, text), url.path);
+        }
+        break;
+    case CONFIG_PLACES:
+        config_joins_print((const void *)at, out);
+        break;
+    }
+}
+
+static void
+describe_range(const struct config_key *key, const char *what, bool example,
+               struct buf *out)
+{
+    buf_printf(out, "%s from ", what);
+    print_number(key->type, key->min, out);
+    buf_add_text(out, " to ");
+    print_number(key->type, key->max, out);
+    if (example && key->type != CONFIG_COUNT) {
+        buf_printf(out, " such as %s", key->fallback);
+    }
+}
+
+static void
+describe_choice(const struct config_key *key, struct buf *out)
+{
+    for (size_t i = 0; key->choices[i] != NULL; i++) {
+        bool last = key->choices[i + 1] == NULL;
+        buf_printf(out, "%s%s",
+                   i == 0 ? ""
+                   : last ? " or "
+                          : ", ",
+                   key->choices[i]);
+    }
+}
+
+static const char *
+describe_url(enum config_type type, struct slice text)
+{
+    struct url unused;
+
+    return type == CONFIG_LISTEN ? url_parse_listen(text, &unused)
+           : type == CONFIG_HTTP ? url_parse_http(text, &unused)
+                                 : url_parse_tcp(text, &unused);
+}
+
+void
+config_value_describe(const struct config_key *key, struct slice text,
+                      struct buf *out)
+{
+    switch (key->type) {
+    case CONFIG_COUNT:
+        describe_range(key, "a number", text.len != 0, out);
+        break;
+    case CONFIG_SIZE:
+        describe_range(key, "a size", text.len != 0, out);
+        break;
+    case CONFIG_DURATION:
+        describe_range(key, "a duration", text.len != 0, out);
+        break;
+    case CONFIG_RATIO:
+        describe_range(key, "a decimal of at most three places", text.len != 0,
+                       out);
+        break;
+    case CONFIG_CHOICE:
+        describe_choice(key, out);
+        break;
+    case CONFIG_LABEL:
+        buf_printf(out, "at most %d letters, digits and ._:@-[]",
+                   CONFIG_LABEL_MAX - 1);
+        break;
+    case CONFIG_SECRET:
+        buf_printf(out, "at most %d printable characters without spaces",
+                   CONFIG_SECRET_MAX - 1);
+        break;
+    case CONFIG_PATH:
+        buf_printf(out, "a path such as %s", key->fallback);
+        break;
+    case CONFIG_FILE:
+        buf_printf(out,
+                   "a path of at most %d characters, without blanks and "
+                   "#\"\\",
+                   CONFIG_FILE_MAX - 1);
+        break;
+    case CONFIG_LISTEN:
+    case CONFIG_HTTP:
+    case CONFIG_TCP:
+        buf_add_text(out, describe_url(key->type, text));
+        break;
+    case CONFIG_PLACES:
+        buf_add_text(out, config_joins_want(text));
+        break;
+    }
+}
+
+const char *
+config_type_word(enum config_type type)
+{
+    static const char *const words[] = {
+        [CONFIG_COUNT] = "N",           [CONFIG_SIZE] = "SIZE",
+        [CONFIG_DURATION] = "DURATION", [CONFIG_RATIO] = "DECIMAL",
+        [CONFIG_CHOICE] = "CHOICE",     [CONFIG_LABEL] = "NAME",
+        [CONFIG_SECRET] = "SECRET",     [CONFIG_PATH] = "PATH",
+        [CONFIG_FILE] = "FILE",         [CONFIG_PLACES] = "PLACES",
+        [CONFIG_LISTEN] = "IP:PORT",    [CONFIG_HTTP] = "URL",
+        [CONFIG_TCP] = "URL",
+    };
+
+    return words[type];
+}

@@ -1,0 +1,214 @@
+/* Which admin request is which. */
+#include "node/control/admin.h"
+#include "node/control/control_roster.h"
+
+#include "node/control/admin_mesh.h"
+#include "node/control/admin_snapshot.h"
+
+#include <stdio.h>
+
+#define DECISIONS_DEFAULT 100U
+
+void
+admin_answer(struct httpd_request *request, const char *content_type,
+             const struct buf *body)
+{
+    if (body->failed) {
+        httpd_error(request, 503, "too_large", "the answer is over 16 MiB");
+    } else {
+        httpd_answer(request, 200, content_type, SLICE(""), buf_slice(body));
+    }
+}
+
+static void
+answer_json(struct control *control, struct httpd_request *request,
+            void (*put)(struct control *control, struct json_out *json))
+{
+    struct buf body;
+    struct json_out json;
+
+    buf_init(&body, ADMIN_BYTES_MAX);
+    json_out_init(&json, &body);
+    put(control, &json);
+    buf_add(&body, "\n", 1);
+    admin_answer(request, "application/json", &body);
+    buf_fini(&body);
+}
+
+static void ON_CONTROL
+answer_metrics(struct control *control, struct httpd_request *request)
+{
+    struct buf body;
+
+    buf_init(&body, ADMIN_BYTES_MAX);
+    admin_put_metrics(control, &body);
+    admin_answer(request, "text/plain; version=0.0.4", &body);
+    buf_fini(&body);
+}
+
+/* ?count=N of the target; the default when there is none, 0 when it is bad. */
+static uint32_t
+wanted_count(const struct http_head *head)
+{
+    struct slice name = SLICE("?count=");
+    const char *at =
+        memmem(head->target.ptr, head->target.len, name.ptr, name.len);
+    const char *end = head->target.ptr + head->target.len;
+    uint32_t count = 0;
+
+    if (at == NULL) {
+        return DECISIONS_DEFAULT;
+    }
+    for (at += name.len; at < end; at++) {
+        if (*at < '0' || *at > '9' || count > 100000000) {
+            return 0;
+        }
+        count = count * 10 + (uint32_t)(*at - '0');
+    }
+    return count;
+}
+
+static void ON_CONTROL
+answer_decisions(struct control *control, struct httpd_request *request)
+{
+    struct buf body;
+    struct json_out json;
+    uint32_t count = wanted_count(httpd_head(request));
+
+    if (count == 0) {
+        httpd_error(request, 400, "bad_count", "count must be 1 or more");
+        return;
+    }
+    buf_init(&body, ADMIN_BYTES_MAX);
+    json_out_init(&json, &body);
+    admin_put_decisions(control, &json, count);
+    buf_add(&body, "\n", 1);
+    admin_answer(request, "application/json", &body);
+    buf_fini(&body);
+}
+
+/* Workers */
+
+static void ON_CONTROL
+add_worker(struct control *control, struct httpd_request *request)
+{
+    char fault[160];
+    unsigned status = admin_add_worker(control, httpd_body(request), fault);
+
+    if (status != 0) {
+        httpd_error(request, status, "worker_refused", fault);
+        return;
+    }
+    answer_json(control, request, admin_put_workers);
+}
+
+/* DELETE /admin/workers/ID, POST and DELETE /admin/workers/ID/drain. */
+static void ON_CONTROL
+change_worker(struct control *control, struct httpd_request *request,
+              struct slice id, bool drain)
+{
+    bool drains = httpd_head(request)->method_id == HTTP_POST;
+    bool there = drain ? control_roster_drain(control, id, drains)
+                       : control_roster_remove(control, id);
+
+    if (there) {
+        answer_json(control, request, admin_put_workers);
+    } else {
+        httpd_error(request, 404, "no_such_worker",
+                    "no worker has this id; see /admin/workers");
+    }
+}
+
+static bool
+cut_prefix(struct slice *s, struct slice prefix)
+{
+    if (s->len < prefix.len || memcmp(s->ptr, prefix.ptr, prefix.len) != 0) {
+        return false;
+    }
+    s->ptr += prefix.len;
+    s->len -= prefix.len;
+    return true;
+}
+
+static bool
+cut_suffix(struct slice *s, struct slice suffix)
+{
+    if (s->len < suffix.len ||
+        memcmp(s->ptr + s->len - suffix.len, suffix.ptr, suffix.len) != 0) {
+        return false;
+    }
+    s->len -= suffix.len;
+    return true;
+}
+
+static void ON_CONTROL
+serve_worker(struct control *control, struct httpd_request *request,
+             struct slice id)
+{
+    enum http_method method = httpd_head(request)->method_id;
+    bool drain = cut_suffix(&id, SLICE("/drain"));
+
+    if (method == HTTP_DELETE || (drain && method == HTTP_POST)) {
+        change_worker(control, request, id, drain);
+    } else {
+        httpd_error(request, 405, "method_not_allowed",
+                    "DELETE /admin/workers/ID, POST or DELETE "
+                    "/admin/workers/ID/drain");
+    }
+}
+
+struct endpoint {
+    struct slice path;
+    enum http_method method;
+    void (*json)(struct control *control, struct json_out *json);
+    void (*answer)(struct control *control, struct httpd_request *request);
+};
+
+static const struct endpoint endpoints[] = {
+    {{"/admin/status", 13}, HTTP_GET, admin_put_status, NULL},
+    {{"/admin/workers", 14}, HTTP_GET, admin_put_workers, NULL},
+    {{"/admin/workers", 14}, HTTP_POST, NULL, add_worker},
+    {{"/admin/mesh", 11}, HTTP_GET, admin_put_mesh, NULL},
+    {{"/admin/snapshot", 15}, HTTP_POST, NULL, admin_snapshot},
+    {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
+    {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
+    {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
+    {{"/metrics", 8}, HTTP_GET, NULL, answer_metrics},
+};
+
+void
+admin_request(void *context, struct httpd_request *request)
+{
+    struct control *control = context;
+    const struct http_head *head = httpd_head(request);
+    struct slice rest = head->path;
+    bool known = false;
+
+    role_is_control();
+    control_take_facts(control);
+    for (size_t i = 0; i < sizeof(endpoints) / sizeof(*endpoints); i++) {
+        const struct endpoint *e = &endpoints[i];
+        if (!slice_equal(head->path, e->path)) {
+            continue;
+        }
+        known = true;
+        if (e->method == head->method_id && e->json != NULL) {
+            answer_json(control, request, e->json);
+            return;
+        }
+        if (e->method == head->method_id) {
+            e->answer(control, request);
+            return;
+        }
+    }
+    if (known) {
+        httpd_error(request, 405, "method_not_allowed",
+                    "this path does not answer to that method");
+    } else if (cut_prefix(&rest, SLICE("/admin/workers/"))) {
+        serve_worker(control, request, rest);
+    } else {
+        httpd_error(request, 404, "not_found",
+                    "known here: /metrics and /admin/status, mesh, workers, "
+                    "index, decisions, explain, snapshot");
+    }
+}

@@ -1,0 +1,69 @@
+/*
+ * The admin port: what the node knows and does, as JSON and as metrics.
+ *
+ * Every answer but /metrics is JSON, every list sorted and stable.
+ *
+ * Role: shell. Owns: nothing. Thread: control.
+ * Limits: answers up to ADMIN_BYTES_MAX. Errors: HTTP statuses.
+ */
+#ifndef NODE_ADMIN_H
+#define NODE_ADMIN_H
+
+#include "index/base/buf.h"
+#include "index/base/role.h"
+#include "node/control/control.h"
+#include "node/text/json_out.h"
+
+#define ADMIN_BYTES_MAX ((size_t)16 << 20)
+
+/* The httpd handler: context is the struct control. */
+void admin_request(void *context, struct httpd_request *request);
+
+/* /admin/status */
+void admin_put_status(struct control *control, struct json_out *json)
+    ON_CONTROL;
+
+/* /admin/workers */
+void admin_put_workers(struct control *control, struct json_out *json)
+    ON_CONTROL;
+
+/* /admin/index */
+void admin_put_index(struct control *control, struct json_out *json) ON_CONTROL;
+
+/* Of a worker: its event streams. Of the index: the mirror, the ledger, what
+ * is expected. Metrics of both. */
+void admin_put_streams(struct control *control, struct json_out *json,
+                       uint32_t worker) ON_CONTROL;
+/* All streams, a short flat row for each. */
+void admin_put_stream_rows(struct control *control, struct json_out *json)
+    ON_CONTROL;
+void admin_put_mirror(struct control *control, struct json_out *json)
+    ON_CONTROL;
+void admin_put_event_metrics(struct control *control, struct buf *out)
+    ON_CONTROL;
+
+/* /admin/decisions: at most `count`, newest first. */
+void admin_put_decisions(struct control *control, struct json_out *json,
+                         uint32_t count) ON_CONTROL;
+
+/* /admin/explain: answers, now or later, where the request in the body would
+ * go, and why. */
+void admin_explain(struct control *control, struct httpd_request *request)
+    ON_CONTROL;
+
+/* The httpd's word that a client went away before its answer. */
+void admin_gone(void *context, struct httpd_request *request);
+
+/* What was written, unless it outgrew its bound: half an answer is none. */
+void admin_answer(struct httpd_request *request, const char *content_type,
+                  const struct buf *body);
+
+/* POST /admin/workers: adds the worker that body describes. 0, or the status
+ * of an error with *fault. */
+unsigned admin_add_worker(struct control *control, struct slice body,
+                          char fault[160]) ON_CONTROL;
+
+/* /metrics: Prometheus text. */
+void admin_put_metrics(struct control *control, struct buf *out) ON_CONTROL;
+
+#endif

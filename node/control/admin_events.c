@@ -1,0 +1,365 @@
+/* What is known of workers' event streams, for status and metrics. */
+#include <inttypes.h>
+
+#include "node/control/admin.h"
+#include "node/follow/follow.h"
+#include "node/text/prom_out.h"
+
+/* JSON */
+
+static void
+put_accuracy(struct json_out *json, const struct accuracy *a)
+{
+    json_out_key(json, "accuracy");
+    json_out_object_begin(json);
+    json_out_put_uint(json, "answers", a->answers);
+    json_out_put_uint(json, "exact", a->exact);
+    json_out_put_uint(json, "over", a->over);
+    json_out_put_uint(json, "under", a->under);
+    json_out_put_uint(json, "over_tokens", a->over_tokens);
+    json_out_put_uint(json, "under_tokens", a->under_tokens);
+    json_out_put_bool(json, "wrong", a->wrong);
+    json_out_object_end(json);
+}
+
+static void
+put_counters(struct json_out *json, const struct kv_counters *kv)
+{
+    json_out_key(json, "counters");
+    json_out_object_begin(json);
+#define PUT(name, help)                                          \
+    if (counter_read(&kv->name) != 0) {                          \
+        json_out_put_uint(json, #name, counter_read(&kv->name)); \
+    }
+    KV_COUNTERS(PUT)
+#undef PUT
+    json_out_object_end(json);
+}
+
+static void
+put_stream(struct control *control, struct json_out *json,
+           const struct feed_status *s)
+{
+    const struct intake_numbers *numbers =
+        intake_numbers(follow_intake(control->follow), s->worker, s->rank);
+
+    json_out_object_begin(json);
+    json_out_put_uint(json, "rank", s->rank);
+    json_out_put_text(json, "state", kv_stream_state_name(s->state));
+    json_out_put_uint(json, "epoch", s->epoch);
+    json_out_put_uint(json, "seq", s->seq >> 8); /* of a position */
+    json_out_put_uint(json, "blocks", s->blocks);
+    json_out_put_uint(json, "holes", s->holes);
+    json_out_put_uint(json, "block_tokens", s->block_tokens);
+    json_out_put_milli(json, "trust", s->trust_permille);
+    json_out_put_bool(json, "indexed", s->slot != WORKER_NONE);
+    json_out_put_bool(json, "used", s->in_view);
+    json_out_put_bool(json, "lost", s->lost);
+    json_out_put_bool(json, "contested", s->contested);
+    json_out_put_bool(json, "left_out", s->left_out);
+    put_accuracy(json, &s->accuracy);
+    if (numbers != NULL) {
+        put_counters(json, &numbers->kv);
+    }
+    json_out_object_end(json);
+}
+
+void
+admin_put_streams(struct control *control, struct json_out *json,
+                  uint32_t worker)
+{
+    struct feed_status status;
+
+    json_out_key(json, "events");
+    json_out_array_begin(json);
+    for (uint32_t at = 0;
+         feed_status(follow_feed(control->follow), at, &status) &&
+         status.worker <= worker;
+         at++) {
+        if (status.worker == worker) {
+            put_stream(control, json, &status);
+        }
+    }
+    json_out_array_end(json);
+}
+
+void
+admin_put_stream_rows(struct control *control, struct json_out *json)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    struct feed_status s;
+
+    json_out_array_begin(json);
+    for (uint32_t at = 0; feed_status(follow_feed(control->follow), at, &s);
+         at++) {
+        if (view->worker[s.worker] == NULL) {
+            continue; /* removed since the view was published */
+        }
+        json_out_object_begin(json);
+        json_out_put_text(json, "worker", view->worker[s.worker]->id);
+        json_out_put_uint(json, "rank", s.rank);
+        json_out_put_text(json, "state", kv_stream_state_name(s.state));
+        json_out_put_bool(json, "used", s.in_view);
+        json_out_put_uint(json, "seq", s.seq >> 8);
+        json_out_put_uint(json, "blocks", s.blocks);
+        json_out_put_uint(json, "block_tokens", s.block_tokens);
+        json_out_put_milli(json, "trust", s.trust_permille);
+        json_out_put_uint(json, "answers", s.accuracy.answers);
+        json_out_put_uint(json, "exact", s.accuracy.exact);
+        json_out_put_uint(json, "over", s.accuracy.over);
+        json_out_put_uint(json, "under", s.accuracy.under);
+        json_out_object_end(json);
+    }
+    json_out_array_end(json);
+}
+
+static void
+put_ledger(struct control *control, struct json_out *json)
+{
+    struct ledger_stats s;
+
+    intake_ledger_stats(follow_intake(control->follow), &s);
+    json_out_key(json, "ledger");
+    json_out_object_begin(json);
+    json_out_put_uint(json, "bytes", s.bytes);
+    json_out_put_uint(json, "bytes_max",
+                      control->node->config->mirror.ledger_bytes_max);
+    json_out_put_uint(json, "names", s.names);
+    json_out_put_uint(json, "blocks", s.blocks);
+    json_out_put_uint(json, "copies", s.copies);
+    json_out_object_end(json);
+}
+
+void
+admin_put_mirror(struct control *control, struct json_out *json)
+{
+    struct mirror_stats m;
+    struct expected_stats e;
+
+    mirror_stats(control->node->mirror, &m);
+    expected_stats(control->node->expected, &e);
+    json_out_key(json, "mirror");
+    json_out_object_begin(json);
+    json_out_put_uint(json, "bytes", m.bytes);
+    json_out_put_uint(json, "bytes_max",
+                      control->node->config->mirror.bytes_max);
+    json_out_put_uint(json, "blocks", m.blocks);
+    json_out_put_uint(json, "holder_blocks", m.holder_blocks);
+    json_out_put_uint(json, "tiered_blocks", m.tiered_blocks);
+    json_out_put_uint(json, "stored", m.stored);
+    json_out_put_uint(json, "removed", m.removed);
+    json_out_put_uint(json, "refused", m.refused);
+    json_out_put_uint(json, "slots_open", m.open);
+    json_out_put_uint(json, "slots_sweeping", m.sweeping);
+    json_out_object_end(json);
+    put_ledger(control, json);
+    json_out_key(json, "expected");
+    json_out_object_begin(json);
+    json_out_put_uint(json, "bytes", e.bytes);
+    json_out_put_uint(json, "bytes_max",
+                      control->node->config->mirror.expected_bytes_max);
+    json_out_put_uint(json, "blocks", e.blocks);
+    json_out_put_uint(json, "added", e.added);
+    json_out_put_uint(json, "confirmed", e.confirmed);
+    json_out_put_uint(json, "given_up", e.given_up);
+    json_out_put_uint(json, "refused", e.refused);
+    json_out_object_end(json);
+}
+
+/* Metrics */
+
+/* One number of a stream. */
+struct stream_family {
+    const char *name;
+    const char *type;
+    const char *help;
+    uint64_t (*value)(const struct feed_status *status);
+};
+
+static uint64_t
+live(const struct feed_status *s)
+{
+    return s->state == KV_STREAM_LIVE;
+}
+
+static uint64_t
+blocks(const struct feed_status *s)
+{
+    return s->blocks;
+}
+
+static uint64_t
+seq(const struct feed_status *s)
+{
+    return s->seq >> 8; /* of a position */
+}
+
+static uint64_t
+trust(const struct feed_status *s)
+{
+    return s->trust_permille;
+}
+
+static uint64_t
+answers(const struct feed_status *s)
+{
+    return s->accuracy.answers;
+}
+
+static uint64_t
+exact(const struct feed_status *s)
+{
+    return s->accuracy.exact;
+}
+
+static uint64_t
+over_tokens(const struct feed_status *s)
+{
+    return s->accuracy.over_tokens;
+}
+
+static uint64_t
+under_tokens(const struct feed_status *s)
+{
+    return s->accuracy.under_tokens;
+}
+
+static const struct stream_family stream_families[] = {
+    {"kvasir_events_live", "gauge",
+     "1 while everything since the engine's start is known", live},
+    {"kvasir_events_seq", "gauge", "Last batch applied", seq},
+    {"kvasir_mirror_worker_blocks", "gauge", "Blocks the rank holds", blocks},
+    {"kvasir_mirror_trust_permille", "gauge", "How far its mirror is trusted",
+     trust},
+    {"kvasir_accuracy_answers_total", "counter",
+     "Answers whose cached tokens were held against the prediction", answers},
+    {"kvasir_accuracy_exact_total", "counter",
+     "Answers with exactly the predicted cached tokens", exact},
+    {"kvasir_accuracy_over_tokens_total", "counter",
+     "Cached tokens that were predicted and not there", over_tokens},
+    {"kvasir_accuracy_under_tokens_total", "counter",
+     "Cached tokens that were there and not predicted", under_tokens},
+};
+
+static void
+put_series(struct control *control, struct buf *out, const char *name,
+           const struct feed_status *status, uint64_t value)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    const struct fleet_worker *worker = view->worker[status->worker];
+
+    if (worker != NULL) {
+        buf_printf(out, "%s{worker=\"", name);
+        prom_out_label(out, worker->id);
+        buf_printf(out, "\",rank=\"%" PRIu32 "\"} %" PRIu64 "\n", status->rank,
+                   value);
+    }
+}
+
+static void ON_CONTROL
+put_families(struct control *control, struct buf *out)
+{
+    const struct feed *feed = follow_feed(control->follow);
+    struct feed_status status;
+
+    for (size_t i = 0; i < sizeof(stream_families) / sizeof(*stream_families);
+         i++) {
+        const struct stream_family *f = &stream_families[i];
+        prom_out_head(out, f->name, f->type, f->help);
+        for (uint32_t at = 0; feed_status(feed, at, &status); at++) {
+            put_series(control, out, f->name, &status, f->value(&status));
+        }
+    }
+}
+
+/* One counter of the intake, over all streams. */
+static void ON_CONTROL
+put_counter(struct control *control, struct buf *out, const char *name,
+            const char *help, size_t offset)
+{
+    const struct feed *feed = follow_feed(control->follow);
+    struct feed_status status;
+
+    prom_out_head(out, name, "counter", help);
+    for (uint32_t at = 0; feed_status(feed, at, &status); at++) {
+        const struct intake_numbers *numbers = intake_numbers(
+            follow_intake(control->follow), status.worker, status.rank);
+        if (numbers != NULL) {
+            const char *kv = (const char *)&numbers->kv;
+            put_series(control, out, name, &status,
+                       counter_read((
+                           const struct counter *)(const void *)(kv + offset)));
+        }
+    }
+}
+
+static void ON_CONTROL
+put_feed(struct control *control, struct buf *out)
+{
+    struct feed_stats f;
+    struct expected_stats e;
+
+    feed_stats(follow_feed(control->follow), &f);
+    expected_stats(control->node->expected, &e);
+    prom_out_single(out, "kvasir_feed_records_total", "counter",
+                    "Records of events applied", f.records);
+    prom_out_single(out, "kvasir_feed_dropped_total", "counter",
+                    "Records dropped: of no stream, old, malformed, or "
+                    "waiting to be read again",
+                    f.dropped_unknown + f.dropped_epoch + f.dropped_old +
+                        f.dropped_bad + f.dropped_lost);
+    prom_out_single(out, "kvasir_feed_cut_total", "counter",
+                    "Records cut short for want of memory",
+                    f.full + f.no_memory);
+    prom_out_single(out, "kvasir_feed_no_slot_total", "counter",
+                    "Times that a stream found no slot of the mirror",
+                    f.no_slot);
+    prom_out_single(out, "kvasir_feed_rereads_total", "counter",
+                    "Streams read again for what was lost of them", f.rereads);
+    prom_out_single(out, "kvasir_feed_contested", "gauge",
+                    "Streams whose process changes all the time", f.contested);
+    prom_out_single(out, "kvasir_feed_left_out", "gauge",
+                    "Streams of one block size too many", f.left_out);
+    prom_out_single(out, "kvasir_expected_blocks", "gauge",
+                    "Blocks sent to engines and not heard of yet", e.blocks);
+    prom_out_single(out, "kvasir_expected_given_up_total", "counter",
+                    "Of these, those that no event told of in time",
+                    e.given_up);
+    prom_out_single(out, "kvasir_expected_refused_total", "counter",
+                    "Of these, those that did not fit", e.refused);
+}
+
+static void
+put_memory(struct control *control, struct buf *out)
+{
+    struct mirror_stats m;
+    struct ledger_stats l;
+
+    mirror_stats(control->node->mirror, &m);
+    intake_ledger_stats(follow_intake(control->follow), &l);
+    prom_out_single(out, "kvasir_mirror_bytes", "gauge", "Memory of the mirror",
+                    m.bytes);
+    prom_out_single(out, "kvasir_mirror_blocks", "gauge",
+                    "Distinct blocks that some engine holds", m.blocks);
+    prom_out_single(out, "kvasir_mirror_holder_blocks", "gauge",
+                    "Pairs of rank and block", m.holder_blocks);
+    prom_out_single(out, "kvasir_mirror_refused_total", "counter",
+                    "Blocks left out because of mirror.bytes_max", m.refused);
+    prom_out_single(out, "kvasir_ledger_bytes", "gauge",
+                    "Memory for engines' block names", l.bytes);
+    prom_out_single(out, "kvasir_ledger_names", "gauge",
+                    "Names of blocks that are known", l.names);
+}
+
+void
+admin_put_event_metrics(struct control *control, struct buf *out)
+{
+    put_families(control, out);
+#define PUT(name, help)                                              \
+    put_counter(control, out, "kvasir_events_" #name "_total", help, \
+                offsetof(struct kv_counters, name));
+    KV_COUNTERS(PUT)
+#undef PUT
+    put_feed(control, out);
+    put_memory(control, out);
+}

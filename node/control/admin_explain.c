@@ -1,0 +1,275 @@
+/*
+ * /admin/explain: the request path's own steps, without sending anything.
+ * Where a lane would ask an engine for the request's tokens, so does this, and
+ * waits for them as long as an answer is of use (tokens.timeout).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "node/control/admin.h"
+#include "node/control/admin_snapshot.h"
+
+/* A request whose tokens were asked for. */
+struct explaining {
+    struct control *control;
+    struct httpd_request *request;
+    struct token_question *question;
+};
+
+static void
+put_rank(struct json_out *json, const struct route_scratch *route,
+         uint32_t worker)
+{
+    const struct exact_rank *best = &route->exact.best[worker];
+
+    if (!worker_set_has(&route->exact.workers, worker)) {
+        json_out_put_text(json, "source", "belief");
+        return;
+    }
+    json_out_put_text(json, "source", "mirror");
+    json_out_put_uint(json, "tokens", best->tokens);
+    json_out_put_uint(json, "block_tokens", best->block_tokens);
+    json_out_put_uint(json, "rank", best->rank);
+    json_out_put_text(json, "tier", event_tier_name((enum tier)best->tier));
+}
+
+static void
+put_row(struct json_out *json, const struct route_world *world,
+        const struct route_scratch *route, const struct elect_row *row)
+{
+    const struct fleet_view *view = world->view;
+    const struct fleet_board *board = world->board;
+
+    json_out_object_begin(json);
+    json_out_put_text(json, "worker", view->worker[row->worker]->id);
+    json_out_put_text(json, "verdict", row->verdict);
+    json_out_put_uint(json, "overlap", row->overlap);
+    put_rank(json, route, row->worker);
+    json_out_put_uint(json, "load", row->load);
+    json_out_put_uint(json, "load_peers",
+                      gauge_read(&board->peers[row->worker]));
+    json_out_put_uint(json, "queued_tokens",
+                      gauge_read(&board->queued_tokens[row->worker]));
+    json_out_put_uint(json, "queued_tokens_peers",
+                      gauge_read(&board->peers_queued_tokens[row->worker]));
+    json_out_put_uint(json, "cost", row->cost);
+    json_out_put_milli(json, "kv_usage", row->kv_usage);
+    json_out_put_bool(json, "candidate", row->candidate);
+    json_out_object_end(json);
+}
+
+static void
+put_choice(struct json_out *json, const struct fleet_view *view,
+           const struct elect_choice *choice)
+{
+    json_out_key(json, "worker");
+    if (choice->worker == WORKER_NONE) {
+        json_out_null(json);
+        return;
+    }
+    json_out_text(json, view->worker[choice->worker]->id);
+    json_out_put_text(json, "mode", elect_mode_name(choice->mode));
+    json_out_put_text(json, "reason", choice->reason);
+    json_out_put_bool(json, "imbalanced", choice->imbalanced);
+    json_out_put_uint(json, "overlap", choice->overlap);
+}
+
+static void
+put_rule(struct json_out *json, const struct elect_config *config)
+{
+    json_out_key(json, "rule");
+    json_out_object_begin(json);
+    json_out_put_text(json, "policy", elect_policy_name(config->policy));
+    json_out_put_milli(json, "cache_threshold",
+                       config->cache_threshold_permille);
+    json_out_put_uint(json, "recompute_weight", config->recompute_weight);
+    json_out_put_uint(json, "balance_abs", config->balance_abs);
+    json_out_put_milli(json, "balance_rel", config->balance_rel_permille);
+    json_out_put_milli(json, "kv_pressure_max",
+                       config->kv_pressure_max_permille);
+    json_out_object_end(json);
+}
+
+static void
+put_request(struct json_out *json, const struct route_scratch *route)
+{
+    json_out_put_slice(json, "model", route->model);
+    json_out_put_bool(json, "stream", route->scan.stream);
+    json_out_put_text(json, "unit", route->exact.known ? "tokens" : "blocks");
+    json_out_put_uint(json, "total", route->total);
+    json_out_put_uint(json, "block_bytes", route->blocks.block_bytes);
+}
+
+/* Overlap and load of workers that cannot be chosen are shown too. */
+static void
+look_at_all(struct control *control, const struct route_world *world,
+            struct elect_input *input)
+{
+    struct route_scratch *route = &control->explain;
+
+    fleet_board_loads(world->board, &world->view->present, route->load,
+                      route->kv_usage);
+    route_look_up(route, world, &world->view->present, input);
+}
+
+static void
+put_candidates(struct control *control, const struct route_world *world,
+               const struct elect_input *input,
+               const struct elect_choice *choice, struct json_out *json)
+{
+    struct elect_row rows[WORKERS_MAX];
+    const struct fleet_view *view = world->view;
+    struct elect_standing standing = {
+        .present = view->present,
+        .healthy = view->healthy,
+        .draining = view->draining,
+        .open = view->open,
+        .serves = fleet_view_find_model(view, control->explain.model),
+    };
+    size_t count = elect_explain(world->elect, input, &standing, choice, rows);
+
+    json_out_key(json, "candidates");
+    json_out_array_begin(json);
+    for (size_t i = 0; i < count; i++) {
+        put_row(json, world, &control->explain, &rows[i]);
+    }
+    json_out_array_end(json);
+}
+
+/* The route scratch has read the request, and knows its tokens if it can. */
+static void
+put_explain(struct control *control, const struct route_world *world,
+            struct json_out *json)
+{
+    struct route_scratch *route = &control->explain;
+    struct worker_set tried;
+    struct elect_input input;
+    struct elect_choice choice;
+
+    worker_set_clear(&tried);
+    int outcome = route_input(route, world, &tried, &input);
+    look_at_all(control, world, &input);
+    elect_pick(world->elect, &route->elect, &input, &control->rng, &choice);
+    json_out_object_begin(json);
+    put_choice(json, world->view, &choice);
+    if (outcome != 0) {
+        json_out_put_text(
+            json, "refused",
+            outcome == ROUTE_E_NO_MODEL ? "model_not_found" : "no_worker");
+    }
+    put_request(json, route);
+    json_out_put_uint(json, "unseen", input.unseen);
+    put_rule(json, world->elect);
+    put_candidates(control, world, &input, &choice, json);
+    json_out_object_end(json);
+}
+
+static void
+answer(struct control *control, const struct route_world *world,
+       struct httpd_request *request)
+{
+    struct buf body;
+    struct json_out json;
+
+    buf_init(&body, ADMIN_BYTES_MAX);
+    json_out_init(&json, &body);
+    put_explain(control, world, &json);
+    buf_add(&body, "\n", 1);
+    admin_answer(request, "application/json", &body);
+    buf_fini(&body);
+}
+
+/* Asking for tokens */
+
+static void
+on_tokens(void *context, const struct token_answer *tokens)
+{
+    struct explaining *e = context;
+    struct control *control = e->control;
+    struct route_scratch *route = &control->explain;
+    struct route_world world = shared_world(control->node);
+    struct slice body = httpd_body(e->request);
+
+    *httpd_user(e->request) = NULL;
+    CHECK(route_read(route, body, true) == 0); /* it was, before asking */
+    if (tokens->outcome == TOKEN_OK) {
+        exact_take(&route->exact, world.exact.view,
+                   route_token_root(route, body.ptr, world.view),
+                   tokens->tokens, tokens->count);
+    }
+    answer(control, &world, e->request);
+    free(e);
+}
+
+/* True: the answer comes when the tokens have. */
+static bool
+ask_tokens(struct control *control, const struct route_world *world,
+           struct httpd_request *request)
+{
+    struct worker_set able =
+        fleet_view_find_model(world->view, control->explain.model);
+    struct explaining *e = malloc(sizeof(*e));
+    int outcome = TOKEN_ASK_E_BUSY;
+
+    if (e == NULL || control->token_ask == NULL) {
+        free(e);
+        return false;
+    }
+    *e = (struct explaining){.control = control, .request = request};
+    able = worker_set_and(&able, &world->view->eligible);
+    WORKER_SET_EACH (slot, &able) {
+        const struct fleet_worker *worker = world->view->worker[slot];
+        if (outcome != 0 && token_ask_able(control->token_ask, worker)) {
+            outcome = token_ask_start(control->token_ask, &e->question, worker,
+                                      httpd_body(request),
+                                      &control->explain.scan, e, on_tokens);
+        }
+    }
+    if (outcome != 0) {
+        free(e);
+        return false;
+    }
+    *httpd_user(request) = e;
+    return true;
+}
+
+void
+admin_explain(struct control *control, struct httpd_request *request)
+{
+    struct route_scratch *route = &control->explain;
+    struct route_world world = shared_world(control->node);
+    struct slice body = httpd_body(request);
+    char fault[160];
+
+    if (route_read(route, body, true) != 0) {
+        (void)snprintf(fault, sizeof(fault), "not valid JSON: %s at byte %zu",
+                       route->scan.fault, route->scan.fault_at);
+        httpd_error(request, 400, "invalid_json", fault);
+        return;
+    }
+    if (route_wants_tokens(route, &world)) {
+        exact_read_ids(&route->exact, world.exact.view,
+                       route_token_root(route, body.ptr, world.view), body.ptr,
+                       &route->scan);
+        if (!route->exact.known && ask_tokens(control, &world, request)) {
+            return;
+        }
+    }
+    answer(control, &world, request);
+}
+
+void
+admin_gone(void *context, struct httpd_request *request)
+{
+    struct explaining *e = *httpd_user(request);
+
+    role_is_control();
+    if (slice_equal(httpd_head(request)->path, SLICE("/admin/snapshot"))) {
+        admin_snapshot_gone(context, request);
+        return;
+    }
+    if (e != NULL) {
+        token_ask_forget(e->question);
+        free(e);
+    }
+}

@@ -1,0 +1,251 @@
+/* /metrics: the lanes' counters added up, the workers, belief, the log. */
+#include <inttypes.h>
+
+#include "node/base/log.h"
+#include "node/control/admin_mesh.h"
+#include "node/control/admin_snapshot.h"
+#include "node/text/prom_out.h"
+
+struct family {
+    const char *name;
+    const char *type;
+    const char *help;
+    uint64_t (*value)(struct control *control, const struct fleet_view *view,
+                      uint32_t slot);
+};
+
+static uint64_t
+is_eligible(struct control *control, const struct fleet_view *view,
+            uint32_t slot)
+{
+    (void)control;
+    return worker_set_has(&view->eligible, slot);
+}
+
+static uint64_t
+inflight(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->inflight[slot]);
+}
+
+static uint64_t
+peers_inflight(struct control *control, const struct fleet_view *view,
+               uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->peers[slot]);
+}
+
+static uint64_t
+foreign_inflight(struct control *control, const struct fleet_view *view,
+                 uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->foreign[slot]);
+}
+
+static uint64_t
+queued_tokens(struct control *control, const struct fleet_view *view,
+              uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->queued_tokens[slot]);
+}
+
+static uint64_t
+waiting(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->waiting[slot]);
+}
+
+static uint64_t
+running(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->running[slot]);
+}
+
+static uint64_t
+kv_usage(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return gauge_read(&control->node->board->kv_usage_permille[slot]);
+}
+
+static uint64_t
+requests(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return counter_read(&control->node->board->counters[slot].requests);
+}
+
+static uint64_t
+failures(struct control *control, const struct fleet_view *view, uint32_t slot)
+{
+    (void)view;
+    return counter_read(&control->node->board->counters[slot].failures);
+}
+
+static uint64_t
+streams_cut(struct control *control, const struct fleet_view *view,
+            uint32_t slot)
+{
+    (void)view;
+    return counter_read(&control->node->board->counters[slot].streams_cut);
+}
+
+static uint64_t
+belief_blocks(struct control *control, const struct fleet_view *view,
+              uint32_t slot)
+{
+    (void)view;
+    return radix_worker_blocks(control->node->belief, slot);
+}
+
+static const struct family families[] = {
+    {"kvasir_worker_eligible", "gauge", "1 when requests may go there",
+     is_eligible},
+    {"kvasir_worker_inflight", "gauge", "Requests this node has open there",
+     inflight},
+    {"kvasir_worker_inflight_peers", "gauge",
+     "Requests other nodes of the mesh have open there", peers_inflight},
+    {"kvasir_worker_inflight_foreign", "gauge",
+     "Requests the engine has beyond those of the mesh", foreign_inflight},
+    {"kvasir_worker_queued_tokens", "gauge",
+     "Prompt tokens this node sent there that wait for an answer to begin",
+     queued_tokens},
+    {"kvasir_worker_waiting", "gauge", "Requests in the engine's queue",
+     waiting},
+    {"kvasir_worker_running", "gauge", "Requests the engine runs", running},
+    {"kvasir_worker_kv_usage_permille", "gauge",
+     "Share of the engine's KV cache in use", kv_usage},
+    {"kvasir_worker_requests_total", "counter", "Attempts sent there",
+     requests},
+    {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
+     failures},
+    {"kvasir_worker_streams_cut_total", "counter",
+     "Answers that broke off after their first byte", streams_cut},
+    {"kvasir_worker_belief_blocks", "gauge",
+     "Prompt blocks the worker is believed to hold", belief_blocks},
+};
+
+static void
+put_workers(struct control *control, struct buf *out)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+
+    for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
+        const struct family *f = &families[i];
+        prom_out_head(out, f->name, f->type, f->help);
+        WORKER_SET_EACH (slot, &view->present) {
+            buf_printf(out, "%s{worker=\"", f->name);
+            prom_out_label(out, view->worker[slot]->id);
+            buf_printf(out, "\"} %" PRIu64 "\n", f->value(control, view, slot));
+        }
+    }
+}
+
+static void
+put_belief(struct control *control, struct buf *out)
+{
+    struct radix_stats s;
+
+    radix_stats(control->node->belief, &s);
+    prom_out_single(out, "kvasir_belief_bytes", "gauge",
+                    "Memory of the belief tree", s.bytes);
+    prom_out_single(out, "kvasir_belief_blocks", "gauge",
+                    "Distinct blocks believed", s.blocks);
+    prom_out_single(out, "kvasir_belief_holder_blocks", "gauge",
+                    "Pairs of worker and block believed", s.holder_blocks);
+    prom_out_single(out, "kvasir_belief_namespaces", "gauge",
+                    "Namespaces believed", s.namespaces);
+    prom_out_single(out, "kvasir_belief_inserts_total", "counter",
+                    "Prefixes learned", s.inserts);
+    prom_out_single(out, "kvasir_belief_evicted_total", "counter",
+                    "Blocks given up because their worker's cache is full",
+                    s.evicted_blocks);
+    prom_out_single(out, "kvasir_belief_evicted_bound_total", "counter",
+                    "Blocks given up because of belief.bytes_max",
+                    s.evicted_bound);
+    prom_out_single(out, "kvasir_belief_refused_total", "counter",
+                    "Prefixes not learned because a bound was reached",
+                    s.refused);
+}
+
+static void
+put_share(struct control *control, struct buf *out)
+{
+    const struct share_stats *s = &control->share.stats;
+
+    prom_out_single(out, "kvasir_share_told_total", "counter",
+                    "Decisions told to other nodes", s->told);
+    prom_out_single(out, "kvasir_share_learned_total", "counter",
+                    "Decisions of other nodes that are believed", s->learned);
+    prom_out_single(out, "kvasir_share_expected_told_total", "counter",
+                    "Prompts in tokens told to other nodes", s->expected_told);
+    prom_out_single(out, "kvasir_share_expected_heard_total", "counter",
+                    "Prompts in tokens that other nodes sent to workers",
+                    s->expected_heard);
+    prom_out_single(out, "kvasir_share_unknown_total", "counter",
+                    "Decisions of other nodes for workers not known here",
+                    s->unknown);
+    prom_out_single(out, "kvasir_share_refused_total", "counter",
+                    "Decisions of other nodes that belief had no room for",
+                    s->refused);
+    prom_out_single(out, "kvasir_share_gauges_failed_total", "counter",
+                    "Loads not told because a bound was reached",
+                    s->gauges_failed);
+}
+
+static void
+put_node(struct control *control, struct buf *out)
+{
+    struct node_shared *node = control->node;
+    struct log_stats log;
+
+    log_stats(&log);
+    prom_out_head(out, "kvasir_info", "gauge", "Which node this is: always 1");
+    buf_add_text(out, "kvasir_info{node=\"");
+    prom_out_label(out, node->config->name);
+    buf_add_text(out, "\",version=\"" KVASIR_VERSION "\"} 1\n");
+    prom_out_single(out, "kvasir_uptime_seconds", "gauge",
+                    "How long the process runs",
+                    (control_now_us(control) - control->started_us) / 1000000);
+    prom_out_single(out, "kvasir_ready", "gauge", "1 while /ready says yes",
+                    control_is_ready(control));
+    prom_out_single(out, "kvasir_connections", "gauge",
+                    "Client connections open", gauge_read(&node->connections));
+    prom_out_single(out, "kvasir_inflight", "gauge", "Requests being served",
+                    gauge_read(&node->inflight));
+    prom_out_single(out, "kvasir_buffered_bytes", "gauge",
+                    "Bytes of requests and answers held",
+                    counter_read(&node->held_bytes));
+    prom_out_single(out, "kvasir_facts_total", "counter",
+                    "Facts the control thread took from lanes",
+                    control->facts_taken);
+    prom_out_single(out, "kvasir_log_lines_total", "counter",
+                    "Log lines written", log.written);
+    prom_out_single(out, "kvasir_log_dropped_total", "counter",
+                    "Log lines held back by their rate limit or lost",
+                    log.dropped + log.lost);
+}
+
+void
+admin_put_metrics(struct control *control, struct buf *out)
+{
+    struct metrics_lane total = {0};
+
+    for (uint32_t i = 0; i < control->node->lanes_count; i++) {
+        metrics_merge(&total, &control->node->lanes[i].metrics);
+    }
+    put_node(control, out);
+    put_workers(control, out);
+    put_share(control, out);
+    put_belief(control, out);
+    admin_put_event_metrics(control, out);
+    admin_put_mesh_metrics(control, out);
+    admin_put_snapshot_metrics(control, out);
+    metrics_print(&total, out);
+}

@@ -1,0 +1,277 @@
+/* /admin/status, /admin/workers, /admin/index, /admin/decisions. */
+#include "node/control/admin_mesh.h"
+#include "node/control/admin_snapshot.h"
+
+static uint64_t
+sum(const struct control *control, size_t offset)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < control->node->lanes_count; i++) {
+        const char *lane = (const char *)&control->node->lanes[i].metrics;
+        total +=
+            counter_read((const struct counter *)(const void *)(lane + offset));
+    }
+    return total;
+}
+
+#define SUM(control, name) sum((control), offsetof(struct metrics_lane, name))
+
+static void
+put_labels(struct json_out *json, const struct fleet_worker *w)
+{
+    json_out_key(json, "labels");
+    json_out_object_begin(json);
+    if (w->island[0] != '\0') {
+        json_out_put_text(json, "island", w->island);
+    }
+    if (w->pool[0] != '\0') {
+        json_out_put_text(json, "pool", w->pool);
+    }
+    if (w->role[0] != '\0') {
+        json_out_put_text(json, "role", w->role);
+    }
+    json_out_object_end(json);
+}
+
+static void
+put_models(struct json_out *json, const struct fleet_view *view, uint32_t slot)
+{
+    json_out_key(json, "models");
+    json_out_array_begin(json);
+    for (size_t i = 0; i < view->models->count; i++) {
+        if (worker_set_has(&view->models->model[i].workers, slot)) {
+            json_out_slice(json, view->models->model[i].name);
+        }
+    }
+    json_out_array_end(json);
+}
+
+static void
+put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
+{
+    const struct node_shared *node = control->node;
+    const struct fleet_board *board = node->board;
+    const struct fleet_counters *c = &board->counters[slot];
+    struct share_load load = share_load(&control->share, slot);
+
+    json_out_put_uint(json, "inflight", load.own.inflight);
+    json_out_put_uint(json, "inflight_peers", load.peers.inflight);
+    json_out_put_uint(json, "inflight_foreign",
+                      gauge_read(&board->foreign[slot]));
+    json_out_put_uint(json, "queued_tokens", load.own.queued_tokens);
+    json_out_put_uint(json, "queued_tokens_peers", load.peers.queued_tokens);
+    json_out_put_uint(json, "blocks", load.own.blocks);
+    json_out_put_uint(json, "blocks_peers", load.peers.blocks);
+    json_out_put_uint(json, "running", gauge_read(&board->running[slot]));
+    json_out_put_uint(json, "waiting", gauge_read(&board->waiting[slot]));
+    json_out_put_milli(json, "kv_usage",
+                       gauge_read(&board->kv_usage_permille[slot]));
+    json_out_put_uint(json, "requests", counter_read(&c->requests));
+    json_out_put_uint(json, "failures", counter_read(&c->failures));
+    json_out_put_uint(json, "streams_cut", counter_read(&c->streams_cut));
+    json_out_put_uint(json, "belief_blocks",
+                      radix_worker_blocks(node->belief, slot));
+}
+
+/* Present workers' slots in the order of their ids. */
+static uint32_t
+sorted_slots(const struct fleet_view *view, uint32_t slots[WORKERS_MAX])
+{
+    uint32_t count = 0;
+
+    WORKER_SET_EACH (slot, &view->present) {
+        uint32_t at = count++;
+        while (at != 0 && strcmp(view->worker[slots[at - 1]]->id,
+                                 view->worker[slot]->id) > 0) {
+            slots[at] = slots[at - 1];
+            at--;
+        }
+        slots[at] = slot;
+    }
+    return count;
+}
+
+/* Whole ones have their event streams inside. */
+static void ON_CONTROL
+put_workers(struct control *control, struct json_out *json, bool whole)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    uint32_t slots[WORKERS_MAX];
+    uint32_t count = sorted_slots(view, slots);
+
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fleet_worker *w = view->worker[slots[i]];
+        struct fleet_status status;
+        if (!fleet_status(control->fleet, slots[i], &status)) {
+            continue; /* removed since the view was published */
+        }
+        json_out_object_begin(json);
+        json_out_put_text(json, "id", w->id);
+        json_out_put_text(json, "url", w->url);
+        json_out_put_text(json, "engine", engine_kind_name(w->kind));
+        json_out_put_text(json, "state", status.state);
+        json_out_put_text(json, "reason", status.reason);
+        json_out_put_bool(json, "eligible",
+                          worker_set_has(&view->eligible, slots[i]));
+        put_labels(json, w);
+        put_models(json, view, slots[i]);
+        put_numbers(json, control, slots[i]);
+        if (whole) {
+            admin_put_streams(control, json, slots[i]);
+        }
+        json_out_object_end(json);
+    }
+    json_out_array_end(json);
+}
+
+void
+admin_put_workers(struct control *control, struct json_out *json)
+{
+    put_workers(control, json, true);
+}
+
+void
+admin_put_index(struct control *control, struct json_out *json)
+{
+    struct radix_stats s;
+
+    radix_stats(control->node->belief, &s);
+    json_out_object_begin(json);
+    json_out_key(json, "belief");
+    json_out_object_begin(json);
+    json_out_put_uint(json, "bytes", s.bytes);
+    json_out_put_uint(json, "bytes_max",
+                      control->node->config->belief.bytes_max);
+    json_out_put_uint(json, "nodes", s.nodes);
+    json_out_put_uint(json, "blocks", s.blocks);
+    json_out_put_uint(json, "holder_blocks", s.holder_blocks);
+    json_out_put_uint(json, "namespaces", s.namespaces);
+    json_out_put_uint(json, "inserts", s.inserts);
+    json_out_put_uint(json, "evicted_blocks", s.evicted_blocks);
+    json_out_put_uint(json, "evicted_bound", s.evicted_bound);
+    json_out_put_uint(json, "refused", s.refused);
+    json_out_object_end(json);
+    admin_put_mirror(control, json);
+    json_out_object_end(json);
+}
+
+static void
+put_requests(struct control *control, struct json_out *json)
+{
+    json_out_key(json, "requests");
+    json_out_object_begin(json);
+    json_out_put_uint(json, "read", SUM(control, requests));
+    json_out_put_uint(json, "forwarded", SUM(control, forwarded));
+    json_out_put_uint(json, "inflight", gauge_read(&control->node->inflight));
+    json_out_put_uint(json, "retries", SUM(control, retries));
+    json_out_put_uint(json, "all_failed", SUM(control, all_failed));
+    json_out_put_uint(json, "cut", SUM(control, cut));
+    json_out_put_uint(json, "cancelled", SUM(control, cancelled));
+    json_out_put_uint(json, "bad", SUM(control, requests_bad));
+    json_out_put_uint(json, "overload", SUM(control, requests_overload));
+    json_out_put_uint(json, "no_worker", SUM(control, requests_no_worker));
+    json_out_object_end(json);
+}
+
+static void
+put_placement(struct control *control, struct json_out *json)
+{
+    json_out_key(json, "placement");
+    json_out_object_begin(json);
+    json_out_put_text(json, "policy",
+                      elect_policy_name(control->node->elect.policy));
+    json_out_put_uint(json, "affinity", SUM(control, mode_affinity));
+    json_out_put_uint(json, "balance", SUM(control, mode_balance));
+    json_out_put_uint(json, "policy_chosen", SUM(control, mode_policy));
+    json_out_put_uint(json, "imbalanced", SUM(control, imbalanced));
+    json_out_put_uint(json, "blocks", SUM(control, blocks));
+    json_out_put_uint(json, "blocks_matched", SUM(control, blocks_matched));
+    json_out_put_uint(json, "exact", SUM(control, exact));
+    json_out_put_uint(json, "tokens_matched", SUM(control, tokens_matched));
+    json_out_put_uint(json, "tokens_asked", SUM(control, tokens_asked));
+    json_out_put_uint(json, "tokens_late", SUM(control, tokens_late));
+    json_out_put_uint(json, "tokens_failed", SUM(control, tokens_failed));
+    json_out_put_uint(json, "prompt_tokens", SUM(control, prompt_tokens));
+    json_out_put_uint(json, "cached_tokens", SUM(control, cached_tokens));
+    json_out_object_end(json);
+}
+
+void
+admin_put_status(struct control *control, struct json_out *json)
+{
+    struct node_shared *node = control->node;
+
+    json_out_object_begin(json);
+    json_out_put_text(json, "node", node->config->name);
+    json_out_put_text(json, "version", KVASIR_VERSION);
+    json_out_put_uint(
+        json, "uptime_s",
+        (control_now_us(control) - control->started_us) / 1000000);
+    json_out_put_bool(json, "ready", control_is_ready(control));
+    json_out_put_bool(json, "draining", gauge_read(&node->draining) != 0);
+    admin_put_mesh_rows(control, json);
+    json_out_put_uint(json, "lanes", node->lanes_count);
+    json_out_put_uint(json, "connections", gauge_read(&node->connections));
+    admin_put_snapshot(control, json);
+    put_requests(control, json);
+    put_placement(control, json);
+    json_out_key(json, "index");
+    admin_put_index(control, json);
+    json_out_key(json, "workers");
+    put_workers(control, json, false);
+    json_out_key(json, "events");
+    admin_put_stream_rows(control, json);
+    json_out_object_end(json);
+}
+
+static void
+put_decision(struct json_out *json, const struct fact_decision *d,
+             const char *worker)
+{
+    json_out_object_begin(json);
+    json_out_put_uint(json, "time_ms", d->wall_ms);
+    json_out_put_text(json, "id", d->id);
+    json_out_put_text(json, "model", d->model);
+    json_out_put_text(json, "worker", worker);
+    json_out_put_text(json, "mode",
+                      d->slot == WORKER_NONE
+                          ? "none"
+                          : elect_mode_name((enum elect_mode)d->mode));
+    json_out_put_uint(json, "overlap", d->overlap);
+    json_out_put_uint(json, "total", d->total);
+    json_out_put_text(json, "source", d->exact ? "mirror" : "belief");
+    json_out_put_bool(json, "whole", d->whole);
+    json_out_put_bool(json, "imbalanced", d->imbalanced);
+    json_out_put_uint(json, "attempts", d->attempts);
+    json_out_put_uint(json, "status", d->status);
+    json_out_put_bool(json, "stream", d->stream);
+    json_out_put_bool(json, "cut", d->cut);
+    json_out_put_bool(json, "cancelled", d->cancelled);
+    json_out_put_uint(json, "prompt_tokens", d->prompt_tokens);
+    json_out_put_uint(json, "cached_tokens", d->cached_tokens);
+    json_out_put_bool(json, "cached_known", d->cached_known);
+    json_out_put_uint(json, "predicted_tokens", d->predicted_tokens);
+    json_out_put_uint(json, "rank", d->rank);
+    json_out_put_uint(json, "route_us", d->route_us);
+    json_out_put_uint(json, "first_byte_us", d->first_byte_us);
+    json_out_put_uint(json, "first_token_us", d->first_token_us);
+    json_out_put_uint(json, "duration_us", d->duration_us);
+    json_out_object_end(json);
+}
+
+void
+admin_put_decisions(struct control *control, struct json_out *json,
+                    uint32_t count)
+{
+    const struct decisions *d = &control->decisions;
+
+    json_out_array_begin(json);
+    for (uint32_t i = 0; i < d->count && i < count; i++) {
+        const char *worker;
+        const struct fact_decision *record = decisions_get(d, i, &worker);
+        put_decision(json, record, worker);
+    }
+    json_out_array_end(json);
+}

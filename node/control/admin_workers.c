@@ -1,0 +1,107 @@
+/* POST /admin/workers: a JSON object with the keys of one worker. */
+#include <stdio.h>
+
+#include "node/control/admin.h"
+#include "node/control/control_roster.h"
+#include "node/text/json_pull.h"
+
+#define VALUE_MAX 512U
+
+/* Errors come as lines; an answer has room for the first. */
+static void
+first_line(const struct config_errors *errors, char fault[160])
+{
+    struct slice rest = {errors->text.ptr, errors->text.len};
+    struct slice line = slice_take(&rest, '\n');
+
+    (void)snprintf(fault, 160, "%.*s", (int)line.len,
+                   line.len != 0 ? line.ptr : "");
+}
+
+/* One member of the object: true while all is well. */
+static bool
+take_member(struct json_pull *pull, struct config_worker *worker,
+            struct config_errors *errors)
+{
+    char key[64];
+    char value[VALUE_MAX];
+    int key_len = json_pull_copy(pull, key, sizeof(key));
+    enum pull_token token = json_pull_next(pull);
+    int value_len = token == PULL_STRING || token == PULL_NUMBER
+                        ? json_pull_copy(pull, value, sizeof(value))
+                        : -1;
+
+    if (key_len < 0 || value_len < 0) {
+        return false;
+    }
+    (void)config_worker_set(
+        worker, (struct slice){.ptr = key, .len = (size_t)key_len},
+        (struct slice){.ptr = value, .len = (size_t)value_len}, "worker",
+        errors);
+    return errors->count == 0;
+}
+
+static bool
+read_worker(struct slice body, struct config_worker *worker,
+            struct config_errors *errors)
+{
+    struct json_pull pull;
+    enum pull_token token;
+
+    json_pull_init(&pull, body);
+    if (json_pull_next(&pull) != PULL_OBJECT) {
+        return false;
+    }
+    while ((token = json_pull_next(&pull)) == PULL_KEY) {
+        if (!take_member(&pull, worker, errors)) {
+            return false;
+        }
+    }
+    return token == PULL_OBJECT_END && json_pull_next(&pull) == PULL_END &&
+           config_worker_end(worker, "worker", errors) == 0;
+}
+
+static unsigned ON_CONTROL
+add(struct control *control, const struct config_worker *worker,
+    char fault[160])
+{
+    int outcome = control_roster_put(control, worker);
+
+    switch (outcome) {
+    case 0:
+        return 0;
+    case FLEET_E_DUPLICATE_ID:
+        (void)snprintf(fault, 160, "a worker with this id is present");
+        return 409;
+    case FLEET_E_DUPLICATE_URL:
+        (void)snprintf(fault, 160, "a worker with this url is present");
+        return 409;
+    case FLEET_E_FULL:
+        (void)snprintf(fault, 160, "all %u slots are taken", WORKERS_MAX);
+        return 503;
+    default:
+        (void)snprintf(fault, 160, "out of memory");
+        return 503;
+    }
+}
+
+unsigned
+admin_add_worker(struct control *control, struct slice body, char fault[160])
+{
+    struct config_errors errors;
+    struct config_worker worker = {.ranks = 1};
+    unsigned status = 400;
+
+    config_errors_init(&errors);
+    if (read_worker(body, &worker, &errors)) {
+        status = add(control, &worker, fault);
+    } else if (errors.count != 0) {
+        first_line(&errors, fault);
+    } else {
+        (void)snprintf(fault, 160,
+                       "expected a JSON object of strings: url, and perhaps "
+                       "id, events, replay, island, pool, role");
+    }
+    config_errors_fini(&errors);
+    return status;
+}

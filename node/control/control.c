@@ -1,0 +1,618 @@
+#include "node/control/control.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "node/base/log.h"
+#include "node/control/admin.h"
+#include "node/control/control_roster.h"
+
+#define FACTS_MS         1U   /* between two looks at the rings while awake */
+#define FACTS_PER_TURN   512U /* of one lane */
+#define WORK_MS          20U
+#define WORK_IDLE_MS     100U /* while there is nothing to do */
+#define WORK_STEPS       4096U
+#define ADMIN_BODY_BYTES ((size_t)64 << 20)
+#define ADMIN_IDLE_MS    30000U
+#define ADMIN_WRITE_MS   30000U
+#define ASK_ANSWER_BYTES ((size_t)64 << 20)
+#define ASK_AGAIN_MS     30000U
+
+uint64_t
+control_now_us(const struct control *control)
+{
+    (void)control;
+    return probe_now_us();
+}
+
+bool
+control_is_ready(const struct control *control)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+
+    return gauge_read(&control->node->draining) == 0 &&
+           gauge_read(&control->node->mesh_ready) != CLUSTER_CATCHING_UP &&
+           !worker_set_empty(&view->eligible);
+}
+
+static void on_work(uv_timer_t *timer);
+
+/* Something happened that may make background work. */
+static void
+stir(struct control *control)
+{
+    control->stirred = true;
+    if (control->resting) {
+        control->resting = false;
+        (void)uv_timer_start(&control->work, on_work, WORK_MS, 0);
+    }
+}
+
+/* Facts */
+
+/* Whether the slot still belongs to the worker that the lane meant. */
+static const struct fleet_worker *
+worker_of(struct control *control, uint32_t slot, uint32_t generation)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    const struct fleet_worker *worker =
+        slot < WORKERS_MAX ? view->worker[slot] : NULL;
+
+    return worker != NULL && worker->generation == generation ? worker : NULL;
+}
+
+static void
+take_learn(struct control *control, const struct fact_learn *fact)
+{
+    if (worker_of(control, fact->slot, fact->generation) == NULL) {
+        return;
+    }
+    share_learn(&control->share, fact, control_now_us(control));
+    if (fact->count == 0) {
+        return;
+    }
+    /* A refusal is in radix_stats(); belief is a hint, and does without. */
+    int outcome = radix_insert(control->node->belief, fact->root, fact->keys,
+                               fact->count, fact->slot, (uint8_t)fact->priority,
+                               control_now_us(control));
+    if (outcome < 0) {
+        LOG_WARNING("belief_out_of_memory", KV_FAULT("error", outcome));
+    }
+}
+
+/* Peers first: what is expected already was told to them. */
+static void ON_CONTROL
+take_expect(struct control *control, const struct fact_learn *fact)
+{
+    uint64_t now_us = control_now_us(control);
+
+    share_expect(&control->share, fact, now_us);
+    follow_expect(control->follow, fact, now_us);
+}
+
+static void ON_CONTROL
+take_outcome(struct control *control, const struct fact_outcome *fact)
+{
+    static const enum fleet_result results[] = {
+        [FACT_ANSWERED] = FLEET_ANSWERED,
+        [FACT_CONNECT] = FLEET_CONNECT_FAILED,
+        [FACT_TIMEOUT] = FLEET_TIMED_OUT,
+        [FACT_CLOSED] = FLEET_CUT,
+        [FACT_STATUS] = FLEET_ANSWERED_5XX,
+    };
+
+    fleet_report(control->fleet, fact->slot, fact->generation,
+                 results[fact->result], control_now_us(control));
+}
+
+static void ON_CONTROL
+take_decision(struct control *control, const struct fact_decision *fact)
+{
+    const struct fleet_worker *worker =
+        worker_of(control, fact->slot, fact->generation);
+
+    decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
+    if (worker != NULL) {
+        share_ended(&control->share, fact->slot, fact->generation,
+                    control_now_us(control));
+        follow_answer(control->follow, fact, control_now_us(control));
+    }
+}
+
+static void ON_CONTROL
+take_fact(struct control *control, const void *record)
+{
+    switch ((enum fact_kind) * (const uint32_t *)record) {
+    case FACT_LEARN:
+        take_learn(control, record);
+        break;
+    case FACT_EXPECT:
+        take_expect(control, record);
+        break;
+    case FACT_OUTCOME:
+        take_outcome(control, record);
+        break;
+    case FACT_DECISION:
+        take_decision(control, record);
+        break;
+    }
+}
+
+/* True when there was something. */
+static bool ON_CONTROL
+take_facts(struct control *control)
+{
+    uint64_t before = control->facts_taken;
+
+    for (uint32_t i = 0; i < control->node->lanes_count; i++) {
+        struct ring *ring = &control->node->lanes[i].facts;
+        for (uint32_t n = 0; n < FACTS_PER_TURN; n++) {
+            size_t size;
+            const void *record = ring_peek(ring, &size);
+            if (record == NULL) {
+                break;
+            }
+            take_fact(control, record);
+            ring_consume(ring);
+            control->facts_taken++;
+        }
+    }
+    if (control->facts_taken != before) {
+        stir(control);
+        probe_poke(control->probe);
+        peers_pull(control->peers);
+    }
+    return control->facts_taken != before;
+}
+
+void
+control_take_facts(struct control *control)
+{
+    (void)take_facts(control);
+}
+
+static void
+on_take_facts(void *context)
+{
+    role_is_control();
+    control_take_facts(context);
+}
+
+static void
+on_pull(void *context)
+{
+    struct control *control = context;
+
+    role_is_control();
+    peers_pull(control->peers);
+}
+
+/*
+ * Lanes wake the loop only when it says that it sleeps; under load it looks
+ * every FACTS_MS instead, and no lane pays for a wake-up.
+ */
+static void
+on_facts(uv_timer_t *timer)
+{
+    struct control *control = timer->loop->data;
+
+    role_is_control();
+    if (take_facts(control)) {
+        return;
+    }
+    latch_arm(&control->node->asleep);
+    if (take_facts(control) && latch_take(&control->node->asleep)) {
+        return; /* came in between, and nobody has woken us for it */
+    }
+    (void)uv_timer_stop(&control->facts);
+    control->awake = false;
+}
+
+static void
+on_wake(uv_async_t *wake)
+{
+    struct control *control = wake->loop->data;
+
+    role_is_control();
+    if (!control->awake) {
+        control->awake = true;
+        (void)uv_timer_start(&control->facts, on_facts, FACTS_MS, FACTS_MS);
+    }
+    (void)take_facts(control);
+}
+
+/* Background work */
+
+static void ON_CONTROL
+finish_sweeps(struct control *control)
+{
+    struct worker_set unswept = fleet_unswept(control->fleet);
+
+    WORKER_SET_EACH (slot, &unswept) {
+        if (radix_worker_blocks(control->node->belief, slot) == 0) {
+            fleet_swept(control->fleet, slot);
+        }
+    }
+}
+
+/* Each WORK_MS, but more seldom while nothing happens. */
+static void
+on_work(uv_timer_t *timer)
+{
+    struct control *control = timer->loop->data;
+    uint64_t now_us = control_now_us(control);
+
+    role_is_control();
+    bool more = radix_work(control->node->belief, WORK_STEPS, now_us);
+    more = follow_work(control->follow, now_us) || more;
+    (void)qsbr_reclaim(&control->node->qsbr);
+    finish_sweeps(control);
+    control_roster_work(control);
+    control->resting = !more && !control->stirred;
+    control->stirred = false;
+    (void)uv_timer_start(timer, on_work,
+                         control->resting ? WORK_IDLE_MS : WORK_MS, 0);
+}
+
+static void
+on_share(uv_timer_t *timer)
+{
+    (void)timer; /* it is for the loop to go round */
+}
+
+/* After each look at the sockets: what peers told goes on the board at once. */
+static void
+on_look(uv_check_t *look)
+{
+    struct control *control = look->loop->data;
+
+    role_is_control();
+    uint64_t now_us = control_now_us(control);
+    if (share_tick(&control->share, now_us)) {
+        uint64_t wait_us = share_deadline(&control->share) - now_us;
+        (void)uv_timer_start(&control->telling, on_share, wait_us / 1000, 0);
+        peers_pull(control->peers);
+    }
+}
+
+/* What happens to workers */
+
+static uint64_t
+blocks_of_tokens(const struct control *control, uint64_t tokens)
+{
+    /* About 4 bytes of text a token; see reference tables of tokenizers. */
+    return tokens * 4 / control->node->config->belief.block_bytes;
+}
+
+static void
+admit(struct control *control, uint32_t slot, uint64_t blocks_max)
+{
+    const struct config_belief *belief = &control->node->config->belief;
+
+    if (blocks_max == 0) {
+        blocks_max = belief->worker_blocks_max;
+    }
+    int outcome = radix_worker_add(control->node->belief, slot, blocks_max,
+                                   (enum radix_eviction)belief->eviction);
+    if (outcome != 0) {
+        LOG_WARNING("belief_slot_refused", KV("slot", slot));
+    }
+}
+
+static void
+on_fleet_event(void *context, const struct fleet_out *out)
+{
+    struct control *control = context;
+
+    role_is_control();
+    stir(control);
+    if (out->event == FLEET_ADDED) {
+        admit(control, out->worker->slot, out->worker->blocks_max);
+        follow_added(control->follow, out->worker);
+        if (follow_is_followed(out->worker)) {
+            peers_worker_add(control->peers, out->worker->identity,
+                             out->worker->ranks);
+        }
+    } else if (out->event == FLEET_CAPACITY_CHANGED &&
+               out->worker->blocks_max == 0) {
+        admit(control, out->worker->slot,
+              blocks_of_tokens(control, out->number));
+    } else if (out->event == FLEET_REMOVED) {
+        peers_worker_remove(control->peers, out->worker->identity);
+        follow_removed(control->follow, out->worker);
+        radix_worker_remove(control->node->belief, out->worker->slot);
+    }
+}
+
+/* What happens in the mesh */
+
+static void
+on_mesh_read(void *context, uint64_t worker, bool on)
+{
+    struct control *control = context;
+
+    role_is_control();
+    follow_read(control->follow, worker, on);
+}
+
+static void
+on_mesh_gossip(void *context, const struct gossip_out *out)
+{
+    struct control *control = context;
+
+    role_is_control();
+    stir(control);
+    if (out->kind == GOSSIP_BELIEF) {
+        share_belief_out(&control->share, out, control_now_us(control));
+    } else {
+        follow_out(control->follow, out);
+    }
+}
+
+static void
+on_mesh_worker(void *context, const struct roster_entry *entry)
+{
+    role_is_control();
+    control_roster_changed(context, entry);
+}
+
+static void
+on_mesh_ready(void *context, enum cluster_ready ready)
+{
+    struct control *control = context;
+
+    gauge_set(&control->node->mesh_ready, (int32_t)ready);
+}
+
+static void
+on_mesh_refused(void *context)
+{
+    struct control *control = context;
+
+    control->refused(control->refused_context);
+}
+
+static void
+on_unable(void *context, uint64_t worker, bool unable)
+{
+    struct control *control = context;
+
+    role_is_control();
+    peers_unable(control->peers, worker, unable);
+}
+
+static int
+open_peers(struct control *control)
+{
+    struct peers_owner owner = {
+        .context = control,
+        .read = on_mesh_read,
+        .gossip = on_mesh_gossip,
+        .worker = on_mesh_worker,
+        .ready = on_mesh_ready,
+        .refused = on_mesh_refused,
+        .take_facts = on_take_facts,
+    };
+
+    return peers_new(&control->peers, &control->loop, control->node->config,
+                     &owner);
+}
+
+/* Without a mesh port there is nobody to tell. */
+static void ON_CONTROL
+open_share(struct control *control)
+{
+    struct node_shared *node = control->node;
+    uint32_t gauge_ms = gossip_config_default().gauge_ms;
+    struct share_world world = {
+        .board = node->board,
+        .belief = node->belief,
+        .mirror = node->mirror,
+        .mirror_view = &node->mirror_view,
+        .expected = node->expected,
+        .rank_inflight = node->rank_inflight,
+        .rank_peers = node->rank_peers,
+    };
+
+    share_init(&control->share, &world);
+    if (peers_link(control->peers) != NULL) {
+        share_join(&control->share,
+                   cluster_gossip(peers_cluster(control->peers)), gauge_ms,
+                   control_now_us(control));
+        CHECK(uv_timer_start(&control->telling, on_share, 0, 0) == 0);
+    }
+}
+
+/* The beginning and the end */
+
+static void
+open_timers(struct control *control)
+{
+    CHECK(uv_async_init(&control->loop, &control->wake, on_wake) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->facts) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->work) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->telling) == 0);
+    CHECK(uv_check_init(&control->loop, &control->look) == 0);
+    CHECK(uv_check_start(&control->look, on_look) == 0);
+    CHECK(uv_timer_start(&control->work, on_work, WORK_MS, 0) == 0);
+    control->node->wake = &control->wake;
+    latch_arm(&control->node->asleep);
+}
+
+static int
+open_token_ask(struct control *control)
+{
+    const struct config_tokens *config = &control->node->config->tokens;
+    struct token_ask_limits limits = {
+        .open_max = config->open_max,
+        .timeout_ms = config->timeout_ms,
+        .answer_bytes_max = ASK_ANSWER_BYTES,
+        .retry_ms = ASK_AGAIN_MS,
+    };
+
+    return config->wait_ms == 0
+               ? 0
+               : token_ask_new(&control->token_ask, &control->loop, &limits);
+}
+
+static void
+on_cut(void *context, uint64_t number)
+{
+    struct control *control = context;
+
+    role_is_control();
+    snapshot_told(control->snapshot, number);
+}
+
+static int
+open_follow(struct control *control)
+{
+    struct follow_owner owner = {
+        .context = control,
+        .take_facts = on_take_facts,
+        .pull = on_pull,
+        .unable = on_unable,
+        .cut = on_cut,
+        .gossip = cluster_gossip(peers_cluster(control->peers)),
+    };
+
+    return follow_new(&control->follow, control->node, &control->loop, &owner,
+                      rng_next(&control->rng));
+}
+
+static int ON_CONTROL
+open_fleet(struct control *control, uint64_t seed)
+{
+    const struct config *config = control->node->config;
+    struct fleet_config fleet = {
+        .health = config->health,
+        .breaker = config->breaker,
+        .resolve_interval_ms = 30000,
+        .seed = seed,
+    };
+    int error = fleet_new(&control->fleet, &fleet, &control->node->qsbr);
+
+    if (error < 0) {
+        return error;
+    }
+    control->node->board = fleet_board(control->fleet);
+    struct probe_owner owner = {.context = control, .event = on_fleet_event};
+    error = probe_new(&control->probe, &control->loop, control->fleet, &owner);
+    return error < 0 ? error : control_roster_open(control);
+}
+
+/* What stands on the loop, in this order. */
+static int ON_CONTROL
+open_parts(struct control *control)
+{
+    const struct config *config = control->node->config;
+    int error =
+        decisions_init(&control->decisions, config->limits.decisions_max);
+
+    if (error == 0) {
+        error = route_scratch_init(&control->explain, config);
+    }
+    if (error == 0) {
+        error = open_token_ask(control);
+    }
+    if (error == 0) {
+        error = open_peers(control);
+    }
+    if (error == 0) {
+        error = open_follow(control);
+    }
+    if (error == 0) {
+        error = open_fleet(control, rng_next(&control->rng));
+    }
+    return error;
+}
+
+int
+control_init(struct control *control, struct node_shared *node,
+             struct snapshot *snapshot, uint64_t seed)
+{
+    role_is_control();
+    *control = (struct control){.node = node, .snapshot = snapshot};
+    int error = uv_loop_init(&control->loop);
+    if (error < 0) {
+        return error;
+    }
+    control->loop.data = control;
+    rng_init(&control->rng, seed);
+    open_timers(control);
+    control->started_us = control_now_us(control);
+    error = open_parts(control);
+    if (error == 0) {
+        open_share(control);
+        error = snapshot_start(snapshot, control);
+    }
+    if (error == 0) {
+        error = follow_start(control->follow);
+    }
+    if (error == 0) {
+        peers_start(control->peers);
+        return 0;
+    }
+    control_stop(control);
+    (void)uv_run(&control->loop, UV_RUN_DEFAULT);
+    control_fini(control);
+    return error;
+}
+
+int
+control_open_admin(struct control *control, const struct sockaddr *address)
+{
+    const struct config_limits *limits = &control->node->config->limits;
+    struct httpd_limits admin = {
+        .connections_max = limits->admin_connections_max,
+        .head_bytes_max = limits->head_bytes_max,
+        .body_bytes_max = limits->body_bytes_max < ADMIN_BODY_BYTES
+                              ? limits->body_bytes_max
+                              : ADMIN_BODY_BYTES,
+        .unsent_bytes_max = ADMIN_BYTES_MAX,
+        .idle_timeout_ms = ADMIN_IDLE_MS,
+        .write_timeout_ms = ADMIN_WRITE_MS,
+    };
+    struct httpd_handler handler = {
+        .context = control,
+        .request = admin_request,
+        .gone = admin_gone,
+    };
+
+    return httpd_new(&control->admin, &control->loop, address, &admin,
+                     &handler);
+}
+
+void
+control_stop(struct control *control)
+{
+    httpd_free(control->admin);
+    control->admin = NULL;
+    snapshot_stop(control->snapshot);
+    probe_free(control->probe);
+    control->probe = NULL;
+    peers_stop(control->peers);
+    follow_stop(control->follow);
+    if (control->token_ask != NULL) {
+        token_ask_free(control->token_ask);
+        control->token_ask = NULL;
+    }
+    uv_close((uv_handle_t *)&control->wake, NULL);
+    uv_close((uv_handle_t *)&control->facts, NULL);
+    uv_close((uv_handle_t *)&control->work, NULL);
+    uv_close((uv_handle_t *)&control->telling, NULL);
+    uv_close((uv_handle_t *)&control->look, NULL);
+}
+
+void
+control_fini(struct control *control)
+{
+    CHECK(uv_loop_close(&control->loop) == 0);
+    route_scratch_fini(&control->explain);
+    decisions_fini(&control->decisions);
+    follow_free(control->follow);
+    control_roster_close(control);
+    peers_free(control->peers);
+    (void)qsbr_reclaim(&control->node->qsbr);
+    fleet_free(control->fleet);
+}

@@ -1,0 +1,91 @@
+/*
+ * The control thread: one loop that owns every write to what the lanes read
+ * (belief, the view of the workers), the probes and the admin port.
+ *
+ * Role: shell. Owns: its loop and everything below it. Thread: control; the
+ * wake handle by any. Limits: facts per turn, so that probes and the admin
+ * port get theirs. Errors: below zero -errno.
+ */
+#ifndef NODE_CONTROL_H
+#define NODE_CONTROL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "index/base/role.h"
+#include "node/control/decisions.h"
+#include "node/control/snapshot.h"
+#include "node/fleet/fleet.h"
+#include "node/fleet/probe.h"
+#include "node/fleet/roster_apply.h"
+#include "node/follow/follow.h"
+#include "node/http/httpd.h"
+#include "node/peers/peers.h"
+#include "node/peers/share.h"
+#include "node/route/route.h"
+#include "node/route/shared.h"
+#include "node/tokens/token_ask.h"
+#include "node/view/facts.h"
+
+struct control {
+    uv_loop_t loop;
+    struct node_shared *node;
+    struct fleet *fleet;
+    struct probe *probe;
+    struct peers *peers;
+    struct follow *follow;
+    struct roster_apply *workers; /* control_roster.h */
+    struct httpd *admin;
+    struct snapshot *snapshot; /* borrowed; NULL: none are taken */
+    struct decisions decisions;
+    struct route_scratch explain; /* for /admin/explain */
+    struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
+    struct rng rng;
+    uv_async_t wake;    /* lanes have facts */
+    uv_timer_t facts;   /* while awake: looks at the rings again and again */
+    uv_timer_t work;    /* belief's background work, reclamation */
+    uv_timer_t telling; /* own load is due to be told to peers */
+    uv_check_t look;    /* ... and theirs to be put on the board */
+    struct share share;
+    uint64_t started_us;
+    uint64_t facts_taken;
+    bool stirred; /* something happened since the last background work */
+    bool resting; /* the next is due later than usual */
+    bool awake;
+    /* The mesh has no place for this node: it is to end. Set before the loop
+     * runs. */
+    void (*refused)(void *context);
+    void *refused_context;
+};
+
+/*
+ * Makes the control side: its loop, the workers of the configuration, and what
+ * a snapshot of the process before has of them (NULL: none; the snapshot
+ * outlives control). 0: lanes may run. -errno: one line in the log says why.
+ */
+int control_init(struct control *control, struct node_shared *node,
+                 struct snapshot *snapshot, uint64_t seed) MUST_CHECK;
+
+/* Opens the admin port: 0, or -errno. */
+int control_open_admin(struct control *control, const struct sockaddr *address)
+    MUST_CHECK;
+
+/* Stops probes and the admin port; the loop then runs out of work. */
+void control_stop(struct control *control) ON_CONTROL;
+
+/* After the loop ended and the lanes are gone. */
+void control_fini(struct control *control);
+
+/* Whether /ready says yes: a worker is eligible, the node has caught up with
+ * the others or waits no longer, and nothing drains. */
+bool control_is_ready(const struct control *control);
+
+/* Takes what lanes have told up to now, so that what is said next is up to
+ * date. */
+void control_take_facts(struct control *control) ON_CONTROL;
+
+/* Now, as the cores below count it. */
+uint64_t control_now_us(const struct control *control);
+
+#endif

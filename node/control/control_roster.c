@@ -1,0 +1,176 @@
+#include "node/control/control_roster.h"
+
+#include <errno.h>
+
+#include "node/base/log.h"
+#include "node/config/config_mesh.h"
+
+static struct roster *
+roster_of(const struct control *control)
+{
+    return cluster_roster(peers_cluster(control->peers));
+}
+
+void
+control_roster_changed(struct control *control,
+                       const struct roster_entry *entry)
+{
+    const char *by =
+        entry->from != 0
+            ? cluster_peer_name(peers_cluster(control->peers), entry->from)
+            : NULL;
+
+    roster_apply_entry(control->workers, entry, by, control_now_us(control));
+    probe_poke(control->probe);
+}
+
+void
+control_roster_work(struct control *control)
+{
+    roster_apply_work(control->workers, control_now_us(control));
+    probe_poke(control->probe);
+}
+
+/* What follows from a word that was said. */
+static void ON_CONTROL
+pull(struct control *control)
+{
+    peers_pull(control->peers);
+    probe_poke(control->probe);
+}
+
+static int ON_CONTROL
+add_configured(struct control *control)
+{
+    const struct config *config = control->node->config;
+
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        int outcome = fleet_add(control->fleet, &config->workers[i],
+                                control_now_us(control), NULL);
+        if (outcome != 0) {
+            LOG_ERROR("worker_refused", KV("worker", config->workers[i].id),
+                      KV("outcome", outcome));
+            return outcome < 0 ? outcome : -EINVAL;
+        }
+    }
+    int outcome =
+        roster_apply_configure(control->workers, control_now_us(control));
+    if (outcome != 0) {
+        LOG_ERROR("roster_refused", KV("outcome", outcome));
+    }
+    return outcome <= 0 ? outcome : -EINVAL;
+}
+
+int
+control_roster_open(struct control *control)
+{
+    const struct config *config = control->node->config;
+    int error =
+        roster_apply_new(&control->workers, control->fleet, roster_of(control),
+                         config, config_mesh_tls(&config->mesh));
+
+    if (error == 0) {
+        error = add_configured(control);
+    }
+    if (error == 0) {
+        probe_poke(control->probe);
+    }
+    return error;
+}
+
+void
+control_roster_close(struct control *control)
+{
+    roster_apply_free(control->workers);
+    control->workers = NULL;
+}
+
+/* Words */
+
+/* The fleet says first whether there can be such a worker. */
+int
+control_roster_put(struct control *control, const struct config_worker *worker)
+{
+    struct config_worker whole = *worker;
+    uint64_t now_us = control_now_us(control);
+    uint32_t slot;
+
+    roster_apply_complete(control->workers, &whole);
+    int outcome = fleet_add(control->fleet, &whole, now_us, &slot);
+    if (outcome != 0) {
+        return outcome;
+    }
+    outcome = roster_apply_put(control->workers, &whole, now_us);
+    if (outcome != 0) {
+        fleet_remove(control->fleet, slot, now_us);
+        LOG_WARNING("roster_refused", KV("worker", whole.id),
+                    KV("outcome", outcome));
+        outcome = outcome < 0 ? outcome : FLEET_E_FULL;
+    }
+    pull(control);
+    return outcome;
+}
+
+/* Whether a worker has this id, here or in the roster alone; as a text. */
+static bool
+is_there(const struct control *control, struct slice id,
+         char text[ROSTER_ID_MAX])
+{
+    struct roster_entry entry;
+
+    if (id.len >= ROSTER_ID_MAX) {
+        return false;
+    }
+    memcpy(text, id.ptr, id.len);
+    text[id.len] = '\0';
+    return fleet_find(control->fleet, id) != WORKER_NONE ||
+           (roster_find(roster_of(control), text, &entry) && !entry.removed);
+}
+
+static void
+log_unsaid(const char *id, int outcome)
+{
+    if (outcome != 0) {
+        LOG_WARNING("roster_word_kept_here", KV("worker", id),
+                    KV("outcome", outcome));
+    }
+}
+
+/* Here it is done in any case, also when the roster cannot tell others. */
+bool
+control_roster_drain(struct control *control, struct slice id, bool draining)
+{
+    uint64_t now_us = control_now_us(control);
+    uint32_t slot = fleet_find(control->fleet, id);
+    char text[ROSTER_ID_MAX];
+
+    if (!is_there(control, id, text)) {
+        return false;
+    }
+    log_unsaid(text, roster_drain(roster_of(control), text, draining, now_us));
+    if (slot != WORKER_NONE && draining) {
+        fleet_drain(control->fleet, slot, false, now_us);
+    } else if (slot != WORKER_NONE) {
+        fleet_undrain(control->fleet, slot, now_us);
+    }
+    pull(control);
+    return true;
+}
+
+bool
+control_roster_remove(struct control *control, struct slice id)
+{
+    uint64_t now_us = control_now_us(control);
+    uint32_t slot = fleet_find(control->fleet, id);
+    char text[ROSTER_ID_MAX];
+
+    if (!is_there(control, id, text)) {
+        return false;
+    }
+    log_unsaid(text, roster_remove(roster_of(control), text, now_us));
+    if (slot != WORKER_NONE) {
+        fleet_remove(control->fleet, slot, now_us);
+    }
+    pull(control);
+    return true;
+}

@@ -1,0 +1,41 @@
+/*
+ * Where the control thread's workers come from: the configuration, operators
+ * here, and operators on other nodes, all by way of the cluster's roster.
+ *
+ * Role: shell. Owns: how the roster is applied. Thread: control.
+ * Errors: -errno.
+ */
+#ifndef NODE_CONTROL_ROSTER_H
+#define NODE_CONTROL_ROSTER_H
+
+#include "index/base/check.h"
+#include "index/base/role.h"
+#include "node/control/control.h"
+
+/* The workers of the configuration, in fleet and roster; between peers_new()
+ * and peers_start(). 0, or -errno with one line in the log. */
+int control_roster_open(struct control *control) MUST_CHECK ON_CONTROL;
+
+void control_roster_close(struct control *control);
+
+/* The roster's entry is not as it was told last. */
+void control_roster_changed(struct control *control,
+                            const struct roster_entry *entry) ON_CONTROL;
+
+/* Now and then: what could not be had before. */
+void control_roster_work(struct control *control) ON_CONTROL;
+
+/*
+ * An operator's words on this node, for all nodes. put: 0, an FLEET_E_
+ * outcome, or -errno. The others: false when there is no such worker; one that
+ * only this node cannot have is one.
+ */
+int control_roster_put(struct control *control,
+                       const struct config_worker *worker)
+    MUST_CHECK ON_CONTROL;
+bool control_roster_drain(struct control *control, struct slice id,
+                          bool draining) MUST_CHECK ON_CONTROL;
+bool control_roster_remove(struct control *control, struct slice id)
+    MUST_CHECK ON_CONTROL;
+
+#endif

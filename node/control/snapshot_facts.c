@@ -1,0 +1,103 @@
+/* What is true in the turn in which a cut ends. */
+#include <stdlib.h>
+
+#include "node/control/snapshot_inner.h"
+#include "node/follow/snapshot_state.h"
+
+struct facts {
+    struct storage_stream *streams;
+    struct storage_worker *workers;
+    struct storage_member *members;
+    struct member_info *infos; /* the members' texts */
+    uint64_t belief[WORKERS_MAX];
+    struct storage_facts all;
+};
+
+/* Streams */
+
+static bool ON_CONTROL
+list_streams(const struct control *control, uint64_t cut, struct facts *facts)
+{
+    struct feed_stats stats;
+    bool more = true;
+
+    feed_stats(follow_feed(control->follow), &stats);
+    facts->streams = calloc((size_t)stats.streams + 1, sizeof *facts->streams);
+    if (facts->streams == NULL) {
+        return false;
+    }
+    for (uint32_t at = 0; more && at < stats.streams; at++) {
+        facts->all.streams_count +=
+            follow_image(control->follow, at, cut,
+                         &facts->streams[facts->all.streams_count], &more);
+    }
+    facts->all.streams = facts->streams;
+    return true;
+}
+
+/* Workers */
+
+static bool
+list_workers(const struct control *control, struct facts *facts)
+{
+    if (!snapshot_workers(cluster_roster(peers_cluster(control->peers)),
+                          &facts->workers, &facts->all.workers_count)) {
+        return false;
+    }
+    facts->all.workers = facts->workers;
+    return true;
+}
+
+static void
+list_belief(const struct control *control, struct facts *facts)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+
+    WORKER_SET_EACH (slot, &view->present) {
+        facts->belief[slot] = view->worker[slot]->identity;
+    }
+    facts->all.belief_workers = facts->belief;
+}
+
+/* Members */
+
+static bool
+list_members(const struct control *control, struct facts *facts)
+{
+    facts->infos = calloc(MEMBERS_MAX, sizeof *facts->infos);
+    facts->members = calloc(MEMBERS_MAX, sizeof *facts->members);
+    if (facts->infos == NULL || facts->members == NULL) {
+        return false;
+    }
+    facts->all.members_count =
+        snapshot_members(cluster_members(peers_cluster(control->peers)),
+                         facts->infos, facts->members);
+    facts->all.members = facts->members;
+    return true;
+}
+
+bool
+snapshot_tell_facts(struct snapshot *snapshot)
+{
+    const struct control *control = snapshot->control;
+    struct facts *facts = calloc(1, sizeof *facts);
+    struct storage_about about = {.cluster = snapshot->config->mesh.cluster,
+                                  .node = snapshot->config->name,
+                                  .taken_ms = snapshot_wall_ms()};
+    uint64_t cut = storage_take_number(&snapshot->take);
+    bool made = facts != NULL && list_streams(control, cut, facts) &&
+                list_workers(control, facts) && list_members(control, facts);
+
+    if (made) {
+        list_belief(control, facts);
+        storage_take_facts(&snapshot->take, &facts->all, &about);
+    }
+    if (facts != NULL) {
+        free(facts->streams);
+        free(facts->workers);
+        free(facts->members);
+        free(facts->infos);
+    }
+    free(facts);
+    return made;
+}

@@ -1,0 +1,311 @@
+/* What a snapshot has, put back into a node that is new. */
+#include <stdlib.h>
+
+#include "node/base/log.h"
+#include "node/control/control_roster.h"
+#include "node/control/snapshot_inner.h"
+#include "node/fleet/probe.h"
+#include "node/follow/snapshot_state.h"
+
+/* Workers: what an operator said. */
+
+static void ON_CONTROL
+take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
+{
+    struct control *control = snapshot->control;
+    struct roster *roster = cluster_roster(peers_cluster(control->peers));
+    char id[ROSTER_ID_MAX];
+    struct roster_entry entry;
+
+    if (!snapshot_worker_entry(worker, snapshot->loaded.age_ms, id, &entry)) {
+        return;
+    }
+    int outcome = roster_load(roster, &entry, control_now_us(control));
+    if (outcome != 0) {
+        LOG_WARNING("snapshot_worker_refused", KV("worker", id),
+                    KV("outcome", outcome));
+        return;
+    }
+    snapshot->loaded.workers++;
+    if (roster_find(roster, id, &entry)) {
+        control_roster_changed(control, &entry);
+    }
+}
+
+static void ON_CONTROL
+load_workers(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct slice bytes;
+    struct storage_worker worker;
+
+    if (storage_restore_part(load, STORAGE_ROSTER, &bytes) != STORAGE_OK) {
+        return;
+    }
+    struct storage_records in = storage_records(bytes);
+    while (storage_get_worker(&in, &worker)) {
+        take_worker(snapshot, &worker);
+    }
+}
+
+/* Members: where they may be. */
+static void ON_CONTROL
+load_members(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct control *control = snapshot->control;
+    struct slice bytes;
+    struct storage_member member;
+
+    if (peers_link(control->peers) == NULL ||
+        storage_restore_part(load, STORAGE_MEMBERS, &bytes) != STORAGE_OK) {
+        return;
+    }
+    struct storage_records in = storage_records(bytes);
+    while (storage_get_member(&in, &member)) {
+        snapshot->loaded.members += snapshot_member_hint(
+            peers_cluster(control->peers), &member, control_now_us(control));
+    }
+}
+
+/* Streams */
+
+/* The fleet's slot of the worker of that identity, or WORKER_NONE. */
+static uint32_t
+slot_of(void *context, uint64_t identity)
+{
+    const struct control *control = context;
+    struct fleet_status status;
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        if (fleet_status(control->fleet, slot, &status) &&
+            status.worker->identity == identity) {
+            return slot;
+        }
+    }
+    return WORKER_NONE;
+}
+
+/* Whether the stream's worker is followed here; then gossip has its streams. */
+static bool ON_CONTROL
+is_wanted(struct control *control, const struct storage_stream *stream)
+{
+    struct cluster *cluster = peers_cluster(control->peers);
+    struct fleet_status status;
+    uint32_t slot = slot_of(control, stream->name.worker);
+
+    return stream->slot < WORKERS_MAX && slot != WORKER_NONE &&
+           fleet_status(control->fleet, slot, &status) &&
+           follow_is_followed(status.worker) &&
+           stream->name.rank < status.worker->ranks &&
+           cluster_worker_add(cluster, status.worker->identity,
+                              status.worker->ranks,
+                              control_now_us(control)) == 0;
+}
+
+/* Those that are wanted go first; how many they are. */
+static uint32_t ON_CONTROL
+choose(struct snapshot *snapshot, struct storage_stream *streams,
+       uint32_t count)
+{
+    uint32_t wanted = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_wanted(snapshot->control, &streams[i])) {
+            continue;
+        }
+        streams[wanted] = streams[i];
+        if (!snapshot_stream_resumes(&streams[wanted])) {
+            streams[wanted].ledger = STORAGE_NONE;
+        }
+        wanted++;
+    }
+    snapshot->loaded.left_out = count - wanted;
+    return wanted;
+}
+
+/* The ledger, into the intake that does not run yet. What fails here costs a
+ * reading from the first batch on, and no stream. */
+static enum storage_outcome ON_CONTROL
+load_ledger(struct snapshot *snapshot, const struct storage_load *load,
+            struct storage_stream *streams, uint32_t count)
+{
+    struct intake *intake = follow_own_intake(snapshot->control->follow);
+    uint64_t begun_us = probe_now_us();
+    bool any = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        any = any || streams[i].ledger != STORAGE_NONE;
+    }
+    if (!any) {
+        return STORAGE_OK;
+    }
+    enum storage_outcome rc = storage_restore_index(
+        load, NULL, intake_ledger(intake), streams, count);
+    if (rc != STORAGE_OK) {
+        LOG_WARNING("snapshot_ledger_not_loaded",
+                    KV("reason", storage_outcome_name(rc)),
+                    KV("hint", "engines are read from their first batch"));
+        for (uint32_t i = 0; i < count; i++) {
+            streams[i].ledger = STORAGE_NONE;
+        }
+        if (intake_ledger_renew(intake) != 0) {
+            rc = STORAGE_E_MEMORY;
+        }
+    }
+    snapshot->loaded.ledger_us = probe_now_us() - begun_us;
+    return rc;
+}
+
+/* The stream is there, so its reading may go on. */
+static void ON_CONTROL
+resume_stream(struct snapshot *snapshot, const struct storage_stream *stream,
+              bool there)
+{
+    struct intake *intake = follow_own_intake(snapshot->control->follow);
+
+    if (stream->ledger == STORAGE_NONE) {
+        return;
+    }
+    if (there &&
+        intake_load(intake, stream->name, stream->ledger, stream->reading)) {
+        snapshot->loaded.ledgers++;
+        snapshot->loaded.ledger_blocks += stream->ledger_blocks;
+    } else {
+        ledger_close(intake_ledger(intake), stream->ledger);
+    }
+}
+
+static bool ON_CONTROL
+restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
+{
+    struct control *control = snapshot->control;
+
+    if (!follow_restore(control->follow, stream)) {
+        mirror_close(control->node->mirror, stream->slot);
+        snapshot->loaded.left_out++;
+        return false;
+    }
+    snapshot->loaded.streams++;
+    snapshot->loaded.blocks += stream->blocks;
+    return true;
+}
+
+static enum storage_outcome ON_CONTROL
+load_streams(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct control *control = snapshot->control;
+    struct storage_stream *streams = NULL;
+    uint32_t count = 0;
+    enum storage_outcome rc = storage_restore_streams(load, &streams, &count);
+
+    if (rc != STORAGE_OK) {
+        return rc;
+    }
+    count = choose(snapshot, streams, count);
+    rc = storage_restore_index(load, control->node->mirror, NULL, streams,
+                               count);
+    enum storage_outcome ledger =
+        rc == STORAGE_OK ? load_ledger(snapshot, load, streams, count) : rc;
+    for (uint32_t i = 0; rc == STORAGE_OK && i < count; i++) {
+        bool there = restore_stream(snapshot, &streams[i]);
+        resume_stream(snapshot, &streams[i], there);
+    }
+    free(streams);
+    return ledger == STORAGE_E_CORRUPT ? ledger : rc;
+}
+
+static enum storage_outcome ON_CONTROL
+load_belief(struct snapshot *snapshot, const struct storage_load *load)
+{
+    struct control *control = snapshot->control;
+    struct radix_stats stats;
+    enum storage_outcome rc = storage_restore_belief(
+        load, control->node->belief, slot_of, control, control_now_us(control));
+
+    radix_stats(control->node->belief, &stats);
+    snapshot->loaded.belief_blocks = stats.blocks;
+    return rc;
+}
+
+/* All of it */
+
+static const char *ON_CONTROL
+load_all(struct snapshot *snapshot, const struct storage_load *load)
+{
+    load_workers(snapshot, load);
+    load_members(snapshot, load);
+    enum storage_outcome streams = load_streams(snapshot, load);
+    enum storage_outcome belief = load_belief(snapshot, load);
+    /* Lanes are to see it with their first request. */
+    follow_work(snapshot->control->follow, control_now_us(snapshot->control));
+    if (streams != STORAGE_OK) {
+        return storage_outcome_name(streams);
+    }
+    return belief != STORAGE_OK ? storage_outcome_name(belief) : "";
+}
+
+static void
+say(const struct snapshot *snapshot)
+{
+    const struct snapshot_loaded *l = &snapshot->loaded;
+
+    if (l->warm) {
+        LOG_INFO("snapshot_loaded", KV("file", l->from.file),
+                 KV("age_ms", l->age_ms), KV("streams", l->streams),
+                 KV("left_out", l->left_out), KV("blocks", l->blocks),
+                 KV("resumed", l->ledgers),
+                 KV("ledger_blocks", l->ledger_blocks),
+                 KV("belief_blocks", l->belief_blocks),
+                 KV("verified_us", l->find_us), KV("loaded_us", l->load_us));
+    }
+    if (l->reason[0] != '\0') {
+        LOG_WARNING("snapshot_not_loaded", KV("file", l->from.file),
+                    KV("reason", l->reason), KV("part", l->warm));
+    }
+}
+
+/* What cannot be loaded is not to be removed with the next snapshot, either. */
+static void
+keep_aside(struct snapshot *snapshot)
+{
+    enum storage_outcome rc = storage_set_aside(snapshot->io, &snapshot->limits,
+                                                snapshot->found.chosen.file);
+
+    snapshot->loaded.refused++;
+    if (rc != STORAGE_OK) {
+        LOG_WARNING("snapshot_not_set_aside",
+                    KV("file", snapshot->found.chosen.file),
+                    KV("reason", storage_outcome_name(rc)));
+    }
+}
+
+void
+snapshot_load(struct snapshot *snapshot)
+{
+    struct snapshot_loaded *loaded = &snapshot->loaded;
+    uint64_t begun_us = probe_now_us();
+    uint64_t wall_ms = snapshot_wall_ms();
+    struct storage_load load;
+    struct storage_report report;
+
+    if (!snapshot->found.found) {
+        return;
+    }
+    loaded->from = snapshot->found.chosen;
+    loaded->age_ms =
+        wall_ms > loaded->from.taken_ms ? wall_ms - loaded->from.taken_ms : 0;
+    enum storage_outcome rc =
+        storage_load_open(&load, snapshot->io, snapshot->found.chosen.file,
+                          snapshot->config->mesh.cluster, &report);
+    if (rc == STORAGE_OK) {
+        loaded->reason = load_all(snapshot, &load);
+        storage_load_close(&load);
+    } else {
+        loaded->reason = storage_outcome_name(rc);
+    }
+    if (loaded->reason[0] != '\0') {
+        keep_aside(snapshot);
+    }
+    loaded->warm = loaded->reason[0] == '\0' || loaded->streams > 0;
+    loaded->load_us = probe_now_us() - begun_us;
+    say(snapshot);
+}

@@ -1,0 +1,323 @@
+/*
+ * What a request's tokens are: found in the lane's memory of conversations, or
+ * asked of an engine that would serve it, and never waited for longer than
+ * tokens.wait. An answer that comes late is remembered for the next turn.
+ *
+ * An earlier turn of the same conversation is good enough to go on at once
+ * when little of the text is new, for blocks that were never sent are held by
+ * nobody; then the rest is asked for beside the request.
+ *
+ * Where engines keep answering too late, waiting only costs: after
+ * LATE_IN_ROW of them in a row, one request in WAIT_ONE_IN waits, to see
+ * whether they have become faster, and the others go on at once.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "node/edge/edge.h"
+
+#define NEW_TEXT_PART    4U /* ask and wait when over 1/4 of the text is new */
+#define ASK_CONNECTIONS  8U /* kept, per worker */
+#define ASK_AGAIN_MS     30000U
+#define ASK_ANSWER_BYTES ((size_t)64 << 20)
+#define LATE_IN_ROW      8U
+#define WAIT_ONE_IN      16U
+#define CACHE_BYTES_MIN  ((size_t)1 << 16)
+
+/* One question under way, and what its answer is remembered by. */
+struct inquiry {
+    struct lane *lane;
+    struct exchange *x; /* NULL: it waits no longer */
+    struct token_question *question;
+    struct inquiry *next; /* all of a lane's */
+    struct inquiry **prev;
+    uint64_t root;
+    uint64_t asked_us;
+    uint32_t sizes[MIRROR_GROUPS_MAX];
+    uint32_t sizes_count;
+    struct conversation conversation;
+};
+
+int
+inquiry_lane_init(struct lane *lane)
+{
+    const struct config_tokens *config = &lane->node->config->tokens;
+    size_t bytes = config->cache_bytes_max / lane->node->config->lanes;
+    struct token_ask_limits limits = {
+        .open_max = config->open_max,
+        .connections_max = ASK_CONNECTIONS,
+        .timeout_ms = config->timeout_ms,
+        .answer_bytes_max = ASK_ANSWER_BYTES,
+        .retry_ms = ASK_AGAIN_MS,
+    };
+    int error = token_cache_new(
+        &lane->token_cache, bytes < CACHE_BYTES_MIN ? CACHE_BYTES_MIN : bytes);
+
+    if (error == 0 && config->wait_ms != 0) {
+        error = token_ask_new(&lane->token_ask, &lane->loop, &limits);
+    }
+    return error;
+}
+
+static void
+unlink_inquiry(struct inquiry *inquiry)
+{
+    *inquiry->prev = inquiry->next;
+    if (inquiry->next != NULL) {
+        inquiry->next->prev = inquiry->prev;
+    }
+}
+
+static void
+free_inquiry(struct inquiry *inquiry)
+{
+    unlink_inquiry(inquiry);
+    free(inquiry);
+}
+
+void
+inquiry_lane_close(struct lane *lane)
+{
+    if (lane->token_ask != NULL) {
+        token_ask_free(lane->token_ask); /* no answer comes any more */
+        lane->token_ask = NULL;
+    }
+    while (lane->inquiries != NULL) {
+        CHECK(lane->inquiries->x == NULL);
+        free_inquiry(lane->inquiries);
+    }
+}
+
+void
+inquiry_lane_fini(struct lane *lane)
+{
+    token_cache_free(lane->token_cache);
+}
+
+/* What is known */
+
+static uint32_t
+list_sizes(const struct mirror_view *view, uint32_t sizes[MIRROR_GROUPS_MAX])
+{
+    for (uint32_t i = 0; i < view->groups_count; i++) {
+        sizes[i] = view->groups[i].block_tokens;
+    }
+    return view->groups_count;
+}
+
+/* Whether so little of the conversation is new that asking can wait. */
+static bool
+is_enough(const struct conversation *conversation,
+          const struct token_prompt *prompt)
+{
+    uint64_t all = conversation->bytes[conversation->count - 1];
+
+    return prompt->whole ||
+           (all - prompt->covered_bytes) * NEW_TEXT_PART <= all;
+}
+
+enum knowledge {
+    KNOWN_NOTHING, /* worth asking and waiting */
+    KNOWN_ENOUGH,  /* go on with it; worth asking beside */
+    KNOWN_ALL,     /* or not to be asked */
+};
+
+/* From the lane's memory into the scratch. */
+static enum knowledge
+recall(struct lane *lane, const struct route_world *world, struct slice body)
+{
+    struct route_scratch *route = &lane->route;
+    struct token_prompt prompt;
+    uint32_t sizes[MIRROR_GROUPS_MAX];
+    uint64_t root = route_token_root(route, body.ptr, world->view);
+
+    route->exact.looked = true;
+    if (route->scan.shape == SCAN_ID_LIST ||
+        route->scan.shape == SCAN_ID_LISTS) {
+        exact_read_ids(&route->exact, world->exact.view, root, body.ptr,
+                       &route->scan);
+        route->exact.looked = true;
+        return KNOWN_ALL;
+    }
+    conversation_cut(&route->conversation, body.ptr, &route->scan, root);
+    if (route->conversation.count == 0) {
+        return KNOWN_ALL;
+    }
+    if (!token_cache_find(lane->token_cache, &route->conversation, sizes,
+                          list_sizes(world->exact.view, sizes), &prompt)) {
+        return KNOWN_NOTHING;
+    }
+    exact_set(&route->exact, root, &prompt);
+    if (prompt.whole) {
+        return KNOWN_ALL;
+    }
+    return is_enough(&route->conversation, &prompt) ? KNOWN_ENOUGH
+                                                    : KNOWN_NOTHING;
+}
+
+void
+inquiry_know(struct lane *lane, const struct route_world *world,
+             struct slice body)
+{
+    if (!lane->route.exact.looked && route_wants_tokens(&lane->route, world)) {
+        (void)recall(lane, world, body);
+    }
+}
+
+/* Asking */
+
+static void
+remember(struct inquiry *inquiry, const struct token_answer *answer)
+{
+    struct lane *lane = inquiry->lane;
+    struct metrics_lane *m = &lane->shared->metrics;
+
+    histogram_add(&m->tokens, lane_clock_us() - inquiry->asked_us);
+    if (answer->outcome != TOKEN_OK) {
+        counter_bump(&m->tokens_failed, 1);
+        return;
+    }
+    token_cache_add(lane->token_cache, &inquiry->conversation, inquiry->root,
+                    answer->tokens, answer->count, inquiry->sizes,
+                    inquiry->sizes_count);
+}
+
+static void
+on_answer(void *context, const struct token_answer *answer)
+{
+    struct inquiry *inquiry = context;
+    struct exchange *x = inquiry->x;
+
+    remember(inquiry, answer);
+    free_inquiry(inquiry);
+    if (x != NULL) {
+        x->client->lane->late_in_row = 0;
+        x->inquiry = NULL;
+        exchange_go_on(x);
+    }
+}
+
+/* One of those that would serve the request and can tell. */
+static uint32_t
+choose_engine(struct lane *lane, const struct route_world *world)
+{
+    struct worker_set able =
+        fleet_view_find_model(world->view, lane->route.model);
+    uint32_t chosen = WORKER_NONE;
+    uint64_t seen = 0;
+
+    able = worker_set_and(&able, &world->view->eligible);
+    WORKER_SET_EACH (slot, &able) {
+        if (token_ask_able(lane->token_ask, world->view->worker[slot]) &&
+            rng_below(&lane->rng, ++seen) == 0) {
+            chosen = slot;
+        }
+    }
+    return chosen;
+}
+
+/* The question's answer is remembered; NULL: nobody was asked. */
+static struct inquiry *
+ask(struct lane *lane, const struct route_world *world, struct slice body)
+{
+    uint32_t engine =
+        lane->token_ask != NULL ? choose_engine(lane, world) : WORKER_NONE;
+
+    if (engine == WORKER_NONE) {
+        return NULL;
+    }
+    struct inquiry *inquiry = malloc(sizeof(*inquiry));
+    if (inquiry == NULL) {
+        return NULL;
+    }
+    inquiry->lane = lane;
+    inquiry->x = NULL;
+    inquiry->root = route_token_root(&lane->route, body.ptr, world->view);
+    inquiry->asked_us = lane_clock_us();
+    inquiry->sizes_count = list_sizes(world->exact.view, inquiry->sizes);
+    const struct conversation *from = &lane->route.conversation;
+    inquiry->conversation.count = from->count;
+    memcpy(inquiry->conversation.keys, from->keys,
+           from->count * sizeof(*from->keys));
+    memcpy(inquiry->conversation.bytes, from->bytes,
+           from->count * sizeof(*from->bytes));
+    if (token_ask_start(lane->token_ask, &inquiry->question,
+                        world->view->worker[engine], body, &lane->route.scan,
+                        inquiry, on_answer) != 0) {
+        free(inquiry);
+        return NULL;
+    }
+    counter_bump(&lane->shared->metrics.tokens_asked, 1);
+    inquiry->next = lane->inquiries;
+    inquiry->prev = &lane->inquiries;
+    if (inquiry->next != NULL) {
+        inquiry->next->prev = &inquiry->next;
+    }
+    lane->inquiries = inquiry;
+    return inquiry;
+}
+
+static bool
+is_worth_waiting(struct lane *lane)
+{
+    if (lane->late_in_row < LATE_IN_ROW) {
+        return true;
+    }
+    if (++lane->unwaited % WAIT_ONE_IN == 0) {
+        return true;
+    }
+    counter_bump(&lane->shared->metrics.tokens_late, 1);
+    return false;
+}
+
+/* What a new request found in the lane's memory. */
+static void
+count_known(struct lane *lane)
+{
+    const struct route_scratch *route = &lane->route;
+    struct metrics_lane *m = &lane->shared->metrics;
+    bool ids =
+        route->scan.shape == SCAN_ID_LIST || route->scan.shape == SCAN_ID_LISTS;
+
+    if (route->exact.known && !ids) {
+        counter_bump(route->exact.prompt.whole ? &m->tokens_known
+                                               : &m->tokens_known_part,
+                     1);
+    }
+}
+
+bool
+inquiry_begin(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    struct node_shared *node = lane->node;
+    struct inquiry *inquiry = NULL;
+    enum knowledge known = KNOWN_ALL;
+
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    struct route_world world = shared_world(node);
+    if (route_wants_tokens(&lane->route, &world)) {
+        known = recall(lane, &world, x->body);
+        count_known(lane);
+    }
+    /* Other policies look at no overlap: nobody is asked for their sake. */
+    if (known != KNOWN_ALL && world.elect->policy == ELECT_KVASIR) {
+        inquiry = ask(lane, &world, x->body);
+    }
+    qsbr_offline(lane->shared->reader);
+    if (inquiry == NULL || known == KNOWN_ENOUGH || !is_worth_waiting(lane)) {
+        return false;
+    }
+    inquiry->x = x;
+    x->inquiry = inquiry;
+    return true;
+}
+
+void
+inquiry_leave(struct exchange *x)
+{
+    if (x->inquiry != NULL) {
+        x->inquiry->x = NULL;
+        x->inquiry = NULL;
+    }
+}

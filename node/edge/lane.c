@@ -1,0 +1,436 @@
+#include "node/edge/lane.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "index/base/role.h"
+#include "node/base/link.h"
+#include "node/base/log.h"
+#include "node/edge/edge.h"
+
+#define TICK_MS         50U
+#define ACCEPT_AGAIN_MS 100U
+#define ACCEPTS_MAX     64 /* at one go, so that open connections get a turn */
+#define LISTEN_BACKLOG  4096
+#define LINGER_MS       2000U
+
+uint64_t
+lane_now_us(struct lane *lane)
+{
+    return uv_now(&lane->loop) * 1000;
+}
+
+uint64_t
+lane_clock_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+void
+lane_time(struct lane *lane, struct deadline *deadline, enum lane_timeout kind)
+{
+    deadline_set(deadline, &lane->timeouts[kind], lane_now_us(lane));
+}
+
+/* Accepting */
+
+static void
+on_accept_again(uv_timer_t *timer)
+{
+    struct lane *lane = timer->loop->data;
+
+    if (lane->listening) {
+        sock_want(&lane->listener, SOCK_READ);
+    }
+}
+
+static void
+accept_later(struct lane *lane, int error)
+{
+    counter_bump(&lane->shared->metrics.accept_failures, 1);
+    LOG_WARNING("accept_failed", KV("lane", lane->number),
+                KV_FAULT("error", error));
+    /* Waiting on a full table would spin: look again when some are closed. */
+    sock_want(&lane->listener, 0);
+    (void)uv_timer_start(&lane->accept_again, on_accept_again, ACCEPT_AGAIN_MS,
+                         0);
+}
+
+static void
+on_listener_ready(struct sock *listener, int events)
+{
+    struct lane *lane = listener->poll.loop->data;
+
+    (void)events;
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        int fd = sock_accept(listener);
+        if (fd == -EAGAIN) {
+            return;
+        }
+        if (fd < 0) {
+            accept_later(lane, fd);
+            return;
+        }
+        client_new(lane, fd);
+    }
+}
+
+/* Timeouts */
+
+static void
+expire(unsigned kind, struct deadline *due)
+{
+    if (kind < LANE_TIMEOUT_CLIENTS) {
+        client_expired(LINK_OWNER(due, struct client, deadline));
+    } else if (kind < LANE_TIMEOUT_TOKENS) {
+        upstream_expired(LINK_OWNER(due, struct upstream, deadline));
+    } else {
+        exchange_expired(LINK_OWNER(due, struct exchange, deadline));
+    }
+}
+
+static void
+expire_all(struct lane *lane)
+{
+    uint64_t now_us = lane_now_us(lane);
+
+    for (unsigned kind = 0; kind < LANE_TIMEOUTS; kind++) {
+        struct deadline *d;
+        while ((d = deadline_next_due(&lane->timeouts[kind], now_us)) != NULL) {
+            expire(kind, d);
+        }
+    }
+}
+
+/* The tick is too coarse for requests that wait for their tokens. */
+static void
+on_tokens_due(uv_timer_t *timer)
+{
+    struct lane *lane = timer->loop->data;
+    struct deadline_list *list = &lane->timeouts[LANE_TIMEOUT_TOKENS];
+    uint64_t now_us = lane_now_us(lane);
+    struct deadline *due;
+
+    while ((due = deadline_next_due(list, now_us)) != NULL) {
+        expire(LANE_TIMEOUT_TOKENS, due);
+    }
+    uint64_t next_us = deadline_list_next_us(list);
+    if (next_us != UINT64_MAX) {
+        (void)uv_timer_start(timer, on_tokens_due,
+                             (next_us - now_us + 999) / 1000, 0);
+    }
+}
+
+void
+lane_time_tokens(struct lane *lane, struct deadline *deadline)
+{
+    uv_update_time(&lane->loop); /* the wait counts from now */
+    lane_time(lane, deadline, LANE_TIMEOUT_TOKENS);
+    if (!uv_is_active((uv_handle_t *)&lane->tokens_due)) {
+        (void)uv_timer_start(&lane->tokens_due, on_tokens_due,
+                             lane->node->config->tokens.wait_ms, 0);
+    }
+}
+
+static void
+cut_what_runs(struct lane *lane)
+{
+    struct client *client = lane->clients;
+
+    while (client != NULL) {
+        struct client *next = client->next;
+        if (client->state != CLIENT_CLOSED) {
+            client_close(client, true);
+        }
+        client = next;
+    }
+}
+
+static void
+on_turn(uv_prepare_t *turn)
+{
+    struct lane *lane = turn->loop->data;
+
+    counter_bump(&lane->shared->metrics.loop_turns, 1);
+}
+
+static void
+on_tick(uv_timer_t *timer)
+{
+    struct lane *lane = timer->loop->data;
+
+    counter_bump(&lane->shared->metrics.loop_ticks, 1);
+    expire_all(lane);
+    if (lane->draining && lane_now_us(lane) >= lane->drain_due_us) {
+        cut_what_runs(lane);
+    }
+    lane_check_drained(lane);
+}
+
+/* The end */
+
+static void
+on_listener_closed(struct sock *sock)
+{
+    (void)sock;
+}
+
+void
+lane_check_drained(struct lane *lane)
+{
+    if (!lane->draining || lane->clients_count != 0) {
+        return;
+    }
+    upstream_drop_idle(lane);
+    if (!uv_is_closing((uv_handle_t *)&lane->tick)) {
+        uv_close((uv_handle_t *)&lane->tick, NULL);
+        uv_close((uv_handle_t *)&lane->turn, NULL);
+        uv_close((uv_handle_t *)&lane->accept_again, NULL);
+        uv_close((uv_handle_t *)&lane->tokens_due, NULL);
+        inquiry_lane_close(lane);
+        uv_close((uv_handle_t *)&lane->wake, NULL);
+    }
+}
+
+/* Who has connected already is answered, and told that it is the last time. */
+static void
+stop_listening(struct lane *lane)
+{
+    for (int i = 0; i < LISTEN_BACKLOG; i++) {
+        int fd = sock_accept(&lane->listener);
+        if (fd < 0) {
+            break;
+        }
+        client_new(lane, fd);
+    }
+    lane->listening = false;
+    sock_close(&lane->listener, false, on_listener_closed);
+}
+
+static void
+on_wake(uv_async_t *wake)
+{
+    struct lane *lane = wake->loop->data;
+
+    if (gauge_read(&lane->node->cut) != 0) {
+        cut_what_runs(lane);
+    }
+    if (lane->draining || gauge_read(&lane->node->draining) == 0) {
+        return;
+    }
+    lane->draining = true;
+    lane->drain_due_us = lane_now_us(lane) +
+                         lane->node->config->timeouts.drain_ms * UINT64_C(1000);
+    stop_listening(lane);
+    for (struct client *c = lane->clients, *next; c != NULL; c = next) {
+        next = c->next;
+        client_drain(c);
+    }
+    lane_check_drained(lane);
+}
+
+static void
+run(void *argument)
+{
+    struct lane *lane = argument;
+
+    char name[16];
+
+    role_is_lane();
+    (void)snprintf(name, sizeof(name), "lane-%u", lane->number);
+    (void)pthread_setname_np(pthread_self(), name);
+    (void)uv_run(&lane->loop, UV_RUN_DEFAULT);
+    gauge_add(&lane->node->lanes_running, -1);
+}
+
+/* The beginning */
+
+static void
+set_timeouts(struct lane *lane)
+{
+    const struct config_timeouts *t = &lane->node->config->timeouts;
+    const uint32_t ms[LANE_TIMEOUTS] = {
+        [LANE_TIMEOUT_HEAD] = t->head_ms,
+        [LANE_TIMEOUT_BODY] = t->body_ms,
+        [LANE_TIMEOUT_IDLE] = t->idle_ms,
+        [LANE_TIMEOUT_WRITE] = t->write_ms,
+        [LANE_TIMEOUT_LINGER] = LINGER_MS,
+        [LANE_TIMEOUT_CONNECT] = t->connect_ms,
+        [LANE_TIMEOUT_FIRST_BYTE] = t->first_byte_ms,
+        [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
+        [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
+        [LANE_TIMEOUT_TOKENS] = lane->node->config->tokens.wait_ms,
+    };
+
+    for (unsigned i = 0; i < LANE_TIMEOUTS; i++) {
+        deadline_list_init(&lane->timeouts[i], ms[i] * UINT64_C(1000));
+    }
+}
+
+static void
+set_limits(struct lane *lane)
+{
+    const struct config_limits *l = &lane->node->config->limits;
+
+    lane->request_limits = (struct http_limits){
+        .head_bytes_max = l->head_bytes_max,
+        .target_bytes_max = l->target_bytes_max,
+        .headers_max = l->headers_max,
+    };
+    lane->response_limits = lane->request_limits;
+    lane_memory_init(&lane->memory, &lane->node->held_bytes,
+                     l->buffered_bytes_max);
+    /* A worker's head with our lines added, and what it came with. */
+    buf_init(&lane->text,
+             l->head_bytes_max + EDGE_SCRATCH_BYTES + EDGE_ADDED_BYTES);
+}
+
+static int
+open_loop(struct lane *lane)
+{
+    int error = uv_loop_init(&lane->loop);
+
+    if (error < 0) {
+        return error;
+    }
+    lane->loop.data = lane;
+    CHECK(uv_timer_init(&lane->loop, &lane->tick) == 0);
+    CHECK(uv_timer_init(&lane->loop, &lane->accept_again) == 0);
+    CHECK(uv_timer_init(&lane->loop, &lane->tokens_due) == 0);
+    CHECK(uv_prepare_init(&lane->loop, &lane->turn) == 0);
+    CHECK(uv_prepare_start(&lane->turn, on_turn) == 0);
+    error = uv_async_init(&lane->loop, &lane->wake, on_wake);
+    CHECK(error == 0);
+    CHECK(uv_timer_start(&lane->tick, on_tick, TICK_MS, TICK_MS) == 0);
+    return 0;
+}
+
+static int
+open_listener(struct lane *lane, const struct sockaddr *address, socklen_t len)
+{
+    int fd = sock_listen(address, len, LISTEN_BACKLOG, &lane->port);
+
+    if (fd < 0) {
+        return fd;
+    }
+    int error = sock_open(&lane->listener, &lane->loop, fd, on_listener_ready);
+    if (error < 0) {
+        return error;
+    }
+    sock_want(&lane->listener, SOCK_READ);
+    lane->listening = true;
+    return 0;
+}
+
+int
+lane_new(struct lane **out, struct node_shared *node, unsigned number,
+         const struct sockaddr *address, socklen_t address_len, uint64_t seed,
+         uint16_t *port)
+{
+    struct lane *lane = calloc(1, sizeof(*lane));
+
+    *out = NULL;
+    if (lane == NULL) {
+        return -ENOMEM;
+    }
+    lane->node = node;
+    lane->number = number;
+    lane->shared = &node->lanes[number];
+    lane->listener.fd = -1;
+    rng_init(&lane->rng, seed);
+    set_timeouts(lane);
+    set_limits(lane);
+    int error = route_scratch_init(&lane->route, node->config);
+    if (error < 0) {
+        free(lane);
+        return error;
+    }
+    lane->route.elect.last = number; /* lanes do not start in step */
+    error = open_loop(lane);
+    if (error < 0) {
+        route_scratch_fini(&lane->route);
+        free(lane);
+        return error;
+    }
+    error = inquiry_lane_init(lane);
+    if (error == 0) {
+        error = open_listener(lane, address, address_len);
+    }
+    if (error < 0) {
+        lane_free(lane);
+        return error;
+    }
+    *port = lane->port;
+    *out = lane;
+    return 0;
+}
+
+int
+lane_start(struct lane *lane)
+{
+    return uv_thread_create(&lane->thread, run, lane);
+}
+
+void
+lane_drain(struct lane *lane)
+{
+    (void)uv_async_send(&lane->wake);
+}
+
+static void
+free_lists(struct lane *lane)
+{
+    while (lane->free_clients != NULL) {
+        struct client *client = lane->free_clients;
+        lane->free_clients = client->next;
+        free(client);
+    }
+    while (lane->free_exchanges != NULL) {
+        struct exchange *x = lane->free_exchanges;
+        lane->free_exchanges = x->next_free;
+        buf_fini(&x->head);
+        free(x);
+    }
+    while (lane->free_upstreams != NULL) {
+        struct upstream *up = lane->free_upstreams;
+        lane->free_upstreams = up->next;
+        free(up);
+    }
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        free(lane->pools[slot]);
+    }
+}
+
+static void
+destroy(struct lane *lane)
+{
+    CHECK(uv_loop_close(&lane->loop) == 0);
+    free_lists(lane);
+    inquiry_lane_fini(lane);
+    lane_memory_fini(&lane->memory);
+    route_scratch_fini(&lane->route);
+    buf_fini(&lane->text);
+    free(lane);
+}
+
+void
+lane_join(struct lane *lane)
+{
+    CHECK(uv_thread_join(&lane->thread) == 0);
+    destroy(lane);
+}
+
+void
+lane_free(struct lane *lane)
+{
+    if (lane->listening) {
+        lane->listening = false;
+        sock_close(&lane->listener, false, on_listener_closed);
+    }
+    lane->draining = true;
+    lane_check_drained(lane);
+    (void)uv_run(&lane->loop, UV_RUN_DEFAULT);
+    destroy(lane);
+}

@@ -1,0 +1,90 @@
+#include "node/edge/lane_memory.h"
+
+#include <stdlib.h>
+
+#include "index/base/check.h"
+
+#define FREE_MAX_BYTES ((size_t)16 << 20)
+#define KEEP_MAX_BYTES ((size_t)1 << 20) /* larger ones go back at once */
+
+struct lane_memory_free {
+    struct lane_memory_free *next;
+};
+
+void
+lane_memory_init(struct lane_memory *memory, struct counter *held,
+                 uint64_t held_max_bytes)
+{
+    *memory = (struct lane_memory){
+        .free_max_bytes = FREE_MAX_BYTES,
+        .held = held,
+        .held_max_bytes = held_max_bytes,
+    };
+}
+
+void
+lane_memory_fini(struct lane_memory *memory)
+{
+    for (unsigned i = 0; i < LANE_MEMORY_CLASSES; i++) {
+        while (memory->free[i] != NULL) {
+            struct lane_memory_free *f = memory->free[i];
+            memory->free[i] = f->next;
+            free(f);
+        }
+    }
+}
+
+static unsigned
+class_of(size_t size)
+{
+    unsigned class = 0;
+
+    while (((size_t)LANE_MEMORY_SMALLEST << class) < size) {
+        class ++;
+    }
+    return class;
+}
+
+char *
+lane_memory_take(struct lane_memory *memory, size_t size, size_t *got)
+{
+    unsigned class = class_of(size);
+    size_t bytes = (size_t)LANE_MEMORY_SMALLEST << class;
+
+    if (class >= LANE_MEMORY_CLASSES ||
+        counter_read(memory->held) + bytes > memory->held_max_bytes) {
+        return NULL;
+    }
+    struct lane_memory_free *f = memory->free[class];
+    if (f != NULL) {
+        memory->free[class] = f->next;
+        memory->free_bytes -= bytes;
+    } else {
+        f = malloc(bytes);
+        if (f == NULL) {
+            return NULL;
+        }
+    }
+    counter_add(memory->held, bytes);
+    *got = bytes;
+    return (char *)f;
+}
+
+void
+lane_memory_give(struct lane_memory *memory, char *buffer, size_t got)
+{
+    unsigned class = class_of(got);
+    struct lane_memory_free *f = (struct lane_memory_free *)(void *)buffer;
+
+    CHECK(got == (size_t)LANE_MEMORY_SMALLEST << class);
+    /* Adding the two's complement takes away. */
+    counter_add(memory->held, (uint64_t)0 - got);
+    if (got > KEEP_MAX_BYTES ||
+        memory->free_bytes + got > memory->free_max_bytes) {
+        free(buffer);
+        return;
+    }
+    f->next = memory->free[class];
+    memory->free[class] = f;
+    memory->free_bytes += got;
+}

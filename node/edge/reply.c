@@ -1,0 +1,310 @@
+/*
+ * Answers of our own: errors, health, readiness, the model list.
+ */
+#include "index/base/ascii.h"
+#include "node/edge/edge.h"
+#include "node/text/json_out.h"
+
+#define BODY_MAX_BYTES ((size_t)1 << 20)
+#define MODEL_NAME_MAX 1024
+
+const char *
+reply_reason(unsigned status)
+{
+    switch (status) {
+    case 200:
+        return "OK";
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 413:
+        return "Content Too Large";
+    case 414:
+        return "URI Too Long";
+    case 417:
+        return "Expectation Failed";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 501:
+        return "Not Implemented";
+    case 502:
+        return "Bad Gateway";
+    case 503:
+        return "Service Unavailable";
+    case 505:
+        return "HTTP Version Not Supported";
+    default:
+        return "Status";
+    }
+}
+
+void
+reply_add_headers(struct buf *out, const struct exchange *x)
+{
+    const struct node_shared *node = x->client->lane->node;
+
+    buf_add_text(out, "x-kvasir-node: ");
+    buf_add_text(out, node->config->name);
+    if (x->pool != NULL) {
+        buf_add_text(out, "\r\nx-kvasir-worker: ");
+        buf_add_text(out, x->pool->worker.id);
+        buf_add_text(out, "\r\nx-kvasir-mode: ");
+        buf_add_text(out, elect_mode_name(x->choice.elect.mode));
+        buf_add_text(out, "\r\nx-kvasir-overlap: ");
+        buf_add_uint(out, x->choice.elect.overlap);
+        buf_add_text(out, "/");
+        buf_add_uint(out, x->total);
+        buf_add_text(out, x->choice.exact ? "\r\nx-kvasir-source: mirror"
+                                          : "\r\nx-kvasir-source: belief");
+    }
+    buf_add_text(out, "\r\nx-request-id: ");
+    buf_add_text(out, x->id);
+    buf_add(out, "\r\n", 2);
+}
+
+static void
+build(struct client *client, unsigned status, const char *content_type,
+      struct slice body, struct buf *out)
+{
+    const struct node_shared *node = client->lane->node;
+
+    buf_clear(out);
+    buf_printf(out,
+               "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
+               status, reply_reason(status), content_type, body.len);
+    if (client->exchange != NULL) {
+        reply_add_headers(out, client->exchange);
+    } else {
+        buf_printf(out, "x-kvasir-node: %s\r\n", node->config->name);
+    }
+    if (client->close_after) {
+        buf_add_text(out, "Connection: close\r\n");
+    } else if (client->framing.minor_0) {
+        buf_add_text(out, "Connection: keep-alive\r\n");
+    }
+    buf_add(out, "\r\n", 2);
+}
+
+void
+reply_send(struct client *client, unsigned status, const char *content_type,
+           struct slice body)
+{
+    struct buf *out = &client->lane->text;
+    /* The parsed head is of this very request, unless it was refused. */
+    bool head_only = !client->drop && client->exchange == NULL &&
+                     client->lane->head.method_id == HTTP_HEAD;
+
+    build(client, status, content_type, body, out);
+    if (client->exchange != NULL) {
+        head_only = client->exchange->method == HTTP_HEAD;
+        exchange_drop(client->exchange, status);
+    }
+    struct iovec parts[2] = {
+        {.iov_base = out->ptr, .iov_len = out->len},
+        {.iov_base = (void *)(uintptr_t)body.ptr, .iov_len = body.len},
+    };
+    bool whole = body.len != 0 && !head_only;
+    int sent = out->failed ? -1 : client_send(client, parts, whole ? 2 : 1);
+    if (sent < 0) {
+        client_close(client, true);
+    } else if (sent == 0) {
+        client_answered(client);
+    }
+}
+
+static const char *
+error_type(unsigned status)
+{
+    if (status == 404) {
+        return "not_found_error";
+    }
+    return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+void
+reply_error(struct client *client, unsigned status, const char *code,
+            const char *message)
+{
+    struct buf body;
+    struct json_out json;
+
+    buf_init(&body, BODY_MAX_BYTES);
+    json_out_init(&json, &body);
+    json_out_object_begin(&json);
+    json_out_key(&json, "error");
+    json_out_object_begin(&json);
+    json_out_key(&json, "message");
+    json_out_text(&json, message);
+    json_out_key(&json, "type");
+    json_out_text(&json, error_type(status));
+    json_out_key(&json, "code");
+    json_out_text(&json, code);
+    json_out_object_end(&json);
+    json_out_object_end(&json);
+    reply_send(client, status, "application/json", buf_slice(&body));
+    buf_fini(&body);
+}
+
+/* Health, readiness, models */
+
+static void
+reply_health(struct client *client)
+{
+    reply_send(client, 200, "application/json", SLICE("{\"status\":\"ok\"}"));
+}
+
+static bool
+has_worker(struct client *client)
+{
+    struct node_shared *node = client->lane->node;
+
+    qsbr_online(&node->qsbr, client->lane->shared->reader);
+    bool has = !worker_set_empty(&fleet_view_get(node->board)->eligible);
+    qsbr_offline(client->lane->shared->reader);
+    return has;
+}
+
+static void
+reply_ready(struct client *client)
+{
+    enum cluster_ready mesh =
+        (enum cluster_ready)gauge_read(&client->lane->node->mesh_ready);
+    char body[80];
+
+    if (gauge_read(&client->lane->node->draining) != 0) {
+        reply_error(client, 503, "draining", "this node is shutting down");
+    } else if (!has_worker(client)) {
+        reply_error(client, 503, "not_ready", "no worker is eligible");
+    } else if (mesh == CLUSTER_CATCHING_UP) {
+        reply_error(client, 503, "catching_up",
+                    "this node learns from the others what they know");
+    } else {
+        (void)snprintf(body, sizeof body,
+                       "{\"status\":\"ready\",\"mesh\":\"%s\"}",
+                       cluster_ready_name(mesh));
+        reply_send(client, 200, "application/json", slice_of(body));
+    }
+}
+
+static void
+put_model(struct json_out *json, struct slice name)
+{
+    json_out_object_begin(json);
+    json_out_put_slice(json, "id", name);
+    json_out_put_text(json, "object", "model");
+    json_out_put_uint(json, "created", 0);
+    json_out_put_text(json, "owned_by", "kvasir");
+    json_out_object_end(json);
+}
+
+/* only: one model's name, or empty for the list. False: no such model. */
+static bool
+put_models(struct client *client, struct slice only, struct buf *body)
+{
+    struct node_shared *node = client->lane->node;
+    struct json_out json;
+    bool found = false;
+
+    json_out_init(&json, body);
+    if (only.len == 0) {
+        json_out_object_begin(&json);
+        json_out_put_text(&json, "object", "list");
+        json_out_key(&json, "data");
+        json_out_array_begin(&json);
+    }
+    qsbr_online(&node->qsbr, client->lane->shared->reader);
+    const struct fleet_view *view = fleet_view_get(node->board);
+    for (size_t i = 0; i < view->models->count && !found; i++) {
+        struct slice name = view->models->model[i].name;
+        if (only.len == 0 || slice_equal(only, name)) {
+            put_model(&json, name);
+            found = only.len != 0;
+        }
+    }
+    qsbr_offline(client->lane->shared->reader);
+    if (only.len == 0) {
+        json_out_array_end(&json);
+        json_out_object_end(&json);
+    }
+    return only.len == 0 || found;
+}
+
+static bool
+hex_pair(const char *at, unsigned *value)
+{
+    int high = ascii_hex(at[0]);
+    int low = ascii_hex(at[1]);
+
+    *value = (unsigned)(high << 4 | low);
+    return high >= 0 && low >= 0;
+}
+
+/* %2F and its like in a model's name, as client libraries send them. */
+static struct slice
+percent_decode(struct slice in, char *out)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < in.len; i++) {
+        unsigned value;
+        if (in.ptr[i] == '%' && in.len - i > 2 &&
+            hex_pair(in.ptr + i + 1, &value)) {
+            out[len++] = (char)value;
+            i += 2;
+        } else {
+            out[len++] = in.ptr[i];
+        }
+    }
+    return (struct slice){.ptr = out, .len = len};
+}
+
+static void
+reply_models(struct client *client, struct slice only)
+{
+    char name[MODEL_NAME_MAX];
+    struct buf body;
+
+    if (only.len > sizeof(name)) {
+        reply_error(client, 404, "model_not_found",
+                    "no worker serves this model");
+        return;
+    }
+    only = percent_decode(only, name);
+
+    buf_init(&body, BODY_MAX_BYTES);
+    if (!put_models(client, only, &body)) {
+        reply_error(client, 404, "model_not_found",
+                    "no worker serves this model");
+    } else if (body.failed) {
+        reply_error(client, 503, "too_many_models",
+                    "the list of models is over 1 MiB");
+    } else {
+        reply_send(client, 200, "application/json", buf_slice(&body));
+    }
+    buf_fini(&body);
+}
+
+void
+reply_local(struct client *client, const struct http_head *head)
+{
+    struct slice list = SLICE("/v1/models");
+    struct slice path = head->path;
+
+    if (head->method_id != HTTP_GET && head->method_id != HTTP_HEAD) {
+        reply_error(client, 405, "method_not_allowed",
+                    "only GET and HEAD are answered here");
+    } else if (slice_equal(path, SLICE("/health"))) {
+        reply_health(client);
+    } else if (slice_equal(path, SLICE("/ready"))) {
+        reply_ready(client);
+    } else {
+        size_t skip = path.len > list.len ? list.len + 1 : path.len;
+        reply_models(client, (struct slice){.ptr = path.ptr + skip,
+                                            .len = path.len - skip});
+    }
+}

@@ -1,0 +1,240 @@
+/*
+ * A whole request: refused, answered by the node itself, or put on its way to
+ * a worker.
+ */
+#include <stdio.h>
+
+#include "node/edge/edge.h"
+
+void
+request_refuse(struct client *client, unsigned status, const char *code,
+               const char *message)
+{
+    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
+    deadline_clear(&client->deadline);
+    client->state = CLIENT_BUSY;
+    client->close_after = true;
+    client->drop = true;
+    reply_error(client, status, code, message);
+}
+
+/* The request id: the client's own if it is fit to be passed on, else ours. */
+static void
+set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
+{
+    const struct http_header *given =
+        http_head_find(head, HTTP_FIELD_REQUEST_ID);
+
+    if (given != NULL && given->value.len != 0 &&
+        given->value.len < sizeof(x->id)) {
+        memcpy(x->id, given->value.ptr, given->value.len);
+        x->id[given->value.len] = '\0';
+        return;
+    }
+    uint64_t bits = rng_next(rng);
+    memcpy(x->id, "kv-", 3);
+    for (unsigned i = 0; i < 16; i++) {
+        x->id[3 + i] = "0123456789abcdef"[bits >> (60 - 4 * i) & 15];
+    }
+    x->id[19] = '\0';
+}
+
+/* Origin form, whatever form the client used. */
+static struct slice
+origin_target(const struct http_head *head)
+{
+    if (head->target.len != 0 && head->target.ptr[0] == '/') {
+        return head->target;
+    }
+    const char *end = head->target.ptr + head->target.len;
+    return (struct slice){.ptr = head->path.ptr,
+                          .len = (size_t)(end - head->path.ptr)};
+}
+
+/* Fields that are replaced, or that a router must not let clients set. */
+static bool
+is_ours(const struct http_header *h)
+{
+    switch (h->field) {
+    case HTTP_FIELD_HOST:
+    case HTTP_FIELD_CONTENT_LENGTH:
+    case HTTP_FIELD_TRANSFER_ENCODING:
+    case HTTP_FIELD_EXPECT:
+    case HTTP_FIELD_REQUEST_ID:
+    case HTTP_FIELD_KVASIR:
+    case HTTP_FIELD_UPGRADE:
+    case HTTP_FIELD_AUTHORIZATION: /* the worker's own goes first */
+        return true;
+    case HTTP_FIELD_OTHER:
+        return slice_equal_nocase(h->name, SLICE("x-data-parallel-rank"));
+    case HTTP_FIELD_CONNECTION:
+    case HTTP_FIELD_CONTENT_TYPE:
+    case HTTP_FIELD_KEEP_ALIVE:
+    case HTTP_FIELD_PROXY:
+    case HTTP_FIELD_TE:
+    case HTTP_FIELD_TRAILER:
+    case HTTP_FIELD_SESSION_ID:
+        return false;
+    }
+    return false;
+}
+
+static void
+add_field(struct buf *out, const struct http_header *h)
+{
+    buf_add_slice(out, h->name);
+    buf_add(out, ": ", 2);
+    buf_add_slice(out, h->value);
+    buf_add(out, "\r\n", 2);
+}
+
+static void
+add_fields(struct exchange *x, const struct http_head *head)
+{
+    struct buf *out = &x->head;
+
+    for (size_t i = 0; i < head->headers_count; i++) {
+        const struct http_header *h = &head->headers[i];
+        if (!is_ours(h) && !http_head_is_hop(head, h)) {
+            add_field(out, h);
+        }
+    }
+    buf_add_text(out, "x-request-id: ");
+    buf_add_text(out, x->id);
+    if (x->body.len != 0 || head->body != HTTP_BODY_NONE ||
+        http_head_find(head, HTTP_FIELD_CONTENT_LENGTH) != NULL) {
+        buf_add_text(out, "\r\nContent-Length: ");
+        buf_add_uint(out, x->body.len);
+    }
+    buf_add_text(out, "\r\n\r\n");
+}
+
+/* The head that every attempt sends. */
+static void
+build_head(struct exchange *x, const struct http_head *head)
+{
+    struct buf *out = &x->head;
+    const struct http_header *key =
+        http_head_find(head, HTTP_FIELD_AUTHORIZATION);
+
+    buf_clear(out);
+    buf_add_slice(out, head->method);
+    buf_add(out, " ", 1);
+    x->method_end = out->len;
+    buf_add_slice(out, origin_target(head));
+    buf_add_text(out, " HTTP/1.1\r\n");
+    x->line_end = out->len;
+    add_fields(x, head);
+    x->fields_end = out->len;
+    if (key != NULL) {
+        add_field(out, key);
+    }
+}
+
+static void
+note_model(struct exchange *x, struct slice model)
+{
+    size_t len =
+        model.len < sizeof(x->model) ? model.len : sizeof(x->model) - 1;
+
+    if (len != 0) {
+        memcpy(x->model, model.ptr, len);
+    }
+    x->model[len] = '\0';
+}
+
+static void
+refuse_json(struct client *client, const struct scan *scan)
+{
+    char message[160];
+
+    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
+    (void)snprintf(message, sizeof(message),
+                   "the request body is not valid JSON: %s at byte %zu",
+                   scan->fault, scan->fault_at);
+    reply_error(client, 400, "invalid_json", message);
+}
+
+/* Reads the body for routing; false: it was refused, x is gone. */
+static bool
+read_body(struct exchange *x, enum route_kind kind)
+{
+    struct client *client = x->client;
+    struct route_scratch *route = &client->lane->route;
+
+    if (kind != ROUTE_PROMPT) {
+        route_read_nothing(route);
+        return true;
+    }
+    x->rendered = route_is_rendered(&client->lane->head);
+    if (route_read(route, x->body, x->rendered) != 0) {
+        refuse_json(client, &route->scan);
+        return false;
+    }
+    struct metrics_lane *m = &client->lane->shared->metrics;
+    counter_bump(&m->spans_cut, route->scan.spans_cut);
+    counter_bump(&m->blocks, route->blocks.count);
+    x->routed = true;
+    x->stream = route->scan.stream;
+    x->total = route->blocks.count;
+    note_model(x, route->model);
+    return true;
+}
+
+static void
+forward(struct client *client, enum route_kind kind)
+{
+    struct lane *lane = client->lane;
+    const struct http_head *head = &lane->head;
+    struct exchange *x = exchange_new(client);
+
+    if (x == NULL) {
+        counter_bump(&lane->shared->metrics.requests_overload, 1);
+        reply_error(client, 503, "overloaded", "out of memory; try again");
+        return;
+    }
+    x->method = head->method_id;
+    x->minor_0 = head->minor == 0;
+    x->body = (struct slice){
+        .ptr = client->in + client->framing.head_bytes,
+        .len = client->framing.body_bytes,
+    };
+    set_id(x, &lane->rng, head);
+    counter_bump(&lane->shared->metrics.bytes_in, x->body.len);
+    build_head(x, head);
+    if (x->head.failed) {
+        reply_error(client, 503, "overloaded", "out of memory; try again");
+        return;
+    }
+    if (read_body(x, kind)) {
+        exchange_start(x);
+    }
+}
+
+void
+request_serve(struct client *client)
+{
+    struct lane *lane = client->lane;
+    enum route_kind kind = route_kind_of(&lane->head);
+
+    counter_bump(&lane->shared->metrics.requests, 1);
+    if (kind == ROUTE_LOCAL) {
+        counter_bump(&lane->shared->metrics.requests_local, 1);
+        reply_local(client, &lane->head);
+        return;
+    }
+    if (kind == ROUTE_UNKNOWN) {
+        counter_bump(&lane->shared->metrics.requests_bad, 1);
+        reply_error(client, 404, "not_found",
+                    "no such path here; the API is under /v1/");
+        return;
+    }
+    if (gauge_read(&lane->node->inflight) >=
+        lane->node->config->limits.inflight_max) {
+        counter_bump(&lane->shared->metrics.requests_overload, 1);
+        reply_error(client, 503, "overloaded",
+                    "limits.inflight_max requests are running; try again");
+        return;
+    }
+    forward(client, kind);
+}

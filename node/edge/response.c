@@ -1,0 +1,371 @@
+/*
+ * A worker's answer on its way back: its head is rewritten, its body passes
+ * byte for byte as it arrives.
+ */
+#include <errno.h>
+
+#include "node/edge/edge.h"
+
+/* The head */
+
+/* Keeps the beginning of a head until the rest comes. */
+static int
+keep_partial(struct upstream *up, const char *bytes, size_t len)
+{
+    struct lane_memory *memory = &up->lane->memory;
+    size_t need = up->partial_len + len;
+    size_t got;
+
+    if (up->partial == NULL || need > up->partial_size) {
+        char *grown = lane_memory_take(memory, need, &got);
+        if (grown == NULL) {
+            return -ENOBUFS;
+        }
+        if (up->partial != NULL) {
+            memcpy(grown, up->partial, up->partial_len);
+            lane_memory_give(memory, up->partial, up->partial_size);
+        }
+        up->partial = grown;
+        up->partial_size = got;
+    }
+    memcpy(up->partial + up->partial_len, bytes, len);
+    up->partial_len = need;
+    return 0;
+}
+
+static void
+drop_partial(struct upstream *up)
+{
+    if (up->partial != NULL) {
+        lane_memory_give(&up->lane->memory, up->partial, up->partial_size);
+        up->partial = NULL;
+        up->partial_len = 0;
+    }
+}
+
+static bool
+passes(const struct http_head *head, const struct http_header *h)
+{
+    return h->field != HTTP_FIELD_REQUEST_ID && h->field != HTTP_FIELD_KVASIR &&
+           h->field != HTTP_FIELD_TRANSFER_ENCODING &&
+           !http_head_is_hop(head, h);
+}
+
+static void
+add_framing(struct buf *out, struct exchange *x)
+{
+    struct client *client = x->client;
+
+    if (x->body_kind == HTTP_BODY_CHUNKED && !x->unchunk) {
+        buf_add_text(out, "Transfer-Encoding: chunked\r\n");
+    }
+    if (client->close_after) {
+        buf_add_text(out, "Connection: close\r\n");
+    } else if (x->minor_0) {
+        buf_add_text(out, "Connection: keep-alive\r\n");
+    }
+    buf_add(out, "\r\n", 2);
+}
+
+static void
+build_head(struct exchange *x, const struct http_head *head, struct buf *out)
+{
+    buf_clear(out);
+    buf_add_text(out, "HTTP/1.1 ");
+    buf_add_uint(out, head->status);
+    buf_add(out, " ", 1);
+    buf_add_slice(out, head->reason);
+    buf_add(out, "\r\n", 2);
+    for (size_t i = 0; i < head->headers_count; i++) {
+        const struct http_header *h = &head->headers[i];
+        if (passes(head, h)) {
+            buf_add_slice(out, h->name);
+            buf_add(out, ": ", 2);
+            buf_add_slice(out, h->value);
+            buf_add(out, "\r\n", 2);
+        }
+    }
+    reply_add_headers(out, x);
+    add_framing(out, x);
+}
+
+/* The answer is this one: from here on there is no other worker. False when
+ * its head cannot be written; then it is as if it had not come. */
+static bool
+begin(struct upstream *up, const struct http_head *head)
+{
+    struct exchange *x = up->exchange;
+    struct client *client = x->client;
+
+    x->body_kind = head->body;
+    x->body_left = head->body == HTTP_BODY_LENGTH ? head->content_length : 0;
+    x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
+    if (head->body == HTTP_BODY_CLOSE || x->unchunk) {
+        client->close_after = true;
+    }
+    build_head(x, head, &up->lane->text);
+    if (up->lane->text.failed) {
+        return false;
+    }
+    up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
+    x->state = EXCHANGE_STREAMING;
+    x->status = head->status;
+    exchange_answered(x);
+    return true;
+}
+
+/* The body */
+
+static void
+note_tail(struct exchange *x, const char *bytes, size_t len)
+{
+    if (len >= sizeof(x->tail)) {
+        memcpy(x->tail, bytes + len - sizeof(x->tail), sizeof(x->tail));
+        x->tail_len = sizeof(x->tail);
+        return;
+    }
+    size_t keep = sizeof(x->tail) - len;
+    if (x->tail_len > keep) {
+        memmove(x->tail, x->tail + x->tail_len - keep, keep);
+        x->tail_len = (uint32_t)keep;
+    }
+    memcpy(x->tail + x->tail_len, bytes, len);
+    x->tail_len += (uint32_t)len;
+}
+
+enum {
+    BODY_MORE,
+    BODY_END,
+    BODY_BAD,
+};
+
+static int
+body_of_chunks(int outcome)
+{
+    return outcome == 0                   ? BODY_END
+           : outcome == HTTP_CHUNK_E_MORE ? BODY_MORE
+                                          : BODY_BAD;
+}
+
+/* Of an HTTP/1.0 client: the data without its chunks, in the lane's text
+ * behind what is already there. */
+static int
+take_unchunked(struct exchange *x, const char *bytes, size_t len, size_t *taken,
+               struct buf *out)
+{
+    struct slice in = {.ptr = bytes, .len = len};
+    struct slice data;
+    int outcome;
+
+    while ((outcome = http_chunk_next(&x->chunk, &in, &data)) ==
+           HTTP_CHUNK_E_DATA) {
+        buf_add_slice(out, data);
+    }
+    *taken = len - in.len;
+    return out->failed ? BODY_BAD : body_of_chunks(outcome);
+}
+
+/* How many of the bytes belong to the body, and whether it ends there. */
+static int
+take_body(struct exchange *x, const char *bytes, size_t len, size_t *taken)
+{
+    *taken = len;
+    switch (x->body_kind) {
+    case HTTP_BODY_NONE:
+        *taken = 0;
+        return BODY_END;
+    case HTTP_BODY_LENGTH:
+        *taken = len < x->body_left ? len : (size_t)x->body_left;
+        x->body_left -= *taken;
+        return x->body_left == 0 ? BODY_END : BODY_MORE;
+    case HTTP_BODY_CHUNKED:
+        return body_of_chunks(http_chunk_walk(&x->chunk, bytes, len, taken));
+    case HTTP_BODY_CLOSE:
+        return BODY_MORE;
+    }
+    return BODY_BAD;
+}
+
+/* After these bytes the answer is whole. */
+static void
+finish(struct upstream *up, int sent)
+{
+    struct exchange *x = up->exchange;
+
+    x->upstream = NULL;
+    x->finished = true;
+    upstream_release(up);
+    if (sent == 0) {
+        exchange_end(x);
+    } /* else exchange_drained() ends it */
+}
+
+static void
+send_on(struct upstream *up, const struct iovec *parts, unsigned count,
+        int body)
+{
+    struct exchange *x = up->exchange;
+    struct client *client = x->client;
+    int sent = count != 0 ? client_send(client, parts, count) : 0;
+
+    if (sent < 0) {
+        client_close(client, true); /* cancels x, closes up */
+    } else if (body == BODY_END) {
+        finish(up, sent);
+    } else if (sent == CLIENT_E_PENDING) {
+        upstream_pause(up);
+    } else {
+        upstream_resume(up);
+    }
+}
+
+/* with_head: the lane's text holds the answer's head, to go out first. */
+static void
+forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
+{
+    struct exchange *x = up->exchange;
+    struct buf *text = &up->lane->text;
+    struct iovec parts[2];
+    unsigned count = 0;
+    size_t taken = 0;
+    int body;
+
+    if (x->unchunk) {
+        if (!with_head) {
+            buf_clear(text);
+        }
+        body = take_unchunked(x, bytes, len, &taken, text);
+        with_head = text->len != 0;
+    } else {
+        body = take_body(x, bytes, len, &taken);
+    }
+    if (body == BODY_BAD) {
+        exchange_cut(x);
+        return;
+    }
+    if (with_head) {
+        parts[count++] =
+            (struct iovec){.iov_base = text->ptr, .iov_len = text->len};
+    }
+    if (taken != 0 && !x->unchunk) {
+        parts[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)bytes,
+                                        .iov_len = taken};
+    }
+    if (taken != 0) {
+        fleet_seat_began(&x->choice.seat, up->lane->node->board);
+        if (x->stream && x->first_token_us == 0 && x->status < 300) {
+            exchange_spoke(x);
+        }
+        note_tail(x, bytes, taken);
+        counter_bump(&up->lane->shared->metrics.bytes_out, taken);
+    }
+    if (body == BODY_END && taken != len) {
+        up->reusable = false; /* bytes that nobody asked for */
+    }
+    send_on(up, parts, count, body);
+}
+
+static bool
+is_retried(unsigned status)
+{
+    return status == 502 || status == 503 || status == 504;
+}
+
+/* Looks for the final head at bytes. True: it is there, *len and *bytes are
+ * what follows it. False: up waits for more, or is gone. */
+static bool
+find_head(struct upstream *up, const char **bytes, size_t *len)
+{
+    struct lane *lane = up->lane;
+    struct exchange *x = up->exchange;
+
+    for (;;) {
+        int outcome = http_head_parse_response(
+            *bytes, *len, &lane->response_limits, x->method, &lane->head);
+        if (outcome == HTTP_E_MORE) {
+            struct slice rest = {.ptr = *bytes, .len = *len};
+            if (up->partial != NULL) { /* interim answers may precede it */
+                memmove(up->partial, rest.ptr, rest.len);
+                up->partial_len = rest.len;
+            } else if (keep_partial(up, rest.ptr, rest.len) < 0) {
+                upstream_failed(up, ATTEMPT_BAD, 0);
+            }
+            return false;
+        }
+        if (outcome != 0 || lane->head.status == 101) {
+            upstream_failed(up, ATTEMPT_BAD, 0);
+            return false;
+        }
+        if (lane->head.status >= 200) {
+            *bytes += lane->head.size_bytes;
+            *len -= lane->head.size_bytes;
+            return true;
+        }
+        *bytes += lane->head.size_bytes;
+        *len -= lane->head.size_bytes;
+    }
+}
+
+static void
+answer_begins(struct upstream *up, const char *bytes, size_t len)
+{
+    struct exchange *x = up->exchange;
+    struct client *client = x->client;
+
+    if (up->partial != NULL) {
+        if (keep_partial(up, bytes, len) < 0) {
+            upstream_failed(up, ATTEMPT_BAD, 0);
+            return;
+        }
+        bytes = up->partial;
+        len = up->partial_len;
+    }
+    if (!find_head(up, &bytes, &len)) {
+        return;
+    }
+    if (is_retried(up->lane->head.status)) {
+        upstream_failed(up, ATTEMPT_STATUS, up->lane->head.status);
+        return;
+    }
+    if (!begin(up, &up->lane->head)) {
+        upstream_failed(up, ATTEMPT_BAD, 0);
+        return;
+    }
+    /* An answer before the whole request was read: the rest is not sent, and
+     * so the connection cannot be used again. */
+    if (up->sock.wanted & SOCK_WRITE) {
+        up->reusable = false;
+        sock_want(&up->sock, SOCK_READ);
+    }
+    x->body = (struct slice){.ptr = NULL, .len = 0};
+    client_release_request(client);
+    /* The head's bytes may lie in up->partial until they are sent. */
+    forward(up, true, bytes, len);
+    if (up->state == UPSTREAM_BUSY) {
+        drop_partial(up);
+    }
+}
+
+void
+response_bytes(struct upstream *up, const char *bytes, size_t len)
+{
+    if (up->exchange->state == EXCHANGE_STREAMING) {
+        forward(up, false, bytes, len);
+    } else {
+        answer_begins(up, bytes, len);
+    }
+}
+
+void
+response_end(struct upstream *up, int error)
+{
+    struct exchange *x = up->exchange;
+
+    if (x->state != EXCHANGE_STREAMING) {
+        upstream_failed(up, ATTEMPT_CLOSED, 0);
+    } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0) {
+        finish(up, 0);
+    } else {
+        exchange_cut(x);
+    }
+}

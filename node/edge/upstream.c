@@ -1,0 +1,477 @@
+/*
+ * Connections to workers: kept ones first, most recently used first, fresh
+ * ones when there are none.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "node/base/log.h"
+#include "node/edge/edge.h"
+
+static struct upstream *
+upstream_of(struct sock *sock)
+{
+    return (struct upstream *)(void *)sock; /* its first member */
+}
+
+/* Pools */
+
+static void
+unlink_idle(struct upstream *up)
+{
+    struct upstream_pool *pool = up->pool;
+
+    if (up->prev != NULL) {
+        up->prev->next = up->next;
+    } else {
+        pool->idle = up->next;
+    }
+    if (up->next != NULL) {
+        up->next->prev = up->prev;
+    }
+    up->next = NULL;
+    up->prev = NULL;
+    pool->idle_count--;
+}
+
+static void
+link_idle(struct upstream *up)
+{
+    struct upstream_pool *pool = up->pool;
+
+    up->prev = NULL;
+    up->next = pool->idle;
+    if (pool->idle != NULL) {
+        pool->idle->prev = up;
+    }
+    pool->idle = up;
+    pool->idle_count++;
+}
+
+void
+upstream_pool_put(struct lane *lane, struct upstream_pool *pool)
+{
+    CHECK(pool->refs != 0);
+    pool->refs--;
+    if (pool->refs == 0 && !pool->current) {
+        CHECK(lane->pools[pool->slot] != pool);
+        free(pool);
+    }
+}
+
+/* Another worker has the slot now: what is idle closes, what is busy ends. */
+static void
+retire_pool(struct lane *lane, struct upstream_pool *pool)
+{
+    pool->refs++; /* closing the last connection must not free it under us */
+    pool->current = false;
+    lane->pools[pool->slot] = NULL;
+    while (pool->idle != NULL) {
+        upstream_close(pool->idle);
+    }
+    upstream_pool_put(lane, pool);
+}
+
+static struct upstream_pool *
+new_pool(struct lane *lane, uint32_t slot, uint32_t generation)
+{
+    struct upstream_pool *pool = calloc(1, sizeof(*pool));
+
+    if (pool != NULL) {
+        pool->slot = slot;
+        pool->generation = generation;
+        pool->current = true;
+        lane->pools[slot] = pool;
+    }
+    return pool;
+}
+
+static void
+note_lines(struct upstream_pool *pool)
+{
+    const struct fleet_worker *worker = &pool->worker;
+    bool key = worker->api_key[0] != '\0';
+    int len = snprintf(pool->lines, sizeof(pool->lines), "Host: %s\r\n%s%s%s",
+                       worker->host_header, key ? "Authorization: Bearer " : "",
+                       key ? worker->api_key : "", key ? "\r\n" : "");
+
+    CHECK(len > 0 && (size_t)len < sizeof(pool->lines));
+    pool->lines_len = (size_t)len;
+}
+
+struct upstream_pool *
+upstream_pool_get(struct lane *lane, const struct fleet_view *view,
+                  uint32_t slot)
+{
+    const struct fleet_worker *worker = view->worker[slot];
+    struct upstream_pool *pool = lane->pools[slot];
+
+    CHECK(worker != NULL);
+    if (pool != NULL && pool->generation != worker->generation) {
+        retire_pool(lane, pool);
+        pool = NULL;
+    }
+    if (pool == NULL) {
+        pool = new_pool(lane, slot, worker->generation);
+        if (pool == NULL) {
+            return NULL;
+        }
+    }
+    if (pool->view_version != view->version) {
+        pool->view_version = view->version;
+        pool->worker = *worker;
+        note_lines(pool);
+    }
+    pool->refs++;
+    return pool;
+}
+
+void
+upstream_drop_idle(struct lane *lane)
+{
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        struct upstream_pool *pool = lane->pools[slot];
+        while (pool != NULL && pool->idle != NULL) {
+            upstream_close(pool->idle);
+        }
+    }
+}
+
+/* The end of a connection */
+
+static void
+give_unused(struct upstream *up)
+{
+    up->next = up->lane->free_upstreams;
+    up->lane->free_upstreams = up;
+}
+
+static void
+on_closed(struct sock *sock)
+{
+    give_unused(upstream_of(sock));
+}
+
+static void
+give_partial(struct upstream *up)
+{
+    if (up->partial != NULL) {
+        lane_memory_give(&up->lane->memory, up->partial, up->partial_size);
+        up->partial = NULL;
+        up->partial_len = 0;
+    }
+}
+
+void
+upstream_close(struct upstream *up)
+{
+    CHECK(up->state != UPSTREAM_CLOSED && up->exchange == NULL);
+    if (up->state == UPSTREAM_IDLE) {
+        unlink_idle(up);
+    }
+    up->state = UPSTREAM_CLOSED;
+    deadline_clear(&up->deadline);
+    give_partial(up);
+    upstream_pool_put(up->lane, up->pool);
+    up->pool = NULL;
+    sock_close(&up->sock, false, on_closed);
+}
+
+void
+upstream_failed(struct upstream *up, enum attempt_fault fault, unsigned status)
+{
+    struct exchange *x = up->exchange;
+    struct metrics_lane *m = &up->lane->shared->metrics;
+    bool stale = fault == ATTEMPT_CLOSED && up->reused && !up->answered &&
+                 !x->retried_stale;
+
+    up->exchange = NULL;
+    x->upstream = NULL;
+    upstream_close(up);
+    if (!stale) {
+        exchange_failed(x, fault, status);
+        return;
+    }
+    /* The engine closed a kept connection while our request was on its way;
+     * that says nothing about the engine. */
+    counter_bump(&m->retries_stale, 1);
+    x->retried_stale = true;
+    int outcome = upstream_begin(x);
+    if (outcome != 0) {
+        exchange_failed(x, exchange_fault_of(outcome), 0);
+    }
+}
+
+void
+upstream_expired(struct upstream *up)
+{
+    struct exchange *x = up->exchange;
+
+    if (up->state == UPSTREAM_IDLE) {
+        upstream_close(up);
+    } else if (up->state == UPSTREAM_CONNECTING) {
+        upstream_failed(up, ATTEMPT_CONNECT_TIMEOUT, 0);
+    } else if (x->state == EXCHANGE_WAITING) {
+        upstream_failed(up, ATTEMPT_FIRST_BYTE_TIMEOUT, 0);
+    } else {
+        exchange_cut(x);
+    }
+}
+
+void
+upstream_release(struct upstream *up)
+{
+    struct lane *lane = up->lane;
+
+    up->exchange = NULL;
+    give_partial(up);
+    if (!up->reusable || !up->pool->current || lane->draining ||
+        up->pool->idle_count >= lane->node->config->limits.upstream_idle_max) {
+        upstream_close(up);
+        return;
+    }
+    up->state = UPSTREAM_IDLE;
+    up->reused = true;
+    link_idle(up);
+    sock_want(&up->sock, SOCK_READ);
+    lane_time(lane, &up->deadline, LANE_TIMEOUT_UPSTREAM_IDLE);
+}
+
+/* While the client cannot take more. A stream that waits for its own client
+ * is not idle: the client's write timeout is what counts then. */
+void
+upstream_pause(struct upstream *up)
+{
+    deadline_clear(&up->deadline);
+    sock_want(&up->sock, 0);
+}
+
+void
+upstream_resume(struct upstream *up)
+{
+    sock_want(&up->sock, SOCK_READ);
+    lane_time(up->lane, &up->deadline, LANE_TIMEOUT_STREAM_IDLE);
+}
+
+/* Sending the request */
+
+#define PARTS 8U
+
+/* A request as this worker gets it. */
+static void
+list_parts(const struct exchange *x, struct slice parts[PARTS])
+{
+    const struct upstream_pool *pool = x->pool;
+    const char *head = x->head.ptr;
+    size_t key_bytes =
+        pool->worker.api_key[0] == '\0' ? x->head.len - x->fields_end : 0;
+
+    parts[0] = (struct slice){head, x->method_end};
+    parts[1] = slice_of(pool->worker.base_path);
+    parts[2] =
+        (struct slice){head + x->method_end, x->line_end - x->method_end};
+    parts[3] = (struct slice){pool->lines, pool->lines_len};
+    parts[4] = (struct slice){head + x->fields_end, key_bytes};
+    parts[5] = (struct slice){x->hints, x->hints_len};
+    parts[6] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
+    parts[7] = x->body;
+}
+
+/* What is left of the request after skip bytes; *size: how large it is. */
+static unsigned
+gather(const struct exchange *x, size_t skip, struct iovec left[PARTS],
+       size_t *size)
+{
+    struct slice parts[PARTS];
+    unsigned count = 0;
+
+    list_parts(x, parts);
+    *size = 0;
+    for (unsigned i = 0; i < PARTS; i++) {
+        size_t done = skip < parts[i].len ? skip : parts[i].len;
+        skip -= done;
+        *size += parts[i].len;
+        if (done < parts[i].len) {
+            left[count++] = (struct iovec){
+                .iov_base = (void *)(uintptr_t)(parts[i].ptr + done),
+                .iov_len = parts[i].len - done,
+            };
+        }
+    }
+    return count;
+}
+
+/* 0, or -errno: the connection is dead. */
+static int
+send_request(struct upstream *up)
+{
+    struct exchange *x = up->exchange;
+    struct iovec parts[PARTS];
+    size_t size;
+    unsigned count = gather(x, up->sent, parts, &size);
+
+    if (count != 0) {
+        ssize_t n = sock_send(&up->sock, parts, count);
+        if (n < 0) {
+            return (int)n;
+        }
+        up->sent += (size_t)n;
+    }
+    sock_want(&up->sock, up->sent < size ? SOCK_READ | SOCK_WRITE : SOCK_READ);
+    lane_time(up->lane, &up->deadline, LANE_TIMEOUT_FIRST_BYTE);
+    return 0;
+}
+
+static void
+attach(struct upstream *up, struct exchange *x)
+{
+    up->exchange = x;
+    x->upstream = up;
+    up->sent = 0;
+    up->answered = false;
+    up->reusable = false;
+}
+
+/* Reading the answer */
+
+static void
+read_answer(struct upstream *up)
+{
+    struct lane *lane = up->lane;
+    ssize_t n = sock_recv(&up->sock, lane->scratch, sizeof(lane->scratch));
+
+    if (n == -EAGAIN) {
+        return;
+    }
+    if (up->state == UPSTREAM_IDLE) {
+        upstream_close(up); /* its end, or bytes nobody asked for */
+    } else if (n > 0) {
+        up->answered = true;
+        response_bytes(up, lane->scratch, (size_t)n);
+    } else {
+        response_end(up, (int)n);
+    }
+}
+
+static void
+on_connected(struct upstream *up)
+{
+    int error = sock_connect_result(&up->sock);
+
+    if (error == 0) {
+        up->state = UPSTREAM_BUSY;
+        up->exchange->state = EXCHANGE_WAITING;
+        error = send_request(up);
+    }
+    if (error < 0) {
+        LOG_DEBUG("connect_failed", KV("worker", up->pool->worker.id),
+                  KV_FAULT("error", error));
+        upstream_failed(up, ATTEMPT_CONNECT, 0);
+    }
+}
+
+static void
+on_ready(struct sock *sock, int events)
+{
+    struct upstream *up = upstream_of(sock);
+
+    if (up->state == UPSTREAM_CONNECTING) {
+        on_connected(up);
+        return;
+    }
+    if ((events & SOCK_WRITE) != 0 && up->state == UPSTREAM_BUSY &&
+        up->exchange->state == EXCHANGE_WAITING && send_request(up) < 0) {
+        /* It may have refused us before reading everything: look first. */
+        events |= SOCK_READ;
+        sock_want(&up->sock, SOCK_READ);
+    }
+    if ((events & SOCK_READ) != 0 && up->state != UPSTREAM_CLOSED) {
+        read_answer(up);
+    }
+}
+
+/* The beginning of a connection */
+
+static struct upstream *
+allocate(struct lane *lane)
+{
+    struct upstream *up = lane->free_upstreams;
+
+    if (up != NULL) {
+        lane->free_upstreams = up->next;
+    } else {
+        up = malloc(sizeof(*up));
+    }
+    if (up != NULL) {
+        *up = (struct upstream){.lane = lane};
+    }
+    return up;
+}
+
+/* What this node lacks itself says nothing about the worker. */
+static int
+judge_connect(const struct fleet_worker *worker, int error)
+{
+    LOG_DEBUG("connect_failed", KV("worker", worker->id),
+              KV_FAULT("error", error));
+    switch (-error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRNOTAVAIL:
+        return UPSTREAM_E_EXHAUSTED;
+    default:
+        return UPSTREAM_E_CONNECT;
+    }
+}
+
+static int
+connect_fresh(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    const struct fleet_worker *worker = &x->pool->worker;
+    struct upstream *up = allocate(lane);
+    if (up == NULL) {
+        return UPSTREAM_E_EXHAUSTED;
+    }
+    int fd = sock_connect_begin((const struct sockaddr *)&worker->address,
+                                worker->address_len);
+    int error = fd < 0 ? fd : sock_open(&up->sock, &lane->loop, fd, on_ready);
+    if (error < 0) {
+        give_unused(up);
+        return judge_connect(worker, error);
+    }
+    counter_bump(&lane->shared->metrics.upstream_opened, 1);
+    up->state = UPSTREAM_CONNECTING;
+    up->pool = x->pool;
+    up->pool->refs++;
+    x->state = EXCHANGE_CONNECTING;
+    attach(up, x);
+    sock_want(&up->sock, SOCK_WRITE);
+    lane_time(lane, &up->deadline, LANE_TIMEOUT_CONNECT);
+    return 0;
+}
+
+int
+upstream_begin(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+
+    while (x->pool->idle != NULL && !x->retried_stale) {
+        struct upstream *up = x->pool->idle;
+        unlink_idle(up);
+        up->state = UPSTREAM_BUSY;
+        x->state = EXCHANGE_WAITING;
+        attach(up, x);
+        if (send_request(up) == 0) {
+            counter_bump(&lane->shared->metrics.upstream_reused, 1);
+            return 0;
+        }
+        x->upstream = NULL;
+        up->exchange = NULL;
+        upstream_close(up);
+    }
+    return connect_fresh(x);
+}

@@ -1,0 +1,180 @@
+#include "node/elect/elect.h"
+
+#include "node/elect/elect_plan.h"
+
+static const char *const policy_names[] = {
+    [ELECT_KVASIR] = "kvasir",
+    [ELECT_ROUND_ROBIN] = "round_robin",
+    [ELECT_LEAST_LOAD] = "least_load",
+    [ELECT_RANDOM] = "random",
+    [ELECT_POWER_OF_TWO] = "power_of_two",
+    [ELECT_RENDEZVOUS] = "rendezvous",
+};
+
+const char *
+elect_policy_name(enum elect_policy policy)
+{
+    return policy_names[policy];
+}
+
+bool
+elect_policy_find(struct slice name, enum elect_policy *policy)
+{
+    for (unsigned i = 0; i < sizeof policy_names / sizeof *policy_names; i++) {
+        if (slice_equal(name, slice_of(policy_names[i]))) {
+            *policy = (enum elect_policy)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *
+elect_mode_name(enum elect_mode mode)
+{
+    switch (mode) {
+    case ELECT_AFFINITY:
+        return "affinity";
+    case ELECT_BALANCE:
+        return "balance";
+    case ELECT_POLICY:
+        break;
+    }
+    return "policy";
+}
+
+/* The k-th slot of the set, from 0; k is below its count. */
+static uint32_t
+nth_slot(const struct worker_set *set, uint32_t k)
+{
+    unsigned i = 0;
+    uint32_t count = (uint32_t)__builtin_popcountll(set->word[0]);
+
+    while (k >= count) {
+        k -= count;
+        i++;
+        CHECK(i < WORKER_WORDS);
+        count = (uint32_t)__builtin_popcountll(set->word[i]);
+    }
+    uint64_t bits = set->word[i];
+    for (; k > 0; k--) {
+        bits &= bits - 1;
+    }
+    return i * 64 + (uint32_t)__builtin_ctzll(bits);
+}
+
+/* [0, bound) from 32 random bits; biased by at most bound / 2^32. */
+static uint32_t
+scale(uint32_t random, uint32_t bound)
+{
+    return (uint32_t)((uint64_t)random * bound >> 32);
+}
+
+static uint32_t
+draw_one(const struct worker_set *set, struct rng *rng)
+{
+    uint32_t count = worker_set_count(set);
+
+    return nth_slot(set,
+                    count == 1 ? 0 : scale((uint32_t)rng_next(rng), count));
+}
+
+/* Two different draws: the lower cost where costs decide, then the lower load,
+ * then the greater overlap, then the first drawn. */
+static uint32_t
+draw_two(const struct elect_input *input, const struct elect_plan *plan,
+         struct rng *rng)
+{
+    const struct worker_set *set = &plan->near;
+    uint32_t count = worker_set_count(set);
+
+    if (count == 1) {
+        return worker_set_next(set, 0);
+    }
+    uint64_t random = rng_next(rng);
+    uint32_t i = scale((uint32_t)random, count);
+    uint32_t j = scale((uint32_t)(random >> 32), count - 1);
+    uint32_t a = nth_slot(set, i);
+    uint32_t b = nth_slot(set, j + (j >= i));
+    if (plan->weighed && plan->cost[a] != plan->cost[b]) {
+        return plan->cost[a] < plan->cost[b] ? a : b;
+    }
+    if (input->load[a] != input->load[b]) {
+        return input->load[a] < input->load[b] ? a : b;
+    }
+    return elect_overlap(input, b) > elect_overlap(input, a) ? b : a;
+}
+
+static uint32_t
+next_in_turn(const struct worker_set *set, struct elect_state *state)
+{
+    uint32_t slot = state->last < WORKERS_MAX
+                        ? worker_set_next(set, state->last + 1)
+                        : WORKER_NONE;
+
+    if (slot == WORKER_NONE) {
+        slot = worker_set_next(set, 0);
+    }
+    state->last = slot;
+    return slot;
+}
+
+static uint32_t
+highest_hash(const struct elect_input *input, const struct worker_set *set)
+{
+    uint32_t best = WORKER_NONE;
+    uint64_t best_weight = 0;
+
+    WORKER_SET_EACH (slot, set) {
+        uint64_t weight = rng_mix(input->prefix_key ^ input->identity[slot]);
+        if (best == WORKER_NONE || weight > best_weight) {
+            best = slot;
+            best_weight = weight;
+        }
+    }
+    return best;
+}
+
+static uint32_t
+draw(const struct elect_config *config, struct elect_state *state,
+     const struct elect_input *input, const struct elect_plan *plan,
+     struct rng *rng)
+{
+    const struct worker_set *near = &plan->near;
+
+    switch (config->policy) {
+    case ELECT_KVASIR:
+    case ELECT_POWER_OF_TWO:
+        return draw_two(input, plan, rng);
+    case ELECT_ROUND_ROBIN:
+        return next_in_turn(near, state);
+    case ELECT_LEAST_LOAD:
+        return input->unseen == 0 ? draw_one(near, rng)
+                                  : draw_two(input, plan, rng);
+    case ELECT_RANDOM:
+        return draw_one(near, rng);
+    case ELECT_RENDEZVOUS:
+        break;
+    }
+    return highest_hash(input, near);
+}
+
+void
+elect_pick(const struct elect_config *config, struct elect_state *state,
+           const struct elect_input *input, struct rng *rng,
+           struct elect_choice *choice)
+{
+    struct elect_plan plan;
+
+    elect_plan_make(config, input, &plan);
+    *choice = (struct elect_choice){.worker = WORKER_NONE};
+    if (!worker_set_empty(&plan.near)) {
+        choice->worker = draw(config, state, input, &plan, rng);
+        choice->overlap = elect_overlap(input, choice->worker);
+        CHECK(worker_set_has(&input->candidates, choice->worker));
+        elect_plan_settle(input, &plan, choice->worker);
+    }
+    choice->mode = plan.mode;
+    choice->imbalanced = plan.imbalanced;
+    choice->reason = plan.reason;
+}

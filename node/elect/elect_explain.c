@@ -1,0 +1,120 @@
+#include <stdlib.h>
+
+#include "node/elect/elect.h"
+#include "node/elect/elect_plan.h"
+
+/* Why a present worker is no candidate. */
+static const char *
+lacking(const struct elect_standing *standing, uint32_t slot)
+{
+    if (!worker_set_has(&standing->healthy, slot)) {
+        return "unhealthy";
+    }
+    if (worker_set_has(&standing->draining, slot)) {
+        return "draining";
+    }
+    if (worker_set_has(&standing->open, slot)) {
+        return "circuit open";
+    }
+    if (!worker_set_has(&standing->serves, slot)) {
+        return "wrong model";
+    }
+    return "not available now";
+}
+
+static const char *
+not_taken(enum elect_policy policy)
+{
+    switch (policy) {
+    case ELECT_ROUND_ROBIN:
+        return "not its turn";
+    case ELECT_RENDEZVOUS:
+        return "lower hash";
+    case ELECT_KVASIR:
+    case ELECT_LEAST_LOAD:
+    case ELECT_RANDOM:
+    case ELECT_POWER_OF_TWO:
+        break;
+    }
+    return "not drawn";
+}
+
+static const char *
+candidate_verdict(const struct elect_config *config,
+                  const struct elect_plan *plan,
+                  const struct elect_choice *choice,
+                  const struct elect_row *row)
+{
+    if (row->worker == choice->worker) {
+        return "chosen";
+    }
+    if (!worker_set_has(&plan->usable, row->worker)) {
+        return "kv pressure";
+    }
+    if (row->load > plan->load_max) {
+        return "more load";
+    }
+    if (plan->weighed) {
+        return worker_set_has(&plan->near, row->worker)
+                   ? "near-equal, not drawn"
+                   : "higher cost";
+    }
+    if (row->overlap < plan->overlap_min) {
+        return "less overlap";
+    }
+    return config->policy == ELECT_KVASIR ? "near-equal, not drawn"
+                                          : not_taken(config->policy);
+}
+
+static int
+compare_rows(const void *left, const void *right)
+{
+    const struct elect_row *a = left;
+    const struct elect_row *b = right;
+
+    if (a->candidate != b->candidate) {
+        return a->candidate ? -1 : 1;
+    }
+    if (a->overlap != b->overlap) {
+        return a->overlap > b->overlap ? -1 : 1;
+    }
+    if (a->load != b->load) {
+        return a->load < b->load ? -1 : 1;
+    }
+    return a->worker < b->worker ? -1 : 1;
+}
+
+size_t
+elect_explain(const struct elect_config *config,
+              const struct elect_input *input,
+              const struct elect_standing *standing,
+              const struct elect_choice *choice, struct elect_row *rows)
+{
+    struct elect_plan plan;
+    size_t count = 0;
+    size_t sorted = 0; /* the chosen one stays in front */
+
+    elect_plan_make(config, input, &plan);
+    WORKER_SET_EACH (slot, &standing->present) {
+        struct elect_row row = {
+            .worker = slot,
+            .overlap = elect_overlap(input, slot),
+            .load = input->load[slot],
+            .kv_usage = input->kv_usage != NULL ? input->kv_usage[slot] : 0,
+            .candidate = worker_set_has(&input->candidates, slot),
+        };
+        row.cost = plan.weighed && row.candidate ? plan.cost[slot] : 0;
+        row.verdict = row.candidate
+                          ? candidate_verdict(config, &plan, choice, &row)
+                          : lacking(standing, slot);
+        rows[count] = row;
+        if (slot == choice->worker) {
+            rows[count] = rows[0];
+            rows[0] = row;
+            sorted = 1;
+        }
+        count++;
+    }
+    qsort(rows + sorted, count - sorted, sizeof *rows, compare_rows);
+    return count;
+}

@@ -1,0 +1,271 @@
+/* The rule of elect.h: among which workers chance is to decide. */
+#include "node/elect/elect_plan.h"
+
+#include "index/base/check.h"
+#include "node/elect/elect.h"
+#include "node/elect/elect_cost.h"
+#include "node/elect/elect_sets.h"
+
+#define NEAR_OVERLAP_DIVISOR 32 /* of total_blocks */
+#define NEAR_LOAD_DIVISOR    8  /* of the least load */
+
+/* How much more than the least load counts as imbalance. */
+static uint64_t
+imbalance_spread(const struct elect_config *config, uint32_t min_load)
+{
+    uint64_t rel = config->balance_rel_permille > 1000
+                       ? config->balance_rel_permille - 1000
+                       : 0;
+    uint64_t relative = rel * min_load / 1000;
+
+    return relative > config->balance_abs ? relative : config->balance_abs;
+}
+
+uint32_t
+elect_tolerance(const struct elect_config *config, uint32_t min_load)
+{
+    uint64_t quarter = imbalance_spread(config, min_load) / 4;
+
+    return quarter < UINT32_MAX ? (uint32_t)quarter : UINT32_MAX;
+}
+
+static uint32_t
+best_overlap(const struct elect_input *input, const struct worker_set *set)
+{
+    uint32_t best = 0;
+
+    for (unsigned i = 0; i < WORKER_WORDS && input->match != NULL; i++) {
+        const uint32_t *depths = &input->match->depth[i * 64];
+        uint64_t bits = set->word[i] & input->match->workers.word[i];
+        for (; bits != 0; bits &= bits - 1) {
+            uint32_t depth = depths[__builtin_ctzll(bits)];
+            best = depth > best ? depth : best;
+        }
+    }
+    return best;
+}
+
+struct worker_set
+elect_overlap_from(const struct elect_input *input,
+                   const struct worker_set *set, uint32_t overlap_min)
+{
+    struct worker_set out;
+
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        const uint32_t *depths = &input->match->depth[i * 64];
+        uint64_t bits = set->word[i] & input->match->workers.word[i];
+        out.word[i] = 0;
+        for (; bits != 0; bits &= bits - 1) {
+            unsigned bit = (unsigned)__builtin_ctzll(bits);
+            uint64_t keep = depths[bit] >= overlap_min;
+            out.word[i] |= keep << bit;
+        }
+    }
+    return out;
+}
+
+uint32_t
+elect_near_overlap(const struct elect_input *input, uint32_t best)
+{
+    uint32_t slack = input->total_blocks / NEAR_OVERLAP_DIVISOR;
+
+    return best > slack ? best - slack : 1;
+}
+
+static uint32_t
+near_load(uint32_t min_load)
+{
+    return min_load == 0
+               ? 0
+               : elect_add(min_load, 1 + min_load / NEAR_LOAD_DIVISOR);
+}
+
+static uint32_t
+least_up_to(const struct elect_input *input, const struct worker_set *set,
+            uint32_t min_load, uint32_t near)
+{
+    if (input->unseen == 0) {
+        return near;
+    }
+    uint32_t level = elect_level(input->load, set, min_load, input->unseen, 1);
+    return level > near ? level : near;
+}
+
+/* Whether any slot, candidate or not, is above the limit: the cheap question
+ * whose answer is nearly always no. */
+static bool
+any_pressure(const uint16_t *kv_usage, uint32_t limit)
+{
+    uint16_t most = limit < UINT16_MAX ? (uint16_t)limit : UINT16_MAX;
+    uint16_t over = 0;
+
+    for (unsigned i = 0; i < WORKERS_MAX; i++) {
+        over |= kv_usage[i] > most;
+    }
+    return over != 0;
+}
+
+static struct worker_set
+without_pressure(const struct elect_config *config,
+                 const struct elect_input *input)
+{
+    uint32_t limit = config->kv_pressure_max_permille;
+    struct worker_set roomy = input->candidates;
+
+    if (limit == 0 || input->kv_usage == NULL ||
+        !any_pressure(input->kv_usage, limit)) {
+        return roomy;
+    }
+    WORKER_SET_EACH (slot, &input->candidates) {
+        if (input->kv_usage[slot] > limit) {
+            worker_set_remove(&roomy, slot);
+        }
+    }
+    return worker_set_empty(&roomy) ? input->candidates : roomy;
+}
+
+static bool
+worth_it(const struct elect_config *config, const struct elect_input *input,
+         uint32_t best)
+{
+    return best > 0 &&
+           (uint64_t)best * 1000 >
+               (uint64_t)config->cache_threshold_permille * input->total_blocks;
+}
+
+/* The largest overlap of plan->near decides from here on. */
+static void
+narrow_to_overlap(const struct elect_input *input, struct elect_plan *plan,
+                  uint32_t best)
+{
+    plan->overlap_min = elect_near_overlap(input, best);
+    plan->near = elect_overlap_from(input, &plan->near, plan->overlap_min);
+}
+
+static void
+plan_imbalanced(const struct elect_config *config,
+                const struct elect_input *input, struct elect_plan *plan,
+                uint32_t min_load)
+{
+    plan->mode = ELECT_BALANCE;
+    plan->load_max = elect_add(min_load, elect_tolerance(config, min_load));
+    plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+    uint32_t best = best_overlap(input, &plan->near);
+    plan->reason = best > 0
+                       ? "imbalanced: longest prefix among the least loaded"
+                       : "imbalanced: among the least loaded";
+    if (plan->weighed) {
+        plan->reason = "imbalanced: least cost among the least loaded";
+        elect_cost_narrow(config, input, plan);
+    } else if (best > 0) {
+        narrow_to_overlap(input, plan, best);
+    }
+}
+
+/* By shares of the prompt and numbers of requests. */
+static void
+plan_shares(const struct elect_config *config, const struct elect_input *input,
+            struct elect_plan *plan, uint32_t min_load)
+{
+    uint32_t best = best_overlap(input, &plan->usable);
+
+    if (worth_it(config, input, best)) {
+        plan->mode = ELECT_AFFINITY;
+        plan->near = plan->usable;
+        narrow_to_overlap(input, plan, best);
+        plan->reason = "longest prefix";
+        return;
+    }
+    plan->mode = ELECT_BALANCE;
+    plan->load_max =
+        least_up_to(input, &plan->usable, min_load, near_load(min_load));
+    plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+    plan->reason = best > 0 ? "prefix too short: least load"
+                            : "no prefix known: least load";
+}
+
+/* By tokens: elect_plan_settle() says what the draw made of it. */
+static void
+plan_costs(const struct elect_config *config, const struct elect_input *input,
+           struct elect_plan *plan)
+{
+    uint32_t best = best_overlap(input, &plan->usable);
+
+    plan->mode = ELECT_BALANCE;
+    plan->near = plan->usable;
+    plan->reason = best > 0 ? "prefix too short: least cost"
+                            : "no prefix known: least cost";
+    if (worth_it(config, input, best)) {
+        plan->overlap_min = elect_near_overlap(input, best);
+        plan->reason = "longest prefix costs more: least cost";
+    }
+    elect_cost_narrow(config, input, plan);
+}
+
+static void
+plan_kvasir(const struct elect_config *config, const struct elect_input *input,
+            struct elect_plan *plan)
+{
+    struct elect_span span = elect_span_of(input->load, &plan->usable);
+
+    plan->imbalanced = span.max - span.min > imbalance_spread(config, span.min);
+    plan->weighed = elect_weighs(config);
+    if (plan->weighed) {
+        elect_cost_fill(config, input, plan);
+    }
+    if (plan->imbalanced) {
+        plan_imbalanced(config, input, plan, span.min);
+    } else if (plan->weighed) {
+        plan_costs(config, input, plan);
+    } else {
+        plan_shares(config, input, plan, span.min);
+    }
+}
+
+void
+elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
+                  uint32_t worker)
+{
+    if (plan->weighed && !plan->imbalanced && plan->overlap_min > 0 &&
+        elect_overlap(input, worker) >= plan->overlap_min) {
+        plan->mode = ELECT_AFFINITY;
+        plan->reason = "longest prefix";
+    }
+}
+
+/* All but the costs, which are filled where they are needed. */
+static void
+begin(const struct elect_config *config, const struct elect_input *input,
+      struct elect_plan *plan)
+{
+    plan->usable = without_pressure(config, input);
+    worker_set_clear(&plan->near);
+    plan->mode = ELECT_POLICY;
+    plan->imbalanced = false;
+    plan->weighed = false;
+    plan->load_max = UINT32_MAX;
+    plan->overlap_min = 0;
+    plan->reason = elect_policy_name(config->policy);
+}
+
+void
+elect_plan_make(const struct elect_config *config,
+                const struct elect_input *input, struct elect_plan *plan)
+{
+    begin(config, input, plan);
+    if (worker_set_empty(&plan->usable)) {
+        plan->reason = "no candidate";
+        return;
+    }
+    if (config->policy == ELECT_KVASIR) {
+        plan_kvasir(config, input, plan);
+        CHECK(!worker_set_empty(&plan->near));
+        return;
+    }
+    plan->near = plan->usable;
+    if (config->policy == ELECT_LEAST_LOAD) {
+        uint32_t min = elect_span_of(input->load, &plan->usable).min;
+        plan->load_max = least_up_to(input, &plan->usable, min, min);
+        plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
+    }
+}

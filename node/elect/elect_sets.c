@@ -1,0 +1,120 @@
+#include "node/elect/elect_sets.h"
+
+#include <string.h>
+
+#include "index/base/check.h"
+
+static void
+widen_full(struct elect_span *span, const uint32_t values[64])
+{
+    uint32_t min = UINT32_MAX;
+    uint32_t max = 0;
+
+    for (unsigned i = 0; i < 64; i++) {
+        min = values[i] < min ? values[i] : min;
+        max = values[i] > max ? values[i] : max;
+    }
+    span->min = min < span->min ? min : span->min;
+    span->max = max > span->max ? max : span->max;
+}
+
+struct elect_span
+elect_span_of(const uint32_t *values, const struct worker_set *set)
+{
+    struct elect_span span = {.min = UINT32_MAX, .max = 0};
+
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        const uint32_t *some = &values[i * 64];
+        if (set->word[i] == UINT64_MAX) {
+            widen_full(&span, some);
+            continue;
+        }
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t value = some[__builtin_ctzll(bits)];
+            span.min = value < span.min ? value : span.min;
+            span.max = value > span.max ? value : span.max;
+        }
+    }
+    return span;
+}
+
+/* A bit for each of 64 numbers that is at most `most`. */
+static uint64_t
+full_up_to(const uint32_t values[64], uint32_t most)
+{
+    uint8_t keep[64];
+    uint64_t out = 0;
+
+    for (unsigned i = 0; i < 64; i++) {
+        keep[i] = values[i] <= most;
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        uint64_t eight;
+        memcpy(&eight, keep + i * 8, sizeof eight);
+        /* Gathers the low bits of the eight bytes in the top byte. */
+        out |= (eight * UINT64_C(0x0102040810204080) >> 56) << (i * 8);
+    }
+    return out;
+}
+
+struct worker_set
+elect_up_to(const uint32_t *values, const struct worker_set *set, uint32_t most)
+{
+    struct worker_set out;
+
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        const uint32_t *some = &values[i * 64];
+        if (set->word[i] == UINT64_MAX) {
+            out.word[i] = full_up_to(some, most);
+            continue;
+        }
+        out.word[i] = 0;
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            unsigned bit = (unsigned)__builtin_ctzll(bits);
+            uint64_t keep = some[bit] <= most;
+            out.word[i] |= keep << bit;
+        }
+    }
+    return out;
+}
+
+/* How much it takes to fill all of the set up to a level. */
+static uint64_t
+room_below(const uint32_t *values, const struct worker_set *set, uint32_t level)
+{
+    uint64_t room = 0;
+
+    WORKER_SET_EACH (slot, set) {
+        room += values[slot] < level ? level - values[slot] : 0;
+    }
+    return room;
+}
+
+static uint32_t
+level_at(uint32_t least, uint32_t steps, uint32_t each)
+{
+    uint64_t level = least + (uint64_t)steps * each;
+
+    return level < UINT32_MAX ? (uint32_t)level : UINT32_MAX;
+}
+
+uint32_t
+elect_level(const uint32_t *values, const struct worker_set *set,
+            uint32_t least, uint32_t count, uint32_t each)
+{
+    uint64_t amount = (uint64_t)count * each;
+    uint32_t low = 0; /* has no more room than amount */
+    uint32_t high = count;
+
+    CHECK(each > 0);
+    while (low < high) {
+        uint32_t middle = high - (high - low) / 2; /* above low */
+        uint32_t level = level_at(least, middle, each);
+        if (room_below(values, set, level) <= amount) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return level_at(least, low, each);
+}

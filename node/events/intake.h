@@ -1,0 +1,125 @@
+/*
+ * The intake: one thread that reads every worker's KV events over ZeroMQ,
+ * decodes them, and hands records to the control thread.
+ *
+ * Per rank of a worker a SUB socket with a monitor, and while a replay runs a
+ * DEALER, a fresh one for each request. A SUB socket lives for one connection:
+ * when that is lost it is closed and another one opened, for ZeroMQ would
+ * connect again by itself and go on as if nothing had happened, with messages
+ * of two engine processes in one queue. So it is after a sleep of the thread,
+ * too (SIGSTOP, a suspended machine). Each turn takes at most a budget of messages from each socket, so
+ * that one flooding engine starves nobody. When the ring to control is full it
+ * stops reading: what waits then waits in ZeroMQ up to its high-water mark,
+ * and beyond that is lost there, seen as a gap and replayed.
+ *
+ * The ledger can be filled from a snapshot before the thread starts; what was
+ * read of a worker then waits for intake_add() of that worker, whose streams go
+ * on from there. Snapshots of the ledger are cut by the thread itself
+ * (storage/twin.h), which then says in the ring, behind all that it told, how far
+ * each stream is.
+ *
+ * Role: shell. Owns: its thread, its sockets, the ledger, the streams.
+ * Thread: intake_* by control; the inside by its own thread.
+ * Limits: WORKERS_MAX streams, INTAKE_RING_BYTES, the configuration's.
+ * Errors: below zero -errno.
+ */
+#ifndef NODE_INTAKE_H
+#define NODE_INTAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "index/base/ring.h"
+#include "index/index.h"
+#include "node/config/config.h"
+#include "node/events/reading.h" /* IWYU pragma: export */
+#include "node/text/url.h"
+#include "storage/storage.h"
+
+#define INTAKE_RING_BYTES ((size_t)32 << 20)
+
+struct intake;
+
+/* What control finds in the ring are items of reading.h. */
+
+/* A worker as the intake needs it; copied. */
+struct intake_worker {
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t reading; /* comes back with each item */
+    uint64_t identity;
+    uint32_t ranks; /* ports follow each other from those of the URLs */
+    struct url events;
+    struct url replay;            /* host "": none */
+    char topic[CONFIG_LABEL_MAX]; /* exact topic; "": every one */
+    char id[CONFIG_LABEL_MAX];
+};
+
+/* wake: sent after each turn that put something into the ring, and while the
+ * ring is full; to be closed after intake_free(). 0 and *out, or -errno. */
+int intake_new(struct intake **out, const struct config *config,
+               uv_async_t *wake, uint64_t seed) MUST_CHECK;
+
+/* Starts the thread, once. 0 or -errno. */
+int intake_start(struct intake *intake) MUST_CHECK;
+
+/* ---- before the start ---- */
+
+/* The ledger, to be filled. */
+struct ledger *intake_ledger(const struct intake *intake);
+
+/* It could not be filled: there is an empty one again. 0 or -errno: there is
+ * none, and the start will fail. */
+int intake_ledger_renew(struct intake *intake) MUST_CHECK;
+
+/* What was read of a rank, and its stream in the ledger; bytes (reading_image())
+ * are copied. False: no memory, or too many. */
+bool intake_load(struct intake *intake, struct event_stream name,
+                 uint32_t ledger_stream, struct slice bytes) MUST_CHECK;
+
+/* Has snapshots of the ledger taken; control is woken by wake(context). The
+ * twin is the intake's. 0 and *out, or -errno. */
+int intake_twin(struct intake *intake, struct storage_twin **out,
+                void (*wake)(void *context), void *context) MUST_CHECK;
+
+/* ---- at any time ---- */
+
+/* What was loaded and no worker came for is forgotten. True: all of it. */
+bool intake_forget_loaded(struct intake *intake);
+
+/* Ends and joins the thread. NULL is fine. */
+void intake_free(struct intake *intake);
+
+/* Follow this worker; forget it; read a rank of it from scratch (ask: the
+ * question's number, 0: none; see kv_stream_reread()). 0; -EAGAIN:
+ * the queue of commands is full; -ENOMEM; -ENOSPC: that would be more than
+ * WORKERS_MAX ranks; -EEXIST: another worker is followed in that slot. */
+int intake_add(struct intake *intake, const struct intake_worker *worker)
+    MUST_CHECK;
+int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
+    MUST_CHECK;
+int intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
+                  uint32_t rank, uint64_t ask) MUST_CHECK;
+
+/* Control's end of the ring. */
+struct ring *intake_ring(struct intake *intake);
+
+/* Live numbers of one stream, for metrics and status. */
+struct intake_numbers {
+    struct kv_counters kv;
+    struct gauge state; /* enum kv_stream_state */
+    struct counter next_seq;
+    struct counter last_message_us; /* monotonic; 0: none yet */
+};
+
+/* Of a rank that is followed now; NULL else. Good until intake_remove() of
+ * the worker. */
+const struct intake_numbers *intake_numbers(const struct intake *intake,
+                                            uint32_t slot, uint32_t rank);
+
+/* Of the ledger, as of the last second. */
+void intake_ledger_stats(const struct intake *intake,
+                         struct ledger_stats *stats);
+
+#endif

@@ -1,0 +1,323 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "node/base/log.h"
+#include "node/events/intake_inner.h"
+
+#define TURN_MS_MAX  1000L
+#define BUSY_MS      5L /* while the ledger has something to sweep */
+#define SWEEP_BUDGET 4096U
+#define TELL_US      UINT64_C(1000000)
+#define SAVE_BYTES   ((size_t)256 << 10) /* of a snapshot's parts in one turn */
+#define ITEMS_MAX    (1 + 3 * WORKERS_MAX)
+
+enum poll_use {
+    USE_LIVE,
+    USE_MONITOR,
+    USE_REPLAY
+};
+
+struct intake_poll {
+    int count;
+    zmq_pollitem_t items[ITEMS_MAX];
+    struct intake_rank *ranks[ITEMS_MAX];
+    enum poll_use uses[ITEMS_MAX];
+};
+
+bool
+intake_is_ending(const struct intake *intake)
+{
+    return gauge_read(&intake->ending) > 0;
+}
+
+static void
+hush_bell(struct intake *intake)
+{
+    uint64_t rings;
+
+    ssize_t got = read(intake->bell, &rings, sizeof rings);
+    (void)got; /* nothing to read is fine */
+}
+
+/* Commands */
+
+static void
+close_source(struct intake_source *source)
+{
+    for (uint32_t i = 0; i < source->worker.ranks; i++) {
+        struct intake_rank *rank = &source->ranks[i];
+        intake_rank_close(rank);
+        reading_close(&rank->reading);
+    }
+}
+
+static struct intake_source **
+find_source(struct intake *intake, const struct intake_command *command)
+{
+    struct intake_source **at = &intake->sources;
+
+    while (*at != NULL && ((*at)->worker.slot != command->slot ||
+                           (*at)->worker.generation != command->generation)) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void
+open_rank(struct intake_rank *rank)
+{
+    if (rank->resumes) {
+        rank->resumes = false;
+        reading_tell_resume(&rank->reading);
+    }
+    intake_rank_open(rank);
+}
+
+static void
+take_command(struct intake *intake, const struct intake_command *command)
+{
+    struct intake_source **at = find_source(intake, command);
+    struct intake_source *source = *at;
+
+    switch ((enum intake_command_kind)command->kind) {
+    case INTAKE_ADD:
+        source = command->source;
+        source->next = intake->sources;
+        intake->sources = source;
+        for (uint32_t i = 0; i < source->worker.ranks; i++) {
+            open_rank(&source->ranks[i]);
+        }
+        break;
+    case INTAKE_REMOVE:
+        if (source != NULL) {
+            *at = source->next;
+            close_source(source);
+            intake_source_free(source);
+        }
+        break;
+    case INTAKE_REREAD:
+        if (source != NULL && command->rank < source->worker.ranks) {
+            intake_rank_reread(&source->ranks[command->rank], command->ask);
+        }
+        break;
+    case INTAKE_FORGET:
+        ledger_close(intake->tools.ledger, command->ledger_stream);
+        break;
+    }
+}
+
+static void
+take_commands(struct intake *intake)
+{
+    const struct intake_command *command;
+    size_t size;
+
+    hush_bell(intake);
+    while ((command = ring_peek(&intake->commands, &size)) != NULL) {
+        struct intake_command copy = *command;
+        ring_consume(&intake->commands);
+        take_command(intake, &copy);
+    }
+}
+
+/* Polling */
+
+static void
+poll_add(struct intake_poll *poll, struct intake_rank *rank, void *socket,
+         enum poll_use use)
+{
+    if (socket == NULL) {
+        return;
+    }
+    CHECK(poll->count < (int)ITEMS_MAX);
+    poll->items[poll->count] =
+        (zmq_pollitem_t){.socket = socket, .events = ZMQ_POLLIN};
+    poll->ranks[poll->count] = rank;
+    poll->uses[poll->count] = use;
+    poll->count++;
+}
+
+/* What to wait for now, and until when. */
+static uint64_t
+fill_poll(struct intake *intake)
+{
+    struct intake_poll *poll = intake->poll;
+    uint64_t due_us = UINT64_MAX;
+
+    poll->items[0] = (zmq_pollitem_t){.fd = intake->bell, .events = ZMQ_POLLIN};
+    poll->count = 1;
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        for (uint32_t i = 0; i < s->worker.ranks; i++) {
+            struct intake_rank *rank = &s->ranks[i];
+            uint64_t at_us = intake_rank_deadline(rank);
+            due_us = at_us < due_us ? at_us : due_us;
+            poll_add(poll, rank, rank->monitor, USE_MONITOR);
+            poll_add(poll, rank, rank->dealer, USE_REPLAY);
+            poll_add(poll, rank, rank->sub, USE_LIVE);
+        }
+    }
+    return due_us;
+}
+
+static long
+timeout_ms(const struct intake *intake, uint64_t due_us, long most)
+{
+    if (due_us <= intake->now_us) {
+        return 0;
+    }
+    uint64_t left_ms = (due_us - intake->now_us + 999) / 1000;
+    return left_ms < (uint64_t)most ? (long)left_ms : most;
+}
+
+/* A socket that an earlier one of the same rank has closed is not read: its
+ * readers know. */
+static void
+read_ready(struct intake *intake)
+{
+    struct intake_poll *poll = intake->poll;
+
+    for (int i = 1; i < poll->count; i++) {
+        struct intake_rank *rank = poll->ranks[i];
+        if ((poll->items[i].revents & ZMQ_POLLIN) == 0) {
+            continue;
+        }
+        switch (poll->uses[i]) {
+        case USE_MONITOR:
+            intake_rank_read_monitor(rank);
+            break;
+        case USE_REPLAY:
+            intake_rank_read_replay(rank);
+            break;
+        case USE_LIVE:
+            intake_rank_read_live(rank);
+            break;
+        }
+    }
+}
+
+/* Turns */
+
+static void
+each_rank(struct intake *intake, void (*visit)(struct intake_rank *rank))
+{
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        for (uint32_t i = 0; i < s->worker.ranks; i++) {
+            visit(&s->ranks[i]);
+        }
+    }
+}
+
+static void
+tell_ledger(struct intake *intake)
+{
+    struct intake_ledger *told = &intake->ledger_told;
+    struct ledger_stats stats;
+
+    if (intake->now_us - intake->told_us < TELL_US) {
+        return;
+    }
+    intake->told_us = intake->now_us;
+    ledger_stats(intake->tools.ledger, &stats);
+    counter_set(&told->bytes, stats.bytes);
+    counter_set(&told->names, stats.names);
+    counter_set(&told->blocks, stats.blocks);
+    counter_set(&told->copies, stats.copies);
+    counter_set(&told->open, stats.open);
+    counter_set(&told->sweeping, stats.sweeping);
+}
+
+static void
+tell_positions(struct intake *intake, uint64_t cut)
+{
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        for (uint32_t i = 0; i < s->worker.ranks; i++) {
+            reading_tell_position(&s->ranks[i].reading, cut);
+        }
+    }
+}
+
+/* The ledger's half of a snapshot, if one is taken: how long the next turn may
+ * be in coming. */
+static long
+save(struct intake *intake)
+{
+    uint64_t cut;
+
+    if (intake->twin == NULL) {
+        return TURN_MS_MAX;
+    }
+    switch (storage_twin_turn(intake->twin, SAVE_BYTES, &cut)) {
+    case STORAGE_TWIN_ENDED:
+        tell_positions(intake, cut);
+        intake_emit_cut(intake, cut);
+        return 0;
+    case STORAGE_TWIN_BUSY:
+        return 0;
+    case STORAGE_TWIN_WAITS:
+        return BUSY_MS;
+    case STORAGE_TWIN_NOTHING:
+        break;
+    }
+    return TURN_MS_MAX;
+}
+
+/* A thread that was stopped may have slept through anything: another engine
+ * may be at the other end of what look like the same connections. */
+static void
+see_the_time(struct intake *intake)
+{
+    intake->now_us = intake_now_us();
+    if (intake->now_us - intake->turn_us > INTAKE_GAP_US) {
+        LOG_WARNING("events_thread_slept",
+                    KV("ms", (intake->now_us - intake->turn_us) / 1000));
+        each_rank(intake, intake_rank_suspend);
+    }
+    intake->turn_us = intake->now_us;
+}
+
+static void
+run(struct intake *intake)
+{
+    while (!intake_is_ending(intake)) {
+        see_the_time(intake);
+        take_commands(intake);
+        each_rank(intake, intake_rank_turn);
+        long wait_ms = save(intake);
+        if (ledger_work(intake->tools.ledger, SWEEP_BUDGET)) {
+            wait_ms = wait_ms < BUSY_MS ? wait_ms : BUSY_MS;
+        }
+        tell_ledger(intake);
+        uint64_t due_us = fill_poll(intake);
+        intake_emit_wake(intake);
+        int ready = zmq_poll(intake->poll->items, intake->poll->count,
+                             timeout_ms(intake, due_us, wait_ms));
+        see_the_time(intake);
+        if (ready > 0) {
+            read_ready(intake);
+        }
+        intake_emit_wake(intake);
+    }
+}
+
+void
+intake_thread(void *arg)
+{
+    struct intake *intake = arg;
+
+    intake->poll = malloc(sizeof *intake->poll);
+    intake->turn_us = intake_now_us();
+    if (intake->poll != NULL) {
+        run(intake);
+    } else {
+        LOG_ERROR("events_out_of_memory", KV_FAULT("error", -ENOMEM));
+    }
+    for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
+        close_source(s); /* control frees it once we are gone */
+    }
+    if (intake->twin != NULL) {
+        storage_twin_leave(intake->twin);
+    }
+    free(intake->poll);
+}

@@ -1,0 +1,438 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "node/base/log.h"
+#include "node/events/intake_inner.h"
+
+#define RECONNECT_MS     100
+#define RECONNECT_MAX_MS 5000
+#define KEEPALIVE_S      10 /* of silence, then three probes 5 s apart */
+#define FRAME_FACTOR \
+    8 /* times payload_bytes_max: beyond that ZeroMQ hangs
+                               up, so that nobody makes it take any length */
+
+/* A message's frames; further ones are dropped. */
+struct frames {
+    zmq_msg_t part[INTAKE_FRAMES_MAX];
+    uint32_t count;
+    bool more; /* there were further ones */
+};
+
+static void
+frames_close(struct frames *frames)
+{
+    for (uint32_t i = 0; i < frames->count; i++) {
+        (void)zmq_msg_close(&frames->part[i]);
+    }
+    frames->count = 0;
+}
+
+/* False: there is none. */
+static bool
+frames_receive(struct frames *frames, void *socket)
+{
+    bool more = true;
+
+    frames->count = 0;
+    frames->more = false;
+    while (more) {
+        zmq_msg_t part;
+        (void)zmq_msg_init(&part);
+        if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
+            (void)zmq_msg_close(&part);
+            frames_close(frames);
+            return false;
+        }
+        more = zmq_msg_more(&part) != 0;
+        if (frames->count < INTAKE_FRAMES_MAX) {
+            (void)zmq_msg_init(&frames->part[frames->count]);
+            (void)zmq_msg_move(&frames->part[frames->count++], &part);
+        } else {
+            frames->more = true;
+        }
+        (void)zmq_msg_close(&part);
+    }
+    return true;
+}
+
+static struct slice
+frame(struct frames *frames, uint32_t at)
+{
+    return (struct slice){.ptr = zmq_msg_data(&frames->part[at]),
+                          .len = zmq_msg_size(&frames->part[at])};
+}
+
+static bool
+read_seq(struct slice bytes, uint64_t *seq)
+{
+    if (bytes.len != sizeof *seq) {
+        return false;
+    }
+    *seq = 0;
+    for (size_t i = 0; i < bytes.len; i++) {
+        *seq = *seq << 8 | (unsigned char)bytes.ptr[i];
+    }
+    return true;
+}
+
+/* Sockets */
+
+static void
+set_number(void *socket, int option, int value)
+{
+    CHECK(zmq_setsockopt(socket, option, &value, sizeof value) == 0);
+}
+
+/* "tcp://host:port" of that rank; false: there is no such port. */
+static bool
+endpoint(const struct url *url, uint32_t rank, char out[URL_TEXT_MAX])
+{
+    bool v6 = strchr(url->host, ':') != NULL;
+
+    if (rank > (uint32_t)UINT16_MAX - url->port) {
+        return false;
+    }
+    (void)snprintf(out, URL_TEXT_MAX, "tcp://%s%s%s:%u", v6 ? "[" : "",
+                   url->host, v6 ? "]" : "", url->port + rank);
+    return true;
+}
+
+static void *
+open_socket(struct intake_rank *rank, int type, const struct url *url)
+{
+    const struct config_events *events = &rank->intake->events;
+    int64_t frame_max = (int64_t)events->payload_bytes_max * FRAME_FACTOR;
+    char text[URL_TEXT_MAX];
+    void *socket;
+
+    if (!endpoint(url, rank->reading.rank, text) ||
+        (socket = zmq_socket(rank->intake->zmq, type)) == NULL) {
+        return NULL;
+    }
+    set_number(socket, ZMQ_LINGER, 0);
+    set_number(socket, ZMQ_IPV6, 1);
+    set_number(socket, ZMQ_RCVHWM, (int)events->hwm);
+    set_number(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS);
+    set_number(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
+    set_number(socket, ZMQ_TCP_KEEPALIVE, 1);
+    set_number(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_S);
+    set_number(socket, ZMQ_TCP_KEEPALIVE_INTVL, KEEPALIVE_S / 2);
+    set_number(socket, ZMQ_TCP_KEEPALIVE_CNT, 3);
+    CHECK(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &frame_max,
+                         sizeof frame_max) == 0);
+    if (type == ZMQ_SUB) {
+        const char *topic = rank->source->worker.topic;
+        CHECK(zmq_setsockopt(socket, ZMQ_SUBSCRIBE, topic, strlen(topic)) == 0);
+    }
+    return socket;
+}
+
+static bool
+connect_socket(struct intake_rank *rank, void *socket, const struct url *url)
+{
+    char text[URL_TEXT_MAX];
+
+    return endpoint(url, rank->reading.rank, text) &&
+           zmq_connect(socket, text) == 0;
+}
+
+/* The other end of the socket's reports, or NULL. */
+static void *
+open_monitor(struct intake_rank *rank)
+{
+    char name[64];
+    void *monitor = zmq_socket(rank->intake->zmq, ZMQ_PAIR);
+
+    if (monitor == NULL) {
+        return NULL;
+    }
+    (void)snprintf(name, sizeof name, "inproc://events-%p", rank->sub);
+    set_number(monitor, ZMQ_LINGER, 0);
+    if (zmq_socket_monitor(
+            rank->sub, name,
+            ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0 ||
+        zmq_connect(monitor, name) != 0) {
+        (void)zmq_close(monitor);
+        return NULL;
+    }
+    return monitor;
+}
+
+static void
+close_live(struct intake_rank *rank)
+{
+    if (rank->sub != NULL) {
+        (void)zmq_socket_monitor(rank->sub, NULL, 0);
+        (void)zmq_close(rank->sub);
+        rank->sub = NULL;
+    }
+    if (rank->monitor != NULL) {
+        (void)zmq_close(rank->monitor);
+        rank->monitor = NULL;
+    }
+}
+
+static void
+close_replay(struct intake_rank *rank)
+{
+    if (rank->dealer != NULL) {
+        (void)zmq_close(rank->dealer);
+        rank->dealer = NULL;
+    }
+}
+
+static void
+log_rank(struct intake_rank *rank, const char *what, int error)
+{
+    LOG_WARNING("events_socket", KV("worker", rank->source->worker.id),
+                KV("rank", rank->reading.rank), KV("what", what),
+                KV("error", zmq_strerror(error)));
+}
+
+/*
+ * A socket for one connection: ZeroMQ would connect again by itself and go on
+ * as if nothing had happened, with another process at the other end.
+ */
+void
+intake_rank_open(struct intake_rank *rank)
+{
+    const struct url *url = &rank->source->worker.events;
+
+    CHECK(rank->sub == NULL && rank->monitor == NULL);
+    rank->opened_us = rank->intake->now_us;
+    rank->sub = open_socket(rank, ZMQ_SUB, url);
+    if (rank->sub != NULL) {
+        rank->monitor = open_monitor(rank);
+    }
+    if (rank->monitor == NULL || !connect_socket(rank, rank->sub, url)) {
+        log_rank(rank, "connect", zmq_errno());
+        close_live(rank);
+    }
+}
+
+void
+intake_rank_close(struct intake_rank *rank)
+{
+    close_live(rank);
+    close_replay(rank);
+}
+
+/* Replays */
+
+static void
+ask_replay(struct intake_rank *rank, uint64_t from)
+{
+    const struct url *url = &rank->source->worker.replay;
+    unsigned char seq[8];
+
+    close_replay(rank);
+    for (int i = 0; i < 8; i++) {
+        seq[i] = (unsigned char)(from >> (56 - 8 * i));
+    }
+    rank->dealer = open_socket(rank, ZMQ_DEALER, url);
+    if (rank->dealer == NULL || !connect_socket(rank, rank->dealer, url) ||
+        zmq_send(rank->dealer, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_send(rank->dealer, seq, sizeof seq, ZMQ_DONTWAIT) < 0) {
+        log_rank(rank, "replay", zmq_errno());
+        close_replay(rank);
+    }
+}
+
+/* Carries out what the stream wants. Borrowed messages stay until then. */
+static void
+pump(struct intake_rank *rank)
+{
+    struct kv_out out;
+
+    while (kv_stream_next_out(rank->reading.stream, &out)) {
+        if (out.kind == KV_OUT_REPLAY) {
+            ask_replay(rank, out.seq);
+        } else if (out.kind == KV_OUT_HANGUP) {
+            close_replay(rank);
+        } else {
+            intake_emit(rank, &out);
+        }
+    }
+    counter_set(&rank->numbers.next_seq,
+                kv_stream_next_seq(rank->reading.stream));
+}
+
+/* The connection */
+
+static void
+hang_up(struct intake_rank *rank)
+{
+    close_live(rank);
+    if (rank->connected) {
+        rank->connected = false;
+        kv_stream_disconnected(rank->reading.stream, rank->intake->now_us);
+        pump(rank);
+    }
+}
+
+void
+intake_rank_suspend(struct intake_rank *rank)
+{
+    hang_up(rank);
+}
+
+void
+intake_rank_read_monitor(struct intake_rank *rank)
+{
+    struct frames frames;
+
+    while (rank->monitor != NULL && frames_receive(&frames, rank->monitor)) {
+        uint16_t event = 0;
+        if (frames.count > 0 && frame(&frames, 0).len >= sizeof event) {
+            memcpy(&event, frame(&frames, 0).ptr, sizeof event);
+        }
+        frames_close(&frames);
+        if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED && !rank->connected) {
+            rank->connected = true;
+            kv_stream_connected(rank->reading.stream, rank->intake->now_us);
+            pump(rank);
+        } else if (event == ZMQ_EVENT_DISCONNECTED && rank->connected) {
+            hang_up(rank); /* closes the monitor, too */
+        }
+    }
+}
+
+/* Messages */
+
+static bool
+topic_fits(const struct intake_rank *rank, struct slice topic)
+{
+    const char *wanted = rank->source->worker.topic;
+
+    return wanted[0] == '\0' || slice_equal(topic, slice_of(wanted));
+}
+
+static bool
+payload_fits(struct intake_rank *rank, struct slice payload)
+{
+    bool fits = payload.len <= rank->intake->events.payload_bytes_max;
+
+    if (!fits) {
+        LOG_WARNING("events_payload_too_long",
+                    KV("worker", rank->source->worker.id),
+                    KV("rank", rank->reading.rank), KV("bytes", payload.len));
+    }
+    return fits;
+}
+
+static void
+take_live(struct intake_rank *rank, struct frames *frames)
+{
+    struct kv_counters *counters = &rank->numbers.kv;
+    uint64_t seq = 0;
+
+    if (frames->count < 3 || !read_seq(frame(frames, 1), &seq)) {
+        counter_bump(&counters->bad_frames, 1);
+    } else if (!topic_fits(rank, frame(frames, 0))) {
+        counter_bump(&counters->other_topic, 1);
+    } else if (!payload_fits(rank, frame(frames, 2))) {
+        counter_bump(&counters->bad_frames, 1);
+    } else {
+        counter_set(&rank->numbers.last_message_us, rank->intake->now_us);
+        kv_stream_live(rank->reading.stream, seq, frame(frames, 2),
+                       rank->intake->now_us);
+        pump(rank);
+    }
+}
+
+/*
+ * The monitor is read after each message and before it is used: its report
+ * was there before the message, if that came by a later connection.
+ */
+void
+intake_rank_read_live(struct intake_rank *rank)
+{
+    struct frames frames;
+
+    for (uint32_t n = 0; n < INTAKE_LIVE_BUDGET && rank->sub != NULL &&
+                         frames_receive(&frames, rank->sub);
+         n++) {
+        const void *sub = rank->sub;
+        intake_rank_read_monitor(rank);
+        if (rank->sub == sub && rank->connected) {
+            take_live(rank, &frames);
+        }
+        frames_close(&frames);
+    }
+}
+
+/* ["", seq, payload], or ["", topic, seq, payload] since vLLM 0.26 and in
+ * TensorRT-LLM; the end marker has all ones for its seq. */
+static void
+take_reply(struct intake_rank *rank, struct frames *frames)
+{
+    struct kv_counters *counters = &rank->numbers.kv;
+    uint64_t now_us = rank->intake->now_us;
+    uint32_t at = frames->count == 4 ? 2 : 1;
+    uint64_t seq = 0;
+
+    if (frames->count < 3 || frames->more ||
+        !read_seq(frame(frames, at), &seq)) {
+        counter_bump(&counters->bad_frames, 1);
+        return;
+    }
+    if (seq == UINT64_MAX) {
+        kv_stream_replay_end(rank->reading.stream, now_us);
+    } else if (at == 2 && !topic_fits(rank, frame(frames, 1))) {
+        counter_bump(&counters->other_topic, 1);
+    } else if (!payload_fits(rank, frame(frames, at + 1))) {
+        counter_bump(&counters->bad_frames, 1);
+    } else {
+        kv_stream_replayed(rank->reading.stream, seq, frame(frames, at + 1),
+                           now_us);
+    }
+    pump(rank);
+}
+
+void
+intake_rank_read_replay(struct intake_rank *rank)
+{
+    const void *dealer = rank->dealer;
+    struct frames frames;
+
+    for (uint32_t n = 0;
+         n < INTAKE_REPLAY_BUDGET && rank->dealer != NULL &&
+         rank->dealer == dealer && frames_receive(&frames, rank->dealer);
+         n++) {
+        take_reply(rank, &frames);
+        frames_close(&frames);
+    }
+}
+
+/* Time */
+
+uint64_t
+intake_rank_deadline(const struct intake_rank *rank)
+{
+    return rank->sub == NULL ? rank->opened_us + INTAKE_REOPEN_US
+                             : kv_stream_deadline(rank->reading.stream);
+}
+
+void
+intake_rank_turn(struct intake_rank *rank)
+{
+    uint64_t now_us = rank->intake->now_us;
+
+    if (rank->sub == NULL && now_us >= rank->opened_us + INTAKE_REOPEN_US) {
+        intake_rank_open(rank);
+    }
+    if (now_us >= kv_stream_deadline(rank->reading.stream)) {
+        kv_stream_tick(rank->reading.stream, now_us);
+        pump(rank);
+    }
+}
+
+void
+intake_rank_reread(struct intake_rank *rank, uint64_t ask)
+{
+    kv_stream_reread(rank->reading.stream, "asked for", ask,
+                     rank->intake->now_us);
+    pump(rank);
+}

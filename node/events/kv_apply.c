@@ -1,0 +1,458 @@
+#include "node/events/kv_apply.h"
+
+#include <stdio.h>
+
+#define AHEAD 32 /* hashes */
+
+/* One batch on the way. */
+struct batch {
+    struct kv_apply *apply;
+    struct kv_reader *reader;
+    struct ledger *ledger;
+    uint32_t stream;
+    struct kv_counters *counters;
+    struct event_words *out;
+    bool damaged;
+};
+
+int
+kv_tier_of(struct slice medium)
+{
+    static const struct {
+        const char *name;
+        enum tier tier;
+    } media[] = {
+        {"", TIER_DEVICE},           {"gpu", TIER_DEVICE},
+        {"device", TIER_DEVICE},     {"cpu", TIER_HOST},
+        {"cpu_pinned", TIER_HOST},   {"cpu_tier1", TIER_HOST},
+        {"cpu_tier2", TIER_DISK},    {"disk", TIER_DISK},
+        {"nvme", TIER_DISK},         {"storage", TIER_DISK},
+        {"fs", TIER_DISK},           {"obj", TIER_EXTERNAL},
+        {"external", TIER_EXTERNAL}, {"network", TIER_EXTERNAL},
+        {"remote", TIER_EXTERNAL},   {"shared", TIER_EXTERNAL},
+    };
+
+    for (size_t i = 0; i < sizeof media / sizeof *media; i++) {
+        if (slice_equal_nocase(medium, slice_of(media[i].name))) {
+            return (int)media[i].tier;
+        }
+    }
+    return -1;
+}
+
+/* ---- what was dropped on purpose ---- */
+
+static uint64_t *
+dropped_word(struct kv_apply *apply, uint64_t hash, uint64_t *bit)
+{
+    uint64_t mixed = hash * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+    uint64_t index = mixed % KV_DROPPED_BITS;
+
+    *bit = UINT64_C(1) << (index % 64);
+    return &apply->dropped[index / 64];
+}
+
+static void
+drop_store(struct batch *b, const struct kv_event *event,
+           struct counter *reason)
+{
+    uint64_t bit;
+
+    counter_bump(reason, 1);
+    for (uint32_t i = 0; i < event->hashes_count; i++) {
+        uint64_t *word = dropped_word(b->apply, event->hashes[i], &bit);
+        *word |= bit;
+    }
+}
+
+static void
+drop_orphan(struct batch *b, const struct kv_event *event)
+{
+    uint64_t bit;
+    uint64_t *word = dropped_word(b->apply, event->parent, &bit);
+
+    b->damaged = b->damaged || (!b->apply->full && (*word & bit) == 0);
+    drop_store(b, event, &b->counters->drop_unknown_parent);
+}
+
+/* ---- which events count ---- */
+
+static bool
+is_main_kind(struct slice kind)
+{
+    return kind.len == 0 || slice_equal(kind, SLICE("full_attention")) ||
+           slice_equal(kind, SLICE("mla_attention")) ||
+           slice_equal(kind, SLICE("sink_full_attention"));
+}
+
+static void
+skip_group(struct kv_apply *apply, const struct kv_event *event)
+{
+    if (event->has_group && event->group < KV_GROUPS_MAX) {
+        apply->skipped_groups |= (uint16_t)(1u << event->group);
+    }
+}
+
+static bool
+is_skipped_group(const struct kv_apply *apply, const struct kv_event *event)
+{
+    return event->group < KV_GROUPS_MAX &&
+           (apply->skipped_groups >> event->group & 1) != 0;
+}
+
+/* Whether an event is of the group that is indexed. A store with tokens may
+ * choose it (chooses). */
+static bool
+is_indexed_group(struct kv_apply *apply, const struct kv_event *event,
+                 bool chooses)
+{
+    if (!is_main_kind(event->spec_kind)) {
+        skip_group(apply, event);
+        return false;
+    }
+    if (!event->has_group) {
+        return true;
+    }
+    if (apply->has_group) {
+        return event->group == apply->group;
+    }
+    if (event->spec_kind.len == 0 && is_skipped_group(apply, event)) {
+        return false;
+    }
+    if (chooses) {
+        apply->has_group = true;
+        apply->group = event->group;
+    }
+    return true;
+}
+
+/* NULL when the event counts, then *tier is its; else the reason. */
+static struct counter *
+reason_to_drop(struct batch *b, const struct kv_event *event, bool chooses,
+               enum tier *tier)
+{
+    int found = kv_tier_of(event->medium);
+
+    if (slice_equal_nocase(event->locality, SLICE("remote"))) {
+        return &b->counters->drop_non_local;
+    }
+    if (found < 0) {
+        return &b->counters->drop_unknown_medium;
+    }
+    *tier = (enum tier)found;
+    return is_indexed_group(b->apply, event, chooses)
+               ? NULL
+               : &b->counters->drop_group;
+}
+
+/* ---- stores ---- */
+
+/* Room for what an event of so many hashes can say. */
+static bool
+has_room(struct event_words *out, uint32_t hashes)
+{
+    if (out->failed || (uint64_t)out->max - out->count < (uint64_t)hashes + 1) {
+        out->failed = true;
+    }
+    return !out->failed;
+}
+
+static void
+note_stored(struct batch *b, const struct ledger_done *done)
+{
+    counter_bump(&b->counters->blocks_stored, done->changed);
+    counter_bump(&b->counters->duplicates, done->duplicates);
+}
+
+/* Blocks without tokens: in a further tier, if they are held at all. */
+static void
+place(struct batch *b, const struct kv_event *event, enum tier tier)
+{
+    bool unknown = false;
+    bool full = false;
+
+    for (uint32_t i = 0; i < event->hashes_count; i++) {
+        struct ledger_done done = {0};
+        int rc = ledger_place(b->ledger, b->stream, event->hashes[i], tier,
+                              b->out, &done);
+        note_stored(b, &done);
+        unknown = unknown || rc == LEDGER_E_UNKNOWN;
+        full = full || (rc != 0 && rc != LEDGER_E_UNKNOWN);
+    }
+    counter_bump(&b->counters->drop_placeholder, unknown ? 1 : 0);
+    counter_bump(&b->counters->drop_full, full ? 1 : 0);
+}
+
+/* Takes back blocks whose size proved not to be the stream's. */
+static void
+take_back_lone(struct batch *b)
+{
+    static const uint32_t none_left[KV_LONE_MAX];
+    struct kv_apply *apply = b->apply;
+
+    for (unsigned tier = 0; tier < TIERS; tier++) {
+        struct ledger_done done = {0};
+        if (has_room(b->out, apply->lone_count)) {
+            ledger_remove(b->ledger, b->stream, apply->lone, apply->lone_count,
+                          none_left, (enum tier)tier, b->out, &done);
+            counter_bump(&b->counters->blocks_removed, done.changed);
+        }
+    }
+    counter_bump(&b->counters->drop_block_size, apply->lone_count);
+    apply->lone_count = 0;
+    apply->block_tokens = 0;
+}
+
+/* Whether an event's blocks are as large as the stream's, so far as is known.
+ */
+static bool
+is_of_size(struct batch *b, const struct kv_event *event)
+{
+    struct kv_apply *apply = b->apply;
+
+    if (apply->block_tokens == 0 ||
+        event->block_tokens == apply->block_tokens) {
+        return true;
+    }
+    if (apply->is_size_proven || event->has_parent ||
+        event->block_tokens < apply->block_tokens) {
+        return false;
+    }
+    take_back_lone(b);
+    return true;
+}
+
+static void
+learn_size(struct kv_apply *apply, const struct kv_event *event)
+{
+    apply->block_tokens = event->block_tokens;
+    if (event->hashes_count > 1 || event->has_parent ||
+        apply->lone_count == KV_LONE_MAX) {
+        apply->is_size_proven = true;
+    } else if (!apply->is_size_proven) {
+        apply->lone[apply->lone_count++] = event->hashes[0];
+    }
+}
+
+static uint64_t
+root_of(const struct kv_event *event, struct slice salt_told)
+{
+    char number[24];
+    struct slice lora = event->lora_name;
+    struct slice salt = event->salt.len > 0 ? event->salt : salt_told;
+
+    if (lora.len == 0 && event->has_lora_id) {
+        int len =
+            snprintf(number, sizeof number, "%lld", (long long)event->lora_id);
+        lora = (struct slice){number, (size_t)len};
+    }
+    return key_token_root(lora, salt);
+}
+
+static void
+store_run(struct batch *b, const struct kv_event *event,
+          const struct ledger_run *run)
+{
+    struct ledger_done done = {0};
+    int rc = ledger_store(b->ledger, b->stream, run, b->out, &done);
+
+    if (rc == 0) {
+        learn_size(b->apply, event);
+        note_stored(b, &done);
+    } else if (rc == LEDGER_E_PARENT) {
+        drop_orphan(b, event);
+    } else if (rc == LEDGER_E_CONFLICT) {
+        drop_store(b, event, &b->counters->drop_conflict);
+    } else {
+        /* Out of memory is no different from the bound: less is known. */
+        b->apply->full = true;
+        drop_store(b, event, &b->counters->drop_full);
+    }
+}
+
+static void
+store_blocks(struct batch *b, const struct kv_event *event, enum tier tier)
+{
+    struct ledger_run run = {
+        .has_parent = event->has_parent,
+        .parent = event->parent,
+        .hashes = event->hashes,
+        .count = event->hashes_count,
+        .block_tokens = event->block_tokens,
+        .tokens = event->tokens,
+        .tier = tier,
+    };
+    struct slice salt;
+    enum kv_fault fault;
+
+    if (kv_reader_media(b->reader, event, &run.extras, &salt, &fault) != 0) {
+        drop_store(b, event,
+                   fault == KV_FAULT_MEMORY ? &b->counters->drop_full
+                                            : &b->counters->drop_malformed);
+        return;
+    }
+    if (!is_of_size(b, event)) {
+        drop_store(b, event, &b->counters->drop_block_size);
+        return;
+    }
+    run.root = event->has_parent ? 0 : root_of(event, salt);
+    if (has_room(b->out, run.count)) {
+        store_run(b, event, &run);
+    }
+}
+
+static void
+store(struct batch *b, const struct kv_event *event)
+{
+    enum tier tier;
+    bool is_placeholder = event->tokens_count == 0;
+    struct counter *reason = reason_to_drop(b, event, !is_placeholder, &tier);
+
+    if (reason != NULL) {
+        counter_bump(reason, 1);
+    } else if (event->tokens_opaque) {
+        drop_store(b, event, &b->counters->drop_opaque);
+    } else if (!is_placeholder) {
+        store_blocks(b, event, tier);
+    } else if (has_room(b->out, event->hashes_count)) {
+        place(b, event, tier);
+    }
+}
+
+/* ---- everything else ---- */
+
+static void
+remove_blocks(struct batch *b, const struct kv_event *event)
+{
+    enum tier tier;
+    struct ledger_done done = {0};
+    struct counter *reason = reason_to_drop(b, event, false, &tier);
+
+    if (reason != NULL) {
+        counter_bump(reason, 1);
+        return;
+    }
+    if (event->hashes_count == 0 || !has_room(b->out, event->hashes_count)) {
+        return;
+    }
+    ledger_remove(b->ledger, b->stream, event->hashes, event->hashes_count,
+                  event->remaining, tier, b->out, &done);
+    counter_bump(&b->counters->blocks_removed, done.changed);
+    counter_bump(&b->counters->unknown_removed, done.unknown);
+}
+
+/* An event that the reader dropped. */
+static void
+note_skipped(struct batch *b, const struct kv_event *event, enum kv_fault fault)
+{
+    struct kv_counters *counters = b->counters;
+    enum tier tier;
+
+    switch (fault) {
+    case KV_FAULT_UNKNOWN_TYPE:
+        counter_bump(&counters->drop_unknown_type, 1);
+        return;
+    case KV_FAULT_MEMORY:
+        b->apply->full = true;
+        counter_bump(&counters->drop_full, 1);
+        return;
+    case KV_FAULT_UNALIGNED:
+    case KV_FAULT_REPEATED: {
+        /* Windows are sparse: so it is with every group that is no main one. */
+        struct counter *reason = reason_to_drop(b, event, false, &tier);
+        if (reason != NULL) {
+            counter_bump(reason, 1);
+        } else {
+            drop_store(b, event,
+                       fault == KV_FAULT_UNALIGNED ? &counters->drop_unaligned
+                                                   : &counters->drop_repeated);
+        }
+        return;
+    }
+    case KV_FAULT_MALFORMED:
+    case KV_FAULT_NONE:
+    case KV_FAULTS:
+        break;
+    }
+    counter_bump(&counters->drop_malformed, 1);
+}
+
+static void
+note_end(struct batch *b)
+{
+    int64_t told = kv_reader_rank(b->reader);
+
+    counter_bump(&b->counters->batches, 1);
+    counter_bump(&b->counters->bytes, kv_reader_bytes(b->reader));
+    if (told >= 0 && b->apply->rank >= 0 && told != b->apply->rank) {
+        counter_bump(&b->counters->rank_mismatch, 1);
+    }
+}
+
+/* Asks for what the next events will touch. */
+static void
+look_ahead(struct batch *b)
+{
+    uint64_t hashes[AHEAD];
+    uint32_t count = kv_reader_ahead(b->reader, hashes, AHEAD);
+
+    ledger_prefetch(b->ledger, hashes, count);
+}
+
+/* One event; false: the batch goes on no further, or not now (*outcome). */
+static bool
+step(struct batch *b, int *outcome)
+{
+    struct kv_event event;
+    enum kv_fault fault;
+
+    look_ahead(b);
+    int rc = kv_reader_next(b->reader, &event, &fault, NULL);
+    if (rc == KV_E_END || rc == KV_E_PAYLOAD) {
+        if (rc == KV_E_PAYLOAD) {
+            counter_bump(&b->counters->drop_malformed, 1);
+            b->damaged = true;
+        }
+        note_end(b);
+        *outcome = b->damaged || b->out->failed ? KV_APPLY_E_DAMAGED : 0;
+        return false;
+    }
+    counter_bump(&b->counters->events, 1);
+    if (rc == KV_E_SKIPPED) {
+        note_skipped(b, &event, fault);
+        return true;
+    }
+    switch (event.kind) {
+    case KV_STORED:
+        store(b, &event);
+        return true;
+    case KV_REMOVED:
+        remove_blocks(b, &event);
+        return true;
+    case KV_CLEARED:
+        break;
+    }
+    counter_bump(&b->counters->cleared, 1);
+    *outcome = KV_APPLY_E_CLEARED;
+    return false;
+}
+
+int
+kv_apply(struct kv_apply *apply, struct kv_reader *reader,
+         struct ledger *ledger, uint32_t stream, struct kv_counters *counters,
+         struct event_words *out)
+{
+    struct batch batch = {
+        .apply = apply,
+        .reader = reader,
+        .ledger = ledger,
+        .stream = stream,
+        .counters = counters,
+        .out = out,
+    };
+    int outcome = 0;
+
+    while (step(&batch, &outcome)) {
+    }
+    return outcome;
+}

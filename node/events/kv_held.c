@@ -1,0 +1,141 @@
+#include "node/events/kv_held.h"
+
+#include <stdlib.h>
+
+static size_t
+cost(size_t len)
+{
+    return sizeof(struct kv_message) + len;
+}
+
+static size_t
+place(uint64_t seq)
+{
+    return (size_t)(seq % KV_HELD_WINDOW);
+}
+
+void
+kv_held_init(struct kv_held *held, size_t bytes_max)
+{
+    *held = (struct kv_held){.bytes_max = bytes_max};
+}
+
+void
+kv_held_clear(struct kv_held *held)
+{
+    kv_held_drop_below(held, UINT64_MAX);
+    CHECK(held->count == 0 && held->bytes == 0);
+}
+
+bool
+kv_held_put(struct kv_held *held, uint64_t seq, uint64_t print,
+            struct slice payload)
+{
+    CHECK(seq != UINT64_MAX);
+    if (held->count > 0 && held->bytes + cost(payload.len) > held->bytes_max) {
+        return false;
+    }
+    if (held->slots == NULL) {
+        held->slots = calloc(KV_HELD_WINDOW, sizeof *held->slots);
+        if (held->slots == NULL) {
+            return false;
+        }
+    }
+    struct kv_message **slot = &held->slots[place(seq)];
+    struct kv_message *message =
+        *slot == NULL ? malloc(cost(payload.len)) : NULL;
+    if (message == NULL) {
+        return false;
+    }
+    message->seq = seq;
+    message->print = print;
+    message->len = payload.len;
+    if (payload.len > 0) {
+        memcpy(message->bytes, payload.ptr, payload.len);
+    }
+    *slot = message;
+    held->count++;
+    held->bytes += cost(payload.len);
+    return true;
+}
+
+const struct kv_message *
+kv_held_find(const struct kv_held *held, uint64_t seq)
+{
+    if (held->count == 0) {
+        return NULL;
+    }
+    const struct kv_message *message = held->slots[place(seq)];
+    return message != NULL && message->seq == seq ? message : NULL;
+}
+
+struct kv_message *
+kv_held_take(struct kv_held *held, uint64_t seq)
+{
+    if (kv_held_find(held, seq) == NULL) {
+        return NULL;
+    }
+    struct kv_message *message = held->slots[place(seq)];
+    held->slots[place(seq)] = NULL;
+    CHECK(held->count > 0 && held->bytes >= cost(message->len));
+    held->count--;
+    held->bytes -= cost(message->len);
+    if (held->count == 0) {
+        free(held->slots);
+        held->slots = NULL;
+    }
+    return message;
+}
+
+uint64_t
+kv_held_lowest(const struct kv_held *held)
+{
+    uint64_t lowest = UINT64_MAX;
+
+    for (size_t i = 0; held->count > 0 && i < KV_HELD_WINDOW; i++) {
+        if (held->slots[i] != NULL && held->slots[i]->seq < lowest) {
+            lowest = held->slots[i]->seq;
+        }
+    }
+    return lowest;
+}
+
+void
+kv_held_drop_below(struct kv_held *held, uint64_t seq)
+{
+    for (size_t i = 0; held->count > 0 && i < KV_HELD_WINDOW; i++) {
+        if (held->slots[i] != NULL && held->slots[i]->seq < seq) {
+            free(kv_held_take(held, held->slots[i]->seq));
+        }
+    }
+    if (held->count == 0) {
+        free(held->slots);
+        held->slots = NULL;
+    }
+}
+
+bool
+kv_held_check(const struct kv_held *held, const char **reason)
+{
+    uint32_t count = 0;
+    size_t bytes = 0;
+
+    for (size_t i = 0; held->slots != NULL && i < KV_HELD_WINDOW; i++) {
+        const struct kv_message *message = held->slots[i];
+        if (message == NULL) {
+            continue;
+        }
+        count++;
+        bytes += cost(message->len);
+        if (place(message->seq) != i) {
+            *reason = "a held message is in another's place";
+            return false;
+        }
+    }
+    if (count != held->count || bytes != held->bytes ||
+        (bytes > held->bytes_max && count > 1)) {
+        *reason = "held messages are not counted right";
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,85 @@
+/*
+ * The connection to one worker's stream of cache events (kv_sse.h has the
+ * contract): GETs its `sse` URL, reads, reconnects, and hands on what comes.
+ *
+ * A connection that fails or ends is followed by another one after a wait that
+ * doubles from retry_ms (or what the source asks for with `retry`) up to
+ * retry_max_ms, shortened by up to a quarter at random, and that starts over
+ * once a connection brought an event. One that is silent for silence_ms, not
+ * even a comment, is taken for dead; one that said nothing yet does not count
+ * as connected.
+ *
+ * Role: shell. Owns: its call, its timer, its buffers. Thread: control, whose
+ * loop it is on. Limits: KV_SSE_EVENT_BYTES_MAX of an event or a line.
+ * Errors: below zero -errno; whatever happens to a connection is a line in the
+ * log and another try.
+ */
+#ifndef NODE_KV_SSE_LINK_H
+#define NODE_KV_SSE_LINK_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "node/config/config.h"
+#include "node/events/intake.h"
+#include "node/events/kv_sse.h"
+#include "node/text/url.h"
+
+#define KV_SSE_EVENT_BYTES_MAX ((size_t)64 << 10)
+
+struct kv_sse_link;
+
+/*
+ * Where it goes: items as the intake delivers them (intake.h), worker,
+ * generation and reading as given; record: of an INTAKE_RECORD, NULL else.
+ * Called from the loop alone, never from within a call of the owner's. The
+ * link must not be freed from within; kv_sse_link_mute() it instead.
+ */
+struct kv_sse_sink {
+    void *context;
+    void (*item)(void *context, const struct intake_item *item,
+                 const struct event_record *record);
+};
+
+/* Copied, but for the sink's context. */
+struct kv_sse_source {
+    char id[CONFIG_LABEL_MAX]; /* the worker's, for the log */
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t reading;
+    uint64_t identity; /* goes into stream.worker */
+    uint32_t ranks;
+    struct url url;
+    char api_key[CONFIG_SECRET_MAX]; /* Authorization: Bearer; or "" */
+    uint32_t retry_ms;
+    uint32_t retry_max_ms;
+    uint32_t silence_ms; /* 0: for ever */
+    uint64_t seed;
+    struct kv_sse_sink sink;
+};
+
+/* Connects from the loop's next turn on. 0 and *out, or -ENOMEM. */
+int kv_sse_link_new(struct kv_sse_link **out, uv_loop_t *loop,
+                    const struct kv_sse_source *source) MUST_CHECK;
+
+/* No callback follows; memory goes once the loop has run on and its handles
+ * are closed. NULL is fine. */
+void kv_sse_link_free(struct kv_sse_link *link);
+
+/* No callback follows: what is left of it is to be freed soon. */
+void kv_sse_link_mute(struct kv_sse_link *link);
+
+/* Forget what it told and connect anew; the BEGIN comes from the loop. ask: the
+ * question's number, 0: none. reason: static. */
+void kv_sse_link_reread(struct kv_sse_link *link, const char *reason,
+                        uint64_t ask);
+
+/* Whether the stream began to arrive; whether the last try ended without an
+ * event and the next one has brought nothing yet. */
+bool kv_sse_link_is_connected(const struct kv_sse_link *link);
+bool kv_sse_link_is_failing(const struct kv_sse_link *link);
+
+/* Good as long as the link. */
+const struct kv_sse_stats *kv_sse_link_stats(const struct kv_sse_link *link);
+
+#endif

@@ -1,0 +1,62 @@
+/* A stream's position, taken for a snapshot and taken up again. */
+#include "index/base/mutant.h"
+#include "node/events/kv_stream_inner.h"
+
+bool
+kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)
+{
+    if (stream->blank || stream->dead || stream->reread != NULL ||
+        !stream->config.has_replay) {
+        return false;
+    }
+    CHECK(stream->outs_next == stream->outs_count);
+    *image = (struct kv_stream_image){
+        .process = stream->process,
+        .first_seq = stream->first_seq,
+        .first_print = stream->first_print,
+        .next_seq = stream->next_seq + (MUTANT(READ_NEW) ? 1 : 0),
+        .complete = stream->complete,
+        .unread = stream->unread,
+    };
+    uint64_t applied = stream->next_seq - stream->first_seq;
+    image->prints_count =
+        applied < KV_STREAM_PRINTS ? (uint32_t)applied : KV_STREAM_PRINTS;
+    for (uint32_t i = 0; i < image->prints_count; i++) {
+        uint64_t seq = stream->next_seq - 1 - i;
+        const struct kv_recent *recent =
+            &stream->recent[seq % KV_STREAM_RECENT];
+        image->prints[i] = recent->seq == seq ? recent->print : 0;
+    }
+    return true;
+}
+
+static bool
+makes_sense(const struct kv_stream_image *image)
+{
+    return image->next_seq != UINT64_MAX &&
+           image->next_seq > image->first_seq && image->prints_count > 0 &&
+           image->prints_count <= KV_STREAM_PRINTS &&
+           image->prints_count <= image->next_seq - image->first_seq;
+}
+
+bool
+kv_stream_resume(struct kv_stream *stream, const struct kv_stream_image *image)
+{
+    CHECK(stream->blank && !stream->connected);
+    if (!makes_sense(image) || !stream->config.has_replay) {
+        return false;
+    }
+    stream->blank = false;
+    stream->process = image->process;
+    stream->first_seq = image->first_seq;
+    stream->first_print = image->first_print;
+    stream->next_seq = image->next_seq;
+    stream->complete = image->complete;
+    stream->unread = image->unread;
+    for (uint32_t i = 0; i < image->prints_count; i++) {
+        uint64_t seq = image->next_seq - 1 - i;
+        stream->recent[seq % KV_STREAM_RECENT] =
+            (struct kv_recent){.seq = seq, .print = image->prints[i]};
+    }
+    return true;
+}

@@ -1,0 +1,212 @@
+#include "node/fleet/engine_metrics.h"
+
+#include "node/text/promtext.h"
+
+enum field {
+    RUNNING,
+    WAITING,
+    KV_USAGE,
+    CAPACITY,
+    BLOCK,
+    MAX_BLOCKS, /* times BLOCK is the capacity */
+    PREFIX_QUERIES,
+    PREFIX_HITS,
+    PREEMPTIONS,
+    FIELDS,
+};
+
+/* Samples of a lower age replace those of a higher one; of the same age they
+ * add up. */
+struct known_name {
+    struct slice name;
+    enum field field;
+    unsigned age;
+};
+
+#define NAME(literal)                \
+    {                                \
+        literal, sizeof(literal) - 1 \
+    }
+
+/* Source: vLLM 0.5 to 0.31, SGLang 0.4 to 0.5.21, TensorRT-LLM 1.x. */
+static const struct known_name known_names[] = {
+    {NAME("vllm:num_requests_running"), RUNNING, 0},
+    {NAME("vllm:num_requests_waiting"), WAITING, 0},
+    {NAME("vllm:num_requests_swapped"), WAITING, 0},
+    {NAME("vllm:kv_cache_usage_perc"), KV_USAGE, 0},
+    {NAME("vllm:gpu_cache_usage_perc"), KV_USAGE, 1},
+    {NAME("vllm:prefix_cache_queries_total"), PREFIX_QUERIES, 0},
+    {NAME("vllm:gpu_prefix_cache_queries_total"), PREFIX_QUERIES, 1},
+    {NAME("vllm:prefix_cache_hits_total"), PREFIX_HITS, 0},
+    {NAME("vllm:gpu_prefix_cache_hits_total"), PREFIX_HITS, 1},
+    {NAME("vllm:num_preemptions_total"), PREEMPTIONS, 0},
+    {NAME("sglang:num_running_reqs"), RUNNING, 0},
+    {NAME("sglang:num_queue_reqs"), WAITING, 0},
+    {NAME("sglang:num_grammar_queue_reqs"), WAITING, 0},
+    {NAME("sglang:num_prefill_bootstrap_queue_reqs"), WAITING, 0},
+    {NAME("sglang:num_decode_prealloc_queue_reqs"), WAITING, 0},
+    {NAME("sglang:token_usage"), KV_USAGE, 0},
+    {NAME("sglang:full_token_usage"), KV_USAGE, 1},
+    {NAME("sglang:max_total_num_tokens"), CAPACITY, 0},
+    {NAME("sglang:prompt_tokens_total"), PREFIX_QUERIES, 0},
+    {NAME("trtllm_num_requests_running"), RUNNING, 0},
+    {NAME("trtllm_num_requests_waiting"), WAITING, 0},
+    {NAME("trtllm_kv_cache_utilization"), KV_USAGE, 0},
+    {NAME("trtllm_kv_cache_tokens_per_block"), BLOCK, 0},
+    {NAME("trtllm_kv_cache_max_blocks"), MAX_BLOCKS, 0},
+};
+
+static const struct {
+    struct slice prefix;
+    enum engine_kind kind;
+} kinds[] = {
+    {NAME("vllm:"), ENGINE_VLLM},
+    {NAME("sglang:"), ENGINE_SGLANG},
+    {NAME("trtllm_"), ENGINE_TRTLLM},
+};
+
+struct sum {
+    unsigned age;
+    unsigned samples; /* 0: absent */
+    double value;
+};
+
+static void
+add(struct sum *sum, unsigned age, double value)
+{
+    if (sum->samples == 0 || age < sum->age) {
+        *sum = (struct sum){.age = age};
+    }
+    if (age == sum->age) {
+        sum->samples++;
+        sum->value += value;
+    }
+}
+
+static bool
+has_prefix(struct slice text, struct slice prefix)
+{
+    return text.len >= prefix.len &&
+           memcmp(text.ptr, prefix.ptr, prefix.len) == 0;
+}
+
+static enum engine_kind
+kind_of(struct slice name)
+{
+    for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (has_prefix(name, kinds[i].prefix)) {
+            return kinds[i].kind;
+        }
+    }
+    return ENGINE_OTHER;
+}
+
+/* A label that holds a count, as cache_config_info has them. */
+static bool
+label_number(const struct promtext_sample *sample, struct slice name,
+             double *number)
+{
+    struct promtext_sample as_value;
+
+    return promtext_label(sample, name, &as_value.value) &&
+           promtext_number(&as_value, number) && *number > 0;
+}
+
+/* cache_config_info says in its labels what the cache is. */
+static void
+read_config(const struct promtext_sample *sample, struct slice block_label,
+            struct slice count_label, struct sum *sums)
+{
+    double block;
+    double count;
+
+    if (!label_number(sample, block_label, &block)) {
+        return;
+    }
+    sums[BLOCK] = (struct sum){.samples = 1, .value = block};
+    if (label_number(sample, count_label, &count)) {
+        add(&sums[CAPACITY], 1, block * count);
+    }
+}
+
+/* cached_tokens_total has a series per source and one of their sum. */
+static void
+read_sglang_cached(const struct promtext_sample *sample, struct sum *sums)
+{
+    struct slice source;
+    double value;
+    bool whole = !promtext_label(sample, SLICE("cache_source"), &source) ||
+                 slice_equal(source, SLICE("total"));
+
+    if (promtext_number(sample, &value) && value >= 0) {
+        add(&sums[PREFIX_HITS], whole ? 0 : 1, value);
+    }
+}
+
+static void
+read_sample(const struct promtext_sample *sample, struct sum *sums)
+{
+    double value;
+
+    for (unsigned i = 0; i < sizeof known_names / sizeof *known_names; i++) {
+        if (slice_equal(sample->name, known_names[i].name)) {
+            if (promtext_number(sample, &value) && value >= 0) {
+                add(&sums[known_names[i].field], known_names[i].age, value);
+            }
+            return;
+        }
+    }
+    if (slice_equal(sample->name, SLICE("vllm:cache_config_info"))) {
+        read_config(sample, SLICE("block_size"), SLICE("num_gpu_blocks"), sums);
+    } else if (slice_equal(sample->name, SLICE("sglang:cache_config_info"))) {
+        read_config(sample, SLICE("page_size"), SLICE("num_pages"), sums);
+    } else if (slice_equal(sample->name, SLICE("sglang:cached_tokens_total"))) {
+        read_sglang_cached(sample, sums);
+    }
+}
+
+static struct engine_number
+total(const struct sum *sum)
+{
+    return (struct engine_number){.known = sum->samples > 0,
+                                  .value = sum->value};
+}
+
+static struct engine_number
+mean(const struct sum *sum)
+{
+    struct engine_number number = total(sum);
+
+    number.value /= sum->samples > 0 ? sum->samples : 1;
+    return number;
+}
+
+void
+engine_metrics_read(struct slice text, struct engine_metrics *metrics)
+{
+    struct sum sums[FIELDS] = {{0}};
+    struct promtext walk = promtext_of(text);
+    struct promtext_sample sample;
+
+    *metrics = (struct engine_metrics){.kind = ENGINE_OTHER};
+    while (promtext_next(&walk, &sample)) {
+        enum engine_kind kind = kind_of(sample.name);
+        if (kind != ENGINE_OTHER) {
+            metrics->kind = kind;
+            read_sample(&sample, sums);
+        }
+    }
+    metrics->running = total(&sums[RUNNING]);
+    metrics->waiting = total(&sums[WAITING]);
+    metrics->kv_usage = mean(&sums[KV_USAGE]);
+    metrics->block = mean(&sums[BLOCK]);
+    metrics->capacity = total(&sums[CAPACITY]);
+    if (!metrics->capacity.known && metrics->block.known &&
+        sums[MAX_BLOCKS].samples > 0) {
+        metrics->capacity = total(&sums[MAX_BLOCKS]);
+        metrics->capacity.value *= metrics->block.value;
+    }
+    metrics->prefix_queries = total(&sums[PREFIX_QUERIES]);
+    metrics->prefix_hits = total(&sums[PREFIX_HITS]);
+    metrics->preemptions = total(&sums[PREEMPTIONS]);
+}

@@ -1,0 +1,224 @@
+#include "node/fleet/engine_models.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "node/text/json_pull.h"
+
+/* A name may be as long unescaped as it was raw, and one NUL longer. */
+#define NAME_ROOM (ENGINE_MODEL_NAME_MAX + 1)
+
+struct entry {
+    char id[NAME_ROOM];
+    int id_len; /* -1: none, or over the limit */
+    bool over;
+    bool adapter;
+    enum engine_kind kind;
+};
+
+/* An open list: names and bytes have room for all that body can hold. */
+struct reader {
+    struct json_pull pull;
+    struct engine_models *models;
+    size_t bytes_used;
+    size_t bytes_room;
+};
+
+static void
+remember(struct reader *reader, const struct entry *entry)
+{
+    struct engine_models *models = reader->models;
+    size_t len = (size_t)entry->id_len;
+
+    /* Unescaped text is never longer than it was in the body. */
+    CHECK(reader->bytes_used + len <= reader->bytes_room);
+    char *copy = models->bytes + reader->bytes_used;
+    memcpy(copy, entry->id, len);
+    models->model[models->count++] = (struct engine_model){
+        .name = {.ptr = copy, .len = len},
+        .adapter = entry->adapter,
+    };
+    reader->bytes_used += len;
+}
+
+static enum engine_kind
+kind_of(const struct json_pull *pull)
+{
+    if (json_pull_is(pull, SLICE("vllm"))) {
+        return ENGINE_VLLM;
+    }
+    if (json_pull_is(pull, SLICE("sglang"))) {
+        return ENGINE_SGLANG;
+    }
+    return ENGINE_OTHER;
+}
+
+/* Whatever it is, a parent that is there makes an adapter. */
+static bool
+read_parent(struct json_pull *pull, struct entry *entry)
+{
+    entry->adapter = json_pull_next(pull) != PULL_NULL;
+    return json_pull_skip(pull);
+}
+
+/* Takes the value of a key of one entry. */
+static bool
+read_member(struct json_pull *pull, struct entry *entry)
+{
+    bool is_id = json_pull_is(pull, SLICE("id"));
+    bool is_owner = json_pull_is(pull, SLICE("owned_by"));
+
+    if (json_pull_is(pull, SLICE("parent"))) {
+        return read_parent(pull, entry);
+    }
+    if (!is_id && !is_owner) {
+        return json_pull_skip(pull);
+    }
+    if (json_pull_next(pull) != PULL_STRING) {
+        return json_pull_skip(pull);
+    }
+    if (is_owner) {
+        entry->kind = kind_of(pull);
+    } else {
+        entry->id_len = json_pull_copy(pull, entry->id, sizeof entry->id);
+        entry->over = entry->id_len < 0;
+    }
+    return true;
+}
+
+/* One object of `data`, its opening bracket taken. */
+static bool
+read_entry(struct reader *reader)
+{
+    struct entry entry = {.id_len = -1, .kind = ENGINE_OTHER};
+    struct engine_models *models = reader->models;
+    enum pull_token token = json_pull_next(&reader->pull);
+
+    for (; token == PULL_KEY; token = json_pull_next(&reader->pull)) {
+        if (!read_member(&reader->pull, &entry)) {
+            return false;
+        }
+    }
+    if (entry.kind != ENGINE_OTHER) {
+        models->kind = entry.kind;
+    }
+    if (entry.over ||
+        (entry.id_len > 0 && models->count == ENGINE_MODELS_MAX)) {
+        models->left_out++;
+    } else if (entry.id_len > 0) {
+        remember(reader, &entry);
+    }
+    return token == PULL_OBJECT_END;
+}
+
+static bool
+read_data(struct reader *reader)
+{
+    enum pull_token token = json_pull_next(&reader->pull);
+
+    for (; token != PULL_ARRAY_END; token = json_pull_next(&reader->pull)) {
+        if (!(token == PULL_OBJECT ? read_entry(reader)
+                                   : json_pull_skip(&reader->pull))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int
+compare_names(const void *left, const void *right)
+{
+    const struct engine_model *a = left;
+    const struct engine_model *b = right;
+
+    return slice_compare(a->name, b->name);
+}
+
+static void
+sort_names(struct engine_models *models)
+{
+    size_t kept = 0;
+
+    qsort(models->model, models->count, sizeof *models->model, compare_names);
+    for (size_t i = 0; i < models->count; i++) {
+        const struct engine_model *model = &models->model[i];
+        struct engine_model *last = kept > 0 ? &models->model[kept - 1] : NULL;
+        if (last != NULL && slice_equal(model->name, last->name)) {
+            last->adapter = last->adapter && model->adapter;
+        } else {
+            models->model[kept++] = *model;
+        }
+    }
+    models->count = kept;
+}
+
+/* The document: an object with `data`, an array. */
+static bool
+read_document(struct reader *reader)
+{
+    struct json_pull *pull = &reader->pull;
+    bool found = false;
+
+    if (json_pull_next(pull) != PULL_OBJECT) {
+        return false;
+    }
+    enum pull_token token = json_pull_next(pull);
+    for (; token == PULL_KEY; token = json_pull_next(pull)) {
+        if (found || !json_pull_is(pull, SLICE("data"))) {
+            if (!json_pull_skip(pull)) {
+                return false;
+            }
+        } else if (json_pull_next(pull) != PULL_ARRAY || !read_data(reader)) {
+            return false;
+        } else {
+            found = true;
+        }
+    }
+    return found && token == PULL_OBJECT_END &&
+           json_pull_next(pull) == PULL_END;
+}
+
+int
+engine_models_read(struct slice body, struct engine_models *models)
+{
+    struct reader reader = {.models = models, .bytes_room = body.len};
+
+    *models = (struct engine_models){.kind = ENGINE_OTHER};
+    models->model = calloc(ENGINE_MODELS_MAX, sizeof *models->model);
+    models->bytes = malloc(body.len + 1);
+    if (models->model == NULL || models->bytes == NULL) {
+        engine_models_fini(models);
+        return -ENOMEM;
+    }
+    json_pull_init(&reader.pull, body);
+    if (!read_document(&reader)) {
+        engine_models_fini(models);
+        return ENGINE_MODELS_E_BAD;
+    }
+    sort_names(models);
+    return 0;
+}
+
+void
+engine_models_fini(struct engine_models *models)
+{
+    free(models->model);
+    free(models->bytes);
+    *models = (struct engine_models){.kind = ENGINE_OTHER};
+}
+
+bool
+engine_models_equal(const struct engine_models *a,
+                    const struct engine_models *b)
+{
+    if (a->count != b->count) {
+        return false;
+    }
+    for (size_t i = 0; i < a->count; i++) {
+        if (!slice_equal(a->model[i].name, b->model[i].name) ||
+            a->model[i].adapter != b->model[i].adapter) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,246 @@
+/*
+ * The control thread's table of workers: who there is, whether they are well,
+ * what they serve, and the views of that for lanes (fleet_view.h).
+ *
+ * Pure, on the caller's clock. The shell (probe.c) calls fleet_tick() at
+ * fleet_deadline(), pulls what is to be done with fleet_next_out(), does it,
+ * and comes back with fleet_probed() and fleet_resolved(). The owner adds and
+ * removes workers and hands in what lanes saw with fleet_report(). After any
+ * call outputs may wait: pull until there are none.
+ *
+ * Health. Each worker gets three kinds of probe, at most one of each in
+ * flight: GET health.path (2xx is good; if the engine does not know the path,
+ * /v1/models stands in for it), GET /v1/models, GET /metrics. One failed
+ * health probe makes it unhealthy and one good one healthy again (health.
+ * failures and successes in a row), so both are known within one interval;
+ * intervals are shortened by up to a tenth at random, so that probes of many
+ * workers and nodes do not fall together. A connect failure seen by a lane
+ * brings the next health probe forward. A probe that timed out may have been
+ * lost: who is down for nothing worse is sent requests where nobody else is left
+ * (fleet_view.h: doubted), rather than refusing them.
+ *
+ * A name may have several addresses of which only some answer (localhost is
+ * ::1 and 127.0.0.1). All are tried before a worker that is not healthy is
+ * called down, and one that answers is kept.
+ *
+ * A new worker is not eligible before its first good health probe, and not
+ * before it was asked for its models once: a list that never came means "may
+ * serve any", and a router must not say that of a worker it merely has not
+ * heard yet.
+ *
+ * Slots. A worker keeps its slot for life. After removal the slot is not
+ * given to another before (a) the owner said fleet_swept(): the index has
+ * forgotten it, (b) no request of ours is in flight there, (c) no reader can
+ * hold a record of it. Whoever refers to a worker across threads names
+ * (slot, generation), and a wrong generation is ignored.
+ *
+ * Role: core. Owns: workers, views and the board; views and records that were
+ * replaced go through the caller's qsbr. Thread: control.
+ * Limits: WORKERS_MAX workers; ENGINE_MODELS_MAX models each.
+ * Errors: named outcomes, -ENOMEM.
+ */
+#ifndef NODE_FLEET_H
+#define NODE_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "index/base/check.h"
+#include "index/base/qsbr.h"
+#include "index/base/role.h"
+#include "index/base/slice.h"
+#include "node/config/config.h"
+#include "node/fleet/engine_metrics.h"
+#include "node/fleet/engine_models.h"
+#include "node/view/breaker.h"
+#include "node/view/fleet_view.h"
+
+#define FLEET_TARGET_MAX (2 * URL_PATH_MAX)
+
+struct fleet;
+
+struct fleet_config {
+    struct config_health health;
+    struct config_breaker breaker;
+    uint32_t resolve_interval_ms; /* between two looks at a worker's name */
+    uint64_t seed;                /* of the jitter */
+};
+
+enum {
+    FLEET_E_FULL = 1,      /* no slot is free */
+    FLEET_E_DUPLICATE_ID,  /* a worker of that id is present */
+    FLEET_E_DUPLICATE_URL, /* one of that URL is present */
+};
+
+/* What a lane saw of one attempt, known when the answer's head came or did
+ * not. */
+enum fleet_result {
+    FLEET_ANSWERED,       /* any status below 500 */
+    FLEET_CONNECT_FAILED, /* refused, unreachable, connect timeout */
+    FLEET_TIMED_OUT,      /* no head in time */
+    FLEET_CUT,            /* closed before the head */
+    FLEET_ANSWERED_5XX,   /* a status of 500 or more */
+};
+
+enum fleet_probe {
+    FLEET_PROBE_HEALTH,
+    FLEET_PROBE_MODELS,
+    FLEET_PROBE_METRICS,
+    FLEET_PROBES, /* how many there are */
+};
+
+/* What happened to a worker, for the log and for who keeps track of slots. */
+enum fleet_event {
+    FLEET_ADDED,             /* admit the slot to the index */
+    FLEET_UP,                /* healthy */
+    FLEET_DOWN,              /* unhealthy: see reason */
+    FLEET_RECOGNISED,        /* its kind became known or changed */
+    FLEET_MODELS_CHANGED,    /* its model list became known or changed */
+    FLEET_CAPACITY_CHANGED,  /* number: tokens that its KV cache holds */
+    FLEET_ADDRESS_CHANGED,   /* its name has another address now */
+    FLEET_CIRCUIT_OPEN,      /* number: milliseconds */
+    FLEET_CIRCUIT_HALF_OPEN, /* trial requests may go there */
+    FLEET_CIRCUIT_CLOSED,
+    FLEET_DRAINING,
+    FLEET_DRAINED,   /* nothing of ours runs there any more */
+    FLEET_UNDRAINED, /* it takes requests again */
+    FLEET_REMOVED,   /* drop the slot from the index, then fleet_swept() */
+    FLEET_EVENTS,    /* how many there are */
+};
+
+enum fleet_out_kind {
+    FLEET_OUT_PROBE,   /* GET target there; answer with fleet_probed() */
+    FLEET_OUT_RESOLVE, /* look up url.host; answer with fleet_resolved() */
+    FLEET_OUT_VIEW,    /* call fleet_publish() */
+    FLEET_OUT_EVENT,
+};
+
+struct fleet_out {
+    enum fleet_out_kind kind;
+    const struct fleet_worker *worker; /* good until the next call; not VIEW */
+    const struct url *url;             /* the same; PROBE and RESOLVE */
+    enum fleet_probe probe;            /* PROBE */
+    uint32_t timeout_ms;               /* PROBE */
+    bool fresh; /* PROBE: on a connection of its own, not one that waits */
+    enum fleet_event event;        /* EVENT */
+    const char *reason;            /* EVENT: static text, or "" */
+    uint64_t number;               /* EVENT: see there */
+    char target[FLEET_TARGET_MAX]; /* PROBE */
+};
+
+/* How a probe ended. */
+struct fleet_probed {
+    uint32_t slot;
+    uint32_t generation;
+    enum fleet_probe probe;
+    unsigned status;     /* of the answer; 0: there was none */
+    const char *failure; /* static text when there was none: "timeout", ... */
+    struct slice body;   /* borrowed for the call */
+};
+
+/* 0 and *out with an empty view published on its board, or -ENOMEM. The qsbr
+ * outlives the fleet. */
+int fleet_new(struct fleet **out, const struct fleet_config *config,
+              struct qsbr *qsbr) MUST_CHECK;
+
+/* No reader may be online. NULL is fine. */
+void fleet_free(struct fleet *fleet);
+
+/* What lanes are given, for the life of the fleet. */
+struct fleet_board *fleet_board(struct fleet *fleet);
+
+/*
+ * Takes a worker in; its probes are due now. An empty id becomes host:port.
+ * 0 and *slot (may be NULL), or an FLEET_E_ outcome.
+ */
+int fleet_add(struct fleet *fleet, const struct config_worker *worker,
+              uint64_t now_us, uint32_t *slot) MUST_CHECK;
+
+/* Takes a present worker away at once; what runs there may finish. */
+void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
+
+/* No new requests for a present worker; when nothing runs there any more it
+ * is FLEET_DRAINED, and removed if then_remove. Again is harmless. */
+void fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
+                 uint64_t now_us);
+
+/* A present worker that drains or has drained is like any other again. */
+void fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us);
+
+/* The slot of the present worker of that id, or WORKER_NONE. */
+uint32_t fleet_find(const struct fleet *fleet, struct slice id);
+
+/* Slots whose removal waits for fleet_swept(). */
+struct worker_set fleet_unswept(const struct fleet *fleet);
+
+/* The index has forgotten the removed worker of that slot. */
+void fleet_swept(struct fleet *fleet, uint32_t slot);
+
+/* What a lane saw; ignored when the worker is gone. */
+void fleet_report(struct fleet *fleet, uint32_t slot, uint32_t generation,
+                  enum fleet_result result, uint64_t now_us);
+
+/* How a probe that was asked for ended; ignored when the worker is gone. */
+void fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
+                  uint64_t now_us);
+
+/*
+ * The addresses of a worker's name, in the resolver's order, port included;
+ * none: it has none now. The worker stays where it is while that answers and
+ * is among them; else the next one is tried. Ignored when the worker is gone.
+ */
+void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
+                    const struct sockaddr_storage *addresses, size_t count,
+                    uint64_t now_us);
+
+/* Lets time pass up to now. */
+void fleet_tick(struct fleet *fleet, uint64_t now_us);
+
+/* When fleet_tick() has something to do. */
+uint64_t fleet_deadline(const struct fleet *fleet);
+
+/* The next thing to do; false when there is none. */
+bool fleet_next_out(struct fleet *fleet, struct fleet_out *out) MUST_CHECK;
+
+/* Builds the view of now and publishes it. 0, or -ENOMEM: the one before
+ * stays, and FLEET_OUT_VIEW comes again after a while. */
+int fleet_publish(struct fleet *fleet) MUST_CHECK;
+
+/* One present worker, for the admin API and metrics. */
+struct fleet_status {
+    const struct fleet_worker *worker;  /* good until the next call */
+    const struct config_worker *config; /* as it was added; the same */
+    const char *state;                  /* see fleet_status() */
+    const char *reason;                 /* of the last failed probe, or "" */
+    uint64_t since_us;                  /* of the last change of health */
+    bool healthy;
+    bool draining;
+    bool drained;
+    struct breaker breaker;
+    bool models_known;
+    const struct engine_models *models; /* good until the next call */
+    struct engine_metrics metrics;      /* of the last good scrape */
+    uint64_t metrics_at_us;             /* of it; 0: none */
+    uint64_t probes_failed;             /* health probes, ever */
+};
+
+/*
+ * False when no worker is present in the slot. state is one of "new" (not
+ * probed yet), "unresolved", "unhealthy", "drained", "draining",
+ * "circuit_open", "circuit_half_open", "healthy".
+ */
+bool fleet_status(const struct fleet *fleet, uint32_t slot,
+                  struct fleet_status *status) MUST_CHECK;
+
+/* "worker_up", ...: names of log lines. "health", "models", "metrics". Static
+ * text. */
+const char *fleet_event_name(enum fleet_event event);
+const char *fleet_probe_name(enum fleet_probe probe);
+
+/* Verifies each invariant; false and *reason (static text) when one is
+ * broken. */
+bool fleet_check(const struct fleet *fleet, const char **reason);
+
+#endif

@@ -1,0 +1,390 @@
+/* Probes: when they are due, and what their answers mean. */
+#include <errno.h>
+#include <string.h>
+
+#include "node/fleet/fleet.h"
+#include "node/fleet/fleet_slot.h"
+
+#define JITTER_DIVISOR 10 /* an interval is up to a tenth shorter */
+#define GRAIN_DIVISOR  40 /* and ends on a multiple of a 40th of it */
+#define SOON_DIVISOR   10 /* a probe brought forward waits a tenth of one */
+
+static uint32_t
+interval_ms(const struct fleet *fleet, enum fleet_probe probe)
+{
+    switch (probe) {
+    case FLEET_PROBE_MODELS:
+        return fleet->config.health.models_interval_ms;
+    case FLEET_PROBE_METRICS:
+        return fleet->config.health.metrics_interval_ms;
+    case FLEET_PROBE_HEALTH:
+    case FLEET_PROBES:
+        break;
+    }
+    return fleet->config.health.interval_ms;
+}
+
+/* Those that are due at about the same time are due at the same time: a node
+ * with a hundred workers wakes up once for several. */
+static uint64_t
+after_interval(struct fleet *fleet, uint32_t ms)
+{
+    uint64_t us = (uint64_t)ms * 1000;
+    uint64_t grain_us = us / GRAIN_DIVISOR;
+    uint64_t due_us =
+        fleet->now_us + us - rng_below(&fleet->rng, us / JITTER_DIVISOR + 1);
+
+    return grain_us != 0 ? due_us - due_us % grain_us : due_us;
+}
+
+void
+fleet_probes_start(struct fleet *fleet, uint32_t slot)
+{
+    for (unsigned p = 0; p < FLEET_PROBES; p++) {
+        fleet->slot[slot].probe[p].due_us = fleet->now_us;
+    }
+    fleet_probes_due(fleet, slot);
+}
+
+/* Scraping a worker that nobody uses tells little: that may wait for twice as
+ * long, until somebody does. */
+static uint64_t
+due_us(const struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
+{
+    const struct fleet_slot *s = &fleet->slot[slot];
+    bool rests =
+        probe == FLEET_PROBE_METRICS && fleet_metrics_is_idle(fleet, slot);
+    uint64_t more_ms = rests ? fleet->config.health.metrics_interval_ms : 0;
+
+    return s->probe[probe].due_us + more_ms * 1000;
+}
+
+void
+fleet_probes_due(struct fleet *fleet, uint32_t slot)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+
+    if (!s->resolving && s->resolve_due_us <= fleet->now_us) {
+        worker_set_add(&fleet->want_resolve, slot);
+    }
+    if (s->now.address_len == 0) {
+        return; /* nowhere to go yet */
+    }
+    for (unsigned p = 0; p < FLEET_PROBES; p++) {
+        if (!s->probe[p].flying &&
+            due_us(fleet, slot, (enum fleet_probe)p) <= fleet->now_us) {
+            worker_set_add(&fleet->want_probe[p], slot);
+        }
+    }
+}
+
+uint64_t
+fleet_probes_deadline(const struct fleet *fleet, uint32_t slot)
+{
+    const struct fleet_slot *s = &fleet->slot[slot];
+    uint64_t deadline = s->resolving ? UINT64_MAX : s->resolve_due_us;
+
+    for (unsigned p = 0; p < FLEET_PROBES && s->now.address_len > 0; p++) {
+        uint64_t at_us = due_us(fleet, slot, (enum fleet_probe)p);
+        if (!s->probe[p].flying && at_us < deadline) {
+            deadline = at_us;
+        }
+    }
+    return deadline;
+}
+
+void
+fleet_probe_soon(struct fleet *fleet, uint32_t slot)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+    struct probe_state *probe = &s->probe[FLEET_PROBE_HEALTH];
+    uint64_t soon =
+        s->health_sent_us +
+        (uint64_t)fleet->config.health.interval_ms * 1000 / SOON_DIVISOR;
+
+    if (!probe->flying && probe->due_us > soon) {
+        probe->due_us = soon > fleet->now_us ? soon : fleet->now_us;
+        fleet_probes_due(fleet, slot);
+    }
+}
+
+void
+fleet_probe_sent(struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+    struct probe_state *state = &s->probe[probe];
+
+    CHECK(!state->flying);
+    state->flying = true;
+    state->due_us = after_interval(fleet, interval_ms(fleet, probe));
+    if (probe == FLEET_PROBE_HEALTH) {
+        s->health_sent_us = fleet->now_us;
+        s->health_sent++;
+    } else if (probe == FLEET_PROBE_METRICS) {
+        s->inflight_before = fleet_metrics_ours(fleet, slot);
+    }
+}
+
+static void
+health_good(struct fleet *fleet, uint32_t slot)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+
+    s->bad_row = 0;
+    s->unanswered = 0;
+    s->good_row++;
+    if (s->healthy || s->good_row < fleet->config.health.successes) {
+        return;
+    }
+    s->healthy = true;
+    s->reason = "";
+    s->since_us = fleet->now_us;
+    fleet_note(fleet, slot, FLEET_UP);
+    if (breaker_reset(&s->breaker)) {
+        fleet_note(fleet, slot, FLEET_CIRCUIT_CLOSED);
+    }
+    /* What it serves may have changed while it was away. */
+    s->probe[FLEET_PROBE_MODELS].due_us = fleet->now_us;
+    s->probe[FLEET_PROBE_METRICS].due_us = fleet->now_us;
+    fleet_probes_due(fleet, slot);
+    fleet_view_changes(fleet);
+}
+
+static void
+health_bad(struct fleet *fleet, uint32_t slot, const char *reason)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+    bool first = s->bad_row == 0 && s->good_row == 0;
+
+    s->good_row = 0;
+    s->bad_row++;
+    s->probes_failed++;
+    s->reason = reason;
+    bool falls = s->healthy && s->bad_row >= fleet->config.health.failures;
+    if (!falls && !first) {
+        return;
+    }
+    s->healthy = false;
+    s->since_us = fleet->now_us;
+    fleet_metrics_forget(fleet, slot);
+    fleet_note(fleet, slot, FLEET_DOWN);
+    fleet_view_changes(fleet);
+}
+
+/* The server is there but does not know the path. */
+static bool
+is_unknown_path(unsigned status)
+{
+    return status == 404 || status == 405 || status == 501;
+}
+
+/* Nobody answered: whoever does next may be another server elsewhere. True
+ * when another address is to be tried before this counts. */
+static bool
+no_answer(struct fleet *fleet, uint32_t slot)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+
+    s->probe[FLEET_PROBE_HEALTH].alternative = false;
+    s->unanswered++;
+    if (s->resolve_due_us != UINT64_MAX) {
+        s->resolve_due_us = fleet->now_us;
+        fleet_probes_due(fleet, slot);
+    }
+    return !s->healthy && s->unanswered < s->addresses_count;
+}
+
+/* Views say of those that are not well how that is. */
+static void
+note_silence(struct fleet *fleet, uint32_t slot,
+             const struct fleet_probed *result)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+    bool silent =
+        result->status == 0 && strcmp(result->failure, "timeout") == 0;
+
+    if (s->silent != silent) {
+        s->silent = silent;
+        if (!s->healthy) {
+            fleet_view_changes(fleet);
+        }
+    }
+}
+
+static void
+take_health(struct fleet *fleet, uint32_t slot,
+            const struct fleet_probed *result)
+{
+    struct probe_state *probe = &fleet->slot[slot].probe[FLEET_PROBE_HEALTH];
+    bool guarded = result->status == 401 || result->status == 403;
+
+    note_silence(fleet, slot, result);
+    if (fleet_is_2xx(result->status) || (probe->alternative && guarded)) {
+        health_good(fleet, slot);
+        return;
+    }
+    if (is_unknown_path(result->status)) {
+        probe->alternative = !probe->alternative;
+        if (probe->alternative) { /* no verdict yet: ask again at once */
+            probe->due_us = fleet->now_us;
+            fleet_probes_due(fleet, slot);
+            return;
+        }
+    }
+    if (result->status == 0) {
+        if (!no_answer(fleet, slot)) {
+            health_bad(fleet, slot, result->failure);
+        }
+        return;
+    }
+    fleet->slot[slot].unanswered = 0;
+    health_bad(fleet, slot, "health status");
+}
+
+void
+fleet_recognise(struct fleet *fleet, uint32_t slot, enum engine_kind kind)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+
+    if (kind != ENGINE_OTHER && kind != s->now.kind) {
+        s->now.kind = kind;
+        s->record_outdated = true;
+        fleet_note(fleet, slot, FLEET_RECOGNISED);
+        fleet_view_changes(fleet);
+    }
+}
+
+/* No list came. One that is known stays; of an engine that does answer there
+ * will be none. */
+static void
+no_models(struct fleet *fleet, struct fleet_slot *s, unsigned status)
+{
+    if (s->models_state == MODELS_UNASKED && (status != 0 || s->healthy)) {
+        s->models_state = MODELS_UNKNOWN;
+        fleet_view_changes(fleet);
+    }
+}
+
+static void
+take_models(struct fleet *fleet, uint32_t slot,
+            const struct fleet_probed *result)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+    struct engine_models models;
+
+    if (!fleet_is_2xx(result->status) ||
+        engine_models_read(result->body, &models) != 0) {
+        no_models(fleet, s, result->status);
+        return;
+    }
+    fleet_recognise(fleet, slot, models.kind);
+    if (s->models_state == MODELS_KNOWN &&
+        engine_models_equal(&s->models, &models)) {
+        engine_models_fini(&models);
+        return;
+    }
+    engine_models_fini(&s->models);
+    s->models = models;
+    s->models_state = MODELS_KNOWN;
+    fleet->table_changed = true;
+    fleet_note(fleet, slot, FLEET_MODELS_CHANGED);
+    fleet_view_changes(fleet);
+}
+
+void
+fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
+             uint64_t now_us)
+{
+    struct fleet_slot *s =
+        fleet_slot_of(fleet, result->slot, result->generation);
+
+    fleet->now_us = now_us;
+    if (s == NULL || !s->probe[result->probe].flying) {
+        return;
+    }
+    s->probe[result->probe].flying = false;
+    switch (result->probe) {
+    case FLEET_PROBE_HEALTH:
+        take_health(fleet, result->slot, result);
+        return;
+    case FLEET_PROBE_MODELS:
+        take_models(fleet, result->slot, result);
+        return;
+    case FLEET_PROBE_METRICS:
+        fleet_metrics_take(fleet, result->slot, result);
+        return;
+    case FLEET_PROBES:
+        break;
+    }
+    CHECK(false);
+}
+
+/* Whether two addresses of the resolver are the same. */
+static bool
+same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    return a->ss_family == b->ss_family &&
+           memcmp(a, b, fleet_address_len(a)) == 0;
+}
+
+static void
+move_to(struct fleet *fleet, uint32_t slot,
+        const struct sockaddr_storage *address)
+{
+    struct fleet_slot *s = &fleet->slot[slot];
+
+    if (s->now.address_len != 0) {
+        fleet_note(fleet, slot, FLEET_ADDRESS_CHANGED);
+    }
+    s->now.address = *address;
+    s->now.address_len = fleet_address_len(address);
+    s->record_outdated = true;
+    if (!s->healthy && s->unanswered < s->addresses_count) {
+        s->probe[FLEET_PROBE_HEALTH].due_us = fleet->now_us;
+    }
+    fleet_probes_due(fleet, slot);
+    fleet_view_changes(fleet);
+}
+
+/* Where to go next: count is not 0. */
+static size_t
+choose_address(const struct fleet_slot *s,
+               const struct sockaddr_storage *addresses, size_t count)
+{
+    for (size_t i = 0; i < count && s->now.address_len != 0; i++) {
+        if (same_address(&s->now.address, &addresses[i])) {
+            return s->unanswered == 0 ? i : (i + 1) % count;
+        }
+    }
+    return 0;
+}
+
+void
+fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
+               const struct sockaddr_storage *addresses, size_t count,
+               uint64_t now_us)
+{
+    struct fleet_slot *s = fleet_slot_of(fleet, slot, generation);
+
+    fleet->now_us = now_us;
+    if (s == NULL || !s->resolving) {
+        return;
+    }
+    s->resolving = false;
+    s->addresses_count = count;
+    if (count == 0) {
+        s->resolve_due_us =
+            after_interval(fleet, fleet->config.health.interval_ms);
+        if (s->now.address_len == 0) { /* else the last one may still do */
+            health_bad(fleet, slot, "name not resolved");
+        }
+        return;
+    }
+    s->resolve_due_us =
+        after_interval(fleet, fleet->config.resolve_interval_ms);
+    size_t chosen = choose_address(s, addresses, count);
+    if (s->now.address_len == 0 ||
+        !same_address(&s->now.address, &addresses[chosen])) {
+        move_to(fleet, slot, &addresses[chosen]);
+    }
+}

@@ -1,0 +1,267 @@
+/* Views: built from the slots, published, and the ones before retired. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "node/fleet/fleet.h"
+#include "node/fleet/fleet_slot.h"
+
+/* One name that one worker lists. */
+struct listing {
+    struct slice name;
+    uint32_t slot;
+    bool adapter;
+};
+
+static int
+compare_listings(const void *left, const void *right)
+{
+    const struct listing *a = left;
+    const struct listing *b = right;
+
+    return slice_compare(a->name, b->name);
+}
+
+static void
+free_table(struct qsbr_node *node)
+{
+    /* retire is the first member of what is retired here, as below. */
+    fleet_table_free((struct fleet_models_table *)(void *)node);
+}
+
+void
+fleet_table_free(struct fleet_models_table *table)
+{
+    if (table != NULL) {
+        free(table->bytes);
+        free(table);
+    }
+}
+
+static void
+free_record(struct qsbr_node *node)
+{
+    struct fleet_record *record = (struct fleet_record *)(void *)node;
+
+    CHECK(*record->alive > 0);
+    (*record->alive)--;
+    free(record);
+}
+
+static void
+free_published(struct qsbr_node *node)
+{
+    struct fleet_published *published = (struct fleet_published *)(void *)node;
+
+    published->fleet->freed_version = published->view.version;
+    free(published);
+}
+
+static bool
+lists_models(const struct fleet_slot *s)
+{
+    return s->state == SLOT_PRESENT && s->models_state == MODELS_KNOWN;
+}
+
+static size_t
+collect(const struct fleet *fleet, struct listing *list, size_t *bytes)
+{
+    size_t count = 0;
+
+    WORKER_SET_EACH (slot, &fleet->present) {
+        const struct fleet_slot *s = &fleet->slot[slot];
+        for (size_t i = 0; lists_models(s) && i < s->models.count; i++) {
+            const struct engine_model *model = &s->models.model[i];
+            if (list != NULL) {
+                list[count] =
+                    (struct listing){model->name, slot, model->adapter};
+            }
+            *bytes += model->name.len;
+            count++;
+        }
+    }
+    return count;
+}
+
+/* Merges the sorted listings of one name each into one entry each. */
+static void
+merge(struct fleet_models_table *table, const struct listing *list,
+      size_t count)
+{
+    struct fleet_model *last = NULL;
+    char *bytes = table->bytes;
+
+    for (size_t i = 0; i < count; i++) {
+        if (last == NULL || !slice_equal(last->name, list[i].name)) {
+            last = &table->list[table->models.count++];
+            *last = (struct fleet_model){
+                .name = {.ptr = bytes, .len = list[i].name.len},
+                .adapter = true};
+            memcpy(bytes, list[i].name.ptr, list[i].name.len);
+            bytes += list[i].name.len;
+        }
+        worker_set_add(&last->workers, list[i].slot);
+        last->adapter = last->adapter && list[i].adapter;
+    }
+}
+
+static struct fleet_models_table *
+build_table(const struct fleet *fleet)
+{
+    size_t bytes = 0;
+    size_t count = collect(fleet, NULL, &bytes);
+    struct listing *list = calloc(count + 1, sizeof *list);
+    struct fleet_models_table *table =
+        calloc(1, sizeof *table + count * sizeof *table->list);
+
+    if (list == NULL || table == NULL) {
+        goto fail;
+    }
+    table->bytes = malloc(bytes + 1);
+    if (table->bytes == NULL) {
+        goto fail;
+    }
+    (void)collect(fleet, list, &bytes);
+    qsort(list, count, sizeof *list, compare_listings);
+    merge(table, list, count);
+    table->models.model = table->list;
+    free(list);
+    return table;
+fail:
+    free(list);
+    free(table);
+    return NULL;
+}
+
+/* Gives each slot a record that says what is so now; the old ones wait until
+ * no published view has them. */
+static bool
+renew_records(struct fleet *fleet)
+{
+    WORKER_SET_EACH (slot, &fleet->present) {
+        struct fleet_slot *s = &fleet->slot[slot];
+        if (!s->record_outdated) {
+            continue;
+        }
+        struct fleet_record *record = calloc(1, sizeof *record);
+        if (record == NULL) {
+            return false;
+        }
+        record->alive = &s->records_alive;
+        record->worker = s->now;
+        s->records_alive++;
+        s->record->next_outdated = fleet->outdated;
+        fleet->outdated = s->record;
+        s->record = record;
+        s->record_outdated = false;
+    }
+    return true;
+}
+
+static void
+fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
+{
+    view->worker[slot] = &s->record->worker;
+    view->identity[slot] = s->now.identity;
+    worker_set_add(&view->present, slot);
+    if (s->healthy) {
+        worker_set_add(&view->healthy, slot);
+    }
+    if (s->draining) {
+        worker_set_add(&view->draining, slot);
+    }
+    if (s->breaker.state == BREAKER_OPEN) {
+        worker_set_add(&view->open, slot);
+    }
+    if (breaker_watches(&s->breaker)) {
+        worker_set_add(&view->watched, slot);
+    }
+    if (s->models_state != MODELS_KNOWN) {
+        worker_set_add(&view->any_model, slot);
+    }
+    if (fleet_slot_able(s) && s->breaker.state == BREAKER_CLOSED) {
+        worker_set_add(&view->eligible, slot);
+    }
+    if (fleet_slot_able(s) && s->breaker.state == BREAKER_HALF_OPEN) {
+        worker_set_add(&view->trial, slot);
+    }
+    if (fleet_slot_doubted(s)) {
+        worker_set_add(&view->doubted, slot);
+    }
+}
+
+static struct fleet_published *
+build_view(struct fleet *fleet, const struct fleet_models_table *table)
+{
+    struct fleet_published *published = calloc(1, sizeof *published);
+
+    if (published == NULL) {
+        return NULL;
+    }
+    published->fleet = fleet;
+    published->view.version =
+        fleet->published != NULL ? fleet->published->view.version + 1 : 1;
+    published->view.models = &table->models;
+    WORKER_SET_EACH (slot, &fleet->present) {
+        fill_worker(&published->view, &fleet->slot[slot], slot);
+    }
+    return published;
+}
+
+/* No new reader can reach what is retired here. */
+static void
+retire_replaced(struct fleet *fleet, struct fleet_published *published,
+                struct fleet_models_table *table)
+{
+    if (published != NULL) {
+        qsbr_retire(fleet->qsbr, &published->retire, free_published);
+    }
+    if (table != NULL) {
+        qsbr_retire(fleet->qsbr, &table->retire, free_table);
+    }
+    WORKER_SET_EACH (slot, &fleet->leaving) {
+        struct fleet_slot *s = &fleet->slot[slot];
+        if (s->record != NULL) {
+            s->record->next_outdated = fleet->outdated;
+            fleet->outdated = s->record;
+            s->record = NULL;
+        }
+    }
+    while (fleet->outdated != NULL) {
+        struct fleet_record *record = fleet->outdated;
+        fleet->outdated = record->next_outdated;
+        qsbr_retire(fleet->qsbr, &record->retire, free_record);
+    }
+}
+
+int
+fleet_publish(struct fleet *fleet)
+{
+    struct fleet_models_table *table = fleet->table;
+    struct fleet_published *before = fleet->published;
+
+    if (fleet->table_changed) {
+        table = build_table(fleet);
+        if (table == NULL) {
+            return -ENOMEM;
+        }
+    }
+    struct fleet_published *published =
+        renew_records(fleet) ? build_view(fleet, table) : NULL;
+    if (published == NULL) {
+        if (table != fleet->table) {
+            fleet_table_free(table);
+        }
+        return -ENOMEM;
+    }
+    struct fleet_models_table *table_before =
+        table != fleet->table ? fleet->table : NULL;
+    publish_set(&fleet->board.view, &published->view);
+    fleet->published = published;
+    fleet->table = table;
+    fleet->table_changed = false;
+    fleet->view_changed = false;
+    fleet->view_told = false;
+    retire_replaced(fleet, before, table_before);
+    return 0;
+}

@@ -1,0 +1,441 @@
+#include "node/fleet/roster_apply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/base/log.h"
+#include "node/fleet/roster_spec.h"
+
+#define AGAIN_US UINT64_C(1000000)
+
+struct local_key {
+    char id[CONFIG_LABEL_MAX]; /* "": free */
+    char api_key[CONFIG_SECRET_MAX];
+};
+
+struct roster_apply {
+    struct fleet *fleet;
+    struct roster *roster;
+    const struct config *config;
+    bool secrets;
+    bool missing; /* a worker could not be had */
+    uint64_t again_us;
+    struct local_key keys[WORKERS_MAX];
+};
+
+_Static_assert(ROSTER_ID_MAX == CONFIG_LABEL_MAX, "ids are the same");
+
+/* The decision */
+
+static bool
+same(const struct config_worker *a, const struct config_worker *b)
+{
+    struct buf texts[2];
+    bool equal = strcmp(a->id, b->id) == 0;
+
+    buf_init(&texts[0], ROSTER_SPEC_MAX);
+    buf_init(&texts[1], ROSTER_SPEC_MAX);
+    roster_spec_put(a, true, &texts[0]);
+    roster_spec_put(b, true, &texts[1]);
+    equal = equal && !texts[0].failed && !texts[1].failed &&
+            slice_equal(buf_slice(&texts[0]), buf_slice(&texts[1]));
+    buf_fini(&texts[0]);
+    buf_fini(&texts[1]);
+    return equal;
+}
+
+enum roster_step
+roster_step(const struct config_worker *there, bool there_drains,
+            const struct config_worker *wanted, bool wanted_drains)
+{
+    if (there == NULL) {
+        return wanted == NULL ? ROSTER_KEEP : ROSTER_ADD;
+    }
+    if (wanted == NULL) {
+        return ROSTER_REMOVE;
+    }
+    if (!same(there, wanted)) {
+        return ROSTER_REPLACE;
+    }
+    if (there_drains == wanted_drains) {
+        return ROSTER_KEEP;
+    }
+    return wanted_drains ? ROSTER_DRAIN : ROSTER_UNDRAIN;
+}
+
+/* API keys */
+
+/* Where the id's is, or WORKERS_MAX; of "": a free place. */
+static uint32_t
+find_key(const struct roster_apply *apply, const char *id)
+{
+    uint32_t at = 0;
+
+    while (at < WORKERS_MAX && strcmp(apply->keys[at].id, id) != 0) {
+        at++;
+    }
+    return at;
+}
+
+static const struct config_worker *
+configured(const struct roster_apply *apply, const char *id)
+{
+    for (uint32_t i = 0; i < apply->config->workers_count; i++) {
+        if (strcmp(apply->config->workers[i].id, id) == 0) {
+            return &apply->config->workers[i];
+        }
+    }
+    return NULL;
+}
+
+void
+roster_apply_complete(const struct roster_apply *apply,
+                      struct config_worker *worker)
+{
+    uint32_t at = find_key(apply, worker->id);
+    const struct config_worker *written = configured(apply, worker->id);
+
+    if (worker->api_key[0] != '\0') {
+        return;
+    }
+    if (at < WORKERS_MAX) {
+        memcpy(worker->api_key, apply->keys[at].api_key,
+               sizeof worker->api_key);
+    } else if (written != NULL) {
+        memcpy(worker->api_key, written->api_key, sizeof worker->api_key);
+    }
+}
+
+/* Keeps a key that does not travel. */
+static void
+keep_key(struct roster_apply *apply, const struct config_worker *worker)
+{
+    uint32_t at = find_key(apply, worker->id);
+
+    if (apply->secrets || worker->api_key[0] == '\0') {
+        return;
+    }
+    at = at < WORKERS_MAX ? at : find_key(apply, "");
+    if (at == WORKERS_MAX) {
+        LOG_WARNING("worker_key_not_kept", KV("worker", worker->id),
+                    KV("keys_max", WORKERS_MAX));
+        return;
+    }
+    memcpy(apply->keys[at].id, worker->id, sizeof worker->id);
+    memcpy(apply->keys[at].api_key, worker->api_key, sizeof worker->api_key);
+}
+
+static void
+forget_key(struct roster_apply *apply, const char *id)
+{
+    uint32_t at = find_key(apply, id);
+
+    if (at < WORKERS_MAX) {
+        memset(&apply->keys[at], 0, sizeof apply->keys[at]);
+    }
+}
+
+/* Steps */
+
+static const char *
+refusal(int outcome)
+{
+    switch (outcome) {
+    case FLEET_E_FULL:
+        return "no slot is free";
+    case FLEET_E_DUPLICATE_URL:
+        return "another worker has its url";
+    case FLEET_E_DUPLICATE_ID:
+        return "another worker has its id";
+    default:
+        return "out of memory";
+    }
+}
+
+/* The slot of the present worker of that url, if the id comes before its own;
+ * or WORKER_NONE. */
+static uint32_t
+later_of_url(const struct roster_apply *apply,
+             const struct config_worker *worker)
+{
+    struct fleet_status status;
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        if (fleet_status(apply->fleet, slot, &status) &&
+            url_equal(&status.config->url, &worker->url)) {
+            return strcmp(worker->id, status.config->id) < 0 ? slot
+                                                             : WORKER_NONE;
+        }
+    }
+    return WORKER_NONE;
+}
+
+/* Of two with one url the first by id is had, the same on all nodes. */
+static int
+add_first(struct roster_apply *apply, const struct config_worker *worker,
+          uint64_t now_us, uint32_t *slot)
+{
+    int outcome = fleet_add(apply->fleet, worker, now_us, slot);
+
+    if (outcome != FLEET_E_DUPLICATE_URL) {
+        return outcome;
+    }
+    uint32_t other = later_of_url(apply, worker);
+    if (other == WORKER_NONE) {
+        return outcome;
+    }
+    struct fleet_status status;
+    if (fleet_status(apply->fleet, other, &status)) {
+        LOG_WARNING("roster_worker_left_out", KV("worker", status.worker->id),
+                    KV("reason", "another worker has its url"));
+    }
+    fleet_remove(apply->fleet, other, now_us);
+    apply->missing = true;
+    apply->again_us = now_us + AGAIN_US;
+    return fleet_add(apply->fleet, worker, now_us, slot);
+}
+
+/* False: it could not be had. */
+static bool
+add(struct roster_apply *apply, const struct config_worker *worker,
+    bool draining, bool quiet, uint64_t now_us)
+{
+    uint32_t slot;
+    int outcome = add_first(apply, worker, now_us, &slot);
+
+    if (outcome == 0 && draining) {
+        fleet_drain(apply->fleet, slot, false, now_us);
+    }
+    if (outcome != 0) {
+        apply->missing = true;
+        apply->again_us = now_us + AGAIN_US;
+    }
+    if (outcome != 0 && !quiet) {
+        LOG_WARNING("roster_worker_left_out", KV("worker", worker->id),
+                    KV("reason", refusal(outcome)));
+    }
+    return outcome == 0;
+}
+
+static void
+take(struct roster_apply *apply, enum roster_step step, uint32_t slot,
+     uint64_t now_us)
+{
+    switch (step) {
+    case ROSTER_REPLACE:
+    case ROSTER_REMOVE:
+        fleet_remove(apply->fleet, slot, now_us);
+        return;
+    case ROSTER_DRAIN:
+        fleet_drain(apply->fleet, slot, false, now_us);
+        return;
+    case ROSTER_UNDRAIN:
+        fleet_undrain(apply->fleet, slot, now_us);
+        return;
+    case ROSTER_KEEP:
+    case ROSTER_ADD:
+        return;
+    }
+}
+
+/* The worker that the entry describes, in *worker. False: it makes no sense
+ * here. */
+static bool
+read_entry(const struct roster_apply *apply, const struct roster_entry *entry,
+           bool quiet, struct config_worker *worker)
+{
+    struct config_errors errors;
+
+    config_errors_init(&errors);
+    bool good = roster_spec_get(entry->id, entry->spec, apply->secrets, worker,
+                                &errors) == 0;
+    if (good) {
+        roster_apply_complete(apply, worker);
+    } else if (!quiet) {
+        LOG_WARNING(
+            "roster_worker_left_out", KV("worker", entry->id),
+            KV("reason",
+               slice_trim((struct slice){
+                   .ptr = errors.text.ptr,
+                   .len = errors.text.len != 0 ? errors.text.len - 1 : 0})));
+    }
+    config_errors_fini(&errors);
+    return good;
+}
+
+/* What was done. quiet: it is no news. */
+static enum roster_step
+follow(struct roster_apply *apply, const struct roster_entry *entry, bool quiet,
+       uint64_t now_us)
+{
+    struct config_worker worker;
+    struct fleet_status status = {.draining = false};
+    uint32_t slot = fleet_find(apply->fleet, slice_of(entry->id));
+    const struct config_worker *there = NULL;
+
+    if (!entry->removed && !read_entry(apply, entry, quiet, &worker)) {
+        return ROSTER_KEEP;
+    }
+    if (slot != WORKER_NONE && fleet_status(apply->fleet, slot, &status)) {
+        there = status.config;
+    }
+    enum roster_step step =
+        roster_step(there, status.draining, entry->removed ? NULL : &worker,
+                    entry->draining);
+    take(apply, step, slot, now_us);
+    if ((step == ROSTER_ADD || step == ROSTER_REPLACE) &&
+        !add(apply, &worker, entry->draining, quiet, now_us)) {
+        return step == ROSTER_ADD ? ROSTER_KEEP : ROSTER_REMOVE;
+    }
+    return step;
+}
+
+/* Beside the fleet's own lines: who said it, if it came from another node. */
+static void
+log_step(const struct roster_entry *entry, enum roster_step step,
+         const char *by)
+{
+    static const char *const names[] = {
+        [ROSTER_ADD] = "added",      [ROSTER_REPLACE] = "replaced",
+        [ROSTER_DRAIN] = "draining", [ROSTER_UNDRAIN] = "no longer draining",
+        [ROSTER_REMOVE] = "removed",
+    };
+
+    if (step != ROSTER_KEEP && by != NULL) {
+        LOG_INFO("roster_changed", KV("worker", entry->id),
+                 KV("what", names[step]), KV("told_by", by));
+    }
+}
+
+static void
+log_configured(const struct roster_apply *apply,
+               const struct roster_entry *entry)
+{
+    const struct config_worker *written = configured(apply, entry->id);
+    struct config_worker worker;
+
+    if (written == NULL) {
+        return;
+    }
+    if (entry->removed) {
+        LOG_WARNING("configured_worker_removed", KV("worker", entry->id),
+                    KV("what", "in this node's configuration, but an operator "
+                               "removed it"));
+    } else if (read_entry(apply, entry, true, &worker) &&
+               !same(written, &worker)) {
+        LOG_WARNING("configured_worker_differs", KV("worker", entry->id),
+                    KV("what", "an operator, or a configuration loaded later, "
+                               "gave it another url or other keys"));
+    }
+}
+
+void
+roster_apply_entry(struct roster_apply *apply, const struct roster_entry *entry,
+                   const char *by, uint64_t now_us)
+{
+    enum roster_step step = follow(apply, entry, false, now_us);
+
+    log_step(entry, step, by);
+    log_configured(apply, entry);
+    if (entry->removed) {
+        forget_key(apply, entry->id);
+    }
+    if (step == ROSTER_REMOVE || step == ROSTER_REPLACE) {
+        apply->again_us = now_us; /* what it had may be had by others now */
+    }
+}
+
+void
+roster_apply_work(struct roster_apply *apply, uint64_t now_us)
+{
+    struct roster_entry entry;
+
+    if (!apply->missing || now_us < apply->again_us) {
+        return;
+    }
+    apply->missing = false;
+    for (uint32_t i = 0; roster_get(apply->roster, i, &entry); i++) {
+        if (fleet_find(apply->fleet, slice_of(entry.id)) == WORKER_NONE) {
+            (void)follow(apply, &entry, true, now_us);
+        }
+    }
+}
+
+/* Words */
+
+static int
+say(struct roster_apply *apply, const struct config_worker *worker,
+    bool by_operator, uint64_t now_us)
+{
+    struct buf spec;
+    int outcome = -ENOMEM;
+
+    buf_init(&spec, ROSTER_SPEC_MAX);
+    roster_spec_put(worker, apply->secrets, &spec);
+    if (!spec.failed && by_operator) {
+        outcome =
+            roster_put(apply->roster, worker->id, buf_slice(&spec), now_us);
+    } else if (!spec.failed) {
+        outcome = roster_configure(apply->roster, worker->id, buf_slice(&spec),
+                                   now_us);
+    }
+    buf_fini(&spec);
+    return outcome;
+}
+
+int
+roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
+{
+    for (uint32_t i = 0; i < apply->config->workers_count; i++) {
+        const struct config_worker *worker = &apply->config->workers[i];
+        struct roster_entry entry;
+        int outcome = say(apply, worker, false, now_us);
+        if (outcome != 0) {
+            return outcome;
+        }
+        /* A snapshot may have known better, and that was told already. */
+        if (roster_find(apply->roster, worker->id, &entry)) {
+            roster_apply_entry(apply, &entry, NULL, now_us);
+        }
+    }
+    return 0;
+}
+
+int
+roster_apply_put(struct roster_apply *apply, const struct config_worker *worker,
+                 uint64_t now_us)
+{
+    int outcome = say(apply, worker, true, now_us);
+
+    if (outcome == 0) {
+        keep_key(apply, worker);
+    }
+    return outcome;
+}
+
+/* The beginning and the end */
+
+int
+roster_apply_new(struct roster_apply **out, struct fleet *fleet,
+                 struct roster *roster, const struct config *config,
+                 bool secrets)
+{
+    struct roster_apply *apply = calloc(1, sizeof *apply);
+
+    if (apply == NULL) {
+        return -ENOMEM;
+    }
+    apply->fleet = fleet;
+    apply->roster = roster;
+    apply->config = config;
+    apply->secrets = secrets;
+    *out = apply;
+    return 0;
+}
+
+void
+roster_apply_free(struct roster_apply *apply)
+{
+    free(apply);
+}

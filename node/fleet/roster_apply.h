@@ -1,0 +1,93 @@
+/*
+ * Makes the fleet what the roster says, and the roster what the operators of
+ * this node say: so a worker that is added, drained or removed on one node is
+ * so on all.
+ *
+ * An entry and what the fleet has of it make the step: a worker that is not
+ * there is added, one of another spec is replaced (its slot too: nothing of
+ * the old one is believed of the new one), draining begins or ends, and one
+ * that was removed goes. Steps are idempotent, whoever makes them first.
+ *
+ * What this node cannot have (a spec that makes no sense here, a url that
+ * another worker has, no slot) is logged once for each change of the entry and
+ * left out; the latter two are tried again by roster_apply_work(). Of two
+ * workers with one url the first by id is had, so all nodes have the same one.
+ *
+ * API keys. Where they do not travel (roster_spec.h), a worker whose entry has
+ * none has the key that this node was told: by an operator, or by its
+ * configuration.
+ *
+ * Role: core, but that it logs. Owns: keys that operators said here.
+ * Thread: control. Limits: WORKERS_MAX keys.
+ * Errors: named outcomes, -ENOMEM.
+ */
+#ifndef NODE_ROSTER_APPLY_H
+#define NODE_ROSTER_APPLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gossip/gossip.h"
+#include "index/base/check.h"
+#include "node/config/config.h"
+#include "node/fleet/fleet.h"
+
+struct roster_apply;
+
+enum roster_step {
+    ROSTER_KEEP,    /* it is as it is to be */
+    ROSTER_ADD,     /* ... and drain it if the entry says so */
+    ROSTER_REPLACE, /* the same after removing it */
+    ROSTER_DRAIN,
+    ROSTER_UNDRAIN,
+    ROSTER_REMOVE,
+};
+
+/*
+ * What is to be done about a worker: `there` is what the fleet has (NULL: it
+ * has none), `wanted` what the entry says (NULL: it was removed).
+ */
+enum roster_step roster_step(const struct config_worker *there,
+                             bool there_drains,
+                             const struct config_worker *wanted,
+                             bool wanted_drains);
+
+/*
+ * secrets: API keys travel, links have TLS. All is borrowed for the life of
+ * the result. 0 and *out, or -ENOMEM.
+ */
+int roster_apply_new(struct roster_apply **out, struct fleet *fleet,
+                     struct roster *roster, const struct config *config,
+                     bool secrets) MUST_CHECK;
+
+/* NULL is fine. */
+void roster_apply_free(struct roster_apply *apply);
+
+/* ROSTER_CHANGED. by: the name of the node that told us; NULL: not known, or
+ * said here. */
+void roster_apply_entry(struct roster_apply *apply,
+                        const struct roster_entry *entry, const char *by,
+                        uint64_t now_us);
+
+/* Tries again what could not be had. To be called now and then. */
+void roster_apply_work(struct roster_apply *apply, uint64_t now_us);
+
+/*
+ * The operators' words, on this node. The roster's outputs are to be pulled
+ * then. 0, an outcome of the roster's, or -ENOMEM: nothing is changed.
+ */
+
+/* Of the configuration, once; the fleet has them already. */
+int roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
+    MUST_CHECK;
+
+/* A worker without an API key gets the one that this node was told. */
+void roster_apply_complete(const struct roster_apply *apply,
+                           struct config_worker *worker);
+
+/* The fleet has the worker already; its id is set. */
+int roster_apply_put(struct roster_apply *apply,
+                     const struct config_worker *worker, uint64_t now_us)
+    MUST_CHECK;
+
+#endif

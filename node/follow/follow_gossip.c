@@ -1,0 +1,229 @@
+#include "node/follow/follow_gossip.h"
+#include "index/base/mutant.h"
+
+/* How a stream stands */
+
+static enum kv_stream_state
+state_of(const struct follow_gossip *f, const struct follow_rank *rank)
+{
+    if (!rank->known) {
+        return rank->read;
+    }
+    if (rank->stale) {
+        return KV_STREAM_STALE;
+    }
+    if (rank->loaded) {
+        return kv_stream_state_is_live(rank->read) ? KV_STREAM_STALE
+                                                   : rank->read;
+    }
+    if (!kv_stream_state_is_live(rank->read) &&
+        gossip_reads(f->gossip, rank->stream)) {
+        return rank->read;
+    }
+    return rank->complete ? KV_STREAM_LIVE : KV_STREAM_PARTIAL;
+}
+
+unsigned
+follow_gossip_tell(struct follow_gossip *f, struct follow_rank *rank)
+{
+    bool reads = kv_stream_state_is_live(rank->read) &&
+                 gossip_reads(f->gossip, rank->stream);
+
+    rank->loaded = rank->loaded && !reads && !f->caught_up;
+    enum kv_stream_state state = state_of(f, rank);
+    if (state == rank->told) {
+        return 0;
+    }
+    rank->told = state;
+    feed_state(f->feed, rank->worker, rank->generation, rank->stream.rank,
+               state);
+    return FOLLOW_TOLD | FOLLOW_VIEW;
+}
+
+/* What was read */
+
+static void ON_CONTROL
+begin(struct follow_gossip *f, struct follow_rank *rank,
+      const struct intake_item *item, uint64_t now_us)
+{
+    rank->begun = true;
+    gossip_local_begin(f->gossip, rank->stream, item->process, item->whole,
+                       item->ask, now_us);
+}
+
+static unsigned ON_CONTROL
+take_state(struct follow_gossip *f, struct follow_rank *rank,
+           enum kv_stream_state state, uint64_t now_us)
+{
+    bool live = kv_stream_state_is_live(state);
+    bool was = kv_stream_state_is_live(rank->read);
+
+    rank->read = state;
+    if (state == KV_STREAM_LIVE && rank->replays && !rank->begun) {
+        struct intake_item empty = {.process = KV_STREAM_EMPTY, .whole = true};
+        begin(f, rank, &empty, now_us);
+    }
+    if (live != was) {
+        gossip_local_live(f->gossip, rank->stream, live, now_us);
+    }
+    return follow_gossip_tell(f, rank);
+}
+
+unsigned
+follow_gossip_item(struct follow_gossip *f, struct follow_rank *rank,
+                   const struct intake_item *item,
+                   const struct event_record *record, uint64_t now_us)
+{
+    switch ((enum intake_item_kind)item->kind) {
+    case INTAKE_BEGIN:
+        begin(f, rank, item, now_us);
+        return 0;
+    case INTAKE_RECORD:
+        gossip_local_record(f->gossip, rank->stream, record, item->print,
+                            item->last, now_us);
+        return 0;
+    case INTAKE_GAP:
+        gossip_local_gap(f->gossip, rank->stream, now_us);
+        return 0;
+    case INTAKE_STATE:
+        return take_state(f, rank, (enum kv_stream_state)item->state, now_us);
+    case INTAKE_RESUME:
+        rank->begun = true;
+        gossip_local_resume(f->gossip, rank->stream, item->process, item->whole,
+                            item->seq, now_us);
+        return 0;
+    case INTAKE_POSITION:
+    case INTAKE_CUT:
+        return 0;
+    }
+    return 0;
+}
+
+unsigned
+follow_gossip_end(struct follow_gossip *f, struct follow_rank *rank,
+                  uint64_t now_us)
+{
+    gossip_local_end(f->gossip, rank->stream, now_us);
+    rank->read = KV_STREAM_CONNECTING;
+    rank->unasked = false;
+    rank->begun = false;
+    return follow_gossip_tell(f, rank);
+}
+
+/* What gossip says */
+
+static uint32_t ON_CONTROL
+whole_slot(const struct follow_gossip *f, const struct follow_rank *rank)
+{
+    return feed_whole_slot(f->feed, rank->worker, rank->generation,
+                           rank->stream.rank);
+}
+
+/* Only of what holds all that was said is it worth while to compare. */
+static void ON_CONTROL
+tell_digest(struct follow_gossip *f, const struct follow_rank *rank)
+{
+    uint32_t slot = whole_slot(f, rank);
+
+    if (slot != WORKER_NONE) {
+        gossip_digest(f->gossip, rank->stream,
+                      mirror_slot_blocks(f->mirror, slot),
+                      mirror_slot_digest(f->mirror, slot));
+    }
+}
+
+static unsigned ON_CONTROL
+apply(struct follow_gossip *f, const struct follow_rank *rank,
+      const struct event_record *record)
+{
+    int outcome = feed_record(f->feed, rank->worker, rank->generation,
+                              rank->stream.rank, record);
+    uint32_t slot =
+        feed_slot(f->feed, rank->worker, rank->generation, rank->stream.rank);
+
+    if (slot != WORKER_NONE && f->expected != NULL) {
+        expected_confirm(f->expected, slot, record->words, record->words_count);
+    }
+    tell_digest(f, rank);
+    /* The feed names what is to be read again. */
+    return FOLLOW_VIEW | (outcome < 0 ? FOLLOW_NO_MEMORY : 0U);
+}
+
+static void ON_CONTROL export(struct follow_gossip *f,
+                              const struct follow_rank *rank,
+                              const struct gossip_out *out, uint64_t now_us)
+{
+    struct event_words page = {.words = f->page, .max = GOSSIP_PAGE_WORDS};
+    uint32_t slot = whole_slot(f, rank);
+    uint64_t next = GOSSIP_CURSOR_END;
+
+    if (slot != WORKER_NONE) {
+        next = mirror_page(f->mirror, slot, out->cursor, &page);
+    }
+    gossip_exported(f->gossip, out->token,
+                    slot != WORKER_NONE ? page.words : NULL, page.count, next,
+                    now_us);
+}
+
+_Static_assert(GOSSIP_CURSOR_END == MIRROR_PAGE_END, "a cursor is handed on");
+
+static unsigned ON_CONTROL
+reset(struct follow_gossip *f, struct follow_rank *rank,
+      const struct gossip_out *out)
+{
+    bool keeps = MUTANT(KEEP_OLD) || (MUTANT(KEEP_LOADED) && rank->loaded);
+
+    rank->known = true;
+    rank->loaded = false;
+    if (!keeps) {
+        feed_reset(f->feed, rank->worker, rank->generation, rank->stream.rank,
+                   out->name);
+    }
+    tell_digest(f, rank); /* nothing is a state, too */
+    return follow_gossip_tell(f, rank) | FOLLOW_VIEW;
+}
+
+static unsigned ON_CONTROL
+stands(struct follow_gossip *f, struct follow_rank *rank,
+       const struct gossip_out *out)
+{
+    rank->complete = out->complete;
+    rank->stale = out->stale;
+    feed_contested(f->feed, rank->worker, rank->generation, rank->stream.rank,
+                   out->contested);
+    return follow_gossip_tell(f, rank) | FOLLOW_VIEW;
+}
+
+unsigned
+follow_gossip_out(struct follow_gossip *f, struct follow_rank *rank,
+                  const struct gossip_out *out, uint64_t now_us)
+{
+    switch (out->kind) {
+    case GOSSIP_RESET:
+        return reset(f, rank, out);
+    case GOSSIP_APPLY:
+        return apply(f, rank, out->record);
+    case GOSSIP_EXPORT:
+        export(f, rank, out, now_us);
+        return 0;
+    case GOSSIP_STATE:
+        return stands(f, rank, out);
+    case GOSSIP_REREAD:
+        rank->ask = out->ask;
+        return FOLLOW_ASKED;
+    case GOSSIP_SEND:
+    case GOSSIP_BELIEF:
+        return 0;
+    }
+    return 0;
+}
+
+void
+follow_gossip_refuse(struct follow_gossip *f, const struct gossip_out *out,
+                     uint64_t now_us)
+{
+    if (out->kind == GOSSIP_EXPORT) {
+        gossip_exported(f->gossip, out->token, NULL, 0, GOSSIP_CURSOR_END,
+                        now_us);
+    }
+}

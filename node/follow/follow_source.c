@@ -1,0 +1,324 @@
+/* Sources: begun, ended, asked; what they deliver goes to gossip. */
+#include <errno.h>
+
+#include "node/base/log.h"
+#include "node/fleet/probe.h"
+#include "node/follow/follow_inner.h"
+
+#define ITEMS_PER_TURN       2048U
+#define SIDECAR_RETRY_MS     200U
+#define SIDECAR_RETRY_MAX_MS 5000U
+#define SIDECAR_SILENCE_MS   60000U
+#define ABLE_MS              1000U
+
+/* What they deliver */
+
+static void ON_CONTROL
+take_item(struct follow *follow, const struct intake_item *item,
+          const void *more)
+{
+    struct followed *f = &follow->workers[item->worker];
+
+    if (!f->present || !f->reach.takes || f->generation != item->generation ||
+        f->reading != item->reading || item->rank >= f->ranks) {
+        return; /* of a reading that is over */
+    }
+    if (item->kind == INTAKE_BEGIN) {
+        LOG_INFO("events_begin", KV("worker", f->id), KV("rank", item->rank),
+                 KV("reason", item->reason), KV("whole", item->whole));
+        follow_position_drop(f, item->rank);
+    } else if (item->kind == INTAKE_RESUME) {
+        LOG_INFO("events_resume", KV("worker", f->id), KV("rank", item->rank),
+                 KV("seq", item->seq), KV("whole", item->whole));
+    } else if (item->kind == INTAKE_POSITION) {
+        follow_position_take(f, item, more);
+        return;
+    }
+    follow_did(follow, f, item->rank,
+               follow_gossip_item(&follow->streams, &f->rank[item->rank], item,
+                                  more, probe_now_us()));
+    follow_pull(follow); /* f may be gone */
+}
+
+void
+follow_take_items(struct follow *follow, bool *more)
+{
+    struct ring *ring = intake_ring(follow->intake);
+
+    for (uint32_t n = 0; n < ITEMS_PER_TURN; n++) {
+        size_t size;
+        const struct intake_item *item = ring_peek(ring, &size);
+        if (item == NULL) {
+            return;
+        }
+        CHECK(size >= sizeof(*item) && item->worker < WORKERS_MAX);
+        if (item->kind == INTAKE_CUT) {
+            follow->owner.cut(follow->owner.context, item->cut);
+        } else {
+            take_item(follow, item, item + 1);
+        }
+        ring_consume(ring);
+    }
+    *more = true;
+}
+
+static void
+on_sidecar(void *context, const struct intake_item *item,
+           const struct event_record *record)
+{
+    struct follow *follow = context;
+
+    role_is_control();
+    follow->owner.take_facts(follow->owner.context);
+    take_item(follow, item, record);
+}
+
+/* Beginning */
+
+static int
+add_sidecar(struct follow *follow, struct followed *f)
+{
+    const struct fleet_worker *worker = f->worker;
+    struct kv_sse_source source = {
+        .slot = worker->slot,
+        .generation = worker->generation,
+        .reading = f->reading,
+        .identity = worker->identity,
+        .ranks = worker->ranks,
+        .url = worker->sse,
+        .retry_ms = SIDECAR_RETRY_MS,
+        .retry_max_ms = SIDECAR_RETRY_MAX_MS,
+        .silence_ms = SIDECAR_SILENCE_MS,
+        .seed = rng_next(&follow->rng),
+        .sink = {.context = follow, .item = on_sidecar},
+    };
+
+    memcpy(source.id, worker->id, sizeof(source.id));
+    memcpy(source.api_key, worker->api_key, sizeof(source.api_key));
+    return kv_sse_link_new(&f->link, follow->loop, &source);
+}
+
+static int
+add_events(struct follow *follow, const struct followed *f)
+{
+    const struct fleet_worker *worker = f->worker;
+    struct intake_worker source = {
+        .slot = worker->slot,
+        .generation = worker->generation,
+        .reading = f->reading,
+        .identity = worker->identity,
+        .ranks = worker->ranks,
+        .events = worker->events,
+        .replay = worker->replay,
+    };
+
+    memcpy(source.topic, worker->topic, sizeof(source.topic));
+    memcpy(source.id, worker->id, sizeof(source.id));
+    return intake_add(follow->intake, &source);
+}
+
+static bool ON_CONTROL
+unstick(struct follow *follow, struct followed *f)
+{
+    uint32_t slot = (uint32_t)(f - follow->workers);
+
+    if (f->stuck &&
+        intake_remove(follow->intake, slot, f->stuck_generation) == 0) {
+        f->stuck = false;
+    }
+    return !f->stuck;
+}
+
+static int ON_CONTROL
+open_source(struct follow *follow, struct followed *f)
+{
+    int outcome = -EAGAIN;
+
+    if (unstick(follow, f)) {
+        f->reading++;
+        outcome = f->worker->events.host[0] != '\0' ? add_events(follow, f)
+                                                    : add_sidecar(follow, f);
+    }
+    if (outcome != 0 && !f->refused) {
+        LOG_ERROR("events_refused", KV("worker", f->id),
+                  KV_FAULT("error", outcome),
+                  KV("hint", "its requests are routed by their text, unless "
+                             "another node reads it"));
+    }
+    f->refused = outcome != 0;
+    return outcome;
+}
+
+/* Ending */
+
+/* A link may be what is calling. */
+void
+follow_bury(struct follow *follow)
+{
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        for (uint32_t grave = 0; grave < FOLLOW_GRAVES; grave++) {
+            kv_sse_link_free(follow->workers[i].gone[grave]);
+            follow->workers[i].gone[grave] = NULL;
+        }
+    }
+}
+
+static int ON_CONTROL
+close_source(struct follow *follow, struct followed *f)
+{
+    if (f->link == NULL) {
+        return intake_remove(follow->intake, f->worker->slot, f->generation);
+    }
+    for (uint32_t grave = 0; grave < FOLLOW_GRAVES; grave++) {
+        if (f->gone[grave] == NULL) {
+            kv_sse_link_mute(f->link);
+            f->gone[grave] = f->link;
+            f->link = NULL;
+            return 0;
+        }
+    }
+    return -EAGAIN;
+}
+
+/* What is read of it is not taken any more. */
+static void ON_CONTROL
+end_reading(struct follow *follow, struct followed *f)
+{
+    for (uint32_t rank = 0; rank < f->ranks; rank++) {
+        follow_position_drop(f, rank);
+        follow_did(follow, f, rank,
+                   follow_gossip_end(&follow->streams, &f->rank[rank],
+                                     probe_now_us()));
+    }
+}
+
+void
+follow_stop_reading(struct follow *follow, struct followed *f)
+{
+    bool took = f->reach.takes;
+
+    follow_reach_want(&f->reach, false);
+    f->reach.unable = false; /* the cluster forgets it with the worker */
+    if (took) {
+        end_reading(follow, f);
+    }
+    follow_reach_settle(follow, f);
+    CHECK(f->link == NULL);
+    if (f->reach.open) { /* unstick() tries again */
+        LOG_WARNING("events_remove_refused", KV("worker", f->id));
+        f->stuck = true;
+        f->stuck_generation = f->generation;
+    }
+    f->reach = (struct follow_reach){0};
+}
+
+/* Reaching */
+
+static enum follow_reach_seen
+look(const struct follow *follow, const struct followed *f)
+{
+    if (f->link != NULL) {
+        return kv_sse_link_is_connected(f->link) ? FOLLOW_REACH_REACHED
+               : kv_sse_link_is_failing(f->link) ? FOLLOW_REACH_NOT
+                                                 : FOLLOW_REACH_UNKNOWN;
+    }
+    bool live = true;
+    for (uint32_t rank = 0; rank < f->ranks; rank++) {
+        const struct intake_numbers *n =
+            intake_numbers(follow->intake, f->worker->slot, rank);
+        if (!f->reach.open || n == NULL ||
+            gauge_read(&n->state) == KV_STREAM_CONNECTING) {
+            return FOLLOW_REACH_NOT;
+        }
+        live = live && kv_stream_state_is_live(f->rank[rank].read);
+    }
+    /* While nobody can, what was known must not count for more until it is
+     * read again. */
+    return live || !f->reach.unable || !f->reach.takes ? FOLLOW_REACH_REACHED
+                                                       : FOLLOW_REACH_UNKNOWN;
+}
+
+static void ON_CONTROL
+say_unable(struct follow *follow, struct followed *f, bool unable)
+{
+    if (unable) {
+        LOG_WARNING("events_unreachable", KV("worker", f->id),
+                    KV("hint", "this node has no connection to its events: "
+                               "others that have one read them"));
+    } else {
+        LOG_INFO("events_reachable", KV("worker", f->id));
+    }
+    follow->owner.unable(follow->owner.context, f->worker->identity, unable);
+}
+
+void
+follow_reach_settle(struct follow *follow, struct followed *f)
+{
+    struct follow_reach_config config = {
+        .unable_ms = follow->node->config->mesh.ingest_give_up_ms,
+        .able_ms = ABLE_MS,
+    };
+
+    while (f->present) {
+        switch (follow_reach_next(&f->reach, &config, probe_now_us())) {
+        case FOLLOW_REACH_OPEN:
+            follow_reach_opened(&f->reach, open_source(follow, f));
+            break;
+        case FOLLOW_REACH_CLOSE:
+            follow_reach_closed(&f->reach, close_source(follow, f));
+            break;
+        case FOLLOW_REACH_SAY_UNABLE:
+            say_unable(follow, f, true);
+            break;
+        case FOLLOW_REACH_SAY_ABLE:
+            say_unable(follow, f, false);
+            break;
+        case FOLLOW_REACH_NOTHING:
+            return;
+        }
+    }
+}
+
+void
+follow_reach_watch(struct follow *follow, struct followed *f, uint64_t now_us)
+{
+    (void)unstick(follow, f);
+    if (f->present) {
+        follow_reach_look(&f->reach, look(follow, f), now_us);
+        follow_reach_settle(follow, f);
+    }
+}
+
+void
+follow_read(struct follow *follow, uint64_t worker, bool on)
+{
+    struct followed *f = follow_find(follow, worker);
+
+    if (f == NULL || f->reach.wanted == on || follow->stopped) {
+        return;
+    }
+    LOG_INFO("events_read", KV("worker", f->id), KV("on", on));
+    bool took = f->reach.takes;
+    follow_reach_want(&f->reach, on);
+    if (took) {
+        end_reading(follow, f);
+    }
+    follow_reach_settle(follow, f);
+}
+
+/* Asking */
+
+void
+follow_ask(struct follow *follow, struct followed *f, uint32_t rank)
+{
+    struct follow_rank *r = &f->rank[rank];
+    int outcome = 0;
+
+    if (f->reach.takes && f->link != NULL) {
+        kv_sse_link_reread(f->link, "asked for", r->ask);
+    } else if (f->reach.takes) {
+        outcome = intake_reread(follow->intake, f->worker->slot, f->generation,
+                                rank, r->ask);
+    }
+    r->unasked = outcome != 0;
+}

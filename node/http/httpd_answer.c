@@ -1,0 +1,339 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "node/http/httpd_conn.h"
+#include "node/text/json_text.h"
+
+#define MESSAGE_BYTES_MAX 1024
+#define PIECES_MAX        8
+
+/* What httpd_out_write() takes, in the order of the wire. */
+struct pieces {
+    struct iovec items[PIECES_MAX];
+    unsigned count;
+};
+
+/* Gathered writes have no constant buffers, but only read these. */
+static void
+add(struct pieces *pieces, const char *bytes, size_t len)
+{
+    CHECK(pieces->count < PIECES_MAX);
+    if (len != 0) {
+        union {
+            const char *given;
+            char *wanted;
+        } base = {.given = bytes};
+        pieces->items[pieces->count++] =
+            (struct iovec){.iov_base = base.wanted, .iov_len = len};
+    }
+}
+
+static void
+add_slice(struct pieces *pieces, struct slice s)
+{
+    add(pieces, s.ptr, s.len);
+}
+
+static const struct status_name {
+    unsigned status;
+    const char *reason;
+    const char *code; /* of the answers that the server gives itself */
+} status_names[] = {
+    {200, "OK", "ok"},
+    {201, "Created", "created"},
+    {202, "Accepted", "accepted"},
+    {204, "No Content", "no_content"},
+    {304, "Not Modified", "not_modified"},
+    {400, "Bad Request", "bad_request"},
+    {401, "Unauthorized", "unauthorized"},
+    {403, "Forbidden", "forbidden"},
+    {404, "Not Found", "not_found"},
+    {405, "Method Not Allowed", "method_not_allowed"},
+    {408, "Request Timeout", "request_timeout"},
+    {409, "Conflict", "conflict"},
+    {411, "Length Required", "length_required"},
+    {413, "Content Too Large", "body_too_large"},
+    {414, "URI Too Long", "target_too_long"},
+    {415, "Unsupported Media Type", "unsupported_media_type"},
+    {417, "Expectation Failed", "expectation_failed"},
+    {422, "Unprocessable Content", "unprocessable"},
+    {429, "Too Many Requests", "too_many_requests"},
+    {431, "Request Header Fields Too Large", "headers_too_large"},
+    {500, "Internal Server Error", "internal_error"},
+    {501, "Not Implemented", "not_implemented"},
+    {502, "Bad Gateway", "bad_gateway"},
+    {503, "Service Unavailable", "unavailable"},
+    {504, "Gateway Timeout", "gateway_timeout"},
+    {505, "HTTP Version Not Supported", "version_not_supported"},
+};
+
+static const struct status_name *
+name_of(unsigned status)
+{
+    static const struct status_name unknown = {0, "Unknown", "error"};
+
+    for (size_t i = 0; i < sizeof(status_names) / sizeof(*status_names); i++) {
+        if (status_names[i].status == status) {
+            return &status_names[i];
+        }
+    }
+    return &unknown;
+}
+
+/* The types that OpenAI's clients know. */
+static const char *
+type_of(unsigned status)
+{
+    switch (status) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 429:
+        return "rate_limit_error";
+    default:
+        return status >= 500 ? "server_error" : "invalid_request_error";
+    }
+}
+
+/* The last lines of a head, by the framing of the body. */
+static struct slice
+framing_lines(const struct httpd_conn *conn, bool has_length, size_t body_size,
+              char *out, size_t room)
+{
+    const struct httpd_request *request = &conn->request;
+    const char *connection = "";
+    char length[48] = "";
+
+    if (has_length) {
+        (void)snprintf(length, sizeof(length), "Content-Length: %zu\r\n",
+                       body_size);
+    }
+    if (conn->close_after) {
+        connection = "Connection: close\r\n";
+    } else if (request->head.minor == 0) {
+        connection = "Connection: keep-alive\r\n";
+    }
+    int len = snprintf(out, room, "%s%s%s\r\n", length,
+                       request->chunked ? "Transfer-Encoding: chunked\r\n" : "",
+                       connection);
+    CHECK(len > 0 && (size_t)len < room);
+    return (struct slice){.ptr = out, .len = (size_t)len};
+}
+
+struct answer {
+    unsigned status;
+    const char *content_type;
+    struct slice extra;
+    bool has_length;
+    struct slice body;
+};
+
+static void
+send_answer(struct httpd_conn *conn, const struct answer *answer)
+{
+    struct pieces pieces = {.count = 0};
+    char first[96];
+    char last[160];
+    struct slice extra = answer->extra;
+    bool typed = answer->content_type != NULL;
+
+    CHECK(answer->status >= 200 && answer->status <= 599);
+    CHECK(extra.len == 0 || extra.ptr[extra.len - 1] == '\n');
+    int len = snprintf(first, sizeof(first), "HTTP/1.1 %u %s\r\n%s",
+                       answer->status, name_of(answer->status)->reason,
+                       typed ? "Content-Type: " : "");
+    CHECK(len > 0 && (size_t)len < sizeof(first));
+    add(&pieces, first, (size_t)len);
+    if (typed) {
+        add_slice(&pieces, slice_of(answer->content_type));
+        add_slice(&pieces, SLICE("\r\n"));
+    }
+    add_slice(&pieces, extra);
+    add_slice(&pieces, framing_lines(conn, answer->has_length, answer->body.len,
+                                     last, sizeof(last)));
+    if (!conn->request.bodiless) {
+        add_slice(&pieces, answer->body);
+    }
+    httpd_out_write(conn, pieces.items, pieces.count);
+}
+
+static bool
+status_has_body(unsigned status)
+{
+    return status != 204 && status != 304;
+}
+
+/* Common to every answer of a handler: what the request and the server's
+ * state say about it. */
+static void
+begin(struct httpd_request *request, unsigned status)
+{
+    struct httpd_conn *conn = request->conn;
+
+    CHECK(request->open && !request->begun);
+    request->begun = true;
+    request->bodiless =
+        request->head.method_id == HTTP_HEAD || !status_has_body(status);
+    if (conn->httpd->stopped && !conn->close_after) {
+        conn->close_after = true;
+        conn->linger = true;
+    }
+}
+
+static void
+finish(struct httpd_request *request)
+{
+    CHECK(request->open);
+    request->open = false;
+    request->conn->httpd->stats.requests_open--;
+    httpd_conn_answered(request->conn);
+}
+
+const struct http_head *
+httpd_head(const struct httpd_request *request)
+{
+    return &request->head;
+}
+
+struct slice
+httpd_body(const struct httpd_request *request)
+{
+    return request->body;
+}
+
+void **
+httpd_user(struct httpd_request *request)
+{
+    return &request->user;
+}
+
+void
+httpd_answer(struct httpd_request *request, unsigned status,
+             const char *content_type, struct slice extra, struct slice body)
+{
+    begin(request, status);
+    struct answer answer = {.status = status,
+                            .content_type = content_type,
+                            .extra = extra,
+                            .has_length = status_has_body(status),
+                            .body = body};
+    send_answer(request->conn, &answer);
+    finish(request);
+}
+
+static struct slice
+error_body(unsigned status, const char *code, const char *message, char *out,
+           size_t room)
+{
+    char text[MESSAGE_BYTES_MAX];
+    struct slice left = slice_of(message);
+    size_t len = json_text_escape(&left, text, sizeof(text));
+    int size = snprintf(out, room,
+                        "{\"error\":{\"message\":\"%.*s\",\"type\":\"%s\","
+                        "\"code\":\"%s\"}}",
+                        (int)len, text, type_of(status), code);
+
+    CHECK(size > 0 && (size_t)size < room);
+    return (struct slice){.ptr = out, .len = (size_t)size};
+}
+
+void
+httpd_error(struct httpd_request *request, unsigned status, const char *code,
+            const char *message)
+{
+    char body[MESSAGE_BYTES_MAX + 256];
+
+    httpd_answer(request, status, "application/json", SLICE(""),
+                 error_body(status, code, message, body, sizeof(body)));
+}
+
+void
+httpd_answer_refuse(struct httpd_conn *conn, unsigned status,
+                    const char *message)
+{
+    char body[MESSAGE_BYTES_MAX + 256];
+    struct answer answer = {.status = status,
+                            .content_type = "application/json",
+                            .has_length = true};
+
+    answer.body =
+        error_body(status, name_of(status)->code, message, body, sizeof(body));
+    conn->httpd->stats.bad_requests++;
+    conn->close_after = true;
+    conn->linger = true;
+    conn->request.chunked = conn->request.bodiless = false;
+    deadline_clear(&conn->deadline);
+    send_answer(conn, &answer);
+    httpd_conn_answered(conn);
+}
+
+void
+httpd_begin(struct httpd_request *request, unsigned status,
+            const char *content_type, struct slice extra)
+{
+    begin(request, status);
+    request->streaming = true;
+    request->chunked = request->head.minor != 0 && status_has_body(status);
+    if (request->head.minor == 0) {
+        request->conn->close_after = true; /* how its end is told */
+    }
+    struct answer answer = {
+        .status = status, .content_type = content_type, .extra = extra};
+    send_answer(request->conn, &answer);
+}
+
+int
+httpd_send(struct httpd_request *request, struct slice piece)
+{
+    struct httpd_conn *conn = request->conn;
+    struct pieces pieces = {.count = 0};
+    size_t unsent = httpd_out_unsent(conn);
+    char size[24];
+
+    CHECK(request->open && request->streaming);
+    if (piece.len == 0 || request->bodiless || conn->state == HTTPD_CLOSED) {
+        return 0;
+    }
+    if (unsent != 0 &&
+        unsent + piece.len > conn->httpd->limits.unsent_bytes_max) {
+        conn->httpd->stats.sends_refused++;
+        return -ENOBUFS;
+    }
+    if (!request->chunked) {
+        add_slice(&pieces, piece);
+    } else {
+        int len = snprintf(size, sizeof(size), "%zx\r\n", piece.len);
+        CHECK(len > 0 && (size_t)len < sizeof(size));
+        add(&pieces, size, (size_t)len);
+        add_slice(&pieces, piece);
+        add_slice(&pieces, SLICE("\r\n"));
+    }
+    httpd_out_write(conn, pieces.items, pieces.count);
+    return 0;
+}
+
+void
+httpd_end(struct httpd_request *request)
+{
+    struct pieces pieces = {.count = 0};
+
+    CHECK(request->open && request->streaming);
+    if (request->chunked && !request->bodiless) {
+        add_slice(&pieces, SLICE("0\r\n\r\n"));
+        httpd_out_write(request->conn, pieces.items, pieces.count);
+    }
+    finish(request);
+}
+
+void
+httpd_abort(struct httpd_request *request)
+{
+    CHECK(request->open);
+    request->open = false;
+    request->conn->httpd->stats.requests_open--;
+    httpd_conn_close(request->conn);
+}

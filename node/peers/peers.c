@@ -1,0 +1,644 @@
+#include "node/peers/peers.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/base/log.h"
+#include "node/config/config_mesh.h"
+#include "node/peers/peers_log.h"
+
+#define NEVER             UINT64_MAX
+#define DOUBTS_MAX        MEMBERS_MAX
+#define LOOKUP_TIMEOUT_MS 10000U
+/* Nobody is told it: there is no link. */
+#define ALONE_ADDRESS "127.0.0.1:1"
+
+_Static_assert((int)CLUSTER_CTL == (int)MESH_CTL &&
+                   (int)CLUSTER_BULK == (int)MESH_BULK,
+               "lanes are the same");
+
+/* A call that had to wait until the outputs were pulled. */
+enum task_kind {
+    TASK_READ, /* on; of the owner */
+    TASK_ADD,  /* number: ranks */
+    TASK_REMOVE,
+    TASK_UNABLE,    /* number: 1 or 0 */
+    TASK_NO_LOOKUP, /* subject: the ticket of one that was not begun */
+};
+
+struct task {
+    enum task_kind kind;
+    uint32_t number;
+    uint64_t subject; /* the worker, unless said otherwise */
+};
+
+struct peers {
+    uv_timer_t timer;
+    uv_prepare_t sleeping; /* the loop is about to: the timer is set then, once
+                              for all that the turn did */
+    uint64_t armed_us;     /* when it fires; NEVER: it does not */
+    const struct config *config;
+    struct peers_owner owner;
+    struct cluster *cluster;
+    struct mesh_link *link; /* NULL: no mesh port */
+    struct resolve *resolve;
+    struct member_id id;
+    bool started;
+    bool pulling;
+    bool leaving;
+    bool stopped;
+    struct peers_stats stats;
+    uint32_t tasks_first;
+    uint32_t tasks_count;
+    uint32_t doubts_count;
+    struct task tasks[PEERS_TASKS_MAX];
+    char doubts[DOUBTS_MAX][MESH_ADDRESS_MAX];
+    uint8_t body[MESH_BODY_MAX];
+};
+
+static uint64_t
+now_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+/* Outputs */
+
+static void
+count_send(struct peers *peers, const char *address, int rc)
+{
+    if (rc == MESH_LINK_E_FULL || rc == MESH_LINK_E_DOWN) {
+        peers->stats.sends_refused++; /* as if lost; the cores make it good */
+    } else if (rc > 0) {
+        peers->stats.sends_bad++;
+        LOG_WARNING("mesh_send_failed", KV("address", address),
+                    KV("outcome", rc));
+    } else if (rc < 0) {
+        peers->stats.sends_no_memory++;
+    }
+}
+
+static void
+send_body(struct peers *peers, const struct cluster_out *out)
+{
+    size_t len = out->tail.len + 1;
+
+    if (peers->link == NULL || len > sizeof peers->body) {
+        peers->stats.sends_bad++;
+        return;
+    }
+    peers->body[0] = out->head;
+    if (out->tail.len != 0) {
+        memcpy(peers->body + 1, out->tail.ptr, out->tail.len);
+    }
+    count_send(
+        peers, out->address,
+        mesh_link_send(peers->link, out->address, (enum mesh_lane)out->lane,
+                       (struct slice){(char *)peers->body, len}));
+}
+
+/* Breaking a link is heard at once: not while outputs are pulled. */
+static void
+doubt_later(struct peers *peers, const char *address)
+{
+    if (peers->link != NULL && peers->doubts_count < DOUBTS_MAX) {
+        (void)snprintf(peers->doubts[peers->doubts_count++], MESH_ADDRESS_MAX,
+                       "%s", address);
+    }
+}
+
+static void ON_CONTROL
+take_member(struct peers *peers, const struct cluster_out *out)
+{
+    peers_log_member(out->event, &out->about);
+    if (out->event == MEMBER_DUPLICATE) {
+        peers->owner.refused(peers->owner.context);
+    }
+}
+
+static void ON_CONTROL
+put_off(struct peers *peers, const struct task *task)
+{
+    uint32_t at = (peers->tasks_first + peers->tasks_count) % PEERS_TASKS_MAX;
+
+    if (peers->tasks_count == PEERS_TASKS_MAX) {
+        LOG_ERROR("mesh_tasks_full", KV("kind", (int)task->kind));
+        return;
+    }
+    peers->tasks[at] = *task;
+    peers->tasks_count++;
+}
+
+static void ON_CONTROL
+look_up(struct peers *peers, const struct discover_out *wanted)
+{
+    if (resolve_ask(peers->resolve, wanted) != 0) {
+        peers->stats.lookups_full++;
+        put_off(peers, &(struct task){TASK_NO_LOOKUP, 0, wanted->ticket});
+    }
+}
+
+static void ON_CONTROL
+carry_out(struct peers *peers, const struct cluster_out *out)
+{
+    const struct peers_owner *owner = &peers->owner;
+
+    switch (out->kind) {
+    case CLUSTER_SEND:
+        send_body(peers, out);
+        return;
+    case CLUSTER_DOUBT:
+        doubt_later(peers, out->address);
+        return;
+    case CLUSTER_DROP:
+        if (peers->link != NULL) {
+            mesh_link_drop(peers->link, out->address);
+        }
+        return;
+    case CLUSTER_RESOLVE:
+        look_up(peers, &out->discover);
+        return;
+    case CLUSTER_NEWS:
+        peers_log_news(&out->discover);
+        return;
+    case CLUSTER_MEMBER:
+        take_member(peers, out);
+        return;
+    case CLUSTER_READ:
+        put_off(peers, &(struct task){TASK_READ, out->on, out->worker});
+        return;
+    case CLUSTER_GOSSIP:
+        owner->gossip(owner->context, &out->gossip);
+        return;
+    case CLUSTER_WORKER:
+        owner->worker(owner->context, &out->entry);
+        return;
+    case CLUSTER_READY:
+        LOG_INFO("mesh_ready", KV("how", cluster_ready_name(out->ready)));
+        owner->ready(owner->context, out->ready);
+        return;
+    }
+}
+
+/* What was put off */
+
+static void ON_CONTROL
+add_worker(struct peers *peers, const struct task *task)
+{
+    int rc = cluster_worker_add(peers->cluster, task->subject, task->number,
+                                now_us());
+
+    if (rc != 0) {
+        LOG_WARNING("events_not_followed", KV("worker", task->subject),
+                    KV("reason", rc < 0 ? "out of memory"
+                                        : "there are too many streams"));
+    }
+}
+
+static void ON_CONTROL
+fail_lookup(struct peers *peers, uint64_t ticket)
+{
+    struct discover_answer answer = {.ticket = ticket,
+                                     .outcome = DISCOVER_FAILED};
+
+    cluster_answered(peers->cluster, &answer, now_us());
+}
+
+static void ON_CONTROL
+do_task(struct peers *peers, const struct task *task)
+{
+    switch (task->kind) {
+    case TASK_READ:
+        peers->owner.read(peers->owner.context, task->subject,
+                          task->number != 0);
+        return;
+    case TASK_ADD:
+        add_worker(peers, task);
+        return;
+    case TASK_REMOVE:
+        cluster_worker_remove(peers->cluster, task->subject, now_us());
+        return;
+    case TASK_UNABLE:
+        cluster_unable(peers->cluster, task->subject, task->number != 0,
+                       now_us());
+        return;
+    case TASK_NO_LOOKUP:
+        fail_lookup(peers, task->subject);
+        return;
+    }
+}
+
+/* True: something was done, and there may be outputs of it. */
+static bool ON_CONTROL
+do_put_off(struct peers *peers)
+{
+    if (peers->tasks_count != 0) {
+        struct task task = peers->tasks[peers->tasks_first];
+        peers->tasks_first = (peers->tasks_first + 1) % PEERS_TASKS_MAX;
+        peers->tasks_count--;
+        do_task(peers, &task);
+        return true;
+    }
+    if (peers->doubts_count != 0) {
+        mesh_link_doubt(peers->link, peers->doubts[--peers->doubts_count]);
+        return true;
+    }
+    return false;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+/* Only ever brought forward: one that fires for nothing is set anew. */
+static void
+set_timer(struct peers *peers)
+{
+    uint64_t due = cluster_deadline(peers->cluster);
+    uint64_t now = now_us();
+
+    if (due >= peers->armed_us) {
+        return;
+    }
+    peers->armed_us = due;
+    uv_update_time(peers->timer.loop);
+    (void)uv_timer_start(&peers->timer, on_timer,
+                         due > now ? (due - now + 999) / 1000 : 0, 0);
+}
+
+void
+peers_pull(struct peers *peers)
+{
+    struct cluster_out out;
+
+    if (peers->pulling || !peers->started || peers->stopped) {
+        return;
+    }
+    peers->pulling = true;
+    do {
+        while (cluster_next_out(peers->cluster, &out)) {
+            carry_out(peers, &out);
+        }
+    } while (do_put_off(peers));
+    peers->pulling = false;
+}
+
+static void
+on_sleeping(uv_prepare_t *sleeping)
+{
+    struct peers *peers = sleeping->data;
+
+    if (peers->started && !peers->stopped) {
+        set_timer(peers);
+    }
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    struct peers *peers = timer->data;
+
+    role_is_control();
+    peers->armed_us = NEVER;
+    cluster_tick(peers->cluster, now_us());
+    peers_pull(peers);
+}
+
+/* What the owner calls */
+
+static void ON_CONTROL
+do_now_or_later(struct peers *peers, const struct task *task)
+{
+    put_off(peers, task);
+    peers_pull(peers);
+}
+
+void
+peers_worker_add(struct peers *peers, uint64_t worker, uint32_t ranks)
+{
+    do_now_or_later(peers, &(struct task){TASK_ADD, ranks, worker});
+}
+
+void
+peers_worker_remove(struct peers *peers, uint64_t worker)
+{
+    do_now_or_later(peers, &(struct task){TASK_REMOVE, 0, worker});
+}
+
+void
+peers_unable(struct peers *peers, uint64_t worker, bool unable)
+{
+    do_now_or_later(peers, &(struct task){TASK_UNABLE, unable, worker});
+}
+
+/* Links */
+
+static void
+on_received(void *context, const struct mesh_link_from *from, struct slice body)
+{
+    struct peers *peers = context;
+
+    role_is_control();
+    if (from->lane == MESH_BULK) {
+        peers->owner.take_facts(peers->owner.context);
+    }
+    /* Outcomes are in cluster_stats(). */
+    if (cluster_recv(peers->cluster, from->address, from->session, body,
+                     now_us()) == CLUSTER_E_BAD) {
+        LOG_WARNING("mesh_frame_bad", KV("address", from->address),
+                    KV("member", from->name));
+    }
+    peers_pull(peers);
+}
+
+static void
+on_up(void *context, const char *address, uint64_t session)
+{
+    struct peers *peers = context;
+
+    role_is_control();
+    LOG_INFO("link_up", KV("address", address));
+    cluster_link_up(peers->cluster, address, session, now_us());
+    peers_pull(peers);
+}
+
+static void
+on_down(void *context, const char *address, const char *reason)
+{
+    struct peers *peers = context;
+
+    role_is_control();
+    LOG_INFO("link_down", KV("address", address), KV("reason", reason));
+    cluster_link_down(peers->cluster, address, now_us());
+    peers_pull(peers);
+}
+
+static void
+on_resumed(void *context, const char *address)
+{
+    (void)context;
+    LOG_INFO("link_resumed", KV("address", address));
+}
+
+static void
+on_refused(void *context, enum mesh_refusal reason, const char *from,
+           const char *what, uint64_t count)
+{
+    (void)context;
+    peers_log_refused(reason, from, what, count);
+}
+
+static void
+on_answered(void *context, const struct discover_answer *answer)
+{
+    struct peers *peers = context;
+
+    role_is_control();
+    cluster_answered(peers->cluster, answer, now_us());
+    peers_pull(peers);
+}
+
+/* The beginning */
+
+static uint64_t
+seed_of_system(void)
+{
+    uint64_t seed;
+
+    CHECK(uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL) == 0);
+    return seed;
+}
+
+static void
+choose_id(struct member_id *id)
+{
+    do {
+        id->word[0] = seed_of_system();
+    } while (id->word[0] == 0);
+    id->word[1] = seed_of_system();
+}
+
+static struct mesh_link_tls
+tls_of(const struct config_mesh *mesh)
+{
+    if (!config_mesh_tls(mesh)) {
+        return (struct mesh_link_tls){.ca = NULL};
+    }
+    return (struct mesh_link_tls){.ca = mesh->tls_ca,
+                                  .cert = mesh->tls_cert,
+                                  .key = mesh->tls_key,
+                                  .server_name = mesh->tls_server_name};
+}
+
+static int
+open_link(struct peers *peers, uv_loop_t *loop)
+{
+    const struct config_mesh *mesh = &peers->config->mesh;
+    char listen[URL_TEXT_MAX];
+    char advertise[URL_TEXT_MAX];
+    const char *why = NULL;
+    struct mesh_link_config config = {
+        .listen = url_authority(&mesh->listen, listen),
+        .advertise = mesh->advertise.host[0] != '\0'
+                         ? url_authority(&mesh->advertise, advertise)
+                         : NULL,
+        .cluster = mesh->cluster,
+        .name = peers->config->name,
+        .session = peers->id.word[0],
+        .seed = seed_of_system(),
+        .insecure = mesh->insecure != 0,
+        .tls = tls_of(mesh),
+    };
+    struct mesh_link_sink sink = {.context = peers,
+                                  .received = on_received,
+                                  .up = on_up,
+                                  .down = on_down,
+                                  .resumed = on_resumed,
+                                  .refused = on_refused};
+
+    if (mesh->listen.host[0] == '\0') {
+        return 0;
+    }
+    int rc = mesh_link_new(&peers->link, loop, &config, &sink, &why);
+    if (rc != 0) {
+        peers->link = NULL;
+        LOG_ERROR("mesh_listen_failed", KV("address", config.listen),
+                  KV("reason", why != NULL ? why : ""),
+                  KV_FAULT("error", rc < 0 ? rc : -EINVAL));
+        return rc < 0 ? rc : -EINVAL;
+    }
+    if (mesh_link_warning(peers->link) != NULL) {
+        LOG_WARNING("mesh_without_tls",
+                    KV("address", mesh_link_address(peers->link)),
+                    KV("what", mesh_link_warning(peers->link)));
+    }
+    return 0;
+}
+
+static int
+open_resolver(struct peers *peers, uv_loop_t *loop)
+{
+    const struct url *server = &peers->config->mesh.resolver;
+    struct resolve_owner owner = {.context = peers, .answered = on_answered};
+    struct resolve_config config = {.timeout_ms = LOOKUP_TIMEOUT_MS};
+
+    if (server->host[0] != '\0') {
+        config.server.sin_family = AF_INET;
+        config.server.sin_port = htons(server->port);
+        CHECK(inet_pton(AF_INET, server->host, &config.server.sin_addr) == 1);
+    }
+    return resolve_new(&peers->resolve, loop, &config, &owner);
+}
+
+static int
+make_cluster(struct peers *peers)
+{
+    const struct config_mesh *mesh = &peers->config->mesh;
+    struct cluster_config config = cluster_config_default();
+    struct member_self self = {.id = peers->id};
+
+    config.replicas = mesh->ingest_replicas;
+    config.ready_ms = mesh->ready_ms;
+    config.gossip.log_bytes = (uint32_t)mesh->log_bytes;
+    config.gossip.logs_bytes_max = (size_t)mesh->logs_bytes_max;
+    config.gossip.transfers_max = mesh->transfers_max;
+    config.gossip.push_ms = mesh->push_ms;
+    (void)snprintf(self.name, sizeof self.name, "%s", peers->config->name);
+    (void)snprintf(
+        self.address, sizeof self.address, "%s",
+        peers->link != NULL ? mesh_link_address(peers->link) : ALONE_ADDRESS);
+    int rc = cluster_new(&peers->cluster, &config, &self, now_us(),
+                         seed_of_system());
+
+    for (uint32_t i = 0; rc == 0 && i < mesh->join.count; i++) {
+        if (cluster_join(peers->cluster, &mesh->join.join[i], now_us()) != 0) {
+            LOG_WARNING("join_ignored", KV("reason", "there are too many"));
+        }
+    }
+    return rc;
+}
+
+int
+peers_new(struct peers **out, uv_loop_t *loop, const struct config *config,
+          const struct peers_owner *owner)
+{
+    struct peers *peers = calloc(1, sizeof *peers);
+
+    if (peers == NULL) {
+        return -ENOMEM;
+    }
+    peers->config = config;
+    peers->owner = *owner;
+    peers->armed_us = NEVER;
+    choose_id(&peers->id);
+    CHECK(uv_timer_init(loop, &peers->timer) == 0);
+    peers->timer.data = peers;
+    CHECK(uv_prepare_init(loop, &peers->sleeping) == 0);
+    peers->sleeping.data = peers;
+    CHECK(uv_prepare_start(&peers->sleeping, on_sleeping) == 0);
+    *out = peers;
+    int rc = open_link(peers, loop);
+    if (rc == 0) {
+        rc = open_resolver(peers, loop);
+    }
+    return rc == 0 ? make_cluster(peers) : rc;
+}
+
+void
+peers_start(struct peers *peers)
+{
+    peers->started = true;
+    peers_pull(peers);
+}
+
+/* The end */
+
+void
+peers_leave(struct peers *peers)
+{
+    if (!peers->leaving) {
+        peers->leaving = true;
+        cluster_leave(peers->cluster, now_us());
+        peers_pull(peers);
+    }
+}
+
+/* Frames for those who can hear; the others get none anyway. */
+static bool
+has_frames_left(struct mesh_link *link)
+{
+    struct mesh_link_peer peer;
+    bool waiting = false;
+
+    for (uint32_t at = 0; mesh_link_peer(link, at, &peer); at++) {
+        waiting =
+            waiting ||
+            (peer.up && peer.frames[MESH_CTL] + peer.frames[MESH_BULK] != 0);
+    }
+    return waiting;
+}
+
+bool
+peers_left(const struct peers *peers)
+{
+    return peers->leaving &&
+           (peers->link == NULL || !has_frames_left(peers->link));
+}
+
+void
+peers_stop(struct peers *peers)
+{
+    if (peers == NULL || peers->stopped) {
+        return;
+    }
+    peers->stopped = true;
+    mesh_link_free(peers->link);
+    peers->link = NULL;
+    resolve_free(peers->resolve);
+    peers->resolve = NULL;
+    uv_close((uv_handle_t *)&peers->timer, NULL);
+    uv_close((uv_handle_t *)&peers->sleeping, NULL);
+}
+
+void
+peers_free(struct peers *peers)
+{
+    if (peers != NULL) {
+        CHECK(peers->stopped);
+        cluster_free(peers->cluster);
+        free(peers);
+    }
+}
+
+/* To look at */
+
+struct cluster *
+peers_cluster(const struct peers *peers)
+{
+    return peers->cluster;
+}
+
+struct mesh_link *
+peers_link(const struct peers *peers)
+{
+    return peers->link;
+}
+
+const char *
+peers_address(const struct peers *peers)
+{
+    return peers->link != NULL ? mesh_link_address(peers->link) : NULL;
+}
+
+void
+peers_stats(const struct peers *peers, struct peers_stats *stats)
+{
+    *stats = peers->stats;
+}
+
+void
+peers_resolve_stats(const struct peers *peers, struct resolve_stats *stats)
+{
+    resolve_stats(peers->resolve, stats);
+}

@@ -1,0 +1,109 @@
+#include "node/route/attempt.h"
+
+#include <string.h>
+
+#include "index/base/mutant.h"
+
+void
+attempt_begin(struct route_choice *choice, const struct route_scratch *scratch,
+              const struct attempt_counts *counts)
+{
+    CHECK(choice->seat.taken);
+    fleet_seat_queue(&choice->seat, counts->board,
+                     route_unread_tokens(scratch, choice));
+    if (choice->ranked) {
+        gauge_add(&counts->rank_inflight[choice->best.slot], 1);
+    }
+}
+
+static uint32_t
+at_most(uint32_t count)
+{
+    return count < FACT_KEYS_MAX ? count : FACT_KEYS_MAX;
+}
+
+uint32_t
+attempt_prefixes(const struct route_choice *choice,
+                 const struct route_scratch *scratch, bool text,
+                 struct attempt_prefix prefixes[2])
+{
+    const struct exact_rank *best = &choice->best;
+
+    prefixes[0] = (struct attempt_prefix){
+        .kind = FACT_LEARN,
+        .slot = choice->seat.slot,
+        .generation = choice->seat.generation,
+        .count = text ? at_most(scratch->blocks.count) : 0,
+        .root = scratch->blocks.root,
+        .keys = scratch->blocks.keys,
+    };
+    if (!choice->placed) {
+        return 1;
+    }
+    const struct token_blocks *tokens =
+        exact_blocks(&scratch->exact, best->block_tokens);
+    CHECK(tokens != NULL && best->held <= tokens->count);
+    if (tokens->count == best->held) {
+        return 1;
+    }
+    prefixes[1] = (struct attempt_prefix){
+        .kind = FACT_EXPECT,
+        .slot = best->slot,
+        .generation = choice->seat.generation,
+        .owner = choice->seat.slot,
+        .count = at_most(tokens->count - best->held),
+        .keys = tokens->keys + best->held,
+    };
+    return 2;
+}
+
+void
+attempt_prefix_write(const struct attempt_prefix *prefix,
+                     struct fact_learn *fact)
+{
+    CHECK(prefix->count <= FACT_KEYS_MAX);
+    *fact = (struct fact_learn){
+        .kind = prefix->kind,
+        .slot = prefix->slot,
+        .generation = prefix->generation,
+        .count = prefix->count,
+        .owner = prefix->owner,
+        .root = prefix->root,
+    };
+    memcpy(fact->keys, prefix->keys, prefix->count * sizeof(*prefix->keys));
+}
+
+void
+attempt_fail(struct route_choice *choice, const struct attempt_counts *counts,
+             struct worker_set *tried, bool blamed)
+{
+    uint32_t slot = choice->seat.slot;
+
+    CHECK(choice->seat.taken);
+    if (blamed) {
+        counter_add(&counts->board->counters[slot].failures, 1);
+    }
+    fleet_seat_answered(&choice->seat, counts->board);
+    fleet_seat_began(&choice->seat, counts->board);
+    if (!MUTANT(TRIED_AGAIN)) {
+        worker_set_add(tried, slot);
+    }
+    attempt_end(choice, counts);
+}
+
+void
+attempt_end(struct route_choice *choice, const struct attempt_counts *counts)
+{
+    if (MUTANT(NEVER_DOWN) && choice->seat.queued_tokens != 0) {
+        return; /* given up before an answer */
+    }
+    if (MUTANT(TWICE_DOWN) && choice->seat.taken) {
+        struct fleet_seat again = choice->seat;
+        fleet_seat_leave(&again, counts->board);
+    }
+    fleet_seat_leave(&choice->seat, counts->board);
+    if (choice->ranked) {
+        choice->ranked = false;
+        gauge_add(&counts->rank_inflight[choice->best.slot], -1);
+    }
+}

@@ -1,0 +1,85 @@
+/*
+ * An attempt at a worker: what it counts while it lasts, and what control is
+ * told of it. exchange.c moves the bytes around it.
+ *
+ *   route_elect(..., tried, rng, &choice)      takes a seat
+ *   attempt_begin(&choice, ...)                what there is to be read
+ *   attempt_prefixes(&choice, ...)             -> FACT_LEARN, FACT_EXPECT
+ *   fleet_seat_answered(&choice.seat, board)   a head came
+ *   fleet_seat_began(&choice.seat, board)      ... and a body begins
+ *   attempt_fail(&choice, ..., &tried)         none did: elect again
+ *   attempt_end(&choice, ...)                  nothing of it is in flight
+ *
+ * Role: core. Owns: nothing. Thread: one owner per choice; the counts any.
+ * Limits: none of its own. Errors: none.
+ */
+#ifndef NODE_ATTEMPT_H
+#define NODE_ATTEMPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/route/route.h"
+#include "node/view/facts.h"
+#include "node/view/fleet_view.h"
+
+/* Where attempts are counted; longer-lived than each of them. */
+struct attempt_counts {
+    struct fleet_board *board;
+    struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
+};
+
+/* A request was elected to where choice says: scratch still holds it. */
+void attempt_begin(struct route_choice *choice,
+                   const struct route_scratch *scratch,
+                   const struct attempt_counts *counts);
+
+/* What control is to be told of where a prompt's blocks went: a struct
+ * fact_learn, with keys that are good as long as scratch holds the request. */
+struct attempt_prefix {
+    enum fact_kind kind;
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t owner;
+    uint32_t count; /* FACT_KEYS_MAX at most */
+    uint64_t root;
+    const uint64_t *keys;
+};
+
+static inline size_t
+attempt_prefix_size(const struct attempt_prefix *prefix)
+{
+    return sizeof(struct fact_learn) + prefix->count * sizeof(*prefix->keys);
+}
+
+/* fact: as large as that. */
+void attempt_prefix_write(const struct attempt_prefix *prefix,
+                          struct fact_learn *fact);
+
+/*
+ * FACT_LEARN, of no blocks unless `text`: the request's text was cut; then,
+ * if it is known where they will be, FACT_EXPECT of the blocks of tokens that
+ * are not held there. Returns how many.
+ */
+uint32_t attempt_prefixes(const struct route_choice *choice,
+                          const struct route_scratch *scratch, bool text,
+                          struct attempt_prefix prefixes[2]);
+
+/* Control counts successes of a worker that is watched only (fleet_view.h). */
+static inline bool
+attempt_matters(enum fact_result result, bool watched)
+{
+    return result != FACT_ANSWERED || watched;
+}
+
+/* Without an answer: the next election is to leave that worker out. blamed:
+ * the worker, and not this node. Ends it. */
+void attempt_fail(struct route_choice *choice,
+                  const struct attempt_counts *counts, struct worker_set *tried,
+                  bool blamed);
+
+/* Nothing of it is in flight any more. Of one that has ended: nothing. */
+void attempt_end(struct route_choice *choice,
+                 const struct attempt_counts *counts);
+
+#endif

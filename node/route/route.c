@@ -1,0 +1,459 @@
+#include "node/route/route.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "index/base/check.h"
+
+#define SALT_MAX        1024U /* what engines take */
+#define BYTES_PER_TOKEN 4U    /* of text, about */
+#define RANK_THRESHOLD  300U /* permille of the prompt, for a rank to be named */
+
+/* Engine paths beyond /v1/ that carry prompts and change nothing there. */
+static const struct slice prompt_paths[] = {
+    {"/v1/chat/completions", 20},
+    {"/v1/completions", 15},
+    {"/v1/responses", 13},
+    {"/v1/embeddings", 14},
+    {"/v1/messages", 12},
+    {"/tokenize", 9},
+    {"/v1/tokenize", 12},
+    {"/detokenize", 11},
+    {"/v1/rerank", 10},
+    {"/v2/rerank", 10},
+    {"/rerank", 7},
+    {"/v1/score", 9},
+    {"/score", 6},
+    {"/classify", 9},
+    {"/pooling", 8},
+};
+
+int
+route_scratch_init(struct route_scratch *scratch, const struct config *config)
+{
+    *scratch = (struct route_scratch){
+        .limits = {.depth_max = config->limits.json_depth_max,
+                   .spans_max = config->limits.spans_max},
+        .blocks = {.block_bytes = config->belief.block_bytes,
+                   .blocks_max = config->belief.depth_max},
+    };
+    scratch->scan.spans =
+        calloc(config->limits.spans_max, sizeof(*scratch->scan.spans));
+    scratch->blocks.keys =
+        calloc(config->belief.depth_max, sizeof(*scratch->blocks.keys));
+    int error = exact_init(&scratch->exact, config->belief.depth_max);
+    if (scratch->scan.spans == NULL || scratch->blocks.keys == NULL) {
+        error = -ENOMEM;
+    }
+    if (error < 0) {
+        route_scratch_fini(scratch);
+    }
+    return error;
+}
+
+void
+route_scratch_fini(struct route_scratch *scratch)
+{
+    exact_fini(&scratch->exact);
+    free(scratch->scan.spans);
+    free(scratch->blocks.keys);
+    scratch->scan.spans = NULL;
+    scratch->blocks.keys = NULL;
+}
+
+static bool
+starts_with(struct slice s, struct slice prefix)
+{
+    return s.len >= prefix.len && memcmp(s.ptr, prefix.ptr, prefix.len) == 0;
+}
+
+static bool
+is_local(struct slice path)
+{
+    return slice_equal(path, SLICE("/health")) ||
+           slice_equal(path, SLICE("/ready")) ||
+           slice_equal(path, SLICE("/v1/models")) ||
+           starts_with(path, SLICE("/v1/models/"));
+}
+
+static bool
+is_json(const struct http_head *head)
+{
+    const struct http_header *type =
+        http_head_find(head, HTTP_FIELD_CONTENT_TYPE);
+
+    if (type == NULL) {
+        return true; /* forgotten; the scanner will tell */
+    }
+    const char *end = memchr(type->value.ptr, ';', type->value.len);
+    struct slice media = type->value;
+    if (end != NULL) {
+        media.len = (size_t)(end - media.ptr);
+    }
+    media = slice_trim(media);
+    /* The second is what curl -d says of every body it is given. */
+    return slice_equal_nocase(media, SLICE("application/json")) ||
+           slice_equal_nocase(media,
+                              SLICE("application/x-www-form-urlencoded"));
+}
+
+/* A dot segment or an escape could mean another path to the engine than it
+ * does here; no path under /v1/ needs either. */
+static bool
+climbs(struct slice path)
+{
+    return memmem(path.ptr, path.len, "/.", 2) != NULL ||
+           memchr(path.ptr, '%', path.len) != NULL;
+}
+
+enum route_kind
+route_kind_of(const struct http_head *head)
+{
+    struct slice path = head->path;
+
+    if (is_local(path)) {
+        return ROUTE_LOCAL;
+    }
+    for (size_t i = 0; i < sizeof(prompt_paths) / sizeof(*prompt_paths); i++) {
+        if (slice_equal(path, prompt_paths[i])) {
+            return head->method_id == HTTP_POST && is_json(head) ? ROUTE_PROMPT
+                                                                 : ROUTE_PLAIN;
+        }
+    }
+    if (!starts_with(path, SLICE("/v1/")) || climbs(path)) {
+        return ROUTE_UNKNOWN;
+    }
+    return head->method_id == HTTP_POST && head->body != HTTP_BODY_NONE &&
+                   is_json(head)
+               ? ROUTE_PROMPT
+               : ROUTE_PLAIN;
+}
+
+bool
+route_is_rendered(const struct http_head *head)
+{
+    return slice_equal(head->path, SLICE("/v1/chat/completions")) ||
+           slice_equal(head->path, SLICE("/v1/completions"));
+}
+
+/* Placeholders of two images are the same tokens: such a prompt goes by text,
+ * where each is named by what it is. Of several texts no engine tells the
+ * tokens. */
+static bool
+has_tokens(const struct scan *scan)
+{
+    if (scan->prompt_is_input || scan->media || scan->spans_cut) {
+        return false;
+    }
+    switch (scan->shape) {
+    case SCAN_MESSAGES:
+    case SCAN_STRING:
+    case SCAN_ID_LIST:
+    case SCAN_ID_LISTS:
+        return true;
+    case SCAN_STRINGS:
+        return scan->prompts == 1;
+    case SCAN_NO_PROMPT:
+        break;
+    }
+    return false;
+}
+
+static void
+find_model(struct route_scratch *scratch, const char *body)
+{
+    const struct scan_text *model = &scratch->scan.model;
+
+    scratch->model = (struct slice){.ptr = NULL, .len = 0};
+    if (!model->present) {
+        return;
+    }
+    scratch->model = (struct slice){.ptr = body + model->at, .len = model->len};
+    if (model->escaped && model->len <= sizeof(scratch->model_text)) {
+        scratch->model.len =
+            scan_unescape(body + model->at, model->len, scratch->model_text);
+        scratch->model.ptr = scratch->model_text;
+    }
+}
+
+int
+route_read(struct route_scratch *scratch, struct slice body, bool rendered)
+{
+    struct scan_span *spans = scratch->scan.spans;
+    int outcome =
+        scan_body(body.ptr, body.len, &scratch->limits, &scratch->scan);
+
+    CHECK(scratch->scan.spans == spans);
+    scratch->by_tokens = outcome == 0 && rendered && has_tokens(&scratch->scan);
+    exact_forget(&scratch->exact);
+    if (outcome != 0) {
+        return ROUTE_E_SYNTAX;
+    }
+    find_model(scratch, body.ptr);
+    blocks_cut(&scratch->blocks, body.ptr, &scratch->scan);
+    return 0;
+}
+
+void
+route_read_nothing(struct route_scratch *scratch)
+{
+    scratch->by_tokens = false;
+    exact_forget(&scratch->exact);
+    scratch->model = (struct slice){.ptr = NULL, .len = 0};
+    scratch->blocks.count = 0;
+    scratch->blocks.prefix_key = 0;
+    scratch->blocks.root = 0;
+}
+
+uint64_t
+route_token_root(const struct route_scratch *scratch, const char *body,
+                 const struct fleet_view *view)
+{
+    const struct scan_text *given = &scratch->scan.salt;
+    char text[SALT_MAX];
+    struct slice salt = {.ptr = NULL, .len = 0};
+    struct slice lora = {.ptr = NULL, .len = 0};
+
+    if (given->present && given->len <= sizeof(text)) {
+        salt.len = scan_unescape(body + given->at, given->len, text);
+        salt.ptr = text;
+    }
+    if (fleet_view_is_adapter(view, scratch->model)) {
+        lora = scratch->model;
+    }
+    return key_token_root(lora, salt);
+}
+
+/* Who serves the model and may be sent a request now. */
+static struct worker_set
+able_workers(const struct route_scratch *scratch,
+             const struct route_world *world)
+{
+    struct worker_set serves =
+        fleet_view_find_model(world->view, scratch->model);
+    struct worker_set may = fleet_view_candidates(world->view, world->board);
+
+    return worker_set_and(&may, &serves);
+}
+
+bool
+route_wants_tokens(const struct route_scratch *scratch,
+                   const struct route_world *world)
+{
+    if (!scratch->by_tokens || worker_set_empty(&world->exact.view->workers)) {
+        return false;
+    }
+    struct worker_set able = able_workers(scratch, world);
+    struct worker_set mirrored =
+        worker_set_and(&able, &world->exact.view->workers);
+
+    return !worker_set_empty(&mirrored);
+}
+
+/* Workers without a mirror: their part of the text, as a part of the tokens. */
+static void
+estimate_others(struct route_scratch *scratch, const struct worker_set *asked)
+{
+    struct radix_match *match = &scratch->match;
+    struct worker_set others = worker_set_minus(asked, &scratch->exact.workers);
+    uint64_t blocks = scratch->blocks.count != 0 ? scratch->blocks.count : 1;
+
+    WORKER_SET_EACH (slot, &others) {
+        if (worker_set_has(&match->workers, slot)) {
+            uint64_t tokens =
+                (uint64_t)match->depth[slot] * scratch->total / blocks;
+            match->depth[slot] = (uint32_t)tokens;
+        }
+    }
+}
+
+static void
+take_exact(struct route_scratch *scratch)
+{
+    struct radix_match *match = &scratch->match;
+    const struct exact *exact = &scratch->exact;
+
+    WORKER_SET_EACH (slot, &exact->workers) {
+        match->depth[slot] = exact->best[slot].worth;
+        if (match->depth[slot] != 0) {
+            worker_set_add(&match->workers, slot);
+        } else {
+            worker_set_remove(&match->workers, slot);
+        }
+    }
+}
+
+void
+route_look_up(struct route_scratch *scratch, const struct route_world *world,
+              const struct worker_set *asked, struct elect_input *input)
+{
+    const struct blocks *blocks = &scratch->blocks;
+    struct radix_match *match = &scratch->match;
+
+    worker_set_clear(&scratch->exact.workers);
+    scratch->total = blocks->count;
+    if (blocks->count == 0 && !scratch->exact.known) {
+        return;
+    }
+    radix_match(world->belief, blocks->root, blocks->keys, blocks->count,
+                match);
+    if (scratch->exact.known) {
+        scratch->total = scratch->exact.prompt.tokens;
+        exact_match(&scratch->exact, &world->exact, asked);
+        estimate_others(scratch, asked);
+        take_exact(scratch);
+        input->unit_tokens = 1;
+    }
+    input->match = match;
+    input->total_blocks = scratch->total;
+}
+
+int
+route_input(struct route_scratch *scratch, const struct route_world *world,
+            const struct worker_set *tried, struct elect_input *input)
+{
+    const struct fleet_view *view = world->view;
+    struct worker_set serves = fleet_view_find_model(view, scratch->model);
+    struct worker_set able = able_workers(scratch, world);
+
+    struct worker_set left = worker_set_minus(&able, tried);
+    if (worker_set_empty(&left)) {
+        left = worker_set_and(&view->doubted, &serves);
+        left = worker_set_minus(&left, tried);
+    }
+
+    *input = (struct elect_input){
+        .candidates = left,
+        .load = scratch->load,
+        .unseen = gauge_read(&world->board->unseen),
+        .queued = scratch->queued,
+        .kv_usage = scratch->kv_usage,
+        .total_blocks = scratch->blocks.count,
+        .unit_tokens = scratch->blocks.block_bytes / BYTES_PER_TOKEN,
+        .prefix_key = scratch->blocks.prefix_key,
+        .identity = view->identity,
+    };
+    fleet_board_loads(world->board, &input->candidates, scratch->load,
+                      scratch->kv_usage);
+    if (world->elect->recompute_weight != 0) {
+        fleet_board_queued(world->board, &input->candidates, scratch->queued);
+    }
+    if (worker_set_empty(&serves) && !worker_set_empty(&view->present)) {
+        return ROUTE_E_NO_MODEL;
+    }
+    if (worker_set_empty(&input->candidates)) {
+        return ROUTE_E_NO_WORKER;
+    }
+    route_look_up(scratch, world, &input->candidates, input);
+    return 0;
+}
+
+/* The worker's ranks that were looked up, by slot of the mirror: what each
+ * holds, and how many requests it was sent that are open. */
+static void
+list_ranks(struct route_scratch *scratch, const struct route_world *world,
+           uint32_t worker, struct elect_input *input)
+{
+    const struct mirror_view *view = world->exact.view;
+    struct radix_match *match = &scratch->rank_match;
+
+    worker_set_clear(&match->workers);
+    worker_set_clear(&input->candidates);
+    WORKER_SET_EACH (slot, &scratch->exact.slots) {
+        if (view->owner[slot] != worker) {
+            continue;
+        }
+        worker_set_add(&input->candidates, slot);
+        scratch->rank_load[slot] = gauge_read(&world->rank_inflight[slot]);
+        if (world->rank_peers != NULL) {
+            scratch->rank_load[slot] += gauge_read(&world->rank_peers[slot]);
+        }
+        match->depth[slot] = scratch->exact.rank[slot].worth;
+        if (match->depth[slot] != 0) {
+            worker_set_add(&match->workers, slot);
+        }
+    }
+}
+
+/*
+ * A worker with several ranks is told which one, by the rule by which workers
+ * are elected: where the blocks are, unless that is little or others have far
+ * less to do. So what is on its way there is known. But as long as some rank
+ * has not been heard of, and none holds much, the worker chooses for itself:
+ * else the view would never get to know that one.
+ */
+static void
+choose_rank(struct route_scratch *scratch, const struct route_world *world,
+            struct rng *rng, struct route_choice *choice)
+{
+    uint32_t worker = choice->elect.worker;
+    uint32_t ranks = world->exact.view->ranks[worker];
+    struct elect_config config = *world->elect;
+    struct elect_choice rank;
+    struct elect_input input = {
+        .load = scratch->rank_load,
+        .match = &scratch->rank_match,
+        .total_blocks = scratch->total,
+    };
+
+    choice->exact = worker_set_has(&scratch->exact.workers, worker);
+    choice->placed = choice->exact;
+    choice->ranked = choice->exact && ranks > 1;
+    if (!choice->exact) {
+        return;
+    }
+    choice->best = scratch->exact.best[worker];
+    if (!choice->ranked) {
+        return;
+    }
+    config.policy = ELECT_KVASIR;
+    config.balance_abs /= ranks; /* a worker's share for each */
+    config.recompute_weight = 0; /* what waits at which is not known */
+    config.cache_threshold_permille = RANK_THRESHOLD;
+    list_ranks(scratch, world, worker, &input);
+    elect_pick(&config, &scratch->elect, &input, rng, &rank);
+    choice->ranked = rank.mode == ELECT_AFFINITY ||
+                     worker_set_count(&input.candidates) == ranks;
+    choice->placed = choice->ranked;
+    if (choice->ranked) {
+        choice->best = scratch->exact.rank[rank.worker];
+        choice->elect.overlap = rank.overlap;
+    }
+}
+
+int
+route_elect(struct route_scratch *scratch, const struct route_world *world,
+            const struct worker_set *tried, struct rng *rng,
+            struct route_choice *choice)
+{
+    struct elect_input input;
+    int outcome = route_input(scratch, world, tried, &input);
+
+    if (outcome != 0) {
+        return outcome;
+    }
+    for (;;) {
+        elect_pick(world->elect, &scratch->elect, &input, rng, &choice->elect);
+        if (choice->elect.worker == WORKER_NONE) {
+            return ROUTE_E_NO_WORKER;
+        }
+        if (fleet_seat_take(&choice->seat, world->board, world->view,
+                            choice->elect.worker)) {
+            choose_rank(scratch, world, rng, choice);
+            return 0;
+        }
+        worker_set_remove(&input.candidates, choice->elect.worker);
+    }
+}
+
+uint64_t
+route_unread_tokens(const struct route_scratch *scratch,
+                    const struct route_choice *choice)
+{
+    uint64_t held = choice->elect.overlap;
+    uint64_t unread = scratch->total > held ? scratch->total - held : 0;
+
+    return scratch->exact.known
+               ? unread
+               : unread * scratch->blocks.block_bytes / BYTES_PER_TOKEN;
+}

@@ -1,0 +1,143 @@
+/*
+ * From a request's bytes to its worker: scan, cut into blocks, look up, elect.
+ * The lanes and /admin/explain go through the same three steps.
+ *
+ * Role: core. Owns: its scratch memory. Thread: one owner per scratch; the
+ * caller is online in the qsbr around route_elect().
+ * Limits: spans_max, depth_max of the configuration. Errors: named outcomes.
+ */
+#ifndef NODE_ROUTE_H
+#define NODE_ROUTE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/rng.h"
+#include "index/base/slice.h"
+#include "index/base/worker_set.h"
+#include "index/index.h"
+#include "node/config/config.h"
+#include "node/elect/elect.h"
+#include "node/http/http_head.h"
+#include "node/route/exact.h"
+#include "node/scan/blocks.h"
+#include "node/scan/scan.h"
+#include "node/view/fleet_view.h"
+
+/* What a request path asks for. */
+enum route_kind {
+    ROUTE_UNKNOWN, /* 404 */
+    ROUTE_LOCAL,   /* answered by the node: health, readiness, models */
+    ROUTE_PROMPT,  /* a JSON body with a prompt: scanned and routed by it */
+    ROUTE_PLAIN,   /* forwarded by load alone: uploads, lookups */
+};
+
+/* One request's facts, and the memory to find them with. */
+struct route_scratch {
+    struct scan scan;
+    struct blocks blocks;
+    struct slice model; /* into the body or unescaped; empty when absent */
+    bool by_tokens;     /* it can be looked up by its tokens, too */
+    struct exact exact; /* the same in tokens, when they are known */
+    struct conversation conversation; /* what the token cache knows it by */
+    uint32_t total;                   /* of the units that overlap counts */
+    struct radix_match match;
+    struct radix_match rank_match; /* of a worker's ranks, by mirror slot */
+    uint32_t rank_load[WORKERS_MAX];
+    uint32_t load[WORKERS_MAX];
+    uint32_t queued[WORKERS_MAX];
+    uint16_t kv_usage[WORKERS_MAX];
+    struct elect_state elect;
+    struct scan_limits limits;
+    char model_text[256];
+};
+
+enum {
+    ROUTE_E_SYNTAX = 1, /* scan.fault and scan.fault_at say what */
+    ROUTE_E_NO_MODEL,   /* no present worker serves the model */
+    ROUTE_E_NO_WORKER,  /* some do, none is eligible now */
+};
+
+struct route_choice {
+    struct elect_choice elect;
+    struct fleet_seat seat;
+    bool exact;             /* overlap counts tokens, and the worker's mirror
+                               was asked; else blocks of text, or an estimate */
+    bool ranked;            /* the worker has ranks: best.rank is to be named */
+    bool placed;            /* best.slot is where the blocks will be */
+    struct exact_rank best; /* of the worker; with exact */
+};
+
+/* What routing looks at; good while the caller is online in the qsbr. */
+struct route_world {
+    const struct elect_config *elect;
+    const struct fleet_view *view;
+    struct fleet_board *board;
+    const struct radix *belief;
+    const struct gauge *rank_inflight; /* by mirror slot: sent there, open */
+    const struct gauge *rank_peers;    /* the same, by peers; NULL: none */
+    struct exact_world exact;
+};
+
+/* Allocates spans and keys as the configuration bounds them. 0 or -ENOMEM. */
+int route_scratch_init(struct route_scratch *scratch,
+                       const struct config *config) MUST_CHECK;
+
+void route_scratch_fini(struct route_scratch *scratch);
+
+enum route_kind route_kind_of(const struct http_head *head);
+
+/* Whether engines' renderers know the bodies of this path: chats and
+ * completions. Other prompts (/v1/responses, /v1/messages, /v1/embeddings, ...)
+ * are rendered by rules of their own, or fill no cache at all. */
+bool route_is_rendered(const struct http_head *head);
+
+/*
+ * Scans a body and cuts its prompt; rendered: the body is of a path for which
+ * route_is_rendered(). 0 or ROUTE_E_SYNTAX.
+ */
+int route_read(struct route_scratch *scratch, struct slice body, bool rendered)
+    MUST_CHECK;
+
+/* A request without a prompt: no model, no blocks. */
+void route_read_nothing(struct route_scratch *scratch);
+
+/* The root of the request's prefixes of tokens: adapter and salt. */
+uint64_t route_token_root(const struct route_scratch *scratch, const char *body,
+                          const struct fleet_view *view);
+
+/* Whether the request can be looked up by its tokens, and some worker that may
+ * take it has a mirror to be asked. */
+bool route_wants_tokens(const struct route_scratch *scratch,
+                        const struct route_world *world);
+
+/*
+ * What elect_pick() is to choose from: candidates that serve the model and are
+ * not in tried, their loads, and what they hold: in tokens where those are
+ * known (scratch->exact), else in blocks of text. 0 or ROUTE_E_NO_MODEL,
+ * ROUTE_E_NO_WORKER (*input is filled all the same).
+ */
+int route_input(struct route_scratch *scratch, const struct route_world *world,
+                const struct worker_set *tried, struct elect_input *input)
+    MUST_CHECK;
+
+/* What these workers hold of the request, into scratch->match and total; for
+ * route_input(), and for explaining. */
+void route_look_up(struct route_scratch *scratch,
+                   const struct route_world *world,
+                   const struct worker_set *asked, struct elect_input *input);
+
+/*
+ * Elects a worker and takes a seat at it. 0 and *choice, or ROUTE_E_NO_MODEL,
+ * ROUTE_E_NO_WORKER.
+ */
+int route_elect(struct route_scratch *scratch, const struct route_world *world,
+                const struct worker_set *tried, struct rng *rng,
+                struct route_choice *choice) MUST_CHECK;
+
+/* Prompt tokens that the elected worker has to read, of what scratch still
+ * knows of the request; of text an estimate. */
+uint64_t route_unread_tokens(const struct route_scratch *scratch,
+                             const struct route_choice *choice);
+
+#endif

@@ -1,0 +1,73 @@
+#include "node/route/shared.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FACTS_BYTES ((size_t)4 << 20) /* of one lane's ring */
+
+/* What engines say they hold, and what was sent there a moment ago. */
+static int
+init_mirror(struct node_shared *node, const struct config *config)
+{
+    struct mirror_limits mirror = {.bytes_max = config->mirror.bytes_max};
+    struct expected_limits expected = {
+        .bytes_max = config->mirror.expected_bytes_max,
+        .ttl_ms = config->mirror.expected_ms,
+    };
+    int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
+
+    return error < 0 ? error
+                     : expected_new(&node->expected, &expected, &node->qsbr);
+}
+
+int
+shared_init(struct node_shared *node, const struct config *config)
+{
+    const struct config_belief *b = &config->belief;
+    const struct config_policy *p = &config->policy;
+    struct radix_limits limits = {
+        .bytes_max = b->bytes_max,
+        .namespaces_max = b->namespaces_max,
+        .depth_max = b->depth_max,
+    };
+
+    node->config = config;
+    node->elect = (struct elect_config){
+        .policy = (enum elect_policy)p->name,
+        .cache_threshold_permille = p->cache_threshold_permille,
+        .recompute_weight = p->recompute_weight,
+        .balance_abs = p->balance_abs,
+        .balance_rel_permille = p->balance_rel_permille,
+        .kv_pressure_max_permille = p->kv_pressure_max_permille,
+    };
+    qsbr_init(&node->qsbr);
+    node->lanes = aligned_alloc(64, config->lanes * sizeof(*node->lanes));
+    if (node->lanes == NULL) {
+        return -ENOMEM;
+    }
+    memset(node->lanes, 0, config->lanes * sizeof(*node->lanes));
+    for (uint32_t i = 0; i < config->lanes; i++) {
+        node->lanes[i].reader = qsbr_register(&node->qsbr);
+        int error = ring_init(&node->lanes[i].facts, FACTS_BYTES);
+        if (error < 0) {
+            return error;
+        }
+        node->lanes_count++;
+    }
+    int error = radix_new(&node->belief, &limits, &node->qsbr);
+    return error < 0 ? error : init_mirror(node, config);
+}
+
+void
+shared_fini(struct node_shared *node)
+{
+    expected_free(node->expected);
+    mirror_free(node->mirror);
+    radix_free(node->belief);
+    qsbr_fini(&node->qsbr);
+    for (uint32_t i = 0; i < node->lanes_count; i++) {
+        ring_fini(&node->lanes[i].facts);
+    }
+    free(node->lanes);
+}

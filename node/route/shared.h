@@ -1,0 +1,102 @@
+/*
+ * What the lanes and the control thread share. Everything here is either set
+ * before the lanes start and never again, or safe to touch from both sides by
+ * its own type (counters, gauges, rings, latches, the published view).
+ *
+ * Role: shell. Owns: what shared_init() makes. Thread: as each member says.
+ */
+#ifndef NODE_SHARED_H
+#define NODE_SHARED_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "index/base/check.h"
+#include "index/base/latch.h"
+#include "index/base/qsbr.h"
+#include "index/base/ring.h"
+#include "index/index.h"
+#include "node/config/config.h"
+#include "node/elect/elect.h"
+#include "node/route/route.h"
+#include "node/view/expected.h"
+#include "node/view/fleet_view.h"
+#include "node/view/metrics.h"
+#include "node/view/mirror_view.h"
+
+/* One per lane. */
+struct lane_shared {
+    struct metrics_lane metrics; /* the lane writes */
+    struct ring facts;           /* the lane produces, control consumes */
+    struct qsbr_reader *reader;  /* the lane's */
+    struct gauge connections;
+    struct gauge streams; /* exchanges open now */
+};
+
+struct node_shared {
+    const struct config *config;
+    struct elect_config elect;
+    struct qsbr qsbr;
+    struct radix *belief;       /* control writes, lanes match */
+    struct mirror *mirror;      /* the same */
+    struct expected *expected;  /* the same: sent, and not heard of yet */
+    struct publish mirror_view; /* const struct mirror_view *, by control */
+    struct fleet_board *board;  /* control publishes, lanes read and count */
+    struct counter held_bytes;  /* in lanes' buffers */
+    struct gauge inflight;      /* requests forwarded now */
+    /* Of these, those sent to a named rank, by its slot of the mirror. Who has
+     * had a slot before may leave it with some; they end like others. */
+    struct gauge rank_inflight[WORKERS_MAX];
+    /* The same of peers, as they told last (share.h). */
+    struct gauge rank_peers[WORKERS_MAX];
+    struct gauge connections; /* client connections of all lanes */
+    struct gauge draining;    /* 1 from SIGTERM on */
+    struct gauge cut;         /* 1 from a second one on */
+    struct gauge lanes_running;
+    struct gauge mesh_ready; /* enum cluster_ready, by control */
+
+    struct latch asleep;       /* control sleeps until woken */
+    uv_async_t *wake;          /* of the control loop */
+    struct lane_shared *lanes; /* lanes_count of them */
+    uint32_t lanes_count;
+};
+
+/*
+ * Everything but the board, which control brings, at its beginning; zero
+ * before. config is borrowed. 0, or -errno: then the process is to end, for
+ * nothing was taken back.
+ */
+int shared_init(struct node_shared *node, const struct config *config)
+    MUST_CHECK;
+
+/* After control_fini(). */
+void shared_fini(struct node_shared *node);
+
+/* What routing looks at, as of now; the caller is online in the qsbr. */
+static inline struct route_world
+shared_world(const struct node_shared *node)
+{
+    const struct config_mirror *mirror = &node->config->mirror;
+
+    return (struct route_world){
+        .elect = &node->elect,
+        .view = fleet_view_get(node->board),
+        .board = node->board,
+        .belief = node->belief,
+        .rank_inflight = node->rank_inflight,
+        .rank_peers = node->rank_peers,
+        .exact = {.mirror = node->mirror,
+                  .expected = expected_index(node->expected),
+                  .view = mirror_view_get(&node->mirror_view),
+                  .weights = {.permille =
+                                  {
+                                      [TIER_DEVICE] = 1000,
+                                      [TIER_HOST] = mirror->host_permille,
+                                      [TIER_DISK] = mirror->disk_permille,
+                                      [TIER_EXTERNAL] =
+                                          mirror->external_permille,
+                                  }}},
+    };
+}
+
+#endif

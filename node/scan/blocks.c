@@ -1,0 +1,209 @@
+#include "node/scan/blocks.h"
+
+#include <stdbool.h>
+
+#include "index/base/check.h"
+#include "index/index.h"
+
+#define PREFIX_BYTES 256U /* of each message that rendezvous looks at */
+
+/* Bytes that JSON text holds only escaped, so no message can fake them. */
+#define MARK_ROLE  0x1e
+#define MARK_TEXT  0x1f
+#define MARK_MEDIA 0x1d
+#define MARK_TOOLS 0x1c
+
+struct cutter {
+    struct blocks *blocks;
+    uint64_t parent;
+    uint32_t filled; /* bytes of the open block */
+    unsigned char open[BLOCKS_BYTES_MAX];
+};
+
+static bool
+is_full(const struct cutter *c)
+{
+    return c->blocks->count == c->blocks->blocks_max;
+}
+
+static void
+close_block(struct cutter *c, const void *bytes)
+{
+    c->parent = key_next(c->parent, bytes, c->blocks->block_bytes);
+    c->blocks->keys[c->blocks->count++] = c->parent;
+}
+
+static void
+feed(struct cutter *c, const char *bytes, size_t len)
+{
+    size_t size = c->blocks->block_bytes;
+
+    while (len != 0 && !is_full(c)) {
+        if (c->filled == 0 && len >= size) {
+            close_block(c, bytes); /* whole block in place: no copy */
+            bytes += size;
+            len -= size;
+            continue;
+        }
+        size_t take = size - c->filled < len ? size - c->filled : len;
+        memcpy(c->open + c->filled, bytes, take);
+        c->filled += (uint32_t)take;
+        bytes += take;
+        len -= take;
+        if (c->filled == size) {
+            close_block(c, c->open);
+            c->filled = 0;
+        }
+    }
+}
+
+static void
+feed_mark(struct cutter *c, char mark)
+{
+    feed(c, &mark, 1);
+}
+
+static void
+feed_string(struct cutter *c, const char *raw, size_t len, bool escaped)
+{
+    if (!escaped) {
+        feed(c, raw, len);
+        return;
+    }
+    char room[SCAN_PIECE_BYTES];
+    struct slice left = {.ptr = raw, .len = len};
+    while (left.len != 0 && !is_full(c)) {
+        struct slice piece = scan_unescape_next(&left, room);
+        feed(c, piece.ptr, piece.len);
+    }
+}
+
+/* [1, 22, 333]: the scanner has checked that it is an array of numbers. */
+static void
+feed_ids(struct cutter *c, const char *raw, size_t len)
+{
+    uint32_t id = 0;
+    bool open = false;
+
+    for (size_t i = 0; i < len && !is_full(c); i++) {
+        if (raw[i] >= '0' && raw[i] <= '9') {
+            id = id * 10 + (uint32_t)(raw[i] - '0');
+            open = true;
+        } else if (open) {
+            unsigned char four[4] = {
+                (unsigned char)id, (unsigned char)(id >> 8),
+                (unsigned char)(id >> 16), (unsigned char)(id >> 24)};
+            feed(c, (const char *)four, sizeof(four));
+            id = 0;
+            open = false;
+        }
+    }
+}
+
+static void
+feed_span(struct cutter *c, const char *body, const struct scan_span *span)
+{
+    const char *raw = body + span->at;
+
+    switch ((enum scan_span_kind)span->kind) {
+    case SCAN_ROLE:
+        feed_mark(c, MARK_ROLE);
+        feed_string(c, raw, span->len, span->escaped);
+        feed_mark(c, MARK_TEXT);
+        return;
+    case SCAN_TEXT:
+        feed_string(c, raw, span->len, span->escaped);
+        return;
+    case SCAN_MEDIA: {
+        uint64_t digest =
+            key_digest((struct slice){.ptr = raw, .len = span->len});
+        feed_mark(c, MARK_MEDIA);
+        feed(c, (const char *)&digest, sizeof(digest));
+        return;
+    }
+    case SCAN_TOOLS:
+        feed_mark(c, MARK_TOOLS);
+        feed(c, raw, span->len);
+        feed_mark(c, MARK_TEXT);
+        return;
+    case SCAN_IDS:
+        feed_ids(c, raw, span->len);
+        return;
+    }
+    CHECK(false && "a known kind of span");
+}
+
+static struct slice
+head_of(const char *body, const struct scan_span *span)
+{
+    return (struct slice){
+        .ptr = body + span->at,
+        .len = span->len < PREFIX_BYTES ? span->len : PREFIX_BYTES,
+    };
+}
+
+static bool
+is_role(const char *body, const struct scan_span *span, struct slice role)
+{
+    return slice_equal((struct slice){.ptr = body + span->at, .len = span->len},
+                       role);
+}
+
+/*
+ * Rendezvous needs one key for a conversation that later turns keep: the
+ * opening of the first system and of the first user message, as spelt.
+ */
+static uint64_t
+prefix_of(const char *body, const struct scan *scan, uint64_t root)
+{
+    bool want_system = true;
+    bool want_user = true;
+    bool take = scan->shape != SCAN_MESSAGES;
+    uint64_t key = root;
+
+    for (uint32_t i = 0; i < scan->spans_count && (want_user || take); i++) {
+        const struct scan_span *span = &scan->spans[i];
+        if (span->kind == SCAN_ROLE) {
+            bool system = is_role(body, span, SLICE("system")) ||
+                          is_role(body, span, SLICE("developer"));
+            bool user = is_role(body, span, SLICE("user"));
+            take = (system && want_system) || (user && want_user);
+            want_system = want_system && !system;
+            want_user = want_user && !user;
+        } else if (take && span->kind != SCAN_TOOLS) {
+            struct slice head = head_of(body, span);
+            key = key_next(key, head.ptr, head.len);
+            take = false;
+            want_user = want_user && scan->shape == SCAN_MESSAGES;
+        }
+    }
+    return key;
+}
+
+static struct slice
+text_of(const char *body, const struct scan_text *text)
+{
+    if (!text->present) {
+        return (struct slice){.ptr = NULL, .len = 0};
+    }
+    return (struct slice){.ptr = body + text->at, .len = text->len};
+}
+
+void
+blocks_cut(struct blocks *blocks, const char *body, const struct scan *scan)
+{
+    struct cutter c;
+
+    CHECK(blocks->block_bytes >= BLOCKS_BYTES_MIN &&
+          blocks->block_bytes <= BLOCKS_BYTES_MAX);
+    blocks->root = key_root(text_of(body, &scan->model), SLICE(""),
+                            text_of(body, &scan->salt));
+    blocks->prefix_key = prefix_of(body, scan, blocks->root);
+    blocks->count = 0;
+    c.blocks = blocks;
+    c.parent = blocks->root;
+    c.filled = 0;
+    for (uint32_t i = 0; i < scan->spans_count && !is_full(&c); i++) {
+        feed_span(&c, body, &scan->spans[i]);
+    }
+}

@@ -1,0 +1,45 @@
+/*
+ * Cuts a prompt into blocks of bytes and names every prefix of it.
+ *
+ * The engine caches tokens, but without its tokenizer equal text is the best
+ * sign of equal tokens. The prompt becomes one canonical run of bytes, in the
+ * order in which chat templates render it: strings unescaped, so that two JSON
+ * libraries' spellings of one conversation meet; a separator and the role
+ * before each message, so that moving text between messages is another
+ * prompt; media as a digest of their URL or data; token ids as 4 bytes each,
+ * little endian. That run is cut into blocks of block_bytes, the rest at the
+ * end is left out, and key i (index/key.h) names the first i + 1 blocks under
+ * the namespace's root.
+ *
+ * Role: core. Owns: nothing; writes the caller's keys. Thread: any.
+ * Limits: blocks_max blocks, the rest is not looked at. Errors: none.
+ */
+#ifndef NODE_BLOCKS_H
+#define NODE_BLOCKS_H
+
+#include <stdint.h>
+
+#include "index/base/slice.h"
+#include "node/scan/scan.h"
+
+#define BLOCKS_BYTES_MIN 16U
+#define BLOCKS_BYTES_MAX 4096U
+
+struct blocks {
+    uint64_t root;       /* of the namespace */
+    uint64_t prefix_key; /* of the first 256 bytes of the first system and of
+                            the first user message: for rendezvous hashing */
+    uint64_t *keys;      /* the caller's, room for blocks_max */
+    uint32_t count;
+    uint32_t block_bytes;
+    uint32_t blocks_max;
+};
+
+/*
+ * Fills root, prefix_key, keys and count; the caller set keys, block_bytes
+ * and blocks_max. body and scan: as scan_body() left them.
+ */
+void blocks_cut(struct blocks *blocks, const char *body,
+                const struct scan *scan);
+
+#endif

@@ -1,0 +1,306 @@
+#include "node/scan/scan.h"
+
+#include <string.h>
+
+#include "node/scan/scan_fault.h"
+#include "node/scan/scan_section.h"
+#include "node/scan/scan_walk.h"
+
+/* The names of the output's limit, the first that is present is meant. */
+enum {
+    MAX_COMPLETION_TOKENS,
+    MAX_OUTPUT_TOKENS,
+    MAX_TOKENS,
+    MAXES
+};
+
+struct integer {
+    bool present;
+    int64_t value;
+};
+
+struct top {
+    struct walk walk;
+    struct scan *scan;
+    struct sections sections;
+    struct integer maxes[MAXES];
+    struct integer priority;
+    struct integer n;
+};
+
+#define NAME(literal)                                \
+    {                                                \
+        .ptr = (literal), .len = sizeof(literal) - 1 \
+    }
+
+static const struct slice option_names[SCAN_OPTIONS] = {
+    [SCAN_CHAT_TEMPLATE] = NAME("chat_template"),
+    [SCAN_CHAT_TEMPLATE_KWARGS] = NAME("chat_template_kwargs"),
+    [SCAN_REASONING_EFFORT] = NAME("reasoning_effort"),
+    [SCAN_TOOL_CHOICE] = NAME("tool_choice"),
+    [SCAN_DOCUMENTS] = NAME("documents"),
+    [SCAN_ADD_GENERATION_PROMPT] = NAME("add_generation_prompt"),
+    [SCAN_CONTINUE_FINAL_MESSAGE] = NAME("continue_final_message"),
+    [SCAN_ADD_SPECIAL_TOKENS] = NAME("add_special_tokens"),
+    [SCAN_MM_PROCESSOR_KWARGS] = NAME("mm_processor_kwargs"),
+    [SCAN_MEDIA_IO_KWARGS] = NAME("media_io_kwargs"),
+    [SCAN_TRUNCATE_PROMPT_TOKENS] = NAME("truncate_prompt_tokens"),
+};
+
+const char *
+scan_option_name(enum scan_option option)
+{
+    CHECK(option < SCAN_OPTIONS);
+    return option_names[option].ptr;
+}
+
+static struct integer
+integer(struct walk *w, struct token t)
+{
+    struct integer found = {.present = false};
+    if (t.kind == 0) {
+        return found;
+    }
+    found.present = scan_integer(w->body, t.at, w->blocks.end, &found.value);
+    walk_skip(w, t);
+    return found;
+}
+
+/* Only the literal itself is true: a walk has checked that t is a literal. */
+static bool
+is_true(struct walk *w, struct token t)
+{
+    walk_skip(w, t);
+    return t.kind == 't';
+}
+
+static bool
+include_usage(struct walk *w, struct token t)
+{
+    struct scan_name room;
+    bool found = false;
+
+    if (t.kind != '{') {
+        walk_skip(w, t);
+        return false;
+    }
+    for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
+        struct slice name = walk_name(w, walk_string(w, t.at), &room);
+        struct token value = walk_token(w);
+        bool is = is_true(w, value);
+        found = WALK_IS(name, "include_usage") ? is : found;
+    }
+    return found;
+}
+
+/* Keys that say how to answer. False: it is none of them. */
+static bool
+option(struct top *top, struct slice name, struct token t)
+{
+    struct walk *w = &top->walk;
+    struct scan *scan = top->scan;
+
+    if (WALK_IS(name, "model")) {
+        scan->model = walk_text(w, t);
+    } else if (WALK_IS(name, "stream")) {
+        scan->stream = is_true(w, t);
+    } else if (WALK_IS(name, "stream_options")) {
+        scan->include_usage = include_usage(w, t);
+    } else if (WALK_IS(name, "user")) {
+        scan->user = walk_text(w, t);
+    } else if (WALK_IS(name, "cache_salt")) {
+        scan->salt = walk_text(w, t);
+    } else if (WALK_IS(name, "session_id")) {
+        scan->session = walk_text(w, t);
+    } else if (WALK_IS(name, "max_completion_tokens")) {
+        top->maxes[MAX_COMPLETION_TOKENS] = integer(w, t);
+    } else if (WALK_IS(name, "max_output_tokens")) {
+        top->maxes[MAX_OUTPUT_TOKENS] = integer(w, t);
+    } else if (WALK_IS(name, "max_tokens")) {
+        top->maxes[MAX_TOKENS] = integer(w, t);
+    } else if (WALK_IS(name, "priority")) {
+        top->priority = integer(w, t);
+    } else if (WALK_IS(name, "n")) {
+        top->n = integer(w, t);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* The option of that name; SCAN_OPTIONS: none. Each name's length is its own,
+ * but for two. */
+static enum scan_option
+option_named(struct slice name)
+{
+    enum scan_option option;
+
+    switch (name.len) {
+    case 9:
+        option = SCAN_DOCUMENTS;
+        break;
+    case 11:
+        option = SCAN_TOOL_CHOICE;
+        break;
+    case 13:
+        option = SCAN_CHAT_TEMPLATE;
+        break;
+    case 15:
+        option = SCAN_MEDIA_IO_KWARGS;
+        break;
+    case 16:
+        option = SCAN_REASONING_EFFORT;
+        break;
+    case 18:
+        option = SCAN_ADD_SPECIAL_TOKENS;
+        break;
+    case 19:
+        option = SCAN_MM_PROCESSOR_KWARGS;
+        break;
+    case 20:
+        option = SCAN_CHAT_TEMPLATE_KWARGS;
+        break;
+    case 21:
+        option = SCAN_ADD_GENERATION_PROMPT;
+        break;
+    case 22:
+        option = name.ptr[0] == 'c' ? SCAN_CONTINUE_FINAL_MESSAGE
+                                    : SCAN_TRUNCATE_PROMPT_TOKENS;
+        break;
+    default:
+        return SCAN_OPTIONS;
+    }
+    return slice_equal(name, option_names[option]) ? option : SCAN_OPTIONS;
+}
+
+static void
+member(struct top *top, struct slice name, struct token t)
+{
+    enum section_id section = section_named(name);
+
+    if (section != SECTIONS) {
+        sections_walk(&top->sections, &top->walk, section, t);
+    } else if (!option(top, name, t)) {
+        enum scan_option id = option_named(name);
+        if (id != SCAN_OPTIONS) {
+            top->scan->options[id] = walk_value(&top->walk, t);
+        } else {
+            walk_skip(&top->walk, t);
+        }
+    }
+}
+
+/* Whether nothing but white space follows the object's end. */
+static bool
+ends_here(const struct walk *w)
+{
+    size_t at = (size_t)w->taken + 1, end = w->blocks.end;
+
+    while (at < end && (w->body[at] == ' ' || w->body[at] == '\t' ||
+                        w->body[at] == '\n' || w->body[at] == '\r')) {
+        at++;
+    }
+    return at == end;
+}
+
+/* False: a fault, somewhere. */
+static bool
+walk_top(struct top *top)
+{
+    struct walk *w = &top->walk;
+    struct scan_name room;
+    struct token t = walk_token(w);
+
+    if (t.kind != '{') {
+        return false;
+    }
+    for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
+        struct slice name = walk_name(w, walk_string(w, t.at), &room);
+        struct token value = walk_token(w);
+        member(top, name, value);
+    }
+    return t.kind == '}' && ends_here(w);
+}
+
+/* From what was found to what was asked. */
+static void
+conclude(struct top *top)
+{
+    struct scan *scan = top->scan;
+    struct sections_found found = sections_finish(&top->sections, &top->walk);
+
+    scan->shape = found.prompt.shape;
+    scan->prompts = found.prompt.prompts;
+    scan->prompt_raw = found.raw;
+    scan->prompt_is_input = found.is_input;
+    scan->tools_raw = found.tools;
+    scan->spans_count = top->walk.spans_count;
+    scan->spans_cut = top->walk.spans_cut;
+    scan->media = top->walk.media;
+    for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {
+        scan->has_max_tokens = top->maxes[i].present;
+        scan->max_tokens = top->maxes[i].value;
+    }
+    scan->has_priority = top->priority.present;
+    scan->priority = top->priority.value;
+    if (top->n.present && top->n.value >= 1) {
+        scan->n =
+            top->n.value < UINT32_MAX ? (uint32_t)top->n.value : UINT32_MAX;
+    }
+}
+
+/* Says what is wrong; nothing else that was found is worth anything. */
+static int
+refuse(struct slice body, const struct scan_limits *limits, struct scan *scan)
+{
+    struct scan_fault fault;
+    int outcome =
+        scan_fault_find(body.ptr, body.len, limits->depth_max, &fault);
+
+    *scan = (struct scan){.spans = scan->spans, .n = 1, .prompts = 1};
+    if (outcome == 0) {
+        /* The two judges disagree: tests say that this does not happen. */
+        fault = (struct scan_fault){.what = SCAN_DISPUTED};
+        outcome = SCAN_E_SYNTAX;
+    }
+    scan->fault = fault.what;
+    scan->fault_at = fault.at;
+    return outcome;
+}
+
+int
+scan_body_with(const struct scan_kernel *kernel, struct slice body,
+               const struct scan_limits *limits, struct scan *scan)
+{
+    struct top top;
+
+    CHECK(body.len <= UINT32_MAX && limits->depth_max <= SCAN_DEPTH_MAX);
+    *scan = (struct scan){.spans = scan->spans, .n = 1, .prompts = 1};
+    memset(&top.sections, 0, sizeof(top.sections));
+    memset(top.maxes, 0, sizeof(top.maxes));
+    top.priority.present = false;
+    top.priority.value = 0;
+    top.n.present = false;
+    top.scan = scan;
+    top.walk.kernel = kernel;
+    top.walk.spans = scan->spans;
+    top.walk.spans_max = limits->spans_max;
+    top.walk.spans_count = 0;
+    top.walk.spans_cut = false;
+    top.walk.media = false;
+    walk_init(&top.walk, body, 0, limits->depth_max);
+    if (!walk_top(&top)) {
+        return refuse(body, limits, scan);
+    }
+    conclude(&top);
+    return 0;
+}
+
+int
+scan_body(const char *body, size_t len, const struct scan_limits *limits,
+          struct scan *scan)
+{
+    return scan_body_with(scan_kernel_best(),
+                          (struct slice){.ptr = body, .len = len}, limits,
+                          scan);
+}

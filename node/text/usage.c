@@ -1,0 +1,57 @@
+#include "node/text/usage.h"
+
+/* Where the last `name` in tail ends; NULL when there is none. */
+static const char *
+find_last(struct slice tail, struct slice name)
+{
+    const char *end = tail.ptr + tail.len;
+
+    for (const char *at = end; at != tail.ptr;) {
+        at = memrchr(tail.ptr, '"', (size_t)(at - tail.ptr));
+        if (at == NULL) {
+            return NULL;
+        }
+        if ((size_t)(end - at) >= name.len &&
+            memcmp(at, name.ptr, name.len) == 0) {
+            return at + name.len;
+        }
+    }
+    return NULL;
+}
+
+/* The number after the last `name` in tail: true and *out. */
+static bool
+last_number(struct slice tail, struct slice name, uint32_t *out)
+{
+    const char *end = tail.ptr + tail.len;
+    const char *at = tail.len != 0 ? find_last(tail, name) : NULL;
+    uint64_t number = 0;
+
+    *out = 0;
+    if (at == NULL) {
+        return false;
+    }
+    while (at < end && (*at == ':' || *at == ' ')) {
+        at++;
+    }
+    if (at == end || *at < '0' || *at > '9') {
+        return false; /* null, say */
+    }
+    while (at < end && *at >= '0' && *at <= '9') {
+        number = number * 10 + (uint64_t)(*at - '0');
+        if (number > UINT32_MAX) {
+            return false;
+        }
+        at++;
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+void
+usage_find(struct slice tail, struct usage *usage)
+{
+    (void)last_number(tail, SLICE("\"prompt_tokens\""), &usage->prompt_tokens);
+    usage->cached_known =
+        last_number(tail, SLICE("\"cached_tokens\""), &usage->cached_tokens);
+}

@@ -1,0 +1,395 @@
+#include "node/tokens/token_ask.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "node/tokens/token_ask_own.h"
+
+static uint64_t
+now_us(const struct token_ask *ask)
+{
+    return uv_now(ask->loop) * 1000;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+/* Lets the timer run until the first question is due. */
+static void
+arm(struct token_ask *ask)
+{
+    uint64_t due_us = deadline_list_next_us(&ask->timeouts);
+    uint64_t soon_us = deadline_list_next_us(&ask->soon);
+    uint64_t from_us = now_us(ask);
+
+    due_us = soon_us < due_us ? soon_us : due_us;
+    if (ask->closing) {
+        return;
+    }
+    if (due_us == UINT64_MAX) {
+        (void)uv_timer_stop(&ask->timer); /* cannot fail */
+        return;
+    }
+    due_us = due_us > from_us ? due_us - from_us : 0;
+    /* Fails only for a closing handle. */
+    (void)uv_timer_start(&ask->timer, on_timer, (due_us + 999) / 1000, 0);
+}
+
+int
+token_ask_new(struct token_ask **out, uv_loop_t *loop,
+              const struct token_ask_limits *limits)
+{
+    struct token_ask *ask = calloc(1, sizeof(*ask));
+
+    CHECK(limits->answer_bytes_max < UINT32_MAX && limits->timeout_ms != 0);
+    *out = ask;
+    if (ask == NULL) {
+        return -ENOMEM;
+    }
+    ask->loop = loop;
+    ask->limits = *limits;
+    deadline_list_init(&ask->timeouts, (uint64_t)limits->timeout_ms * 1000);
+    deadline_list_init(&ask->soon, 1);
+    (void)uv_timer_init(loop, &ask->timer); /* cannot fail */
+    ask->timer.data = ask;
+    ask->holds = 1;
+    return 0;
+}
+
+void
+ask_drop(struct token_ask *ask)
+{
+    CHECK(ask->holds != 0);
+    if (--ask->holds == 0) {
+        CHECK(ask->closing && ask->first == NULL);
+        token_ids_fini(&ask->ids);
+        free(ask);
+    }
+}
+
+static void
+on_timer_closed(uv_handle_t *handle)
+{
+    ask_drop(handle->data);
+}
+
+void
+token_ask_free(struct token_ask *ask)
+{
+    if (ask == NULL) {
+        return;
+    }
+    CHECK(!ask->closing);
+    while (ask->first != NULL) {
+        token_ask_forget(ask->first);
+    }
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        ask_conn_close_idle(&ask->slots[slot]);
+    }
+    ask->closing = true;
+    uv_close((uv_handle_t *)&ask->timer, on_timer_closed);
+}
+
+void
+ask_question_drop(struct token_question *q)
+{
+    CHECK(q->holds != 0);
+    if (--q->holds == 0) {
+        CHECK(q->over && q->conn == NULL);
+        buf_fini(&q->lines);
+        buf_fini(&q->body);
+        buf_fini(&q->out);
+        free(q);
+    }
+}
+
+/* It is open no more. */
+static void
+leave(struct token_question *q)
+{
+    struct token_ask *ask = q->ask;
+
+    CHECK(!q->over && q->conn == NULL);
+    q->over = true;
+    deadline_clear(&q->deadline);
+    *(q->prev != NULL ? &q->prev->next : &ask->first) = q->next;
+    if (q->next != NULL) {
+        q->next->prev = q->prev;
+    }
+    ask->stats.open--;
+}
+
+/* Tells the caller; the question is gone. */
+static void
+finish(struct token_question *q, enum token_outcome outcome)
+{
+    struct token_ask *ask = q->ask;
+    struct token_answer answer = {.outcome = outcome};
+
+    leave(q);
+    ask->stats.answered += outcome == TOKEN_OK;
+    ask->stats.unable += outcome == TOKEN_UNABLE;
+    ask->stats.refused += outcome == TOKEN_REFUSED;
+    ask->stats.failed += outcome == TOKEN_FAILED;
+    if (outcome == TOKEN_OK) {
+        answer.tokens = ask->ids.ids;
+        answer.count = ask->ids.count;
+    }
+    q->done(q->context, &answer);
+    ask_question_drop(q);
+}
+
+/* Ends it from the loop: callers of token_ask_start() are not called back from
+ * within. */
+static void
+finish_soon(struct token_question *q, enum token_outcome outcome)
+{
+    q->soon = outcome;
+    deadline_set(&q->deadline, &q->ask->soon, 0);
+    arm(q->ask);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    struct token_ask *ask = timer->data;
+    struct deadline *due;
+
+    while (!ask->closing &&
+           (due = deadline_next_due(&ask->soon, now_us(ask))) != NULL) {
+        struct token_question *q = (struct token_question *)due;
+        finish(q, q->soon);
+    }
+    while (!ask->closing &&
+           (due = deadline_next_due(&ask->timeouts, now_us(ask))) != NULL) {
+        struct token_question *q = (struct token_question *)due;
+        if (q->conn != NULL) {
+            ask_conn_close(q->conn);
+        }
+        ask->stats.timed_out++;
+        ask_learn_failed(q);
+        finish(q, TOKEN_FAILED);
+    }
+    arm(ask);
+}
+
+/* Asks in the question's way, or ends it. */
+static void
+ask_now(struct token_question *q)
+{
+    if (q->way == ASK_NOTHING) {
+        finish_soon(q, TOKEN_UNABLE);
+        return;
+    }
+    ask_text_write(q);
+    if (q->out.failed || ask_conn_send(q) != 0) {
+        finish_soon(q, TOKEN_FAILED);
+    }
+}
+
+void
+ask_failed(struct token_question *q, enum ask_fault fault)
+{
+    q->ask->stats.too_large += fault == ASK_FAULT_LARGE;
+    if (fault != ASK_FAULT_LARGE) {
+        ask_learn_failed(q);
+    }
+    finish_soon(q, TOKEN_FAILED);
+}
+
+static void
+take_ids(struct token_question *q, struct slice body)
+{
+    struct slice key =
+        q->way == ASK_RENDER ? SLICE("token_ids") : SLICE("tokens");
+
+    if (token_ids_read(&q->ask->ids, body, key) != 0) {
+        ask_failed(q, ASK_FAULT_BROKEN);
+        return;
+    }
+    ask_learn_good(q);
+    finish(q, TOKEN_OK);
+}
+
+/* Whether there is no such path; but a 404 may be about the model. vLLM shuts
+ * its renderer with 403 unless it was started with --enable-scale-out. */
+static bool
+is_missing(unsigned status, struct slice body)
+{
+    if (status == 404) {
+        return body.len == 0 ||
+               memmem(body.ptr, body.len, "model", strlen("model")) == NULL;
+    }
+    return status == 403 || status == 405 || status == 501;
+}
+
+void
+ask_answered(struct token_question *q, unsigned status, struct slice body)
+{
+    bool missing = is_missing(status, body);
+
+    if (status == 200) {
+        take_ids(q, body);
+        return;
+    }
+    if (!missing && (status / 100 != 4 || status == 408 || status == 429)) {
+        ask_failed(q, ASK_FAULT_BROKEN);
+        return;
+    }
+    if (!ask_learn_refused(q, missing)) {
+        finish(q, TOKEN_REFUSED);
+        return;
+    }
+    q->way++;
+    ask_now(q);
+}
+
+static bool
+is_askable(const struct scan *scan)
+{
+    bool text = scan->shape == SCAN_STRING ||
+                (scan->shape == SCAN_STRINGS && scan->prompts == 1);
+
+    return (text || scan->shape == SCAN_MESSAGES) && !scan->prompt_is_input;
+}
+
+/* Of one text in brackets, the text. */
+static struct scan_text
+without_brackets(const char *body, struct scan_text raw)
+{
+    while (raw.len != 0 && body[raw.at] != '"') {
+        raw.at++;
+        raw.len--;
+    }
+    while (raw.len != 0 && body[raw.at + raw.len - 1] != '"') {
+        raw.len--;
+    }
+    return raw;
+}
+
+bool
+token_ask_able(const struct token_ask *ask, const struct fleet_worker *worker)
+{
+    uint32_t slot = worker->slot, generation = worker->generation;
+
+    return worker->address_len != 0 &&
+           (ask_way_now(ask, slot, generation, true) != ASK_NOTHING ||
+            ask_way_now(ask, slot, generation, false) != ASK_NOTHING);
+}
+
+static bool
+has_media(const struct scan *scan)
+{
+    uint32_t i = 0;
+
+    while (i < scan->spans_count && scan->spans[i].kind != SCAN_MEDIA) {
+        i++;
+    }
+    return i != scan->spans_count;
+}
+
+/* A question with copies of all it needs, not open yet. */
+static struct token_question *
+make(struct token_ask *ask, const struct fleet_worker *worker,
+     struct slice body, const struct scan *scan)
+{
+    struct token_question *q = calloc(1, sizeof(*q));
+
+    if (q == NULL) {
+        return NULL;
+    }
+    q->ask = ask;
+    q->holds = 1;
+    q->slot = worker->slot;
+    q->generation = worker->generation;
+    q->address = worker->address;
+    memcpy(q->base_path, worker->base_path, sizeof(q->base_path));
+    q->chat = scan->shape == SCAN_MESSAGES;
+    q->media = has_media(scan);
+    q->parts.model = scan->model;
+    q->parts.prompt = scan->shape == SCAN_STRINGS
+                          ? without_brackets(body.ptr, scan->prompt_raw)
+                          : scan->prompt_raw;
+    q->parts.tools = scan->tools_raw;
+    memcpy(q->parts.options, scan->options, sizeof(q->parts.options));
+    buf_init(&q->lines, SIZE_MAX / 2);
+    buf_init(&q->body, SIZE_MAX / 2); /* what the caller hands in */
+    buf_init(&q->out, SIZE_MAX / 2);
+    ask_text_lines(&q->lines, worker);
+    buf_add_slice(&q->body, body);
+    if (q->lines.failed || q->body.failed) {
+        q->over = true;
+        ask_question_drop(q);
+        return NULL;
+    }
+    return q;
+}
+
+static void
+enter(struct token_question *q)
+{
+    struct token_ask *ask = q->ask;
+
+    q->next = ask->first;
+    if (q->next != NULL) {
+        q->next->prev = q;
+    }
+    ask->first = q;
+    ask->stats.open++;
+    ask->stats.asked++;
+    deadline_set(&q->deadline, &ask->timeouts, now_us(ask));
+    arm(ask);
+}
+
+int
+token_ask_start(struct token_ask *ask, struct token_question **out,
+                const struct fleet_worker *worker, struct slice body,
+                const struct scan *scan, void *context,
+                void (*done)(void *context, const struct token_answer *answer))
+{
+    CHECK(!ask->closing && done != NULL);
+    *out = NULL;
+    if (!is_askable(scan)) {
+        return TOKEN_ASK_E_SHAPE;
+    }
+    if (ask->stats.open >= ask->limits.open_max) {
+        ask->stats.busy++;
+        return TOKEN_ASK_E_BUSY;
+    }
+    struct token_question *q = make(ask, worker, body, scan);
+    if (q == NULL) {
+        return -ENOMEM;
+    }
+    q->context = context;
+    q->done = done;
+    ask_slot_renew(ask, q->slot, q->generation);
+    q->way = ask_way_now(ask, q->slot, q->generation, q->chat);
+    enter(q);
+    if (worker->address_len == 0) {
+        finish_soon(q, TOKEN_FAILED);
+    } else {
+        ask_now(q);
+    }
+    *out = q;
+    return 0;
+}
+
+void
+token_ask_forget(struct token_question *question)
+{
+    if (question->over) {
+        return; /* from within its done */
+    }
+    if (question->conn != NULL) {
+        ask_conn_close(question->conn);
+    }
+    question->ask->stats.forgotten++;
+    leave(question);
+    arm(question->ask);
+    ask_question_drop(question);
+}
+
+const struct token_ask_stats *
+token_ask_stats(const struct token_ask *ask)
+{
+    return &ask->stats;
+}

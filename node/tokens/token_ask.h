@@ -1,0 +1,115 @@
+/*
+ * Asks an engine's own renderer for the token ids of a prompt.
+ *
+ * POST /v1/chat/completions/render (or /v1/completions/render) with the
+ * client's body; where an engine has no such path (404, 405, 501), POST
+ * /tokenize with the parts of it that count. Exact is only the former; the
+ * latter knows nothing of what templates see beside messages, tools and the
+ * options of scan.h.
+ *
+ * What an engine can is remembered for each worker, chats and texts apart, and
+ * looked at again after retry_ms. A path that has answered well once is not
+ * given up for a single 404, but for four refusals in a row; a 404 that speaks
+ * of a model is a refusal, not a missing path. A path that refuses from the
+ * start, four times, is taken for missing. A worker from which four answers in
+ * a row did not come is left alone for retry_ms as well.
+ *
+ * Connections are kept. One that turns out dead before an answer began costs a
+ * second try on a new one. An answer that comes late is still an answer: the
+ * caller decides what it is good for.
+ *
+ * Role: shell. Owns: its connections, copies of what is asked.
+ * Thread: the loop's (a lane). Limits: struct token_ask_limits; beside the
+ * answers, room for their ids (4 bytes each) is kept once. The process must
+ * ignore SIGPIPE. Errors: outcomes in the answer.
+ */
+#ifndef NODE_TOKEN_ASK_H
+#define NODE_TOKEN_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "index/base/check.h"
+#include "index/base/slice.h"
+#include "index/base/worker_set.h"
+#include "node/scan/scan.h"
+#include "node/view/fleet_view.h"
+
+struct token_ask;
+struct token_question;
+
+struct token_ask_limits {
+    uint32_t open_max;        /* questions at one time; each has a connection */
+    uint32_t connections_max; /* kept idle, per worker */
+    uint32_t timeout_ms;      /* of one question, whatever the caller waits */
+    size_t answer_bytes_max;  /* of a body; under 4 GiB */
+    uint32_t retry_ms;        /* until an engine that cannot is asked again */
+};
+
+enum token_outcome {
+    TOKEN_OK,
+    TOKEN_UNABLE, /* this engine has no renderer: it is not asked for a while */
+    TOKEN_REFUSED, /* it answered 4xx: this prompt cannot be rendered */
+    TOKEN_FAILED,  /* no answer, a bad one, or too large */
+};
+
+struct token_answer {
+    enum token_outcome outcome;
+    const uint32_t *tokens; /* TOKEN_OK; borrowed for the call */
+    uint32_t count;
+};
+
+int token_ask_new(struct token_ask **out, uv_loop_t *loop,
+                  const struct token_ask_limits *limits) MUST_CHECK;
+
+/* No answer comes any more. The loop must run on until handles are closed. */
+void token_ask_free(struct token_ask *ask);
+
+/* Whether that worker may be asked: it is known to answer about chats or about
+ * texts, or not known to fail with both. */
+bool token_ask_able(const struct token_ask *ask,
+                    const struct fleet_worker *worker);
+
+enum {
+    TOKEN_ASK_E_BUSY = 1, /* open_max questions are open */
+    TOKEN_ASK_E_SHAPE,    /* not a prompt that a renderer takes: of ids, of
+                             several texts, or `input` */
+};
+
+/*
+ * Asks. body and scan are copied as needed; done is called once, never from
+ * within this call, and not after token_ask_forget() or token_ask_free(); it
+ * may ask again. 0 and *out (good until done returns), an outcome, or -ENOMEM.
+ */
+int token_ask_start(struct token_ask *ask, struct token_question **out,
+                    const struct fleet_worker *worker, struct slice body,
+                    const struct scan *scan, void *context,
+                    void (*done)(void *context,
+                                 const struct token_answer *answer)) MUST_CHECK;
+
+/* The caller no longer wants to hear of it: it is given up. Without effect
+ * from within its done. */
+void token_ask_forget(struct token_question *question);
+
+struct token_ask_stats {
+    uint64_t asked;
+    uint64_t answered; /* TOKEN_OK */
+    uint64_t unable;
+    uint64_t refused;
+    uint64_t failed;    /* of these: */
+    uint64_t timed_out; /* after timeout_ms */
+    uint64_t too_large; /* over answer_bytes_max */
+    uint64_t forgotten;
+    uint64_t busy;      /* not asked, for open_max */
+    uint64_t connected; /* connections made */
+    uint64_t reused;    /* requests sent on a kept one */
+    uint32_t open;      /* questions now */
+    uint32_t idle;      /* connections kept now */
+};
+
+/* Good as long as *ask. */
+const struct token_ask_stats *token_ask_stats(const struct token_ask *ask);
+
+#endif

@@ -1,0 +1,107 @@
+#include "node/tokens/token_ask_own.h"
+
+#define REFUSALS_MAX 4U
+#define FAILURES_MAX 4U
+
+void
+ask_slot_renew(struct token_ask *ask, uint32_t slot, uint32_t generation)
+{
+    CHECK(slot < WORKERS_MAX);
+    struct ask_slot *s = &ask->slots[slot];
+
+    if (s->generation < generation) {
+        ask_conn_close_idle(s);
+        *s = (struct ask_slot){.generation = generation};
+    }
+}
+
+/* What is known holds only for a while. */
+static bool
+is_known(const struct token_ask *ask, const struct ask_skill *skill)
+{
+    return skill->way != ASK_RENDER && uv_now(ask->loop) < skill->until_ms;
+}
+
+enum ask_way
+ask_way_now(const struct token_ask *ask, uint32_t slot, uint32_t generation,
+            bool chat)
+{
+    const struct ask_slot *s = &ask->slots[slot];
+
+    if (s->generation != generation) {
+        return ASK_RENDER;
+    }
+    if (uv_now(ask->loop) < s->rest_until_ms) {
+        return ASK_NOTHING;
+    }
+    return is_known(ask, &s->skill[chat]) ? s->skill[chat].way : ASK_RENDER;
+}
+
+/* Where to keep what q taught; NULL: the worker is another by now, or that
+ * way was given up meanwhile. */
+static struct ask_skill *
+skill_of(const struct token_question *q)
+{
+    struct ask_slot *s = &q->ask->slots[q->slot];
+    struct ask_skill *skill = &s->skill[q->chat];
+
+    if (s->generation != q->generation) {
+        return NULL;
+    }
+    if (q->way == ASK_RENDER && skill->way != ASK_RENDER &&
+        !is_known(q->ask, skill)) {
+        *skill = (struct ask_skill){.way = ASK_RENDER};
+    }
+    return skill->way == q->way ? skill : NULL;
+}
+
+void
+ask_learn_good(const struct token_question *q)
+{
+    struct ask_skill *skill = skill_of(q);
+
+    if (skill != NULL) {
+        skill->proven = true;
+        skill->refusals = 0;
+    }
+    if (q->ask->slots[q->slot].generation == q->generation) {
+        q->ask->slots[q->slot].failures = 0;
+    }
+}
+
+bool
+ask_learn_refused(const struct token_question *q, bool missing)
+{
+    struct ask_slot *s = &q->ask->slots[q->slot];
+    struct ask_skill *skill = skill_of(q);
+
+    if (s->generation == q->generation) {
+        s->failures = 0; /* it answers */
+    }
+    if (skill == NULL) {
+        return missing;
+    }
+    skill->refusals += missing || !skill->proven;
+    if (!(missing && !skill->proven) && skill->refusals < REFUSALS_MAX) {
+        return false;
+    }
+    *skill = (struct ask_skill){
+        .way = q->way + 1,
+        .until_ms = uv_now(q->ask->loop) + q->ask->limits.retry_ms};
+    return true;
+}
+
+void
+ask_learn_failed(const struct token_question *q)
+{
+    struct ask_slot *s = &q->ask->slots[q->slot];
+
+    if (s->generation != q->generation) {
+        return;
+    }
+    s->failures++;
+    if (s->failures >= FAILURES_MAX) {
+        s->failures = 0;
+        s->rest_until_ms = uv_now(q->ask->loop) + q->ask->limits.retry_ms;
+    }
+}

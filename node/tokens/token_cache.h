@@ -1,0 +1,134 @@
+/*
+ * Remembers how conversations were tokenised, as block keys, so that an
+ * engine's renderer is asked once for a long shared prefix.
+ *
+ * A conversation is named by a chain of keys, one for each message: the last
+ * names the whole, each before it a prefix that an earlier turn may have been.
+ * A turn knows the keys of all full blocks of one rendered prompt, for every
+ * block size that was in use, and how many tokens it had. A lookup finds the
+ * whole, or else the longest earlier turn: its blocks begin this prompt too,
+ * which is exact as far as it goes.
+ *
+ * Where that is wrong: templates that rewrite history (drop the reasoning of
+ * earlier turns, move the tools) or open the answer otherwise than they show
+ * it later. Then a prefix promises some blocks that this prompt does not have;
+ * that costs a cache miss there, nothing else. Once the later turn itself was
+ * tokenised it is known better: the earlier one is cut to what both share.
+ * Members of messages that the scanner does not look at (tool_call_id, say)
+ * are not in a name; neither is a template that an engine was restarted with,
+ * until the conversation is tokenised anew.
+ *
+ * Turns of one conversation share one line of keys, the longest turn's; each
+ * knows how far along it goes. So n turns cost what the last costs, not n / 2
+ * times that, an answer is a pointer into the line, never a copy, and a line
+ * is the unit of eviction. (Suffixes that hang on one another would share the
+ * beginnings of different conversations as well, but each lookup would gather
+ * keys through all turns, and a parent outlive its use.) A turn that is no
+ * continuation of the line's longest (a branch) begins a line of its own.
+ *
+ * Cost: adding hashes all tokens, as only that tells where prompts part: 63 us
+ * for 131072 of them; naming 400 KB of text takes 24 us. Looking up is a step
+ * in a hash table per message beyond the turn that is found: 1.7 us when none
+ * of 1024 is known.
+ *
+ * Role: core. Owns: its lines. Thread: one owner (a lane).
+ * Limits: bytes_max, the least recently used lines give way; CONVERSATION_MAX
+ * messages. Errors: named outcomes.
+ */
+#ifndef NODE_TOKEN_CACHE_H
+#define NODE_TOKEN_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "node/scan/scan.h"
+#include "node/view/mirror_view.h"
+
+#define CONVERSATION_MAX 1024
+
+/* A conversation's names; of one with more messages, those of the first and
+ * of the last half of CONVERSATION_MAX. */
+struct conversation {
+    uint64_t keys[CONVERSATION_MAX];  /* of all up to the message */
+    uint32_t bytes[CONVERSATION_MAX]; /* of text up to there, unescaped */
+    uint32_t count;
+};
+
+/*
+ * Names the prompt in a scanned body: its messages or its string, under
+ * everything that changes how it is rendered (model, tools, and the options
+ * that scan.h keeps), and the namespace root. Two spellings of one text are
+ * one; options and tools count as they are spelt. Of several strings the
+ * first counts. No names (count 0): a prompt of token ids, none at all, no
+ * messages in it, or more spans than the scanner had room for.
+ */
+void conversation_cut(struct conversation *conversation, const char *body,
+                      const struct scan *scan, uint64_t root);
+
+/* The blocks of a prompt at one block size. */
+struct token_blocks {
+    uint32_t block_tokens;
+    uint32_t count;
+    const uint64_t *keys;
+};
+
+struct token_prompt {
+    /* Of the whole prompt. Unless `whole` an estimate: as many for each byte
+     * of text as the earlier turn had, and not fewer than that had. */
+    uint32_t tokens;
+    bool whole; /* every full block is there, else those of an earlier turn,
+                   or what a later one left of this */
+    uint32_t covered_bytes; /* of the conversation's text, by what is there */
+    uint32_t groups_count;
+    struct token_blocks groups[MIRROR_GROUPS_MAX];
+};
+
+struct token_cache;
+
+/* 0 and *out, or -ENOMEM. Under a bound of a KiB or so it keeps nothing. */
+int token_cache_new(struct token_cache **out, size_t bytes_max) MUST_CHECK;
+
+void token_cache_free(struct token_cache *cache);
+
+/*
+ * What is known of a conversation for these block sizes: true and *prompt, a
+ * group for each of them in their order, whose keys are good until the next
+ * token_cache_add(). Turns that were not cut to all of the sizes are passed
+ * over, and earlier ones without a full block. False: nothing is known.
+ */
+bool token_cache_find(struct token_cache *cache,
+                      const struct conversation *conversation,
+                      const uint32_t *block_tokens, uint32_t sizes_count,
+                      struct token_prompt *prompt);
+
+/*
+ * Keeps the tokens of a whole prompt: cut into blocks of each size (at most
+ * MIRROR_GROUPS_MAX of them, none 0) below root. What was known of the same
+ * name is replaced. It may be refused (too large for the bound, no memory):
+ * nothing is lost but the knowledge.
+ */
+void token_cache_add(struct token_cache *cache,
+                     const struct conversation *conversation, uint64_t root,
+                     const uint32_t *tokens, uint32_t count,
+                     const uint32_t *block_tokens, uint32_t sizes_count);
+
+struct token_cache_stats {
+    size_t bytes; /* all that is allocated, never more than bytes_max */
+    uint64_t turns;
+    uint64_t lines;
+    uint64_t whole;  /* lookups that found everything */
+    uint64_t prefix; /* ... an earlier turn, or less than everything */
+    uint64_t missed;
+    uint64_t evicted; /* turns that gave way to others */
+    uint64_t refused; /* turns that did not fit, or found no memory */
+};
+
+void token_cache_stats(const struct token_cache *cache,
+                       struct token_cache_stats *stats);
+
+/* Walks all of it; false and *reason: it is not as it should be. */
+bool token_cache_check(const struct token_cache *cache, const char **reason);
+
+#endif

@@ -1,0 +1,186 @@
+#include "node/tokens/token_cache_line.h"
+
+#include <stdlib.h>
+
+#include "index/index.h"
+
+void
+token_line_shape(struct line *shape, uint32_t count,
+                 const uint32_t *block_tokens, uint32_t sizes_count)
+{
+    *shape = (struct line){.groups_count = sizes_count};
+    for (uint32_t g = 0; g < sizes_count; g++) {
+        CHECK(block_tokens[g] != 0);
+        shape->block_tokens[g] = block_tokens[g];
+        shape->count[g] = count / block_tokens[g];
+    }
+}
+
+size_t
+token_line_size(const struct line *line)
+{
+    size_t keys = 0;
+
+    for (uint32_t g = 0; g < line->groups_count; g++) {
+        keys += line->count[g];
+    }
+    return sizeof(*line) + keys * sizeof(line->keys[0]);
+}
+
+bool
+token_line_same_sizes(const struct line *a, const struct line *b)
+{
+    return a->groups_count == b->groups_count &&
+           memcmp(a->block_tokens, b->block_tokens,
+                  a->groups_count * sizeof(a->block_tokens[0])) == 0;
+}
+
+void
+token_line_fill(struct line *line, uint64_t root, const uint32_t *tokens)
+{
+    uint64_t *keys = line->keys;
+
+    for (uint32_t g = 0; g < line->groups_count; g++) {
+        (void)key_chain(root, tokens, line->count[g],
+                        line->block_tokens[g] * sizeof(*tokens), keys);
+        keys += line->count[g];
+    }
+}
+
+static void
+unlink_line(struct token_cache *cache, struct line *line)
+{
+    *(line->warmer != NULL ? &line->warmer->colder : &cache->warmest) =
+        line->colder;
+    *(line->colder != NULL ? &line->colder->warmer : &cache->coldest) =
+        line->warmer;
+}
+
+static void
+link_line(struct token_cache *cache, struct line *line)
+{
+    line->warmer = NULL;
+    line->colder = cache->warmest;
+    *(line->colder != NULL ? &line->colder->warmer : &cache->coldest) = line;
+    cache->warmest = line;
+}
+
+void
+token_line_enter(struct token_cache *cache, struct line *line)
+{
+    link_line(cache, line);
+    cache->stats.lines++;
+    cache->stats.bytes += token_line_size(line);
+}
+
+void
+token_line_touch(struct token_cache *cache, struct line *line)
+{
+    if (cache->warmest != line) {
+        unlink_line(cache, line);
+        link_line(cache, line);
+    }
+}
+
+/* Removes a line that no turn names any more. */
+static void
+free_line(struct token_cache *cache, struct line *line)
+{
+    CHECK(line->turns == NULL && line->turns_count == 0);
+    unlink_line(cache, line);
+    cache->stats.lines--;
+    cache->stats.bytes -= token_line_size(line);
+    free(line);
+}
+
+/* Out of the table, and gone; its line does not know. */
+static void
+free_turn(struct token_cache *cache, struct turn *turn)
+{
+    struct turn **at = &cache->buckets[turn->name & (cache->buckets_count - 1)];
+
+    while (*at != turn) {
+        at = &(*at)->next_hashed;
+    }
+    *at = turn->next_hashed;
+    cache->stats.turns--;
+    cache->stats.bytes -= sizeof(*turn);
+    free(turn);
+}
+
+void
+token_line_forget(struct token_cache *cache, struct turn *turn)
+{
+    struct line *line = turn->line;
+    struct turn **at = &line->turns;
+
+    while (*at != turn) {
+        at = &(*at)->next;
+    }
+    *at = turn->next;
+    line->turns_count--;
+    free_turn(cache, turn);
+    if (line->turns == NULL) {
+        free_line(cache, line);
+    }
+}
+
+void
+token_line_drop(struct token_cache *cache, struct line *line)
+{
+    while (line->turns != NULL) {
+        struct turn *turn = line->turns;
+        line->turns = turn->next;
+        line->turns_count--;
+        free_turn(cache, turn);
+    }
+    free_line(cache, line);
+}
+
+/* How many keys of a group two lines have in common, from the first. */
+static uint32_t
+shared(const struct line *a, const struct line *b, uint32_t group)
+{
+    const uint64_t *x = token_line_keys(a, group);
+    const uint64_t *y = token_line_keys(b, group);
+    uint32_t low = 0, high = a->count[group];
+
+    high = b->count[group] < high ? b->count[group] : high;
+    while (low < high) { /* each key names all before it: halve */
+        uint32_t middle = low + (high - low) / 2;
+        if (x[middle] == y[middle]) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+void
+token_line_merge(struct token_cache *cache, struct line *line,
+                 struct line *from)
+{
+    uint32_t common[MIRROR_GROUPS_MAX] = {0};
+
+    CHECK(line != from && token_line_same_sizes(line, from));
+    for (uint32_t g = 0; g < line->groups_count; g++) {
+        common[g] = shared(line, from, g);
+    }
+    while (from->turns != NULL) {
+        struct turn *turn = from->turns;
+        from->turns = turn->next;
+        turn->next = line->turns;
+        turn->line = line;
+        line->turns = turn;
+        for (uint32_t g = 0; g < line->groups_count; g++) {
+            if (turn->count[g] > common[g]) {
+                turn->count[g] = common[g];
+                turn->whole = false;
+            }
+        }
+    }
+    line->turns_count += from->turns_count;
+    from->turns_count = 0;
+    free_line(cache, from);
+}

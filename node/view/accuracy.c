@@ -1,0 +1,107 @@
+#include "node/view/accuracy.h"
+
+#include "index/base/check.h"
+
+static uint32_t
+answers_needed(const struct accuracy_config *config)
+{
+    uint32_t least = config->answers_min;
+
+    least = least < ACCURACY_WINDOW ? least : ACCURACY_WINDOW;
+    return least > 0 ? least : 1;
+}
+
+/* Counts the answer; whether it is wrong. */
+static bool
+count(struct accuracy *accuracy, const struct accuracy_answer *answer)
+{
+    uint32_t predicted = answer->predicted_tokens;
+    uint32_t cached = answer->cached_tokens;
+    bool over = predicted > cached;
+    uint32_t apart = over ? predicted - cached : cached - predicted;
+
+    accuracy->answers++;
+    if (apart <= answer->block_tokens) {
+        accuracy->exact++;
+        return false;
+    }
+    if (over) {
+        accuracy->over++;
+        accuracy->over_tokens += apart;
+    } else {
+        accuracy->under++;
+        accuracy->under_tokens += apart;
+    }
+    return true;
+}
+
+static bool
+window_is_wrong(const struct accuracy *accuracy,
+                const struct accuracy_config *config)
+{
+    uint32_t wrong = (uint32_t)__builtin_popcountll(accuracy->wrong_bits);
+
+    return wrong > 0 &&
+           (uint64_t)wrong * 1000 >=
+               (uint64_t)config->wrong_permille * accuracy->window_count;
+}
+
+/* The least time between the last re-read and the next one. */
+static uint64_t
+wait_us(const struct accuracy *accuracy, const struct accuracy_config *config)
+{
+    uint32_t doublings = accuracy->rereads > 0 ? accuracy->rereads - 1 : 0;
+
+    doublings = doublings < ACCURACY_DOUBLINGS ? doublings : ACCURACY_DOUBLINGS;
+    return ((uint64_t)config->reread_ms * 1000) << doublings;
+}
+
+static bool
+reread_is_due(struct accuracy *accuracy, const struct accuracy_config *config,
+              uint64_t now_us)
+{
+    if (accuracy->reread_at_us != 0 &&
+        now_us - accuracy->reread_at_us < wait_us(accuracy, config)) {
+        return false;
+    }
+    accuracy->rereads++;
+    accuracy->reread_at_us = now_us > 0 ? now_us : 1;
+    return true;
+}
+
+bool
+accuracy_note(struct accuracy *accuracy, const struct accuracy_config *config,
+              const struct accuracy_answer *answer, uint64_t now_us)
+{
+    CHECK(accuracy->window_count <= ACCURACY_WINDOW);
+    if (answer->block_tokens == 0 ||
+        answer->prompt_tokens < answer->block_tokens) {
+        return false;
+    }
+    bool wrong = count(accuracy, answer);
+    accuracy->wrong_bits = accuracy->wrong_bits << 1 | (wrong ? 1U : 0U);
+    accuracy->window_count += accuracy->window_count < ACCURACY_WINDOW;
+    if (accuracy->window_count < answers_needed(config)) {
+        return false;
+    }
+    accuracy->wrong = window_is_wrong(accuracy, config);
+    if (!accuracy->wrong) {
+        accuracy->rereads = 0;
+        return false;
+    }
+    return reread_is_due(accuracy, config, now_us);
+}
+
+void
+accuracy_reread(struct accuracy *accuracy)
+{
+    accuracy->wrong_bits = 0;
+    accuracy->window_count = 0;
+}
+
+uint32_t
+accuracy_trust(const struct accuracy *accuracy,
+               const struct accuracy_config *config)
+{
+    return accuracy->wrong ? config->discount_permille : 1000;
+}

@@ -1,0 +1,110 @@
+#include "node/view/breaker.h"
+
+#include "index/base/check.h"
+#include "index/base/mutant.h"
+
+const char *
+breaker_state_name(enum breaker_state state)
+{
+    switch (state) {
+    case BREAKER_OPEN:
+        return "open";
+    case BREAKER_HALF_OPEN:
+        return "half_open";
+    case BREAKER_CLOSED:
+        break;
+    }
+    return "closed";
+}
+
+static uint32_t
+next_open_ms(const struct breaker *breaker, const struct config_breaker *config)
+{
+    uint64_t ms = breaker->open_ms == 0 ? config->open_ms
+                                        : (uint64_t)breaker->open_ms * 2;
+
+    return ms < config->open_max_ms ? (uint32_t)ms : config->open_max_ms;
+}
+
+static bool
+open_up(struct breaker *breaker, const struct config_breaker *config,
+        uint64_t now_us)
+{
+    uint32_t open_ms = next_open_ms(breaker, config);
+
+    *breaker = (struct breaker){
+        .state = BREAKER_OPEN,
+        .open_ms = open_ms,
+        .open_until_us = now_us + (uint64_t)open_ms * 1000,
+    };
+    return true;
+}
+
+static bool
+report_half_open(struct breaker *breaker, const struct config_breaker *config,
+                 bool success, uint64_t now_us)
+{
+    if (!success) {
+        return open_up(breaker, config, now_us);
+    }
+    breaker->successes++;
+    if (breaker->successes < config->successes) {
+        return false;
+    }
+    *breaker = (struct breaker){.state = BREAKER_CLOSED};
+    return true;
+}
+
+bool
+breaker_report(struct breaker *breaker, const struct config_breaker *config,
+               bool success, uint64_t now_us)
+{
+    switch (breaker->state) {
+    case BREAKER_OPEN:
+        return false;
+    case BREAKER_HALF_OPEN:
+        return report_half_open(breaker, config, success, now_us);
+    case BREAKER_CLOSED:
+        break;
+    }
+    if (success) {
+        breaker->failures = 0;
+        breaker->open_ms = 0;
+        return false;
+    }
+    breaker->failures++;
+    return breaker->failures >= config->failures &&
+           open_up(breaker, config, now_us);
+}
+
+bool
+breaker_tick(struct breaker *breaker, uint64_t now_us)
+{
+    if (breaker->state != BREAKER_OPEN || now_us < breaker->open_until_us ||
+        MUTANT(NEVER_HALF)) {
+        return false;
+    }
+    breaker->state = BREAKER_HALF_OPEN;
+    CHECK(breaker->successes == 0);
+    return true;
+}
+
+uint64_t
+breaker_deadline(const struct breaker *breaker)
+{
+    return breaker->state == BREAKER_OPEN && !MUTANT(NEVER_HALF)
+               ? breaker->open_until_us
+               : UINT64_MAX;
+}
+
+bool
+breaker_reset(struct breaker *breaker)
+{
+    bool changed = breaker->state != BREAKER_CLOSED;
+
+    *breaker = (struct breaker){
+        .state = BREAKER_CLOSED,
+        .open_ms = breaker->open_ms,
+    };
+    return changed;
+}

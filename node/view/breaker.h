@@ -1,0 +1,68 @@
+/*
+ * A circuit breaker: keeps requests away from a worker whose requests fail
+ * although its health checks pass.
+ *
+ *   closed     every request may go there; `failures` in a row open it
+ *   open       none may, for open_ms; each reopening doubles that, up to
+ *              open_max_ms
+ *   half open  trial requests may, one at a time; `successes` in a row close
+ *              it, one failure opens it again
+ *
+ * (Nygard, Release It!, 2007.) Late results of requests sent before it opened
+ * change nothing while it is open. A worker that was found down and up again
+ * explains its failures: breaker_reset() closes it, so that a restarted engine
+ * is back within one health interval, but the next opening remembers how long
+ * the last one was until a success is seen.
+ *
+ * Role: core. Owns: nothing. Thread: one owner. Limits: struct config_breaker.
+ * Errors: none.
+ */
+#ifndef NODE_BREAKER_H
+#define NODE_BREAKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/config/config.h"
+
+enum breaker_state {
+    BREAKER_CLOSED,
+    BREAKER_OPEN,
+    BREAKER_HALF_OPEN,
+};
+
+/* All zero is closed, with nothing on record. */
+struct breaker {
+    enum breaker_state state;
+    uint32_t failures;      /* in a row, while closed */
+    uint32_t successes;     /* in a row, while half open */
+    uint32_t open_ms;       /* of the last opening; 0: none on record */
+    uint64_t open_until_us; /* while open */
+};
+
+/* A request's result. True when the state changed. */
+bool breaker_report(struct breaker *breaker,
+                    const struct config_breaker *config, bool success,
+                    uint64_t now_us);
+
+/* Lets time pass. True when the state changed (open to half open). */
+bool breaker_tick(struct breaker *breaker, uint64_t now_us);
+
+/* When breaker_tick() has something to do; UINT64_MAX: never. */
+uint64_t breaker_deadline(const struct breaker *breaker);
+
+/* The worker was down and is up. True when the state changed. */
+bool breaker_reset(struct breaker *breaker);
+
+/* Whether successes matter to it: it is not closed, or has failures. */
+static inline bool
+breaker_watches(const struct breaker *breaker)
+{
+    return breaker->state != BREAKER_CLOSED || breaker->failures > 0 ||
+           breaker->open_ms > 0;
+}
+
+/* "closed", "open", "half_open". Static text. */
+const char *breaker_state_name(enum breaker_state state);
+
+#endif

@@ -1,0 +1,212 @@
+#include "node/view/fleet_view.h"
+
+#include "index/base/mutant.h"
+
+const char *
+engine_kind_name(enum engine_kind kind)
+{
+    switch (kind) {
+    case ENGINE_VLLM:
+        return "vllm";
+    case ENGINE_SGLANG:
+        return "sglang";
+    case ENGINE_TRTLLM:
+        return "trtllm";
+    case ENGINE_OTHER:
+        break;
+    }
+    return "other";
+}
+
+static const struct fleet_model *
+find_listed(const struct fleet_models *models, struct slice name)
+{
+    size_t low = 0;
+    size_t high = models->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = slice_compare(models->model[middle].name, name);
+        if (order == 0) {
+            return &models->model[middle];
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+struct worker_set
+fleet_view_find_model(const struct fleet_view *view, struct slice name)
+{
+    if (name.len == 0) {
+        return view->present;
+    }
+    struct worker_set found = view->any_model;
+    const struct fleet_model *listed = find_listed(view->models, name);
+
+    if (listed != NULL) {
+        for (unsigned i = 0; i < WORKER_WORDS; i++) {
+            found.word[i] |= listed->workers.word[i];
+        }
+    }
+    return found;
+}
+
+bool
+fleet_view_is_adapter(const struct fleet_view *view, struct slice name)
+{
+    const struct fleet_model *listed =
+        name.len != 0 ? find_listed(view->models, name) : NULL;
+
+    return listed != NULL && listed->adapter;
+}
+
+struct worker_set
+fleet_view_candidates(const struct fleet_view *view,
+                      const struct fleet_board *board)
+{
+    struct worker_set set = view->eligible;
+
+    WORKER_SET_EACH (slot, &view->trial) {
+        if (gauge_read(&board->trial[slot]) == 0) {
+            worker_set_add(&set, slot);
+        }
+    }
+    return set;
+}
+
+static uint32_t
+load_of(const struct fleet_board *board, uint32_t slot)
+{
+    return gauge_read(&board->inflight[slot]) +
+           gauge_read(&board->peers[slot]) + gauge_read(&board->foreign[slot]);
+}
+
+static uint16_t
+kv_usage_of(const struct fleet_board *board, uint32_t slot)
+{
+    return (uint16_t)gauge_read(&board->kv_usage_permille[slot]);
+}
+
+/* A word of the set that is full needs no search for its bits. */
+static void
+full_loads(const struct fleet_board *board, uint32_t first, uint32_t *load,
+           uint16_t *kv_usage)
+{
+    for (uint32_t slot = first; slot < first + 64; slot++) {
+        load[slot] = load_of(board, slot);
+    }
+    for (uint32_t slot = first; slot < first + 64 && kv_usage != NULL; slot++) {
+        kv_usage[slot] = kv_usage_of(board, slot);
+    }
+}
+
+void
+fleet_board_loads(const struct fleet_board *board, const struct worker_set *set,
+                  uint32_t *load, uint16_t *kv_usage)
+{
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        if (set->word[i] == UINT64_MAX) {
+            full_loads(board, i * 64, load, kv_usage);
+            continue;
+        }
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            load[slot] = load_of(board, slot);
+            if (kv_usage != NULL) {
+                kv_usage[slot] = kv_usage_of(board, slot);
+            }
+        }
+    }
+}
+
+static uint32_t
+queued_at(const struct fleet_board *board, uint32_t slot)
+{
+    return gauge_read(&board->queued_tokens[slot]) +
+           gauge_read(&board->peers_queued_tokens[slot]);
+}
+
+void
+fleet_board_queued(const struct fleet_board *board,
+                   const struct worker_set *set, uint32_t *queued)
+{
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        if (set->word[i] == UINT64_MAX) {
+            for (uint32_t slot = i * 64; slot < (i + 1) * 64; slot++) {
+                queued[slot] = queued_at(board, slot);
+            }
+            continue;
+        }
+        for (uint64_t bits = set->word[i]; bits != 0; bits &= bits - 1) {
+            uint32_t slot = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            queued[slot] = queued_at(board, slot);
+        }
+    }
+}
+
+bool
+fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
+                const struct fleet_view *view, uint32_t slot)
+{
+    CHECK(slot < WORKERS_MAX && !seat->taken);
+    CHECK(view->worker[slot] != NULL);
+    bool trial = worker_set_has(&view->trial, slot);
+
+    if (trial && !gauge_claim(&board->trial[slot])) {
+        return false;
+    }
+    gauge_add(&board->inflight[slot], 1);
+    *seat = (struct fleet_seat){
+        .slot = slot,
+        .generation = view->worker[slot]->generation,
+        .taken = true,
+        .trial = trial,
+    };
+    return true;
+}
+
+void
+fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
+                 uint64_t tokens)
+{
+    CHECK(seat->taken && seat->queued_tokens == 0);
+    seat->queued_tokens =
+        tokens < FLEET_QUEUED_MAX ? (uint32_t)tokens : FLEET_QUEUED_MAX;
+    gauge_add(&board->queued_tokens[seat->slot], (int32_t)seat->queued_tokens);
+}
+
+void
+fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board)
+{
+    if (seat->trial && !MUTANT(TRIAL_STAYS)) {
+        gauge_set(&board->trial[seat->slot], 0);
+        seat->trial = false;
+    }
+}
+
+void
+fleet_seat_began(struct fleet_seat *seat, struct fleet_board *board)
+{
+    if (seat->queued_tokens != 0) {
+        gauge_add(&board->queued_tokens[seat->slot],
+                  -(int32_t)seat->queued_tokens);
+        seat->queued_tokens = 0;
+    }
+}
+
+void
+fleet_seat_leave(struct fleet_seat *seat, struct fleet_board *board)
+{
+    if (!seat->taken) {
+        return;
+    }
+    fleet_seat_answered(seat, board);
+    fleet_seat_began(seat, board);
+    gauge_add(&board->inflight[seat->slot], -1);
+    seat->taken = false;
+}

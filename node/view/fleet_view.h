@@ -1,0 +1,239 @@
+/*
+ * What lanes see of the workers: a snapshot that never changes, and a board
+ * of live numbers.
+ *
+ * The control thread owns the workers' state (fleet.h). Whenever something
+ * that matters for routing changes it builds a new struct fleet_view and
+ * publishes it on the board; what it replaces is freed through qsbr once no
+ * lane can hold it. The numbers that change with each request (in flight, ...)
+ * live beside, in arrays that last as long as the program, one place per
+ * slot.
+ *
+ * A lane's way through it, for one request:
+ *
+ *   view = fleet_view_get(board);
+ *   able = fleet_view_find_model(view, model);
+ *   may  = fleet_view_candidates(view, board);
+ *   fleet_board_loads(board, &may, load, kv_usage);
+ *   fleet_board_queued(board, &may, queued);
+ *   elect_pick(...) among (may AND able)
+ *   if (!fleet_seat_take(&seat, board, view, slot)) { drop slot, elect again }
+ *   fleet_seat_queue(&seat, board, tokens);
+ *   ... connect and send ...
+ *   fleet_seat_answered(&seat, board);   the head came, or the attempt failed
+ *   fleet_seat_began(&seat, board);      the first of the answer's body came
+ *   ... and hand (slot, generation, outcome) to control: fleet_outcome() ...
+ *   fleet_seat_leave(&seat, board);      nothing of it is in flight any more
+ *
+ * Role: core. Owns: nothing. Thread: views by any thread that is online in
+ * the qsbr; the board's arrays by any.
+ * Limits: WORKERS_MAX slots. Errors: none.
+ */
+#ifndef NODE_FLEET_VIEW_H
+#define NODE_FLEET_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "index/base/check.h"
+#include "index/base/counter.h"
+#include "index/base/publish.h"
+#include "index/base/slice.h"
+#include "index/base/worker_set.h"
+#include "node/config/config.h"
+
+#define FLEET_ID_BYTES   CONFIG_LABEL_MAX /* with the closing NUL */
+#define FLEET_QUEUED_MAX (1U << 22)       /* tokens of one prompt */
+
+enum engine_kind {
+    ENGINE_OTHER, /* not recognised, or not yet */
+    ENGINE_VLLM,
+    ENGINE_SGLANG,
+    ENGINE_TRTLLM,
+};
+
+/* "vllm", "sglang", "trtllm", "other". Static text. */
+const char *engine_kind_name(enum engine_kind kind);
+
+/* One worker as it was when a view was built. Immutable; shared by successive
+ * views as long as nothing in it changes. */
+struct fleet_worker {
+    uint32_t slot;
+    uint32_t generation; /* how many workers this slot has had, from 1 */
+    uint64_t identity;   /* key_digest() of id: the same on every node */
+    enum engine_kind kind;
+    socklen_t address_len; /* 0 while its name is not resolved */
+    struct sockaddr_storage address;
+    char id[FLEET_ID_BYTES];
+    char url[URL_TEXT_MAX];          /* http://host:port/path */
+    char host_header[URL_TEXT_MAX];  /* value of Host: host:port */
+    char base_path[URL_PATH_MAX];    /* goes before a target: "" or "/base" */
+    char api_key[CONFIG_SECRET_MAX]; /* Authorization: Bearer; or "" */
+    struct url events;               /* engine's PUB endpoint; host "": none */
+    struct url replay;               /* its replay endpoint; host "": none */
+    struct url sse;                  /* sidecar's cache events; host "": none */
+    char topic[CONFIG_LABEL_MAX];    /* of its events, exactly; "": any */
+    uint32_t ranks;                  /* data-parallel ranks, 1 or more */
+    uint32_t blocks_max;             /* configured cache size; 0: not given */
+    char island[CONFIG_LABEL_MAX];   /* labels: empty when not given */
+    char pool[CONFIG_LABEL_MAX];
+    char role[CONFIG_LABEL_MAX];
+};
+
+struct fleet_model {
+    struct slice name;
+    struct worker_set workers; /* that list it */
+    bool adapter;              /* a LoRA adapter: all of them say so */
+};
+
+/* Every model that some worker lists, sorted by slice_compare(), no name
+ * twice. LoRA adapters are models like others. */
+struct fleet_models {
+    size_t count;
+    const struct fleet_model *model;
+};
+
+struct fleet_view {
+    uint64_t version; /* from 1, grows by one */
+    struct worker_set present;
+
+    /* Why a present worker is not eligible (for explain and status). */
+    struct worker_set healthy;
+    struct worker_set draining;
+    struct worker_set open; /* its circuit breaker is open */
+
+    /* Healthy, resolved, not draining, breaker closed. */
+    struct worker_set eligible;
+    /* The same with a half-open breaker: one request at a time may try it. */
+    struct worker_set trial;
+    /* Neither, for nothing but a health probe that timed out: where nobody else
+     * is left, they may yet answer. Failures there open their breakers, which
+     * ends that. */
+    struct worker_set doubted;
+    /* Workers with failures on record: control wants to hear of successes
+     * there too. Of others only failures need to be handed to it. */
+    struct worker_set watched;
+    /* Workers whose model list is not known: they may serve any. */
+    struct worker_set any_model;
+
+    const struct fleet_models *models;
+    const struct fleet_worker *worker[WORKERS_MAX]; /* NULL unless present */
+    uint64_t identity[WORKERS_MAX]; /* the workers', for elect.h */
+};
+
+/* Totals of one slot's present worker. */
+struct fleet_counters {
+    _Alignas(64) struct counter requests; /* attempts that were sent */
+    struct counter failures;    /* connect, timeout, cut, 5xx before a byte */
+    struct counter retries;     /* attempts given to another worker instead */
+    struct counter streams_cut; /* upstream lost after the first byte */
+};
+
+/*
+ * The live numbers, by slot. Levels are dense arrays: each election reads all
+ * of them, which costs one cache line per 16 workers instead of one each.
+ */
+struct fleet_board {
+    struct publish view; /* const struct fleet_view *, never NULL */
+    /* Requests this node has open there: fleet_seat_take() and _leave(). */
+    _Alignas(64) struct gauge inflight[WORKERS_MAX];
+    /* Requests its peers have open there, as they told last (share.h). */
+    _Alignas(64) struct gauge peers[WORKERS_MAX];
+    /* What others than these have open there, as the engine's own metrics
+     * tell. */
+    _Alignas(64) struct gauge foreign[WORKERS_MAX];
+    /* Prompt tokens, less those held there, of this node's requests whose
+     * answer has not begun: fleet_seat_queue(). */
+    _Alignas(64) struct gauge queued_tokens[WORKERS_MAX];
+    /* The same of its peers, as they told last (share.h). */
+    _Alignas(64) struct gauge peers_queued_tokens[WORKERS_MAX];
+    /* Share of the KV cache in use, 0..1000; 0 when unknown. */
+    _Alignas(64) struct gauge kv_usage_permille[WORKERS_MAX];
+    /* Requests waiting in the engine's queue; 0 when unknown. */
+    _Alignas(64) struct gauge waiting[WORKERS_MAX];
+    /* Requests running in the engine; 0 when unknown. */
+    _Alignas(64) struct gauge running[WORKERS_MAX];
+    /* 1 while a trial request of a half-open worker is undecided. */
+    _Alignas(64) struct gauge trial[WORKERS_MAX];
+    /* Requests that peers are expected to have sent out to all workers since
+     * they told `peers`. */
+    _Alignas(64) struct gauge unseen;
+    struct fleet_counters counters[WORKERS_MAX];
+};
+
+/* A request's place at a worker, from sending to the last byte. All zero is
+ * no seat. */
+struct fleet_seat {
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t queued_tokens; /* on the board */
+    bool taken;
+    bool trial; /* holds the worker's one trial */
+};
+
+/* The current view; good until the caller's next quiescent point. */
+static inline const struct fleet_view *
+fleet_view_get(const struct fleet_board *board)
+{
+    return publish_get(&board->view);
+}
+
+/*
+ * Those that serve a model: all that list it, and all whose list is not known.
+ * An empty name means that the request named none: all present.
+ */
+struct worker_set fleet_view_find_model(const struct fleet_view *view,
+                                        struct slice name);
+
+/* Whether the name is a LoRA adapter's: blocks of it are a namespace of their
+ * own. */
+bool fleet_view_is_adapter(const struct fleet_view *view, struct slice name);
+
+/* Those that may be sent a request now: eligible, and half-open ones without
+ * an undecided trial. */
+struct worker_set fleet_view_candidates(const struct fleet_view *view,
+                                        const struct fleet_board *board);
+
+/*
+ * The load (requests in flight, of all nodes as far as is known) and the KV
+ * usage of each worker of the set, into arrays of WORKERS_MAX by slot; other
+ * elements stay as they are. kv_usage may be NULL.
+ */
+void fleet_board_loads(const struct fleet_board *board,
+                       const struct worker_set *set, uint32_t *load,
+                       uint16_t *kv_usage);
+
+/* Prompt tokens that wait at each worker of the set, of all nodes as far as is
+ * known, likewise. */
+void fleet_board_queued(const struct fleet_board *board,
+                        const struct worker_set *set, uint32_t *queued);
+
+/*
+ * Counts a request in at a worker of the view. False when the worker is
+ * half-open and another request is trying it: nothing was counted, elect
+ * again without it.
+ */
+bool fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
+                     const struct fleet_view *view, uint32_t slot) MUST_CHECK;
+
+/* The request of a taken seat has this many prompt tokens for the worker to
+ * read; once. FLEET_QUEUED_MAX at most are counted. */
+void fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
+                      uint64_t tokens);
+
+/* Whether the worker answers is known (a head, a failure, or given up): the
+ * next trial may start. Again is harmless. */
+void fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board);
+
+/* The answer has begun, its prompt waits no longer. A head says nothing of
+ * that: of a stream engines send it before they have read the prompt. Again is
+ * harmless. */
+void fleet_seat_began(struct fleet_seat *seat, struct fleet_board *board);
+
+/* Nothing of the request is in flight there any more; the seat is empty
+ * again. Of an empty seat: nothing. */
+void fleet_seat_leave(struct fleet_seat *seat, struct fleet_board *board);
+
+#endif

@@ -1,0 +1,111 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chaos/replay/replay_options.h"
+
+#define ARGS_MAX 16
+
+static struct replay_options options;
+static char fault[256];
+
+/* Parses words separated by spaces. */
+static int
+parse(const char *words)
+{
+    static char copy[256];
+    static char program[] = "kvasir-replay";
+    char *argv[ARGS_MAX] = {program}; /* and NULL, as main() has it */
+    int argc = 1;
+
+    (void)snprintf(copy, sizeof(copy), "%s", words);
+    for (char *word = strtok(copy, " "); word != NULL;
+         word = strtok(NULL, " ")) {
+        argv[argc++] = word;
+    }
+    return replay_options_parse(&options, argv, fault, sizeof(fault));
+}
+
+static void
+must_refuse(const char *words, const char *why)
+{
+    cr_assert_eq(parse(words), FLAGS_E_BAD, "%s", words);
+    cr_expect_str_eq(fault, why);
+}
+
+Test(chaos_replay_options, defaults_are_those_of_the_manual)
+{
+    cr_assert_eq(parse(""), 0);
+    cr_assert_str_eq(options.workload->name, "b2b");
+    cr_assert_str_eq(options.timing->name, replay_timing_at(0)->name);
+    cr_assert_eq(options.policies_count, REPLAY_POLICIES);
+    cr_assert_eq(options.loads_count, 1);
+    cr_assert_eq(options.loads_permille[0], 1000);
+    cr_assert_eq(options.engines, 8);
+    cr_assert_eq(options.kv_tokens, 307328);
+}
+
+Test(chaos_replay_options, a_workload_brings_its_cluster)
+{
+    cr_assert_eq(parse("--workload x37"), 0);
+    cr_assert_eq(options.engines, 4);
+    cr_assert_eq(options.kv_tokens, 461376);
+    cr_assert_eq(parse("--workload x37 --engines 5 --kv-tokens 1600"), 0);
+    struct replay_setup setup =
+        replay_options_setup(&options, REPLAY_RANDOM, 1500);
+    cr_assert_eq(setup.engines, 5);
+    cr_assert_eq(setup.engine.blocks_max, 100);
+    cr_assert_eq(setup.load_permille, 1500);
+    cr_assert_eq(setup.gauge_us, REPLAY_GAUGE_US);
+    cr_assert_eq(setup.event_us, REPLAY_EVENT_US);
+    cr_assert_eq(setup.gossip_us, REPLAY_GOSSIP_US);
+    cr_assert_eq(parse("--trace file"), 0);
+    cr_assert_null(options.workload);
+    cr_assert_eq(options.engines, 8);
+}
+
+Test(chaos_replay_options, lists_are_read_in_order)
+{
+    cr_assert_eq(parse("--policy oracle,kvasir --load 0.5,1,2.25"), 0);
+    cr_assert_eq(options.policies_count, 2);
+    cr_assert_eq(options.policies[0], REPLAY_ORACLE);
+    cr_assert_eq(options.policies[1], REPLAY_KVASIR);
+    cr_assert_eq(options.loads_count, 3);
+    cr_assert_eq(options.loads_permille[2], 2250);
+}
+
+Test(chaos_replay_options, what_is_wrong_is_said)
+{
+    must_refuse("--policy kvasir,best",
+                "--policy: there is no best; see --help");
+    must_refuse("--policy kvasir,kvasir", "--policy: kvasir is there twice");
+    must_refuse("--load 1,,2", "--load:  is no number from 0.001 to 1000");
+    must_refuse("--load 0", "--load: 0 is no number from 0.001 to 1000");
+    must_refuse("--load 1x", "--load: 1x is no number from 0.001 to 1000");
+    must_refuse("--workload b3b", "--workload: there is no b3b; see --help");
+    must_refuse("--timing tpu", "--timing: there is no tpu; see --help");
+    must_refuse("--trace a --workload b2b", "--trace or --workload, not both");
+    must_refuse("--kv-tokens 15",
+                "--kv-tokens: less than one block of --block-tokens");
+}
+
+Test(chaos_replay_options, the_manual_names_what_there_is)
+{
+    struct buf out;
+
+    buf_init(&out, 65536);
+    replay_options_help(&out);
+    buf_add(&out, "", 1);
+    cr_assert_not(out.failed);
+    for (unsigned p = 0; p < REPLAY_POLICIES; p++) {
+        cr_expect_not_null(
+            strstr(out.ptr, replay_policy_name((enum replay_policy)p)));
+    }
+    for (uint32_t i = 0; replay_workload_at(i) != NULL; i++) {
+        cr_expect_not_null(strstr(out.ptr, replay_workload_at(i)->name));
+    }
+    for (uint32_t i = 0; replay_timing_at(i) != NULL; i++) {
+        cr_expect_not_null(strstr(out.ptr, replay_timing_at(i)->name));
+    }
+    buf_fini(&out);
+}

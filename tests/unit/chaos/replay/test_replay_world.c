@@ -1,0 +1,321 @@
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "chaos/replay/replay_generate.h"
+#include "chaos/replay/replay_timing.h"
+#include "chaos/replay/replay_world.h"
+
+static struct replay_load load;
+
+static void
+setup(void)
+{
+    struct replay_limits limits = REPLAY_LIMITS_DEFAULT;
+
+    replay_load_init(&load, &limits);
+}
+
+static void
+teardown(void)
+{
+    replay_load_fini(&load);
+}
+
+TestSuite(chaos_replay_world, .init = setup, .fini = teardown);
+
+static void
+add(uint64_t at_us, uint64_t text, uint32_t tokens, uint32_t output)
+{
+    struct replay_request request = {.at_us = at_us,
+                                     .after = REPLAY_NONE,
+                                     .output_tokens = output,
+                                     .answer = rng_mix(load.count),
+                                     .family = text};
+
+    cr_assert_eq(replay_load_run(&load, text, 0, tokens), 0);
+    cr_assert_eq(replay_load_add(&load, &request, NULL), 0);
+}
+
+/* A step of 1,000 us, and 1 us for each token of a prompt. */
+static struct replay_setup
+tiny(enum replay_policy policy, uint32_t nodes, uint32_t engines)
+{
+    return (struct replay_setup){
+        .policy = policy,
+        .nodes = nodes,
+        .engines = engines,
+        .load_permille = 1000,
+        .seed = 1,
+        .event_us = REPLAY_EVENT_US,
+        .gossip_us = REPLAY_GOSSIP_US,
+        .gauge_us = REPLAY_GAUGE_US,
+        .metrics_us = REPLAY_METRICS_US,
+        .expected_ms = REPLAY_EXPECTED_MS,
+        .elect = ELECT_CONFIG_DEFAULT,
+        .engine = {.blocks_max = 64,
+                   .block_tokens = 16,
+                   .running_max = 8,
+                   .batch_tokens_max = 1024,
+                   .requests_max = 1,
+                   .request_tokens_max = 1,
+                   .prefill_tokens_per_s = 1000000,
+                   .step_us = 1000},
+    };
+}
+
+static struct replay_result
+play(const struct replay_setup *replay)
+{
+    struct replay_result result;
+    struct replay_world world;
+    const char *reason = "";
+    int outcome = replay_world_init(&world, replay, &load);
+
+    cr_assert_eq(outcome, 0);
+    for (uint64_t i = 0; (outcome = replay_world_step(&world)) > 0; i++) {
+        if (i % 997 == 0) {
+            cr_assert(replay_world_check(&world, &reason), "%s", reason);
+        }
+    }
+    cr_assert_eq(outcome, 0);
+    cr_assert(replay_world_check(&world, &reason), "%s", reason);
+    replay_world_result(&world, &result);
+    replay_world_fini(&world);
+    cr_assert_eq(result.sent, result.finished);
+    cr_assert_eq(result.sent + result.refused, load.count);
+    return result;
+}
+
+/*
+ * The first computes its 64 tokens in one step (1,064 us) and a second token in
+ * another (1,000 us). The second finds 3 of its 4 blocks, as the last token is
+ * always computed, and computes 16.
+ */
+Test(chaos_replay_world, two_requests_at_one_engine_by_hand)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 1);
+
+    add(0, 1, 64, 2);
+    add(10000, 1, 64, 2);
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.finished, 2);
+    cr_assert_eq(result.prompt_tokens, 128);
+    cr_assert_eq(result.cached_tokens, 48);
+    cr_assert_eq(result.promised_tokens, 48);
+    cr_assert_eq(result.output_tokens, 4);
+    cr_assert_eq(result.ttft_p50_us, 1016);
+    cr_assert_eq(result.ttft_p99_us, 1064);
+    cr_assert_eq(result.whole_p50_us, 2016);
+    cr_assert_eq(result.took_us, 12016);
+    cr_assert_eq(result.imbalance_permille, 1000);
+    cr_assert_eq(result.peak, 1);
+    cr_assert_eq(result.modes[REPLAY_MODE_BALANCE], 1);
+    cr_assert_eq(result.modes[REPLAY_MODE_AFFINITY], 1);
+}
+
+Test(chaos_replay_world, in_turn_the_second_finds_nothing)
+{
+    struct replay_setup replay = tiny(REPLAY_ROUND_ROBIN, 1, 2);
+
+    add(0, 1, 64, 2);
+    add(10000, 1, 64, 2);
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.cached_tokens, 0);
+    cr_assert_eq(result.modes[REPLAY_MODE_POLICY], 2);
+}
+
+Test(chaos_replay_world, load_brings_arrivals_closer)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 1);
+
+    replay.load_permille = 2000;
+    add(0, 1, 64, 2);
+    add(10000, 1, 64, 2);
+    cr_assert_eq(play(&replay).took_us, 7016);
+}
+
+/* The next turn comes a pause after the end of the one before, and finds its
+ * answer: 64 + 33 tokens, of which 96 are computed, are 6 blocks. */
+Test(chaos_replay_world, the_next_turn_waits_for_the_answer)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 1);
+    struct replay_request next = {.at_us = 500, .after = 0, .output_tokens = 1};
+
+    add(0, 1, 64, 33);
+    cr_assert_eq(replay_load_history(&load, 0), 0);
+    cr_assert_eq(replay_load_run(&load, 99, 0, 31), 0);
+    cr_assert_eq(replay_load_add(&load, &next, NULL), 0);
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.cached_tokens, 96);
+    cr_assert_eq(result.took_us, 1064 + 32 * 1000 + 500 + 1032);
+}
+
+Test(chaos_replay_world, what_no_cache_holds_is_refused_with_what_follows)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 1, 1);
+    struct replay_request next = {.after = 0, .output_tokens = 1};
+
+    add(0, 1, 1024, 2);
+    cr_assert_eq(replay_load_run(&load, 99, 0, 31), 0);
+    cr_assert_eq(replay_load_add(&load, &next, NULL), 0);
+    add(10, 2, 1024, 1);
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.refused, 2);
+    cr_assert_eq(result.finished, 1);
+}
+
+/* Twenty prefixes asked for twice, 50 ms apart, at nodes drawn at random: with
+ * events an hour late a node knows only what it sent itself. */
+static uint64_t
+cached_with_gossip_of(uint32_t gossip_us)
+{
+    struct replay_setup replay = tiny(REPLAY_KVASIR, 5, 8);
+
+    replay.gossip_us = gossip_us;
+    return play(&replay).cached_tokens;
+}
+
+Test(chaos_replay_world, late_gossip_costs_cached_tokens)
+{
+    for (uint64_t i = 0; i < 40; i++) {
+        add(i * 50000, rng_mix(i % 20), 80, 2);
+    }
+    uint64_t soon = cached_with_gossip_of(5000);
+    uint64_t late = cached_with_gossip_of(3600000000);
+    cr_assert_eq(soon, 20 * 64);
+    cr_assert_lt(late, soon);
+}
+
+/* Forty requests that stay, far enough apart to be heard of: five for each
+ * engine, though five nodes send them. */
+Test(chaos_replay_world, nodes_count_what_their_peers_have_open)
+{
+    struct replay_setup replay = tiny(REPLAY_LEAST_LOAD, 5, 8);
+
+    for (uint64_t i = 0; i < 40; i++) {
+        add(i * 100000, rng_mix(i), 16, 5000);
+    }
+    replay.engine.blocks_max = 4096;
+    struct replay_result result = play(&replay);
+    cr_assert_eq(result.peak, 5, "%u", result.peak);
+}
+
+static struct replay_setup
+real(const struct replay_workload *w, enum replay_policy policy, uint32_t nodes)
+{
+    struct replay_setup replay = tiny(policy, nodes, w->engines);
+
+    replay.engine = replay_timing_engine(replay_timing_at(0), w->kv_tokens, 16);
+    return replay;
+}
+
+Test(chaos_replay_world, one_seed_gives_one_result)
+{
+    const struct replay_workload *w = replay_workload_find("chat");
+
+    cr_assert_eq(replay_generate(w, 3, 150, &load), 0);
+    for (unsigned p = 0; p < REPLAY_POLICIES; p++) {
+        struct replay_setup replay = real(w, (enum replay_policy)p, 3);
+        struct replay_result a = play(&replay);
+        struct replay_result b;
+        cr_assert_eq(replay_run(&replay, &load, &b), 0);
+        cr_assert_arr_eq(&a, &b, sizeof(a));
+        replay.seed = 2;
+        cr_assert_eq(replay_run(&replay, &load, &b), 0);
+        cr_assert(p == REPLAY_RENDEZVOUS || p == REPLAY_ROUND_ROBIN ||
+                      p == REPLAY_SOONEST || memcmp(&a, &b, sizeof(a)) != 0,
+                  "%s", replay_policy_name((enum replay_policy)p));
+    }
+}
+
+/* Memory is short: blocks are evicted, and each mirror follows to the last
+ * block (replay_world_check() when all is over), twins included. */
+Test(chaos_replay_world, every_node_ends_with_every_cache)
+{
+    const struct replay_workload *w = replay_workload_find("tiered");
+    struct replay_workload few = *w;
+    struct replay_setup replay = real(w, REPLAY_KVASIR, 4);
+
+    few.groups = 6; /* so that equal prompts meet in one step, as twins */
+    cr_assert_eq(replay_generate(&few, 3, 150, &load), 0);
+    replay.engines = 3;
+    replay.engine.blocks_max = 2500;
+    struct replay_result result = play(&replay);
+    cr_assert_gt(result.evicted_blocks, 1000);
+    cr_assert_eq(result.lost, 0);
+    (void)fprintf(stderr, "promised %" PRIu64 ", cached %" PRIu64 "\n",
+                  result.promised_tokens, result.cached_tokens);
+}
+
+/* Where engines queue, an event comes seconds after the decision. */
+Test(chaos_replay_world, peers_that_are_told_find_more_behind_queues)
+{
+    const struct replay_workload *w = replay_workload_find("tiered");
+    struct replay_setup replay = real(w, REPLAY_KVASIR, 3);
+
+    cr_assert_eq(replay_generate(w, 1, 500, &load), 0);
+    replay.load_permille = 2000;
+    uint64_t told = play(&replay).cached_tokens;
+    replay.expect_alone = true;
+    uint64_t silent = play(&replay).cached_tokens;
+    (void)fprintf(stderr, "silent %" PRIu64 ", told %" PRIu64 "\n", silent,
+                  told);
+    cr_assert_gt(told, silent + silent / 20);
+}
+
+static const char *const seen[] = {"b2b", "x37", "chat"};
+
+/* Of all prompt tokens of the workloads and seeds, in tenths of a permille. */
+static uint32_t
+cached_by(enum replay_policy policy, uint32_t nodes)
+{
+    uint64_t cached = 0;
+    uint64_t prompt = 0;
+
+    for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++) {
+        const struct replay_workload *w = replay_workload_find(seen[i]);
+        for (uint64_t seed = 1; seed <= 2; seed++) {
+            struct replay_setup replay = real(w, policy, nodes);
+            struct replay_result result;
+            teardown();
+            setup();
+            cr_assert_eq(replay_generate(w, seed, 400, &load), 0);
+            replay.seed = seed;
+            cr_assert_eq(replay_run(&replay, &load, &result), 0);
+            cached += result.cached_tokens;
+            prompt += result.prompt_tokens;
+        }
+    }
+    return (uint32_t)(cached * 10000 / prompt);
+}
+
+/* Of random draws a router that knows less may have the luckier ones: hence a
+ * tenth of a percent. */
+Test(chaos_replay_world, nobody_finds_more_than_who_sees_all)
+{
+    uint32_t oracle = cached_by(REPLAY_ORACLE, 3);
+
+    for (unsigned p = 0; p < REPLAY_POLICIES; p++) {
+        uint32_t cached = cached_by((enum replay_policy)p, 3);
+        (void)fprintf(stderr, "%s %u.%02u %%\n",
+                      replay_policy_name((enum replay_policy)p), cached / 100,
+                      cached % 100);
+        cr_expect_leq(cached, oracle + 10, "%s",
+                      replay_policy_name((enum replay_policy)p));
+    }
+}
+
+/* What the mesh is for. */
+Test(chaos_replay_world, many_nodes_find_what_one_finds)
+{
+    uint32_t one = cached_by(REPLAY_KVASIR, 1);
+    uint32_t three = cached_by(REPLAY_KVASIR, 3);
+    uint32_t seven = cached_by(REPLAY_KVASIR, 7);
+
+    (void)fprintf(stderr, "nodes 1, 3, 7: %u, %u, %u / 10,000\n", one, three,
+                  seven);
+    cr_expect_leq(one > three ? one - three : three - one, 100);
+    cr_expect_leq(one > seven ? one - seven : seven - one, 100);
+}

@@ -1,0 +1,216 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node/cli/top.h"
+
+#define SECOND UINT64_C(1000000)
+
+/* A page of metrics, made of what a test says and a histogram. */
+struct page {
+    struct buf text;
+    struct histogram times;
+};
+
+static struct top_sample before;
+static struct top_sample now;
+static struct page page;
+static struct buf shown;
+
+static void
+begin(void)
+{
+    memset(&page.times, 0, sizeof(page.times));
+    buf_init(&page.text, 1 << 20);
+    buf_init(&shown, 1 << 20);
+}
+
+static void
+end(void)
+{
+    buf_fini(&page.text);
+    buf_fini(&shown);
+}
+
+TestSuite(top, .init = begin, .fini = end);
+
+static void
+read_page(struct top_sample *sample, const char *more, uint64_t at_us)
+{
+    buf_clear(&page.text);
+    buf_add_text(&page.text, more);
+    histogram_print(&page.times, "kvasir_route_seconds", "x", &page.text);
+    top_read(sample, buf_slice(&page.text), at_us);
+}
+
+static const char *
+show(const struct top_sample *first, uint32_t lines, uint32_t columns)
+{
+    struct top_room room = {.lines = lines, .columns = columns};
+
+    buf_clear(&shown);
+    top_show(first, &now, &room, &shown);
+    buf_add(&shown, "", 1);
+    cr_assert_not(shown.failed);
+    return shown.ptr;
+}
+
+static bool
+says(const char *text)
+{
+    bool found = strstr(show(&before, 0, 0), text) != NULL;
+
+    if (!found) {
+        (void)fprintf(stderr, "no \"%s\" in:\n%s", text, shown.ptr);
+    }
+    return found;
+}
+
+Test(top, rates_are_per_second_between_two_pages)
+{
+    read_page(&before,
+              "kvasir_info{node=\"n1\",version=\"1.2.3\"} 1\n"
+              "kvasir_uptime_seconds 100\nkvasir_requests_total 1000\n"
+              "kvasir_prompt_tokens_total 5000\nkvasir_cached_tokens_total 0\n",
+              10 * SECOND);
+    read_page(&now,
+              "kvasir_info{node=\"n1\",version=\"1.2.3\"} 1\nkvasir_ready 1\n"
+              "kvasir_uptime_seconds 104\nkvasir_requests_total 1050\n"
+              "kvasir_prompt_tokens_total 9000\n"
+              "kvasir_cached_tokens_total 3000\n"
+              "kvasir_mesh_members{state=\"alive\"} 2\n"
+              "kvasir_mesh_members{state=\"dead\"} 1\n",
+              14 * SECOND);
+    cr_assert(says("kvasir 1.2.3  node n1  ready  up 1m44s\n"));
+    cr_assert(says("requests  12.5/s  "));
+    cr_assert(says("prompts   75.0% of 1000 tokens/s cached\n"));
+    cr_assert(says("mesh      2 alive  - suspect  1 dead"));
+}
+
+Test(top, a_worker_is_a_row_and_its_ranks_are_one)
+{
+    read_page(&before,
+              "kvasir_requests_total 0\n"
+              "kvasir_worker_requests_total{worker=\"a\"} 10\n",
+              0);
+    read_page(&now,
+              "kvasir_requests_total 9\n"
+              "kvasir_worker_eligible{worker=\"a\"} 1\n"
+              "kvasir_worker_eligible{worker=\"b\"} 0\n"
+              "kvasir_worker_requests_total{worker=\"a\"} 19\n"
+              "kvasir_worker_requests_total{worker=\"b\"} 3\n"
+              "kvasir_mirror_worker_blocks{worker=\"a\",rank=\"0\"} 40\n"
+              "kvasir_mirror_worker_blocks{worker=\"a\",rank=\"1\"} 2\n",
+              2 * SECOND);
+    cr_assert(says("WORKER TAKES  REQ/S"));
+    cr_assert(says("\na      yes      4.5      -"));
+    cr_assert(says("      42"));
+    cr_assert(says("\nb      NO         -")); /* it was not there before */
+}
+
+Test(top, quantiles_lie_within_the_bucket_of_what_came_since)
+{
+    for (int i = 0; i < 1000; i++) {
+        histogram_add(&page.times, 15); /* long ago */
+    }
+    read_page(&before, "kvasir_requests_total 0\n", 0);
+    for (int i = 0; i < 98; i++) {
+        histogram_add(&page.times, 150);
+    }
+    histogram_add(&page.times, 70 * SECOND);
+    histogram_add(&page.times, 70 * SECOND);
+    read_page(&now, "kvasir_requests_total 1\n", SECOND);
+    cr_assert(says("route 151us / 75.00s"));
+}
+
+Test(top, a_slowest_beyond_all_bounds_is_the_last_bound)
+{
+    read_page(&before, "kvasir_requests_total 0\n", 0);
+    histogram_add(&page.times, 5000 * SECOND);
+    read_page(&now, "kvasir_requests_total 1\n", SECOND);
+    cr_assert(says("route 100.00s / 100.00s"));
+}
+
+Test(top, a_process_that_was_started_again_has_no_rates_yet)
+{
+    const char *first = "kvasir_info{node=\"n\"} 1\nkvasir_uptime_seconds 50\n"
+                        "kvasir_requests_total 7\n";
+
+    read_page(&before, first, 0);
+    read_page(&now, first, SECOND);
+    cr_assert(top_comparable(&before, &now));
+    read_page(&now,
+              "kvasir_info{node=\"n\"} 1\nkvasir_uptime_seconds 1\n"
+              "kvasir_requests_total 9\n",
+              SECOND);
+    cr_assert_not(top_comparable(&before, &now));
+    cr_assert(says("requests  -/s"));
+    read_page(&now,
+              "kvasir_info{node=\"m\"} 1\nkvasir_uptime_seconds 60\n"
+              "kvasir_requests_total 9\n",
+              SECOND);
+    cr_assert_not(top_comparable(&before, &now));
+}
+
+Test(top, a_page_that_has_nothing_is_dashes)
+{
+    top_read(&now, SLICE("<html>no metrics</html>"), SECOND);
+    const char *text = show(NULL, 0, 0);
+
+    cr_assert(strstr(text, "kvasir -  node -  -  up -\n") != NULL, "%s", text);
+    cr_assert(strstr(text, "route - / -") != NULL);
+}
+
+Test(top, names_cannot_move_the_cursor)
+{
+    read_page(&now,
+              "kvasir_info{node=\"n\x1b[2J\"} 1\n"
+              "kvasir_worker_eligible{worker=\"w\x07\xff\"} 1\n",
+              SECOND);
+    const char *text = show(NULL, 0, 0);
+
+    cr_assert(strstr(text, "node n?[2J") != NULL, "%s", text);
+    cr_assert(strstr(text, "\nw?? ") != NULL);
+    for (const char *at = text; *at != '\0'; at++) {
+        cr_assert(*at == '\n' || (*at >= ' ' && *at <= '~'));
+    }
+}
+
+/* How many lines, and how long the longest is. */
+static uint32_t
+measure(const char *text, size_t *longest)
+{
+    uint32_t lines = 0;
+
+    *longest = 0;
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\n");
+        *longest = len > *longest ? len : *longest;
+        text += len + 1;
+        lines++;
+    }
+    return lines;
+}
+
+Test(top, it_stays_within_the_room)
+{
+    struct buf many;
+    size_t longest;
+
+    buf_init(&many, 1 << 20);
+    for (unsigned i = 0; i < TOP_WORKERS_MAX + 20; i++) {
+        buf_printf(&many, "kvasir_worker_eligible{worker=\"worker-%u\"} 1\n",
+                   i);
+    }
+    top_read(&now, buf_slice(&many), SECOND);
+    buf_fini(&many);
+    cr_assert_eq(now.workers_count, TOP_WORKERS_MAX);
+    for (uint32_t lines = 10; lines < 300; lines++) {
+        uint32_t got = measure(show(NULL, lines, 40), &longest);
+        cr_assert_leq(got, lines);
+        cr_assert_eq(longest, 40);
+    }
+    cr_assert(strstr(show(NULL, 24, 0), "\n... and 262 more\n") != NULL, "%s",
+              shown.ptr);
+    cr_assert(strstr(show(NULL, 0, 0), "\n... and 20 more\n") != NULL);
+}

@@ -1,0 +1,345 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "index/index.h"
+#include "node/config/config.h"
+#include "node/elect/elect.h"
+
+static struct config config;
+static struct config_errors errors;
+
+static const char *
+told(void)
+{
+    buf_add(&errors.text, "", 1);
+    errors.text.len--;
+    return errors.text.ptr;
+}
+
+static void
+setup(void)
+{
+    config_init(&config);
+    config_errors_init(&errors);
+}
+
+static void
+teardown(void)
+{
+    config_fini(&config);
+    config_errors_fini(&errors);
+}
+
+TestSuite(node_config, .init = setup, .fini = teardown);
+
+Test(node_config, defaults_are_those_of_the_design)
+{
+    cr_assert_str_eq(config.name, "");
+    cr_assert_str_eq(config.listen.host, "0.0.0.0");
+    cr_assert_eq(config.listen.port, 8080);
+    cr_assert_str_eq(config.admin.host, "127.0.0.1");
+    cr_assert_eq(config.admin.port, 9080);
+    cr_assert_eq(config.lanes, 0);
+    cr_assert_eq(config.policy.name, ELECT_KVASIR);
+    cr_assert_eq(config.policy.cache_threshold_permille, 50);
+    cr_assert_eq(config.policy.balance_abs, 64);
+    cr_assert_eq(config.policy.balance_rel_permille, 1500);
+    cr_assert_eq(config.policy.kv_pressure_max_permille, 980);
+    cr_assert_eq(config.belief.block_bytes, 128);
+    cr_assert_eq(config.belief.bytes_max, 512U << 20);
+    cr_assert_eq(config.belief.eviction, RADIX_LRU);
+    cr_assert_eq(config.limits.body_bytes_max, 64U << 20);
+    cr_assert_eq(config.limits.buffered_bytes_max, 1U << 30);
+    cr_assert_eq(config.timeouts.first_byte_ms, 300000);
+    cr_assert_eq(config.health.interval_ms, 2000);
+    cr_assert_str_eq(config.health.path, "/health");
+    cr_assert_eq(config.breaker.open_max_ms, 60000);
+    cr_assert_eq(config.log.level, LOG_LEVEL_INFO);
+    cr_assert_eq(config.workers_count, 0);
+}
+
+Test(node_config, what_is_printed_reads_back_the_same)
+{
+    struct buf printed;
+    struct buf again;
+    struct config second;
+
+    buf_init(&printed, 65536);
+    buf_init(&again, 65536);
+    config_print(&config, &printed);
+    config_init(&second);
+    config_apply_yaml(&second, "printed", buf_slice(&printed), &errors);
+    config_print(&second, &again);
+    cr_assert_eq(errors.count, 0, "%s", told());
+    cr_assert(slice_equal(buf_slice(&printed), buf_slice(&again)));
+    config_fini(&second);
+    buf_fini(&printed);
+    buf_fini(&again);
+}
+
+Test(node_config, a_file_sets_what_it_names_and_nothing_else)
+{
+    config_apply_yaml(&config, "f",
+                      SLICE("name: node-1\n"
+                            "listen: '[::1]:0'\n"
+                            "policy: {name: round_robin, balance_rel: 2.25}\n"
+                            "limits:\n"
+                            "  body_bytes_max: 8MiB\n"
+                            "  head_bytes_max: 4096\n"
+                            "timeouts:\n"
+                            "  head: 250ms\n"
+                            "  drain: 0\n"
+                            "health:\n"
+                            "workers:\n"
+                            "  - url: http://gpu-1:8000/v\n"
+                            "    events: tcp://gpu-1:5557\n"
+                            "    blocks_max: 5000\n"
+                            "    api_key: s3cret\n"
+                            "  - http://gpu-2:8000,island=eu,id=second\n"),
+                      &errors);
+    cr_assert_eq(errors.count, 0, "%s", told());
+    cr_assert_str_eq(config.name, "node-1");
+    cr_assert_str_eq(config.listen.host, "::1");
+    cr_assert_eq(config.listen.port, 0);
+    cr_assert_eq(config.policy.name, ELECT_ROUND_ROBIN);
+    cr_assert_eq(config.policy.balance_rel_permille, 2250);
+    cr_assert_eq(config.policy.balance_abs, 64);
+    cr_assert_eq(config.limits.body_bytes_max, 8U << 20);
+    cr_assert_eq(config.limits.head_bytes_max, 4096);
+    cr_assert_eq(config.timeouts.head_ms, 250);
+    cr_assert_eq(config.timeouts.drain_ms, 0);
+    cr_assert_eq(config.workers_count, 2);
+    cr_assert_str_eq(config.workers[0].id, "gpu-1:8000");
+    cr_assert_str_eq(config.workers[0].url.path, "/v");
+    cr_assert_eq(config.workers[0].events.port, 5557);
+    cr_assert_str_eq(config.workers[0].replay.host, "");
+    cr_assert_eq(config.workers[0].blocks_max, 5000);
+    cr_assert_str_eq(config.workers[0].api_key, "s3cret");
+    cr_assert_str_eq(config.workers[1].id, "second");
+    cr_assert_str_eq(config.workers[1].island, "eu");
+}
+
+Test(node_config, an_empty_file_is_the_defaults)
+{
+    config_apply_yaml(&config, "f", SLICE(""), &errors);
+    config_apply_yaml(&config, "f", SLICE("# nothing\n---\n"), &errors);
+    cr_assert_eq(errors.count, 0, "%s", told());
+}
+
+Test(node_config, later_sources_win)
+{
+    static char log_level[] = "KVASIR_LOG_LEVEL=warning";
+    static char head[] = "KVASIR_TIMEOUTS_HEAD=2s";
+    static char empty[] = "KVASIR_TIMEOUTS_BODY=";
+    static char workers[] = "KVASIR_WORKERS= http://c:1\thttp://d:1,pool=x ";
+    char *const environment[] = {log_level, head, empty, workers, NULL};
+    const struct config_flag flags[] = {{"timeouts.head", "3s"},
+                                        {"policy", "random"},
+                                        {"worker", "http://e:1"},
+                                        {"worker", "http://f:1"}};
+
+    config_apply_yaml(&config, "f",
+                      SLICE("log: {level: debug, format: json}\n"
+                            "timeouts: {head: 1s, body: 5s}\n"
+                            "workers: ['http://a:1', 'http://b:1']\n"),
+                      &errors);
+    cr_assert_eq(config.workers_count, 2);
+    config_apply_environment(&config, environment, &errors);
+    cr_assert_eq(errors.count, 0, "%s", told());
+    cr_assert_eq(config.log.level, LOG_LEVEL_WARNING);
+    cr_assert_eq(config.log.format, LOG_FORMAT_JSON);
+    cr_assert_eq(config.timeouts.head_ms, 2000);
+    cr_assert_eq(config.timeouts.body_ms, 5000);
+    cr_assert_eq(config.workers_count, 2);
+    cr_assert_str_eq(config.workers[1].id, "d:1");
+    cr_assert_str_eq(config.workers[1].pool, "x");
+    config_apply_flags(&config, flags, 4, &errors);
+    cr_assert_eq(errors.count, 0, "%s", told());
+    cr_assert_eq(config.timeouts.head_ms, 3000);
+    cr_assert_eq(config.policy.name, ELECT_RANDOM);
+    cr_assert_eq(config.workers_count, 2);
+    cr_assert_str_eq(config.workers[0].id, "e:1");
+    cr_assert_str_eq(config.workers[1].id, "f:1");
+}
+
+Test(node_config, the_environment_is_strict_only_under_our_sections)
+{
+    static char kubernetes[] = "KVASIR_SERVICE_HOST=10.0.0.1";
+    static char port[] = "KVASIR_PORT=tcp://10.0.0.1:80";
+    static char typo[] = "KVASIR_TIMEOUTS_HAED=1s";
+    static char bad[] = "KVASIR_LANES=many";
+    static char odd[] = "NOT_AN_ASSIGNMENT";
+    char *const environment[] = {kubernetes, port, typo, bad, odd, NULL};
+
+    config_apply_environment(&config, environment, &errors);
+    cr_assert_str_eq(told(),
+                     "KVASIR_TIMEOUTS_HAED: no key has this name\n"
+                     "KVASIR_LANES: lanes: expected a number from 0 to 64, "
+                     "not \"many\"\n");
+}
+
+Test(node_config, a_worker_flag_is_a_url_and_labels)
+{
+    struct config_worker worker;
+
+    cr_assert_eq(config_parse_worker(
+                     SLICE("http://gpu:8000,events=tcp://gpu:5557,"
+                           "replay=tcp://gpu:5558,id=w,island=eu,pool=long,"
+                           "role=decode,api_key=a=b,blocks_max=77"),
+                     "--worker", &worker, &errors),
+                 0, "%s", told());
+    cr_assert_eq(worker.url.port, 8000);
+    cr_assert_eq(worker.events.port, 5557);
+    cr_assert_eq(worker.replay.port, 5558);
+    cr_assert_str_eq(worker.id, "w");
+    cr_assert_str_eq(worker.island, "eu");
+    cr_assert_str_eq(worker.pool, "long");
+    cr_assert_str_eq(worker.role, "decode");
+    cr_assert_str_eq(worker.api_key, "a=b");
+    cr_assert_eq(worker.blocks_max, 77);
+}
+
+struct bad_worker {
+    const char *text;
+    const char *error;
+};
+
+static const struct bad_worker bad_workers[] = {
+    {"", "--worker: url: expected http://HOST:PORT, not \"\"\n"},
+    {"gpu:8000", "--worker: url: expected http://HOST:PORT, not "
+                 "\"gpu:8000\"\n"},
+    {"https://gpu", "--worker: url: expected http://HOST:PORT (TLS to a worker "
+                    "is not built yet), not \"https://gpu\"\n"},
+    {"http://gpu,evnts=tcp://gpu:1",
+     "--worker: unknown key \"evnts\", did you mean events?\n"},
+    {"http://gpu,island", "--worker: expected KEY=VALUE, not \"island\"\n"},
+    {"http://gpu,", ""},
+    {"http://gpu,,", "--worker: expected KEY=VALUE, not \"\"\n"},
+    {"http://gpu,pool=a,pool=b", "--worker: pool appears twice\n"},
+    {"http://gpu,url=http://b", "--worker: url appears twice\n"},
+    {"http://gpu,events=tcp://gpu",
+     "--worker: events: expected tcp://HOST:PORT, not \"tcp://gpu\"\n"},
+    {"http://gpu,pool=a b",
+     "--worker: pool: expected at most 63 letters, digits and ._:@-[], not "
+     "\"a b\"\n"},
+    {"http://gpu,id=", "--worker: id: expected at most 63 letters, digits and "
+                       "._:@-[], not \"\"\n"},
+    {"http://gpu,api_key=se cret",
+     "--worker: api_key: expected at most 255 printable characters without "
+     "spaces, not this\n"},
+    {"http://gpu,blocks_max=-1",
+     "--worker: blocks_max: expected a number from 0 to 1000000000, not "
+     "\"-1\"\n"},
+};
+
+Test(node_config, bad_worker_flags_are_told_exactly)
+{
+    for (size_t i = 0; i < sizeof bad_workers / sizeof bad_workers[0]; i++) {
+        struct config_worker worker;
+        buf_clear(&errors.text);
+        int rc = config_parse_worker(slice_of(bad_workers[i].text), "--worker",
+                                     &worker, &errors);
+        cr_assert_str_eq(told(), bad_workers[i].error);
+        cr_assert_eq(rc != 0, bad_workers[i].error[0] != '\0');
+    }
+}
+
+Test(node_config, a_long_host_name_needs_an_id)
+{
+    char text[128] = "http://";
+    struct config_worker worker;
+
+    memset(text + 7, 'a', CONFIG_LABEL_MAX);
+    cr_assert_eq(config_parse_worker(slice_of(text), "-", &worker, &errors),
+                 CONFIG_E_INVALID);
+    memcpy(text + 7 + CONFIG_LABEL_MAX, ",id=x", 6);
+    cr_assert_eq(config_parse_worker(slice_of(text), "-", &worker, &errors), 0);
+}
+
+Test(node_config, repeated_and_too_many_workers_are_refused)
+{
+    struct buf yaml;
+    char last[160];
+
+    config_apply_yaml(&config, "f",
+                      SLICE("workers:\n- http://a:1,id=x\n- http://b:1,id=x\n"
+                            "- http://a:1,id=y\n- http://a:1/v,id=z\n"),
+                      &errors);
+    cr_assert_str_eq(told(), "f:3:3: two workers have the id x\n"
+                             "f:4:3: two workers have the url http://a:1\n");
+    buf_init(&yaml, 65536);
+    buf_clear(&errors.text);
+    buf_add_text(&yaml, "workers:\n");
+    for (int i = 0; i <= WORKERS_MAX; i++) {
+        buf_printf(&yaml, "- http://gpu-%d:8000\n", i);
+    }
+    config_apply_yaml(&config, "f", buf_slice(&yaml), &errors);
+    cr_assert_eq(config.workers_count, WORKERS_MAX);
+    (void)snprintf(last, sizeof last,
+                   "f:%d:3: over %d workers, this build's limit\n",
+                   WORKERS_MAX + 2, WORKERS_MAX);
+    cr_assert_str_eq(told(), last);
+    buf_fini(&yaml);
+}
+
+Test(node_config, bounds_across_keys_are_checked)
+{
+    const struct config_flag flags[] = {
+        {"limits.target_bytes_max", "16KiB"}, {"limits.head_bytes_max", "8KiB"},
+        {"health.timeout", "2500ms"},         {"breaker.open", "2m"},
+        {"listen", "127.0.0.1:9080"},         {"limits.body_bytes_max", "2GiB"},
+    };
+
+    config_apply_flags(&config, flags, 6, &errors);
+    config_check(&config, &errors);
+    cr_assert_str_eq(
+        told(),
+        "limits.target_bytes_max: 16KiB is over limits.head_bytes_max, 8KiB\n"
+        "limits.body_bytes_max: 2GiB is over limits.buffered_bytes_max, 1GiB\n"
+        "health.timeout: 2500ms is over health.interval, 2s\n"
+        "breaker.open: 2m is over breaker.open_max, 1m\n"
+        "admin: the same address as listen\n");
+}
+
+Test(node_config, loading_fills_in_what_the_machine_knows)
+{
+    const struct config_sources sources = {.file = NULL};
+
+    config_fini(&config);
+    cr_assert_eq(config_load(&sources, &config, &errors), 0);
+    cr_assert_geq(config.lanes, 1);
+    cr_assert_leq(config.lanes, CONFIG_LANES_MAX);
+    cr_assert_neq(config.name[0], '\0');
+}
+
+Test(node_config, a_faulty_configuration_is_not_used_in_part)
+{
+    const struct config_flag flags[] = {
+        {"log.level", "debug"}, {"worker", "http://a"}, {"lanes", "65"}};
+    const struct config_sources sources = {
+        .file = "/nonexistent/kvasir.yaml", .flags = flags, .flags_count = 3};
+
+    config_fini(&config);
+    cr_assert_eq(config_load(&sources, &config, &errors), CONFIG_E_INVALID);
+    cr_assert_eq(config.log.level, LOG_LEVEL_INFO);
+    cr_assert_eq(config.workers_count, 0);
+    cr_assert_str_eq(told(),
+                     "/nonexistent/kvasir.yaml: cannot be read: no such file "
+                     "or directory\n"
+                     "--lanes: lanes: expected a number from 0 to 64, not "
+                     "\"65\"\n");
+}
+
+Test(node_config, secrets_are_not_printed)
+{
+    const struct config_flag flag = {"worker", "http://a:1,api_key=hush"};
+    struct buf out;
+
+    config_apply_flags(&config, &flag, 1, &errors);
+    buf_init(&out, 65536);
+    config_print(&config, &out);
+    cr_assert_null(memmem(out.ptr, out.len, "hush", 4));
+    cr_assert_not_null(
+        memmem(out.ptr, out.len, "workers:\n  - url: \"http://a:1\"\n", 31));
+    buf_fini(&out);
+}

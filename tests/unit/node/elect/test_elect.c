@@ -1,0 +1,506 @@
+#include <criterion/criterion.h>
+
+#include "node/elect/elect.h"
+
+/* One election to be arranged by a test. */
+struct scene {
+    struct elect_config config;
+    struct elect_state state;
+    struct elect_input input;
+    struct rng rng;
+    uint32_t load[WORKERS_MAX];
+    uint32_t queued[WORKERS_MAX];
+    uint16_t kv_usage[WORKERS_MAX];
+    uint64_t identity[WORKERS_MAX];
+    struct radix_match match;
+};
+
+static struct scene scene;
+
+/* Costs decide. */
+static void
+set_up_tokens(uint32_t workers, uint32_t total_tokens)
+{
+    struct scene *s = &scene;
+
+    s->config = ELECT_CONFIG_DEFAULT;
+    s->state = (struct elect_state){.last = WORKER_NONE};
+    rng_init(&s->rng, 7);
+    s->input = (struct elect_input){
+        .load = s->load,
+        .queued = s->queued,
+        .kv_usage = s->kv_usage,
+        .match = &s->match,
+        .total_blocks = total_tokens,
+        .unit_tokens = 1,
+        .prefix_key = 99,
+        .identity = s->identity,
+    };
+    for (uint32_t i = 0; i < workers; i++) {
+        worker_set_add(&s->input.candidates, i);
+        s->identity[i] = rng_mix(i);
+    }
+}
+
+/* Shares of the prompt and numbers of requests do. */
+static void
+set_up(uint32_t workers, uint32_t total_blocks)
+{
+    set_up_tokens(workers, total_blocks);
+    scene.config.recompute_weight = 0;
+    scene.config.cache_threshold_permille = 300;
+}
+
+static void
+holds(uint32_t worker, uint32_t blocks)
+{
+    worker_set_add(&scene.match.workers, worker);
+    scene.match.depth[worker] = blocks;
+    scene.match.best = blocks > scene.match.best ? blocks : scene.match.best;
+}
+
+static struct elect_choice
+pick(void)
+{
+    struct elect_choice choice;
+
+    elect_pick(&scene.config, &scene.state, &scene.input, &scene.rng, &choice);
+    return choice;
+}
+
+/* Which workers are chosen at all, over many draws. */
+static struct worker_set
+ever_picked(void)
+{
+    struct worker_set seen = {{0}};
+
+    for (int i = 0; i < 400; i++) {
+        worker_set_add(&seen, pick().worker);
+    }
+    return seen;
+}
+
+Test(node_elect, no_candidate_is_no_worker)
+{
+    set_up(0, 10);
+    for (unsigned p = ELECT_KVASIR; p <= ELECT_RENDEZVOUS; p++) {
+        scene.config.policy = (enum elect_policy)p;
+        cr_assert_eq(pick().worker, WORKER_NONE);
+    }
+}
+
+Test(node_elect, the_longest_prefix_wins_while_balanced)
+{
+    set_up(4, 20);
+    holds(1, 10);
+    holds(2, 12);
+    scene.load[2] = 40;
+    struct elect_choice choice = pick();
+    cr_assert_eq(choice.worker, 2);
+    cr_assert_eq(choice.mode, ELECT_AFFINITY);
+    cr_assert_eq(choice.overlap, 12);
+    cr_assert_not(choice.imbalanced);
+}
+
+Test(node_elect, a_share_at_the_threshold_is_not_above_it)
+{
+    set_up(3, 10);
+    holds(1, 3); /* 3 / 10 = 0.3 exactly */
+    scene.load[1] = 9;
+    cr_assert_eq(pick().mode, ELECT_BALANCE);
+    cr_assert_neq(pick().worker, 1);
+    holds(1, 4);
+    cr_assert_eq(pick().mode, ELECT_AFFINITY);
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, imbalance_needs_the_absolute_and_the_relative_excess)
+{
+    set_up(2, 10);
+    holds(0, 10);
+    scene.load[0] = 64; /* spread of 64 is not above 64 */
+    cr_assert_not(pick().imbalanced);
+    cr_assert_eq(pick().worker, 0);
+    scene.load[0] = 65;
+    cr_assert(pick().imbalanced);
+    cr_assert_eq(pick().worker, 1);
+    cr_assert_eq(pick().mode, ELECT_BALANCE);
+
+    scene.load[1] = 200; /* 300 = 1.5 * 200: not above */
+    scene.load[0] = 300;
+    cr_assert_not(pick().imbalanced);
+    scene.load[0] = 301;
+    cr_assert(pick().imbalanced);
+}
+
+Test(node_elect, balance_keeps_what_affinity_it_can)
+{
+    set_up(4, 10);
+    scene.load[0] = 200; /* the hot one, with everything */
+    holds(0, 10);
+    scene.load[1] = 0;
+    scene.load[2] = 16; /* within the tolerance of 64 / 4 */
+    holds(2, 5);
+    scene.load[3] = 17; /* just outside it */
+    holds(3, 9);
+    struct elect_choice choice = pick();
+    cr_assert(choice.imbalanced);
+    cr_assert_eq(choice.worker, 2);
+    cr_assert_eq(choice.overlap, 5);
+}
+
+Test(node_elect, tolerance_is_a_quarter_of_the_spread_that_counts)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+
+    cr_assert_eq(elect_tolerance(&config, 0), 16);
+    cr_assert_eq(elect_tolerance(&config, 128), 16);
+    cr_assert_eq(elect_tolerance(&config, 1000), 125);
+    config.balance_rel_permille = 1000;
+    cr_assert_eq(elect_tolerance(&config, 1000), 16);
+}
+
+Test(node_elect, equal_overlap_goes_to_the_lower_load)
+{
+    set_up(2, 10);
+    holds(0, 8);
+    holds(1, 8);
+    scene.load[0] = 3;
+    scene.load[1] = 2;
+    for (int i = 0; i < 50; i++) {
+        cr_assert_eq(pick().worker, 1);
+    }
+}
+
+Test(node_elect, near_equal_overlap_gives_way_to_load)
+{
+    set_up(3, 64); /* 64 / 32: two blocks less are near */
+    holds(0, 60);
+    holds(1, 58);
+    holds(2, 57);
+    scene.load[0] = 9;
+    scene.load[1] = 1;
+    cr_assert_eq(pick().worker, 1);
+    worker_set_remove(&scene.input.candidates, 1);
+    cr_assert_eq(pick().worker, 0);
+}
+
+Test(node_elect, only_idle_workers_are_near_an_idle_one)
+{
+    set_up(8, 10);
+    for (uint32_t i = 0; i < 8; i++) {
+        scene.load[i] = i == 3 || i == 5 ? 0 : 1;
+    }
+    struct worker_set seen = ever_picked();
+    cr_assert_eq(worker_set_count(&seen), 2);
+    cr_assert(worker_set_has(&seen, 3) && worker_set_has(&seen, 5));
+}
+
+Test(node_elect, near_loads_share_and_far_ones_do_not)
+{
+    set_up(4, 10);
+    scene.load[0] = 8;
+    scene.load[1] = 10; /* 8 + 1 + 8/8 */
+    scene.load[2] = 11;
+    scene.load[3] = 8;
+    struct worker_set seen = ever_picked();
+    cr_assert(worker_set_has(&seen, 0) && worker_set_has(&seen, 3));
+    cr_assert_not(worker_set_has(&seen, 2));
+}
+
+Test(node_elect, nodes_with_the_same_view_do_not_herd)
+{
+    uint32_t sent[8] = {0};
+    struct rng node[3];
+
+    set_up(8, 10);
+    for (uint64_t n = 0; n < 3; n++) {
+        rng_init(&node[n], n);
+    }
+    /* None sees the load that the others add: as between two gossips. */
+    for (int round = 0; round < 100; round++) {
+        for (unsigned n = 0; n < 3; n++) {
+            struct elect_choice choice;
+            elect_pick(&scene.config, &scene.state, &scene.input, &node[n],
+                       &choice);
+            sent[choice.worker]++;
+        }
+    }
+    for (unsigned i = 0; i < 8; i++) { /* 37.5 expected each */
+        cr_assert(sent[i] > 15 && sent[i] < 75, "worker %u got %u", i, sent[i]);
+    }
+}
+
+Test(node_elect, holders_of_the_same_prefix_share_its_requests)
+{
+    set_up(8, 40);
+    holds(2, 30);
+    holds(4, 30);
+    holds(6, 30);
+    struct worker_set seen = ever_picked();
+    cr_assert_eq(worker_set_count(&seen), 3);
+}
+
+Test(node_elect, retries_follow_the_rank)
+{
+    const uint32_t expected[] = {3, 1, 0};
+
+    set_up(4, 10);
+    holds(0, 5);
+    holds(1, 7);
+    holds(3, 9);
+    for (int i = 0; i < 3; i++) {
+        struct elect_choice choice = pick();
+        cr_assert_eq(choice.worker, expected[i]);
+        worker_set_remove(&scene.input.candidates, choice.worker);
+    }
+    cr_assert_eq(pick().worker, 2);
+    worker_set_remove(&scene.input.candidates, 2);
+    cr_assert_eq(pick().worker, WORKER_NONE);
+}
+
+Test(node_elect, a_holder_that_is_no_candidate_is_not_chosen)
+{
+    set_up(2, 10);
+    holds(5, 10);
+    scene.match.workers.word[WORKER_WORDS - 1] |= UINT64_C(1) << 63;
+    scene.match.depth[WORKERS_MAX - 1] = 10;
+    cr_assert_lt(pick().worker, 2);
+    cr_assert_eq(pick().overlap, 0);
+}
+
+Test(node_elect, kv_pressure_sends_elsewhere_while_there_is_elsewhere)
+{
+    set_up(2, 10);
+    holds(0, 10);
+    scene.kv_usage[0] = 950;
+    cr_assert_eq(pick().worker, 0);
+    scene.kv_usage[0] = 951;
+    cr_assert_eq(pick().worker, 1);
+    scene.kv_usage[1] = 1000;
+    cr_assert_eq(pick().worker, 0);
+    scene.kv_usage[1] = 0;
+    scene.config.kv_pressure_max_permille = 0;
+    cr_assert_eq(pick().worker, 0);
+}
+
+Test(node_elect, works_without_match_and_kv)
+{
+    set_up(3, 0);
+    scene.input.match = NULL;
+    scene.input.kv_usage = NULL;
+    struct worker_set seen = ever_picked();
+    cr_assert_eq(worker_set_count(&seen), 3);
+    scene.load[1] = 500;
+    cr_assert(pick().imbalanced);
+}
+
+Test(node_elect, the_shorter_queue_takes_a_prompt_that_nobody_holds)
+{
+    set_up_tokens(3, 1000);
+    scene.queued[0] = 120000; /* one request, a book */
+    scene.load[0] = 1;
+    scene.load[1] = 3; /* three short ones */
+    scene.load[2] = 4;
+    cr_assert_eq(pick().worker, 1);
+    cr_assert_eq(pick().mode, ELECT_BALANCE);
+    cr_assert_str_eq(pick().reason, "no prefix known: least cost");
+}
+
+Test(node_elect, a_prefix_is_waited_for_some_times_as_long_as_it_saves)
+{
+    set_up_tokens(2, 10000);
+    holds(0, 8000);
+    scene.queued[0] = 6 * 8000 - 2000;
+    struct elect_choice choice = pick();
+    cr_assert_eq(choice.worker, 0);
+    cr_assert_eq(choice.mode, ELECT_AFFINITY);
+    cr_assert_str_eq(choice.reason, "longest prefix");
+    scene.queued[0] = 6 * 8000 + 2000;
+    choice = pick();
+    cr_assert_eq(choice.worker, 1);
+    cr_assert_eq(choice.mode, ELECT_BALANCE);
+    cr_assert_str_eq(choice.reason, "longest prefix costs more: least cost");
+    scene.config.recompute_weight = 10;
+    cr_assert_eq(pick().worker, 0);
+}
+
+Test(node_elect, a_text_prompt_is_weighed_in_tokens_too)
+{
+    set_up_tokens(2, 100);
+    scene.input.unit_tokens = 32;
+    holds(0, 50); /* 1,600 tokens: worth 9,600 */
+    scene.queued[0] = 9000;
+    cr_assert_eq(pick().worker, 0);
+    scene.queued[0] = 10500;
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, requests_in_flight_count_as_tokens)
+{
+    set_up_tokens(2, 1000);
+    holds(0, 500); /* worth 3,000, as 11.7 requests */
+    scene.load[0] = 10;
+    cr_assert_eq(pick().worker, 0);
+    scene.load[0] = 13;
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, an_overlap_at_the_threshold_counts_as_none)
+{
+    set_up_tokens(3, 10000);
+    holds(1, 500); /* 0.05 */
+    scene.load[1] = 2;
+    cr_assert_neq(pick().worker, 1);
+    cr_assert_str_eq(pick().reason, "prefix too short: least cost");
+    holds(1, 501);
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, a_shorter_prefix_without_a_queue_is_balance)
+{
+    set_up_tokens(3, 10000);
+    holds(0, 9000);
+    holds(1, 8000);
+    scene.queued[0] = 50000;
+    cr_assert_eq(pick().worker, 1);
+    cr_assert_eq(pick().mode, ELECT_BALANCE);
+    cr_assert_eq(pick().overlap, 8000);
+}
+
+Test(node_elect, imbalance_of_requests_comes_before_costs)
+{
+    set_up_tokens(3, 100000);
+    holds(0, 100000);
+    scene.load[0] = 65;
+    holds(1, 50000);
+    struct elect_choice choice = pick();
+    cr_assert(choice.imbalanced);
+    cr_assert_eq(choice.worker, 1);
+    cr_assert_eq(choice.mode, ELECT_BALANCE);
+}
+
+Test(node_elect, unseen_requests_spread_over_those_alike)
+{
+    set_up_tokens(8, 1000);
+    for (uint32_t i = 0; i < 4; i++) {
+        holds(i, 1000);
+        scene.load[i] = i;
+    }
+    cr_assert_eq(ever_picked().word[0], 1);
+    scene.input.unseen = 20;
+    cr_assert_eq(ever_picked().word[0], 7); /* the worst of two never wins */
+}
+
+Test(node_elect, without_queues_known_requests_decide)
+{
+    set_up_tokens(3, 0);
+    scene.input.queued = NULL;
+    scene.input.match = NULL;
+    scene.load[0] = 2;
+    scene.load[1] = 1;
+    scene.load[2] = 3;
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, extreme_costs_do_not_overflow)
+{
+    set_up_tokens(2, UINT32_MAX);
+    scene.input.unit_tokens = 1024;
+    scene.config.balance_abs = UINT32_MAX;
+    scene.config.balance_rel_permille = UINT32_MAX;
+    holds(0, UINT32_MAX);
+    for (uint32_t i = 0; i < 2; i++) {
+        scene.load[i] = UINT32_MAX;
+        scene.queued[i] = UINT32_MAX;
+    }
+    scene.input.unseen = UINT32_MAX;
+    cr_assert_eq(pick().worker, 0);
+    scene.load[1] = 0;
+    scene.queued[1] = 0;
+    cr_assert_eq(pick().worker, 1);
+}
+
+Test(node_elect, round_robin_visits_in_turn_whoever_is_there)
+{
+    set_up(4, 10);
+    scene.config.policy = ELECT_ROUND_ROBIN;
+    for (uint32_t i = 0; i < 10; i++) {
+        cr_assert_eq(pick().worker, i % 4);
+    }
+    worker_set_remove(&scene.input.candidates, 2);
+    cr_assert_eq(pick().worker, 3);
+    cr_assert_eq(pick().worker, 0);
+    cr_assert_eq(pick().mode, ELECT_POLICY);
+}
+
+Test(node_elect, least_load_is_strict_with_ties_at_random)
+{
+    set_up(4, 10);
+    scene.config.policy = ELECT_LEAST_LOAD;
+    holds(1, 10);
+    scene.load[0] = 3;
+    scene.load[1] = 3;
+    scene.load[2] = 2;
+    scene.load[3] = 2;
+    struct worker_set seen = ever_picked();
+    cr_assert_eq(seen.word[0], 0xc);
+}
+
+Test(node_elect, random_and_power_of_two_reach_everyone_but_the_worst)
+{
+    set_up(5, 10);
+    scene.load[4] = 100;
+    scene.config.policy = ELECT_RANDOM;
+    cr_assert_eq(ever_picked().word[0], 0x1f);
+    scene.config.policy = ELECT_POWER_OF_TWO;
+    cr_assert_eq(ever_picked().word[0], 0xf);
+}
+
+Test(node_elect, rendezvous_moves_only_the_prefixes_of_a_lost_worker)
+{
+    uint32_t moved = 0;
+
+    set_up(8, 10);
+    scene.config.policy = ELECT_RENDEZVOUS;
+    for (uint64_t key = 0; key < 2000; key++) {
+        scene.input.prefix_key = rng_mix(key);
+        worker_set_add(&scene.input.candidates, 3);
+        uint32_t before = pick().worker;
+        worker_set_remove(&scene.input.candidates, 3);
+        uint32_t after = pick().worker;
+        cr_assert(before == 3 || before == after);
+        moved += before == 3;
+    }
+    cr_assert(moved > 180 && moved < 330, "an eighth, not %u", moved);
+}
+
+Test(node_elect, extreme_loads_do_not_overflow)
+{
+    set_up(2, UINT32_MAX);
+    holds(0, UINT32_MAX);
+    scene.load[0] = UINT32_MAX;
+    scene.load[1] = UINT32_MAX - 1;
+    cr_assert_eq(pick().worker, 0);
+    scene.load[1] = 0;
+    cr_assert_eq(pick().worker, 1);
+    scene.config.balance_abs = UINT32_MAX;
+    scene.config.balance_rel_permille = UINT32_MAX;
+    cr_assert_eq(pick().worker, 0);
+}
+
+Test(node_elect, policies_have_names_that_are_found_again)
+{
+    enum elect_policy found;
+
+    for (unsigned p = ELECT_KVASIR; p <= ELECT_RENDEZVOUS; p++) {
+        const char *name = elect_policy_name((enum elect_policy)p);
+        cr_assert(elect_policy_find(slice_of(name), &found));
+        cr_assert_eq(found, p);
+    }
+    cr_assert_not(elect_policy_find(SLICE("Kvasir"), &found));
+    cr_assert_not(elect_policy_find(SLICE(""), &found));
+    cr_assert_str_eq(elect_mode_name(ELECT_AFFINITY), "affinity");
+    cr_assert_str_eq(elect_mode_name(ELECT_BALANCE), "balance");
+    cr_assert_str_eq(elect_mode_name(ELECT_POLICY), "policy");
+}

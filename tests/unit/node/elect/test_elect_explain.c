@@ -1,0 +1,177 @@
+#include <criterion/criterion.h>
+
+#include "node/elect/elect.h"
+
+static uint32_t load[WORKERS_MAX];
+static uint16_t kv_usage[WORKERS_MAX];
+static struct radix_match match;
+static struct elect_standing standing;
+static struct elect_row rows[WORKERS_MAX];
+
+static struct elect_input
+everyone_up(uint32_t workers)
+{
+    struct elect_input input = {
+        .load = load,
+        .kv_usage = kv_usage,
+        .match = &match,
+        .total_blocks = 10,
+        .unit_tokens = 32,
+    };
+
+    for (uint32_t i = 0; i < workers; i++) {
+        worker_set_add(&input.candidates, i);
+    }
+    standing.present = input.candidates;
+    standing.healthy = input.candidates;
+    standing.serves = input.candidates;
+    return input;
+}
+
+static size_t
+explain(const struct elect_config *config, const struct elect_input *input)
+{
+    struct elect_state state = {.last = WORKER_NONE};
+    struct elect_choice choice;
+    struct rng rng;
+
+    rng_init(&rng, 1);
+    elect_pick(config, &state, input, &rng, &choice);
+    return elect_explain(config, input, &standing, &choice, rows);
+}
+
+static void
+holds(uint32_t worker, uint32_t blocks)
+{
+    worker_set_add(&match.workers, worker);
+    match.depth[worker] = blocks;
+}
+
+static const char *
+verdict_of(uint32_t worker, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].worker == worker) {
+            return rows[i].verdict;
+        }
+    }
+    return "no row";
+}
+
+Test(node_elect_explain, costs_are_told)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(3);
+
+    holds(1, 9);
+    load[2] = 3;
+    worker_set_remove(&input.candidates, 2);
+    size_t count = explain(&config, &input);
+    cr_assert_str_eq(verdict_of(0, count), "higher cost");
+    cr_assert_str_eq(verdict_of(1, count), "chosen");
+    cr_assert_eq(rows[0].cost, 1 * 32 * 6);
+    cr_assert_eq(rows[1].cost, 10 * 32 * 6);
+    cr_assert_eq(rows[2].worker, 2);
+    cr_assert_eq(rows[2].cost, 0); /* no candidate */
+}
+
+Test(node_elect_explain, every_reason_has_its_verdict)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(8);
+
+    config.recompute_weight = 0;
+    holds(0, 9);
+    holds(1, 5);
+    holds(2, 10);
+    kv_usage[2] = 990;
+    for (uint32_t i = 3; i < 8; i++) {
+        worker_set_remove(&input.candidates, i);
+    }
+    worker_set_remove(&standing.healthy, 3);
+    worker_set_add(&standing.draining, 4);
+    worker_set_add(&standing.open, 5);
+    worker_set_remove(&standing.serves, 6);
+
+    size_t count = explain(&config, &input);
+    cr_assert_eq(count, 8);
+    cr_assert_eq(rows[0].worker, 0);
+    cr_assert_eq(rows[0].overlap, 9);
+    cr_assert_str_eq(verdict_of(0, count), "chosen");
+    cr_assert_str_eq(verdict_of(1, count), "less overlap");
+    cr_assert_str_eq(verdict_of(2, count), "kv pressure");
+    cr_assert_str_eq(verdict_of(3, count), "unhealthy");
+    cr_assert_str_eq(verdict_of(4, count), "draining");
+    cr_assert_str_eq(verdict_of(5, count), "circuit open");
+    cr_assert_str_eq(verdict_of(6, count), "wrong model");
+    cr_assert_str_eq(verdict_of(7, count), "not available now");
+}
+
+Test(node_elect_explain, load_decides_and_says_so)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(3);
+
+    load[0] = 100;
+    holds(0, 10);
+    load[1] = 20;
+    size_t count = explain(&config, &input);
+    cr_assert_eq(rows[0].worker, 2);
+    cr_assert_str_eq(verdict_of(0, count), "more load");
+    cr_assert_str_eq(verdict_of(1, count), "more load");
+}
+
+Test(node_elect_explain, rows_are_ordered_by_candidacy_overlap_load_slot)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(7);
+    const uint32_t order[] = {4, 2, 0, 5, 3, 1, 6};
+
+    worker_set_remove(&input.candidates, 1);
+    worker_set_remove(&input.candidates, 6);
+    holds(4, 8);
+    holds(2, 6);
+    load[3] = 7;
+    load[5] = 2;
+    holds(1, 3);
+    size_t count = explain(&config, &input);
+    cr_assert_eq(count, 7);
+    for (size_t i = 0; i < count; i++) {
+        cr_assert_eq(rows[i].worker, order[i], "row %zu is %u", i,
+                     rows[i].worker);
+    }
+}
+
+Test(node_elect_explain, other_policies_have_their_words)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(2);
+    static const uint64_t identity[WORKERS_MAX] = {1, 2};
+
+    input.identity = identity;
+    config.policy = ELECT_ROUND_ROBIN;
+    cr_assert_eq(explain(&config, &input), 2);
+    cr_assert_str_eq(rows[1].verdict, "not its turn");
+    config.policy = ELECT_RENDEZVOUS;
+    cr_assert_eq(explain(&config, &input), 2);
+    cr_assert_str_eq(rows[1].verdict, "lower hash");
+    config.policy = ELECT_RANDOM;
+    cr_assert_eq(explain(&config, &input), 2);
+    cr_assert_str_eq(rows[1].verdict, "not drawn");
+    config.policy = ELECT_LEAST_LOAD;
+    load[0] = 1;
+    cr_assert_eq(explain(&config, &input), 2);
+    cr_assert_str_eq(rows[1].verdict, "more load");
+}
+
+Test(node_elect_explain, nobody_chosen_is_explained_too)
+{
+    struct elect_config config = ELECT_CONFIG_DEFAULT;
+    struct elect_input input = everyone_up(2);
+
+    worker_set_clear(&input.candidates);
+    worker_set_clear(&standing.healthy);
+    cr_assert_eq(explain(&config, &input), 2);
+    cr_assert_eq(rows[0].worker, 0);
+    cr_assert_str_eq(rows[0].verdict, "unhealthy");
+}

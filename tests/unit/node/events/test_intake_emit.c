@@ -1,0 +1,233 @@
+/* What of a rank's batches goes to control. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "node/events/intake_inner.h"
+#include "tests/unit/node/events/kv_batch.h"
+
+#define BLOCK     4U
+#define WORDS_MAX 64U
+
+struct rig {
+    struct intake intake;
+    struct intake_source *source;
+    struct intake_rank *rank;
+    uint64_t words[WORDS_MAX];
+    uint64_t seq;
+    uint64_t epoch; /* as control was told */
+    uint32_t gaps;
+    uint32_t records;
+    bool last; /* the last record was its batch's */
+};
+
+static struct rig rig;
+
+static void
+open_rank(void)
+{
+    const struct kv_stream_config config = {.replay_timeout_ms = 1000,
+                                            .replay_rounds = 5,
+                                            .probe_interval_ms = 1000,
+                                            .retry_ms = 100,
+                                            .pending_bytes_max = 1 << 20};
+
+    rig.source = calloc(1, sizeof *rig.source + sizeof rig.source->ranks[0]);
+    cr_assert_not_null(rig.source);
+    rig.rank = &rig.source->ranks[0];
+    rig.rank->intake = &rig.intake;
+    rig.rank->source = rig.source;
+    intake_emit_open(rig.rank, 0);
+    cr_assert_eq(kv_stream_new(&rig.rank->reading.stream, &config,
+                               &rig.rank->numbers.kv, 1, 1),
+                 0);
+    kv_stream_connected(rig.rank->reading.stream, 1);
+}
+
+static void
+open_rig(void)
+{
+    const struct ledger_limits ledger = {.bytes_max = (size_t)16 << 20};
+
+    memset(&rig, 0, sizeof rig);
+    cr_assert_eq(ring_init(&rig.intake.items, 1 << 20), 0);
+    cr_assert_eq(kv_reader_new(&rig.intake.tools.reader, &KV_LIMITS_DEFAULT),
+                 0);
+    cr_assert_eq(ledger_new(&rig.intake.tools.ledger, &ledger), 0);
+    rig.intake.tools.words.words = rig.words;
+    rig.intake.tools.words.max = WORDS_MAX;
+    open_rank();
+}
+
+static void
+close_rig(void)
+{
+    kv_stream_free(rig.rank->reading.stream);
+    free(rig.source);
+    ledger_free(rig.intake.tools.ledger);
+    kv_reader_free(rig.intake.tools.reader);
+    ring_fini(&rig.intake.items);
+}
+
+TestSuite(node_intake_emit, .init = open_rig, .fini = close_rig);
+
+static void
+carry_out(void)
+{
+    struct kv_out out;
+
+    while (kv_stream_next_out(rig.rank->reading.stream, &out)) {
+        intake_emit(rig.rank, &out);
+    }
+}
+
+/* A batch of the event with this tag, which has no more to it. */
+static void
+say(const char *tag)
+{
+    static struct kv_batch b;
+
+    b.len = 0;
+    put_array(&b, 2);
+    put_number(&b, 0xcb, 0x3ff0000000000000 + rig.seq, 8);
+    if (tag == NULL) {
+        put_array(&b, 0);
+    } else {
+        put_array(&b, 1);
+        put_array(&b, 1);
+        put_text(&b, tag);
+    }
+    kv_stream_live(rig.rank->reading.stream, rig.seq++, kv_batch_slice(&b), 2);
+    carry_out();
+}
+
+/* A batch that stores count blocks from that hash on, behind the one before
+ * unless it is the first. */
+static void
+store(uint64_t first, unsigned count)
+{
+    static struct kv_batch b;
+
+    b.len = 0;
+    put_array(&b, 2);
+    put_number(&b, 0xcb, 0x3ff0000000000000 + first, 8); /* the clock */
+    put_array(&b, 1);
+    put_array(&b, 5);
+    put_text(&b, "BlockStored");
+    put_array(&b, count);
+    for (unsigned i = 0; i < count; i++) {
+        put_uint(&b, first + i);
+    }
+    if (first == 1) {
+        put_nil(&b);
+    } else {
+        put_uint(&b, first - 1);
+    }
+    put_array(&b, count * BLOCK);
+    for (unsigned i = 0; i < count * BLOCK; i++) {
+        put_uint(&b, first * BLOCK + i);
+    }
+    put_uint(&b, BLOCK);
+    kv_stream_live(rig.rank->reading.stream, rig.seq++, kv_batch_slice(&b), 2);
+    carry_out();
+}
+
+/* Blocks in a record of stores, after a CLEAR if there is one. */
+static uint32_t
+blocks_in(const struct event_record *record, uint32_t before)
+{
+    for (uint32_t at = 0; at < record->words_count;) {
+        uint64_t op = record->words[at];
+        before =
+            event_op_kind(op) == EVENT_CLEAR ? 0 : before + event_op_count(op);
+        at += 1 + event_op_count(op);
+    }
+    return before;
+}
+
+/* What control would know: blocks, since the last beginning. */
+static uint32_t
+told(void)
+{
+    const struct intake_item *item;
+    uint32_t blocks = 0;
+    size_t size;
+
+    while ((item = ring_peek(&rig.intake.items, &size)) != NULL) {
+        const struct event_record *record = (const void *)(item + 1);
+        rig.gaps += item->kind == INTAKE_GAP;
+        if (item->kind == INTAKE_BEGIN) {
+            blocks = 0;
+            rig.epoch = item->process;
+        } else if (item->kind == INTAKE_RECORD) {
+            cr_assert(event_check(record->words, record->words_count));
+            cr_assert_eq(record->epoch, rig.epoch);
+            blocks = blocks_in(record, blocks);
+            rig.records++;
+            rig.last = item->last;
+        }
+        ring_consume(&rig.intake.items);
+    }
+    return blocks;
+}
+
+Test(node_intake_emit, what_a_batch_stores_is_told)
+{
+    store(1, 3);
+    store(4, 2);
+    cr_assert_eq(kv_stream_state(rig.rank->reading.stream), KV_STREAM_LIVE);
+    cr_assert_eq(told(), 5);
+}
+
+/* Whether or not the stream is whole: control never knows of less than is
+ * gone, nor the ledger of more than was told. */
+Test(node_intake_emit, a_batch_too_long_to_be_told_empties_both_sides)
+{
+    for (unsigned round = 0; round < 2; round++) {
+        store(1, 3);
+        rig.intake.tools.words.max = 2;
+        store(4, 3);
+        cr_assert_eq(told(), 0);
+        cr_assert_eq(rig.gaps, round + 1);
+        cr_assert_eq(ledger_blocks(rig.intake.tools.ledger,
+                                   rig.rank->reading.ledger_stream),
+                     0);
+        cr_assert_eq(kv_stream_state(rig.rank->reading.stream),
+                     KV_STREAM_PARTIAL);
+        rig.intake.tools.words.max = WORDS_MAX;
+    }
+    store(1, 3);
+    cr_assert_eq(told(), 3);
+    cr_assert_eq(counter_read(&rig.rank->numbers.kv.rereads), 0U);
+}
+
+Test(node_intake_emit, a_batch_that_changes_nothing_is_told_too)
+{
+    store(1, 3);
+    say(NULL);
+    cr_assert_eq(told(), 3);
+    cr_assert_eq(rig.records, 2);
+    cr_assert(rig.last);
+}
+
+Test(node_intake_emit, a_cleared_cache_is_an_op_and_the_ledger_forgets)
+{
+    store(1, 3);
+    say("AllBlocksCleared");
+    cr_assert_eq(told(), 0);
+    cr_assert_eq(rig.records, 2);
+    cr_assert_eq(
+        ledger_blocks(rig.intake.tools.ledger, rig.rank->reading.ledger_stream),
+        0);
+    cr_assert_eq(kv_stream_state(rig.rank->reading.stream), KV_STREAM_LIVE);
+    store(1, 2);
+    cr_assert_eq(told(), 2, "names of before are free again");
+}
+
+Test(node_intake_emit, what_is_missing_for_good_is_told_as_a_gap)
+{
+    store(1, 3);
+    rig.seq += 2;
+    store(4, 1);
+    (void)told();
+    cr_assert_eq(rig.gaps, 1);
+}

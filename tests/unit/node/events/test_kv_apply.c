@@ -1,0 +1,705 @@
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+
+#include "node/events/kv_apply.h"
+#include "tests/unit/node/events/kv_batch.h"
+#include "tests/unit/node/events/kv_vectors.h"
+
+#define A UINT64_C(0x84b146b151d55111)
+#define B UINT64_C(0xd43b57df56b58fb1)
+
+#define WORDS KV_APPLY_WORDS(KV_BATCH_BYTES)
+
+static struct kv_reader *reader;
+static struct ledger *ledger;
+static uint32_t stream;
+static struct kv_apply apply;
+static struct kv_counters counters;
+static struct kv_batch batch;
+static uint64_t words[WORDS];
+static struct event_words out;
+
+static void
+setup(void)
+{
+    struct ledger_limits limits = {.bytes_max = (size_t)64 << 20};
+
+    cr_assert_eq(kv_reader_new(&reader, &KV_LIMITS_DEFAULT), 0);
+    cr_assert_eq(ledger_new(&ledger, &limits), 0);
+    cr_assert_eq(ledger_open(ledger, &stream), 0);
+    apply = (struct kv_apply){.rank = -1};
+}
+
+static void
+teardown(void)
+{
+    const char *reason;
+
+    cr_assert(ledger_check(ledger, &reason), "%s", reason);
+    cr_assert(event_check(words, out.count));
+    kv_reader_free(reader);
+    ledger_free(ledger);
+}
+
+TestSuite(node_kv_apply, .init = setup, .fini = teardown);
+
+static int
+go_on(void)
+{
+    out = (struct event_words){.words = words, .max = WORDS};
+    return kv_apply(&apply, reader, ledger, stream, &counters, &out);
+}
+
+/* Applies the batch that was written. */
+static int
+run(void)
+{
+    cr_assert_eq(kv_reader_begin(reader, kv_batch_slice(&batch)), 0);
+    return go_on();
+}
+
+static int
+run_hex(const char *hex)
+{
+    unsigned byte;
+
+    batch.len = 0;
+    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
+        put_byte(&batch, byte);
+    }
+    return run();
+}
+
+#define EXPECT_COUNT(name, n)                                         \
+    cr_assert_eq(counter_read(&counters.name), (n), #name " is %llu", \
+                 (unsigned long long)counter_read(&counters.name))
+
+static void
+expect_held(uint64_t blocks)
+{
+    cr_assert_eq(ledger_blocks(ledger, stream), blocks);
+}
+
+/* The key of the last of n blocks of tokens that count up from `token`. */
+static uint64_t
+key_of(uint64_t root, uint32_t token, uint32_t n, uint32_t size)
+{
+    uint32_t tokens[256];
+    uint64_t keys[256];
+
+    for (uint32_t i = 0; i < n * size; i++) {
+        tokens[i] = token + i;
+    }
+    return key_chain(root, tokens, n, size * sizeof(uint32_t), keys);
+}
+
+static uint64_t
+plain_root(void)
+{
+    return key_token_root((struct slice){0}, (struct slice){0});
+}
+
+/* The op at word `at` of what came out, with count keys, the last of them
+ * this one. */
+static void
+expect_op(uint32_t at, enum event_kind kind, enum tier tier, uint32_t count,
+          uint64_t last)
+{
+    cr_assert_lt(at + count, out.count);
+    cr_assert_eq(words[at], event_op(kind, tier, count));
+    cr_assert_eq(words[at + count], last);
+}
+
+static void
+expect_only(enum event_kind kind, enum tier tier, uint32_t count, uint64_t last)
+{
+    expect_op(0, kind, tier, count, last);
+    cr_assert_eq(out.count, count + 1);
+}
+
+/* ---- what engines send ---- */
+
+Test(node_kv_apply, a_store_tells_the_keys_of_its_blocks)
+{
+    put_envelope(&batch, 1);
+    put_stored(&batch, 0, 100, 3, 0, 1, 4);
+    cr_assert_eq(run(), 0);
+    expect_only(EVENT_STORE, TIER_DEVICE, 3, key_of(plain_root(), 1, 3, 4));
+    expect_held(3);
+    cr_assert_eq(apply.block_tokens, 4);
+    EXPECT_COUNT(batches, 1);
+    EXPECT_COUNT(events, 1);
+    EXPECT_COUNT(bytes, batch.len);
+    EXPECT_COUNT(blocks_stored, 3);
+}
+
+Test(node_kv_apply, a_child_goes_on_where_its_parent_ends)
+{
+    put_envelope(&batch, 2);
+    put_stored(&batch, 0, 100, 2, 0, 1, 4);
+    put_stored_map(&batch, 0, 200, 1, 101, 9, 4);
+    cr_assert_eq(run(), 0);
+    expect_only(EVENT_STORE, TIER_DEVICE, 3, key_of(plain_root(), 1, 3, 4));
+}
+
+Test(node_kv_apply, a_removal_tells_the_same_keys)
+{
+    put_envelope(&batch, 2);
+    put_stored(&batch, 0, 100, 2, 0, 1, 4);
+    put_removed_map(&batch, 0, 101, 2);
+    cr_assert_eq(run(), 0);
+    expect_op(3, EVENT_REMOVE, TIER_DEVICE, 1, key_of(plain_root(), 1, 2, 4));
+    expect_held(1);
+    EXPECT_COUNT(blocks_removed, 1);
+    EXPECT_COUNT(unknown_removed, 1);
+}
+
+Test(node_kv_apply, equal_blocks_stored_twice_are_removed_twice)
+{
+    put_envelope(&batch, 3);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    put_removed_map(&batch, 0, 100, 1);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(duplicates, 1);
+    EXPECT_COUNT(blocks_stored, 1);
+    EXPECT_COUNT(blocks_removed, 0);
+    expect_held(1);
+    put_envelope(&batch, 1);
+    put_removed_map(&batch, 0, 100, 1);
+    cr_assert_eq(run(), 0);
+    expect_only(EVENT_REMOVE, TIER_DEVICE, 1, key_of(plain_root(), 1, 1, 4));
+    expect_held(0);
+}
+
+Test(node_kv_apply, remaining_copies_are_believed)
+{
+    put_envelope(&batch, 3);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    put_removed_map(&batch, 1, 100, 1);
+    put_text(&batch, "remaining_copy_counts");
+    put_uints(&batch, 0, 1);
+    cr_assert_eq(run(), 0);
+    expect_held(0);
+}
+
+Test(node_kv_apply, real_batches_of_vllm_and_sglang)
+{
+    cr_assert_eq(run_hex(KV_V1), KV_APPLY_E_CLEARED);
+    cr_assert_eq(go_on(), 0);
+    EXPECT_COUNT(cleared, 1);
+    EXPECT_COUNT(events, 3);
+    EXPECT_COUNT(batches, 1);
+    EXPECT_COUNT(drop_malformed, 0);
+    cr_assert_eq(run_hex(KV_S3), 0);
+    EXPECT_COUNT(blocks_removed, 3);
+    expect_held(1); /* A of the first batch: whoever clears starts anew */
+}
+
+Test(node_kv_apply, all_of_what_vllm_can_say)
+{
+    cr_assert_eq(run_hex(KV_V2), 0);
+    uint64_t root = key_token_root(SLICE("adapter"), SLICE("salt-1"));
+    uint32_t tokens[] = {1, 2, 3, 4};
+    uint64_t key = key_next_apart(root, kv_media_add(0, SLICE("mm-abc"), 0),
+                                  tokens, sizeof tokens);
+    expect_op(0, EVENT_STORE, TIER_DEVICE, 2, key_of(key, 5, 1, 4));
+    cr_assert_eq(words[1], key);
+    expect_op(3, EVENT_REMOVE, TIER_DEVICE, 1, key_of(key, 5, 1, 4));
+    expect_held(1);
+}
+
+/* ---- clearing, damage ---- */
+
+Test(node_kv_apply, what_follows_a_clear_is_of_the_next_incarnation)
+{
+    put_envelope(&batch, 3);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    put_cleared(&batch);
+    put_stored(&batch, 0, 200, 1, 0, 1, 16);
+    cr_assert_eq(run(), KV_APPLY_E_CLEARED);
+    EXPECT_COUNT(batches, 0);
+    ledger_close(ledger, stream);
+    cr_assert_eq(ledger_open(ledger, &stream), 0);
+    apply = (struct kv_apply){.rank = -1};
+    cr_assert_eq(go_on(), 0);
+    expect_only(EVENT_STORE, TIER_DEVICE, 1, key_of(plain_root(), 1, 1, 16));
+    expect_held(1);
+    EXPECT_COUNT(batches, 1);
+}
+
+Test(node_kv_apply, an_unknown_parent_never_makes_a_root)
+{
+    put_envelope(&batch, 2);
+    put_stored(&batch, 0, 100, 2, 77, 1, 4);
+    put_stored(&batch, 0, 200, 1, 0, 1, 4);
+    cr_assert_eq(run(), KV_APPLY_E_DAMAGED);
+    EXPECT_COUNT(drop_unknown_parent, 1);
+    expect_only(EVENT_STORE, TIER_DEVICE, 1, key_of(plain_root(), 1, 1, 4));
+    expect_held(1);
+}
+
+Test(node_kv_apply, a_chain_that_broke_is_damage_once)
+{
+    put_envelope(&batch, 1);
+    put_stored(&batch, 0, 100, 2, 77, 1, 4);
+    cr_assert_eq(run(), KV_APPLY_E_DAMAGED);
+    put_envelope(&batch, 1);
+    put_stored(&batch, 0, 102, 2, 101, 9, 4);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_unknown_parent, 2);
+    put_envelope(&batch, 1);
+    put_stored(&batch, 0, 300, 2, 78, 1, 4);
+    cr_assert_eq(run(), KV_APPLY_E_DAMAGED);
+    expect_held(0);
+}
+
+Test(node_kv_apply, a_payload_that_breaks_off_is_damage)
+{
+    put_envelope(&batch, 2);
+    put_stored(&batch, 0, 100, 2, 0, 1, 4);
+    put_stored(&batch, 0, 200, 2, 0, 1, 4);
+    batch.len--;
+    cr_assert_eq(run(), KV_APPLY_E_DAMAGED);
+    expect_held(2);
+    EXPECT_COUNT(drop_malformed, 1);
+    batch.len = 0;
+    cr_assert_eq(kv_reader_begin(reader, kv_batch_slice(&batch)), KV_E_PAYLOAD);
+    cr_assert_eq(go_on(), KV_APPLY_E_DAMAGED);
+    EXPECT_COUNT(drop_malformed, 2);
+}
+
+Test(node_kv_apply, a_dropped_event_costs_that_event)
+{
+    put_envelope(&batch, 4);
+    put_nil(&batch);
+    put_array(&batch, 1);
+    put_text(&batch, "BlockMoved");
+    put_stored(&batch, 0, 55, 1, 55, 1, 4);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    cr_assert_eq(run(), 0);
+    expect_held(1);
+    EXPECT_COUNT(drop_malformed, 1);
+    EXPECT_COUNT(drop_unknown_type, 1);
+    EXPECT_COUNT(drop_repeated, 1);
+    EXPECT_COUNT(events, 4);
+}
+
+/* ---- tiers ---- */
+
+Test(node_kv_apply, media_name_tiers_in_any_case)
+{
+    static const struct {
+        const char *medium;
+        int tier;
+    } cases[] = {
+        {"", TIER_DEVICE},
+        {"GPU", TIER_DEVICE},
+        {"gpu", TIER_DEVICE},
+        {"Device", TIER_DEVICE},
+        {"CPU", TIER_HOST},
+        {"cpu_Pinned", TIER_HOST},
+        {"CPU_TIER1", TIER_HOST},
+        {"CPU_TIER2", TIER_DISK},
+        {"DISK", TIER_DISK},
+        {"NVMe", TIER_DISK},
+        {"STORAGE", TIER_DISK},
+        {"fs", TIER_DISK},
+        {"OBJ", TIER_EXTERNAL},
+        {"EXTERNAL", TIER_EXTERNAL},
+        {"NETWORK", TIER_EXTERNAL},
+        {"remote", TIER_EXTERNAL},
+        {"SHARED", TIER_EXTERNAL},
+        {"TAPE", -1},
+        {"GPU ", -1},
+        {"CPU_", -1},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert_eq(kv_tier_of(slice_of(cases[i].medium)), cases[i].tier, "%s",
+                     cases[i].medium);
+    }
+}
+
+Test(node_kv_apply, a_removal_in_one_tier_says_nothing_of_another)
+{
+    put_envelope(&batch, 3);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 4);
+    put_pair(&batch, "medium", "cpu_pinned");
+    put_removed_map(&batch, 1, 100, 1);
+    put_pair(&batch, "medium", "GPU");
+    cr_assert_eq(run(), 0);
+    uint64_t key = key_of(plain_root(), 1, 1, 4);
+    expect_op(0, EVENT_STORE, TIER_DEVICE, 1, key);
+    expect_op(2, EVENT_STORE, TIER_HOST, 1, key);
+    expect_op(4, EVENT_REMOVE, TIER_DEVICE, 1, key);
+    expect_held(1);
+}
+
+Test(node_kv_apply, media_that_no_table_knows_and_other_machines_are_dropped)
+{
+    put_envelope(&batch, 4);
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 4);
+    put_pair(&batch, "medium", "TAPE");
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 4);
+    put_pair(&batch, "locality", "REMOTE");
+    put_removed_map(&batch, 1, 100, 1);
+    put_pair(&batch, "locality", "REMOTE");
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 4);
+    put_pair(&batch, "locality", "LOCAL");
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_unknown_medium, 1);
+    EXPECT_COUNT(drop_non_local, 2);
+    expect_held(1);
+}
+
+Test(node_kv_apply, a_placeholder_tells_a_further_tier_of_a_known_block)
+{
+    cr_assert_eq(run_hex(KV_V4), 0);
+    EXPECT_COUNT(drop_placeholder, 1);
+    cr_assert_eq(out.count, 0);
+    cr_assert_eq(run_hex(KV_V3), KV_APPLY_E_CLEARED);
+    cr_assert_eq(run_hex(KV_V4), 0);
+    expect_only(EVENT_STORE, TIER_HOST, 1, key_of(plain_root(), 1, 1, 4));
+    EXPECT_COUNT(drop_placeholder, 1);
+}
+
+Test(node_kv_apply, a_placeholder_chooses_neither_group_nor_size)
+{
+    put_envelope(&batch, 2);
+    put_stored_map(&batch, 2, 50, 1, 0, 1, 0);
+    put_text(&batch, "group_idx");
+    put_uint(&batch, 3);
+    put_pair(&batch, "medium", "CPU");
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 4);
+    put_text(&batch, "group_idx");
+    put_uint(&batch, 0);
+    cr_assert_eq(run(), 0);
+    expect_held(1);
+    cr_assert_eq(apply.group, 0);
+    cr_assert_eq(apply.block_tokens, 4);
+}
+
+/* ---- groups ---- */
+
+static void
+put_grouped(uint64_t hash, uint64_t group, const char *kind, unsigned size)
+{
+    put_stored_map(&batch, 2, hash, 1, 0, 1, size);
+    put_text(&batch, "group_idx");
+    put_uint(&batch, group);
+    put_pair(&batch, "kv_cache_spec_kind", kind);
+}
+
+static void
+put_group_removed(uint64_t hash, uint64_t group)
+{
+    put_removed_map(&batch, 1, hash, 1);
+    put_text(&batch, "group_idx");
+    put_uint(&batch, group);
+}
+
+Test(node_kv_apply, only_groups_that_keep_whole_prefixes_are_indexed)
+{
+    static const char *const main_kinds[] = {"full_attention", "mla_attention",
+                                             "sink_full_attention", NULL};
+    static const char *const others[] = {"sliding_window",
+                                         "sliding_window_mla",
+                                         "mamba",
+                                         "chunked_local_attention",
+                                         "encoder_only_attention",
+                                         "cross_attention",
+                                         "unknown",
+                                         "FULL_ATTENTION"};
+
+    put_envelope(&batch, 12);
+    for (uint64_t i = 0; i < 8; i++) {
+        put_grouped(50 + i, i, others[i], 4);
+    }
+    for (uint64_t i = 0; i < 4; i++) {
+        put_grouped(100 + i, 9, main_kinds[i], 4);
+    }
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_group, 8);
+    expect_held(4);
+    cr_assert_eq(apply.group, 9);
+}
+
+Test(node_kv_apply, equal_hashes_of_another_group_are_not_removed)
+{
+    put_envelope(&batch, 4);
+    put_grouped(100, 1, "sliding_window", 4);
+    put_grouped(100, 0, "full_attention", 4);
+    put_group_removed(100, 1);
+    put_grouped(100, 2, "full_attention", 4); /* a second main group */
+    cr_assert_eq(run(), 0);
+    expect_held(1);
+    EXPECT_COUNT(drop_group, 3);
+    EXPECT_COUNT(duplicates, 0);
+    put_envelope(&batch, 2);
+    put_group_removed(100, 2);
+    put_group_removed(100, 0);
+    cr_assert_eq(run(), 0);
+    expect_held(0);
+    EXPECT_COUNT(blocks_removed, 1);
+}
+
+Test(node_kv_apply, a_skipped_group_stays_so_when_its_kind_is_not_told)
+{
+    put_envelope(&batch, 3);
+    put_grouped(50, 1, "mamba", 4);
+    put_grouped(51, 1, NULL, 4);
+    put_group_removed(50, 1);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_group, 3);
+    cr_assert_not(apply.has_group);
+    expect_held(0);
+}
+
+Test(node_kv_apply, groups_beyond_those_remembered_are_no_less_dropped)
+{
+    put_envelope(&batch, 3);
+    put_grouped(50, UINT32_MAX, "mamba", 4);
+    put_grouped(100, 0, "full_attention", 4);
+    put_grouped(100, 4000, NULL, 4);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_group, 2);
+    expect_held(1);
+}
+
+Test(node_kv_apply, a_sparse_store_counts_by_its_group)
+{
+    put_envelope(&batch, 2);
+    for (int i = 0; i < 2; i++) {
+        put_stored_map(&batch, 3, 100, 2, 0, 1, 4);
+        put_text(&batch, "block_hashes");
+        put_uints(&batch, 101, 1);
+        put_text(&batch, "group_idx");
+        put_uint(&batch, (uint64_t)i);
+        put_pair(&batch, "kv_cache_spec_kind",
+                 i == 0 ? "sliding_window" : "full_attention");
+    }
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_group, 1);
+    EXPECT_COUNT(drop_unaligned, 1);
+    expect_held(0);
+}
+
+/* ---- namespaces and media ---- */
+
+/* The key of a single first block, as the batch that was written tells it. */
+static uint64_t
+only_key(void)
+{
+    cr_assert_eq(run(), 0);
+    cr_assert_eq(out.count, 2);
+    return words[1];
+}
+
+Test(node_kv_apply, the_adapter_sets_blocks_apart)
+{
+    put_envelope(&batch, 1);
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 4);
+    put_pair(&batch, "lora_name", "ada");
+    uint64_t root = key_token_root(SLICE("ada"), (struct slice){0});
+    cr_assert_eq(only_key(), key_of(root, 1, 1, 4));
+}
+
+Test(node_kv_apply, an_adapter_without_a_name_goes_by_its_number)
+{
+    put_envelope(&batch, 1);
+    put_stored(&batch, 1, 100, 1, 0, 1, 4);
+    put_uint(&batch, 12);
+    uint64_t root = key_token_root(SLICE("12"), (struct slice){0});
+    cr_assert_eq(only_key(), key_of(root, 1, 1, 4));
+    put_envelope(&batch, 1);
+    put_stored_map(&batch, 2, 101, 1, 0, 1, 4);
+    put_pair(&batch, "lora_name", "ada");
+    put_text(&batch, "lora_id");
+    put_uint(&batch, 12);
+    root = key_token_root(SLICE("ada"), (struct slice){0});
+    cr_assert_eq(only_key(), key_of(root, 1, 1, 4));
+}
+
+Test(node_kv_apply, children_inherit_the_salt_by_their_parent)
+{
+    put_envelope(&batch, 2);
+    put_stored_map(&batch, 1, 100, 1, 0, 1, 4);
+    put_text(&batch, "extra_keys");
+    put_array(&batch, 1);
+    put_array(&batch, 1);
+    put_text(&batch, "tenant");
+    put_stored(&batch, 0, 101, 1, 100, 5, 4);
+    cr_assert_eq(run(), 0);
+    uint64_t root = key_token_root((struct slice){0}, SLICE("tenant"));
+    expect_only(EVENT_STORE, TIER_DEVICE, 2, key_of(root, 1, 2, 4));
+}
+
+Test(node_kv_apply, the_salt_of_sglang_is_in_the_event)
+{
+    cr_assert_eq(run_hex(KV_S2), 0);
+    uint64_t root = key_token_root((struct slice){0}, SLICE("tenant-a"));
+    expect_only(EVENT_STORE, TIER_DEVICE, 1, key_of(root, 1, 1, 4));
+    put_envelope(&batch, 1);
+    put_stored_map(&batch, 1, 200, 1, 0, 1, 4);
+    put_pair(&batch, "cache_salt", "tenant-b");
+    root = key_token_root((struct slice){0}, SLICE("tenant-b"));
+    cr_assert_eq(only_key(), key_of(root, 1, 1, 4));
+}
+
+Test(node_kv_apply, a_string_in_a_childs_extras_is_media_and_no_salt)
+{
+    uint32_t tokens[] = {5, 6, 7, 8};
+
+    put_envelope(&batch, 2);
+    put_stored(&batch, 0, 100, 1, 0, 1, 4);
+    put_stored_map(&batch, 1, 101, 2, 100, 5, 4);
+    put_text(&batch, "extra_keys");
+    put_array(&batch, 2);
+    put_nil(&batch);
+    put_array(&batch, 1);
+    put_text(&batch, "image");
+    cr_assert_eq(run(), 0);
+    cr_assert_eq(words[2], key_of(plain_root(), 1, 2, 4));
+    cr_assert_neq(words[3], key_of(plain_root(), 1, 3, 4));
+    cr_assert_eq(words[2], key_next(key_of(plain_root(), 1, 1, 4), tokens,
+                                    sizeof tokens));
+}
+
+Test(node_kv_apply, extras_that_are_not_one_for_each_block_cost_the_event)
+{
+    put_envelope(&batch, 1);
+    put_stored_map(&batch, 1, 100, 2, 0, 1, 4);
+    put_text(&batch, "extra_keys");
+    put_array(&batch, 1);
+    put_nil(&batch);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_malformed, 1);
+    expect_held(0);
+}
+
+Test(node_kv_apply, opaque_tokens_are_dropped_and_their_children_no_damage)
+{
+    put_envelope(&batch, 2);
+    put_array(&batch, 5);
+    put_text(&batch, "BlockStored");
+    put_uints(&batch, 100, 1);
+    put_nil(&batch);
+    put_array(&batch, 2);
+    put_uint(&batch, 1);
+    put_text(&batch, "image");
+    put_uint(&batch, 2);
+    put_stored(&batch, 0, 101, 1, 100, 1, 2);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_opaque, 1);
+    EXPECT_COUNT(drop_unknown_parent, 1);
+    expect_held(0);
+}
+
+/* ---- the block size ---- */
+
+Test(node_kv_apply, other_block_sizes_than_the_streams_are_dropped)
+{
+    put_envelope(&batch, 4);
+    put_stored(&batch, 0, 100, 2, 0, 1, 16);
+    put_stored(&batch, 0, 200, 1, 101, 33, 5);  /* a short last page */
+    put_stored(&batch, 0, 300, 1, 0, 1, 32);    /* nobody knows what */
+    put_stored(&batch, 0, 201, 1, 200, 38, 16); /* behind what was dropped */
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_block_size, 2);
+    EXPECT_COUNT(drop_unknown_parent, 1);
+    expect_held(2);
+    cr_assert_eq(apply.block_tokens, 16);
+}
+
+Test(node_kv_apply, a_short_page_that_comes_first_is_not_the_size)
+{
+    put_envelope(&batch, 3);
+    put_stored(&batch, 0, 50, 1, 0, 1, 5);
+    put_stored(&batch, 0, 51, 1, 0, 2, 5);
+    put_stored(&batch, 0, 100, 1, 0, 1, 16);
+    cr_assert_eq(run(), 0);
+    expect_op(0, EVENT_STORE, TIER_DEVICE, 2, key_of(plain_root(), 2, 1, 5));
+    expect_op(3, EVENT_REMOVE, TIER_DEVICE, 2, key_of(plain_root(), 2, 1, 5));
+    expect_op(6, EVENT_STORE, TIER_DEVICE, 1, key_of(plain_root(), 1, 1, 16));
+    expect_held(1);
+    cr_assert_eq(apply.block_tokens, 16);
+    EXPECT_COUNT(drop_block_size, 2);
+}
+
+Test(node_kv_apply, a_second_block_in_a_row_proves_the_size)
+{
+    put_envelope(&batch, 3);
+    put_stored(&batch, 0, 50, 1, 0, 1, 4);
+    put_stored(&batch, 0, 51, 1, 50, 5, 4);
+    put_stored(&batch, 0, 100, 1, 0, 1, 16);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_block_size, 1);
+    expect_held(2);
+    cr_assert_eq(apply.block_tokens, 4);
+}
+
+Test(node_kv_apply, many_first_blocks_of_one_size_prove_it)
+{
+    put_envelope(&batch, KV_LONE_MAX + 2);
+    for (uint64_t i = 0; i <= KV_LONE_MAX; i++) {
+        put_stored(&batch, 0, 50 + i, 1, 0, 1 + i, 4);
+    }
+    put_stored(&batch, 0, 100, 1, 0, 1, 16);
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_block_size, 1);
+    expect_held(KV_LONE_MAX + 1);
+}
+
+/* ---- bounds, ranks ---- */
+
+Test(node_kv_apply, a_full_ledger_drops_and_is_no_damage)
+{
+    struct ledger_limits limits = {.bytes_max = (size_t)4 << 20};
+    uint64_t hash = 1;
+
+    ledger_free(ledger);
+    cr_assert_eq(ledger_new(&ledger, &limits), 0);
+    cr_assert_eq(ledger_open(ledger, &stream), 0);
+    while (counter_read(&counters.drop_full) == 0 && hash < 1000000) {
+        put_envelope(&batch, 1);
+        put_stored(&batch, 0, hash, 1000, 0, hash, 1);
+        cr_assert_eq(run(), 0);
+        hash += 1000;
+    }
+    EXPECT_COUNT(drop_full, 1);
+    put_envelope(&batch, 1);
+    put_stored(&batch, 0, 1, 1, UINT64_MAX, 1, 1); /* never heard of */
+    cr_assert_eq(run(), 0);
+    EXPECT_COUNT(drop_unknown_parent, 1);
+}
+
+Test(node_kv_apply, words_that_do_not_fit_are_damage)
+{
+    put_envelope(&batch, 2);
+    put_stored(&batch, 0, 100, 2, 0, 1, 4);
+    put_stored(&batch, 0, 102, 2, 101, 9, 4);
+    cr_assert_eq(kv_reader_begin(reader, kv_batch_slice(&batch)), 0);
+    out = (struct event_words){.words = words, .max = 4};
+    cr_assert_eq(kv_apply(&apply, reader, ledger, stream, &counters, &out),
+                 KV_APPLY_E_DAMAGED);
+    cr_assert(out.failed);
+    out.count = 0;
+}
+
+Test(node_kv_apply, a_payload_of_another_rank_is_counted)
+{
+    cr_assert_eq(run_hex(KV_S3), 0); /* says 1 */
+    EXPECT_COUNT(rank_mismatch, 0);
+    apply.rank = 1;
+    cr_assert_eq(run_hex(KV_S3), 0);
+    EXPECT_COUNT(rank_mismatch, 0);
+    apply.rank = 0;
+    cr_assert_eq(run_hex(KV_S3), 0);
+    EXPECT_COUNT(rank_mismatch, 1);
+    cr_assert_eq(run_hex(KV_S4), 0); /* says nothing */
+    EXPECT_COUNT(rank_mismatch, 1);
+}

@@ -1,0 +1,161 @@
+#include <criterion/criterion.h>
+
+#include "index/base/buf.h"
+#include "node/fleet/engine_models.h"
+
+static struct engine_models models;
+
+static int
+read_text(const char *text)
+{
+    return engine_models_read(slice_of(text), &models);
+}
+
+Test(node_engine_models, vllm_with_an_adapter)
+{
+    cr_assert_eq(
+        read_text("{\"object\":\"list\",\"data\":[{\"id\":\"Qwen/Qwen3-8B\","
+                  "\"object\":\"model\",\"created\":1,\"owned_by\":\"vllm\","
+                  "\"root\":\"Qwen/Qwen3-8B\",\"parent\":null,"
+                  "\"max_model_len\":32768,\"permission\":[{\"id\":\"perm-1\","
+                  "\"allow\":true}]},{\"id\":\"adapter\","
+                  "\"owned_by\":\"vllm\",\"parent\":\"Qwen/Qwen3-8B\"}]}"),
+        0);
+    cr_assert_eq(models.kind, ENGINE_VLLM);
+    cr_assert_eq(models.count, 2);
+    cr_assert(slice_equal(models.model[0].name, SLICE("Qwen/Qwen3-8B")));
+    cr_assert_not(models.model[0].adapter);
+    cr_assert(slice_equal(models.model[1].name, SLICE("adapter")));
+    cr_assert(models.model[1].adapter);
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, sglang_and_others)
+{
+    cr_assert_eq(read_text("{\"data\":[{\"owned_by\":\"sglang\","
+                           "\"id\":\"m\"}]}"),
+                 0);
+    cr_assert_eq(models.kind, ENGINE_SGLANG);
+    engine_models_fini(&models);
+    cr_assert_eq(read_text("{\"data\":[{\"owned_by\":7,\"id\":\"m\"}]}"), 0);
+    cr_assert_eq(models.kind, ENGINE_OTHER);
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, names_are_sorted_unescaped_and_unique)
+{
+    cr_assert_eq(
+        read_text("{\"x\":{\"data\":[{\"id\":\"no\"}]},\"data\":["
+                  "{\"id\":\"b\"},{\"id\":\"\\u0061\"},{\"id\":\"b\"},"
+                  "{\"id\":\"\"},{},{\"id\":5},4,\"s\",[{\"id\":\"n\"}]"
+                  "],\"data\":[{\"id\":\"again\"}]}"),
+        0);
+    cr_assert_eq(models.count, 2);
+    cr_assert(slice_equal(models.model[0].name, SLICE("a")));
+    cr_assert(slice_equal(models.model[1].name, SLICE("b")));
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, an_adapter_is_what_has_a_parent_whatever_it_is)
+{
+    cr_assert_eq(read_text("{\"data\":[{\"id\":\"a\"},"
+                           "{\"parent\":{\"id\":null},\"id\":\"b\"},"
+                           "{\"id\":\"c\",\"parent\":[\"x\"]},"
+                           "{\"id\":\"d\",\"parent\":null}]}"),
+                 0);
+    cr_assert_eq(models.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert_eq(models.model[i].adapter, i == 1 || i == 2);
+    }
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, a_name_listed_without_a_parent_once_is_no_adapter)
+{
+    cr_assert_eq(read_text("{\"data\":[{\"id\":\"a\",\"parent\":\"b\"},"
+                           "{\"id\":\"a\"},{\"id\":\"b\",\"parent\":\"c\"},"
+                           "{\"id\":\"b\",\"parent\":\"d\"}]}"),
+                 0);
+    cr_assert_eq(models.count, 2);
+    cr_assert_not(models.model[0].adapter);
+    cr_assert(models.model[1].adapter);
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, an_empty_list_is_a_list)
+{
+    cr_assert_eq(read_text("{\"data\":[]}"), 0);
+    cr_assert_eq(models.count, 0);
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, anything_else_is_refused_and_leaves_nothing)
+{
+    static const char *const bad[] = {
+        "",
+        "[]",
+        "{}",
+        "null",
+        "{\"data\":{}}",
+        "{\"data\":null}",
+        "{\"data\":[{\"id\":\"a\"}",
+        "{\"data\":[{\"id\":\"a\"}]",
+        "{\"data\":[{\"id\":\"a\"}]}x",
+        "{\"data\":[{\"id\":}]}",
+        "{\"error\":{\"message\":\"no\"}}",
+        "{\"data\":[{\"id\" 1}]}",
+        "{\"data\":[{\"a\":[}]}",
+        "{\"x\":[,\"data\":[]}",
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_assert_eq(read_text(bad[i]), ENGINE_MODELS_E_BAD, "%s", bad[i]);
+        cr_assert_eq(models.count, 0);
+        cr_assert_null(models.model);
+    }
+}
+
+Test(node_engine_models, what_is_over_a_limit_is_left_out_and_counted)
+{
+    struct buf text;
+
+    buf_init(&text, 1 << 20);
+    buf_printf(&text, "{\"data\":[{\"id\":\"%0*d\"},{\"id\":\"%0*d\"}",
+               ENGINE_MODEL_NAME_MAX + 1, 0, ENGINE_MODEL_NAME_MAX, 0);
+    for (int i = 0; i < ENGINE_MODELS_MAX; i++) {
+        buf_printf(&text, ",{\"id\":\"m%d\"}", i);
+    }
+    buf_add_text(&text, "]}");
+    cr_assert_eq(engine_models_read(buf_slice(&text), &models), 0);
+    cr_assert_eq(models.count, ENGINE_MODELS_MAX);
+    cr_assert_eq(models.left_out, 2);
+    engine_models_fini(&models);
+    buf_fini(&text);
+}
+
+Test(node_engine_models, equal_means_the_same_names_and_adapters)
+{
+    struct engine_models other;
+
+    cr_assert_eq(read_text("{\"data\":[{\"id\":\"b\"},{\"id\":\"a\"}]}"), 0);
+    cr_assert_eq(
+        engine_models_read(SLICE("{\"data\":[{\"id\":\"a\"},{\"id\":\"b\"}]}"),
+                           &other),
+        0);
+    cr_assert(engine_models_equal(&models, &other));
+    engine_models_fini(&other);
+    cr_assert_eq(
+        engine_models_read(SLICE("{\"data\":[{\"id\":\"a\"},{\"id\":\"c\"}]}"),
+                           &other),
+        0);
+    cr_assert_not(engine_models_equal(&models, &other));
+    engine_models_fini(&other);
+    cr_assert_eq(engine_models_read(SLICE("{\"data\":[{\"id\":\"b\"},{\"id\":"
+                                          "\"a\",\"parent\":\"b\"}]}"),
+                                    &other),
+                 0);
+    cr_assert_not(engine_models_equal(&models, &other));
+    engine_models_fini(&other);
+    cr_assert_not(engine_models_equal(&models, &other));
+    engine_models_fini(&models);
+}

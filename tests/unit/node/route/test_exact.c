@@ -1,0 +1,256 @@
+/* Predictions in tokens: what the mirror says, what is on its way, what is
+ * never cached, and what it is worth. */
+#include <criterion/criterion.h>
+
+#include "node/route/exact.h"
+#include "node/view/expected.h"
+
+#define BLOCK 4U
+
+struct rig {
+    struct qsbr qsbr;
+    struct qsbr_reader *reader;
+    struct mirror *mirror;
+    struct expected *expected;
+    struct mirror_view view;
+    struct exact exact;
+    struct exact_world world;
+};
+
+static struct rig rig;
+
+static void
+open_rig(void)
+{
+    struct mirror_limits mirror = {.bytes_max = (size_t)64 << 20};
+    struct expected_limits expected = {
+        .bytes_max = (size_t)16 << 20,
+        .ttl_ms = 10,
+    };
+
+    memset(&rig, 0, sizeof(rig));
+    qsbr_init(&rig.qsbr);
+    rig.reader = qsbr_register(&rig.qsbr);
+    cr_assert_eq(mirror_new(&rig.mirror, &mirror, &rig.qsbr), 0);
+    cr_assert_eq(expected_new(&rig.expected, &expected, &rig.qsbr), 0);
+    cr_assert_eq(exact_init(&rig.exact, 1024), 0);
+    rig.view.groups_count = 1;
+    rig.view.groups[0].block_tokens = BLOCK;
+    rig.world = (struct exact_world){
+        .mirror = rig.mirror,
+        .expected = expected_index(rig.expected),
+        .view = &rig.view,
+        .weights = {.permille = {1000, 800, 500, 300}},
+    };
+}
+
+static void
+close_rig(void)
+{
+    exact_fini(&rig.exact);
+    expected_free(rig.expected);
+    mirror_free(rig.mirror);
+    qsbr_fini(&rig.qsbr);
+}
+
+TestSuite(exact, .init = open_rig, .fini = close_rig);
+
+/* A slot of the mirror for a rank of a worker. */
+static uint32_t
+add_rank(uint32_t worker, uint16_t rank)
+{
+    uint32_t slot;
+
+    cr_assert_eq(mirror_open(rig.mirror, &slot), 0);
+    cr_assert_eq(expected_open(rig.expected, slot), 0);
+    worker_set_add(&rig.view.groups[0].slots, slot);
+    worker_set_add(&rig.view.workers, worker);
+    rig.view.owner[slot] = (uint16_t)worker;
+    rig.view.rank[slot] = rank;
+    rig.view.trust_permille[slot] = 1000;
+    return slot;
+}
+
+/* The prompt 0, 1, 2, ... */
+static void
+ask_for(uint32_t tokens)
+{
+    uint32_t ids[1024];
+
+    for (uint32_t i = 0; i < tokens; i++) {
+        ids[i] = i;
+    }
+    exact_forget(&rig.exact);
+    exact_take(&rig.exact, &rig.view, 7, ids, tokens);
+}
+
+static void
+hold(uint32_t slot, enum tier tier, uint32_t from, uint32_t count)
+{
+    const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
+    uint64_t words[1025] = {event_op(EVENT_STORE, tier, count)};
+
+    memcpy(words + 1, blocks->keys + from, count * sizeof(*words));
+    cr_assert_eq(mirror_apply(rig.mirror, slot, words, count + 1, 0), 0);
+}
+
+static const struct exact_rank *
+match(uint32_t worker)
+{
+    struct worker_set asked = rig.view.workers;
+
+    qsbr_online(&rig.qsbr, rig.reader);
+    exact_match(&rig.exact, &rig.world, &asked);
+    qsbr_offline(rig.reader);
+    cr_assert(worker_set_has(&rig.exact.workers, worker));
+    return &rig.exact.best[worker];
+}
+
+Test(exact, what_the_mirror_holds_is_predicted_in_tokens)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    ask_for(40);
+    hold(slot, TIER_DEVICE, 0, 5);
+    cr_assert_eq(match(3)->tokens, 20);
+    cr_assert_eq(match(3)->worth, 20);
+}
+
+Test(exact, the_last_token_is_never_cached)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    ask_for(40);
+    hold(slot, TIER_DEVICE, 0, 10);
+    cr_assert_eq(match(3)->tokens, 36, "39 tokens make 9 full blocks");
+    ask_for(41);
+    cr_assert_eq(match(3)->tokens, 40);
+}
+
+Test(exact, a_worker_without_blocks_is_there_with_none)
+{
+    (void)add_rank(3, 0);
+    ask_for(40);
+    cr_assert_eq(match(3)->tokens, 0);
+}
+
+Test(exact, what_is_on_its_way_goes_on_where_the_mirror_ends)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    ask_for(40);
+    const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
+    hold(slot, TIER_DEVICE, 0, 2);
+    expected_add(rig.expected, slot, blocks->keys + 2, 4, 100);
+    cr_assert_eq(match(3)->tokens, 24);
+    cr_assert_eq(match(3)->held, 2);
+    cr_assert_not(expected_work(rig.expected, 100, 10099));
+    cr_assert_eq(match(3)->tokens, 24);
+    (void)expected_work(rig.expected, 100, 10100);
+    cr_assert_eq(match(3)->tokens, 8, "too old");
+}
+
+Test(exact, slots_of_several_depths_each_go_on_from_their_own)
+{
+    uint32_t first = add_rank(3, 0);
+    uint32_t second = add_rank(4, 0);
+    uint32_t third = add_rank(5, 0);
+
+    ask_for(40);
+    const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
+    hold(first, TIER_DEVICE, 0, 2);
+    hold(third, TIER_DEVICE, 0, 2);
+    expected_add(rig.expected, first, blocks->keys + 2, 1, 100);
+    expected_add(rig.expected, second, blocks->keys, 5, 100);
+    expected_add(rig.expected, third, blocks->keys + 2, 7, 100);
+    cr_assert_eq(match(3)->tokens, 12);
+    cr_assert_eq(match(4)->tokens, 20);
+    cr_assert_eq(match(5)->tokens, 36);
+}
+
+Test(exact, the_best_rank_speaks_for_its_worker)
+{
+    uint32_t first = add_rank(3, 0);
+    uint32_t second = add_rank(3, 1);
+
+    ask_for(40);
+    hold(first, TIER_DEVICE, 0, 2);
+    hold(second, TIER_DEVICE, 0, 7);
+    cr_assert_eq(match(3)->tokens, 28);
+    cr_assert_eq(match(3)->rank, 1);
+    cr_assert_eq(match(3)->slot, second);
+}
+
+Test(exact, blocks_outside_the_device_are_worth_less)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    ask_for(80);
+    hold(slot, TIER_DEVICE, 0, 5);
+    hold(slot, TIER_HOST, 5, 5);
+    cr_assert_eq(match(3)->tokens, 40);
+    cr_assert_eq(match(3)->worth, 20 + 16);
+    cr_assert_eq(match(3)->tier, TIER_HOST);
+}
+
+Test(exact, a_mirror_that_is_not_trusted_is_worth_less)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    rig.view.trust_permille[slot] = 500;
+    ask_for(40);
+    hold(slot, TIER_DEVICE, 0, 5);
+    cr_assert_eq(match(3)->tokens, 20);
+    cr_assert_eq(match(3)->worth, 10);
+}
+
+Test(exact, workers_that_were_not_asked_for_are_left_out)
+{
+    (void)add_rank(3, 0);
+    (void)add_rank(4, 0);
+    struct worker_set asked;
+
+    ask_for(40);
+    worker_set_clear(&asked);
+    worker_set_add(&asked, 4);
+    qsbr_online(&rig.qsbr, rig.reader);
+    exact_match(&rig.exact, &rig.world, &asked);
+    qsbr_offline(rig.reader);
+    cr_assert_not(worker_set_has(&rig.exact.workers, 3));
+    cr_assert(worker_set_has(&rig.exact.workers, 4));
+}
+
+Test(exact, ids_of_a_request_are_cut_like_tokens)
+{
+    static const char body[] = "{\"prompt\":[0,1, 2,3,4,5,6,7]}";
+    struct scan_span spans[8];
+    struct scan scan = {.spans = spans};
+    struct scan_limits limits = {.depth_max = 8, .spans_max = 8};
+    uint64_t keys[2];
+
+    ask_for(8);
+    (void)add_rank(3, 0);
+    memcpy(keys, exact_blocks(&rig.exact, BLOCK)->keys, sizeof(keys));
+    cr_assert_eq(scan_body(body, sizeof(body) - 1, &limits, &scan), 0);
+    exact_forget(&rig.exact);
+    exact_read_ids(&rig.exact, &rig.view, 7, body, &scan);
+    cr_assert_eq(rig.exact.prompt.tokens, 8);
+    cr_assert_arr_eq(exact_blocks(&rig.exact, BLOCK)->keys, keys, sizeof(keys));
+}
+
+/* What lies behind may well be cached: that is no wrong prediction. */
+Test(exact, a_prompt_deeper_than_is_looked_up_is_not_whole)
+{
+    uint32_t ids[16 * EXACT_IDS_PER] = {0};
+    struct exact small;
+
+    cr_assert_eq(exact_init(&small, 16), 0);
+    exact_take(&small, &rig.view, 7, ids, 16 * BLOCK + BLOCK - 1);
+    cr_assert(small.prompt.whole && small.prompt.groups[0].count == 16);
+    exact_take(&small, &rig.view, 7, ids, 17 * BLOCK);
+    cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 16);
+    rig.view.groups[0].block_tokens = 2 * EXACT_IDS_PER;
+    exact_take(&small, &rig.view, 7, ids, 16 * EXACT_IDS_PER);
+    cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 8);
+    exact_fini(&small);
+}

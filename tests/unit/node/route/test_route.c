@@ -1,0 +1,378 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "node/route/route.h"
+#include "node/view/expected.h"
+
+static enum route_kind
+kind_of(const char *line, const char *headers)
+{
+    static const struct http_limits limits = {
+        .head_bytes_max = 4096, .target_bytes_max = 1024, .headers_max = 32};
+    static struct http_head head;
+    char text[1024];
+
+    (void)snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: h\r\n%s\r\n", line,
+                   headers);
+    cr_assert_eq(http_head_parse_request(text, strlen(text), &limits, &head),
+                 0);
+    return route_kind_of(&head);
+}
+
+#define JSON "Content-Type: application/json\r\nContent-Length: 2\r\n"
+
+Test(node_route, prompts_are_posts_of_json)
+{
+    cr_assert_eq(kind_of("POST /v1/chat/completions", JSON), ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/chat/completions?x=1", JSON), ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/completions",
+                         "Content-Type: application/json; charset=utf-8\r\n"
+                         "Content-Length: 2\r\n"),
+                 ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/completions",
+                         "Content-Type: application/x-www-form-urlencoded\r\n"
+                         "Content-Length: 2\r\n"),
+                 ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /tokenize", "Content-Length: 2\r\n"),
+                 ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/some/new/thing", JSON), ROUTE_PROMPT);
+}
+
+Test(node_route, other_bodies_and_lookups_go_by_load_alone)
+{
+    cr_assert_eq(kind_of("POST /v1/audio/transcriptions",
+                         "Content-Type: multipart/form-data; boundary=x\r\n"
+                         "Content-Length: 2\r\n"),
+                 ROUTE_PLAIN);
+    cr_assert_eq(kind_of("POST /v1/files", "Content-Type: application/jsonl\r\n"
+                                           "Content-Length: 2\r\n"),
+                 ROUTE_PLAIN);
+    cr_assert_eq(kind_of("GET /v1/responses/abc", ""), ROUTE_PLAIN);
+    cr_assert_eq(kind_of("POST /v1/responses/abc/cancel", ""), ROUTE_PLAIN);
+}
+
+Test(node_route, the_node_answers_for_itself)
+{
+    cr_assert_eq(kind_of("GET /health", ""), ROUTE_LOCAL);
+    cr_assert_eq(kind_of("GET /ready", ""), ROUTE_LOCAL);
+    cr_assert_eq(kind_of("GET /v1/models", ""), ROUTE_LOCAL);
+    cr_assert_eq(kind_of("GET /v1/models/org/name", ""), ROUTE_LOCAL);
+}
+
+Test(node_route, what_would_change_an_engine_is_not_passed_on)
+{
+    cr_assert_eq(kind_of("POST /reset_prefix_cache", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /flush_cache", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /metrics", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /chaos", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /v1", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /v1/../flush_cache", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /v1/%2e%2e/flush_cache", JSON), ROUTE_UNKNOWN);
+}
+
+static bool
+is_rendered(const char *line)
+{
+    static const struct http_limits limits = {
+        .head_bytes_max = 4096, .target_bytes_max = 1024, .headers_max = 32};
+    static struct http_head head;
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: h\r\n\r\n", line);
+    cr_assert_eq(http_head_parse_request(text, strlen(text), &limits, &head),
+                 0);
+    return route_is_rendered(&head);
+}
+
+Test(node_route, engines_render_chats_and_completions_alone)
+{
+    cr_assert(is_rendered("POST /v1/chat/completions"));
+    cr_assert(is_rendered("POST /v1/completions?x=1"));
+    cr_assert(!is_rendered("POST /v1/responses"));
+    cr_assert(!is_rendered("POST /v1/messages"));
+    cr_assert(!is_rendered("POST /v1/embeddings"));
+    cr_assert(!is_rendered("POST /tokenize"));
+}
+
+/* Two ranks of worker 3 whose mirror is slots 0 and 1, in blocks of 4. */
+#define WORKER 3U
+#define BLOCK  4U
+#define TOKENS 401U
+
+struct rig {
+    struct route_scratch scratch;
+    struct qsbr qsbr;
+    struct qsbr_reader *reader;
+    struct radix *belief;
+    struct mirror *mirror;
+    struct expected *expected;
+    struct mirror_view mirrors;
+    struct fleet_models models;
+    struct fleet_worker worker;
+    struct fleet_view view;
+    struct fleet_board *board;
+    struct gauge rank_inflight[WORKERS_MAX];
+    struct gauge rank_peers[WORKERS_MAX];
+    struct elect_config elect;
+    struct route_world world;
+    struct rng rng;
+};
+
+static struct rig rig;
+
+static void
+open_mirror(void)
+{
+    struct mirror_limits limits = {.bytes_max = (size_t)64 << 20};
+    struct expected_limits expected = {.bytes_max = (size_t)16 << 20,
+                                       .ttl_ms = 10};
+
+    cr_assert_eq(mirror_new(&rig.mirror, &limits, &rig.qsbr), 0);
+    cr_assert_eq(expected_new(&rig.expected, &expected, &rig.qsbr), 0);
+    rig.mirrors.groups_count = 1;
+    rig.mirrors.groups[0].block_tokens = BLOCK;
+    rig.mirrors.ranks[WORKER] = 2;
+    for (uint16_t rank = 0; rank < 2; rank++) {
+        uint32_t slot;
+        cr_assert_eq(mirror_open(rig.mirror, &slot), 0);
+        cr_assert(slot == rank && expected_open(rig.expected, slot) == 0);
+        worker_set_add(&rig.mirrors.groups[0].slots, slot);
+        worker_set_add(&rig.mirrors.workers, WORKER);
+        rig.mirrors.owner[slot] = WORKER;
+        rig.mirrors.rank[slot] = rank;
+        rig.mirrors.trust_permille[slot] = 1000;
+    }
+}
+
+static void
+open_fleet(void)
+{
+    rig.worker = (struct fleet_worker){.slot = WORKER, .generation = 1};
+    rig.view.models = &rig.models;
+    rig.view.worker[WORKER] = &rig.worker;
+    worker_set_add(&rig.view.present, WORKER);
+    worker_set_add(&rig.view.eligible, WORKER);
+    worker_set_add(&rig.view.any_model, WORKER);
+    rig.board = aligned_alloc(64, (sizeof(*rig.board) + 63) / 64 * 64);
+    cr_assert_not_null(rig.board);
+    memset(rig.board, 0, sizeof(*rig.board));
+}
+
+static void
+open_rig(void)
+{
+    static struct config config;
+    struct radix_limits belief = {
+        .bytes_max = (size_t)16 << 20, .namespaces_max = 8, .depth_max = 1024};
+
+    memset(&rig, 0, sizeof(rig));
+    config.limits.json_depth_max = 16;
+    config.limits.spans_max = 64;
+    config.belief.block_bytes = 64;
+    config.belief.depth_max = 1024;
+    cr_assert_eq(route_scratch_init(&rig.scratch, &config), 0);
+    qsbr_init(&rig.qsbr);
+    rig.reader = qsbr_register(&rig.qsbr);
+    cr_assert_eq(radix_new(&rig.belief, &belief, &rig.qsbr), 0);
+    open_mirror();
+    open_fleet();
+    rng_init(&rig.rng, 1);
+    rig.elect = ELECT_CONFIG_DEFAULT;
+    rig.world = (struct route_world){
+        .elect = &rig.elect,
+        .view = &rig.view,
+        .board = rig.board,
+        .belief = rig.belief,
+        .rank_inflight = rig.rank_inflight,
+        .rank_peers = rig.rank_peers,
+        .exact = {.mirror = rig.mirror,
+                  .expected = expected_index(rig.expected),
+                  .view = &rig.mirrors,
+                  .weights = {.permille = {1000, 800, 500, 300}}},
+    };
+}
+
+static void
+close_rig(void)
+{
+    route_scratch_fini(&rig.scratch);
+    free(rig.board);
+    expected_free(rig.expected);
+    mirror_free(rig.mirror);
+    radix_free(rig.belief);
+    qsbr_fini(&rig.qsbr);
+}
+
+TestSuite(node_route_rig, .init = open_rig, .fini = close_rig);
+
+static bool
+goes_by_tokens(const char *body, bool rendered)
+{
+    cr_assert_eq(route_read(&rig.scratch, slice_of(body), rendered), 0);
+    return route_wants_tokens(&rig.scratch, &rig.world);
+}
+
+#define CHAT(content) \
+    "{\"messages\":[{\"role\":\"user\",\"content\":" content "}]}"
+
+Test(node_route_rig, what_tokens_do_not_name_goes_by_text)
+{
+    cr_assert(goes_by_tokens(CHAT("\"hi\""), true));
+    cr_assert(
+        goes_by_tokens(CHAT("[{\"type\":\"text\",\"text\":\"hi\"}]"), true));
+    cr_assert(!goes_by_tokens(CHAT("[{\"type\":\"image_url\",\"image_url\":"
+                                   "{\"url\":\"http://a/1\"}}]"),
+                              true));
+    cr_assert(
+        !goes_by_tokens(CHAT("[{\"type\":\"image_embeds\",\"image_embeds\":"
+                             "\"AAAA\"}]"),
+                        true));
+    cr_assert(goes_by_tokens("{\"prompt\":\"hi\"}", true));
+    cr_assert(goes_by_tokens("{\"prompt\":[1,2]}", true));
+}
+
+Test(node_route_rig, what_no_engine_renders_goes_by_text)
+{
+    cr_assert(!goes_by_tokens("{\"prompt\":[\"a\",\"b\"]}", true));
+    cr_assert(goes_by_tokens("{\"prompt\":[\"a\"]}", true));
+    cr_assert(!goes_by_tokens("{\"input\":\"hi\"}", true));
+    cr_assert(!goes_by_tokens(CHAT("\"hi\""), false));
+    cr_assert(!goes_by_tokens("{\"prompt\":[1,2]}", false));
+}
+
+/* The prompt 0, 1, 2, ... TOKENS long. */
+static void
+ask(void)
+{
+    uint32_t ids[TOKENS];
+
+    for (uint32_t i = 0; i < TOKENS; i++) {
+        ids[i] = i;
+    }
+    cr_assert_eq(route_read(&rig.scratch, SLICE("{\"prompt\":[1,2]}"), true),
+                 0);
+    exact_take(&rig.scratch.exact, &rig.mirrors, 7, ids, TOKENS);
+}
+
+static void
+hold(uint32_t slot, uint32_t count)
+{
+    const struct token_blocks *blocks = exact_blocks(&rig.scratch.exact, BLOCK);
+    uint64_t words[1024] = {event_op(EVENT_STORE, TIER_DEVICE, count)};
+
+    memcpy(words + 1, blocks->keys, count * sizeof(*words));
+    cr_assert_eq(mirror_apply(rig.mirror, slot, words, count + 1, 0), 0);
+}
+
+static struct route_choice
+elect(void)
+{
+    struct route_choice choice = {.exact = false};
+    struct worker_set tried;
+
+    worker_set_clear(&tried);
+    qsbr_online(&rig.qsbr, rig.reader);
+    cr_assert_eq(
+        route_elect(&rig.scratch, &rig.world, &tried, &rig.rng, &choice), 0);
+    qsbr_offline(rig.reader);
+    fleet_seat_leave(&choice.seat, rig.board);
+    return choice;
+}
+
+/* A bit for each rank that was named, in many elections. */
+static unsigned
+ranks_named(void)
+{
+    unsigned named = 0;
+
+    for (int i = 0; i < 64; i++) {
+        struct route_choice choice = elect();
+        named |= choice.ranked ? 1u << choice.best.rank : 4u;
+        cr_assert_eq(choice.placed, choice.ranked);
+    }
+    return named;
+}
+
+Test(node_route_rig, the_rank_that_holds_the_prompt_is_named)
+{
+    ask();
+    hold(1, 60);
+    struct route_choice choice = elect();
+    cr_assert(choice.ranked && choice.placed && choice.best.rank == 1);
+    cr_assert_eq(choice.best.tokens, 60 * BLOCK);
+    cr_assert_eq(choice.elect.overlap, 60 * BLOCK);
+    cr_assert_eq(ranks_named(), 2);
+}
+
+Test(node_route_rig, ranks_that_hold_the_same_share_the_requests)
+{
+    ask();
+    hold(0, 60);
+    hold(1, 60);
+    cr_assert_eq(ranks_named(), 3);
+}
+
+Test(node_route_rig, a_short_common_beginning_keeps_no_rank_busy)
+{
+    ask();
+    hold(0, 10);
+    cr_assert_eq(ranks_named(), 1);
+    gauge_set(&rig.rank_inflight[0], 1);
+    cr_assert_eq(ranks_named(), 2);
+}
+
+Test(node_route_rig, a_rank_with_far_more_to_do_is_spared)
+{
+    ask();
+    hold(0, 60);
+    gauge_set(&rig.rank_inflight[0], 33); /* half of balance_abs, and one */
+    cr_assert_eq(ranks_named(), 2);
+    gauge_set(&rig.rank_inflight[0], 32);
+    cr_assert_eq(ranks_named(), 1);
+}
+
+Test(node_route_rig, the_worker_chooses_while_a_rank_was_not_heard_of)
+{
+    rig.mirrors.ranks[WORKER] = 3;
+    ask();
+    cr_assert_eq(ranks_named(), 4);
+    hold(0, 60);
+    cr_assert_eq(ranks_named(), 1);
+}
+
+/* What comes of an election among who is left after these were tried. */
+static int
+elected(const struct worker_set *tried)
+{
+    struct route_choice choice = {.elect = {.worker = WORKER_NONE}};
+    int outcome = route_read(&rig.scratch, SLICE("{\"prompt\":\"p\"}"), false);
+
+    cr_assert_eq(outcome, 0);
+    outcome = route_elect(&rig.scratch, &rig.world, tried, &rig.rng, &choice);
+    if (outcome == 0) {
+        fleet_seat_leave(&choice.seat, rig.board);
+    }
+    return outcome == 0 ? (int)choice.elect.worker : -1;
+}
+
+Test(node_route_rig, who_is_doubted_is_chosen_where_nobody_else_is_left)
+{
+    static struct fleet_worker other = {.slot = WORKER + 1, .generation = 1};
+    struct worker_set tried;
+
+    worker_set_clear(&tried);
+    rig.view.worker[WORKER + 1] = &other;
+    worker_set_add(&rig.view.present, WORKER + 1);
+    worker_set_add(&rig.view.any_model, WORKER + 1);
+    worker_set_add(&rig.view.doubted, WORKER + 1);
+    cr_assert_eq(elected(&tried), WORKER);
+    worker_set_add(&tried, WORKER);
+    cr_assert_eq(elected(&tried), WORKER + 1);
+    worker_set_add(&tried, WORKER + 1);
+    cr_assert_eq(elected(&tried), -1);
+    worker_set_clear(&tried);
+    worker_set_remove(&rig.view.eligible, WORKER);
+    cr_assert_eq(elected(&tried), WORKER + 1);
+}

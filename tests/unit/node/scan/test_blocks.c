@@ -1,0 +1,189 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "node/scan/blocks.h"
+
+#define KEYS_MAX  4096
+#define SPANS_MAX 256
+
+struct cut {
+    struct blocks blocks;
+    uint64_t keys[KEYS_MAX];
+};
+
+static struct cut
+cut_at(const char *body, uint32_t block_bytes, uint32_t blocks_max)
+{
+    static struct scan_span spans[SPANS_MAX];
+    struct scan_limits limits = {.depth_max = 64, .spans_max = SPANS_MAX};
+    struct scan scan = {.spans = spans};
+    struct cut cut;
+
+    cr_assert_eq(scan_body(body, strlen(body), &limits, &scan), 0, "%s at %zu",
+                 scan.fault, scan.fault_at);
+    cut.blocks = (struct blocks){
+        .keys = cut.keys, .block_bytes = block_bytes, .blocks_max = blocks_max};
+    blocks_cut(&cut.blocks, body, &scan);
+    return cut;
+}
+
+static struct cut
+cut(const char *body)
+{
+    return cut_at(body, 16, KEYS_MAX);
+}
+
+static bool
+same(const struct cut *a, const struct cut *b)
+{
+    return a->blocks.count == b->blocks.count &&
+           a->blocks.root == b->blocks.root &&
+           memcmp(a->keys, b->keys, a->blocks.count * sizeof(a->keys[0])) == 0;
+}
+
+static uint32_t
+shared(const struct cut *a, const struct cut *b)
+{
+    uint32_t i = 0;
+
+    while (i < a->blocks.count && i < b->blocks.count &&
+           a->keys[i] == b->keys[i]) {
+        i++;
+    }
+    return i;
+}
+
+#define USER(text)     "{\"role\":\"user\",\"content\":" text "}"
+#define CHAT(messages) "{\"model\":\"m\",\"messages\":[" messages "]}"
+
+Test(node_blocks, spelling_does_not_matter)
+{
+    struct cut raw = cut(CHAT(USER("\"caf\xc3\xa9 \xf0\x9f\x98\x80 and some "
+                                   "more text here / end\"")));
+    struct cut escaped = cut(CHAT(USER("\"caf\\u00e9 \\ud83d\\uDE00 and some "
+                                       "more\\u0020text here \\/ end\"")));
+
+    cr_assert_eq(raw.blocks.count, 2);
+    cr_assert(same(&raw, &escaped));
+}
+
+Test(node_blocks, long_runs_of_escapes_are_not_torn)
+{
+    char raw[4096] = "{\"prompt\":\"";
+    char escaped[8192] = "{\"prompt\":\"x";
+
+    strcat(raw, "x");
+    for (int i = 0; i < 200; i++) {
+        strcat(raw, "\xf0\x9f\x98\x80");
+        strcat(escaped, "\\ud83d\\ude00");
+        if (i % 7 == 0) {
+            strcat(raw, "\xc3\xa9");
+            strcat(escaped, "\\u00e9");
+        }
+    }
+    strcat(raw, "\"}");
+    strcat(escaped, "\"}");
+    struct cut a = cut(raw);
+    struct cut b = cut(escaped);
+    cr_assert_gt(a.blocks.count, 40);
+    cr_assert(same(&a, &b));
+}
+
+Test(node_blocks, a_string_and_its_parts_are_the_same)
+{
+    struct cut string = cut(CHAT(USER("\"one two three four five six\"")));
+    struct cut parts =
+        cut(CHAT(USER("[{\"type\":\"text\",\"text\":\"one two three \"},"
+                      "{\"type\":\"text\",\"text\":\"four five six\"}]")));
+
+    cr_assert(same(&string, &parts));
+}
+
+Test(node_blocks, text_moved_between_messages_is_another_prompt)
+{
+#define LONG "cccccccccccccccccccccccccccccc"
+    struct cut a = cut(CHAT(USER("\"aaaaaaaa\"") "," USER("\"b" LONG "\"")));
+    struct cut b = cut(CHAT(USER("\"aaaaaaaab\"") "," USER("\"" LONG "\"")));
+    struct cut c = cut(CHAT("{\"role\":\"system\",\"content\":\"aaaaaaaa\"}"
+                            "," USER("\"b" LONG "\"")));
+
+    cr_assert(!same(&a, &b));
+    cr_assert_eq(shared(&a, &c), 0);
+}
+
+Test(node_blocks, the_next_turn_begins_with_the_last_one)
+{
+    struct cut first = cut(CHAT(USER("\"what is the answer to it all\"")));
+    struct cut second = cut(CHAT(
+        USER("\"what is the answer to it all\"") ","
+                                                 "{\"role\":\"assistant\","
+                                                 "\"content\":\"forty two, as "
+                                                 "ever\"}," USER("\"why\"")));
+
+    cr_assert_gt(second.blocks.count, first.blocks.count);
+    cr_assert_eq(shared(&first, &second), first.blocks.count);
+    cr_assert_eq(first.blocks.prefix_key, second.blocks.prefix_key);
+}
+
+Test(node_blocks, model_and_salt_are_namespaces)
+{
+    struct cut a = cut("{\"model\":\"m\",\"prompt\":\"0123456789abcdef\"}");
+    struct cut b = cut("{\"model\":\"n\",\"prompt\":\"0123456789abcdef\"}");
+    struct cut c = cut("{\"model\":\"m\",\"cache_salt\":\"s\","
+                       "\"prompt\":\"0123456789abcdef\"}");
+
+    cr_assert_eq(a.blocks.count, 1);
+    cr_assert_neq(a.keys[0], b.keys[0]);
+    cr_assert_neq(a.keys[0], c.keys[0]);
+    cr_assert_neq(b.keys[0], c.keys[0]);
+}
+
+Test(node_blocks, token_ids_count_by_value_not_by_spelling)
+{
+    struct cut a = cut("{\"prompt\":[1,22,333,4444,5,6,7,8]}");
+    struct cut b = cut("{\"prompt\":[ 1, 22 ,333,\n4444,5,6,7,8 ]}");
+    struct cut c = cut("{\"prompt\":[122,333,4444,5,6,7,8,9]}");
+
+    cr_assert_eq(a.blocks.count, 2);
+    cr_assert(same(&a, &b));
+    cr_assert_eq(shared(&a, &c), 0);
+}
+
+Test(node_blocks, media_is_known_by_what_it_is)
+{
+#define IMAGE(url)                                                     \
+    CHAT(USER("[{\"type\":\"image_url\",\"image_url\":{\"url\":\"" url \
+              "\"}},{\"type\":\"text\",\"text\":\"what is this\"}]"))
+    struct cut a = cut(IMAGE("https://example.com/a.png"));
+    struct cut b = cut(IMAGE("https://example.com/b.png"));
+    struct cut again = cut(IMAGE("https://example.com/a.png"));
+
+    cr_assert_gt(a.blocks.count, 0);
+    cr_assert(same(&a, &again));
+    cr_assert(!same(&a, &b));
+}
+
+Test(node_blocks, tools_come_first_wherever_they_stand)
+{
+    struct cut a =
+        cut("{\"tools\":[{\"type\":\"function\"}],\"messages\":[" USER(
+            "\"hello there\"") "]}");
+    struct cut b = cut("{\"messages\":[" USER(
+        "\"hello there\"") "],\"tools\":[{\"type\":\"function\"}]}");
+    struct cut c = cut("{\"messages\":[" USER("\"hello there\"") "]}");
+
+    cr_assert(same(&a, &b));
+    cr_assert_eq(shared(&a, &c), 0);
+}
+
+Test(node_blocks, the_rest_of_a_block_and_what_is_over_the_bound_is_left_out)
+{
+    const char *body = "{\"prompt\":\"0123456789abcdef0123456789abcdef012\"}";
+    struct cut all = cut(body);
+    struct cut one = cut_at(body, 16, 1);
+
+    cr_assert_eq(all.blocks.count, 2);
+    cr_assert_eq(one.blocks.count, 1);
+    cr_assert_eq(one.keys[0], all.keys[0]);
+}

@@ -1,0 +1,130 @@
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "node/text/url.h"
+
+Test(node_url, http_yields_host_port_and_base_path)
+{
+    struct url url;
+
+    cr_assert_null(url_parse_http(SLICE("http://GPU-1.example:8000"), &url));
+    cr_assert_str_eq(url.host, "gpu-1.example");
+    cr_assert_eq(url.port, 8000);
+    cr_assert_str_eq(url.path, "");
+    cr_assert_null(url_parse_http(SLICE("HTTP://10.0.0.1/base/v2//"), &url));
+    cr_assert_str_eq(url.host, "10.0.0.1");
+    cr_assert_eq(url.port, 80);
+    cr_assert_str_eq(url.path, "/base/v2");
+    cr_assert_null(url_parse_http(SLICE("http://[FE80::1]:1/"), &url));
+    cr_assert_str_eq(url.host, "fe80::1");
+    cr_assert_str_eq(url.path, "");
+}
+
+Test(node_url, bad_http_urls_are_refused)
+{
+    static const char *const bad[] = {
+        "",
+        "http://",
+        "http:///x",
+        "http://:80",
+        "http://h:",
+        "http://h:0",
+        "http://h:65536",
+        "http://h:99999999999",
+        "http://h:80x",
+        "http://h:-1",
+        "http://h ",
+        " http://h",
+        "http://u@h",
+        "http://h?q",
+        "http://h/a?q",
+        "http://h/a#f",
+        "http://h/a b",
+        "http://h/\xC3\xA4",
+        "http://h\xC3\xA4",
+        "http://300.0.0.1",
+        "http://1.2.3",
+        "http://a..b",
+        "http://.a",
+        "http://-a",
+        "http://[::1",
+        "http://[::g]:1",
+        "http://[1.2.3.4]:1",
+        "http://::1:80",
+        "https://h",
+        "tcp://h:1",
+        "h:80",
+    };
+    char text[600] = "http://";
+    struct url url;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_assert_not_null(url_parse_http(slice_of(bad[i]), &url), "%s",
+                           bad[i]);
+    }
+    memset(text + 7, 'a', URL_HOST_MAX);
+    cr_assert_not_null(url_parse_http(slice_of(text), &url));
+    text[7 + URL_HOST_MAX - 1] = '\0';
+    cr_assert_null(url_parse_http(slice_of(text), &url));
+    memset(text + 7, 'a', URL_HOST_MAX);
+    text[8] = '/';
+    text[8 + URL_PATH_MAX] = '\0';
+    cr_assert_not_null(url_parse_http(slice_of(text), &url));
+    text[8 + URL_PATH_MAX - 1] = '\0';
+    cr_assert_null(url_parse_http(slice_of(text), &url));
+    cr_assert_not_null(
+        url_parse_http((struct slice){"http://[::1\0]:1", 15}, &url));
+}
+
+Test(node_url, tcp_needs_a_port_and_no_path)
+{
+    struct url url;
+
+    cr_assert_null(url_parse_tcp(SLICE("tcp://gpu_1:5557"), &url));
+    cr_assert_str_eq(url.host, "gpu_1");
+    cr_assert_eq(url.port, 5557);
+    cr_assert_not_null(url_parse_tcp(SLICE("tcp://gpu"), &url));
+    cr_assert_not_null(url_parse_tcp(SLICE("tcp://gpu:0"), &url));
+    cr_assert_not_null(url_parse_tcp(SLICE("tcp://gpu:1/"), &url));
+    cr_assert_not_null(url_parse_tcp(SLICE("http://gpu:1"), &url));
+}
+
+Test(node_url, listening_takes_addresses_and_port_zero)
+{
+    struct sockaddr_storage address;
+    struct url url;
+
+    cr_assert_null(url_parse_listen(SLICE("127.0.0.1:0"), &url));
+    cr_assert_eq(url.port, 0);
+    cr_assert_null(url_parse_listen(SLICE("[::]:8080"), &url));
+    cr_assert_eq(url_sockaddr(&url, &address), 0);
+    cr_assert_eq(address.ss_family, AF_INET6);
+    cr_assert_eq(((struct sockaddr_in6 *)&address)->sin6_port, htons(8080));
+    cr_assert_not_null(url_parse_listen(SLICE("localhost:80"), &url));
+    cr_assert_not_null(url_parse_listen(SLICE(":80"), &url));
+    cr_assert_not_null(url_parse_listen(SLICE("0.0.0.0"), &url));
+    cr_assert_not_null(url_parse_listen(SLICE("0.0.0.0:1:2"), &url));
+}
+
+Test(node_url, peers_may_be_names_but_need_a_port)
+{
+    struct sockaddr_storage address;
+    struct url url;
+
+    cr_assert_null(url_parse_peer(SLICE("localhost:9080"), &url));
+    cr_assert_eq(url_sockaddr(&url, &address), -EINVAL);
+    cr_assert_not_null(url_parse_peer(SLICE("localhost:0"), &url));
+    cr_assert_not_null(url_parse_peer(SLICE("localhost"), &url));
+}
+
+Test(node_url, authority_puts_ipv6_in_brackets)
+{
+    char text[URL_TEXT_MAX];
+    struct url url;
+
+    cr_assert_null(url_parse_peer(SLICE("[::1]:9080"), &url));
+    cr_assert_str_eq(url_authority(&url, text), "[::1]:9080");
+    cr_assert_null(url_parse_http(SLICE("http://a"), &url));
+    cr_assert_str_eq(url_authority(&url, text), "a:80");
+}

@@ -1,0 +1,145 @@
+#include <criterion/criterion.h>
+
+#include "node/view/fleet_view.h"
+
+static struct fleet_board board;
+static struct fleet_view view;
+static struct fleet_models models;
+static const struct fleet_worker worker_3 = {.slot = 3, .generation = 5};
+
+static void
+one_trial_worker(void)
+{
+    view.models = &models;
+    view.worker[3] = &worker_3;
+    worker_set_add(&view.present, 3);
+    worker_set_add(&view.trial, 3);
+    publish_set(&board.view, &view);
+}
+
+Test(node_fleet_view, a_model_is_found_among_sorted_names)
+{
+    static const struct fleet_model list[] = {
+        {.name = {.ptr = "a", .len = 1}, .workers = {{1}}},
+        {.name = {.ptr = "ab", .len = 2}, .workers = {{2}}},
+        {.name = {.ptr = "b", .len = 1}, .workers = {{4}}},
+    };
+
+    models = (struct fleet_models){.count = 3, .model = list};
+    view.models = &models;
+    view.present.word[0] = 0xff;
+    view.any_model.word[0] = 0x80;
+    cr_assert_eq(fleet_view_find_model(&view, SLICE("a")).word[0], 0x81);
+    cr_assert_eq(fleet_view_find_model(&view, SLICE("ab")).word[0], 0x82);
+    cr_assert_eq(fleet_view_find_model(&view, SLICE("b")).word[0], 0x84);
+    cr_assert_eq(fleet_view_find_model(&view, SLICE("c")).word[0], 0x80);
+    cr_assert_eq(fleet_view_find_model(&view, SLICE("")).word[0], 0xff);
+}
+
+Test(node_fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
+{
+    struct fleet_seat a = {0};
+    struct fleet_seat b = {0};
+
+    one_trial_worker();
+    struct worker_set may = fleet_view_candidates(&view, &board);
+    cr_assert(worker_set_has(&may, 3));
+    cr_assert(fleet_seat_take(&a, &board, &view, 3));
+    may = fleet_view_candidates(&view, &board);
+    cr_assert_not(worker_set_has(&may, 3));
+    cr_assert_not(fleet_seat_take(&b, &board, &view, 3));
+    cr_assert_eq(gauge_read(&board.inflight[3]), 1);
+
+    fleet_seat_answered(&a, &board); /* its stream goes on */
+    cr_assert(fleet_seat_take(&b, &board, &view, 3));
+    cr_assert_eq(gauge_read(&board.inflight[3]), 2);
+    fleet_seat_answered(&a, &board); /* again: b keeps its trial */
+    fleet_seat_leave(&a, &board);
+    cr_assert_eq(gauge_read(&board.trial[3]), 1);
+    fleet_seat_leave(&b, &board);
+    fleet_seat_leave(&b, &board);
+    cr_assert_eq(gauge_read(&board.trial[3]), 0);
+    cr_assert_eq(gauge_read(&board.inflight[3]), 0);
+}
+
+Test(node_fleet_view, a_seat_remembers_whose_it_is)
+{
+    struct fleet_seat seat = {0};
+
+    one_trial_worker();
+    worker_set_clear(&view.trial);
+    cr_assert(fleet_seat_take(&seat, &board, fleet_view_get(&board), 3));
+    cr_assert_eq(seat.slot, 3);
+    cr_assert_eq(seat.generation, 5);
+    cr_assert_not(seat.trial);
+    fleet_seat_leave(&seat, &board);
+}
+
+Test(node_fleet_view, a_prompt_is_queued_until_the_answer_begins)
+{
+    struct fleet_seat seat = {0};
+
+    view.worker[1] = &worker_3;
+    cr_assert(fleet_seat_take(&seat, &board, &view, 1));
+    fleet_seat_queue(&seat, &board, 700);
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
+    fleet_seat_answered(&seat, &board); /* a head, of a stream */
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
+    fleet_seat_began(&seat, &board);
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
+    fleet_seat_leave(&seat, &board);
+    cr_assert(fleet_seat_take(&seat, &board, &view, 1));
+    fleet_seat_queue(&seat, &board, UINT64_MAX);
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), FLEET_QUEUED_MAX);
+    fleet_seat_leave(&seat, &board); /* it never answered */
+    cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
+}
+
+Test(node_fleet_view, load_is_ours_and_that_of_others)
+{
+    uint32_t load[WORKERS_MAX] = {[2] = 77};
+    uint16_t kv_usage[WORKERS_MAX];
+    struct worker_set set = {{0}};
+
+    worker_set_add(&set, 1);
+    worker_set_add(&set, WORKERS_MAX - 1);
+    gauge_add(&board.inflight[1], 3);
+    gauge_set(&board.foreign[1], 4);
+    gauge_set(&board.peers[1], 20);
+    gauge_set(&board.kv_usage_permille[1], 500);
+    gauge_add(&board.inflight[WORKERS_MAX - 1], 9);
+    fleet_board_loads(&board, &set, load, kv_usage);
+    cr_assert_eq(load[1], 27);
+    cr_assert_eq(kv_usage[1], 500);
+    cr_assert_eq(load[WORKERS_MAX - 1], 9);
+    cr_assert_eq(load[2], 77);
+    fleet_board_loads(&board, &set, load, NULL);
+}
+
+Test(node_fleet_view, queues_are_ours_and_those_of_peers)
+{
+    uint32_t queued[WORKERS_MAX] = {[2] = 77};
+    struct worker_set set = {{0}};
+
+    worker_set_add(&set, 1);
+    gauge_set(&board.queued_tokens[1], 300);
+    gauge_set(&board.peers_queued_tokens[1], 50);
+    gauge_set(&board.queued_tokens[2], 9);
+    fleet_board_queued(&board, &set, queued);
+    cr_assert_eq(queued[1], 350);
+    cr_assert_eq(queued[2], 77);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        worker_set_add(&set, i);
+    }
+    fleet_board_queued(&board, &set, queued);
+    cr_assert_eq(queued[1], 350);
+    cr_assert_eq(queued[2], 9);
+}
+
+Test(node_fleet_view, engine_kinds_have_names)
+{
+    cr_assert_str_eq(engine_kind_name(ENGINE_VLLM), "vllm");
+    cr_assert_str_eq(engine_kind_name(ENGINE_SGLANG), "sglang");
+    cr_assert_str_eq(engine_kind_name(ENGINE_TRTLLM), "trtllm");
+    cr_assert_str_eq(engine_kind_name(ENGINE_OTHER), "other");
+}
