@@ -7,7 +7,7 @@
 
 #include "index/base/check.h"
 #include "index/base/counter.h"
-#include "node/base/log_line.h"
+#include "node/base/log_line_internal.h"
 
 static void
 system_clock(struct log_time *now)

@@ -1,4 +1,4 @@
-#include "node/base/log_line.h"
+#include "node/base/log_line_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "node/config/config_apply.h"
+#include "node/config/config_apply_internal.h"
 #include "node/config/config_mesh.h"
 
 void

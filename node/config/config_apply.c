@@ -1,9 +1,9 @@
-#include "node/config/config_apply.h"
+#include "node/config/config_apply_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/config/config_joins.h"
+#include "node/config/config_joins_internal.h"
 #include "node/text/quote.h"
 #include "node/text/typo.h"
 

@@ -1,4 +1,4 @@
-#include "node/config/config_error.h"
+#include "node/config/config_error_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* The configuration file: a YAML tree against the schema. */
 #include <stdio.h>
 
-#include "node/config/config_apply.h"
-#include "node/config/config_yaml.h"
+#include "node/config/config_apply_internal.h"
+#include "node/config/config_yaml_internal.h"
 #include "node/text/quote.h"
 
 /* What one walk over a tree carries along. */

@@ -1,4 +1,4 @@
-#include "node/config/config_joins.h"
+#include "node/config/config_joins_internal.h"
 
 #include <string.h>
 

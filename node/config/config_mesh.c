@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "node/config/config_error.h"
+#include "node/config/config_error_internal.h"
 
 #define MESH_PORT 7946U
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/config/config_joins.h"
+#include "node/config/config_joins_internal.h"
 #include "node/config/config_schema.h"
 
 struct unit {

@@ -1,10 +1,10 @@
-#include "node/config/config_yaml.h"
+#include "node/config/config_yaml_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-#include "node/config/config_error.h"
+#include "node/config/config_error_internal.h"
 
 struct reader {
     struct config_yaml *yaml;

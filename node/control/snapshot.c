@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "node/base/log.h"
-#include "node/control/snapshot_inner.h"
+#include "node/control/snapshot_internal.h"
 #include "node/fleet/probe.h"
 
 #define LOOK_MS           1000U /* to see what changed */

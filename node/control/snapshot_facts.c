@@ -1,7 +1,7 @@
 /* What is true in the turn in which a cut ends. */
 #include <stdlib.h>
 
-#include "node/control/snapshot_inner.h"
+#include "node/control/snapshot_internal.h"
 #include "node/follow/snapshot_state.h"
 
 struct facts {

@@ -3,7 +3,7 @@
 
 #include "node/base/log.h"
 #include "node/control/control_roster.h"
-#include "node/control/snapshot_inner.h"
+#include "node/control/snapshot_internal.h"
 #include "node/fleet/probe.h"
 #include "node/follow/snapshot_state.h"
 

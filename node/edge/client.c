@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 
 #define CONTINUE    "HTTP/1.1 100 Continue\r\n\r\n"
 #define CLAIM_BYTES ((size_t)1 << 20) /* of a body, before it has come */

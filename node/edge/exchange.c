@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 #include "node/route/attempt.h"
 #include "node/text/usage.h"
 #include "node/view/facts.h"

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 
 #define NEW_TEXT_PART    4U /* ask and wait when over 1/4 of the text is new */
 #define ASK_CONNECTIONS  8U /* kept, per worker */

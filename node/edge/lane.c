@@ -8,7 +8,7 @@
 #include "index/base/role.h"
 #include "node/base/link.h"
 #include "node/base/log.h"
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 
 #define TICK_MS         50U
 #define ACCEPT_AGAIN_MS 100U

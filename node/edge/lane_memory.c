@@ -1,4 +1,4 @@
-#include "node/edge/lane_memory.h"
+#include "node/edge/lane_memory_internal.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * Answers of our own: errors, health, readiness, the model list.
  */
 #include "index/base/ascii.h"
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 #include "node/text/json_out.h"
 
 #define BODY_MAX_BYTES ((size_t)1 << 20)

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 
 void
 request_refuse(struct client *client, unsigned status, const char *code,

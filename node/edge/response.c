@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 
 /* The head */
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "node/base/log.h"
-#include "node/edge/edge.h"
+#include "node/edge/edge_internal.h"
 
 static struct upstream *
 upstream_of(struct sock *sock)

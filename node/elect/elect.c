@@ -1,6 +1,6 @@
 #include "node/elect/elect.h"
 
-#include "node/elect/elect_plan.h"
+#include "node/elect/elect_plan_internal.h"
 
 static const char *const policy_names[] = {
     [ELECT_KVASIR] = "kvasir",

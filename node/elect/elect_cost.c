@@ -1,7 +1,7 @@
-#include "node/elect/elect_cost.h"
+#include "node/elect/elect_cost_internal.h"
 
 #include "index/base/check.h"
-#include "node/elect/elect_sets.h"
+#include "node/elect/elect_sets_internal.h"
 
 #define NEAR_COST_DIVISOR 32 /* of the least cost */
 

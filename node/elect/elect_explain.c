@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "node/elect/elect.h"
-#include "node/elect/elect_plan.h"
+#include "node/elect/elect_plan_internal.h"
 
 /* Why a present worker is no candidate. */
 static const char *

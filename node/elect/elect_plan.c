@@ -1,10 +1,10 @@
 /* The rule of elect.h: among which workers chance is to decide. */
-#include "node/elect/elect_plan.h"
+#include "node/elect/elect_plan_internal.h"
 
 #include "index/base/check.h"
 #include "node/elect/elect.h"
-#include "node/elect/elect_cost.h"
-#include "node/elect/elect_sets.h"
+#include "node/elect/elect_cost_internal.h"
+#include "node/elect/elect_sets_internal.h"
 
 #define NEAR_OVERLAP_DIVISOR 32 /* of total_blocks */
 #define NEAR_LOAD_DIVISOR    8  /* of the least load */

@@ -1,4 +1,4 @@
-#include "node/elect/elect_sets.h"
+#include "node/elect/elect_sets_internal.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include <zmq.h>
 
 #include "index/base/rng.h"
-#include "node/events/intake_inner.h"
+#include "node/events/intake_internal.h"
 
 #define COMMANDS_BYTES ((size_t)64 << 10)
 #define WORDS_MAX      (UINT32_C(1) << 26) /* of one batch */

@@ -1,7 +1,7 @@
 #include <zmq.h>
 
 #include "node/base/log.h"
-#include "node/events/intake_inner.h"
+#include "node/events/intake_internal.h"
 
 #define FULL_WAIT_MS 1L /* between two looks at a full ring */
 

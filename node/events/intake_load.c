@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/events/intake_inner.h"
+#include "node/events/intake_internal.h"
 
 struct ledger *
 intake_ledger(const struct intake *intake)

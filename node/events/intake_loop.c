@@ -4,7 +4,7 @@
 #include <zmq.h>
 
 #include "node/base/log.h"
-#include "node/events/intake_inner.h"
+#include "node/events/intake_internal.h"
 
 #define TURN_MS_MAX  1000L
 #define BUSY_MS      5L /* while the ledger has something to sweep */

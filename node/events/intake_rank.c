@@ -4,7 +4,7 @@
 #include <zmq.h>
 
 #include "node/base/log.h"
-#include "node/events/intake_inner.h"
+#include "node/events/intake_internal.h"
 
 #define RECONNECT_MS     100
 #define RECONNECT_MAX_MS 5000

@@ -1,4 +1,4 @@
-#include "node/events/kv_apply.h"
+#include "node/events/kv_apply_internal.h"
 
 #include <stdio.h>
 

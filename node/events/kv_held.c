@@ -1,4 +1,4 @@
-#include "node/events/kv_held.h"
+#include "node/events/kv_held_internal.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* Whether the stream goes on, and what comes out. */
-#include "node/events/kv_sse.h"
+#include "node/events/kv_sse_internal.h"
 
 #include <string.h>
 
-#include "node/events/kv_sse_map.h"
+#include "node/events/kv_sse_map_internal.h"
 
 #define NUMBER_DIGITS 16U /* of an id: below what gossip can count */
 

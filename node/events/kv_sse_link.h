@@ -22,7 +22,7 @@
 
 #include "node/config/config.h"
 #include "node/events/intake.h"
-#include "node/events/kv_sse.h"
+#include "node/events/kv_sse_internal.h"
 #include "node/text/url.h"
 
 #define KV_SSE_EVENT_BYTES_MAX ((size_t)64 << 10)

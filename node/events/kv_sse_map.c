@@ -1,4 +1,4 @@
-#include "node/events/kv_sse_map.h"
+#include "node/events/kv_sse_map_internal.h"
 
 #include "index/base/ascii.h"
 #include "node/text/json_pull.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "index/base/mutant.h"
-#include "node/events/kv_stream_inner.h"
+#include "node/events/kv_stream_internal.h"
 
 #define REREADS_MAX    12U /* doublings of the wait */
 #define REREAD_CALM_US UINT64_C(60000000)

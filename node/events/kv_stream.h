@@ -75,7 +75,7 @@
 
 #include "index/base/check.h"
 #include "index/base/slice.h"
-#include "node/events/kv_apply.h"
+#include "node/events/kv_apply_internal.h"
 
 struct kv_stream;
 

@@ -1,6 +1,6 @@
 /* A stream's position, taken for a snapshot and taken up again. */
 #include "index/base/mutant.h"
-#include "node/events/kv_stream_inner.h"
+#include "node/events/kv_stream_internal.h"
 
 bool
 kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)

@@ -1,4 +1,4 @@
-#include "node/events/kv_stream_inner.h"
+#include "node/events/kv_stream_internal.h"
 
 #define SILENT_PROBES 8U /* probe intervals between tries at a silent replay */
 

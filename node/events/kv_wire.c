@@ -1,9 +1,9 @@
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/events/kv_wire_event.h"
+#include "node/events/kv_wire_event_internal.h"
 
 #define SECONDS_MAX        1e12
 #define AHEAD_BYTES_ENOUGH 2048 /* some twenty small events */

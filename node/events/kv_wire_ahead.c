@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "node/events/kv_wire_event.h"
+#include "node/events/kv_wire_event_internal.h"
 
 uint32_t
 kv_hashes_ahead(uint8_t lead, const uint8_t **at, const uint8_t *stop,

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "node/events/kv_wire_event.h"
+#include "node/events/kv_wire_event_internal.h"
 
 #define PAIR_WIDTH 2
 #define FEW        8 /* hashes that are compared each with each */

@@ -1,4 +1,4 @@
-#include "node/events/kv_wire_event.h"
+#include "node/events/kv_wire_event_internal.h"
 
 #define TAIL_FIRST 9  /* slots of an array that are told apart by type, */
 #define TAIL_LAST  12 /* and the last that is of interest */

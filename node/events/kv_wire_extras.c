@@ -1,7 +1,7 @@
 /* What sets blocks apart beside their tokens: extra_keys of vLLM, mm_keys of
  * TensorRT-LLM. */
 #include "index/index.h"
-#include "node/events/kv_wire_event.h"
+#include "node/events/kv_wire_event_internal.h"
 
 /* What an item of a block's list is digested as: the same item has the same
  * digest however its msgpack was written. */

@@ -7,7 +7,7 @@
  * makes a table of steps, and four steps from the first byte are two
  * shuffles of that table by itself.
  */
-#include "node/events/kv_wire_event.h"
+#include "node/events/kv_wire_event_internal.h"
 
 #define LOOK_BYTES 8 /* that are read at a lead byte, whatever it says */
 

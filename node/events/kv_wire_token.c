@@ -1,4 +1,4 @@
-#include "node/events/kv_wire_token.h"
+#include "node/events/kv_wire_token_internal.h"
 
 #include "index/base/check.h"
 

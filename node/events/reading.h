@@ -26,7 +26,7 @@
 
 #include "index/base/buf.h"
 #include "index/index.h"
-#include "node/events/kv_apply.h"
+#include "node/events/kv_apply_internal.h"
 #include "node/events/kv_stream.h"
 
 /* An item is followed by a struct event_record (RECORD), or a struct

@@ -1,4 +1,4 @@
-#include "node/fleet/engine_metrics.h"
+#include "node/fleet/engine_metrics_internal.h"
 
 #include "node/text/promtext.h"
 

@@ -1,4 +1,4 @@
-#include "node/fleet/engine_models.h"
+#include "node/fleet/engine_models_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "index/index.h"
-#include "node/fleet/fleet_slot.h"
+#include "node/fleet/fleet_slot_internal.h"
 
 struct fleet_board *
 fleet_board(struct fleet *fleet)

@@ -52,8 +52,8 @@
 #include "index/base/role.h"
 #include "index/base/slice.h"
 #include "node/config/config.h"
-#include "node/fleet/engine_metrics.h"
-#include "node/fleet/engine_models.h"
+#include "node/fleet/engine_metrics_internal.h"
+#include "node/fleet/engine_models_internal.h"
 #include "node/view/breaker.h"
 #include "node/view/fleet_view.h"
 

@@ -1,6 +1,6 @@
 /* The invariants of a fleet, for tests and simulations. */
 #include "node/fleet/fleet.h"
-#include "node/fleet/fleet_slot.h"
+#include "node/fleet/fleet_slot_internal.h"
 
 static const char *
 check_present(const struct fleet *fleet, const struct fleet_slot *s,

@@ -1,4 +1,4 @@
-#include "node/fleet/fleet_log.h"
+#include "node/fleet/fleet_log_internal.h"
 
 #include "node/base/log.h"
 

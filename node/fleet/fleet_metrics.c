@@ -1,6 +1,6 @@
 /* What the engines' own metrics tell of their load. */
 #include "node/fleet/fleet.h"
-#include "node/fleet/fleet_slot.h"
+#include "node/fleet/fleet_slot_internal.h"
 
 #define METRICS_BAD_MAX 3 /* failed scrapes until the numbers are forgotten */
 

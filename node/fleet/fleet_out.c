@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "node/fleet/fleet.h"
-#include "node/fleet/fleet_slot.h"
+#include "node/fleet/fleet_slot_internal.h"
 
 #define FRESH_EVERY 4U /* checks of a good worker */
 

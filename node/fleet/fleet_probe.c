@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "node/fleet/fleet.h"
-#include "node/fleet/fleet_slot.h"
+#include "node/fleet/fleet_slot_internal.h"
 
 #define JITTER_DIVISOR 10 /* an interval is up to a tenth shorter */
 #define GRAIN_DIVISOR  40 /* and ends on a multiple of a 40th of it */

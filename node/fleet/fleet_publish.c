@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "node/fleet/fleet.h"
-#include "node/fleet/fleet_slot.h"
+#include "node/fleet/fleet_slot_internal.h"
 
 /* One name that one worker lists. */
 struct listing {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "node/fleet/fleet_log.h"
+#include "node/fleet/fleet_log_internal.h"
 #include "node/http/httpc.h"
 
 #define AUTHORIZATION_BYTES (CONFIG_SECRET_MAX + 64)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "node/base/log.h"
-#include "node/fleet/roster_spec.h"
+#include "node/fleet/roster_spec_internal.h"
 
 #define AGAIN_US UINT64_C(1000000)
 

@@ -1,4 +1,4 @@
-#include "node/fleet/roster_spec.h"
+#include "node/fleet/roster_spec_internal.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* The table of streams: who there is, how each one stands. */
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/follow/feed_stream.h"
+#include "node/follow/feed_stream_internal.h"
 
 int
 feed_new(struct feed **out, const struct feed_limits *limits,

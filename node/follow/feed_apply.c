@@ -1,7 +1,7 @@
 /* What sources deliver, and what answers say of it. */
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 
-#include "node/follow/feed_stream.h"
+#include "node/follow/feed_stream_internal.h"
 
 static struct feed_stream *
 find(const struct feed *feed, uint32_t worker, uint32_t generation,

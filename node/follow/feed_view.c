@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/follow/feed_stream.h"
+#include "node/follow/feed_stream_internal.h"
 
 struct mirror_view *
 feed_view_new(void)

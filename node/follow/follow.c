@@ -1,4 +1,4 @@
-#include "node/follow/follow_inner.h"
+#include "node/follow/follow_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

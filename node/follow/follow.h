@@ -29,7 +29,7 @@
 #include "gossip/gossip.h"
 #include "index/base/role.h"
 #include "node/events/intake.h"
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 #include "node/route/shared.h"
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"

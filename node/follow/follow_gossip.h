@@ -21,7 +21,7 @@
 #include "gossip/gossip.h"
 #include "index/base/role.h"
 #include "node/events/reading.h"
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 #include "node/view/expected.h"
 
 /* One stream: a rank of a worker. Names first, filled in by the owner. */

@@ -1,7 +1,7 @@
 /* What a snapshot has of the streams: taken, and put back. */
 #include <stdlib.h>
 
-#include "node/follow/follow_inner.h"
+#include "node/follow/follow_internal.h"
 #include "node/follow/snapshot_state.h"
 
 /* Without memory there is none, and the engine is read from its first batch. */

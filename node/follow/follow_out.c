@@ -1,7 +1,7 @@
 /* What gossip says, carried out; and said aloud. */
 #include "node/base/log.h"
 #include "node/fleet/probe.h"
-#include "node/follow/follow_inner.h"
+#include "node/follow/follow_internal.h"
 
 /* Whoever is waiting for a view gets one in this turn of the loop. */
 static void

@@ -3,7 +3,7 @@
 
 #include "node/base/log.h"
 #include "node/fleet/probe.h"
-#include "node/follow/follow_inner.h"
+#include "node/follow/follow_internal.h"
 
 #define ITEMS_PER_TURN       2048U
 #define SIDECAR_RETRY_MS     200U

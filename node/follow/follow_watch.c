@@ -1,6 +1,6 @@
 /* What is said aloud of workers' events, in words for three in the morning. */
 #include "node/base/log.h"
-#include "node/follow/follow_inner.h"
+#include "node/follow/follow_internal.h"
 
 /* One that was heard before may have nothing to tell: all that it was asked is
  * in its cache. */

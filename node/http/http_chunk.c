@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "node/http/http_text.h"
+#include "node/http/http_text_internal.h"
 
 #define SIZE_DIGITS_MAX 16
 

@@ -1,6 +1,6 @@
 /* What the headers mean for the body and for the connection. */
-#include "node/http/http_parse.h"
-#include "node/http/http_text.h"
+#include "node/http/http_parse_internal.h"
+#include "node/http/http_text_internal.h"
 
 /* So many digits always fit 64 bits. */
 #define LENGTH_DIGITS_MAX 19

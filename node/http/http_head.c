@@ -1,7 +1,7 @@
 #include "node/http/http_head.h"
 
-#include "node/http/http_parse.h"
-#include "node/http/http_text.h"
+#include "node/http/http_parse_internal.h"
+#include "node/http/http_text_internal.h"
 
 int
 http_parse_refuse(struct http_parse *parse, int outcome, unsigned status,

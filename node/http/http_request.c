@@ -1,6 +1,6 @@
 /* The request line, the target's forms, and Host. */
-#include "node/http/http_parse.h"
-#include "node/http/http_text.h"
+#include "node/http/http_parse_internal.h"
+#include "node/http/http_text_internal.h"
 
 static enum http_method
 method_of(struct slice method)

@@ -1,6 +1,6 @@
 /* The status line. */
-#include "node/http/http_parse.h"
-#include "node/http/http_text.h"
+#include "node/http/http_parse_internal.h"
+#include "node/http/http_text_internal.h"
 
 /* " " and three digits, 100 to 599. */
 static int

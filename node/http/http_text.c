@@ -1,4 +1,4 @@
-#include "node/http/http_text.h"
+#include "node/http/http_text_internal.h"
 
 #define SEEN   (HTTP_TEXT_FIELD | HTTP_TEXT_TARGET)
 #define MARK   (SEEN | HTTP_TEXT_TOKEN)

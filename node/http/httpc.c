@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/http/httpc_call.h"
+#include "node/http/httpc_call_internal.h"
 
 #define HOST_BYTES_MAX 255
 

@@ -1,6 +1,6 @@
 #include <errno.h>
 
-#include "node/http/httpc_call.h"
+#include "node/http/httpc_call_internal.h"
 
 #define INTERIM_MAX 16
 

@@ -1,7 +1,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 
-#include "node/http/httpc_call.h"
+#include "node/http/httpc_call_internal.h"
 
 struct httpc_conn *
 httpc_conn_new(struct httpc *call)

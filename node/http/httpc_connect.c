@@ -2,7 +2,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
-#include "node/http/httpc_call.h"
+#include "node/http/httpc_call_internal.h"
 
 static void try_next(struct httpc *call);
 

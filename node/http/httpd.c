@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "node/http/httpd_conn.h"
+#include "node/http/httpd_conn_internal.h"
 
 #define BACKLOG          1024
 #define ACCEPTS_MAX      64 /* at a time, then others have the loop */

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "node/http/httpd_conn.h"
+#include "node/http/httpd_conn_internal.h"
 #include "node/text/json_text.h"
 
 #define MESSAGE_BYTES_MAX 1024

@@ -1,4 +1,4 @@
-#include "node/http/httpd_conn.h"
+#include "node/http/httpd_conn_internal.h"
 
 #include <errno.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "node/http/httpd_conn.h"
+#include "node/http/httpd_conn_internal.h"
 
 static uint64_t
 taken(const struct httpd_conn *conn)

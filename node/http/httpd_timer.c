@@ -1,4 +1,4 @@
-#include "node/http/httpd_conn.h"
+#include "node/http/httpd_conn_internal.h"
 
 /* How long a client may go on sending after our last answer. */
 #define LINGER_US UINT64_C(2000000)

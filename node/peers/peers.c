@@ -8,7 +8,7 @@
 
 #include "node/base/log.h"
 #include "node/config/config_mesh.h"
-#include "node/peers/peers_log.h"
+#include "node/peers/peers_log_internal.h"
 
 #define NEVER             UINT64_MAX
 #define DOUBTS_MAX        MEMBERS_MAX

@@ -1,4 +1,4 @@
-#include "node/peers/peers_log.h"
+#include "node/peers/peers_log_internal.h"
 
 #include "node/base/log.h"
 

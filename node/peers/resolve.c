@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/peers/resolve_query.h"
+#include "node/peers/resolve_query_internal.h"
 
 /* Asked for, and not begun. */
 struct waiting {

@@ -1,4 +1,4 @@
-#include "node/peers/resolve_query.h"
+#include "node/peers/resolve_query_internal.h"
 
 #include <arpa/nameser.h>
 #include <errno.h>

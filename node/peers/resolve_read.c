@@ -1,4 +1,4 @@
-#include "node/peers/resolve_read.h"
+#include "node/peers/resolve_read_internal.h"
 
 #include <arpa/nameser.h>
 #include <limits.h>

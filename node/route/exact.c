@@ -1,4 +1,4 @@
-#include "node/route/exact.h"
+#include "node/route/exact_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 #include "node/config/config.h"
 #include "node/elect/elect.h"
 #include "node/http/http_head.h"
-#include "node/route/exact.h"
+#include "node/route/exact_internal.h"
 #include "node/scan/blocks.h"
 #include "node/scan/scan.h"
 #include "node/view/fleet_view.h"

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "node/scan/scan_fault.h"
-#include "node/scan/scan_section.h"
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_fault_internal.h"
+#include "node/scan/scan_section_internal.h"
+#include "node/scan/scan_walk_internal.h"
 
 /* The names of the output's limit, the first that is present is meant. */
 enum {

@@ -5,13 +5,13 @@
 
 #include <immintrin.h>
 
-#include "node/scan/scan_block.h"
-#include "node/scan/scan_masks.h"
+#include "node/scan/scan_block_internal.h"
+#include "node/scan/scan_masks_internal.h"
 
 #define SCAN_TARGET __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 #define SCAN_LANES  4
 
-#include "node/scan/scan_words.h"
+#include "node/scan/scan_words_internal.h"
 
 struct vectors {
     __m256i low;
@@ -292,7 +292,7 @@ fill_lanes(unsigned bits)
     return (words)((lane & bits) != 0);
 }
 
-#include "node/scan/scan_window.h"
+#include "node/scan/scan_window_internal.h"
 
 static bool
 usable(void)

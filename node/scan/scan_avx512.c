@@ -7,15 +7,15 @@
 
 #include <immintrin.h>
 
-#include "node/scan/scan_block.h"
-#include "node/scan/scan_masks.h"
+#include "node/scan/scan_block_internal.h"
+#include "node/scan/scan_masks_internal.h"
 
 #define SCAN_TARGET        \
     __attribute__((target( \
         "avx2,avx512f,avx512bw,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
 #define SCAN_LANES 8
 
-#include "node/scan/scan_words.h"
+#include "node/scan/scan_words_internal.h"
 
 SCAN_TARGET static inline __m512i
 load(const unsigned char *block)
@@ -260,7 +260,7 @@ fill_lanes(unsigned bits)
     return (words)_mm512_movm_epi64((__mmask8)bits);
 }
 
-#include "node/scan/scan_window.h"
+#include "node/scan/scan_window_internal.h"
 
 static bool
 usable(void)

@@ -1,4 +1,4 @@
-#include "node/scan/scan_block.h"
+#include "node/scan/scan_block_internal.h"
 
 #include <string.h>
 

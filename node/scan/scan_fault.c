@@ -1,10 +1,10 @@
-#include "node/scan/scan_fault.h"
+#include "node/scan/scan_fault_internal.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 #include "node/scan/scan.h"
-#include "node/scan/scan_block.h"
+#include "node/scan/scan_block_internal.h"
 
 /* What may come next, between tokens. */
 enum expect {

@@ -1,7 +1,7 @@
 /*
  * Content: a string, or an array of parts of many types.
  */
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_walk_internal.h"
 
 #define NAME(literal)                                \
     {                                                \

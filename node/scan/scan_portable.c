@@ -2,13 +2,13 @@
  * The scanner's kernel for any processor: a byte at a time from a table.
  * Also what the others are tested against.
  */
-#include "node/scan/scan_block.h"
-#include "node/scan/scan_masks.h"
+#include "node/scan/scan_block_internal.h"
+#include "node/scan/scan_masks_internal.h"
 
 #define SCAN_TARGET
 #define SCAN_LANES 1
 
-#include "node/scan/scan_words.h"
+#include "node/scan/scan_words_internal.h"
 
 /* Classes of bytes; a mask is made by collecting one class. */
 enum {
@@ -207,7 +207,7 @@ fill_lanes(unsigned bits)
     return (words){0 - (uint64_t)(bits & 1)};
 }
 
-#include "node/scan/scan_window.h"
+#include "node/scan/scan_window_internal.h"
 
 static bool
 usable(void)

@@ -1,7 +1,7 @@
 /*
  * The prompt in its many shapes: messages, text, lists of texts and of ids.
  */
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_walk_internal.h"
 
 /* What one message may hold beside its content, the last of each key. */
 struct message {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "index/base/ascii.h"
-#include "node/scan/scan_block.h"
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_block_internal.h"
+#include "node/scan/scan_walk_internal.h"
 
 /* Bytes that end a scalar; the grammar says later whether they may. */
 static bool

@@ -1,4 +1,4 @@
-#include "node/scan/scan_section.h"
+#include "node/scan/scan_section_internal.h"
 
 enum section_id
 section_named(struct slice name)

@@ -5,13 +5,13 @@
 
 #include <emmintrin.h>
 
-#include "node/scan/scan_block.h"
-#include "node/scan/scan_masks.h"
+#include "node/scan/scan_block_internal.h"
+#include "node/scan/scan_masks_internal.h"
 
 #define SCAN_TARGET
 #define SCAN_LANES 2
 
-#include "node/scan/scan_words.h"
+#include "node/scan/scan_words_internal.h"
 
 struct vectors {
     __m128i v[4];
@@ -262,7 +262,7 @@ fill_lanes(unsigned bits)
     return (words){0 - (uint64_t)(bits & 1), 0 - (uint64_t)(bits >> 1 & 1)};
 }
 
-#include "node/scan/scan_window.h"
+#include "node/scan/scan_window_internal.h"
 
 static bool
 usable(void)

@@ -1,4 +1,4 @@
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_walk_internal.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "node/tokens/token_ask_own.h"
+#include "node/tokens/token_ask_internal.h"
 
 static uint64_t
 now_us(const struct token_ask *ask)

@@ -2,7 +2,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 
-#include "node/tokens/token_ask_own.h"
+#include "node/tokens/token_ask_internal.h"
 
 #define INTERIM_MAX 16
 

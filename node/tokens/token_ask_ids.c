@@ -1,4 +1,4 @@
-#include "node/tokens/token_ask_ids.h"
+#include "node/tokens/token_ask_ids_internal.h"
 
 #include <errno.h>
 #include <stdbool.h>

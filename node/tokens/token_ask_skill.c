@@ -1,4 +1,4 @@
-#include "node/tokens/token_ask_own.h"
+#include "node/tokens/token_ask_internal.h"
 
 #define REFUSALS_MAX 4U
 #define FAILURES_MAX 4U

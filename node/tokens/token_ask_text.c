@@ -1,4 +1,4 @@
-#include "node/tokens/token_ask_own.h"
+#include "node/tokens/token_ask_internal.h"
 
 void
 ask_text_lines(struct buf *out, const struct fleet_worker *worker)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "index/index.h"
-#include "node/tokens/token_cache_line.h"
+#include "node/tokens/token_cache_line_internal.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "tokens are hashed as they lie in memory");

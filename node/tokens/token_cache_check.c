@@ -1,4 +1,4 @@
-#include "node/tokens/token_cache_line.h"
+#include "node/tokens/token_cache_line_internal.h"
 
 /* In tests: what must hold between any two calls. */
 

@@ -1,4 +1,4 @@
-#include "node/tokens/token_cache_line.h"
+#include "node/tokens/token_cache_line_internal.h"
 
 #include <stdlib.h>
 

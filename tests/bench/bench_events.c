@@ -20,8 +20,8 @@
 #include "chaos/engine/engine_events_pack.h"
 #include "index/base/rng.h"
 #include "index/index.h"
-#include "node/events/kv_apply.h"
-#include "node/events/kv_wire.h"
+#include "node/events/kv_apply_internal.h"
+#include "node/events/kv_wire_internal.h"
 
 #define STREAMS      64
 #define LANES        64 /* sequences of a stream that run at once */

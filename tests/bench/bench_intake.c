@@ -19,7 +19,7 @@
 #include "gossip/gossip.h"
 #include "index/base/rng.h"
 #include "node/events/intake.h"
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 #include "tests/bench/kv_batch.h"
 
 #define BATCHES 40000U

@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "index/base/rng.h"
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 
 #define BATCHES 256

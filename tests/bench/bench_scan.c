@@ -19,7 +19,7 @@
 #include <jansson.h>
 #endif
 
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_walk_internal.h"
 #include "scan_bodies.h"
 #include "scan_rivals.h"
 

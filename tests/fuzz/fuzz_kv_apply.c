@@ -4,7 +4,7 @@
  * counted, and a stream that is closed leaves nothing behind.
  */
 #include "index/base/check.h"
-#include "node/events/kv_apply.h"
+#include "node/events/kv_apply_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
  * breaks the connection, and the next one begins. */
 #include <string.h>
 
-#include "node/events/kv_sse.h"
+#include "node/events/kv_sse_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
  * into a discovery that stays sound. The first byte chooses the record type. */
 #include <string.h>
 
-#include "node/peers/resolve_read.h"
+#include "node/peers/resolve_read_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,7 @@
 /* Any spec of any peer: no crash, and a worker that was accepted is the same
  * worker once more. The first byte says whether keys are taken, the id is up to
  * the first NUL. */
-#include "node/fleet/roster_spec.h"
+#include "node/fleet/roster_spec_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/scan/scan_fault.h"
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_fault_internal.h"
+#include "node/scan/scan_walk_internal.h"
 #include "scan_oracle.h"
 
 #define SPANS_FEW 3

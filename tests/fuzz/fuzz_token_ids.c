@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "index/base/check.h"
-#include "node/tokens/token_ask_ids.h"
+#include "node/tokens/token_ask_ids_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 /*
  * What a batch of KV events must be read as, worked out from the object trees
- * of msgpack-c by the rules of node/events/kv_wire.h: slowly, a value at a time.
+ * of msgpack-c by the rules of node/events/kv_wire_internal.h: slowly, a value at a time.
  *
  * msgpack-c allocates whatever a count claims, so no byte reaches it before a
  * walk of our own has found the value whole. Thread: one.
@@ -8,7 +8,7 @@
 #ifndef TESTS_FUZZ_KV_ORACLE_H
 #define TESTS_FUZZ_KV_ORACLE_H
 
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 
 struct kv_oracle {
     struct kv_limits limits;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "chaos/engine/engine_events.h"
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 
 #define CHANGES_MAX 400
 #define BLOCK_MAX   20

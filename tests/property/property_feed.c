@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 
 #if defined(__clang__)
 /* All of this is the control thread, and one reader. */

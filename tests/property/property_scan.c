@@ -13,8 +13,8 @@
 
 #include "index/base/buf.h"
 #include "index/base/rng.h"
-#include "node/scan/scan_fault.h"
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_fault_internal.h"
+#include "node/scan/scan_walk_internal.h"
 #include "scan_oracle.h"
 
 #define BODY_BYTES (1U << 20)

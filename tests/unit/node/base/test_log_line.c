@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <time.h>
 
-#include "node/base/log_line.h"
+#include "node/base/log_line_internal.h"
 
 #define WALL_US UINT64_C(1767323045678901) /* 2026-01-02T03:04:05.678Z */
 

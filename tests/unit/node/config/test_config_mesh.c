@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "node/config/config.h"
-#include "node/config/config_joins.h"
+#include "node/config/config_joins_internal.h"
 #include "node/config/config_mesh.h"
 
 static struct config config;

@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "node/edge/lane_memory.h"
+#include "node/edge/lane_memory_internal.h"
 
 Test(node_lane_memory, gives_the_same_buffer_again)
 {

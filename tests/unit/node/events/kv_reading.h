@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 
 static struct kv_reader *reader;

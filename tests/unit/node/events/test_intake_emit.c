@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "node/events/intake_inner.h"
+#include "node/events/intake_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 
 #define BLOCK     4U

@@ -1,7 +1,7 @@
 /* What the intake is given of a snapshot before it starts, and who gets it. */
 #include <criterion/criterion.h>
 
-#include "node/events/intake_inner.h"
+#include "node/events/intake_internal.h"
 
 #define IDENTITY UINT64_C(0x1234)
 

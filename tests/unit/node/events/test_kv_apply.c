@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "node/events/kv_apply.h"
+#include "node/events/kv_apply_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 #include "tests/unit/node/events/kv_vectors.h"
 

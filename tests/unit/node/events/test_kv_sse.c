@@ -1,4 +1,4 @@
-#include "node/events/kv_sse.h"
+#include "node/events/kv_sse_internal.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

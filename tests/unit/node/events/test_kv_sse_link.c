@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 #include "node/http/httpd.h"
 #include "tests/unit/node/http/wire.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "node/events/kv_apply.h"
+#include "node/events/kv_apply_internal.h"
 #include "tests/unit/node/events/kv_vllm.h"
 
 #define BYTES_MAX 4096

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 #include "tests/unit/node/events/kv_reading.h"
 #include "tests/unit/node/events/kv_vectors.h"

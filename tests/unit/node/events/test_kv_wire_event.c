@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 
 #include "index/base/rng.h"
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 #include "tests/unit/node/events/kv_reading.h"
 

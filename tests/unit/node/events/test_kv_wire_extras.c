@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "node/events/kv_wire.h"
+#include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
 
 static struct kv_batch batch;

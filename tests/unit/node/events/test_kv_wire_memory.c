@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "node/events/kv_apply.h"
+#include "node/events/kv_apply_internal.h"
 #include "tests/unit/failing_alloc.h"
 #include "tests/unit/node/events/kv_batch.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "node/config/config_schema.h"
-#include "node/fleet/roster_spec.h"
+#include "node/fleet/roster_spec_internal.h"
 
 static struct buf spec;
 static struct config_errors errors;

@@ -1,4 +1,4 @@
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "fake_mirror.h"
-#include "node/follow/feed.h"
+#include "node/follow/feed_internal.h"
 #include "tests/unit/failing_alloc.h"
 
 #if defined(__clang__)

@@ -12,7 +12,7 @@
 #include <signal.h>
 
 #include "node/http/httpd.h"
-#include "node/http/httpd_conn.h"
+#include "node/http/httpd_conn_internal.h"
 #include "tests/unit/node/http/wire.h"
 
 #define FLOOD_PIECE 8192

@@ -1,7 +1,7 @@
 #include <signal.h>
 
 #include "node/http/httpc.h"
-#include "node/http/httpc_call.h"
+#include "node/http/httpc_call_internal.h"
 #include "tests/unit/node/http/wire.h"
 
 TestSuite(node_httpc, .timeout = 60);

@@ -2,7 +2,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 
-#include "node/peers/resolve_read.h"
+#include "node/peers/resolve_read_internal.h"
 
 /* A DNS message as it is put together. */
 struct message {

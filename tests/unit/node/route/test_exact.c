@@ -2,7 +2,7 @@
  * never cached, and what it is worth. */
 #include <criterion/criterion.h>
 
-#include "node/route/exact.h"
+#include "node/route/exact_internal.h"
 #include "node/view/expected.h"
 
 #define BLOCK 4U

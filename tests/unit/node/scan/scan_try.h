@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/scan/scan_fault.h"
-#include "node/scan/scan_walk.h"
+#include "node/scan/scan_fault_internal.h"
+#include "node/scan/scan_walk_internal.h"
 
 #define TRY_SPANS 64
 #define TRY_PADS  66

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "index/base/buf.h"
-#include "node/tokens/token_ask_ids.h"
+#include "node/tokens/token_ask_ids_internal.h"
 
 static struct token_ids ids;
 

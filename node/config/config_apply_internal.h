@@ -1,0 +1,47 @@
+/*
+ * Puts named values into a configuration: what the file, the environment and
+ * the flags have in common.
+ *
+ * Role: core. Owns: nothing. Thread: one owner. Limits: WORKERS_MAX.
+ * Errors: lines in struct config_errors.
+ */
+#ifndef NODE_CONFIG_APPLY_INTERNAL_H
+#define NODE_CONFIG_APPLY_INTERNAL_H
+
+#include "node/config/config.h"
+#include "node/config/config_error_internal.h"
+#include "node/config/config_schema.h"
+
+/* Stores text as the value of a key, or adds the fault. */
+void config_apply_value(const struct config_key *key, struct slice text,
+                        const struct config_place *place, void *into,
+                        struct config_errors *errors);
+
+/* Adds the places in text to those of the key, or the fault. */
+void config_apply_place(const struct config_key *key, struct slice text,
+                        const struct config_place *place,
+                        struct config_joins *joins,
+                        struct config_errors *errors);
+
+/*
+ * Adds the fault of a name that is no key, with what it may have meant: a near
+ * name under the same section (`section` is empty at the top), or a key of
+ * that very name elsewhere.
+ */
+void config_apply_unknown(const struct config_schema *schema,
+                          struct slice section, struct slice name,
+                          const struct config_place *place,
+                          struct config_errors *errors);
+
+/* Appends a worker, whose url is set, to the list; its id becomes the url's
+ * host:port when it has none. A url or id that is already there, and one over
+ * WORKERS_MAX, are faults. */
+void config_apply_worker(struct config *config,
+                         const struct config_worker *worker,
+                         const struct config_place *place,
+                         struct config_errors *errors);
+
+/* Drops the list: a later source replaces it as a whole. */
+void config_apply_no_workers(struct config *config);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * Reads YAML into a small tree that knows where everything stood.
+ *
+ * The part of YAML that a configuration needs: mappings, lists and scalars in
+ * one document. Anchors, aliases and tags are faults, so no input grows while
+ * it is read. libyaml's events are used instead of its document API because
+ * that resolves aliases before anyone can see them, and drops everything when
+ * the last line has a fault; here what came before it is still checked.
+ *
+ * Role: core. Owns: nodes and their text. Thread: one owner.
+ * Limits: CONFIG_YAML_DEPTH_MAX, CONFIG_YAML_NODES_MAX; a file's size is the
+ * caller's to bound. Errors: lines in struct config_errors.
+ */
+#ifndef NODE_CONFIG_YAML_INTERNAL_H
+#define NODE_CONFIG_YAML_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "index/base/slice.h"
+#include "node/config/config.h"
+
+#define CONFIG_YAML_DEPTH_MAX 8
+#define CONFIG_YAML_NODES_MAX 20000
+
+enum config_yaml_kind {
+    CONFIG_YAML_NULL, /* nothing, ~ or null */
+    CONFIG_YAML_SCALAR,
+    CONFIG_YAML_REFUSED, /* an alias; the fault is told already */
+    CONFIG_YAML_LIST,
+    CONFIG_YAML_MAPPING, /* children alternate: key, value, key, value */
+};
+
+struct config_yaml_node {
+    enum config_yaml_kind kind;
+    uint32_t line;   /* from 1 */
+    uint32_t column; /* from 1, in characters */
+    uint32_t text_at;
+    uint32_t text_len;
+    uint32_t first; /* child, or 0: none */
+    uint32_t next;  /* sibling, or 0: none */
+};
+
+struct config_yaml {
+    struct config_yaml_node *nodes; /* nodes[0] is not used */
+    uint32_t count;                 /* nodes[0] included */
+    uint32_t size;
+    uint32_t root; /* 0: the document is empty */
+    bool whole;    /* false: reading stopped at a fault */
+    struct buf text;
+};
+
+/*
+ * Reads bytes; faults go to errors, named by `file`. *yaml holds what was read
+ * before the first of them, and is the caller's to config_yaml_fini().
+ */
+void config_yaml_read(struct config_yaml *yaml, const char *file,
+                      struct slice bytes, struct config_errors *errors);
+
+void config_yaml_fini(struct config_yaml *yaml);
+
+const struct config_yaml_node *config_yaml_node(const struct config_yaml *yaml,
+                                                uint32_t at);
+
+/* A scalar's text; empty for the others. */
+struct slice config_yaml_text(const struct config_yaml *yaml,
+                              const struct config_yaml_node *node);
+
+/* "nothing", "a list", "a mapping", or "text". Static text. */
+const char *config_yaml_kind_text(enum config_yaml_kind kind);
+
+#endif

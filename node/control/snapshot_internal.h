@@ -1,0 +1,54 @@
+/*
+ * The inside of snapshots, shared by its files: snapshot.c has the life,
+ * snapshot_facts.c what is true in the turn of a cut's end, snapshot_load.c the
+ * start.
+ *
+ * Role: shell, private to snapshot. Thread: control.
+ */
+#ifndef NODE_SNAPSHOT_INTERNAL_H
+#define NODE_SNAPSHOT_INTERNAL_H
+
+#include <uv.h>
+
+#include "node/control/control.h"
+#include "node/control/snapshot.h"
+
+struct snapshot_waiter {
+    void (*done)(void *context);
+    void *context;
+    uint64_t attempts; /* over by when this one's has begun */
+};
+
+struct snapshot {
+    const struct config *config;
+    struct control *control;
+    struct storage_limits limits;
+    struct storage_io *io; /* NULL: the directory could not be had yet */
+    struct storage_find found;
+    struct storage_cut *cut;
+    struct storage_disk *disk; /* NULL: likewise */
+    struct storage_twin *twin; /* the intake's */
+    struct storage_take take;
+    uint64_t told_taken; /* attempts of which the log has told */
+    uint64_t told_failed;
+    uint64_t turn_us;    /* CPU time of the longest turn since told */
+    uint64_t longest_us; /* and of the last attempt's */
+    uint64_t finish_us;  /* a last one is awaited until then; 0: not yet */
+    uint32_t waiters_count;
+    struct snapshot_waiter waiters[SNAPSHOT_WAITERS_MAX];
+    struct snapshot_loaded loaded;
+    uv_timer_t timer;
+    uv_async_t wake;
+    bool started;
+};
+
+/* Wall clock. */
+uint64_t snapshot_wall_ms(void);
+
+/* snapshot_load.c: fills control's parts from the file that was found. */
+void snapshot_load(struct snapshot *snapshot) ON_CONTROL;
+
+/* snapshot_facts.c: answers STORAGE_TAKE_FACTS; false: no memory. */
+bool snapshot_tell_facts(struct snapshot *snapshot) ON_CONTROL MUST_CHECK;
+
+#endif

@@ -1,0 +1,432 @@
+/*
+ * The serving port from the inside: lanes, client connections, exchanges and
+ * upstream connections. Private to the files of the request path:
+ *
+ *   lane.c      the loop: accepting, timeouts, draining
+ *   client.c    one client connection: reading requests, writing answers
+ *   request.c   a whole request: refused, answered here, or made an exchange
+ *   inquiry.c   what a request's tokens are, asked of an engine
+ *   exchange.c  one request on its way: attempts, retries, its end
+ *   upstream.c  connections to workers and their pools
+ *   response.c  a worker's answer on its way back
+ *   reply.c     answers of our own
+ *
+ * A client has at most one exchange at a time, an exchange at most one
+ * upstream connection. Bytes are read into a buffer once and leave from there:
+ * a request's from the client's input buffer, an answer's from the lane's
+ * scratch, and only what the kernel does not take is copied. Whoever cannot
+ * write stops the other side's reading, so each stream holds at most one
+ * scratch of bytes.
+ *
+ * Role: shell. Thread: everything below belongs to one lane, and only what is
+ * reached through struct node is shared.
+ */
+#ifndef NODE_EDGE_INTERNAL_H
+#define NODE_EDGE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "index/base/buf.h"
+#include "index/base/ring.h"
+#include "index/base/rng.h"
+#include "index/base/worker_set.h"
+#include "node/base/deadline.h"
+#include "node/base/sock.h"
+#include "node/edge/lane_memory_internal.h"
+#include "node/http/http_chunk.h"
+#include "node/http/http_head.h"
+#include "node/route/route.h"
+#include "node/route/shared.h"
+#include "node/tokens/token_ask.h"
+#include "node/tokens/token_cache.h"
+#include "node/view/metrics.h"
+
+#define EDGE_SCRATCH_BYTES (64U * 1024) /* of one read from a worker */
+#define EDGE_ADDED_BYTES   (4U * 1024)  /* to a head on its way, at most */
+#define EDGE_INPUT_BYTES   (16U * 1024) /* first read of a request */
+#define EDGE_ID_MAX        64U          /* x-request-id and its NUL */
+#define EDGE_MODEL_MAX     64U          /* of a model's name in a decision */
+#define EDGE_TAIL_BYTES    640U /* end of an answer, to find its usage */
+#define EDGE_HINTS_MAX     64U  /* x-kvasir-tier and x-data-parallel-rank */
+#define EDGE_ATTEMPTS_MAX  CONFIG_ATTEMPTS_MAX
+#define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
+#define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
+
+enum lane_timeout {
+    LANE_TIMEOUT_HEAD,
+    LANE_TIMEOUT_BODY,
+    LANE_TIMEOUT_IDLE,
+    LANE_TIMEOUT_WRITE,
+    LANE_TIMEOUT_LINGER,
+    LANE_TIMEOUT_CLIENTS, /* those above are of clients, below of upstreams */
+    LANE_TIMEOUT_CONNECT = LANE_TIMEOUT_CLIENTS,
+    LANE_TIMEOUT_FIRST_BYTE,
+    LANE_TIMEOUT_STREAM_IDLE,
+    LANE_TIMEOUT_UPSTREAM_IDLE,
+    LANE_TIMEOUT_TOKENS, /* of an exchange */
+    LANE_TIMEOUTS,
+};
+
+struct client;
+struct inquiry;
+struct exchange;
+struct upstream;
+
+/* A lane's kept connections to one worker, and what it needs to make more. */
+struct upstream_pool {
+    uint32_t slot;
+    uint32_t generation;   /* of the worker in that slot */
+    uint32_t refs;         /* connections and exchanges */
+    bool current;          /* still the lane's pool for the slot */
+    uint64_t view_version; /* that `worker` was copied from */
+    uint32_t idle_count;
+    struct upstream *idle;          /* most recently used first */
+    struct fleet_worker worker;     /* a copy: outlives the view */
+    char lines[UPSTREAM_LINES_MAX]; /* Host, and its Authorization if any */
+    size_t lines_len;
+};
+
+struct lane {
+    uv_loop_t loop;
+    uv_thread_t thread;
+    uv_timer_t tick;
+    uv_prepare_t turn;     /* counts: a loop that spins shows in the metrics */
+    uv_timer_t tokens_due; /* the first of LANE_TIMEOUT_TOKENS */
+    uv_timer_t accept_again; /* after running out of descriptors */
+    uv_async_t wake;         /* the control thread asks for a drain */
+    struct sock listener;
+    uint16_t port;
+    unsigned number;
+    bool listening;
+    bool draining;
+    uint64_t drain_due_us;
+
+    struct node_shared *node;
+    struct lane_shared *shared; /* what the control thread reads of this lane */
+    struct lane_memory memory;
+    struct token_cache *token_cache;
+    struct token_ask *token_ask; /* NULL: no engine is ever asked */
+    struct inquiry *inquiries;   /* all that are open */
+    uint32_t late_in_row;        /* waits for tokens that were in vain */
+    uint32_t unwaited;           /* requests since that went on at once */
+    struct deadline_list timeouts[LANE_TIMEOUTS];
+    struct client *clients; /* all of them */
+    uint32_t clients_count;
+    uint64_t exchanges_count;
+    struct client *free_clients;
+    struct exchange *free_exchanges;
+    struct upstream *free_upstreams;
+    struct upstream_pool *pools[WORKERS_MAX];
+    struct rng rng;
+
+    struct http_limits request_limits;
+    struct http_limits response_limits;
+    struct http_head head; /* the message being looked at, no longer */
+    struct route_scratch route;
+    struct buf text; /* heads and replies being written */
+    char scratch[EDGE_SCRATCH_BYTES];
+};
+
+enum client_state {
+    CLIENT_READING, /* waiting for a request, or in the middle of one */
+    CLIENT_BUSY,    /* its exchange runs, or an answer is being flushed */
+    CLIENT_LINGER,  /* answered with an error: reads and drops, then closes */
+    CLIENT_CLOSED,  /* waits for the loop to let go of the handle */
+};
+
+/* How the request at the start of `in` is framed. */
+struct client_framing {
+    bool known; /* its head was parsed */
+    bool keep_alive;
+    bool minor_0; /* HTTP/1.0 */
+    bool expect;  /* wants a 100 Continue that was not sent yet */
+    bool chunked;
+    size_t head_bytes;
+    size_t body_bytes; /* with chunked: decoded so far */
+    size_t raw_at;     /* with chunked: undecoded bytes start here */
+    struct http_chunk chunk;
+};
+
+struct client {
+    struct sock sock;
+    struct deadline deadline;
+    struct lane *lane;
+    struct client *next;
+    struct client **prev;
+    struct exchange *exchange;
+    enum client_state state;
+    bool end_seen;    /* the client will send no more */
+    bool close_after; /* the current answer is the last one */
+    bool drop;        /* ... and unread input is in the way: linger */
+    bool processing;  /* inside the loop over pipelined requests */
+
+    char *in; /* the request being read, then pipelined bytes; or NULL */
+    size_t in_size;
+    size_t in_len;
+    size_t request_bytes; /* of `in`, once the request is whole */
+    struct client_framing framing;
+
+    char *out; /* what the kernel did not take; or NULL */
+    size_t out_size;
+    size_t out_len;
+    size_t out_at;
+    size_t lingered;
+};
+
+enum exchange_state {
+    EXCHANGE_ASKING, /* waits for its tokens */
+    EXCHANGE_CONNECTING,
+    EXCHANGE_WAITING,   /* request sent or being sent, no answer yet */
+    EXCHANGE_STREAMING, /* the client has been sent the answer's head */
+};
+
+/* Why an attempt ended without an answer. */
+enum attempt_fault {
+    ATTEMPT_CONNECT,
+    ATTEMPT_EXHAUSTED, /* this node's fault, not the worker's */
+    ATTEMPT_CONNECT_TIMEOUT,
+    ATTEMPT_FIRST_BYTE_TIMEOUT,
+    ATTEMPT_CLOSED, /* before a byte of an answer */
+    ATTEMPT_BAD,    /* not HTTP/1.1 */
+    ATTEMPT_STATUS, /* 502, 503 or 504 */
+};
+
+struct attempt {
+    char worker[FLEET_ID_BYTES];
+    enum attempt_fault fault;
+    unsigned status; /* with ATTEMPT_STATUS */
+};
+
+struct exchange {
+    struct client *client;
+    struct upstream *upstream; /* NULL between attempts */
+    struct exchange *next_free;
+    enum exchange_state state;
+
+    /* The request. */
+    enum http_method method;
+    bool minor_0;
+    bool routed;        /* body was scanned: belief may learn from it */
+    bool rendered;      /* ... and is of a path for which engines render */
+    bool watched;       /* control wants to hear of a success at this worker */
+    bool retried_stale; /* a kept connection was dead: tried a fresh one */
+    struct slice body;  /* in client->in, until the answer begins */
+    /* METHOD, target and version, fields with their blank line, then the
+     * client's Authorization line, each from where the one before ends. What
+     * depends on the worker goes in between: see gather() in upstream.c. */
+    struct buf head; /* its memory is kept from request to request */
+    size_t method_end;
+    size_t line_end;
+    size_t fields_end;
+    uint32_t total;   /* of what overlap counts: blocks, or tokens */
+    bool total_whole; /* the tokens are all of the prompt's */
+    bool stream;
+    char id[EDGE_ID_MAX];
+    char model[EDGE_MODEL_MAX];
+
+    struct inquiry *inquiry; /* with EXCHANGE_ASKING */
+    struct deadline deadline;
+
+    /* Attempts. */
+    char hints[EDGE_HINTS_MAX]; /* header lines for the chosen worker */
+    uint32_t hints_len;
+    struct worker_set tried;
+    struct route_choice choice; /* of the current attempt */
+    struct upstream_pool *pool; /* of the current attempt; NULL between */
+    struct attempt attempts[EDGE_ATTEMPTS_MAX];
+    uint32_t attempts_count;
+
+    /* The answer. */
+    enum http_body body_kind;
+    bool unchunk; /* a chunked answer for an HTTP/1.0 client */
+    uint64_t body_left;
+    struct http_chunk chunk;
+    unsigned status;
+    bool finished; /* the answer is whole, its last bytes may be pending */
+    char tail[EDGE_TAIL_BYTES];
+    uint32_t tail_len;
+
+    uint64_t begun_us;       /* the request was whole */
+    uint64_t routed_us;      /* the election was done */
+    uint64_t first_byte_us;  /* of the answer; 0 until then */
+    uint64_t first_token_us; /* of a streamed answer's body; 0 until then */
+};
+
+enum upstream_state {
+    UPSTREAM_CONNECTING,
+    UPSTREAM_BUSY,
+    UPSTREAM_IDLE,
+    UPSTREAM_CLOSED,
+};
+
+struct upstream {
+    struct sock sock;
+    struct deadline deadline;
+    struct lane *lane;
+    struct upstream_pool *pool;
+    struct exchange *exchange; /* while connecting or busy */
+    struct upstream *next;     /* idle or free list */
+    struct upstream *prev;     /* idle list */
+    enum upstream_state state;
+    bool reused;   /* has answered before */
+    bool answered; /* bytes of the current answer have arrived */
+    bool reusable; /* after the current answer */
+    size_t sent;   /* bytes of the current request */
+    char *partial; /* the beginning of a head; or NULL */
+    size_t partial_size;
+    size_t partial_len;
+};
+
+/* lane.c */
+
+/* Microseconds as of the last time the loop woke: for timeouts. */
+uint64_t lane_now_us(struct lane *lane);
+/* Microseconds, read now: for measurements. */
+uint64_t lane_clock_us(void);
+void lane_time(struct lane *lane, struct deadline *deadline,
+               enum lane_timeout kind);
+/* The exchange waits for its tokens, so long as tokens.wait. */
+void lane_time_tokens(struct lane *lane, struct deadline *deadline);
+/* The lane has one client or exchange less; ends the loop when draining. */
+void lane_check_drained(struct lane *lane);
+
+/* client.c */
+
+/* Takes over an accepted descriptor. */
+void client_new(struct lane *lane, int fd);
+/*
+ * Sends an answer's bytes, copying only what the kernel does not take. 0: all
+ * left; CLIENT_E_PENDING: client_drained() goes on later, and nothing may be
+ * sent before; below zero: the connection is dead.
+ */
+enum {
+    CLIENT_E_PENDING = 1
+};
+int client_send(struct client *client, const struct iovec *parts,
+                unsigned count) MUST_CHECK;
+/* The answer is complete: the next request, or the end of the connection. */
+void client_answered(struct client *client);
+/* Ends the connection at once; an open exchange is cancelled. */
+void client_close(struct client *client, bool reset);
+/* The request's bytes are no longer needed; pipelined ones stay. */
+void client_release_request(struct client *client);
+void client_expired(struct client *client);
+/* Closes when idle; else after the current answer. */
+void client_drain(struct client *client);
+
+/* request.c */
+
+/* One whole request is at client->in; lane->head holds its parsed head. */
+void request_serve(struct client *client);
+/* Refuses what could not be read whole, and closes. */
+void request_refuse(struct client *client, unsigned status, const char *code,
+                    const char *message);
+
+/* inquiry.c */
+
+/* Makes what the lane asks and remembers: 0, or -errno. */
+int inquiry_lane_init(struct lane *lane) MUST_CHECK;
+void inquiry_lane_close(struct lane *lane); /* the loop runs on for a while */
+void inquiry_lane_fini(struct lane *lane);
+/* Fills the route scratch's tokens from what is known already; the scratch has
+ * just read this request. Online in the qsbr. */
+void inquiry_know(struct lane *lane, const struct route_world *world,
+                  struct slice body);
+/*
+ * Looks for the tokens of x's prompt, and asks an engine where that is worth
+ * it. True: x waits, and exchange_go_on() comes. False: go on now.
+ */
+bool inquiry_begin(struct exchange *x) MUST_CHECK;
+/* x waits no longer; an answer is remembered all the same. */
+void inquiry_leave(struct exchange *x);
+
+/* exchange.c */
+
+/* The tokens came, or the time for them is over. */
+void exchange_go_on(struct exchange *x);
+void exchange_expired(struct exchange *x);
+
+/* An exchange for the client's request, not yet sent anywhere; NULL: no
+ * memory. */
+struct exchange *exchange_new(struct client *client);
+/* Sends the request to the first candidate; the lane's route scratch has just
+ * read it. */
+void exchange_start(struct exchange *x);
+/* An answer of our own goes out instead: records it, frees x. */
+void exchange_drop(struct exchange *x, unsigned status);
+/* The attempt that was running failed; tries the next candidate, or answers
+ * 502. The upstream connection is gone or no longer belongs to x. */
+void exchange_failed(struct exchange *x, enum attempt_fault fault,
+                     unsigned status);
+/* The fault behind an outcome of upstream_begin(). */
+enum attempt_fault exchange_fault_of(int outcome);
+/* The client went away. */
+void exchange_cancel(struct exchange *x);
+/* The client took everything that was pending. */
+void exchange_drained(struct exchange *x);
+/* The answer is whole. Frees x. */
+void exchange_end(struct exchange *x);
+/* The answer broke off after its head was sent. Frees x, cuts the client. */
+void exchange_cut(struct exchange *x);
+/* The worker's answer has begun: its trial is decided. */
+void exchange_answered(struct exchange *x);
+/* The first bytes of a streamed answer's body go out. */
+void exchange_spoke(struct exchange *x);
+
+/* upstream.c */
+
+/* The lane's pool for a worker of the current view; takes a reference. */
+struct upstream_pool *upstream_pool_get(struct lane *lane,
+                                        const struct fleet_view *view,
+                                        uint32_t slot);
+void upstream_pool_put(struct lane *lane, struct upstream_pool *pool);
+/*
+ * Gives x a connection to its pool's worker and sends, or begins to connect.
+ * 0, or x has none, try another worker: UPSTREAM_E_CONNECT, this one cannot
+ * be reached; UPSTREAM_E_EXHAUSTED, this node can open no connection, but may
+ * have kept one to another.
+ */
+enum {
+    UPSTREAM_E_CONNECT = 1,
+    UPSTREAM_E_EXHAUSTED,
+};
+int upstream_begin(struct exchange *x) MUST_CHECK;
+/* The connection failed before an answer: a kept one is replaced by a fresh
+ * one once, else the exchange is told. */
+void upstream_failed(struct upstream *up, enum attempt_fault fault,
+                     unsigned status);
+/* The connection's exchange ended: keeps it when it can be used again. */
+void upstream_release(struct upstream *up);
+void upstream_close(struct upstream *up);
+void upstream_expired(struct upstream *up);
+void upstream_pause(struct upstream *up);
+void upstream_resume(struct upstream *up);
+/* Closes what is idle. */
+void upstream_drop_idle(struct lane *lane);
+
+/* response.c */
+
+/* Bytes of an answer, in the lane's scratch or in up->partial. */
+void response_bytes(struct upstream *up, const char *bytes, size_t len);
+/* The worker closed its side (0), or the connection broke (-errno). */
+void response_end(struct upstream *up, int error);
+
+/* reply.c */
+
+/* Sends a whole answer of our own, with the exchange's headers if any. */
+void reply_send(struct client *client, unsigned status,
+                const char *content_type, struct slice body);
+/* {"error":{"message","type","code"}}; message is plain text. */
+void reply_error(struct client *client, unsigned status, const char *code,
+                 const char *message);
+/* "OK", "Bad Request", ...; "Status" for those we never say. */
+const char *reply_reason(unsigned status);
+/* Adds the x-kvasir-* and x-request-id lines of an exchange's answer. */
+void reply_add_headers(struct buf *out, const struct exchange *x);
+/* /health, /ready, /v1/models, /v1/models/ID: a ROUTE_LOCAL request. */
+void reply_local(struct client *client, const struct http_head *head);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * What sending one request to each worker costs, by the rule of elect.h.
+ * Private to elect*.c.
+ *
+ * Role: core. Owns: nothing. Thread: any.
+ */
+#ifndef NODE_ELECT_COST_INTERNAL_H
+#define NODE_ELECT_COST_INTERNAL_H
+
+#include "node/elect/elect_plan_internal.h"
+
+/* Whether costs decide. */
+static inline bool
+elect_weighs(const struct elect_config *config)
+{
+    return config->recompute_weight != 0;
+}
+
+/* The costs of all candidates, into plan->cost. */
+void elect_cost_fill(const struct elect_config *config,
+                     const struct elect_input *input, struct elect_plan *plan);
+
+/* Keeps of plan->near those that cost the least, or nearly. */
+void elect_cost_narrow(const struct elect_config *config,
+                       const struct elect_input *input,
+                       struct elect_plan *plan);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * What the rule of elect.h makes of one input, before any draw: the workers
+ * among which chance decides. Private to elect*.c: the choice and its
+ * explanation come from the same plan and cannot differ.
+ *
+ * Role: core. Owns: nothing. Thread: any.
+ */
+#ifndef NODE_ELECT_PLAN_INTERNAL_H
+#define NODE_ELECT_PLAN_INTERNAL_H
+
+#include "node/elect/elect.h"
+
+struct elect_plan {
+    struct worker_set usable; /* candidates without those under pressure */
+    struct worker_set near;   /* near-equals: the choice is one of these */
+    enum elect_mode mode;
+    bool imbalanced;
+    bool weighed;         /* costs decided; else there are none */
+    uint32_t load_max;    /* of a near-equal */
+    uint32_t overlap_min; /* of a near-equal; 0: overlap did not matter. When
+                             costs decided: what is as good as the longest */
+    const char *reason;   /* static text */
+    uint32_t cost[WORKERS_MAX]; /* of candidates */
+};
+
+/* Fills the plan; near is empty when there is no candidate. */
+void elect_plan_make(const struct elect_config *config,
+                     const struct elect_input *input, struct elect_plan *plan);
+
+/* Mode and reason, once chance has decided for this one. */
+void elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
+                       uint32_t worker);
+
+/* Blocks of the prompt that the worker holds. */
+static inline uint32_t
+elect_overlap(const struct elect_input *input, uint32_t worker)
+{
+    return input->match != NULL &&
+                   worker_set_has(&input->match->workers, worker)
+               ? input->match->depth[worker]
+               : 0;
+}
+
+/* The same, if it is enough to count. */
+static inline uint32_t
+elect_counted(const struct elect_config *config,
+              const struct elect_input *input, uint32_t worker)
+{
+    uint64_t overlap = elect_overlap(input, worker);
+
+    return overlap * 1000 > (uint64_t)config->cache_threshold_permille *
+                                input->total_blocks
+               ? (uint32_t)overlap
+               : 0;
+}
+
+/* The least that is as good as `best` (above 0) blocks. */
+uint32_t elect_near_overlap(const struct elect_input *input, uint32_t best);
+
+/* Those of the set with at least overlap_min (above 0) blocks. */
+struct worker_set elect_overlap_from(const struct elect_input *input,
+                                     const struct worker_set *set,
+                                     uint32_t overlap_min);
+
+#endif

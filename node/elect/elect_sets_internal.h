@@ -1,0 +1,42 @@
+/*
+ * Sets of workers by a number that each of them has: its load, its cost.
+ * Private to elect*.c. Numbers are arrays of WORKERS_MAX by slot.
+ *
+ * Words of a set that are full are done in loops without a branch over 64
+ * neighbours, which compilers turn into vector code: in a fleet of hundreds
+ * nearly all words are. The others go bit by bit.
+ *
+ * Role: core. Owns: nothing. Thread: any.
+ */
+#ifndef NODE_ELECT_SETS_INTERNAL_H
+#define NODE_ELECT_SETS_INTERNAL_H
+
+#include <stdint.h>
+
+#include "index/base/worker_set.h"
+
+struct elect_span {
+    uint32_t min; /* UINT32_MAX of an empty set */
+    uint32_t max;
+};
+
+struct elect_span elect_span_of(const uint32_t *values,
+                                const struct worker_set *set);
+
+/* Those of the set whose number is at most `most`. */
+struct worker_set elect_up_to(const uint32_t *values,
+                              const struct worker_set *set, uint32_t most);
+
+/* The level up to which `count` things that add `each` (1 or more) would fill
+ * the set, if each went where the least is: least (the set's) plus a multiple
+ * of each, at most count times. */
+uint32_t elect_level(const uint32_t *values, const struct worker_set *set,
+                     uint32_t least, uint32_t count, uint32_t each);
+
+static inline uint32_t
+elect_add(uint32_t a, uint32_t b)
+{
+    return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+#endif

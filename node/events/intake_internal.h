@@ -1,0 +1,144 @@
+/*
+ * The inside of intake.h, shared by its files: intake.c is control's side,
+ * intake_load.c what it is given before it starts, intake_loop.c the thread,
+ * intake_rank.c one rank's sockets and stream, intake_emit.c what goes to
+ * control.
+ */
+#ifndef NODE_INTAKE_INTERNAL_H
+#define NODE_INTAKE_INTERNAL_H
+
+#include "node/events/intake.h"
+
+#define INTAKE_FRAMES_MAX    4U
+#define INTAKE_LIVE_BUDGET   64U  /* messages of a SUB socket per turn */
+#define INTAKE_REPLAY_BUDGET 256U /* ... of a DEALER */
+#define INTAKE_GAP_US        UINT64_C(2000000)
+#define INTAKE_REOPEN_US     UINT64_C(100000)
+#define INTAKE_RETRY_MS      100U /* between two replays of a rank */
+
+struct intake_source;
+
+/* One rank of a worker. The thread's, but for the numbers. */
+struct intake_rank {
+    struct intake *intake;
+    struct intake_source *source;
+    void *sub;     /* NULL while it is not time to connect again */
+    void *monitor; /* of sub */
+    void *dealer;  /* NULL while no replay runs */
+    bool connected;
+    uint64_t opened_us;
+    struct reading reading;
+    bool resumes; /* to be told when it opens */
+    struct intake_numbers numbers;
+};
+
+/* What a snapshot had of a rank. */
+struct intake_loaded {
+    struct event_stream name;
+    uint32_t ledger_stream;
+    uint32_t len;
+    char *bytes;
+};
+
+/* One worker, made and freed where intake_add() and the thread say. */
+struct intake_source {
+    struct intake_source *next; /* the thread's list */
+    struct intake_worker worker;
+    struct intake_rank ranks[]; /* worker.ranks of them */
+};
+
+enum intake_command_kind {
+    INTAKE_ADD,
+    INTAKE_REMOVE,
+    INTAKE_REREAD,
+    INTAKE_FORGET, /* a stream of the ledger that nobody came for */
+};
+
+struct intake_command {
+    uint32_t kind;
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t rank;
+    uint64_t ask;                 /* INTAKE_REREAD */
+    uint32_t ledger_stream;       /* INTAKE_FORGET */
+    struct intake_source *source; /* INTAKE_ADD: handed over */
+};
+
+/* struct ledger_stats, told by the thread. */
+struct intake_ledger {
+    struct counter bytes;
+    struct counter names;
+    struct counter blocks;
+    struct counter copies;
+    struct counter open;
+    struct counter sweeping;
+};
+
+struct intake {
+    /* Set before the thread starts. */
+    struct config_events events;
+    uv_async_t *wake;
+    uint64_t seed;
+    int bell; /* eventfd: commands, or the end */
+    void *zmq;
+    struct storage_twin *twin; /* NULL: no snapshots are taken */
+    size_t ledger_bytes_max;
+
+    /* Between the threads. */
+    struct ring items;
+    struct ring commands;
+    struct gauge ending;
+    struct intake_ledger ledger_told;
+
+    /* Control's. */
+    uv_thread_t thread;
+    bool runs;
+    uint32_t ranks_count;
+    uint32_t loaded_count;
+    struct intake_loaded loaded[WORKERS_MAX];
+    struct intake_source *by_slot[WORKERS_MAX];
+
+    /* The thread's. */
+    struct intake_source *sources;
+    struct reading_tools tools;
+    uint64_t now_us;
+    uint64_t turn_us; /* when the thread was last known to run */
+    uint64_t told_us; /* the ledger's numbers */
+    bool emitted;     /* something new is in items */
+    struct intake_poll *poll;
+};
+
+uint64_t intake_now_us(void);
+void intake_thread(void *arg);
+void intake_source_free(struct intake_source *source);
+
+/* The thread may sleep. */
+void intake_ring_bell(struct intake *intake);
+/* 0 or -EAGAIN. */
+int intake_send_command(struct intake *intake,
+                        const struct intake_command *command) MUST_CHECK;
+/* A new rank goes on from what was loaded of it, if anything was. */
+void intake_load_rank(struct intake *intake, struct intake_rank *rank);
+void intake_load_drop(struct intake *intake);
+
+bool intake_is_ending(const struct intake *intake);
+
+/* Rank */
+void intake_rank_open(struct intake_rank *rank);
+void intake_rank_close(struct intake_rank *rank);
+void intake_rank_suspend(struct intake_rank *rank);
+void intake_rank_turn(struct intake_rank *rank);
+void intake_rank_read_live(struct intake_rank *rank);
+void intake_rank_read_monitor(struct intake_rank *rank);
+void intake_rank_read_replay(struct intake_rank *rank);
+void intake_rank_reread(struct intake_rank *rank, uint64_t ask);
+uint64_t intake_rank_deadline(const struct intake_rank *rank);
+
+/* Emit: what a stream says, carried out. Of a fresh rank of the source. */
+void intake_emit_open(struct intake_rank *rank, uint32_t number);
+void intake_emit(struct intake_rank *rank, const struct kv_out *out);
+void intake_emit_wake(struct intake *intake);
+/* The ledger's cut ended, behind what was emitted. */
+void intake_emit_cut(struct intake *intake, uint64_t cut);
+
+#endif

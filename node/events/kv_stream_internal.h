@@ -1,0 +1,142 @@
+/*
+ * The inside of kv_stream.h, shared by its files: kv_stream.c has the epoch,
+ * the live messages and the outputs, kv_stream_round.c the replays.
+ */
+#ifndef NODE_KV_STREAM_INTERNAL_H
+#define NODE_KV_STREAM_INTERNAL_H
+
+#include "index/base/rng.h"
+#include "node/events/kv_held_internal.h"
+#include "node/events/kv_stream.h"
+
+#define KV_STREAM_RECENT  512U /* applied messages whose print is kept */
+#define KV_STREAM_OUTS    8U
+#define KV_STREAM_CONFIRM 3U /* equal replies that make a hole permanent */
+
+struct kv_recent {
+    uint64_t seq;
+    uint64_t print;
+};
+
+/* A replay that runs, and what was known when it was asked for. */
+struct kv_round {
+    bool active;
+    bool fresh;     /* from 0, whoever answers */
+    bool heard;     /* a reply came */
+    bool lost;      /* a reply could not be held */
+    uint64_t ask;   /* the last question when it was asked for */
+    uint64_t from;  /* not fresh: the last applied one */
+    uint64_t print; /* ... and its print */
+    uint64_t silent_at_us;
+    uint64_t next_before; /* to see whether the round helped */
+    uint32_t early_before;
+    uint64_t early_top; /* above all that was held early */
+    bool filled;        /* something below that came */
+    bool linked_before;
+};
+
+struct kv_stream {
+    struct kv_stream_config config;
+    struct kv_counters *counters;
+    struct rng rng;
+    uint64_t now_us; /* of the last call */
+
+    /* The event socket's connection. */
+    bool connected;
+    bool linked;        /* it leads to the epoch's process: proved */
+    bool has_live_last; /* a message came by it */
+    uint64_t live_last; /* ... this was the last one */
+
+    /* The epoch: what was applied. */
+    bool blank;      /* nothing */
+    bool complete;   /* everything since seq 0, or since a clear */
+    bool dead;       /* proved to be of a process that is gone, or to be read
+                      again: the next fresh round replaces it */
+    bool force;      /* ... even if it is the same process */
+    bool gap;        /* messages are known to be missing */
+    bool proved;     /* a replay since the connection came up said that this is
+                      the process and that nothing is missing */
+    bool reading;    /* begun by a replay that did not reach its end yet */
+    bool unread;     /* begun live in the middle: a replay may know more */
+    const char *why; /* dead */
+    bool opened;     /* blank, and told of: what comes next by this connection
+                        belongs to it */
+    bool part;       /* `process` names a reading that began in the middle */
+    uint64_t process;
+    uint64_t first_seq;
+    uint64_t first_print;
+    uint64_t next_seq;
+    struct kv_recent recent[KV_STREAM_RECENT];
+
+    /* Replays. */
+    struct kv_round round;
+    uint64_t early_top; /* above all that is held early */
+    bool wanted;        /* a round, at round_at_us or later */
+    bool silent;        /* nobody answers at the replay endpoint */
+    bool accepting;     /* jump over what is still missing */
+    uint64_t round_at_us;
+    uint64_t asked_us;  /* the last request; 0: none */
+    uint64_t quiet_us;  /* since when nothing was heard */
+    uint64_t probe_us;  /* of silence until the next probe */
+    uint32_t fruitless; /* rounds in a row that timed out without help */
+    uint32_t confirmed; /* rounds in a row that ended without help */
+
+    /* Reading again. */
+    uint64_t ask;          /* the last question */
+    uint64_t ask_told;     /* ... when the epoch began */
+    const char *reread;    /* wanted, why */
+    uint64_t reread_at_us; /* not before */
+    uint64_t reread_last_us;
+    uint32_t rereads; /* in short order */
+
+    struct kv_held early;    /* replayed messages after a hole */
+    struct kv_held pending;  /* live messages that cannot be applied yet */
+    struct kv_message *lent; /* what the last APPLY points at */
+
+    struct kv_out outs[KV_STREAM_OUTS];
+    uint32_t outs_count;
+    uint32_t outs_next;
+    enum kv_stream_state told;
+};
+
+enum kv_known {
+    KV_KNOWN_SAME,  /* this very message was applied */
+    KV_KNOWN_OTHER, /* another one under its seq: not the same process */
+    KV_KNOWN_NOT,   /* too long ago, or never */
+};
+
+static inline uint64_t
+kv_stream_us(uint32_t ms)
+{
+    return (uint64_t)ms * 1000;
+}
+
+/* No replay to be had: live messages are all there is. */
+static inline bool
+kv_stream_unaided(const struct kv_stream *stream)
+{
+    return !stream->config.has_replay || stream->silent;
+}
+
+enum kv_known kv_stream_known(const struct kv_stream *stream, uint64_t seq,
+                              uint64_t print);
+void kv_stream_push(struct kv_stream *stream, const struct kv_out *out);
+void kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t print,
+                     uint64_t ask, const char *reason);
+/* Nothing is known any more. empty: nor is there anything, as a replay said. */
+void kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
+                      const char *reason);
+void kv_stream_apply(struct kv_stream *stream, uint64_t print,
+                     struct slice payload);
+/* The epoch is not what is out there (any more): read from 0. */
+void kv_stream_restart(struct kv_stream *stream, const char *reason);
+void kv_stream_read_again(struct kv_stream *stream, const char *reason);
+
+/* Rounds. */
+void kv_round_want(struct kv_stream *stream);
+void kv_round_later(struct kv_stream *stream);
+void kv_round_ask(struct kv_stream *stream);
+void kv_round_stop(struct kv_stream *stream);
+void kv_round_tick(struct kv_stream *stream);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * The models an engine says it serves: GET /v1/models.
+ *
+ * Reads {"data":[{"id":...,"owned_by":...,"parent":...},...]} as vLLM, SGLang
+ * and other OpenAI-compatible servers give it. A LoRA adapter is an entry like
+ * others whose parent, the model it stands on, is not null.
+ *
+ * Role: core. Owns: a list owns its names. Thread: any.
+ * Limits: ENGINE_MODELS_MAX names of ENGINE_MODEL_NAME_MAX bytes; what is over
+ * is left out and counted. Errors: named outcomes, -ENOMEM.
+ */
+#ifndef NODE_ENGINE_MODELS_INTERNAL_H
+#define NODE_ENGINE_MODELS_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/slice.h"
+#include "node/view/fleet_view.h"
+
+#define ENGINE_MODELS_MAX     512
+#define ENGINE_MODEL_NAME_MAX 256 /* bytes */
+
+struct engine_model {
+    struct slice name;
+    bool adapter; /* every entry of that name has a parent */
+};
+
+struct engine_models {
+    enum engine_kind kind; /* by owned_by */
+    size_t count;
+    struct engine_model *model; /* by slice_compare() of the name, none twice */
+    char *bytes;                /* the names' */
+    uint64_t left_out;          /* over a limit */
+};
+
+enum {
+    ENGINE_MODELS_E_BAD = 1, /* not a model list; *models is empty */
+};
+
+/* 0, ENGINE_MODELS_E_BAD, or -ENOMEM. In every case *models is the caller's
+ * to engine_models_fini(). */
+int engine_models_read(struct slice body, struct engine_models *models)
+    MUST_CHECK;
+
+void engine_models_fini(struct engine_models *models);
+
+/* The same names, adapters the same ones (left_out and kind aside). */
+bool engine_models_equal(const struct engine_models *a,
+                         const struct engine_models *b);
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * Log lines of what happens to workers.
+ *
+ * Role: shell. Owns: nothing. Thread: any.
+ */
+#ifndef NODE_FLEET_LOG_INTERNAL_H
+#define NODE_FLEET_LOG_INTERNAL_H
+
+#include "node/fleet/fleet.h"
+
+/* Writes the line of a FLEET_OUT_EVENT. */
+void fleet_log_event(const struct fleet_out *out);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * A worker as the roster carries it: all of its keys but the id, which is the
+ * entry's own.
+ *
+ * Lines of key=value, in the order of the configuration's table, defaults left
+ * out: the same worker is the same bytes on all nodes. Keys that are not known
+ * here are of a later version and skipped; the roster keeps them, as it keeps
+ * the bytes.
+ *
+ * API keys travel only with `secrets`: where links have TLS. Without it they
+ * are neither written nor read, and stay on the node that was told them.
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: ROSTER_SPEC_MAX.
+ * Errors: lines in struct config_errors.
+ */
+#ifndef NODE_ROSTER_SPEC_INTERNAL_H
+#define NODE_ROSTER_SPEC_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "gossip/gossip.h"
+#include "index/base/buf.h"
+#include "index/base/check.h"
+#include "node/config/config.h"
+
+/* Appends the worker's spec; out->failed if there is no room or memory. */
+void roster_spec_put(const struct config_worker *worker, bool secrets,
+                     struct buf *out);
+
+/*
+ * What an entry says. A key that is known and whose value makes no sense here
+ * is a fault, and so is a worker without url. 0, or CONFIG_E_INVALID (and
+ * *worker is undefined).
+ */
+int roster_spec_get(const char *id, struct slice spec, bool secrets,
+                    struct config_worker *worker, struct config_errors *errors)
+    MUST_CHECK;
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * The exact side of routing: a prompt's blocks in tokens, looked up in the
+ * mirror of each worker that publishes its events.
+ *
+ * What a worker is predicted to have cached is, for each of its ranks, what its
+ * events say (the mirror) and, from there on, what was sent there and is on its
+ * way (expected.h). Never all of a prompt: the last token is
+ * always computed, so at most the blocks below (tokens - 1). What the
+ * prediction is worth to the election is less where blocks lie outside the
+ * device, and where the mirror is not to be trusted for the moment.
+ *
+ * Role: core. Owns: its scratch memory. Thread: one owner; online in the qsbr
+ * around exact_match(). Limits: depth_max blocks of each size, EXACT_IDS_PER
+ * tokens per block of them. Errors: -ENOMEM at exact_init().
+ */
+#ifndef NODE_EXACT_INTERNAL_H
+#define NODE_EXACT_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/index.h"
+#include "node/config/config.h"
+#include "node/scan/scan.h"
+#include "node/tokens/token_cache.h"
+#include "node/view/mirror_view.h"
+
+#define EXACT_IDS_PER 32U /* tokens kept for each block of depth_max */
+#define EXACT_WALK_MAX \
+    16384U /* blocks whose tiers are looked up at most; of
+                                 what is over, all count as in host memory */
+
+/* Where to look. */
+struct exact_world {
+    const struct mirror *mirror;
+    const struct mirror *expected; /* under the mirror's slots */
+    const struct mirror_view *view;
+    struct mirror_weights weights;
+};
+
+/* One worker's best rank. */
+struct exact_rank {
+    uint32_t tokens;       /* predicted to be cached */
+    uint32_t worth;        /* of these, in tokens of a trusted device */
+    uint32_t held;         /* blocks that its events promise */
+    uint32_t block_tokens; /* of the worker */
+    uint16_t slot;         /* of the mirror */
+    uint16_t rank;
+    uint8_t tier; /* enum tier: the farthest of the blocks */
+};
+
+struct exact {
+    bool looked; /* for this request's tokens, found or not */
+    bool known;  /* prompt and root are of this request */
+    uint64_t root;
+    struct token_prompt prompt;
+
+    /* exact_match() fills: by fleet slot, for those in workers. */
+    struct worker_set workers;
+    struct exact_rank best[WORKERS_MAX];
+    struct worker_set slots; /* of the mirror, that were looked up: */
+    struct exact_rank rank[WORKERS_MAX];
+
+    struct worker_set tiered; /* slots whose blocks are not all in the device */
+    uint32_t walk_left;       /* blocks whose tier may still be looked up */
+    struct mirror_match mirrored;
+    struct mirror_match expected;
+    uint32_t depth[WORKERS_MAX]; /* of both, by slot of the mirror */
+    uint32_t *ids;               /* of a prompt of token ids */
+    uint32_t ids_max;
+    uint64_t *keys; /* depth_max for each group */
+    uint32_t depth_max;
+};
+
+/* 0, or -ENOMEM. */
+int exact_init(struct exact *exact, uint32_t depth_max) MUST_CHECK;
+
+void exact_fini(struct exact *exact);
+
+/* The request's blocks are not known in tokens. */
+void exact_forget(struct exact *exact);
+
+/* The request is a list of token ids: cuts it for the view's block sizes. */
+void exact_read_ids(struct exact *exact, const struct mirror_view *view,
+                    uint64_t root, const char *body, const struct scan *scan);
+
+/* The request is these tokens, of which ids_max are taken. */
+void exact_take(struct exact *exact, const struct mirror_view *view,
+                uint64_t root, const uint32_t *tokens, uint32_t count);
+
+/* The request was tokenised; keys are borrowed until the next request. */
+void exact_set(struct exact *exact, uint64_t root,
+               const struct token_prompt *prompt);
+
+/* Looks up each slot of the view whose worker is in asked. */
+void exact_match(struct exact *exact, const struct exact_world *world,
+                 const struct worker_set *asked);
+
+/* The blocks of the request at a worker's block size; NULL: not known. */
+const struct token_blocks *exact_blocks(const struct exact *exact,
+                                        uint32_t block_tokens);
+
+/* The most that can be cached of a prompt of so many tokens. */
+static inline uint32_t
+exact_usable(uint32_t tokens, uint32_t block_tokens)
+{
+    return tokens == 0 ? 0 : (tokens - 1) / block_tokens * block_tokens;
+}
+
+#endif
