@@ -1,4 +1,4 @@
-#include "index/cell.h"
+#include "index/cell_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

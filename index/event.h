@@ -108,8 +108,8 @@ struct event_words {
 };
 
 /* Room for an op and its count keys (EVENT_CLEAR: 0, else 1 or more): where
- * the keys go, or NULL (failed). An op that goes on where the last one ended (same kind and tier) is joined to
- * it. */
+ * the keys go, or NULL (failed). An op that goes on where the last one ended
+ * (same kind and tier) is joined to it. */
 uint64_t *event_words_add(struct event_words *out, enum event_kind kind,
                           enum tier tier, uint32_t count);
 

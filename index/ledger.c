@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 static int
 init(struct ledger *l)

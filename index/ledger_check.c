@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 /* What the walk over all entries adds up to. */
 struct sums {

@@ -1,4 +1,4 @@
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 static uint32_t
 inline_word(const uint32_t *streams, uint32_t count)

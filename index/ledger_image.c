@@ -10,7 +10,7 @@
  *   if IMAGE_COPIES  a count, so many words: stream, copies from bit 16 up
  * Without IMAGE_ALIVE the head is how many numbers are free from here on.
  */
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 void
 ledger_watch(struct ledger *ledger, struct watch *watch)

@@ -4,7 +4,7 @@
  * one kid, find parent and kid in one step. Beyond KIDS_LIST_MAX kids they
  * only lead up, and rows say how many of them each stream holds.
  */
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 uint32_t
 ledger_parent(const struct ledger *l, const struct entry *entry)

@@ -3,7 +3,7 @@
  * they had, in any order, so how they hang together (names, kids, holes) is
  * made at the end. Until then entry.link is LINK_UP and the entry before it.
  */
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 static bool
 segments_reserve(struct ledger *l, uint32_t ref)

@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 void *
 ledger_take(struct ledger *l, size_t size)

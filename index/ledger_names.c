@@ -4,7 +4,7 @@
  * bits under twice the mask, or if there is no such bucket yet under the mask,
  * are b. A bucket that comes into use takes its part of the chain below it.
  */
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 #define PREFETCH_PASSES 3  /* of a chain: longer ones are rare */
 #define GROWTH_AHEAD    16 /* buckets */

@@ -1,4 +1,4 @@
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 #define RELEASE_MAX 64 /* entries freed for one that goes; a sweep does more */
 

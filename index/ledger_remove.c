@@ -1,4 +1,4 @@
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 /* What the engine says is left is believed, where there is room for it. */
 static uint32_t

@@ -2,7 +2,7 @@
  * Rows of (entry, stream, value) in one word each: 1024 open-addressing tables
  * with linear probing, so that growing moves a 1024th of them.
  */
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 #define SIZE_MIN 8
 

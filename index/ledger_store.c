@@ -4,7 +4,7 @@
  * misses of a group overlap.
  */
 #include "index/key.h"
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 #define SMALL_RUN   8                   /* compared each with each */
 #define REF_PLANNED (UINT32_C(1) << 31) /* the entry is only being planned */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "index/base/mutant.h"
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 /* Each size is a quarter above the one before. */
 static void
@@ -51,7 +51,7 @@ mirror_free(struct mirror *mirror)
     (void)qsbr_reclaim(mirror->qsbr);
     CHECK(!mirror->grace.busy && mirror->stats.bytes_retired == 0);
     mirror_tables_free(mirror);
-    mirror_crowds_free(mirror);
+    mirror_holder_sets_free(mirror);
     CHECK(mirror->stats.bytes == sizeof(*mirror));
     free(mirror);
 }
@@ -69,7 +69,7 @@ grace_passed(struct qsbr_node *node)
 
     grace->done = grace->next - 1;
     grace->busy = false;
-    mirror_crowds_join(mirror, &mirror->crowds_free, &grace->leaving);
+    mirror_holder_sets_join(mirror, &mirror->holder_sets_free, &grace->leaving);
     WORKER_SET_EACH (slot, &grace->freeing) {
         mirror->slot[slot].state = SLOT_FREE;
     }
@@ -81,14 +81,14 @@ mirror_grace(struct mirror *mirror)
 {
     struct mirror_grace *grace = &mirror->grace;
 
-    if (grace->busy || (!grace->tombs && grace->crowds.count == 0 &&
+    if (grace->busy || (!grace->tombs && grace->holder_sets.count == 0 &&
                         worker_set_empty(&grace->slots))) {
         return;
     }
     grace->busy = true;
     grace->tombs = false;
     grace->next++;
-    mirror_crowds_join(mirror, &grace->leaving, &grace->crowds);
+    mirror_holder_sets_join(mirror, &grace->leaving, &grace->holder_sets);
     grace->freeing = grace->slots;
     worker_set_clear(&grace->slots);
     qsbr_retire(mirror->qsbr, &grace->node, grace_passed);

@@ -6,19 +6,19 @@
  * 256 shards, chosen by the top bits of key * 0x9E3779B97F4A7C15; a shard is an
  * open-addressing table from key to the set of slots that hold the block. An
  * entry takes 16 bytes: the key, and a word that names up to six holders or
- * refers to a crowd, a bitmap of them beside the tables. Four entries make a
- * cache line, where the search for a key begins and mostly ends.
+ * refers to a holder set, a bitmap of them beside the tables. Four entries
+ * make a cache line, where the search for a key begins and mostly ends.
  *
  * Readers. Key and word are atomic, a change of holders is one store (of the
- * word, or of a word of the crowd's bitmap). An entry whose last holder is
+ * word, or of a word of the holder set's bitmap). An entry whose last holder is
  * gone is a tomb; it takes another key only after a grace period of the qsbr,
  * so a reader who finds the same key before and after it read the word read
- * that key's word. Crowds are reused after a grace period too. A table that is
- * full is copied to one a quarter larger, published by one store and retired;
- * readers see the old one as it was, or the new one, and never wait. A shard
- * being a 256th of all, the writer stands still for that long only: 0.8 ms of
- * CPU time at 10 million blocks on a busy machine, once in about 10,000 new
- * blocks.
+ * that key's word. Holder sets are reused after a grace period too. A table
+ * that is full is copied to one a quarter larger, published by one store and
+ * retired; readers see the old one as it was, or the new one, and never wait.
+ * A shard being a 256th of all, the writer stands still for that long only:
+ * 0.8 ms of CPU time at 10 million blocks on a busy machine, once in about
+ * 10,000 new blocks.
  *
  * Removal in two phases. mirror_close() clears the slot's bit of those alive,
  * which every search begins with: all its blocks are gone in O(1).
@@ -180,9 +180,9 @@ struct mirror_reading {
 
 /*
  * Appends what open slots hold in the next `lines` lines of a part (of up to
- * four blocks each); true: there is more. The mirror may change in between: what
- * was not touched since the first piece is there once, as it is. A part whose
- * table was replaced meanwhile is begun anew, and *out emptied.
+ * four blocks each); true: there is more. The mirror may change in between:
+ * what was not touched since the first piece is there once, as it is. A part
+ * whose table was replaced meanwhile is begun anew, and *out emptied.
  */
 bool mirror_image(const struct mirror *mirror, uint32_t part, uint32_t lines,
                   struct mirror_reading *at, struct words *out) MUST_CHECK;

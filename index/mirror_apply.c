@@ -6,7 +6,7 @@
 
 #include "index/base/mutant.h"
 #include "index/base/rng.h"
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 #define BATCH 32
 
@@ -211,13 +211,14 @@ fetch(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
             fetch_line(mirror, MIRROR_TIERS, mirror_hash_tiers(keys[i], slot));
         }
     }
-    for (uint32_t i = 0; i < count && mirror->crowds_used > 0; i++) {
+    for (uint32_t i = 0; i < count && mirror->holder_sets_used > 0; i++) {
         struct mirror_wanted wanted = {.key = keys[i]};
         uint64_t word;
         (void)mirror_find(mirror, MIRROR_HOLDERS, mirror_hash(keys[i]), &wanted,
                           &word);
-        if ((word & WORD_TAG) == WORD_CROWD) {
-            __builtin_prefetch(mirror_crowd_at(mirror, word_crowd(word)), 1);
+        if ((word & WORD_TAG) == WORD_HOLDER_SET) {
+            __builtin_prefetch(
+                mirror_holder_set_at(mirror, word_holder_set(word)), 1);
         }
     }
 }

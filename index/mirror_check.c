@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "index/base/rng.h"
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 /* What the tables say, counted anew. */
 struct tally {
@@ -13,7 +13,7 @@ struct tally {
     uint64_t held[WORKERS_MAX];
     uint64_t digest[WORKERS_MAX];
     uint64_t tiered[WORKERS_MAX];
-    uint64_t crowds;
+    uint64_t holder_sets;
     size_t bytes;
 };
 
@@ -25,15 +25,16 @@ fail(struct tally *tally, const char *reason)
 }
 
 static bool
-check_crowd(struct tally *tally, uint64_t word, uint32_t holders)
+check_holder_set(struct tally *tally, uint64_t word, uint32_t holders)
 {
-    if (word_crowd(word) >= tally->mirror->crowds_made) {
-        return fail(tally, "an entry refers to a crowd that was never made");
+    if (word_holder_set(word) >= tally->mirror->holder_sets_made) {
+        return fail(tally,
+                    "an entry refers to a holder set that was never made");
     }
-    if (holders <= CROWD_LEAVE) {
-        return fail(tally, "a crowd has too few holders");
+    if (holders <= HOLDER_SET_LEAVE) {
+        return fail(tally, "a holder set has too few holders");
     }
-    tally->crowds++;
+    tally->holder_sets++;
     return true;
 }
 
@@ -43,12 +44,13 @@ check_holders(struct tally *tally, uint64_t key, uint64_t word)
     struct worker_set set;
     uint64_t tag = word & WORD_TAG;
 
-    if (tag > WORD_CROWD) {
+    if (tag > WORD_HOLDER_SET) {
         return fail(tally, "a holders' word is of no kind");
     }
     mirror_holders(tally->mirror, word, &set);
     uint32_t count = worker_set_count(&set);
-    if (tag == WORD_CROWD ? !check_crowd(tally, word, count) : count != tag) {
+    if (tag == WORD_HOLDER_SET ? !check_holder_set(tally, word, count)
+                               : count != tag) {
         return tally->reason != NULL ? false
                                      : fail(tally, "a holder is named twice");
     }
@@ -175,12 +177,13 @@ static bool
 check_memory(struct tally *tally)
 {
     const struct mirror *mirror = tally->mirror;
-    uint64_t crowds = (uint64_t)mirror->crowds_used +
-                      mirror->crowds_free.count + mirror->grace.crowds.count +
-                      mirror->grace.leaving.count;
+    uint64_t holder_sets =
+        (uint64_t)mirror->holder_sets_used + mirror->holder_sets_free.count +
+        mirror->grace.holder_sets.count + mirror->grace.leaving.count;
 
-    if (tally->crowds != mirror->crowds_used || crowds != mirror->crowds_made) {
-        return fail(tally, "a crowd is lost");
+    if (tally->holder_sets != mirror->holder_sets_used ||
+        holder_sets != mirror->holder_sets_made) {
+        return fail(tally, "a holder set is lost");
     }
     if (tally->bytes + mirror->stats.bytes_retired != mirror->stats.bytes ||
         mirror->stats.bytes > mirror->bytes_max) {
@@ -198,7 +201,8 @@ check_all(struct tally *tally)
             return false;
         }
     }
-    tally->bytes += sizeof(struct mirror) + mirror_crowds_bytes(tally->mirror);
+    tally->bytes +=
+        sizeof(struct mirror) + mirror_holder_sets_bytes(tally->mirror);
     return check_slots(tally) && check_memory(tally);
 }
 

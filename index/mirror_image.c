@@ -9,7 +9,7 @@
  */
 #include <errno.h>
 
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 #define IMAGE_BITMAP       7U
 #define IMAGE_LIST         8U

@@ -16,7 +16,7 @@
  * most part of one removal, and its depth lies between those before and after
  * that; else it is done again, and after the last time the least found counts.
  */
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 /*
  * Keys looked up together, so that their misses overlap: of a walk; of a round
@@ -80,8 +80,9 @@ probe_read(const struct mirror *mirror, const uint64_t *keys,
     for (uint32_t i = 0; i < probes->count; i++) {
         word[i] = mirror_find_holders(mirror, probes->handle[i],
                                       probes->hash[i], keys[probes->at[i]]);
-        if ((word[i] & WORD_TAG) == WORD_CROWD) {
-            __builtin_prefetch(mirror_crowd_at(mirror, word_crowd(word[i])));
+        if ((word[i] & WORD_TAG) == WORD_HOLDER_SET) {
+            __builtin_prefetch(
+                mirror_holder_set_at(mirror, word_holder_set(word[i])));
         }
     }
     for (uint32_t i = 0; i < probes->count; i++) {

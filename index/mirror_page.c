@@ -8,7 +8,7 @@
  * a table may be replaced between two pages, and a key is on the page that its
  * hash belongs to.
  */
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 #define SPAN_LINES  64U    /* of one range, about */
 #define PAGE_LINES  32768U /* looked at for one page, about */

@@ -1,7 +1,7 @@
 /*
  * Readers of tiers: what a slot's blocks are worth. Wait-free.
  */
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 #define BATCH 32
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 #define LINE_BYTES sizeof(struct mirror_line)
 

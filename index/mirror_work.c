@@ -2,7 +2,7 @@
  * Background work: dead slots are swept out of the tables, line by line, and
  * tables get the size they should have.
  */
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 #define TABLES ((uint32_t)MIRROR_KINDS * MIRROR_SHARDS)
 

@@ -1,8 +1,8 @@
-#include "index/order.h"
+#include "index/order_internal.h"
 
 #include <string.h>
 
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 #define PAGE_LOG2         6
 #define PAGE_ENTRIES      (1U << PAGE_LOG2)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 /* One part in this many of the bound is kept free by radix_work(). */
 #define ROOM_SHARE 64

@@ -13,15 +13,15 @@
  * Who holds a node. Blocks of one worker give way from the tail of its leaves
  * only, so what it holds of a run is a length, and what it holds of the tree
  * is closed under prefixes. A node names its holders with that length: two of
- * them in the node itself, more in a crowd beside it, a bitmap of those who
- * hold all of the run and a length for each. A match walks down with the set
- * of workers alive, keeps those who hold everything matched so far, and tells
- * the depth of each one where it drops out. It looks at workers that hold
- * something and at no others. Keeping a length for each holder instead of
- * cutting nodes where holders end makes giving up one block one store.
+ * them in the node itself, more in a holder set beside it, a bitmap of those
+ * who hold all of the run and a length for each. A match walks down with the
+ * set of workers alive, keeps those who hold everything matched so far, and
+ * tells the depth of each one where it drops out. It looks at workers that
+ * hold something and at no others. Keeping a length for each holder instead of
+ * splitting nodes where holders end makes giving up one block one store.
  *
  * Readers. An edge never changes once it can be seen: a node that has to be
- * cut is replaced by two new ones and retired through the qsbr; children hang
+ * split is replaced by two new ones and retired through the qsbr; children hang
  * in one atomic slot, or in a trie of slots that is copied to grow. So a
  * reader never waits, never tries again, and finds for each worker a depth
  * that was true at some moment of the call.
@@ -35,22 +35,23 @@
  * the answer is the same, block by block, as if it had touched every block
  * (tests/property/property_radix.c holds it to that). Leaves wait in a 4-ary
  * heap of their worker, O(log n) per touch. Blocks of a record are alike; an
- * insert that ends within one, or goes on after blocks were given up, cuts it.
+ * insert that ends within one, or goes on after blocks were given up, splits
+ * it.
  *
  * Stamps are now_us made strictly rising, so there are no ties: the leaves of
  * a worker are never reached by the same insert.
  *
- * The bound. All memory comes from one store (cell.h) whose chunks, tables and
- * waste count, retired objects included. When it is used up, an insert evicts
- * the least recently used runs of all workers, in a number of steps bounded by
- * its own length, and takes shorter nodes where free memory is in pieces;
- * radix_work() keeps some room ahead of it. While readers hold on to what was
- * retired there may be no room for a moment: the insert is refused, which
- * costs one request's knowledge. A prefix in one namespace too many evicts in
- * the same order until one is gone, or is refused.
+ * The bound. All memory comes from one store (cell_internal.h) whose chunks,
+ * tables and waste count, retired objects included. When it is used up, an
+ * insert evicts the least recently used runs of all workers, in a number of
+ * steps bounded by its own length, and takes shorter nodes where free memory
+ * is in pieces; radix_work() keeps some room ahead of it. While readers hold
+ * on to what was retired there may be no room for a moment: the insert is
+ * refused, which costs one request's knowledge. A prefix in one namespace too
+ * many evicts in the same order until one is gone, or is refused.
  *
- * Turned down: cutting nodes wherever a holder ends (tried: learning takes 1.3
- * and 1.6 times as long when two and four workers share each prompt); hash
+ * Turned down: splitting nodes wherever a holder ends (tried: learning takes
+ * 1.3 and 1.6 times as long when two and four workers share each prompt); hash
  * tables for children (a wide fan stops the writer when it grows); slabs (free
  * memory of the wrong size class is lost under a bound); one list over all
  * records for recency (a touch walks the whole path); keys of 32 bits inside
@@ -108,7 +109,7 @@ struct radix_allocator {
 struct radix_limits {
     size_t bytes_max;        /* of everything the tree allocates; 32 GiB */
     uint32_t namespaces_max; /* roots */
-    uint32_t depth_max;      /* blocks of one prefix; longer ones are cut */
+    uint32_t depth_max; /* blocks of one prefix; longer ones are truncated */
     const struct radix_allocator
         *allocator; /* outlives the tree; NULL: malloc */
 };
@@ -149,8 +150,8 @@ void radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
  * Learns that worker was sent this prefix: its blocks are added or touched,
  * and the worker's own least valued blocks give way when it is over its
  * capacity, never those of this prefix; one longer than the capacity or than
- * depth_max is cut. priority: kept as the greatest a block was ever given.
- * now_us: monotonic, below 2^48.
+ * depth_max is truncated. priority: kept as the greatest a block was ever
+ * given. now_us: monotonic, below 2^48.
  *
  * 0; RADIX_E_FULL: a bound holds it up, later inserts may succeed;
  * RADIX_E_GONE; -ENOMEM: the allocator failed below the bound.

@@ -1,10 +1,10 @@
 /*
- * Verifies the tree: every node, fan, crowd, record and byte. Walks with a
+ * Verifies the tree: every node, fan, holder set, record and byte. Walks with a
  * stack of its own on the heap, for tests and simulations.
  */
 #include <stdlib.h>
 
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 struct entry {
     uint32_t ref;    /* a node, or a fan with its tag */
@@ -112,38 +112,39 @@ bit_of(const _Atomic uint64_t *words, uint32_t worker)
 }
 
 static bool
-check_crowd(struct check *check, const struct radix_node *node)
+check_holder_set(struct check *check, const struct radix_node *node)
 {
-    uint32_t ref = slot_load(&node->crowd);
+    uint32_t ref = slot_load(&node->holder_set);
     uint32_t members = 0;
     uint32_t live = 0;
 
     if (ref == CELL_NONE) {
         return true;
     }
-    const struct radix_crowd *crowd = crowd_at(check->radix, ref);
+    const struct radix_holder_set *holder_set =
+        holder_set_at(check->radix, ref);
     check->bytes += cell_size(&check->radix->store, ref);
     for (uint32_t worker = 0; worker < WORKERS_MAX; worker++) {
-        uint32_t rank = radix_crowd_rank(crowd, worker);
-        bool full = bit_of(crowd->full, worker);
-        bool some = bit_of(crowd->some, worker);
+        uint32_t rank = radix_holder_set_rank(holder_set, worker);
+        bool full = bit_of(holder_set->full, worker);
+        bool some = bit_of(holder_set->some, worker);
         uint32_t word =
-            rank == UINT32_MAX ? 0 : slot_load(&crowd->hold[rank].word);
+            rank == UINT32_MAX ? 0 : slot_load(&holder_set->hold[rank].word);
         members += rank != UINT32_MAX;
         live += word != 0;
         if (!fact(check, word == 0 || word >> 16 == worker + 1,
-                  "radix: a crowd's entry is not its member's") ||
+                  "radix: a holder set's entry is not its member's") ||
             !fact(check, some == (word != 0),
-                  "radix: a crowd's set of holders is wrong") ||
+                  "radix: a holder set's set of holders is wrong") ||
             !fact(check, full == (some && (word & 0xFFFFU) == 0),
-                  "radix: a crowd's full set is wrong")) {
+                  "radix: a holder set's full set is wrong")) {
             return false;
         }
     }
-    return fact(
-        check,
-        members == crowd->members && live == crowd->live && live > INLINE_MAX,
-        "radix: a crowd is miscounted");
+    return fact(check,
+                members == holder_set->members && live == holder_set->live &&
+                    live > INLINE_MAX,
+                "radix: a holder set is miscounted");
 }
 
 /* A leaf is in its worker's orders by its value, an inner record in none. */
@@ -251,7 +252,7 @@ check_node(struct check *check)
               (node->space != 0) == (entry.parent == CELL_NONE) &&
                   (node->space == 0 || node->len == 1),
               "radix: a namespace that is not at the top") ||
-        !check_crowd(check, node) ||
+        !check_holder_set(check, node) ||
         !push_nodes(check, &node->children, entry.ref)) {
         return false;
     }

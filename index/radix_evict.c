@@ -4,7 +4,7 @@
  * worker that is gone. All take from the tail of a leaf, so that what a
  * worker holds stays closed under prefixes.
  */
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 /* Shorter nodes are not worth copying: the next blocks to give way are most
  * often what is left of them. 65 blocks. */
@@ -77,7 +77,7 @@ radix_leaf_remove(struct radix *radix, uint32_t worker, uint32_t ref)
     }
 }
 
-/* The most blocks that any holder of a node without a crowd has of it. */
+/* The most blocks that any holder of a node without a holder set has of it. */
 static uint32_t
 greatest_hold(const struct radix *radix, const struct radix_node *node)
 {
@@ -99,10 +99,10 @@ trim(struct radix *radix, uint32_t ref)
 {
     const struct radix_node *node = node_at(radix, ref);
 
-    if (node->len >= TRIM_LEAST && slot_load(&node->crowd) == CELL_NONE) {
+    if (node->len >= TRIM_LEAST && slot_load(&node->holder_set) == CELL_NONE) {
         uint32_t most = greatest_hold(radix, node);
         if (most > 0 && most <= node->len / 2) {
-            (void)!radix_node_cut(radix, ref, most);
+            (void)!radix_node_split(radix, ref, most);
         }
     }
 }

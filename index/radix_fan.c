@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 static size_t
 fan_bytes(uint32_t slots)

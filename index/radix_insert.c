@@ -1,12 +1,12 @@
 /*
- * Learning a prefix. First the tree is cut where the prefix ends or leaves a
+ * Learning a prefix. First the tree is split where the prefix ends or leaves a
  * node, which no match can see; then everything the change needs is prepared;
  * then it is carried out, and that cannot fail. A worker enters the nodes of
  * a path from the top.
  */
 #include <errno.h>
 
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 /* How often an insert that found no room evicts and tries again, and how many
  * runs it evicts at most: some, and one for each four blocks of its own. */
@@ -120,11 +120,11 @@ stay_alike(const struct insert *in)
 
 /*
  * Blocks of one record are alike in all that eviction asks. Where this insert
- * would part them, or where the tree branches, a node must be cut: *step after
- * *len blocks. False: nothing to cut.
+ * would part them, or where the tree branches, a node must be split: *step
+ * after *len blocks. False: nothing to split.
  */
 static bool
-find_cut(const struct insert *in, uint32_t *step, uint32_t *len)
+find_split(const struct insert *in, uint32_t *step, uint32_t *len)
 {
     uint32_t last = in->steps - 1;
 
@@ -194,7 +194,7 @@ prepare_steps(struct insert *in)
         struct radix_holder holder = step_holder(in, i);
         if (step->record == CELL_NONE ||
             !radix_hold_prepare(radix, step_node(in, i), &holder,
-                                &step->crowd)) {
+                                &step->holder_set)) {
             return false;
         }
     }
@@ -344,7 +344,7 @@ commit_steps(struct insert *in)
         if (above != CELL_NONE) {
             gain_kid(in, above);
         }
-        radix_hold_commit(radix, node, &holder, radix->step[i].crowd);
+        radix_hold_commit(radix, node, &holder, radix->step[i].holder_set);
         count_blocks(in, node->space != 0 ? 0 : node->len - holder.missing);
         above = holder.record;
     }
@@ -423,8 +423,8 @@ attempt(struct insert *in)
     bool fits = true;
 
     walk(in);
-    while (fits && find_cut(in, &step, &len)) {
-        fits = radix_node_cut(radix, radix->step[step].node, len);
+    while (fits && find_split(in, &step, &len)) {
+        fits = radix_node_split(radix, radix->step[step].node, len);
         walk(in);
     }
     if (in->steps == 0 && radix->stats.namespaces >= radix->namespaces_max) {

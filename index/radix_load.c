@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "index/radix_pages.h"
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
+#include "index/radix_pages_internal.h"
 
 struct load {
     struct radix *radix;

@@ -6,7 +6,7 @@
  * writer adds a worker to a path from the top and takes it away from the
  * tail, so whoever is seen at a node held all above it when it was seen.
  */
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 /* So many of 64 are picked one by one; from there on, writing all 64 costs
  * less. */
@@ -63,7 +63,7 @@ emit_one(struct radix_match *match, uint32_t worker, uint32_t depth)
 
 /*
  * Who holds all that was matched so far: many, as a set, and below the first
- * node that has no crowd a few, by name. Most of a path is of the second
+ * node that has no holder set a few, by name. Most of a path is of the second
  * kind, and passing a node costs a comparison there.
  */
 struct walk {
@@ -102,12 +102,13 @@ static uint32_t
 word_of(const struct walk *walk, uint32_t worker)
 {
     const struct radix_node *node = walk->node;
-    uint32_t ref = slot_load(&node->crowd);
+    uint32_t ref = slot_load(&node->holder_set);
 
     if (ref != CELL_NONE) {
-        const struct radix_crowd *crowd = crowd_at(walk->radix, ref);
-        uint32_t rank = radix_crowd_rank(crowd, worker);
-        return rank == UINT32_MAX ? 0 : slot_load(&crowd->hold[rank].word);
+        const struct radix_holder_set *holder_set =
+            holder_set_at(walk->radix, ref);
+        uint32_t rank = radix_holder_set_rank(holder_set, worker);
+        return rank == UINT32_MAX ? 0 : slot_load(&holder_set->hold[rank].word);
     }
     for (uint32_t i = 0; i < INLINE_MAX; i++) {
         uint32_t word = slot_load(&node->hold[i].word);
@@ -130,7 +131,7 @@ pass_few(struct walk *walk)
     }
 }
 
-/* From many to the few that a node without a crowd names. */
+/* From many to the few that a node without a holder set names. */
 static void
 pass_inline(struct walk *walk)
 {
@@ -146,15 +147,15 @@ pass_inline(struct walk *walk)
     walk->by_name = true;
 }
 
-/* Those of a crowd who miss some of the edge's tail: none goes further. */
+/* Those of a holder set who miss some of the edge's tail: none goes further. */
 static void
-stop_parts(struct walk *walk, const struct radix_crowd *crowd,
+stop_parts(struct walk *walk, const struct radix_holder_set *holder_set,
            const struct worker_set *part)
 {
     for (uint32_t worker = worker_set_next(part, 0); worker != WORKER_NONE;
          worker = worker_set_next(part, worker + 1)) {
-        uint32_t rank = radix_crowd_rank(crowd, worker);
-        uint32_t held = held_of(walk, slot_load(&crowd->hold[rank].word));
+        uint32_t rank = radix_holder_set_rank(holder_set, worker);
+        uint32_t held = held_of(walk, slot_load(&holder_set->hold[rank].word));
         held = held < walk->matched ? held : walk->matched;
         worker_set_remove(&walk->many, worker);
         emit_one(walk->match, worker, walk->depth + held);
@@ -162,7 +163,7 @@ stop_parts(struct walk *walk, const struct radix_crowd *crowd,
 }
 
 static void
-pass_crowd(struct walk *walk, const struct radix_crowd *crowd)
+pass_holder_set(struct walk *walk, const struct radix_holder_set *holder_set)
 {
     struct worker_set stay;
     struct worker_set part;
@@ -170,16 +171,16 @@ pass_crowd(struct walk *walk, const struct radix_crowd *crowd)
 
     for (uint32_t i = 0; i < WORKER_WORDS; i++) {
         uint64_t full =
-            atomic_load_explicit(&crowd->full[i], memory_order_acquire);
+            atomic_load_explicit(&holder_set->full[i], memory_order_acquire);
         uint64_t some =
-            atomic_load_explicit(&crowd->some[i], memory_order_acquire);
+            atomic_load_explicit(&holder_set->some[i], memory_order_acquire);
         stay.word[i] = walk->many.word[i] & full;
         walk->many.word[i] &= ~full;
         part.word[i] = walk->many.word[i] & some;
         parts |= part.word[i];
     }
     if (parts != 0) {
-        stop_parts(walk, crowd, &part);
+        stop_parts(walk, holder_set, &part);
     }
     emit(walk->match, &walk->many, walk->depth);
     walk->many = stay;
@@ -193,12 +194,12 @@ pass(struct walk *walk)
         pass_few(walk);
         return walk->few_count > 0;
     }
-    uint32_t crowd = slot_load(&walk->node->crowd);
-    if (crowd == CELL_NONE) {
+    uint32_t holder_set = slot_load(&walk->node->holder_set);
+    if (holder_set == CELL_NONE) {
         pass_inline(walk);
         return walk->few_count > 0;
     }
-    pass_crowd(walk, crowd_at(walk->radix, crowd));
+    pass_holder_set(walk, holder_set_at(walk->radix, holder_set));
     return !worker_set_empty(&walk->many);
 }
 

@@ -1,8 +1,8 @@
 /*
  * Nodes and who holds them. One or two holders live in the node; more move
- * to a crowd: a bitmap of members and one entry for each by its rank there.
- * Joining a crowd copies it (once per worker and node), leaving one only
- * empties the entry: taking away must never need memory.
+ * to a holder set: a bitmap of members and one entry for each by its rank
+ * there. Joining a holder set copies it (once per worker and node), leaving
+ * one only empties the entry: taking away must never need memory.
  *
  * Readers look at `full` first, then at `some`, then at the entry; the writer
  * therefore stores an entry before its bits, and clears `some` only when
@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 static uint32_t
 hold_word(uint32_t worker, uint32_t missing)
@@ -43,20 +43,20 @@ bit_set(_Atomic uint64_t *words, uint32_t worker, bool value)
     atomic_store_explicit(word, now, memory_order_release);
 }
 
-static struct radix_crowd *
-node_crowd(const struct radix *radix, const struct radix_node *node)
+static struct radix_holder_set *
+node_holder_set(const struct radix *radix, const struct radix_node *node)
 {
-    uint32_t ref = slot_load(&node->crowd);
-    return ref == CELL_NONE ? NULL : crowd_at(radix, ref);
+    uint32_t ref = slot_load(&node->holder_set);
+    return ref == CELL_NONE ? NULL : holder_set_at(radix, ref);
 }
 
 struct radix_hold *
 radix_hold_find(const struct radix *radix, struct radix_node *node,
                 uint32_t worker)
 {
-    struct radix_crowd *crowd = node_crowd(radix, node);
+    struct radix_holder_set *holder_set = node_holder_set(radix, node);
 
-    if (crowd == NULL) {
+    if (holder_set == NULL) {
         for (uint32_t i = 0; i < INLINE_MAX; i++) {
             if (word_load(&node->hold[i]) >> 16 == worker + 1) {
                 return &node->hold[i];
@@ -64,21 +64,21 @@ radix_hold_find(const struct radix *radix, struct radix_node *node,
         }
         return NULL;
     }
-    uint32_t rank = radix_crowd_rank(crowd, worker);
-    if (rank == UINT32_MAX || word_load(&crowd->hold[rank]) == 0) {
+    uint32_t rank = radix_holder_set_rank(holder_set, worker);
+    if (rank == UINT32_MAX || word_load(&holder_set->hold[rank]) == 0) {
         return NULL;
     }
-    return &crowd->hold[rank];
+    return &holder_set->hold[rank];
 }
 
 uint32_t
 radix_hold_count(const struct radix *radix, const struct radix_node *node)
 {
-    const struct radix_crowd *crowd = node_crowd(radix, node);
+    const struct radix_holder_set *holder_set = node_holder_set(radix, node);
     uint32_t count = 0;
 
-    if (crowd != NULL) {
-        return crowd->live;
+    if (holder_set != NULL) {
+        return holder_set->live;
     }
     for (uint32_t i = 0; i < INLINE_MAX; i++) {
         count += word_load(&node->hold[i]) != 0;
@@ -90,9 +90,10 @@ uint32_t
 radix_hold_list(const struct radix *radix, const struct radix_node *node,
                 struct radix_holder *list)
 {
-    const struct radix_crowd *crowd = node_crowd(radix, node);
-    const struct radix_hold *hold = crowd != NULL ? crowd->hold : node->hold;
-    uint32_t entries = crowd != NULL ? crowd->members : INLINE_MAX;
+    const struct radix_holder_set *holder_set = node_holder_set(radix, node);
+    const struct radix_hold *hold =
+        holder_set != NULL ? holder_set->hold : node->hold;
+    uint32_t entries = holder_set != NULL ? holder_set->members : INLINE_MAX;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < entries; i++) {
@@ -110,89 +111,92 @@ void
 radix_hold_set(struct radix *radix, struct radix_node *node,
                struct radix_hold *hold, uint32_t missing)
 {
-    struct radix_crowd *crowd = node_crowd(radix, node);
+    struct radix_holder_set *holder_set = node_holder_set(radix, node);
     uint32_t worker = (word_load(hold) >> 16) - 1;
 
     CHECK(missing < node->len);
     word_store(hold, hold_word(worker, missing));
-    if (crowd != NULL) {
-        bit_set(crowd->full, worker, missing == 0);
+    if (holder_set != NULL) {
+        bit_set(holder_set->full, worker, missing == 0);
     }
 }
 
 static size_t
-crowd_bytes(uint32_t members)
+holder_set_bytes(uint32_t members)
 {
-    return sizeof(struct radix_crowd) + members * sizeof(struct radix_hold);
+    return sizeof(struct radix_holder_set) +
+           members * sizeof(struct radix_hold);
 }
 
-/* A crowd of these holders, in any order, on the plan. */
+/* A holder set of these holders, in any order, on the plan. */
 static uint32_t
-crowd_build(struct radix *radix, const struct radix_holder *holders,
-            uint32_t count)
+holder_set_build(struct radix *radix, const struct radix_holder *holders,
+                 uint32_t count)
 {
-    uint32_t ref = radix_plan_alloc(radix, crowd_bytes(count));
+    uint32_t ref = radix_plan_alloc(radix, holder_set_bytes(count));
 
     if (ref == CELL_NONE) {
         return CELL_NONE;
     }
-    struct radix_crowd *crowd = crowd_at(radix, ref);
-    memset((unsigned char *)crowd + sizeof(struct cell), 0,
-           crowd_bytes(count) - sizeof(struct cell));
-    crowd->members = count;
-    crowd->live = count;
+    struct radix_holder_set *holder_set = holder_set_at(radix, ref);
+    memset((unsigned char *)holder_set + sizeof(struct cell), 0,
+           holder_set_bytes(count) - sizeof(struct cell));
+    holder_set->members = count;
+    holder_set->live = count;
     for (uint32_t i = 0; i < count; i++) {
-        crowd->member[holders[i].worker / 64] |= UINT64_C(1)
-                                                 << (holders[i].worker % 64);
+        holder_set->member[holders[i].worker / 64] |=
+            UINT64_C(1) << (holders[i].worker % 64);
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t worker = holders[i].worker;
-        struct radix_hold *hold = &crowd->hold[radix_crowd_rank(crowd, worker)];
+        struct radix_hold *hold =
+            &holder_set->hold[radix_holder_set_rank(holder_set, worker)];
         word_store(hold, hold_word(worker, holders[i].missing));
         hold->record = holders[i].record;
-        bit_set(crowd->some, worker, true);
-        bit_set(crowd->full, worker, holders[i].missing == 0);
+        bit_set(holder_set->some, worker, true);
+        bit_set(holder_set->full, worker, holders[i].missing == 0);
     }
     return ref;
 }
 
 bool
 radix_hold_prepare(struct radix *radix, const struct radix_node *node,
-                   const struct radix_holder *holder, uint32_t *crowd)
+                   const struct radix_holder *holder, uint32_t *holder_set)
 {
-    const struct radix_crowd *old = node_crowd(radix, node);
+    const struct radix_holder_set *old = node_holder_set(radix, node);
     uint32_t count = radix_hold_count(radix, node);
 
-    *crowd = CELL_NONE;
-    if (old == NULL ? count < INLINE_MAX
-                    : radix_crowd_rank(old, holder->worker) != UINT32_MAX) {
+    *holder_set = CELL_NONE;
+    if (old == NULL
+            ? count < INLINE_MAX
+            : radix_holder_set_rank(old, holder->worker) != UINT32_MAX) {
         return true;
     }
     CHECK(count < WORKERS_MAX);
     (void)radix_hold_list(radix, node, radix->holder);
     radix->holder[count] = *holder;
-    *crowd = crowd_build(radix, radix->holder, count + 1);
-    return *crowd != CELL_NONE;
+    *holder_set = holder_set_build(radix, radix->holder, count + 1);
+    return *holder_set != CELL_NONE;
 }
 
 void
 radix_hold_commit(struct radix *radix, struct radix_node *node,
-                  const struct radix_holder *holder, uint32_t crowd)
+                  const struct radix_holder *holder, uint32_t holder_set)
 {
-    struct radix_crowd *old = node_crowd(radix, node);
+    struct radix_holder_set *old = node_holder_set(radix, node);
     uint32_t word = hold_word(holder->worker, holder->missing);
     struct radix_hold *hold = NULL;
 
-    if (crowd != CELL_NONE) {
-        uint32_t gone = slot_load(&node->crowd);
-        slot_store(&node->crowd, crowd);
+    if (holder_set != CELL_NONE) {
+        uint32_t gone = slot_load(&node->holder_set);
+        slot_store(&node->holder_set, holder_set);
         if (gone != CELL_NONE) {
             radix_retire(radix, gone);
         }
         return;
     }
     if (old != NULL) {
-        hold = &old->hold[radix_crowd_rank(old, holder->worker)];
+        hold = &old->hold[radix_holder_set_rank(old, holder->worker)];
         old->live++;
     }
     for (uint32_t i = 0; hold == NULL; i++) {
@@ -207,7 +211,7 @@ radix_hold_commit(struct radix *radix, struct radix_node *node,
     }
 }
 
-/* The place of the node that named a worker before the crowd took over,
+/* The place of the node that named a worker before the holder set took over,
  * INLINE_MAX when there is none. */
 static uint32_t
 old_place(const struct radix_node *node, uint32_t worker)
@@ -221,14 +225,14 @@ old_place(const struct radix_node *node, uint32_t worker)
 }
 
 /*
- * A crowd that fits into the node again goes back there. Who was in the node
- * before the crowd gets the same place: a reader that has been here since
- * must not miss one who never left.
+ * A holder set that fits into the node again goes back there. Who was in the
+ * node before the holder set gets the same place: a reader that has been here
+ * since must not miss one who never left.
  */
 static void
-crowd_dissolve(struct radix *radix, struct radix_node *node)
+holder_set_dissolve(struct radix *radix, struct radix_node *node)
 {
-    uint32_t ref = slot_load(&node->crowd);
+    uint32_t ref = slot_load(&node->holder_set);
     struct radix_holder holder[INLINE_MAX];
     struct radix_holder place[INLINE_MAX] = {{.record = CELL_NONE}};
     uint32_t count = radix_hold_list(radix, node, holder);
@@ -251,20 +255,20 @@ crowd_dissolve(struct radix *radix, struct radix_node *node)
                        ? 0
                        : hold_word(place[at].worker, place[at].missing));
     }
-    slot_store(&node->crowd, CELL_NONE);
+    slot_store(&node->holder_set, CELL_NONE);
     radix_retire(radix, ref);
 }
 
-/* A crowd of mostly empty entries is copied, if there is room for that. */
+/* A holder set of mostly empty entries is copied, if there is room for that. */
 static void
-crowd_shrink(struct radix *radix, struct radix_node *node)
+holder_set_shrink(struct radix *radix, struct radix_node *node)
 {
-    uint32_t old = slot_load(&node->crowd);
+    uint32_t old = slot_load(&node->holder_set);
     uint32_t count = radix_hold_list(radix, node, radix->holder);
-    uint32_t crowd = crowd_build(radix, radix->holder, count);
+    uint32_t holder_set = holder_set_build(radix, radix->holder, count);
 
-    if (crowd != CELL_NONE) {
-        slot_store(&node->crowd, crowd);
+    if (holder_set != CELL_NONE) {
+        slot_store(&node->holder_set, holder_set);
         radix_retire(radix, old);
     }
     radix_plan_done(radix);
@@ -273,20 +277,20 @@ crowd_shrink(struct radix *radix, struct radix_node *node)
 void
 radix_hold_remove(struct radix *radix, struct radix_node *node, uint32_t worker)
 {
-    struct radix_crowd *crowd = node_crowd(radix, node);
+    struct radix_holder_set *holder_set = node_holder_set(radix, node);
     struct radix_hold *hold = radix_hold_find(radix, node, worker);
 
     CHECK(hold != NULL);
     word_store(hold, 0);
     hold->record = CELL_NONE;
-    if (crowd != NULL) {
-        bit_set(crowd->full, worker, false);
-        bit_set(crowd->some, worker, false);
-        crowd->live--;
-        if (crowd->live <= INLINE_MAX) {
-            crowd_dissolve(radix, node);
-        } else if (crowd->live <= crowd->members / 2) {
-            crowd_shrink(radix, node);
+    if (holder_set != NULL) {
+        bit_set(holder_set->full, worker, false);
+        bit_set(holder_set->some, worker, false);
+        holder_set->live--;
+        if (holder_set->live <= INLINE_MAX) {
+            holder_set_dissolve(radix, node);
+        } else if (holder_set->live <= holder_set->members / 2) {
+            holder_set_shrink(radix, node);
         }
     }
 }
@@ -310,9 +314,9 @@ radix_node_build(struct radix *radix, const uint64_t *keys, uint32_t len,
     node->last_key = last_key;
     memcpy(node->key, keys, (len - 1) * sizeof(uint64_t));
     if (count > INLINE_MAX) {
-        uint32_t crowd = crowd_build(radix, holders, count);
-        atomic_init(&node->crowd, crowd);
-        return crowd == CELL_NONE ? CELL_NONE : ref;
+        uint32_t holder_set = holder_set_build(radix, holders, count);
+        atomic_init(&node->holder_set, holder_set);
+        return holder_set == CELL_NONE ? CELL_NONE : ref;
     }
     for (uint32_t i = 0; i < count; i++) {
         atomic_init(&node->hold[i].word,

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #include "index/base/rng.h"
-#include "index/radix_pages.h"
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
+#include "index/radix_pages_internal.h"
 
 struct radix_pages {
     const struct radix *radix;

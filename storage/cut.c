@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "index/base/mutant.h"
-#include "storage/bytes.h"
+#include "storage/bytes_internal.h"
 
 #define CHUNK_WORDS   ((size_t)1 << 19) /* of a journal that goes to disk */
 #define JOURNAL_WORDS ((size_t)1 << 24) /* between two turns, at most */

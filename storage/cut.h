@@ -12,11 +12,10 @@
  *   before the first until after the last (watch.h). It grows with the changes,
  *   8 bytes for a block, and goes to disk in chunks as it does. What is in the
  *   snapshot needs nobody else (no peer's log, no engine) to be whole.
- * Where a part is large it is read in pieces, so that no turn is long; nothing is
- * different for what changes between two of them.
- * The version vector is that of the end, too. A snapshot is followed by one of
- * the parts that changed since alone, until one fails: then all parts count as
- * changed.
+ * Where a part is large it is read in pieces, so that no turn is long; nothing
+ * is different for what changes between two of them. The version vector is
+ * that of the end, too. A snapshot is followed by one of the parts that
+ * changed since alone, until one fails: then all parts count as changed.
  *
  * Belief is not exact and is written as it is found, page by page.
  *

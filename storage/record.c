@@ -1,6 +1,6 @@
 #include "storage/record.h"
 
-#include "storage/bytes.h"
+#include "storage/bytes_internal.h"
 
 /* The length is not known before the fields are written. */
 static size_t

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "index/base/mutant.h"
-#include "storage/bytes.h"
+#include "storage/bytes_internal.h"
 
 #define STREAMS_MAX 65536U
 

@@ -4,7 +4,7 @@
 
 #include "index/base/mutant.h"
 #include "index/index.h"
-#include "storage/bytes.h"
+#include "storage/bytes_internal.h"
 
 #define ROW_BYTES 24U
 

@@ -1,11 +1,11 @@
 /*
  * The door of storage/: what survives a restart.
  *
- * A snapshot is cut out of the index (cut.h) on the control thread, and its other
- * half on that of the ledger (twin.h); it goes over a bounded queue to the disk
- * thread (disk.h), which saves it (save.h) through a port (io.h) into LMDB
- * (lmdb_io.h). A start finds the newest file that is whole (find.h), reads it
- * (load.h, record.h) and fills the index (restore.h).
+ * A snapshot is cut out of the index (cut.h) on the control thread, and its
+ * other half on that of the ledger (twin.h); it goes over a bounded queue to
+ * the disk thread (disk.h), which saves it (save.h) through a port (io.h) into
+ * LMDB (lmdb_io.h). A start finds the newest file that is whole (find.h),
+ * reads it (load.h, record.h) and fills the index (restore.h).
  */
 #ifndef STORAGE_STORAGE_H
 #define STORAGE_STORAGE_H

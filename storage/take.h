@@ -2,10 +2,10 @@
  * When snapshots are taken, and one taken: a cut in front of the disk thread.
  *
  * One is due interval_us after the last, or sooner, changed_us after it, once
- * changed_permille of all parts changed; at once when asked for. After a failure
- * the next is due retry_us later, then twice that, up to retry_max_us. A turn
- * reads turn_bytes, and none while the queue is full; the default is for a loop
- * that has others to serve, a tenth of a millisecond or two.
+ * changed_permille of all parts changed; at once when asked for. After a
+ * failure the next is due retry_us later, then twice that, up to retry_max_us.
+ * A turn reads turn_bytes, and none while the queue is full; the default is
+ * for a loop that has others to serve, a tenth of a millisecond or two.
  *
  *   switch (storage_take_tick(take, now_us)) {
  *   case STORAGE_TAKE_FACTS: gather them, storage_take_facts(...), tick again
@@ -14,9 +14,9 @@
  *   case STORAGE_TAKE_IDLE:  tick again at storage_take_deadline(), or now
  *                            and then, to see what changed
  *
- * With a twin (twin.h) the facts are asked for once the ledger's cut has ended and
- * storage_take_told() said that all it told is applied. WAITS then is also for
- * the twin, which wakes control, too.
+ * With a twin (twin.h) the facts are asked for once the ledger's cut has ended
+ * and storage_take_told() said that all it told is applied. WAITS then is also
+ * for the twin, which wakes control, too.
  *
  * Role: core over the disk's queue. Owns: nothing. Thread: the index's writer.
  * Limits: struct storage_take_config. Errors: in the status.

@@ -4,10 +4,11 @@
  *
  * Both walk at the same time, each at its own pace, and hand their parts to one
  * disk. When both are walked control has the ledger's cut end. What its thread
- * told before that moment is applied to the mirror before the mirror's cut ends,
- * so for each stream the ledger is never ahead of the mirror. Whoever goes on
- * from there reads what came after the ledger's position and tells it once more;
- * the mirror drops what it has (by position), and nothing is left out.
+ * told before that moment is applied to the mirror before the mirror's cut
+ * ends, so for each stream the ledger is never ahead of the mirror. Whoever
+ * goes on from there reads what came after the ledger's position and tells it
+ * once more; the mirror drops what it has (by position), and nothing is left
+ * out.
  *
  *   control                        the ledger's thread, each turn
  *   begin                          turn() -> BUSY: more at once; WAITS: soon,
@@ -16,8 +17,8 @@
  *       applied; state() DONE               ledger told so far, where it is
  *   settle()
  *
- * A cut that control gives up (settle() before DONE) leaves no part behind: from
- * then on the disk is not touched.
+ * A cut that control gives up (settle() before DONE) leaves no part behind:
+ * from then on the disk is not touched.
  *
  * Role: core, but for its mutex, held for words and the handing over of a part.
  * Owns: the cut. Thread: as each call says. Limits: those of cut.h and of the

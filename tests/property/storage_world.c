@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/ledger_table.h"
+#include "index/ledger_internal.h"
 
 #define BYTES_MAX ((size_t)256 << 20)
 

@@ -1,4 +1,4 @@
-#include "index/cell.h"
+#include "index/cell_internal.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

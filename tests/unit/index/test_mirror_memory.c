@@ -6,7 +6,7 @@
 
 #include "index/base/rng.h"
 #include "index/mirror.h"
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 #include "tests/unit/failing_alloc.h"
 
 #define KEYS  3000
@@ -155,7 +155,7 @@ Test(index_mirror_memory, retired_tables_count_until_readers_move_on)
     end();
 }
 
-Test(index_mirror_memory, a_crowd_is_used_again_after_its_readers_left)
+Test(index_mirror_memory, a_holder_set_is_used_again_after_its_readers_left)
 {
     struct qsbr_reader *reader;
     uint32_t slots[SLOTS];
@@ -166,22 +166,22 @@ Test(index_mirror_memory, a_crowd_is_used_again_after_its_readers_left)
         cr_assert_eq(mirror_open(mirror, &slots[i]), 0);
         cr_assert_eq(store(slots[i], TIER_DEVICE, 1, 50), 0);
     }
-    cr_assert_eq(mirror->crowds_used, 50);
+    cr_assert_eq(mirror->holder_sets_used, 50);
     qsbr_online(&qsbr, reader);
     uint32_t count = chain(EVENT_REMOVE, TIER_DEVICE, 1, 50);
     for (uint32_t i = 0; i < SLOTS; i++) {
         cr_assert_eq(mirror_apply(mirror, slots[i], words, count, 0), 0);
     }
     (void)mirror_work(mirror, 1);
-    cr_assert_eq(mirror->crowds_used, 0);
-    cr_assert_eq(mirror->crowds_free.count, 0);
+    cr_assert_eq(mirror->holder_sets_used, 0);
+    cr_assert_eq(mirror->holder_sets_free.count, 0);
     qsbr_offline(reader);
     (void)mirror_work(mirror, 1);
-    cr_assert_eq(mirror->crowds_free.count, 50);
+    cr_assert_eq(mirror->holder_sets_free.count, 50);
     end();
 }
 
-/* All that allocates: tables that grow, crowds, tiers. */
+/* All that allocates: tables that grow, holder sets, tiers. */
 static int
 fill(void)
 {

@@ -1,10 +1,10 @@
-#include "index/order.h"
+#include "index/order_internal.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
 #include "index/base/rng.h"
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 #define RECORDS 2000
 

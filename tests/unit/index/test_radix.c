@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 #define ROOT   UINT64_C(0x1234)
 #define BIG    ((size_t)8 << 20)
@@ -215,15 +215,15 @@ leaf_node(uint32_t worker)
     return node_at(radix, record_at(radix, record)->node);
 }
 
-/* A reader may be at the node since before the crowd: see radix_node.c. */
-Test(index_radix, who_outlasts_a_crowd_is_where_it_was_before)
+/* A reader may be at the node since before the holder set: see radix_node.c. */
+Test(index_radix, who_outlasts_a_holder_set_is_where_it_was_before)
 {
     for (uint32_t worker = 0; worker < 5; worker++) {
         admit(worker, 1000, RADIX_LRU);
         cr_assert_eq(learn(worker, 50, 50, 0), 0);
     }
     const struct radix_node *node = leaf_node(1);
-    cr_assert_neq(slot_load(&node->crowd), CELL_NONE);
+    cr_assert_neq(slot_load(&node->holder_set), CELL_NONE);
     cr_assert_eq(slot_load(&node->hold[1].word) >> 16, 2);
     for (uint32_t worker = 0; worker < 5; worker++) {
         if (worker != 1 && worker != 3) {
@@ -234,12 +234,12 @@ Test(index_radix, who_outlasts_a_crowd_is_where_it_was_before)
         sound();
     }
     cr_assert_eq(leaf_node(1), node);
-    cr_assert_eq(slot_load(&node->crowd), CELL_NONE);
+    cr_assert_eq(slot_load(&node->holder_set), CELL_NONE);
     cr_assert_eq(slot_load(&node->hold[0].word) >> 16, 4);
     cr_assert_eq(slot_load(&node->hold[1].word) >> 16, 2);
 }
 
-Test(index_radix, a_crowd_is_copied_when_most_have_left)
+Test(index_radix, a_holder_set_is_copied_when_most_have_left)
 {
     for (uint32_t worker = 0; worker < 40; worker++) {
         admit(worker, 1000, RADIX_LRU);
@@ -250,10 +250,10 @@ Test(index_radix, a_crowd_is_copied_when_most_have_left)
     }
     while (radix_work(radix, 1, now)) {
     }
-    const struct radix_crowd *crowd =
-        crowd_at(radix, slot_load(&leaf_node(39)->crowd));
-    cr_assert_eq(crowd->live, 5);
-    cr_assert_leq(crowd->members, 10);
+    const struct radix_holder_set *holder_set =
+        holder_set_at(radix, slot_load(&leaf_node(39)->holder_set));
+    cr_assert_eq(holder_set->live, 5);
+    cr_assert_leq(holder_set->members, 10);
     cr_assert_eq(depth(39, 50, 50, 0), 50);
 }
 
@@ -314,7 +314,7 @@ Test(index_radix, namespaces_do_not_see_each_other)
     cr_assert_eq(stats().namespaces, 1);
 }
 
-Test(index_radix, prefixes_are_cut_at_depth_max)
+Test(index_radix, prefixes_are_truncated_at_depth_max)
 {
     admit(1, 1000, RADIX_LRU);
     cr_assert_eq(learn(1, 0, BLOCKS + 50, 1), 0);
@@ -460,7 +460,7 @@ Test(index_radix, what_was_just_learned_stays_whatever_the_policy)
     }
 }
 
-Test(index_radix, a_prefix_over_capacity_is_cut)
+Test(index_radix, a_prefix_over_capacity_is_truncated)
 {
     admit(1, 30, RADIX_MRU);
     cr_assert_eq(learn(1, 0, 20, 1), 0);

@@ -6,7 +6,7 @@
 
 #include "index/base/rng.h"
 #include "index/radix.h"
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 #define ROOT  UINT64_C(0x1234)
 #define DEPTH 64
@@ -313,8 +313,8 @@ Test(index_radix_bound, a_failing_allocator_leaves_the_tree_unchanged)
     }
 }
 
-/* A small world in which one more insert needs every kind of object: a cut, a
- * crowd, records, a fan, a tail. */
+/* A small world in which one more insert needs every kind of object: a split, a
+ * holder set, records, a fan, a tail. */
 static void
 small_world(uint64_t *keys)
 {

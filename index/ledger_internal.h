@@ -11,8 +11,8 @@
  *
  * Role: core, private. Owns: nothing. Thread: one owner.
  */
-#ifndef INDEX_LEDGER_TABLE_H
-#define INDEX_LEDGER_TABLE_H
+#ifndef INDEX_LEDGER_INTERNAL_H
+#define INDEX_LEDGER_INTERNAL_H
 
 #include "index/base/rng.h"
 #include "index/ledger.h"

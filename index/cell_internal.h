@@ -2,11 +2,11 @@
  * Bounded memory in cells: objects of any size up to a chunk, named by 32-bit
  * references instead of pointers, with a bound in bytes that holds.
  *
- * Memory comes from an allocator in chunks of up to 1 MiB and is cut into runs
- * of 16-byte units. Finding a run follows TLSF (Masmano, Ripoll, Crespo, Real,
- * ECRTS 2004): free runs hang in lists by size class, two bitmaps find the
- * first class that fits, neighbours merge when a run is freed. So alloc and
- * free take constant time, and whatever is freed can serve every size: a
+ * Memory comes from an allocator in chunks of up to 1 MiB and is divided into
+ * runs of 16-byte units. Finding a run follows TLSF (Masmano, Ripoll, Crespo,
+ * Real, ECRTS 2004): free runs hang in lists by size class, two bitmaps find
+ * the first class that fits, neighbours merge when a run is freed. So alloc
+ * and free take constant time, and whatever is freed can serve every size: a
  * bounded tree whose nodes change their sizes over the day must not starve
  * beside free memory of the wrong class, as it would in slabs. One departure:
  * the free-list link lives in the object header, where it also serves whoever
@@ -20,8 +20,8 @@
  * CELL_SIZE_MAX bytes. Errors: 0 for "no room", and cell_starved() says which
  * bound that was.
  */
-#ifndef INDEX_CELL_H
-#define INDEX_CELL_H
+#ifndef INDEX_CELL_INTERNAL_H
+#define INDEX_CELL_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * The inside of the mirror: tables, holders, crowds, tiers. The essay is at
- * the head of mirror.h.
+ * The inside of the mirror: tables, holders, holder sets, tiers. The essay is
+ * at the head of mirror.h.
  *
  * One kind of table serves both what the mirror keeps by key:
  *   HOLDERS  key -> the slots that hold the block
@@ -10,12 +10,12 @@
  * what it is:
  *   0        nobody was ever here; the key means nothing
  *   1 to 6   so many slots, of ten bits each, from bit 4 up (HOLDERS)
- *   7        a crowd, its number in bits 32 to 63 (HOLDERS)
+ *   7        a holder set, its number in bits 32 to 63 (HOLDERS)
  *   8        a tomb: somebody was here, until the grace period in bits 4 to 63
  *   9        tiers in bits 4 to 7, the slot from bit 8 up (TIERS)
  */
-#ifndef INDEX_MIRROR_TABLES_H
-#define INDEX_MIRROR_TABLES_H
+#ifndef INDEX_MIRROR_INTERNAL_H
+#define INDEX_MIRROR_INTERNAL_H
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -25,22 +25,22 @@
 #define MIRROR_SHARDS       256
 #define MIRROR_SIZES        64 /* a table's size is named by six bits */
 #define MIRROR_LINE_ENTRIES 4
-#define MIRROR_SEGMENTS     176 /* of crowds: 2^30 of them and more */
-#define MIRROR_CROWDS       256 /* of the first segments */
+#define MIRROR_SEGMENTS     176 /* of holder sets: 2^30 of them and more */
+#define MIRROR_HOLDER_SETS  256 /* of the first segments */
 
-#define WORD_TAG     UINT64_C(15)
-#define WORD_EMPTY   UINT64_C(0)
-#define WORD_INLINE  UINT64_C(6) /* slots that a word can name */
-#define WORD_CROWD   UINT64_C(7)
-#define WORD_TOMB    UINT64_C(8)
-#define WORD_TIERS   UINT64_C(9)
-#define WORD_SHIFT   4
-#define SLOT_BITS    10
-#define SLOT_MASK    ((UINT64_C(1) << SLOT_BITS) - 1)
-#define CROWD_SHIFT  32
-#define CROWD_LEAVE  4 /* holders at which a crowd is given up */
-#define TIERED_SHIFT 8 /* of the slot in a word of TIERS */
-#define TIERS_MASK   ((UINT64_C(1) << TIERS) - 1)
+#define WORD_TAG         UINT64_C(15)
+#define WORD_EMPTY       UINT64_C(0)
+#define WORD_INLINE      UINT64_C(6) /* slots that a word can name */
+#define WORD_HOLDER_SET  UINT64_C(7)
+#define WORD_TOMB        UINT64_C(8)
+#define WORD_TIERS       UINT64_C(9)
+#define WORD_SHIFT       4
+#define SLOT_BITS        10
+#define SLOT_MASK        ((UINT64_C(1) << SLOT_BITS) - 1)
+#define HOLDER_SET_SHIFT 32
+#define HOLDER_SET_LEAVE 4 /* holders at which a holder set is given up */
+#define TIERED_SHIFT     8 /* of the slot in a word of TIERS */
+#define TIERS_MASK       ((UINT64_C(1) << TIERS) - 1)
 
 _Static_assert(WORKERS_MAX <= 1 << SLOT_BITS, "a slot fits a holder's bits");
 
@@ -69,7 +69,7 @@ struct mirror_table {
  * leaves. NULL: no table yet.
  */
 
-struct mirror_crowd {
+struct mirror_holder_set {
     _Atomic uint64_t word[WORKER_WORDS];
 };
 
@@ -101,7 +101,7 @@ struct mirror_slot {
     uint64_t tiered; /* entries of TIERS */
 };
 
-/* Numbers of crowds, chained. */
+/* Numbers of holder sets, chained. */
 struct mirror_chain {
     uint32_t first;
     uint32_t last;
@@ -112,11 +112,11 @@ struct mirror_chain {
 struct mirror_grace {
     struct qsbr_node node;
     struct mirror *mirror;
-    bool busy;                  /* with the qsbr */
-    bool tombs;                 /* some wait for the next one */
-    uint64_t next;              /* the number of the next one */
-    uint64_t done;              /* of the last one that passed */
-    struct mirror_chain crowds; /* for the next one */
+    bool busy;                       /* with the qsbr */
+    bool tombs;                      /* some wait for the next one */
+    uint64_t next;                   /* the number of the next one */
+    uint64_t done;                   /* of the last one that passed */
+    struct mirror_chain holder_sets; /* for the next one */
     struct mirror_chain leaving;
     struct worker_set slots; /* swept, for the next one */
     struct worker_set freeing;
@@ -138,7 +138,7 @@ struct mirror {
     _Atomic uint64_t opened; /* how often a slot got holes */
     uint32_t size_lines[MIRROR_SIZES];
     _Atomic(const char *) table[MIRROR_KINDS][MIRROR_SHARDS];
-    _Atomic(struct mirror_crowd *) segment[MIRROR_SEGMENTS];
+    _Atomic(struct mirror_holder_set *) segment[MIRROR_SEGMENTS];
     _Atomic uint64_t opened_at[WORKERS_MAX];
     /* Begun and ended removals from a slot that may have holes; odd while one
      * goes on. */
@@ -152,9 +152,9 @@ struct mirror {
     uint32_t applied; /* keys since memory was last reclaimed */
     struct mirror_fill fill[MIRROR_KINDS][MIRROR_SHARDS];
     struct mirror_slot slot[WORKERS_MAX];
-    struct mirror_chain crowds_free;
-    uint32_t crowds_made;
-    uint32_t crowds_used;
+    struct mirror_chain holder_sets_free;
+    uint32_t holder_sets_made;
+    uint32_t holder_sets_used;
     uint32_t segments;
     void *segment_memory[MIRROR_SEGMENTS];
     uint32_t *segment_link[MIRROR_SEGMENTS];
@@ -375,30 +375,31 @@ word_slot(uint64_t word, uint32_t i)
 }
 
 static inline uint32_t
-word_crowd(uint64_t word)
+word_holder_set(uint64_t word)
 {
-    return (uint32_t)(word >> CROWD_SHIFT);
+    return (uint32_t)(word >> HOLDER_SET_SHIFT);
 }
 
-/* Where a crowd lies: its segment (eight of a size, then eight of twice that)
- * and its place there. */
+/* Where a holder set lies: its segment (eight of a size, then eight of twice
+ * that) and its place there. */
 static inline uint32_t
-mirror_crowd_segment(uint32_t number, uint32_t *place)
+mirror_holder_set_segment(uint32_t number, uint32_t *place)
 {
-    uint64_t x = (uint64_t)number + (uint64_t)8 * MIRROR_CROWDS;
+    uint64_t x = (uint64_t)number + (uint64_t)8 * MIRROR_HOLDER_SETS;
     uint32_t shift = (uint32_t)(63 - __builtin_clzll(x)) - 3;
 
     *place = (uint32_t)(x & ((UINT64_C(1) << shift) - 1));
     return (shift - 8) * 8 + (uint32_t)(x >> shift & 7);
 }
 
-_Static_assert(MIRROR_CROWDS == 1 << 8, "mirror_crowd_segment() counts on it");
+_Static_assert(MIRROR_HOLDER_SETS == 1 << 8,
+               "mirror_holder_set_segment() counts on it");
 
-static inline struct mirror_crowd *
-mirror_crowd_at(const struct mirror *mirror, uint32_t number)
+static inline struct mirror_holder_set *
+mirror_holder_set_at(const struct mirror *mirror, uint32_t number)
 {
     uint32_t place;
-    uint32_t segment = mirror_crowd_segment(number, &place);
+    uint32_t segment = mirror_holder_set_segment(number, &place);
 
     return atomic_load_explicit(&mirror->segment[segment],
                                 memory_order_acquire) +
@@ -412,12 +413,12 @@ mirror_holders(const struct mirror *mirror, uint64_t word,
 {
     uint64_t tag = word & WORD_TAG;
 
-    if (tag == WORD_CROWD) {
-        const struct mirror_crowd *crowd =
-            mirror_crowd_at(mirror, word_crowd(word));
+    if (tag == WORD_HOLDER_SET) {
+        const struct mirror_holder_set *holder_set =
+            mirror_holder_set_at(mirror, word_holder_set(word));
         for (uint32_t i = 0; i < WORKER_WORDS; i++) {
-            set->word[i] =
-                atomic_load_explicit(&crowd->word[i], memory_order_acquire);
+            set->word[i] = atomic_load_explicit(&holder_set->word[i],
+                                                memory_order_acquire);
         }
         return;
     }
@@ -447,8 +448,8 @@ bool mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
 
 /* Makes the shard's table large enough for so many more blocks, where memory
  * allows it. Blocks that come in the order of their hashes, as from another
- * mirror, need that: in a table that grows as they come, all would crowd in its
- * first part. */
+ * mirror, need that: in a table that grows as they come, all would gather in
+ * its first part. */
 void mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live);
 
 /* Makes a live entry a tomb. */
@@ -469,7 +470,7 @@ void mirror_tables_free(struct mirror *mirror);
 bool mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key,
                   enum tier tier) MUST_CHECK;
 
-/* ---- mirror_crowd.c: sets of holders ---- */
+/* ---- mirror_holder_set.c: sets of holders ---- */
 
 bool mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot);
 
@@ -482,13 +483,13 @@ void mirror_holder_drop(struct mirror *mirror, uint32_t shard,
                         struct mirror_entry *entry, uint32_t slot);
 
 /* Puts a chain at the end of another. */
-void mirror_crowds_join(struct mirror *mirror, struct mirror_chain *to,
-                        struct mirror_chain *from);
+void mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
+                             struct mirror_chain *from);
 
 /* Bytes of all segments. */
-size_t mirror_crowds_bytes(const struct mirror *mirror);
+size_t mirror_holder_sets_bytes(const struct mirror *mirror);
 
-void mirror_crowds_free(struct mirror *mirror);
+void mirror_holder_sets_free(struct mirror *mirror);
 
 /* ---- mirror.c ---- */
 

@@ -1,9 +1,9 @@
 /*
- * Nodes in the tree: cutting one in two, taking one out. A node that is cut
+ * Nodes in the tree: splitting one in two, taking one out. A node that is split
  * is replaced by two new ones and retired; whoever still reads it sees what
  * was true before.
  */
-#include "index/radix_tree.h"
+#include "index/radix_internal.h"
 
 /* The slot that children of a record's node hang in. */
 static _Atomic uint32_t *
@@ -17,10 +17,10 @@ children_of(struct radix *radix, uint32_t record)
 static void
 node_retire(struct radix *radix, uint32_t ref)
 {
-    uint32_t crowd = slot_load(&node_at(radix, ref)->crowd);
+    uint32_t holder_set = slot_load(&node_at(radix, ref)->holder_set);
 
-    if (crowd != CELL_NONE) {
-        radix_retire(radix, crowd);
+    if (holder_set != CELL_NONE) {
+        radix_retire(radix, holder_set);
     }
     radix_retire(radix, ref);
 }
@@ -109,7 +109,7 @@ move_records(struct radix *radix, uint32_t upper, uint32_t lower,
 }
 
 bool
-radix_node_cut(struct radix *radix, uint32_t ref, uint32_t len)
+radix_node_split(struct radix *radix, uint32_t ref, uint32_t len)
 {
     struct radix_node *node = node_at(radix, ref);
     uint32_t count = radix_hold_list(radix, node, radix->holder);

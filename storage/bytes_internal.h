@@ -3,8 +3,8 @@
  *
  * Role: core. Owns: nothing. Thread: any. Errors: sticky, tested at the end.
  */
-#ifndef STORAGE_BYTES_H
-#define STORAGE_BYTES_H
+#ifndef STORAGE_BYTES_INTERNAL_H
+#define STORAGE_BYTES_INTERNAL_H
 
 #include <string.h>
 

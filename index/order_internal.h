@@ -10,13 +10,13 @@
  * Role: core. Owns: its pages. Thread: the one writer. Limits: the store.
  * Errors: order_reserve() says when there is no room; nothing else can fail.
  */
-#ifndef INDEX_ORDER_H
-#define INDEX_ORDER_H
+#ifndef INDEX_ORDER_INTERNAL_H
+#define INDEX_ORDER_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "index/cell.h"
+#include "index/cell_internal.h"
 
 #define ORDER_NOWHERE UINT32_MAX /* the place of a record in no heap */
 

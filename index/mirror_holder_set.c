@@ -1,8 +1,8 @@
 /*
- * Sets of holders: up to six named in the entry's word, more in a crowd, a
+ * Sets of holders: up to six named in the entry's word, more in a holder set, a
  * bitmap whose address never changes.
  */
-#include "index/mirror_tables.h"
+#include "index/mirror_internal.h"
 
 #define NOBODY UINT32_MAX
 
@@ -10,7 +10,7 @@ static uint32_t *
 link_of(const struct mirror *mirror, uint32_t number)
 {
     uint32_t place;
-    uint32_t segment = mirror_crowd_segment(number, &place);
+    uint32_t segment = mirror_holder_set_segment(number, &place);
 
     return &mirror->segment_link[segment][place];
 }
@@ -29,8 +29,8 @@ chain_add(struct mirror *mirror, struct mirror_chain *chain, uint32_t number)
 }
 
 void
-mirror_crowds_join(struct mirror *mirror, struct mirror_chain *to,
-                   struct mirror_chain *from)
+mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
+                        struct mirror_chain *from)
 {
     if (from->count == 0) {
         return;
@@ -46,17 +46,17 @@ mirror_crowds_join(struct mirror *mirror, struct mirror_chain *to,
 }
 
 static uint32_t
-segment_crowds(uint32_t segment)
+segment_holder_sets(uint32_t segment)
 {
-    return (uint32_t)MIRROR_CROWDS << segment / 8;
+    return (uint32_t)MIRROR_HOLDER_SETS << segment / 8;
 }
 
-/* A segment: its crowds on whole cache lines, then their links. */
+/* A segment: its holder sets on whole cache lines, then their links. */
 static size_t
 segment_bytes(uint32_t segment)
 {
-    return segment_crowds(segment) *
-               (sizeof(struct mirror_crowd) + sizeof(uint32_t)) +
+    return segment_holder_sets(segment) *
+               (sizeof(struct mirror_holder_set) + sizeof(uint32_t)) +
            64;
 }
 
@@ -74,22 +74,24 @@ segment_add(struct mirror *mirror)
         return false;
     }
     char *at = memory + (64 - (uintptr_t)memory % 64) % 64;
-    struct mirror_crowd *crowds = (struct mirror_crowd *)(void *)at;
+    struct mirror_holder_set *holder_sets =
+        (struct mirror_holder_set *)(void *)at;
     mirror->segment_memory[segment] = memory;
     mirror->segment_link[segment] =
-        (uint32_t *)(void *)(crowds + segment_crowds(segment));
-    atomic_store_explicit(&mirror->segment[segment], crowds,
+        (uint32_t *)(void *)(holder_sets + segment_holder_sets(segment));
+    atomic_store_explicit(&mirror->segment[segment], holder_sets,
                           memory_order_release);
     mirror->segments++;
     return true;
 }
 
-/* The number of a crowd that nobody reads, NOBODY when there is no room. */
+/* The number of a holder set that nobody reads, NOBODY when there is no
+ * room. */
 static uint32_t
-crowd_new(struct mirror *mirror)
+holder_set_new(struct mirror *mirror)
 {
-    struct mirror_chain *chain = &mirror->crowds_free;
-    uint32_t number = mirror->crowds_made;
+    struct mirror_chain *chain = &mirror->holder_sets_free;
+    uint32_t number = mirror->holder_sets_made;
     uint32_t place;
 
     if (chain->count > 0) {
@@ -97,27 +99,27 @@ crowd_new(struct mirror *mirror)
         chain->first = *link_of(mirror, number);
         chain->count--;
     } else {
-        if (mirror_crowd_segment(number, &place) == mirror->segments &&
+        if (mirror_holder_set_segment(number, &place) == mirror->segments &&
             !segment_add(mirror)) {
             return NOBODY;
         }
-        mirror->crowds_made++;
+        mirror->holder_sets_made++;
     }
-    mirror->crowds_used++;
+    mirror->holder_sets_used++;
     return number;
 }
 
 /* The entry does not refer to it any more. */
 static void
-crowd_retire(struct mirror *mirror, uint32_t number)
+holder_set_retire(struct mirror *mirror, uint32_t number)
 {
-    CHECK(mirror->crowds_used > 0);
-    mirror->crowds_used--;
-    chain_add(mirror, &mirror->grace.crowds, number);
+    CHECK(mirror->holder_sets_used > 0);
+    mirror->holder_sets_used--;
+    chain_add(mirror, &mirror->grace.holder_sets, number);
 }
 
 size_t
-mirror_crowds_bytes(const struct mirror *mirror)
+mirror_holder_sets_bytes(const struct mirror *mirror)
 {
     size_t bytes = 0;
 
@@ -128,7 +130,7 @@ mirror_crowds_bytes(const struct mirror *mirror)
 }
 
 void
-mirror_crowds_free(struct mirror *mirror)
+mirror_holder_sets_free(struct mirror *mirror)
 {
     for (uint32_t i = 0; i < mirror->segments; i++) {
         mirror_release(mirror, mirror->segment_memory[i], segment_bytes(i));
@@ -144,24 +146,25 @@ mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
     return worker_set_has(&set, slot);
 }
 
-/* The writer's set of a crowd; readers see it word by word. */
+/* The writer's set of a holder set; readers see it word by word. */
 static void
-crowd_store(struct mirror *mirror, uint32_t number,
-            const struct worker_set *set)
+holder_set_store(struct mirror *mirror, uint32_t number,
+                 const struct worker_set *set)
 {
-    struct mirror_crowd *crowd = mirror_crowd_at(mirror, number);
+    struct mirror_holder_set *holder_set = mirror_holder_set_at(mirror, number);
 
     for (uint32_t i = 0; i < WORKER_WORDS; i++) {
-        atomic_store_explicit(&crowd->word[i], set->word[i],
+        atomic_store_explicit(&holder_set->word[i], set->word[i],
                               memory_order_release);
     }
 }
 
-/* One bit of a crowd that readers see, on or off. */
+/* One bit of a holder set that readers see, on or off. */
 static void
-crowd_flip(struct mirror *mirror, uint32_t number, uint32_t slot)
+holder_set_flip(struct mirror *mirror, uint32_t number, uint32_t slot)
 {
-    _Atomic uint64_t *word = &mirror_crowd_at(mirror, number)->word[slot / 64];
+    _Atomic uint64_t *word =
+        &mirror_holder_set_at(mirror, number)->word[slot / 64];
     uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
 
     atomic_store_explicit(word, bits ^ UINT64_C(1) << slot % 64,
@@ -187,8 +190,8 @@ mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
     uint64_t count = word & WORD_TAG;
     struct worker_set set;
 
-    if (count == WORD_CROWD) {
-        crowd_flip(mirror, word_crowd(word), slot);
+    if (count == WORD_HOLDER_SET) {
+        holder_set_flip(mirror, word_holder_set(word), slot);
         return true;
     }
     if (count < WORD_INLINE) {
@@ -197,31 +200,31 @@ mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
             word + 1 + ((uint64_t)slot << (WORD_SHIFT + count * SLOT_BITS)));
         return true;
     }
-    uint32_t number = crowd_new(mirror);
+    uint32_t number = holder_set_new(mirror);
     if (number == NOBODY) {
         return false;
     }
     mirror_holders(mirror, word, &set);
     worker_set_add(&set, slot);
-    crowd_store(mirror, number, &set);
-    word_store(entry, WORD_CROWD | (uint64_t)number << CROWD_SHIFT);
+    holder_set_store(mirror, number, &set);
+    word_store(entry, WORD_HOLDER_SET | (uint64_t)number << HOLDER_SET_SHIFT);
     return true;
 }
 
 static void
-crowd_drop(struct mirror *mirror, struct mirror_entry *entry, uint64_t word,
-           uint32_t slot)
+holder_set_drop(struct mirror *mirror, struct mirror_entry *entry,
+                uint64_t word, uint32_t slot)
 {
     struct worker_set set;
 
     mirror_holders(mirror, word, &set);
     worker_set_remove(&set, slot);
-    if (worker_set_count(&set) > CROWD_LEAVE) {
-        crowd_flip(mirror, word_crowd(word), slot);
+    if (worker_set_count(&set) > HOLDER_SET_LEAVE) {
+        holder_set_flip(mirror, word_holder_set(word), slot);
         return;
     }
     word_store(entry, word_make(&set));
-    crowd_retire(mirror, word_crowd(word));
+    holder_set_retire(mirror, word_holder_set(word));
 }
 
 void
@@ -232,8 +235,8 @@ mirror_holder_drop(struct mirror *mirror, uint32_t shard,
     uint32_t count = (uint32_t)(word & WORD_TAG);
     uint32_t at = 0;
 
-    if (count == WORD_CROWD) {
-        crowd_drop(mirror, entry, word, slot);
+    if (count == WORD_HOLDER_SET) {
+        holder_set_drop(mirror, entry, word, slot);
         return;
     }
     while (at < count && word_slot(word, at) != slot) {

@@ -1,31 +1,31 @@
 /*
- * The inside of the radix tree: nodes, fans, crowds, records. The essay is at
- * the head of radix.h.
+ * The inside of the radix tree: nodes, fans, holder sets, records. The essay
+ * is at the head of radix.h.
  *
  * What readers see is immutable once published, or is one atomic word:
  *   node    key run, length                       immutable
- *           children, crowd, hold[].word          atomic
+ *           children, holder_set, hold[].word     atomic
  *   fan     bitmap                                immutable, copied to grow
  *           slot[]                                atomic
- *   crowd   member                                immutable, copied to grow
+ *   set     member                                immutable, copied to grow
  *           full, some, hold[].word               atomic
  * Records belong to the writer alone.
  */
-#ifndef INDEX_RADIX_TREE_H
-#define INDEX_RADIX_TREE_H
+#ifndef INDEX_RADIX_INTERNAL_H
+#define INDEX_RADIX_INTERNAL_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "index/cell.h"
-#include "index/order.h"
+#include "index/cell_internal.h"
+#include "index/order_internal.h"
 #include "index/radix.h"
 
 /* Keys of one node; longer runs become chains. Another value for tests. */
 #ifndef EDGE_MAX
 #define EDGE_MAX 2048
 #endif
-#define INLINE_MAX 2 /* holders a node keeps without a crowd */
+#define INLINE_MAX 2 /* holders a node keeps without a holder set */
 
 /*
  * A slot is an atomic word that holds CELL_NONE, a node, or a fan (FAN_TAG
@@ -48,7 +48,7 @@ struct radix_node {
     struct cell cell;
     uint64_t last_key; /* of the edge: equal means the whole edge is */
     _Atomic uint32_t children;
-    _Atomic uint32_t crowd; /* CELL_NONE: the holders are inline */
+    _Atomic uint32_t holder_set; /* CELL_NONE: the holders are inline */
     struct radix_hold hold[INLINE_MAX];
     uint32_t len;   /* blocks of the edge, 1 to EDGE_MAX */
     uint32_t space; /* 1: a namespace, its edge is the root key alone */
@@ -64,7 +64,7 @@ struct radix_fan {
 };
 
 /* The holders of a node that has many. */
-struct radix_crowd {
+struct radix_holder_set {
     struct cell cell;
     uint32_t members; /* entries, by rising worker */
     uint32_t live;    /* entries that are not empty; the writer's */
@@ -126,8 +126,8 @@ struct limbo {
 /* One step of the way an insert takes. */
 struct radix_step {
     uint32_t node;
-    uint32_t record; /* the worker's, or the one prepared for it */
-    uint32_t crowd;  /* prepared, or CELL_NONE */
+    uint32_t record;     /* the worker's, or the one prepared for it */
+    uint32_t holder_set; /* prepared, or CELL_NONE */
     uint32_t spare;
 };
 
@@ -192,8 +192,8 @@ fan_at(const struct radix *radix, uint32_t ref)
     return cell_at(&radix->store, ref & ~FAN_TAG);
 }
 
-static inline struct radix_crowd *
-crowd_at(const struct radix *radix, uint32_t ref)
+static inline struct radix_holder_set *
+holder_set_at(const struct radix *radix, uint32_t ref)
 {
     return cell_at(&radix->store, ref);
 }
@@ -323,21 +323,22 @@ void radix_fan_remove(struct radix *radix, _Atomic uint32_t *slot,
 
 /* radix_node.c: nodes and their holders */
 
-/* A worker's entry in a crowd, UINT32_MAX when it has none. */
+/* A worker's entry in a holder set, UINT32_MAX when it has none. */
 static inline uint32_t
-radix_crowd_rank(const struct radix_crowd *crowd, uint32_t worker)
+radix_holder_set_rank(const struct radix_holder_set *holder_set,
+                      uint32_t worker)
 {
     uint64_t bit = UINT64_C(1) << (worker % 64);
     uint32_t word = worker / 64;
     uint32_t rank = 0;
 
-    if (worker >= WORKERS_MAX || (crowd->member[word] & bit) == 0) {
+    if (worker >= WORKERS_MAX || (holder_set->member[word] & bit) == 0) {
         return UINT32_MAX;
     }
     for (uint32_t i = 0; i < word; i++) {
-        rank += ones(crowd->member[i]);
+        rank += ones(holder_set->member[i]);
     }
-    return rank + ones(crowd->member[word] & (bit - 1));
+    return rank + ones(holder_set->member[word] & (bit - 1));
 }
 
 /* The worker's hold of a node, NULL when it has none. */
@@ -348,7 +349,7 @@ struct radix_hold *radix_hold_find(const struct radix *radix,
 uint32_t radix_hold_count(const struct radix *radix,
                           const struct radix_node *node);
 
-/* All holders, by rising worker in a crowd; how many. */
+/* All holders, by rising worker in a holder set; how many. */
 uint32_t radix_hold_list(const struct radix *radix,
                          const struct radix_node *node,
                          struct radix_holder *list);
@@ -364,15 +365,15 @@ void radix_hold_set(struct radix *radix, struct radix_node *node,
                     struct radix_hold *hold, uint32_t missing);
 
 /*
- * Prepares one more holder: sets *crowd to a crowd that has it already, or
- * to CELL_NONE when there is a place in the node. False: no room.
+ * Prepares one more holder: sets *holder_set to a holder set that has it
+ * already, or to CELL_NONE when there is a place in the node. False: no room.
  */
 bool radix_hold_prepare(struct radix *radix, const struct radix_node *node,
-                        const struct radix_holder *holder, uint32_t *crowd)
+                        const struct radix_holder *holder, uint32_t *holder_set)
     MUST_CHECK;
 
 void radix_hold_commit(struct radix *radix, struct radix_node *node,
-                       const struct radix_holder *holder, uint32_t crowd);
+                       const struct radix_holder *holder, uint32_t holder_set);
 
 void radix_hold_remove(struct radix *radix, struct radix_node *node,
                        uint32_t worker);
@@ -383,14 +384,15 @@ uint32_t radix_node_build(struct radix *radix, const uint64_t *keys,
                           uint32_t len, uint64_t last_key,
                           const struct radix_holder *holders, uint32_t count);
 
-/* radix_cut.c: nodes in the tree */
+/* radix_split.c: nodes in the tree */
 
 /*
- * Cuts a node in two after its first len blocks; what nobody holds of the
+ * Splits a node in two after its first len blocks; what nobody holds of the
  * second part is let go. Changes nothing that a match can see. False: no
  * room, nothing changed.
  */
-bool radix_node_cut(struct radix *radix, uint32_t ref, uint32_t len) MUST_CHECK;
+bool radix_node_split(struct radix *radix, uint32_t ref, uint32_t len)
+    MUST_CHECK;
 
 /* Puts a node that begins with the same key in the place of another, which
  * is retired. parent: the record whose node it hangs below. */

@@ -3,8 +3,8 @@
  *
  * Role: core, private. Owns: nothing. Thread: any.
  */
-#ifndef INDEX_RADIX_PAGES_H
-#define INDEX_RADIX_PAGES_H
+#ifndef INDEX_RADIX_PAGES_INTERNAL_H
+#define INDEX_RADIX_PAGES_INTERNAL_H
 
 #include "index/radix.h"
 
