@@ -97,6 +97,7 @@ on_connect(uv_connect_t *connect, int status)
     }
     call->connecting = false;
     call->error = 0;
+    (void)uv_tcp_nodelay(&call->conn->tcp, 1); /* slower without, no worse */
     start_timer(call, 1);
     httpc_answer_start(call);
 }

@@ -1,38 +1,10 @@
+/* Questions to engines' renderers, from their start to their end. */
 #include "node/tokens/token_ask.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "node/tokens/token_ask_internal.h"
-
-static uint64_t
-now_us(const struct token_ask *ask)
-{
-    return uv_now(ask->loop) * 1000;
-}
-
-static void on_timer(uv_timer_t *timer);
-
-/* Lets the timer run until the first question is due. */
-static void
-arm(struct token_ask *ask)
-{
-    uint64_t due_us = deadline_list_next_us(&ask->timeouts);
-    uint64_t soon_us = deadline_list_next_us(&ask->soon);
-    uint64_t from_us = now_us(ask);
-
-    due_us = soon_us < due_us ? soon_us : due_us;
-    if (ask->closing) {
-        return;
-    }
-    if (due_us == UINT64_MAX) {
-        (void)uv_timer_stop(&ask->timer); /* cannot fail */
-        return;
-    }
-    due_us = due_us > from_us ? due_us - from_us : 0;
-    /* Fails only for a closing handle. */
-    (void)uv_timer_start(&ask->timer, on_timer, (due_us + 999) / 1000, 0);
-}
 
 int
 token_ask_new(struct token_ask **out, uv_loop_t *loop,
@@ -41,35 +13,27 @@ token_ask_new(struct token_ask **out, uv_loop_t *loop,
     struct token_ask *ask = calloc(1, sizeof(*ask));
 
     CHECK(limits->answer_bytes_max < UINT32_MAX && limits->timeout_ms != 0);
+    CHECK(limits->connections_max <= ASK_PLACES_MAX);
     *out = ask;
     if (ask == NULL) {
         return -ENOMEM;
     }
     ask->loop = loop;
     ask->limits = *limits;
-    deadline_list_init(&ask->timeouts, (uint64_t)limits->timeout_ms * 1000);
     deadline_list_init(&ask->soon, 1);
     (void)uv_timer_init(loop, &ask->timer); /* cannot fail */
     ask->timer.data = ask;
-    ask->holds = 1;
     return 0;
-}
-
-void
-ask_drop(struct token_ask *ask)
-{
-    CHECK(ask->holds != 0);
-    if (--ask->holds == 0) {
-        CHECK(ask->closing && ask->first == NULL);
-        token_ids_fini(&ask->ids);
-        free(ask);
-    }
 }
 
 static void
 on_timer_closed(uv_handle_t *handle)
 {
-    ask_drop(handle->data);
+    struct token_ask *ask = handle->data;
+
+    CHECK(ask->closing && ask->first == NULL);
+    token_ids_fini(&ask->ids);
+    free(ask);
 }
 
 void
@@ -89,17 +53,13 @@ token_ask_free(struct token_ask *ask)
     uv_close((uv_handle_t *)&ask->timer, on_timer_closed);
 }
 
-void
-ask_question_drop(struct token_question *q)
+static void
+free_question(struct token_question *q)
 {
-    CHECK(q->holds != 0);
-    if (--q->holds == 0) {
-        CHECK(q->over && q->conn == NULL);
-        buf_fini(&q->lines);
-        buf_fini(&q->body);
-        buf_fini(&q->out);
-        free(q);
-    }
+    CHECK(q->over && q->call == NULL);
+    buf_fini(&q->lines);
+    buf_fini(&q->body);
+    free(q);
 }
 
 /* It is open no more. */
@@ -108,7 +68,7 @@ leave(struct token_question *q)
 {
     struct token_ask *ask = q->ask;
 
-    CHECK(!q->over && q->conn == NULL);
+    CHECK(!q->over && q->call == NULL);
     q->over = true;
     deadline_clear(&q->deadline);
     *(q->prev != NULL ? &q->prev->next : &ask->first) = q->next;
@@ -135,17 +95,20 @@ finish(struct token_question *q, enum token_outcome outcome)
         answer.count = ask->ids.count;
     }
     q->done(q->context, &answer);
-    ask_question_drop(q);
+    free_question(q);
 }
 
-/* Ends it from the loop: callers of token_ask_start() are not called back from
- * within. */
+static void on_timer(uv_timer_t *timer);
+
+/* Lets the timer run while a question is to end soon. */
 static void
-finish_soon(struct token_question *q, enum token_outcome outcome)
+arm(struct token_ask *ask)
 {
-    q->soon = outcome;
-    deadline_set(&q->deadline, &q->ask->soon, 0);
-    arm(q->ask);
+    if (!ask->closing && ask->soon.first != NULL &&
+        uv_is_active((uv_handle_t *)&ask->timer) == 0) {
+        /* Fails only for a closing handle. */
+        (void)uv_timer_start(&ask->timer, on_timer, 1, 0);
+    }
 }
 
 static void
@@ -155,21 +118,22 @@ on_timer(uv_timer_t *timer)
     struct deadline *due;
 
     while (!ask->closing &&
-           (due = deadline_next_due(&ask->soon, now_us(ask))) != NULL) {
+           (due = deadline_next_due(&ask->soon, uv_now(ask->loop) * 1000)) !=
+               NULL) {
         struct token_question *q = (struct token_question *)due;
         finish(q, q->soon);
     }
-    while (!ask->closing &&
-           (due = deadline_next_due(&ask->timeouts, now_us(ask))) != NULL) {
-        struct token_question *q = (struct token_question *)due;
-        if (q->conn != NULL) {
-            ask_conn_close(q->conn);
-        }
-        ask->stats.timed_out++;
-        ask_learn_failed(q);
-        finish(q, TOKEN_FAILED);
-    }
     arm(ask);
+}
+
+/* Ends it from the loop: callers of token_ask_start() are not called back from
+ * within. */
+static void
+finish_soon(struct token_question *q, enum token_outcome outcome)
+{
+    q->soon = outcome;
+    deadline_set(&q->deadline, &q->ask->soon, uv_now(q->ask->loop) * 1000);
+    arm(q->ask);
 }
 
 /* Asks in the question's way, or ends it. */
@@ -180,8 +144,7 @@ ask_now(struct token_question *q)
         finish_soon(q, TOKEN_UNABLE);
         return;
     }
-    ask_text_write(q);
-    if (q->out.failed || ask_conn_send(q) != 0) {
+    if (ask_conn_send(q) != 0) {
         finish_soon(q, TOKEN_FAILED);
     }
 }
@@ -190,10 +153,11 @@ void
 ask_failed(struct token_question *q, enum ask_fault fault)
 {
     q->ask->stats.too_large += fault == ASK_FAULT_LARGE;
+    q->ask->stats.timed_out += fault == ASK_FAULT_LATE;
     if (fault != ASK_FAULT_LARGE) {
         ask_learn_failed(q);
     }
-    finish_soon(q, TOKEN_FAILED);
+    finish(q, TOKEN_FAILED);
 }
 
 static void
@@ -298,11 +262,12 @@ make(struct token_ask *ask, const struct fleet_worker *worker,
         return NULL;
     }
     q->ask = ask;
-    q->holds = 1;
+    q->end_ms = uv_now(ask->loop) + ask->limits.timeout_ms;
     q->slot = worker->slot;
     q->generation = worker->generation;
     q->address = worker->address;
-    memcpy(q->base_path, worker->base_path, sizeof(q->base_path));
+    bool sound = url_parse_http(slice_of(worker->url), &q->url) == NULL;
+    CHECK(sound); /* the configuration was read with the same */
     q->chat = scan->shape == SCAN_MESSAGES;
     q->media = has_media(scan);
     q->parts.model = scan->model;
@@ -313,12 +278,11 @@ make(struct token_ask *ask, const struct fleet_worker *worker,
     memcpy(q->parts.options, scan->options, sizeof(q->parts.options));
     buf_init(&q->lines, SIZE_MAX / 2);
     buf_init(&q->body, SIZE_MAX / 2); /* what the caller hands in */
-    buf_init(&q->out, SIZE_MAX / 2);
     ask_text_lines(&q->lines, worker);
     buf_add_slice(&q->body, body);
     if (q->lines.failed || q->body.failed) {
         q->over = true;
-        ask_question_drop(q);
+        free_question(q);
         return NULL;
     }
     return q;
@@ -336,8 +300,6 @@ enter(struct token_question *q)
     ask->first = q;
     ask->stats.open++;
     ask->stats.asked++;
-    deadline_set(&q->deadline, &ask->timeouts, now_us(ask));
-    arm(ask);
 }
 
 int
@@ -379,17 +341,21 @@ token_ask_forget(struct token_question *question)
     if (question->over) {
         return; /* from within its done */
     }
-    if (question->conn != NULL) {
-        ask_conn_close(question->conn);
-    }
+    ask_conn_drop(question);
     question->ask->stats.forgotten++;
     leave(question);
-    arm(question->ask);
-    ask_question_drop(question);
+    free_question(question);
 }
 
-const struct token_ask_stats *
+struct token_ask_stats
 token_ask_stats(const struct token_ask *ask)
 {
-    return &ask->stats;
+    struct token_ask_stats stats = ask->stats;
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        for (unsigned i = 0; i < ASK_PLACES_MAX; i++) {
+            stats.idle += ask->slots[slot].idle[i] != NULL;
+        }
+    }
+    return stats;
 }

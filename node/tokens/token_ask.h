@@ -14,8 +14,8 @@
  * start, four times, is taken for missing. A worker from which four answers in
  * a row did not come is left alone for retry_ms as well.
  *
- * Connections are kept. One that turns out dead before an answer began costs a
- * second try on a new one. An answer that comes late is still an answer: the
+ * Connections are kept (httpc.h). One that turns out dead before an answer began
+ * costs a second try on a new one. An answer that comes late is still an answer: the
  * caller decides what it is good for.
  *
  * Role: shell. Owns: its connections, copies of what is asked.
@@ -42,7 +42,7 @@ struct token_question;
 
 struct token_ask_limits {
     uint32_t open_max;        /* questions at one time; each has a connection */
-    uint32_t connections_max; /* kept idle, per worker */
+    uint32_t connections_max; /* kept between questions, per worker; up to 8 */
     uint32_t timeout_ms;      /* of one question, whatever the caller waits */
     size_t answer_bytes_max;  /* of a body; under 4 GiB */
     uint32_t retry_ms;        /* until an engine that cannot is asked again */
@@ -102,14 +102,12 @@ struct token_ask_stats {
     uint64_t timed_out; /* after timeout_ms */
     uint64_t too_large; /* over answer_bytes_max */
     uint64_t forgotten;
-    uint64_t busy;      /* not asked, for open_max */
-    uint64_t connected; /* connections made */
-    uint64_t reused;    /* requests sent on a kept one */
-    uint32_t open;      /* questions now */
-    uint32_t idle;      /* connections kept now */
+    uint64_t busy; /* not asked, for open_max */
+    uint32_t open; /* questions now */
+    uint32_t idle; /* connections kept now */
 };
 
-/* Good as long as *ask. */
-const struct token_ask_stats *token_ask_stats(const struct token_ask *ask);
+/* What came of the questions since token_ask_new(). */
+struct token_ask_stats token_ask_stats(const struct token_ask *ask);
 
 #endif

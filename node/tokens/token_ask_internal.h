@@ -3,13 +3,12 @@
  *
  *   token_ask.c        questions from their start to their end
  *   token_ask_skill.c  what each worker can, and how that is learnt
- *   token_ask_text.c   the bytes of a request
- *   token_ask_conn.c   connections: kept, written to, read from
+ *   token_ask_text.c   path, headers and body of a request
+ *   token_ask_conn.c   sends a request, over a connection that is kept
  *   token_ask_ids.c    ids out of an answer
  *
- * A question ends once: answered, given up or forgotten. Its memory stays for
- * as long as libuv may read the request in it (`holds`). A connection ends in
- * ask_conn_close(), its memory with its handle.
+ * A question ends once: answered, given up or forgotten; then its memory goes.
+ * The HTTP client (httpc.h) owns what is under way.
  *
  * Role: shell, private to token_ask. Thread: the loop's.
  */
@@ -20,13 +19,13 @@
 
 #include "index/base/buf.h"
 #include "node/base/deadline.h"
-#include "node/http/http_chunk.h"
-#include "node/http/http_head.h"
+#include "node/http/httpc.h"
+#include "node/text/url.h"
 #include "node/tokens/token_ask.h"
 #include "node/tokens/token_ask_ids_internal.h"
 
-#define ASK_READ_BYTES     65536
-#define ASK_HEAD_BYTES_MAX 16384
+#define ASK_PLACES_MAX 8U /* connections kept for one worker, at most */
+#define ASK_PATH_MAX   (URL_PATH_MAX + 32)
 
 /* What an engine is asked with; the best first. */
 enum ask_way {
@@ -48,8 +47,8 @@ struct ask_slot {
     struct ask_skill skill[2]; /* texts, chats */
     uint32_t failures;         /* in a row */
     uint64_t rest_until_ms;    /* not asked before */
-    struct ask_conn *idle;     /* connections kept, the last used first */
-    uint32_t idle_count;
+    struct httpc_conn *idle[ASK_PLACES_MAX]; /* connections that wait */
+    uint32_t taken; /* bit per place: a question has it */
 };
 
 struct token_ask {
@@ -57,14 +56,11 @@ struct token_ask {
     uv_timer_t timer;
     struct token_ask_limits limits;
     bool closing;
-    unsigned holds; /* handles that libuv still has */
     struct token_question *first;
-    struct deadline_list timeouts;
     struct deadline_list soon; /* fail from the loop, not from the call */
     struct token_ask_stats stats;
     struct token_ids ids; /* of the answer being given */
     struct ask_slot slots[WORKERS_MAX];
-    char raw[ASK_READ_BYTES];
 };
 
 /* The parts of the body that a tokeniser is told of. */
@@ -76,7 +72,7 @@ struct ask_parts {
 };
 
 struct token_question {
-    struct deadline deadline; /* in timeouts, or in soon */
+    struct deadline deadline; /* in soon, or in no list */
     struct token_ask *ask;
     struct token_question *next;
     struct token_question *prev;
@@ -86,8 +82,9 @@ struct token_question {
     uint32_t slot;
     uint32_t generation;
     struct sockaddr_storage address;
-    struct buf lines; /* Host and, with a key, Authorization */
-    char base_path[URL_PATH_MAX];
+    struct url url;   /* the worker's */
+    struct buf lines; /* Content-Type and, with a key, Authorization */
+    uint64_t end_ms;  /* loop time */
     bool chat;
     bool media;              /* the prompt has images or the like */
     enum ask_way way;        /* that it is asked with now */
@@ -95,53 +92,25 @@ struct token_question {
 
     struct ask_parts parts;
     struct buf body; /* the client's */
-    struct buf out;  /* the request of this way */
 
-    struct ask_conn *conn; /* NULL while it has none */
-    bool retried;          /* a kept connection was dead: never one again */
+    struct httpc *call; /* NULL: none is under way */
+    unsigned place;     /* of its connection; ASK_PLACES_MAX: none */
     bool over;
-    unsigned holds;
-};
-
-struct ask_conn {
-    uv_tcp_t tcp;
-    uv_connect_t connect;
-    uv_write_t write;
-    struct token_ask *ask;
-    struct ask_conn *next_idle;
-    uint32_t slot;
-    uint32_t generation;
-    struct sockaddr_storage address;
-    struct token_question *question; /* NULL: idle */
-    struct token_question *writing;  /* whose request libuv reads */
-    bool closing;
-    bool reused; /* answered something before */
-    bool heard;  /* bytes of this answer came */
-    bool has_head;
-    unsigned interim; /* 1xx answers so far */
-    struct buf in;    /* up to the end of the head */
-    struct buf body;  /* of the answer, decoded */
-    struct http_chunk chunk;
-    uint64_t left; /* of a body with a length; bytes */
-    struct http_head head;
 };
 
 /* token_ask.c */
 
-/* The whole answer is in conn, which is the question's no more. */
+/* An answer came, whole; body is borrowed for the call. May end q. */
 void ask_answered(struct token_question *q, unsigned status, struct slice body);
 
 enum ask_fault {
-    ASK_FAULT_BROKEN, /* not connected, cut, or not HTTP */
+    ASK_FAULT_BROKEN, /* not connected, severed, or not HTTP */
+    ASK_FAULT_LATE,
     ASK_FAULT_LARGE,
 };
 
-/* No answer came; its connection is gone. */
+/* No answer came. Ends q. */
 void ask_failed(struct token_question *q, enum ask_fault fault);
-
-/* One of the `holds` is gone; may free it. */
-void ask_question_drop(struct token_question *q);
-void ask_drop(struct token_ask *ask);
 
 /* token_ask_skill.c */
 
@@ -162,21 +131,27 @@ void ask_learn_failed(const struct token_question *q);
 
 /* token_ask_text.c */
 
+/* The header lines of requests to that worker, after Host. */
 void ask_text_lines(struct buf *out, const struct fleet_worker *worker);
 
-/* Writes the request of q->way; q->out.failed when out of memory. */
-void ask_text_write(struct token_question *q);
+/* The target of a request of q->way; returns out. */
+const char *ask_text_path(const struct token_question *q,
+                          char out[ASK_PATH_MAX]);
+
+/* The body of a request of q->way: in q, or in room, which is empty before and
+ * room->failed when memory is out. */
+struct slice ask_text_body(const struct token_question *q, struct buf *room);
 
 /* token_ask_conn.c */
 
-/* Sends q->out on a kept connection or a new one. 0; or -errno, and q has no
- * connection. */
+/* Sends the request of q->way on a kept connection or a new one; ask_answered()
+ * or ask_failed() follows from the loop. 0, or -errno and nothing follows. */
 int ask_conn_send(struct token_question *q) MUST_CHECK;
 
-/* Closes it; its question, if any, hears nothing. */
-void ask_conn_close(struct ask_conn *conn);
+/* Gives up what is under way for q, if anything is; nothing follows. */
+void ask_conn_drop(struct token_question *q);
 
-/* Closes those kept for the worker. */
+/* Closes the connections that wait for the worker's next question. */
 void ask_conn_close_idle(struct ask_slot *slot);
 
 #endif

@@ -11,7 +11,7 @@ ask_slot_renew(struct token_ask *ask, uint32_t slot, uint32_t generation)
 
     if (s->generation < generation) {
         ask_conn_close_idle(s);
-        *s = (struct ask_slot){.generation = generation};
+        *s = (struct ask_slot){.generation = generation, .taken = s->taken};
     }
 }
 

@@ -1,22 +1,15 @@
+/* What a question looks like: the path, headers and body of its request. */
+#include <stdio.h>
+
 #include "node/tokens/token_ask_internal.h"
 
 void
 ask_text_lines(struct buf *out, const struct fleet_worker *worker)
 {
-    buf_printf(out, "Host: %s\r\n", worker->host_header);
+    buf_add_text(out, "Content-Type: application/json\r\n");
     if (worker->api_key[0] != '\0') {
         buf_printf(out, "Authorization: Bearer %s\r\n", worker->api_key);
     }
-}
-
-static void
-add_head(struct token_question *q, const char *path, size_t body_bytes)
-{
-    buf_printf(&q->out, "POST %s%s HTTP/1.1\r\n", q->base_path, path);
-    buf_add_slice(&q->out, buf_slice(&q->lines));
-    buf_printf(&q->out,
-               "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
-               body_bytes);
 }
 
 /* "key":value as it stands in the client's body. */
@@ -46,62 +39,65 @@ quoted(const struct scan_text *text)
 }
 
 static void
-write_tokenize(struct token_question *q)
+write_tokenize(const struct token_question *q, struct buf *out)
 {
     const struct ask_parts *parts = &q->parts;
     struct scan_text model = quoted(&parts->model);
-    struct buf body;
 
-    buf_init(&body, SIZE_MAX / 2); /* as large as the client's */
-    add_part(&body, &q->body, q->chat ? "messages" : "prompt", &parts->prompt);
-    add_part(&body, &q->body, "model", &model);
+    add_part(out, &q->body, q->chat ? "messages" : "prompt", &parts->prompt);
+    add_part(out, &q->body, "model", &model);
     if (q->chat) {
-        add_part(&body, &q->body, "tools", &parts->tools);
+        add_part(out, &q->body, "tools", &parts->tools);
     }
     for (unsigned i = 0; i < SCAN_OPTIONS; i++) {
         if (q->chat || i == SCAN_ADD_SPECIAL_TOKENS) {
-            add_part(&body, &q->body, scan_option_name((enum scan_option)i),
+            add_part(out, &q->body, scan_option_name((enum scan_option)i),
                      &parts->options[i]);
         }
     }
-    buf_add_text(&body, "}");
-    add_head(q, "/tokenize", body.len);
-    buf_add_slice(&q->out, buf_slice(&body));
-    q->out.failed |= body.failed;
-    buf_fini(&body);
+    buf_add_text(out, "}");
 }
 
-/*
- * The client's body as it is; but pictures would come back as the tensors that
- * they were made into, unless one asks for the layout alone.
- */
+/* Without this member, images come back as the tensors that they were made
+ * into; with it, the answer has their layout alone. */
 static void
-write_render(struct token_question *q)
+write_media_render(const struct token_question *q, struct buf *out)
 {
-    struct slice body = buf_slice(&q->body), no_tensors = SLICE("");
+    struct slice body = buf_slice(&q->body);
     const char *brace = memchr(body.ptr, '{', body.len);
 
     CHECK(brace != NULL); /* it was scanned */
-    if (q->media) {
-        no_tensors = SLICE("{\"return_mm_kwargs\":false,");
-        body.len -= (size_t)(brace + 1 - body.ptr);
-        body.ptr = brace + 1;
-    }
-    add_head(q,
-             q->chat ? "/v1/chat/completions/render" : "/v1/completions/render",
-             no_tensors.len + body.len);
-    buf_add_slice(&q->out, no_tensors);
-    buf_add_slice(&q->out, body);
+    body.len -= (size_t)(brace + 1 - body.ptr);
+    body.ptr = brace + 1;
+    buf_add_text(out, "{\"return_mm_kwargs\":false,");
+    buf_add_slice(out, body);
 }
 
-void
-ask_text_write(struct token_question *q)
+const char *
+ask_text_path(const struct token_question *q, char out[ASK_PATH_MAX])
 {
-    buf_clear(&q->out);
+    const char *path = "/tokenize";
+
     CHECK(q->way != ASK_NOTHING);
     if (q->way == ASK_RENDER) {
-        write_render(q);
-    } else {
-        write_tokenize(q);
+        path =
+            q->chat ? "/v1/chat/completions/render" : "/v1/completions/render";
     }
+    (void)snprintf(out, ASK_PATH_MAX, "%s%s", q->url.path, path);
+    return out;
+}
+
+struct slice
+ask_text_body(const struct token_question *q, struct buf *room)
+{
+    CHECK(q->way != ASK_NOTHING);
+    if (q->way == ASK_RENDER && !q->media) {
+        return buf_slice(&q->body); /* as it came */
+    }
+    if (q->way == ASK_RENDER) {
+        write_media_render(q, room);
+    } else {
+        write_tokenize(q, room);
+    }
+    return buf_slice(room);
 }

@@ -6,7 +6,7 @@ TestSuite(node_token_ask, .init = start, .fini = stop);
 Test(node_token_ask, a_chat_is_rendered_from_the_body_as_it_came)
 {
     engine.script = (const struct reply[]){{ACT_ANSWER, 200, OK}};
-    strcpy(worker.base_path, "/base");
+    strcpy(worker.url, "http://engine:1/base");
     strcpy(worker.api_key, "secret");
     cr_assert_eq(answer_to(" " CHAT " "), TOKEN_OK);
     tokens_are(1, 2, 3);
@@ -14,8 +14,8 @@ Test(node_token_ask, a_chat_is_rendered_from_the_body_as_it_came)
     cr_assert_str_eq(engine.body[0], " " CHAT " ");
     cr_assert_str_eq(engine.host, "engine:1");
     cr_assert_str_eq(engine.key, "Bearer secret");
-    cr_assert_eq(stats()->answered, 1);
-    cr_assert_eq(stats()->open, 0);
+    cr_assert_eq(stats().answered, 1);
+    cr_assert_eq(stats().open, 0);
 }
 
 Test(node_token_ask, a_text_is_rendered_too)
@@ -61,7 +61,7 @@ Test(node_token_ask, without_a_renderer_the_tokeniser_is_asked)
                      "\"add_generation_prompt\":false}");
     cr_assert_eq(answer_to(CHAT), TOKEN_OK);
     cr_assert_str_eq(engine.path[2], "/tokenize"); /* at once */
-    cr_assert_eq(stats()->asked, 2);
+    cr_assert_eq(stats().asked, 2);
 }
 
 Test(node_token_ask, a_renderer_that_is_shut_is_none)
@@ -191,7 +191,7 @@ Test(node_token_ask, what_makes_no_sense_is_a_failure)
     cr_assert_not(is_able()); /* left alone for a while */
     worker.generation++;
     cr_assert(is_able()); /* another worker in its place */
-    cr_assert_eq(stats()->failed, 4);
+    cr_assert_eq(stats().failed, 4);
 }
 
 Test(node_token_ask, a_success_makes_up_for_failures)

@@ -161,7 +161,7 @@ set_worker(uint16_t port)
     in->sin_port = htons(port);
     in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     worker.address_len = sizeof(*in);
-    strcpy(worker.host_header, "engine:1");
+    strcpy(worker.url, "http://engine:1");
 }
 
 static inline void
@@ -243,10 +243,16 @@ turn_until_seen(unsigned count)
     }
 }
 
-static inline const struct token_ask_stats *
+static inline struct token_ask_stats
 stats(void)
 {
     return token_ask_stats(ask);
+}
+
+static inline uint64_t
+accepted(void)
+{
+    return httpd_stats(engine.httpd)->accepted;
 }
 
 static inline void
