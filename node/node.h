@@ -29,6 +29,7 @@
 #include "node/text/json_out.h"         /* IWYU pragma: export */
 #include "node/text/json_pull.h"        /* IWYU pragma: export */
 #include "node/text/json_text.h"        /* IWYU pragma: export */
+#include "node/text/sse_read.h"         /* IWYU pragma: export */
 #include "node/text/url.h"              /* IWYU pragma: export */
 #include "node/view/expected.h"         /* IWYU pragma: export */
 

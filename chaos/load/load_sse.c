@@ -1,23 +1,18 @@
+/* The chunks of a streamed chat answer, out of the events they come in. */
 #include "chaos/load/load_sse.h"
-
-#include <string.h>
-
-#include "node/node.h"
 
 void
 load_sse_init(struct load_sse *sse, size_t text_bytes_max)
 {
     *sse = (struct load_sse){.deltas = 0};
-    buf_init(&sse->line, LOAD_SSE_EVENT_BYTES_MAX);
-    buf_init(&sse->data, LOAD_SSE_EVENT_BYTES_MAX);
+    sse_read_init(&sse->read, LOAD_SSE_EVENT_BYTES_MAX);
     buf_init(&sse->text, text_bytes_max);
 }
 
 void
 load_sse_fini(struct load_sse *sse)
 {
-    buf_fini(&sse->line);
-    buf_fini(&sse->data);
+    sse_read_fini(&sse->read);
     buf_fini(&sse->text);
 }
 
@@ -26,10 +21,8 @@ load_sse_restart(struct load_sse *sse)
 {
     struct load_sse kept = *sse;
 
-    *sse = (struct load_sse){
-        .line = kept.line, .data = kept.data, .text = kept.text};
-    buf_clear(&sse->line);
-    buf_clear(&sse->data);
+    *sse = (struct load_sse){.read = kept.read, .text = kept.text};
+    sse_read_restart(&sse->read);
     buf_clear(&sse->text);
 }
 
@@ -151,12 +144,12 @@ read_usage(struct load_sse *sse, struct json_pull *pull)
 }
 
 static int
-read_chunk(struct load_sse *sse)
+read_chunk(struct load_sse *sse, struct slice data)
 {
     struct json_pull pull;
     bool failed = false;
 
-    json_pull_init(&pull, buf_slice(&sse->data));
+    json_pull_init(&pull, data);
     if (!enter(&pull, PULL_OBJECT)) {
         return fail(sse, "an event is not a JSON object");
     }
@@ -183,78 +176,22 @@ read_chunk(struct load_sse *sse)
     return sse->text.failed ? fail(sse, "the answer is too long") : 0;
 }
 
-/* An empty line was read: the event is whole. */
-static int
-end_event(struct load_sse *sse)
-{
-    int r = 0;
-
-    if (!sse->has_data) {
-        return 0; /* a comment, or an event without data */
-    }
-    if (slice_equal(buf_slice(&sse->data), SLICE("[DONE]"))) {
-        sse->done = true;
-    } else {
-        r = read_chunk(sse);
-    }
-    sse->has_data = false;
-    buf_clear(&sse->data);
-    return r;
-}
-
-static int
-end_line(struct load_sse *sse, struct slice line)
-{
-    if (line.len > 0 && line.ptr[line.len - 1] == '\r') {
-        line.len--;
-    }
-    if (line.len == 0) {
-        return end_event(sse);
-    }
-    if (line.len < 5 || memcmp(line.ptr, "data:", 5) != 0) {
-        return 0;
-    }
-    size_t value = line.len > 5 && line.ptr[5] == ' ' ? 6 : 5;
-    if (sse->has_data) {
-        buf_add_text(&sse->data, "\n");
-    }
-    buf_add(&sse->data, line.ptr + value, line.len - value);
-    sse->has_data = true;
-    return sse->data.failed ? fail(sse, "an event is too long") : 0;
-}
-
-/* A line without its LF; joined with what came of it before. */
-static int
-take_line(struct load_sse *sse, struct slice line)
-{
-    if (sse->line.len == 0) {
-        return end_line(sse, line);
-    }
-    buf_add_slice(&sse->line, line);
-    if (sse->line.failed) {
-        return fail(sse, "a line is too long");
-    }
-    int r = end_line(sse, buf_slice(&sse->line));
-    buf_clear(&sse->line);
-    return r;
-}
-
 int
 load_sse_feed(struct load_sse *sse, struct slice bytes)
 {
-    while (bytes.len > 0 && !sse->done && sse->fault == NULL) {
-        const char *end = memchr(bytes.ptr, '\n', bytes.len);
-        if (end == NULL) {
-            buf_add_slice(&sse->line, bytes);
-            return sse->line.failed ? fail(sse, "a line is too long") : 0;
-        }
-        size_t len = (size_t)(end - bytes.ptr);
-        int r = take_line(sse, (struct slice){bytes.ptr, len});
-        if (r != 0) {
-            return r;
-        }
-        bytes.ptr += len + 1;
-        bytes.len -= len + 1;
+    struct sse_event event;
+    int r = 0;
+
+    if (sse->done || sse->fault != NULL) {
+        return sse->fault == NULL ? 0 : LOAD_SSE_E_BAD;
     }
-    return sse->fault == NULL ? 0 : LOAD_SSE_E_BAD;
+    sse_read_give(&sse->read, bytes);
+    while (r == 0 && !sse->done && sse_read_next(&sse->read, &event)) {
+        if (slice_equal(event.data, SLICE("[DONE]"))) {
+            sse->done = true;
+        } else {
+            r = read_chunk(sse, event.data);
+        }
+    }
+    return sse->read.fault == NULL ? r : fail(sse, sse->read.fault);
 }

@@ -2,8 +2,7 @@
  * Reads a streamed chat answer: server-sent events in pieces of any size, each
  * a chat.completion.chunk, `[DONE]` at the end.
  *
- * Of the events (WHATWG HTML, 9.2) only `data` matters here; lines end in LF
- * or CRLF. Of a chunk: the content of the first choice, the usage. The
+ * Of the events (sse_read.h) only `data` matters here. Of a chunk: the content of the first choice, the usage. The
  * content is kept as it stands between its quotes, escapes and all, because
  * the next turn sends it back inside quotes.
  *
@@ -20,6 +19,7 @@
 
 #include "index/base/buf.h"
 #include "index/base/check.h"
+#include "node/node.h"
 
 #define LOAD_SSE_EVENT_BYTES_MAX ((size_t)1 << 20)
 
@@ -30,12 +30,10 @@ struct load_usage {
 };
 
 struct load_sse {
-    struct buf line; /* the one being read, when it came in pieces */
-    struct buf data; /* of the event being read */
+    struct sse_read read;
     struct buf text; /* the answer so far, raw */
     struct load_usage usage;
     uint32_t deltas; /* chunks that brought content */
-    bool has_data;   /* the event has a data line, if an empty one */
     bool has_usage;
     bool done;         /* [DONE] came; what follows is ignored */
     const char *fault; /* NULL while all is well */
