@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "index/base/role.h"
-#include "node/base/link.h"
+#include "node/base/list.h"
 #include "node/base/log.h"
 #include "node/edge/edge_internal.h"
 
@@ -83,11 +83,11 @@ static void
 expire(unsigned kind, struct deadline *due)
 {
     if (kind < LANE_TIMEOUT_CLIENTS) {
-        client_expired(LINK_OWNER(due, struct client, deadline));
+        client_expired(LIST_OWNER(due, struct client, deadline));
     } else if (kind < LANE_TIMEOUT_TOKENS) {
-        upstream_expired(LINK_OWNER(due, struct upstream, deadline));
+        upstream_expired(LIST_OWNER(due, struct upstream, deadline));
     } else {
-        exchange_expired(LINK_OWNER(due, struct exchange, deadline));
+        exchange_expired(LIST_OWNER(due, struct exchange, deadline));
     }
 }
 

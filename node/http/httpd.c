@@ -35,10 +35,10 @@ unref(struct httpd *httpd)
     if (httpd->handles != 0 || !httpd->freed) {
         return;
     }
-    while (!link_is_empty(&httpd->spare)) {
+    while (!list_is_empty(&httpd->spare)) {
         struct httpd_conn *conn =
-            LINK_OWNER(httpd->spare.next, struct httpd_conn, all);
-        link_remove(&conn->all);
+            LIST_OWNER(httpd->spare.next, struct httpd_conn, all);
+        list_remove(&conn->all);
         free_connection(conn);
     }
     free(httpd);
@@ -53,7 +53,7 @@ on_handle_closed(uv_handle_t *handle)
 static void
 on_listener_closed(struct sock *listener)
 {
-    unref(LINK_OWNER(listener, struct httpd, listener));
+    unref(LIST_OWNER(listener, struct httpd, listener));
 }
 
 static struct httpd_conn *
@@ -70,8 +70,8 @@ new_connection(struct httpd *httpd)
     buf_init(&conn->out, SIZE_MAX / 2); /* bounded by httpd_send() */
     conn->httpd = httpd;
     conn->request.conn = conn;
-    link_init(&conn->all);
-    link_init(&conn->ready);
+    list_init(&conn->all);
+    list_init(&conn->ready);
     return conn;
 }
 
@@ -81,11 +81,11 @@ take_spare(struct httpd *httpd)
 {
     struct httpd_conn *conn = NULL;
 
-    if (link_is_empty(&httpd->spare)) {
+    if (list_is_empty(&httpd->spare)) {
         return new_connection(httpd);
     }
-    conn = LINK_OWNER(httpd->spare.next, struct httpd_conn, all);
-    link_remove(&conn->all);
+    conn = LIST_OWNER(httpd->spare.next, struct httpd_conn, all);
+    list_remove(&conn->all);
     httpd->spare_count--;
     return conn;
 }
@@ -96,8 +96,8 @@ put_spare(struct httpd_conn *conn)
 {
     struct httpd *httpd = conn->httpd;
 
-    CHECK(link_is_empty(&conn->all) && conn->deadline.list == NULL);
-    CHECK(link_is_empty(&conn->ready) && !conn->request.open);
+    CHECK(list_is_empty(&conn->all) && conn->deadline.list == NULL);
+    CHECK(list_is_empty(&conn->ready) && !conn->request.open);
     buf_clear(&conn->in);
     buf_clear(&conn->out);
     conn->out_at = 0;
@@ -106,7 +106,7 @@ put_spare(struct httpd_conn *conn)
     conn->refused = false;
     conn->request.user = NULL;
     if (httpd->spare_count < SPARE_MAX && !httpd->freed) {
-        link_append(&httpd->spare, &conn->all);
+        list_append(&httpd->spare, &conn->all);
         httpd->spare_count++;
         return;
     }
@@ -118,7 +118,7 @@ httpd_release(struct httpd_conn *conn)
 {
     struct httpd *httpd = conn->httpd;
 
-    link_remove(&conn->all);
+    list_remove(&conn->all);
     if (conn->refused) {
         httpd->refused--;
     } else {
@@ -174,7 +174,7 @@ welcome(struct httpd *httpd, int fd)
     httpd->refused += full;
     httpd->stats.connections += !full;
     httpd->handles++;
-    link_append(&httpd->connections, &conn->all);
+    list_append(&httpd->connections, &conn->all);
     httpd->stats.accepted += !full;
     if (full) {
         httpd_answer_refuse(conn, 503, "too many connections");
@@ -197,7 +197,7 @@ pause_accepting(struct httpd *httpd)
 static void
 on_connection(struct sock *listener, int events)
 {
-    struct httpd *httpd = LINK_OWNER(listener, struct httpd, listener);
+    struct httpd *httpd = LIST_OWNER(listener, struct httpd, listener);
 
     (void)events;
     for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
@@ -225,10 +225,10 @@ on_idle(uv_idle_t *idle)
 {
     struct httpd *httpd = idle->data;
 
-    while (!link_is_empty(&httpd->ready)) {
+    while (!list_is_empty(&httpd->ready)) {
         struct httpd_conn *conn =
-            LINK_OWNER(httpd->ready.next, struct httpd_conn, ready);
-        link_remove(&conn->ready);
+            LIST_OWNER(httpd->ready.next, struct httpd_conn, ready);
+        list_remove(&conn->ready);
         httpd_conn_pump(conn);
     }
     (void)uv_idle_stop(idle);
@@ -239,8 +239,8 @@ httpd_wake(struct httpd_conn *conn)
 {
     struct httpd *httpd = conn->httpd;
 
-    if (link_is_empty(&conn->ready)) {
-        link_append(&httpd->ready, &conn->ready);
+    if (list_is_empty(&conn->ready)) {
+        list_append(&httpd->ready, &conn->ready);
         /* Fails only without a callback. */
         (void)uv_idle_start(&httpd->idle, on_idle);
     }
@@ -325,9 +325,9 @@ httpd_new(struct httpd **out, uv_loop_t *loop, const struct sockaddr *address,
         (struct http_limits){.head_bytes_max = limits->head_bytes_max,
                              .target_bytes_max = TARGET_BYTES_MAX,
                              .headers_max = HTTP_HEADERS_MAX};
-    link_init(&httpd->connections);
-    link_init(&httpd->spare);
-    link_init(&httpd->ready);
+    list_init(&httpd->connections);
+    list_init(&httpd->spare);
+    list_init(&httpd->ready);
     httpd_timer_init(httpd);
 
     int error = open_handles(httpd, address);
@@ -360,9 +360,9 @@ httpd_stop(struct httpd *httpd)
     httpd->stopped = true;
     httpd->resume_us = UINT64_MAX;
     sock_close(&httpd->listener, false, on_listener_closed);
-    for (struct link *at = httpd->connections.next; at != &httpd->connections;
-         at = at->next) {
-        struct httpd_conn *conn = LINK_OWNER(at, struct httpd_conn, all);
+    for (struct list_link *at = httpd->connections.next;
+         at != &httpd->connections; at = at->next) {
+        struct httpd_conn *conn = LIST_OWNER(at, struct httpd_conn, all);
         if (conn->state == HTTPD_IDLE) {
             httpd_conn_close(conn);
         }
@@ -380,9 +380,9 @@ httpd_free(struct httpd *httpd)
     httpd->freed = true;
     uv_close((uv_handle_t *)&httpd->timer, on_handle_closed);
     uv_close((uv_handle_t *)&httpd->idle, on_handle_closed);
-    for (struct link *at = httpd->connections.next; at != &httpd->connections;
-         at = at->next) {
-        struct httpd_conn *conn = LINK_OWNER(at, struct httpd_conn, all);
+    for (struct list_link *at = httpd->connections.next;
+         at != &httpd->connections; at = at->next) {
+        struct httpd_conn *conn = LIST_OWNER(at, struct httpd_conn, all);
         httpd_conn_close(conn);
         httpd_gone(conn);
     }

@@ -41,7 +41,7 @@ set_reading(struct httpd_conn *conn, bool reading)
 static void
 on_closed(struct sock *sock)
 {
-    struct httpd_conn *conn = LINK_OWNER(sock, struct httpd_conn, sock);
+    struct httpd_conn *conn = LIST_OWNER(sock, struct httpd_conn, sock);
 
     httpd_gone(conn);
     httpd_release(conn);
@@ -55,7 +55,7 @@ httpd_conn_close(struct httpd_conn *conn)
     }
     conn->state = HTTPD_CLOSED;
     deadline_clear(&conn->deadline);
-    link_remove(&conn->ready);
+    list_remove(&conn->ready);
     sock_close(&conn->sock, false, on_closed);
 }
 
@@ -135,7 +135,7 @@ input_ended(struct httpd_conn *conn)
 {
     conn->input_over = true;
     set_reading(conn, false);
-    if (conn->state != HTTPD_FLUSH && link_is_empty(&conn->ready)) {
+    if (conn->state != HTTPD_FLUSH && list_is_empty(&conn->ready)) {
         httpd_conn_close(conn);
     }
 }
@@ -179,7 +179,7 @@ read_input(struct httpd_conn *conn)
 static void
 on_ready(struct sock *sock, int events)
 {
-    struct httpd_conn *conn = LINK_OWNER(sock, struct httpd_conn, sock);
+    struct httpd_conn *conn = LIST_OWNER(sock, struct httpd_conn, sock);
 
     if ((events & SOCK_WRITE) != 0) {
         httpd_out_ready(conn);

@@ -28,7 +28,7 @@
 
 #include "index/base/buf.h"
 #include "node/base/deadline.h"
-#include "node/base/link.h"
+#include "node/base/list.h"
 #include "node/base/sock.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_head.h"
@@ -70,8 +70,8 @@ struct httpd_request {
 struct httpd_conn {
     struct sock sock;
     struct httpd *httpd;
-    struct link all;          /* httpd->connections, or httpd->spare */
-    struct link ready;        /* httpd->ready, or none */
+    struct list_link all;     /* httpd->connections, or httpd->spare */
+    struct list_link ready;   /* httpd->ready, or none */
     struct deadline deadline; /* in one of httpd->deadlines, or none */
     enum httpd_state state;
     bool reading;
@@ -110,9 +110,9 @@ struct httpd {
     uint32_t handles;     /* not yet closed, connections' included */
     uint32_t refused;     /* connections that only hear 503 */
     uint32_t spare_count; /* connections kept for their buffers */
-    struct link connections;
-    struct link spare;
-    struct link ready; /* have input to look at, from the loop */
+    struct list_link connections;
+    struct list_link spare;
+    struct list_link ready; /* have input to look at, from the loop */
     struct deadline_list deadlines[HTTPD_DEADLINES];
     uint64_t resume_us;    /* accept again; UINT64_MAX: not paused */
     uint64_t timer_due_us; /* UINT64_MAX: not running */

@@ -38,7 +38,7 @@ on_timer(uv_timer_t *timer)
         struct deadline_list *list = &httpd->deadlines[i];
         struct deadline *due = NULL;
         while ((due = deadline_next_due(list, now)) != NULL) {
-            httpd_conn_expired(LINK_OWNER(due, struct httpd_conn, deadline));
+            httpd_conn_expired(LIST_OWNER(due, struct httpd_conn, deadline));
         }
         fire_by(httpd, deadline_list_next_us(list));
     }

@@ -93,12 +93,12 @@ Test(node_httpd_refuse, what_is_over_a_limit_is_refused_and_closed)
 static struct httpd_conn *
 wait_for_state(struct rig *rig, enum httpd_state state)
 {
-    struct link *all = &rig->httpd->connections;
+    struct list_link *all = &rig->httpd->connections;
 
     WAIT(&rig->loop,
-         !link_is_empty(all) &&
-             LINK_OWNER(all->prev, struct httpd_conn, all)->state == state);
-    return LINK_OWNER(all->prev, struct httpd_conn, all);
+         !list_is_empty(all) &&
+             LIST_OWNER(all->prev, struct httpd_conn, all)->state == state);
+    return LIST_OWNER(all->prev, struct httpd_conn, all);
 }
 
 static void

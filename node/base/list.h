@@ -2,49 +2,49 @@
  * A circular doubly linked list threaded through its members.
  *
  * A list is a link of its own, initialised to point at itself; so is a member
- * that is on no list, which makes link_remove() harmless there.
+ * that is on no list, which makes list_remove() harmless there.
  *
  * Role: core. Owns: nothing. Thread: one owner.
  */
-#ifndef NODE_LINK_H
-#define NODE_LINK_H
+#ifndef NODE_LIST_H
+#define NODE_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-struct link {
-    struct link *prev;
-    struct link *next;
+struct list_link {
+    struct list_link *prev;
+    struct list_link *next;
 };
 
 /* The structure of which `link` is that member. */
-#define LINK_OWNER(link, type, member) \
+#define LIST_OWNER(link, type, member) \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void
-link_init(struct link *link)
+list_init(struct list_link *link)
 {
     link->prev = link;
     link->next = link;
 }
 
 static inline bool
-link_is_empty(const struct link *list)
+list_is_empty(const struct list_link *list)
 {
     return list->next == list;
 }
 
 static inline void
-link_remove(struct link *link)
+list_remove(struct list_link *link)
 {
     link->prev->next = link->next;
     link->next->prev = link->prev;
-    link_init(link);
+    list_init(link);
 }
 
 /* Puts a member that is on no list at the end of one. */
 static inline void
-link_append(struct link *list, struct link *link)
+list_append(struct list_link *list, struct list_link *link)
 {
     link->prev = list->prev;
     link->next = list;
