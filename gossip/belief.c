@@ -1,29 +1,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 #define HEAD_MAX 40U /* of one decision */
 
 static void
-put_belief(struct wire_out *out, const struct gossip_belief *belief,
+put_belief(struct codec_out *out, const struct gossip_belief *belief,
            uint32_t count)
 {
-    wire_put_u64(out, belief->worker);
+    codec_put_u64(out, belief->worker);
     if (belief->expected) {
-        wire_put_varint(out, belief->rank);
-        wire_put_varint(out, count);
+        codec_put_varint(out, belief->rank);
+        codec_put_varint(out, count);
     } else if (count == 0) {
-        wire_put_varint(out, 0);
-        wire_put_u8(out, belief->ended);
+        codec_put_varint(out, 0);
+        codec_put_u8(out, belief->ended);
     } else {
-        wire_put_varint(out, count);
-        wire_put_u64(out, belief->root);
-        wire_put_u64(out, belief->parent);
-        wire_put_varint(out, belief->from);
+        codec_put_varint(out, count);
+        codec_put_u64(out, belief->root);
+        codec_put_u64(out, belief->parent);
+        codec_put_varint(out, belief->from);
     }
     for (uint32_t i = 0; i < count; i++) {
-        wire_put_u64(out, belief->keys[i]);
+        codec_put_u64(out, belief->keys[i]);
     }
     CHECK(!out->failed);
 }
@@ -59,7 +59,7 @@ make_room(struct gossip *g, enum gossip_waiting_kind kind, uint32_t count)
     size_t most = *other_len <= max / 2 ? max - *other_len : max;
 
     most = (most - HEAD_MAX) / 8;
-    most = most < WIRE_WORDS_MAX ? most : WIRE_WORDS_MAX;
+    most = most < CODEC_WORDS_MAX ? most : CODEC_WORDS_MAX;
     count = count < most ? count : (uint32_t)most;
     size_t size = HEAD_MAX + (size_t)count * 8;
     if (*own_len + *other_len + size > max && *own_len + size > max / 2) {
@@ -112,10 +112,10 @@ flush(struct gossip *g, enum gossip_waiting_kind kind)
         g->stats.expected_out += waiting->count;
     } else {
         gossip_frame_begin(g, GOSSIP_FRAME_BELIEF);
-        wire_put_varint(&g->build, g->gauge_sent);
+        codec_put_varint(&g->build, g->gauge_sent);
         g->stats.beliefs_out += waiting->count;
     }
-    wire_put_bytes(&g->build, waiting->out.bytes, waiting->out.len);
+    codec_put_bytes(&g->build, waiting->out.bytes, waiting->out.len);
     gossip_frame_send(g, 0, GOSSIP_BULK);
     g->belief_sent_us = g->now_us;
     waiting->count = 0;
@@ -131,49 +131,49 @@ gossip_belief_flush(struct gossip *g)
 }
 
 static bool
-get_belief(struct wire_in *in, struct gossip_belief *belief,
-           struct wire_in *keys)
+get_belief(struct codec_in *in, struct gossip_belief *belief,
+           struct codec_in *keys)
 {
-    *belief = (struct gossip_belief){.worker = wire_get_u64(in)};
-    belief->count = wire_get_count(in, WIRE_WORDS_MAX);
+    *belief = (struct gossip_belief){.worker = codec_get_u64(in)};
+    belief->count = codec_get_count(in, CODEC_WORDS_MAX);
     if (belief->count == 0) {
-        belief->ended = wire_get_u8(in) != 0;
+        belief->ended = codec_get_u8(in) != 0;
     } else {
-        belief->root = wire_get_u64(in);
-        belief->parent = wire_get_u64(in);
-        belief->from = wire_get_count(in, UINT32_MAX);
+        belief->root = codec_get_u64(in);
+        belief->parent = codec_get_u64(in);
+        belief->from = codec_get_count(in, UINT32_MAX);
     }
-    *keys = wire_get_part(in, (uint64_t)belief->count * 8);
+    *keys = codec_get_part(in, (uint64_t)belief->count * 8);
     return !in->failed;
 }
 
 static bool
-get_expected(struct wire_in *in, struct gossip_belief *belief,
-             struct wire_in *keys)
+get_expected(struct codec_in *in, struct gossip_belief *belief,
+             struct codec_in *keys)
 {
     *belief =
-        (struct gossip_belief){.worker = wire_get_u64(in), .expected = true};
-    belief->rank = wire_get_count(in, UINT32_MAX);
-    belief->count = wire_get_count(in, WIRE_WORDS_MAX);
-    *keys = wire_get_part(in, (uint64_t)belief->count * 8);
+        (struct gossip_belief){.worker = codec_get_u64(in), .expected = true};
+    belief->rank = codec_get_count(in, UINT32_MAX);
+    belief->count = codec_get_count(in, CODEC_WORDS_MAX);
+    *keys = codec_get_part(in, (uint64_t)belief->count * 8);
     return !in->failed && belief->count != 0;
 }
 
 static bool
-get_any(enum gossip_waiting_kind kind, struct wire_in *in,
-        struct gossip_belief *belief, struct wire_in *keys)
+get_any(enum gossip_waiting_kind kind, struct codec_in *in,
+        struct gossip_belief *belief, struct codec_in *keys)
 {
     return kind == GOSSIP_WAITING_EXPECT ? get_expected(in, belief, keys)
                                          : get_belief(in, belief, keys);
 }
 
 static bool
-are_sound(enum gossip_waiting_kind kind, struct wire_in in)
+are_sound(enum gossip_waiting_kind kind, struct codec_in in)
 {
     struct gossip_belief belief;
-    struct wire_in keys;
+    struct codec_in keys;
 
-    while (wire_left(&in) > 0) {
+    while (codec_left(&in) > 0) {
         if (!get_any(kind, &in, &belief, &keys)) {
             return false;
         }
@@ -184,9 +184,9 @@ are_sound(enum gossip_waiting_kind kind, struct wire_in in)
 /* Until they are pulled. */
 static void
 keep(struct gossip *g, uint64_t peer, enum gossip_waiting_kind kind,
-     const struct wire_in *in)
+     const struct codec_in *in)
 {
-    size_t len = wire_left(in);
+    size_t len = codec_left(in);
 
     free(g->belief_bytes);
     g->belief_bytes = malloc(len + 1);
@@ -196,23 +196,23 @@ keep(struct gossip *g, uint64_t peer, enum gossip_waiting_kind kind,
     }
     memcpy(g->belief_bytes, in->at, len);
     g->belief_in =
-        (struct wire_in){.at = g->belief_bytes, .end = g->belief_bytes + len};
+        (struct codec_in){.at = g->belief_bytes, .end = g->belief_bytes + len};
     g->belief_peer = peer;
     g->belief_kind = kind;
 }
 
 /* Judged whole, then counted as load. */
 int
-gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_belief(struct gossip *g, uint64_t peer, struct codec_in in)
 {
-    uint64_t told = wire_get_varint(&in);
+    uint64_t told = codec_get_varint(&in);
     struct gossip_belief belief;
-    struct wire_in keys;
+    struct codec_in keys;
 
     if (!are_sound(GOSSIP_WAITING_BELIEF, in)) {
         return GOSSIP_E_BAD;
     }
-    for (struct wire_in rest = in; wire_left(&rest) > 0;) {
+    for (struct codec_in rest = in; codec_left(&rest) > 0;) {
         bool sound = get_belief(&rest, &belief, &keys);
         CHECK(sound);
         gossip_gauges_move(g, peer, &belief, told);
@@ -222,7 +222,7 @@ gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in)
 }
 
 int
-gossip_recv_expect(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_expect(struct gossip *g, uint64_t peer, struct codec_in in)
 {
     if (!are_sound(GOSSIP_WAITING_EXPECT, in)) {
         return GOSSIP_E_BAD;
@@ -235,17 +235,17 @@ gossip_recv_expect(struct gossip *g, uint64_t peer, struct wire_in in)
 static bool
 next_belief(struct gossip *g, struct gossip_belief *belief)
 {
-    struct wire_in keys;
+    struct codec_in keys;
 
     do {
-        if (wire_left(&g->belief_in) == 0) {
+        if (codec_left(&g->belief_in) == 0) {
             return false;
         }
         bool sound = get_any(g->belief_kind, &g->belief_in, belief, &keys);
         CHECK(sound);
     } while (belief->count == 0);
     for (uint32_t i = 0; i < belief->count; i++) {
-        g->record->words[i] = wire_get_u64(&keys);
+        g->record->words[i] = codec_get_u64(&keys);
     }
     belief->keys = g->record->words;
     return true;

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 #define ROW_BYTES 40U
 
@@ -200,16 +200,16 @@ send_rows(struct gossip *g, bool all, uint64_t after)
 {
     gossip_belief_flush(g); /* what it says was before these */
     gossip_frame_begin(g, GOSSIP_FRAME_GAUGES);
-    wire_put_u8(&g->build, all ? GAUGES_ALL : 0);
-    wire_put_varint(&g->build, g->own.version);
+    codec_put_u8(&g->build, all ? GAUGES_ALL : 0);
+    codec_put_varint(&g->build, g->own.version);
     for (uint32_t i = 0; i < g->own.count; i++) {
         const struct gossip_gauge_row *row = &g->own.rows[i];
         bool room = g->build.max - g->build.len >= ROW_BYTES;
         if (room && (all || row->version > after)) {
-            wire_put_u64(&g->build, row->worker);
-            wire_put_varint(&g->build, row->gauge.inflight);
-            wire_put_varint(&g->build, row->gauge.blocks);
-            wire_put_varint(&g->build, row->gauge.queued_tokens);
+            codec_put_u64(&g->build, row->worker);
+            codec_put_varint(&g->build, row->gauge.inflight);
+            codec_put_varint(&g->build, row->gauge.blocks);
+            codec_put_varint(&g->build, row->gauge.queued_tokens);
         }
     }
     gossip_frame_send(g, 0, GOSSIP_CTL);
@@ -269,12 +269,12 @@ gossip_gauges_timer(const struct gossip *g)
 }
 
 static bool
-get_row(struct wire_in *in, uint64_t *worker, struct gossip_gauge *gauge)
+get_row(struct codec_in *in, uint64_t *worker, struct gossip_gauge *gauge)
 {
-    *worker = wire_get_u64(in);
-    gauge->inflight = wire_get_count(in, UINT32_MAX);
-    gauge->blocks = wire_get_count(in, UINT32_MAX);
-    gauge->queued_tokens = wire_get_varint(in);
+    *worker = codec_get_u64(in);
+    gauge->inflight = codec_get_count(in, UINT32_MAX);
+    gauge->blocks = codec_get_count(in, UINT32_MAX);
+    gauge->queued_tokens = codec_get_varint(in);
     return !in->failed;
 }
 
@@ -282,11 +282,11 @@ get_row(struct wire_in *in, uint64_t *worker, struct gossip_gauge *gauge)
  * frame of what changed needs the one before it only for rows that the next
  * full one brings anyway. */
 int
-gossip_recv_gauges(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in in)
 {
     struct gossip_origin *origin = &g->origins[gossip_peer_at(g, peer)];
-    bool all = (wire_get_u8(&in) & GAUGES_ALL) != 0;
-    uint64_t version = wire_get_varint(&in);
+    bool all = (codec_get_u8(&in) & GAUGES_ALL) != 0;
+    uint64_t version = codec_get_varint(&in);
 
     if (in.failed) {
         return GOSSIP_E_BAD;
@@ -301,7 +301,7 @@ gossip_recv_gauges(struct gossip *g, uint64_t peer, struct wire_in in)
     origin->version = version;
     origin->heard_us = g->now_us;
     origin->count = all ? 0 : origin->count;
-    while (wire_left(&in) > 0) {
+    while (codec_left(&in) > 0) {
         uint64_t worker = 0;
         struct gossip_gauge gauge = {0};
         if (!get_row(&in, &worker, &gauge)) {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 struct gossip_config
 gossip_config_default(void)
@@ -41,7 +41,7 @@ check_config(const struct gossip_config *config)
 {
     CHECK(config->peers_max > 0 && config->peers_max <= GOSSIP_PEERS_MAX);
     CHECK(config->streams_max > 0 && config->streams_max <= GOSSIP_STREAMS_MAX);
-    CHECK(config->frame_bytes >= WIRE_BODY_BYTES_MAX(GOSSIP_PAGE_WORDS) + 256);
+    CHECK(config->frame_bytes >= CODEC_BODY_BYTES_MAX(GOSSIP_PAGE_WORDS) + 256);
     CHECK(config->log_bytes > 0 && config->log_records > 0);
     CHECK(config->sends_max > 0 && config->exports_max > 0);
     CHECK(config->vector_ms > config->vector_jitter_ms);
@@ -67,12 +67,12 @@ allocate(struct gossip *g)
     g->own.rows = calloc(g->config.workers_max, sizeof *g->own.rows);
     g->build.bytes = malloc(g->config.frame_bytes);
     g->build.max = g->config.frame_bytes;
-    g->record = malloc(sizeof *g->record + WIRE_WORDS_MAX * sizeof(uint64_t));
+    g->record = malloc(sizeof *g->record + CODEC_WORDS_MAX * sizeof(uint64_t));
     bool ok = g->hash != NULL && g->streams != NULL && g->sends != NULL &&
               g->exports != NULL && g->own.rows != NULL &&
               g->build.bytes != NULL && g->record != NULL;
     for (uint32_t i = 0; i < GOSSIP_WAITING; i++) {
-        struct wire_out *out = &g->waiting[i].out;
+        struct codec_out *out = &g->waiting[i].out;
         out->bytes = malloc(g->config.belief_bytes);
         out->max = g->config.belief_bytes;
         ok = ok && out->bytes != NULL;
@@ -95,9 +95,9 @@ gossip_new(struct gossip **out, const struct gossip_config *config,
     g->now_us = now_us;
     rng_init(&g->rng, seed);
     g->tokens = rng_next(&g->rng) >> 16;
-    g->store = (struct log_store){.bytes_max = config->logs_bytes_max,
-                                  .log_bytes = config->log_bytes,
-                                  .log_count = config->log_records};
+    g->store = (struct delta_log_store){.bytes_max = config->logs_bytes_max,
+                                        .log_bytes = config->log_bytes,
+                                        .log_count = config->log_records};
     g->push_due_us = UINT64_MAX;
     g->wake_us = UINT64_MAX;
     g->gauge_due_us = UINT64_MAX;
@@ -117,7 +117,7 @@ wipe_stream(struct gossip *g, struct gossip_stream *s)
 {
     gossip_transfer_stop(g, s);
     gossip_direct_drop(s);
-    log_fini(&s->log, &g->store);
+    delta_log_fini(&s->log, &g->store);
 }
 
 void
@@ -276,7 +276,7 @@ gossip_load(struct gossip *g, struct event_stream stream,
     s->pos = pos;
     s->told = pos;
     s->known = pos;
-    log_restart(&s->log, pos);
+    delta_log_restart(&s->log, pos);
     gossip_ready(g, s);
 }
 
@@ -465,7 +465,7 @@ gossip_peer_suspect(struct gossip *g, uint64_t peer, bool suspect,
 /* Frames */
 
 static int
-dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct wire_in in)
+dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct codec_in in)
 {
     switch (type) {
     case GOSSIP_FRAME_SUMMARY:
@@ -500,7 +500,7 @@ int
 gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes, size_t len,
             uint64_t now_us)
 {
-    struct wire_in in = {.at = bytes, .end = bytes + len};
+    struct codec_in in = {.at = bytes, .end = bytes + len};
 
     g->now_us = now_us;
     g->stats.frames_in++;
@@ -509,8 +509,8 @@ gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes, size_t len,
         g->stats.frames_stranger++;
         return GOSSIP_E_STRANGER;
     }
-    uint8_t type = wire_get_u8(&in);
-    uint8_t flags = wire_get_u8(&in);
+    uint8_t type = codec_get_u8(&in);
+    uint8_t flags = codec_get_u8(&in);
     if (flags != 0 && !in.failed) {
         g->stats.frames_unknown++; /* compressed, by a later version */
         return 0;
@@ -670,7 +670,7 @@ status_of(const struct gossip *g, const struct gossip_stream *s)
         .contested = gossip_is_contested(s, g->now_us),
         .digest_known = s->digest_known && s->digest_pos == s->pos,
         .reads = gossip_leads(s),
-        .shadow = s->reading.any && !gossip_leads(s),
+        .follower = s->reading.any && !gossip_leads(s),
         .pushes = gossip_pushes(g, s),
         .transfers = s->transfer.active,
         .torn = gossip_is_torn(s),

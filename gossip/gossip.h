@@ -9,7 +9,7 @@
  * 1. A stream is a sequence of records, numbered alike by all who read it. An
  *    epoch is one such sequence: what one process of the engine said from its
  *    start on. Its id is the process's identity, derived from evidence (the
- *    print of the first batch), so two readers name it alike without a word
+ *    fingerprint of the first batch), so two readers name it alike without a word
  *    between them. A position is (seq of the batch << 8 | part), and a record
  *    covers the positions after the one before it up to its own.
  * 2. A replica at a position is the result of all records up to there. It
@@ -38,10 +38,10 @@
  *
  * Partial readings. A reader that cannot see the process's first batch any
  * more does not know the process's identity, nor names of blocks from before.
- * It stands in the shadow: its records are not applied but held against the
- * log by position and print. While they agree, or the replica keeps up with
+ * It is a follower: its records are not applied but held against the
+ * log by position and fingerprint. While they agree, or the replica keeps up with
  * them by others' deltas, there is a better reader, and all is well. When the
- * prints differ, or the replica stays behind (or ahead of) the live reading
+ * fingerprints differ, or the replica stays behind (or ahead of) the live reading
  * for judge_ms, there is none: it takes over, by reading again and minting an
  * epoch of its own, which is not complete; at once where there are no peers.
  * Before, it asks who leads the epoch (WHO). To a living reader it yields, as
@@ -189,7 +189,7 @@ struct gossip_config {
     uint32_t vector_jitter_ms;
     uint32_t question_ms;     /* until one is asked again */
     uint32_t lag_ms;          /* the primary may be behind the second reader */
-    uint32_t judge_ms;        /* a reading stands in the shadow */
+    uint32_t judge_ms;        /* a reading stays a follower */
     uint32_t stale_ms;        /* a replica may be behind before it counts */
     uint32_t heal_ms;         /* between two attempts at one stream */
     uint32_t tombstone_ms;    /* a removed stream is remembered */
@@ -211,7 +211,7 @@ enum {
     GOSSIP_E_FULL,     /* the bound on streams or peers is reached */
 };
 
-enum gossip_lane {
+enum gossip_channel {
     GOSSIP_CTL,  /* short, and not to wait behind the other */
     GOSSIP_BULK, /* deltas and pages */
 };
@@ -242,7 +242,7 @@ struct gossip_belief {
 };
 
 enum gossip_out_kind {
-    GOSSIP_SEND,   /* bytes to peer by lane; may be lost */
+    GOSSIP_SEND,   /* bytes to peer by channel; may be lost */
     GOSSIP_RESET,  /* forget the stream; records of another epoch follow */
     GOSSIP_APPLY,  /* apply record, then tell gossip_digest() */
     GOSSIP_EXPORT, /* read a page of the stream's state from cursor on, answer
@@ -255,12 +255,12 @@ enum gossip_out_kind {
 
 struct gossip_out {
     enum gossip_out_kind kind;
-    enum gossip_lane lane;      /* SEND */
-    uint64_t peer;              /* SEND, BELIEF */
-    const uint8_t *bytes;       /* SEND */
-    size_t len;                 /* SEND */
-    struct event_stream stream; /* all others */
-    struct gossip_epoch epoch;  /* all others: the stream's now */
+    enum gossip_channel channel; /* SEND */
+    uint64_t peer;               /* SEND, BELIEF */
+    const uint8_t *bytes;        /* SEND */
+    size_t len;                  /* SEND */
+    struct event_stream stream;  /* all others */
+    struct gossip_epoch epoch;   /* all others: the stream's now */
     /* RESET, APPLY: names what was applied since the last RESET, as
      * event_record.epoch. The epoch's id, and something else where an epoch is
      * applied once more. */
@@ -350,8 +350,8 @@ void gossip_local_resume(struct gossip *g, struct event_stream stream,
  * borrowed for the call; its stream and epoch are not looked at.
  */
 void gossip_local_record(struct gossip *g, struct event_stream stream,
-                         const struct event_record *record, uint64_t print,
-                         bool last, uint64_t now_us);
+                         const struct event_record *record,
+                         uint64_t fingerprint, bool last, uint64_t now_us);
 
 /* Batches of the reading are missing for good. */
 void gossip_local_gap(struct gossip *g, struct event_stream stream,
@@ -440,10 +440,10 @@ struct gossip_status {
     bool stale;
     bool contested;
     bool digest_known;
-    bool reads;  /* its own reading leads the replica */
-    bool shadow; /* ... or stands in the shadow */
-    bool pushes; /* to peers */
-    bool torn;   /* between the first page of a transfer and its end */
+    bool reads;    /* its own reading leads the replica */
+    bool follower; /* ... or follows who does */
+    bool pushes;   /* to peers */
+    bool torn;     /* between the first page of a transfer and its end */
     bool transfers;
 };
 
@@ -473,12 +473,12 @@ struct gossip_stats {
     uint64_t sends_dropped;   /* sends_max */
     uint64_t no_memory;
     uint64_t records_local, records_pushed, records_applied;
-    uint64_t push_bytes;      /* of DELTAs pushed, to one peer */
-    uint64_t dropped_old;     /* records that were there already */
-    uint64_t dropped_epoch;   /* ... of a lower epoch */
-    uint64_t dropped_unknown; /* ... of no stream that there is */
-    uint64_t dropped_shadow;  /* ... of a reading that does not lead */
-    uint64_t print_conflicts; /* another record at the same position */
+    uint64_t push_bytes;            /* of DELTAs pushed, to one peer */
+    uint64_t dropped_old;           /* records that were there already */
+    uint64_t dropped_epoch;         /* ... of a lower epoch */
+    uint64_t dropped_unknown;       /* ... of no stream that there is */
+    uint64_t dropped_follower;      /* ... of a reading that does not lead */
+    uint64_t fingerprint_conflicts; /* another record at the same position */
     uint64_t gaps, pulls, pulls_answered, pulls_lost;
     uint64_t epochs_minted, epochs_adopted, rereads, takeovers;
     uint64_t transfers, transfers_done, transfers_failed;

@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 /* The epoch of a process whose batches cannot all be had by anybody. */
 static uint64_t
@@ -139,7 +139,7 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
                                         : led) {
             /* What is read counts, and not what was made of it before. */
             gossip_stream_reset(g, s, "read again");
-            log_restart(&s->log, 0);
+            delta_log_restart(&s->log, 0);
         }
     } else if (s->answered != s->ask) {
         return; /* begun before the question: says nothing */
@@ -207,50 +207,51 @@ gossip_local_resume(struct gossip *g, struct event_stream stream,
     gossip_wake_at(g, now_us);
 }
 
-/* In the shadow: agrees with the log, or proves another process. */
+/* A follower: agrees with the log, or proves another process. */
 static void
-compare(struct gossip *g, struct gossip_stream *s, uint64_t pos, uint64_t print)
+compare(struct gossip *g, struct gossip_stream *s, uint64_t pos,
+        uint64_t fingerprint)
 {
-    uint32_t at = log_after(&s->log, pos - 1);
-    struct wire_body body;
+    uint32_t at = delta_log_after(&s->log, pos - 1);
+    struct codec_body body;
 
-    g->stats.dropped_shadow++;
-    if (at >= s->log.count || log_entry_at(&s->log, at)->pos != pos) {
+    g->stats.dropped_follower++;
+    if (at >= s->log.count || delta_log_entry_at(&s->log, at)->pos != pos) {
         return;
     }
-    const struct log_entry *entry = log_entry_at(&s->log, at);
+    const struct delta_log_entry *entry = delta_log_entry_at(&s->log, at);
     const uint8_t *bytes = s->log.bytes + entry->at;
-    bool sound = wire_get_body(
-        (struct wire_in){.at = bytes, .end = bytes + entry->len}, &body);
+    bool sound = codec_get_body(
+        (struct codec_in){.at = bytes, .end = bytes + entry->len}, &body);
     CHECK(sound);
-    s->reading.differs |= body.print != (uint32_t)print;
+    s->reading.differs |= body.fingerprint != (uint32_t)fingerprint;
 }
 
 /* One part of a batch. */
 static void
 take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
           const struct event_record *head, const uint64_t *words,
-          uint32_t count, uint64_t print)
+          uint32_t count, uint64_t fingerprint)
 {
     struct gossip_reading *reading = &s->reading;
     uint64_t prev = reading->pos;
-    uint8_t flags = reading->gap ? WIRE_GAP : 0;
-    struct wire_out out = {.bytes = g->build.bytes, .max = g->build.max};
+    uint8_t flags = reading->gap ? CODEC_GAP : 0;
+    struct codec_out out = {.bytes = g->build.bytes, .max = g->build.max};
 
     CHECK(pos > prev);
     reading->pos = pos;
     if (!gossip_leads(s)) {
         reading->gap = false; /* it lies behind, whatever is joined later */
-        compare(g, s, pos, print);
+        compare(g, s, pos, fingerprint);
         return;
     }
-    wire_put_body(&out, head, words, count, print, flags);
+    codec_put_body(&out, head, words, count, fingerprint, flags);
     CHECK(!out.failed);
     reading->gap = false;
     g->stats.records_local++;
     (void)gossip_stream_take(
         g, s, prev, pos,
-        (struct wire_in){.at = out.bytes, .end = out.bytes + out.len});
+        (struct codec_in){.at = out.bytes, .end = out.bytes + out.len});
     gossip_push_lag(g, s);
     gossip_push_want(g, s);
 }
@@ -286,7 +287,7 @@ cut_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
 /* The reading goes on in parts; false when a batch has too many. */
 static bool
 take_parts(struct gossip *g, struct gossip_stream *s,
-           const struct event_record *record, uint64_t print, bool last)
+           const struct event_record *record, uint64_t fingerprint, bool last)
 {
     struct gossip_reading *reading = &s->reading;
     uint64_t *part = g->record->words;
@@ -306,7 +307,7 @@ take_parts(struct gossip *g, struct gossip_stream *s,
         take_part(
             g, s,
             gossip_pos(record->seq, ends ? GOSSIP_PART_LAST : reading->part),
-            ends ? record : &head, part, count, print);
+            ends ? record : &head, part, count, fingerprint);
     } while (at < record->words_count);
     reading->split = !last;
     reading->part = last ? 0 : reading->part;
@@ -315,7 +316,7 @@ take_parts(struct gossip *g, struct gossip_stream *s,
 
 void
 gossip_local_record(struct gossip *g, struct event_stream stream,
-                    const struct event_record *record, uint64_t print,
+                    const struct event_record *record, uint64_t fingerprint,
                     bool last, uint64_t now_us)
 {
     struct gossip_stream *s = gossip_find(g, stream);
@@ -331,7 +332,7 @@ gossip_local_record(struct gossip *g, struct event_stream stream,
         g->stats.dropped_old++;
         return;
     }
-    if (!take_parts(g, s, record, print, last)) {
+    if (!take_parts(g, s, record, fingerprint, last)) {
         gossip_local_gap(g, stream, now_us);
     }
     gossip_wake_at(g, now_us + gossip_us(g->config.stale_ms));
@@ -477,7 +478,7 @@ is_led(const struct gossip_stream *s)
            (reading->pos == reading->off_pos || s->pos != reading->off_replica);
 }
 
-/* In the shadow: whether nobody reads better. */
+/* A follower: whether nobody reads better. */
 static bool
 is_best(struct gossip *g, struct gossip_stream *s)
 {

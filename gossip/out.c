@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 void
 gossip_ready(struct gossip *g, struct gossip_stream *s)
@@ -32,15 +32,15 @@ gossip_frame_begin(struct gossip *g, enum gossip_frame_type type)
 {
     g->build.len = 0;
     g->build.failed = false;
-    wire_put_u8(&g->build, (uint8_t)type);
-    wire_put_u8(&g->build, 0);
+    codec_put_u8(&g->build, (uint8_t)type);
+    codec_put_u8(&g->build, 0);
 }
 
 void
 gossip_put_stream(struct gossip *g, const struct gossip_stream *s)
 {
-    wire_put_u64(&g->build, s->name.worker);
-    wire_put_varint(&g->build, s->name.rank);
+    codec_put_u64(&g->build, s->name.worker);
+    codec_put_varint(&g->build, s->name.rank);
 }
 
 static void
@@ -62,7 +62,7 @@ gossip_send_drop(struct gossip *g)
 
 static void
 send_frame(struct gossip *g, struct gossip_frame *frame, uint64_t peer,
-           enum gossip_lane lane)
+           enum gossip_channel channel)
 {
     if (g->sends_count == g->config.sends_max) {
         g->stats.sends_dropped++;
@@ -70,7 +70,7 @@ send_frame(struct gossip *g, struct gossip_frame *frame, uint64_t peer,
     }
     uint32_t at = (g->sends_first + g->sends_count) % g->config.sends_max;
     g->sends[at] =
-        (struct gossip_send){.frame = frame, .peer = peer, .lane = lane};
+        (struct gossip_send){.frame = frame, .peer = peer, .channel = channel};
     g->sends_count++;
     frame->refs++;
     g->stats.frames_out++;
@@ -78,7 +78,7 @@ send_frame(struct gossip *g, struct gossip_frame *frame, uint64_t peer,
 }
 
 void
-gossip_frame_send(struct gossip *g, uint64_t peer, enum gossip_lane lane)
+gossip_frame_send(struct gossip *g, uint64_t peer, enum gossip_channel channel)
 {
     CHECK(!g->build.failed);
     struct gossip_frame *frame = malloc(sizeof *frame + g->build.len);
@@ -90,11 +90,11 @@ gossip_frame_send(struct gossip *g, uint64_t peer, enum gossip_lane lane)
     frame->len = (uint32_t)g->build.len;
     memcpy(frame->bytes, g->build.bytes, g->build.len);
     if (peer != 0) {
-        send_frame(g, frame, peer, lane);
+        send_frame(g, frame, peer, channel);
     }
     for (uint32_t i = 0; i < g->config.peers_max && peer == 0; i++) {
         if (g->peers[i].id != 0) {
-            send_frame(g, frame, g->peers[i].id, lane);
+            send_frame(g, frame, g->peers[i].id, channel);
         }
     }
     unref(frame);
@@ -137,9 +137,9 @@ static void
 out_record(struct gossip *g, struct gossip_stream *s, struct gossip_out *out,
            const uint8_t *bytes, uint32_t len, uint64_t pos)
 {
-    struct wire_body body;
-    bool sound =
-        wire_get_body((struct wire_in){.at = bytes, .end = bytes + len}, &body);
+    struct codec_body body;
+    bool sound = codec_get_body(
+        (struct codec_in){.at = bytes, .end = bytes + len}, &body);
 
     CHECK(sound);
     *g->record = (struct event_record){
@@ -150,7 +150,7 @@ out_record(struct gossip *g, struct gossip_stream *s, struct gossip_out *out,
         .block_tokens = body.block_tokens,
         .words_count = body.words_count,
     };
-    wire_body_words(&body, g->record->words);
+    codec_body_words(&body, g->record->words);
     out->kind = GOSSIP_APPLY;
     out->record = g->record;
     g->stats.records_applied++;
@@ -178,17 +178,17 @@ out_direct(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
 static bool
 out_logged(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
 {
-    struct wire_body body;
+    struct codec_body body;
 
-    if (s->epoch.no == 0 || s->transfer.begun || !log_covers(&s->log, s->pos) ||
-        s->log.high == s->pos) {
+    if (s->epoch.no == 0 || s->transfer.begun ||
+        !delta_log_covers(&s->log, s->pos) || s->log.high == s->pos) {
         return false;
     }
-    const struct log_entry *entry =
-        log_entry_at(&s->log, log_after(&s->log, s->pos));
+    const struct delta_log_entry *entry =
+        delta_log_entry_at(&s->log, delta_log_after(&s->log, s->pos));
     const uint8_t *bytes = s->log.bytes + entry->at;
-    bool sound = wire_get_body(
-        (struct wire_in){.at = bytes, .end = bytes + entry->len}, &body);
+    bool sound = codec_get_body(
+        (struct codec_in){.at = bytes, .end = bytes + entry->len}, &body);
     CHECK(sound);
     gossip_stream_applied(s, &body, entry->pos);
     s->told = entry->pos;
@@ -283,7 +283,7 @@ out_send(struct gossip *g, struct gossip_out *out)
     g->lent_frame->refs++;
     *out = (struct gossip_out){.kind = GOSSIP_SEND,
                                .peer = send->peer,
-                               .lane = send->lane,
+                               .channel = send->channel,
                                .bytes = send->frame->bytes,
                                .len = send->frame->len};
     gossip_send_drop(g);

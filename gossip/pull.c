@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 static void
 ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
@@ -12,9 +12,9 @@ ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     };
     gossip_frame_begin(g, GOSSIP_FRAME_PULL);
     gossip_put_stream(g, s);
-    wire_put_varint(&g->build, s->epoch.no);
-    wire_put_u64(&g->build, s->epoch.id);
-    wire_put_varint(&g->build, s->pull.from);
+    codec_put_varint(&g->build, s->epoch.no);
+    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_varint(&g->build, s->pull.from);
     gossip_frame_send(g, peer, GOSSIP_CTL);
     gossip_wake_at(g, s->pull.due_us);
     g->stats.pulls++;
@@ -69,13 +69,13 @@ struct question {
 };
 
 static bool
-get_question(struct wire_in *in, struct question *q)
+get_question(struct codec_in *in, struct question *q)
 {
-    q->name = (struct event_stream){.worker = wire_get_u64(in)};
-    q->name.rank = wire_get_count(in, UINT32_MAX);
-    q->epoch.no = wire_get_count(in, UINT32_MAX);
-    q->epoch.id = wire_get_u64(in);
-    q->from = wire_get_varint(in);
+    q->name = (struct event_stream){.worker = codec_get_u64(in)};
+    q->name.rank = codec_get_count(in, UINT32_MAX);
+    q->epoch.no = codec_get_count(in, UINT32_MAX);
+    q->epoch.id = codec_get_u64(in);
+    q->from = codec_get_varint(in);
     return !in->failed;
 }
 
@@ -85,14 +85,14 @@ answer_lost(struct gossip *g, const struct gossip_stream *s, uint64_t peer,
 {
     gossip_frame_begin(g, GOSSIP_FRAME_LOST);
     gossip_put_stream(g, s);
-    wire_put_varint(&g->build, s->epoch.no);
-    wire_put_u64(&g->build, s->epoch.id);
-    wire_put_varint(&g->build, from);
+    codec_put_varint(&g->build, s->epoch.no);
+    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_varint(&g->build, from);
     gossip_frame_send(g, peer, GOSSIP_CTL);
 }
 
 int
-gossip_recv_pull(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_pull(struct gossip *g, uint64_t peer, struct codec_in in)
 {
     struct question q;
 
@@ -105,7 +105,7 @@ gossip_recv_pull(struct gossip *g, uint64_t peer, struct wire_in in)
     }
     if (q.epoch.id != s->epoch.id) {
         gossip_vector_send(g, peer, true);
-    } else if (log_covers(&s->log, q.from)) {
+    } else if (delta_log_covers(&s->log, q.from)) {
         if (q.from < s->log.high) {
             gossip_answer(g, s, peer, q.from);
         }
@@ -117,7 +117,7 @@ gossip_recv_pull(struct gossip *g, uint64_t peer, struct wire_in in)
 
 /* Judged by what was asked, and only while that still holds. */
 int
-gossip_recv_lost(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_lost(struct gossip *g, uint64_t peer, struct codec_in in)
 {
     struct question q;
 

@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 enum {
     DELTA_PUSH = 1,
@@ -59,17 +59,17 @@ static void
 begin_delta(struct gossip *g, uint8_t flags)
 {
     gossip_frame_begin(g, GOSSIP_FRAME_DELTA);
-    wire_put_u8(&g->build, flags);
+    codec_put_u8(&g->build, flags);
 }
 
 static void
 put_head(struct gossip *g, const struct gossip_stream *s, uint64_t prev)
 {
     gossip_put_stream(g, s);
-    wire_put_varint(&g->build, s->epoch.no);
-    wire_put_u64(&g->build, s->epoch.id);
-    wire_put_u8(&g->build, s->whole ? DELTA_WHOLE : 0);
-    wire_put_varint(&g->build, prev);
+    codec_put_varint(&g->build, s->epoch.no);
+    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_u8(&g->build, s->whole ? DELTA_WHOLE : 0);
+    codec_put_varint(&g->build, prev);
 }
 
 static bool
@@ -86,17 +86,18 @@ put_section(struct gossip *g, const struct gossip_stream *s, uint64_t from)
     uint64_t pos = from;
 
     put_head(g, s, from);
-    for (uint32_t at = log_after(&s->log, from); at < s->log.count; at++) {
-        const struct log_entry *entry = log_entry_at(&s->log, at);
+    for (uint32_t at = delta_log_after(&s->log, from); at < s->log.count;
+         at++) {
+        const struct delta_log_entry *entry = delta_log_entry_at(&s->log, at);
         if (!has_room(g, entry->len + RECORD_ROOM)) {
             break;
         }
-        wire_put_varint(&g->build, entry->len);
-        wire_put_varint(&g->build, entry->pos - pos);
-        wire_put_bytes(&g->build, s->log.bytes + entry->at, entry->len);
+        codec_put_varint(&g->build, entry->len);
+        codec_put_varint(&g->build, entry->pos - pos);
+        codec_put_bytes(&g->build, s->log.bytes + entry->at, entry->len);
         pos = entry->pos;
     }
-    wire_put_varint(&g->build, 0);
+    codec_put_varint(&g->build, 0);
     return pos;
 }
 
@@ -129,8 +130,9 @@ push_stream(struct gossip *g, struct gossip_stream *s)
 
     from = from > s->log.low ? from : s->log.low;
     while (from < s->log.high) {
-        uint32_t at = log_after(&s->log, from);
-        size_t least = log_entry_at(&s->log, at)->len + RECORD_ROOM + HEAD_ROOM;
+        uint32_t at = delta_log_after(&s->log, from);
+        size_t least =
+            delta_log_entry_at(&s->log, at)->len + RECORD_ROOM + HEAD_ROOM;
         if (!has_room(g, least)) {
             send_push(g);
             begin_delta(g, DELTA_PUSH);
@@ -176,35 +178,35 @@ struct section {
 };
 
 static bool
-get_head(struct wire_in *in, struct section *section)
+get_head(struct codec_in *in, struct section *section)
 {
-    section->name.worker = wire_get_u64(in);
-    section->name.rank = wire_get_count(in, UINT32_MAX);
+    section->name.worker = codec_get_u64(in);
+    section->name.rank = codec_get_count(in, UINT32_MAX);
     section->name.unused = 0;
-    section->epoch.no = wire_get_count(in, UINT32_MAX);
-    section->epoch.id = wire_get_u64(in);
-    section->whole = (wire_get_u8(in) & DELTA_WHOLE) != 0;
-    section->prev = wire_get_varint(in);
+    section->epoch.no = codec_get_count(in, UINT32_MAX);
+    section->epoch.id = codec_get_u64(in);
+    section->whole = (codec_get_u8(in) & DELTA_WHOLE) != 0;
+    section->prev = codec_get_varint(in);
     return !in->failed;
 }
 
 /* The section's records; s NULL: they are only read over. *end: where they
  * end. */
 static bool
-get_records(struct gossip *g, struct gossip_stream *s, struct wire_in *in,
+get_records(struct gossip *g, struct gossip_stream *s, struct codec_in *in,
             uint64_t prev, uint64_t *end)
 {
     *end = prev;
     for (;;) {
-        uint64_t len = wire_get_varint(in);
+        uint64_t len = codec_get_varint(in);
         if (len == 0 || in->failed) {
             return !in->failed;
         }
-        uint64_t step = wire_get_varint(in);
-        struct wire_in part = wire_get_part(in, len);
-        struct wire_body body;
+        uint64_t step = codec_get_varint(in);
+        struct codec_in part = codec_get_part(in, len);
+        struct codec_body body;
         if (step == 0 || step > UINT64_MAX - *end || part.failed ||
-            !wire_get_body(part, &body)) {
+            !codec_get_body(part, &body)) {
             return false;
         }
         if (s != NULL) {
@@ -226,7 +228,7 @@ heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
 }
 
 static int
-recv_section(struct gossip *g, uint64_t peer, bool pushed, struct wire_in *in)
+recv_section(struct gossip *g, uint64_t peer, bool pushed, struct codec_in *in)
 {
     struct section section;
     uint64_t end = 0;
@@ -257,11 +259,11 @@ recv_section(struct gossip *g, uint64_t peer, bool pushed, struct wire_in *in)
 }
 
 int
-gossip_recv_delta(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_delta(struct gossip *g, uint64_t peer, struct codec_in in)
 {
-    bool pushed = (wire_get_u8(&in) & DELTA_PUSH) != 0;
+    bool pushed = (codec_get_u8(&in) & DELTA_PUSH) != 0;
 
-    while (wire_left(&in) > 0 && !in.failed) {
+    while (codec_left(&in) > 0 && !in.failed) {
         int rc = recv_section(g, peer, pushed, &in);
         if (rc != 0) {
             return rc;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossip/roster_inner.h"
+#include "gossip/roster_internal.h"
 
 #define PLACE_NONE UINT32_MAX
 
@@ -84,7 +84,7 @@ roster_at_time(struct roster *roster, uint64_t now_us)
     roster->now_us = now_us > roster->now_us ? now_us : roster->now_us;
 }
 
-/* Words */
+/* Operations */
 
 int
 roster_say(struct roster *roster, const struct roster_entry *entry)
@@ -102,7 +102,7 @@ roster_say(struct roster *roster, const struct roster_entry *entry)
     return 0;
 }
 
-/* The same as an operator's word: newer than what there is. */
+/* The same as an operation: newer than what there is. */
 static int
 say_next(struct roster *roster, struct roster_entry *entry)
 {
@@ -112,7 +112,7 @@ say_next(struct roster *roster, struct roster_entry *entry)
         return ROSTER_E_FULL;
     }
     entry->version = row == NULL || roster_is_configured(row->version)
-                         ? ROSTER_WORD + 1
+                         ? ROSTER_OPERATION + 1
                          : row->version + 1;
     entry->age_ms = 0;
     return roster_say(roster, entry);
@@ -140,7 +140,7 @@ roster_put(struct roster *roster, const char *id, struct slice spec,
            uint64_t now_us)
 {
     struct roster_entry entry = {
-        .id = id, .version = ROSTER_WORD + 1, .spec = spec};
+        .id = id, .version = ROSTER_OPERATION + 1, .spec = spec};
     int outcome = roster_entry_check(&entry);
 
     roster_at_time(roster, now_us);
@@ -236,7 +236,7 @@ int
 roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
             size_t len, uint64_t now_us)
 {
-    struct wire_in in = {.at = bytes, .end = bytes + len};
+    struct codec_in in = {.at = bytes, .end = bytes + len};
     uint32_t at = peer != 0 ? place_of(roster, peer) : PLACE_NONE;
 
     roster_at_time(roster, now_us);

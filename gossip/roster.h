@@ -9,7 +9,7 @@
  * the whole entry, so all nodes choose alike whatever came first. Merging is
  * idempotent and order-free.
  *
- * What configuration files say has versions below ROSTER_WORD: whatever an
+ * What configuration files say has versions below ROSTER_OPERATION: whatever an
  * operator says, on any node, is newer, a removal too. Of two configurations
  * that differ about a worker the one that was loaded last holds: its age
  * travels with an entry, and a node whose own configuration is younger by
@@ -46,10 +46,10 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 
-#define ROSTER_ID_MAX   64U   /* of a worker's id, with its NUL */
-#define ROSTER_SPEC_MAX 4096U /* bytes */
-#define ROSTER_BIDS     8U    /* contradictions of one configured worker */
-#define ROSTER_WORD     (UINT64_C(1) << 32) /* operators' versions exceed it */
+#define ROSTER_ID_MAX    64U   /* of a worker's id, with its NUL */
+#define ROSTER_SPEC_MAX  4096U /* bytes */
+#define ROSTER_BIDS      8U    /* contradictions of one configured worker */
+#define ROSTER_OPERATION (UINT64_C(1) << 32) /* operators' versions exceed it */
 
 struct roster;
 
@@ -83,7 +83,7 @@ struct roster_entry {
     bool draining;
     struct slice spec; /* empty when removed */
     uint32_t age_ms;   /* since the removal, or since the configuration that
-                          says so was loaded; of other words 0 */
+                          says so was loaded; of operations 0 */
     uint64_t from;     /* peer that told us; 0: said here, or loaded */
 };
 
@@ -107,7 +107,7 @@ int roster_new(struct roster **out, const struct roster_config *config,
 void roster_free(struct roster *roster);
 
 /* From a configuration that is loaded now; kept, so that an older one is
- * contradicted. 0, also where an operator's word holds, or an outcome above,
+ * contradicted. 0, also where an operation holds, or an outcome above,
  * or -ENOMEM. */
 int roster_configure(struct roster *roster, const char *id, struct slice spec,
                      uint64_t now_us) MUST_CHECK;
@@ -117,7 +117,7 @@ int roster_configure(struct roster *roster, const char *id, struct slice spec,
 int roster_load(struct roster *roster, const struct roster_entry *entry,
                 uint64_t now_us) MUST_CHECK;
 
-/* An operator's word. put: adds the worker, or gives it another spec, and
+/* An operation of an operator. put: adds the worker, or gives it another spec, and
  * ends its draining. Those that change nothing are no change, nor is draining
  * or removing what is not there. 0, or an outcome above, or -ENOMEM. */
 int roster_put(struct roster *roster, const char *id, struct slice spec,

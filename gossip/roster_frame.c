@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "gossip/roster_inner.h"
+#include "gossip/roster_internal.h"
 
 enum {
     FRAME_SUMMARY = 1, /* u64 digest */
@@ -18,56 +18,56 @@ enum {
 };
 
 void
-roster_put_said(struct wire_out *out, const struct roster_entry *entry)
+roster_put_said(struct codec_out *out, const struct roster_entry *entry)
 {
     size_t id_len = strlen(entry->id);
 
-    wire_put_u8(out, (uint8_t)((entry->removed ? ENTRY_REMOVED : 0) |
-                               (entry->draining ? ENTRY_DRAINING : 0)));
-    wire_put_varint(out, entry->version);
-    wire_put_varint(out, id_len);
-    wire_put_bytes(out, entry->id, id_len);
-    wire_put_varint(out, entry->spec.len);
-    wire_put_bytes(out, entry->spec.ptr, entry->spec.len);
+    codec_put_u8(out, (uint8_t)((entry->removed ? ENTRY_REMOVED : 0) |
+                                (entry->draining ? ENTRY_DRAINING : 0)));
+    codec_put_varint(out, entry->version);
+    codec_put_varint(out, id_len);
+    codec_put_bytes(out, entry->id, id_len);
+    codec_put_varint(out, entry->spec.len);
+    codec_put_bytes(out, entry->spec.ptr, entry->spec.len);
 }
 
 void
-roster_put_entry(struct wire_out *out, const struct roster_entry *entry)
+roster_put_entry(struct codec_out *out, const struct roster_entry *entry)
 {
     uint8_t bytes[ROSTER_ENTRY_BYTES];
-    struct wire_out part = {.bytes = bytes, .max = sizeof bytes};
+    struct codec_out part = {.bytes = bytes, .max = sizeof bytes};
 
     roster_put_said(&part, entry);
     if (entry->removed || roster_is_configured(entry->version)) {
-        wire_put_varint(&part, entry->age_ms);
+        codec_put_varint(&part, entry->age_ms);
     }
     CHECK(!part.failed);
-    wire_put_varint(out, part.len);
-    wire_put_bytes(out, bytes, part.len);
+    codec_put_varint(out, part.len);
+    codec_put_bytes(out, bytes, part.len);
 }
 
 bool
-roster_get_entry(struct wire_in *in, char id[ROSTER_ID_MAX],
+roster_get_entry(struct codec_in *in, char id[ROSTER_ID_MAX],
                  struct roster_entry *entry)
 {
-    struct wire_in part = wire_get_part(in, wire_get_varint(in));
-    uint8_t flags = wire_get_u8(&part);
+    struct codec_in part = codec_get_part(in, codec_get_varint(in));
+    uint8_t flags = codec_get_u8(&part);
 
     *entry = (struct roster_entry){
         .id = id,
-        .version = wire_get_varint(&part),
+        .version = codec_get_varint(&part),
         .removed = (flags & ENTRY_REMOVED) != 0,
         .draining = (flags & ENTRY_DRAINING) != 0,
     };
-    uint32_t id_len = wire_get_count(&part, ROSTER_ID_MAX - 1);
-    struct wire_in text = wire_get_part(&part, id_len);
-    uint32_t spec_len = wire_get_count(&part, ROSTER_SPEC_MAX);
-    struct wire_in spec = wire_get_part(&part, spec_len);
+    uint32_t id_len = codec_get_count(&part, ROSTER_ID_MAX - 1);
+    struct codec_in text = codec_get_part(&part, id_len);
+    uint32_t spec_len = codec_get_count(&part, ROSTER_SPEC_MAX);
+    struct codec_in spec = codec_get_part(&part, spec_len);
     if (entry->removed) {
-        entry->age_ms = wire_get_count(&part, UINT32_MAX);
+        entry->age_ms = codec_get_count(&part, UINT32_MAX);
     } else if (roster_is_configured(entry->version)) {
-        entry->age_ms = wire_left(&part) > 0
-                            ? wire_get_count(&part, UINT32_MAX)
+        entry->age_ms = codec_left(&part) > 0
+                            ? codec_get_count(&part, UINT32_MAX)
                             : UINT32_MAX; /* of a node that does not say */
     }
     if (part.failed || memchr(text.at, 0, id_len) != NULL) {
@@ -93,24 +93,24 @@ bit(uint32_t at)
 }
 
 static size_t
-put_summary(struct roster *roster, struct wire_out *out, uint32_t at)
+put_summary(struct roster *roster, struct codec_out *out, uint32_t at)
 {
     roster->peers[at].summary = false;
-    wire_put_u8(out, FRAME_SUMMARY);
-    wire_put_u64(out, roster_digest(roster));
+    codec_put_u8(out, FRAME_SUMMARY);
+    codec_put_u64(out, roster_digest(roster));
     return out->len;
 }
 
 /* As many of the rows owed as the frame takes. */
 static size_t
-put_entries(struct roster *roster, struct wire_out *out, uint32_t at)
+put_entries(struct roster *roster, struct codec_out *out, uint32_t at)
 {
     struct roster_peer *peer = &roster->peers[at];
     uint32_t entries = 0;
     bool more = false;
 
-    wire_put_u8(out, FRAME_ENTRIES);
-    wire_put_u8(out, 0);
+    codec_put_u8(out, FRAME_ENTRIES);
+    codec_put_u8(out, 0);
     for (uint32_t i = 0; i < roster->count; i++) {
         struct roster_row *row = roster->rows[i];
         if ((row->owed & bit(at)) == 0) {
@@ -138,8 +138,8 @@ size_t
 roster_frame_next(struct roster *roster, uint32_t at)
 {
     const struct roster_peer *peer = &roster->peers[at];
-    struct wire_out out = {.bytes = roster->frame,
-                           .max = roster->config.frame_bytes};
+    struct codec_out out = {.bytes = roster->frame,
+                            .max = roster->config.frame_bytes};
     size_t len = 0;
 
     if (peer->summary) {
@@ -191,16 +191,16 @@ take_entry(struct roster *roster, uint32_t at, const struct roster_entry *entry)
 }
 
 static int
-take_entries(struct roster *roster, uint32_t at, struct wire_in in)
+take_entries(struct roster *roster, uint32_t at, struct codec_in in)
 {
     char id[ROSTER_ID_MAX];
     struct roster_entry entry;
-    uint8_t flags = wire_get_u8(&in);
+    uint8_t flags = codec_get_u8(&in);
 
     if (!in.failed && (flags & ENTRIES_ASK) != 0) {
         owe_all(roster, at);
     }
-    while (!in.failed && wire_left(&in) > 0) {
+    while (!in.failed && codec_left(&in) > 0) {
         if (roster_get_entry(&in, id, &entry)) {
             take_entry(roster, at, &entry);
         }
@@ -209,9 +209,9 @@ take_entries(struct roster *roster, uint32_t at, struct wire_in in)
 }
 
 static int
-take_summary(struct roster *roster, uint32_t at, struct wire_in in)
+take_summary(struct roster *roster, uint32_t at, struct codec_in in)
 {
-    uint64_t digest = wire_get_u64(&in);
+    uint64_t digest = codec_get_u64(&in);
 
     if (in.failed) {
         return ROSTER_E_BAD;
@@ -227,9 +227,9 @@ take_summary(struct roster *roster, uint32_t at, struct wire_in in)
 }
 
 int
-roster_frame_take(struct roster *roster, uint32_t at, struct wire_in in)
+roster_frame_take(struct roster *roster, uint32_t at, struct codec_in in)
 {
-    uint8_t kind = wire_get_u8(&in);
+    uint8_t kind = codec_get_u8(&in);
 
     if (in.failed) {
         return ROSTER_E_BAD;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossip/roster_inner.h"
+#include "gossip/roster_internal.h"
 
 static bool
 says_own(const struct roster_row *row)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gossip/roster_inner.h"
+#include "gossip/roster_internal.h"
 #include "index/base/mutant.h"
 
 static uint64_t
@@ -31,7 +31,7 @@ static uint64_t
 digest_of(const struct roster_entry *entry)
 {
     uint8_t bytes[ROSTER_ENTRY_BYTES];
-    struct wire_out out = {.bytes = bytes, .max = sizeof bytes};
+    struct codec_out out = {.bytes = bytes, .max = sizeof bytes};
 
     roster_put_said(&out, entry);
     CHECK(!out.failed);

@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
 
 /* Forgets what is applied; everything else stays. */
@@ -37,7 +37,7 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
     s->pushed = 0;
     s->primary_pos = 0;
     s->lag_us = 0;
-    log_restart(&s->log, 0);
+    delta_log_restart(&s->log, 0);
     empty(g, s, reason);
     gossip_stream_moved(g, s);
     gossip_wake_at(g, g->now_us);
@@ -105,12 +105,12 @@ gossip_stream_known(struct gossip *g, struct gossip_stream *s, uint64_t pos)
 
 /* The replica is at pos, by this record. */
 void
-gossip_stream_applied(struct gossip_stream *s, const struct wire_body *body,
+gossip_stream_applied(struct gossip_stream *s, const struct codec_body *body,
                       uint64_t pos)
 {
     CHECK(pos > s->pos);
     s->pos = MUTANT(TOO_NEW) ? pos + 256 : pos;
-    if ((body->flags & WIRE_GAP) != 0 && !MUTANT(STILL_WHOLE)) {
+    if ((body->flags & CODEC_GAP) != 0 && !MUTANT(STILL_WHOLE)) {
         s->complete = false;
     }
     if (body->clears) {
@@ -124,15 +124,15 @@ gossip_stream_applied(struct gossip_stream *s, const struct wire_body *body,
 
 static bool
 take_direct(struct gossip *g, struct gossip_stream *s, uint64_t pos,
-            struct wire_in in)
+            struct codec_in in)
 {
-    struct wire_body body;
-    bool sound = wire_get_body(in, &body);
+    struct codec_body body;
+    bool sound = codec_get_body(in, &body);
 
-    CHECK(sound && wire_left(&in) <= UINT32_MAX);
+    CHECK(sound && codec_left(&in) <= UINT32_MAX);
     uint64_t before = s->pos;
     s->pos = pos; /* told with the record */
-    if (!gossip_direct_add(g, s, pos, in.at, (uint32_t)wire_left(&in))) {
+    if (!gossip_direct_add(g, s, pos, in.at, (uint32_t)codec_left(&in))) {
         s->pos = before;
         return false;
     }
@@ -149,10 +149,10 @@ spill(struct gossip *g, struct gossip_stream *s)
     uint64_t high = s->log.high;
 
     while (s->pos < high) {
-        const struct log_entry *entry =
-            log_entry_at(&s->log, log_after(&s->log, s->pos));
+        const struct delta_log_entry *entry =
+            delta_log_entry_at(&s->log, delta_log_after(&s->log, s->pos));
         const uint8_t *bytes = s->log.bytes + entry->at;
-        struct wire_in in = {.at = bytes, .end = bytes + entry->len};
+        struct codec_in in = {.at = bytes, .end = bytes + entry->len};
         if (!take_direct(g, s, entry->pos, in)) {
             return false;
         }
@@ -163,22 +163,22 @@ spill(struct gossip *g, struct gossip_stream *s)
 
 static enum gossip_took
 append(struct gossip *g, struct gossip_stream *s, uint64_t pos,
-       struct wire_in body)
+       struct codec_in body)
 {
-    uint32_t len = (uint32_t)wire_left(&body);
+    uint32_t len = (uint32_t)codec_left(&body);
 
-    if (!log_append(&s->log, &g->store, s->pos, pos, body.at, len)) {
+    if (!delta_log_append(&s->log, &g->store, s->pos, pos, body.at, len)) {
         if (s->transfer.begun || !spill(g, s)) {
             gossip_stream_known(g, s, pos);
             return GOSSIP_TOOK_GAP;
         }
-        if (!log_append(&s->log, &g->store, s->pos, pos, body.at, len)) {
+        if (!delta_log_append(&s->log, &g->store, s->pos, pos, body.at, len)) {
             g->stats.log_spills++;
             if (!take_direct(g, s, pos, body)) {
                 gossip_stream_known(g, s, pos);
                 return GOSSIP_TOOK_GAP;
             }
-            log_restart(&s->log, pos);
+            delta_log_restart(&s->log, pos);
         }
     }
     gossip_stream_known(g, s, pos);
@@ -187,31 +187,31 @@ append(struct gossip *g, struct gossip_stream *s, uint64_t pos,
 
 static void
 compare_prints(struct gossip *g, const struct gossip_stream *s, uint64_t pos,
-               struct wire_in in)
+               struct codec_in in)
 {
-    uint32_t at = pos == 0 ? 0 : log_after(&s->log, pos - 1);
-    struct wire_body known;
-    struct wire_body body;
+    uint32_t at = pos == 0 ? 0 : delta_log_after(&s->log, pos - 1);
+    struct codec_body known;
+    struct codec_body body;
 
-    if (at >= s->log.count || log_entry_at(&s->log, at)->pos != pos) {
+    if (at >= s->log.count || delta_log_entry_at(&s->log, at)->pos != pos) {
         return;
     }
-    const struct log_entry *entry = log_entry_at(&s->log, at);
+    const struct delta_log_entry *entry = delta_log_entry_at(&s->log, at);
     const uint8_t *bytes = s->log.bytes + entry->at;
     bool sound =
-        wire_get_body(in, &body) &&
-        wire_get_body((struct wire_in){.at = bytes, .end = bytes + entry->len},
-                      &known);
+        codec_get_body(in, &body) &&
+        codec_get_body(
+            (struct codec_in){.at = bytes, .end = bytes + entry->len}, &known);
     CHECK(sound);
-    g->stats.print_conflicts += known.print != body.print;
+    g->stats.fingerprint_conflicts += known.fingerprint != body.fingerprint;
 }
 
 /* The gate: a sound record of the stream's epoch that covers (prev, pos]. */
 enum gossip_took
 gossip_stream_take(struct gossip *g, struct gossip_stream *s, uint64_t prev,
-                   uint64_t pos, struct wire_in body)
+                   uint64_t pos, struct codec_in body)
 {
-    bool covered = log_covers(&s->log, s->pos);
+    bool covered = delta_log_covers(&s->log, s->pos);
 
     CHECK(prev < pos && s->epoch.no != 0);
     if (pos <= s->pos || (covered && pos <= s->log.high)) {
@@ -227,7 +227,7 @@ gossip_stream_take(struct gossip *g, struct gossip_stream *s, uint64_t prev,
             /* State is rebuilt below a log that is still good. */
             return take_direct(g, s, pos, body) ? GOSSIP_TOOK : GOSSIP_TOOK_GAP;
         }
-        log_restart(&s->log, s->pos);
+        delta_log_restart(&s->log, s->pos);
         return append(g, s, pos, body);
     }
     g->stats.gaps++;

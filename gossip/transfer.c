@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 enum page_status {
     PAGE_OK,
@@ -21,9 +21,9 @@ send_ask(struct gossip *g, struct gossip_stream *s)
     t->due_us = g->now_us + gossip_us(g->config.question_ms);
     gossip_frame_begin(g, GOSSIP_FRAME_ASK);
     gossip_put_stream(g, s);
-    wire_put_u64(&g->build, s->epoch.id);
-    wire_put_u64(&g->build, t->token);
-    wire_put_u64(&g->build, t->cursor);
+    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_u64(&g->build, t->token);
+    codec_put_u64(&g->build, t->cursor);
     gossip_frame_send(g, t->peer, GOSSIP_CTL);
     gossip_wake_at(g, t->due_us);
 }
@@ -116,13 +116,13 @@ struct ask {
 };
 
 static bool
-get_ask(struct wire_in *in, struct ask *ask)
+get_ask(struct codec_in *in, struct ask *ask)
 {
-    ask->name = (struct event_stream){.worker = wire_get_u64(in)};
-    ask->name.rank = wire_get_count(in, UINT32_MAX);
-    ask->epoch_id = wire_get_u64(in);
-    ask->token = wire_get_u64(in);
-    ask->cursor = wire_get_u64(in);
+    ask->name = (struct event_stream){.worker = codec_get_u64(in)};
+    ask->name.rank = codec_get_count(in, UINT32_MAX);
+    ask->epoch_id = codec_get_u64(in);
+    ask->token = codec_get_u64(in);
+    ask->cursor = codec_get_u64(in);
     return !in->failed;
 }
 
@@ -130,12 +130,12 @@ static void
 begin_page(struct gossip *g, const struct ask *ask, enum page_status status)
 {
     gossip_frame_begin(g, GOSSIP_FRAME_PAGE);
-    wire_put_u64(&g->build, ask->name.worker);
-    wire_put_varint(&g->build, ask->name.rank);
-    wire_put_u64(&g->build, ask->epoch_id);
-    wire_put_u64(&g->build, ask->token);
-    wire_put_u64(&g->build, ask->cursor);
-    wire_put_u8(&g->build, (uint8_t)status);
+    codec_put_u64(&g->build, ask->name.worker);
+    codec_put_varint(&g->build, ask->name.rank);
+    codec_put_u64(&g->build, ask->epoch_id);
+    codec_put_u64(&g->build, ask->token);
+    codec_put_u64(&g->build, ask->cursor);
+    codec_put_u8(&g->build, (uint8_t)status);
 }
 
 static void
@@ -172,7 +172,7 @@ can_serve(const struct gossip_stream *s, uint64_t epoch_id)
 }
 
 int
-gossip_recv_ask(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_ask(struct gossip *g, uint64_t peer, struct codec_in in)
 {
     struct ask ask;
 
@@ -224,13 +224,13 @@ gossip_exported(struct gossip *g, uint64_t token, const uint64_t *words,
     }
     CHECK(count <= GOSSIP_PAGE_WORDS);
     begin_page(g, &ask, PAGE_OK);
-    wire_put_u64(&g->build, next);
-    wire_put_varint(&g->build, s->told);
-    wire_put_u8(&g->build, s->complete ? PAGE_COMPLETE : 0);
-    wire_put_varint(&g->build, s->holes);
+    codec_put_u64(&g->build, next);
+    codec_put_varint(&g->build, s->told);
+    codec_put_u8(&g->build, s->complete ? PAGE_COMPLETE : 0);
+    codec_put_varint(&g->build, s->holes);
     struct event_record head = {.holes = EVENT_HOLES_UNKNOWN,
                                 .block_tokens = s->block_tokens};
-    wire_put_body(&g->build, &head, words, count, 0, 0);
+    codec_put_body(&g->build, &head, words, count, 0, 0);
     gossip_frame_send(g, e->peer, GOSSIP_BULK);
     g->stats.pages_out++;
 }
@@ -244,27 +244,27 @@ struct page {
     uint64_t pos;
     bool complete;
     uint32_t holes;
-    struct wire_in bytes; /* of the body */
-    struct wire_body body;
+    struct codec_in bytes; /* of the body */
+    struct codec_body body;
 };
 
 static bool
-get_page(struct wire_in *in, struct page *page)
+get_page(struct codec_in *in, struct page *page)
 {
     *page = (struct page){0};
     if (!get_ask(in, &page->ask)) {
         return false;
     }
-    page->status = wire_get_u8(in);
+    page->status = codec_get_u8(in);
     if (page->status != PAGE_OK) {
         return !in->failed;
     }
-    page->next = wire_get_u64(in);
-    page->pos = wire_get_varint(in);
-    page->complete = (wire_get_u8(in) & PAGE_COMPLETE) != 0;
-    page->holes = wire_get_count(in, UINT32_MAX);
+    page->next = codec_get_u64(in);
+    page->pos = codec_get_varint(in);
+    page->complete = (codec_get_u8(in) & PAGE_COMPLETE) != 0;
+    page->holes = codec_get_count(in, UINT32_MAX);
     page->bytes = *in;
-    return !in->failed && wire_get_body(*in, &page->body);
+    return !in->failed && codec_get_body(*in, &page->body);
 }
 
 /* The state is as the server's was at S0, as far as pages tell. */
@@ -280,8 +280,8 @@ begin_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     s->pos = page->pos;
     s->complete = page->complete;
     s->block_tokens = page->body.block_tokens;
-    if (!log_covers(&s->log, s->pos)) {
-        log_restart(&s->log, s->pos);
+    if (!delta_log_covers(&s->log, s->pos)) {
+        delta_log_restart(&s->log, s->pos);
     }
 }
 
@@ -290,12 +290,12 @@ static bool
 tell_holes(struct gossip *g, struct gossip_stream *s, const struct page *page)
 {
     uint8_t bytes[64];
-    struct wire_out out = {.bytes = bytes, .max = sizeof bytes};
+    struct codec_out out = {.bytes = bytes, .max = sizeof bytes};
     struct event_record head = {.holes = page->holes,
                                 .block_tokens = s->block_tokens};
 
     s->holes = page->holes;
-    wire_put_body(&out, &head, NULL, 0, 0, 0);
+    codec_put_body(&out, &head, NULL, 0, 0, 0);
     return gossip_direct_add(g, s, s->pos, bytes, (uint32_t)out.len);
 }
 
@@ -327,7 +327,7 @@ take_page(struct gossip *g, struct gossip_stream *s, const struct page *page)
     g->stats.pages_in++;
     if (page->pos < s->pos ||
         !gossip_direct_add(g, s, 0, page->bytes.at,
-                           (uint32_t)wire_left(&page->bytes))) {
+                           (uint32_t)codec_left(&page->bytes))) {
         fail(g, s);
         return;
     }
@@ -343,7 +343,7 @@ take_page(struct gossip *g, struct gossip_stream *s, const struct page *page)
 }
 
 int
-gossip_recv_page(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in)
 {
     struct page page;
 

@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 enum {
     ENTRY_WHOLE = 1,
@@ -19,16 +19,17 @@ knows_digest(const struct gossip_stream *s)
 
 /* An entry's part in the summary. */
 static uint64_t
-print_of(const struct gossip_stream *s)
+fingerprint_of(const struct gossip_stream *s)
 {
-    uint64_t print = rng_mix(s->name.worker ^ rng_mix(s->name.rank));
+    uint64_t fingerprint = rng_mix(s->name.worker ^ rng_mix(s->name.rank));
 
-    print = rng_mix(print ^ s->epoch.id ^ rng_mix(s->epoch.no));
-    print = rng_mix(print ^ s->pos) ^ (s->complete ? 1 : 0);
+    fingerprint = rng_mix(fingerprint ^ s->epoch.id ^ rng_mix(s->epoch.no));
+    fingerprint = rng_mix(fingerprint ^ s->pos) ^ (s->complete ? 1 : 0);
     if (knows_digest(s)) {
-        print = rng_mix(print ^ rng_mix(s->digest_count) ^ s->digest_xor);
+        fingerprint =
+            rng_mix(fingerprint ^ rng_mix(s->digest_count) ^ s->digest_xor);
     }
-    return rng_mix(print);
+    return rng_mix(fingerprint);
 }
 
 static uint64_t
@@ -39,7 +40,7 @@ summary(const struct gossip *g)
     for (uint32_t i = 0; i < g->streams_count; i++) {
         const struct gossip_stream *s = g->streams[i];
         if (!s->removed && s->epoch.no != 0) {
-            sum ^= print_of(s);
+            sum ^= fingerprint_of(s);
         }
     }
     return sum;
@@ -57,15 +58,15 @@ gossip_vector_tick(struct gossip *g)
     uint64_t peer = gossip_some_peer(g);
     if (peer != 0) {
         gossip_frame_begin(g, GOSSIP_FRAME_SUMMARY);
-        wire_put_u64(&g->build, summary(g));
+        codec_put_u64(&g->build, summary(g));
         gossip_frame_send(g, peer, GOSSIP_CTL);
     }
 }
 
 int
-gossip_recv_summary(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_summary(struct gossip *g, uint64_t peer, struct codec_in in)
 {
-    uint64_t theirs = wire_get_u64(&in);
+    uint64_t theirs = codec_get_u64(&in);
 
     if (in.failed) {
         return GOSSIP_E_BAD;
@@ -83,35 +84,35 @@ static void
 put_entry(struct gossip *g, const struct gossip_stream *s)
 {
     uint8_t bytes[ENTRY_BYTES];
-    struct wire_out frame = g->build;
+    struct codec_out frame = g->build;
     unsigned flags = (s->whole ? ENTRY_WHOLE : 0U) |
                      (s->complete ? ENTRY_COMPLETE : 0U) |
                      (gossip_is_torn(s) ? ENTRY_TORN : 0U) |
                      (gossip_leads(s) ? ENTRY_READS : 0U) |
                      (knows_digest(s) ? ENTRY_DIGEST : 0U);
 
-    g->build = (struct wire_out){.bytes = bytes, .max = sizeof bytes};
+    g->build = (struct codec_out){.bytes = bytes, .max = sizeof bytes};
     gossip_put_stream(g, s);
-    wire_put_varint(&g->build, s->epoch.no);
-    wire_put_u64(&g->build, s->epoch.id);
-    wire_put_u8(&g->build, (uint8_t)flags);
-    wire_put_varint(&g->build, s->pos);
+    codec_put_varint(&g->build, s->epoch.no);
+    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_u8(&g->build, (uint8_t)flags);
+    codec_put_varint(&g->build, s->pos);
     if (knows_digest(s)) {
-        wire_put_varint(&g->build, s->digest_count);
-        wire_put_u64(&g->build, s->digest_xor);
+        codec_put_varint(&g->build, s->digest_count);
+        codec_put_u64(&g->build, s->digest_xor);
     }
-    struct wire_out entry = g->build;
+    struct codec_out entry = g->build;
     g->build = frame;
     CHECK(!entry.failed);
-    wire_put_varint(&g->build, entry.len);
-    wire_put_bytes(&g->build, bytes, entry.len);
+    codec_put_varint(&g->build, entry.len);
+    codec_put_bytes(&g->build, bytes, entry.len);
 }
 
 static void
 begin_vector(struct gossip *g, bool reply)
 {
     gossip_frame_begin(g, GOSSIP_FRAME_VECTOR);
-    wire_put_u8(&g->build, reply ? VECTOR_REPLY : 0);
+    codec_put_u8(&g->build, reply ? VECTOR_REPLY : 0);
 }
 
 void
@@ -143,17 +144,17 @@ struct entry {
 };
 
 static bool
-get_entry(struct wire_in in, struct entry *entry)
+get_entry(struct codec_in in, struct entry *entry)
 {
-    *entry = (struct entry){.name.worker = wire_get_u64(&in)};
-    entry->name.rank = wire_get_count(&in, UINT32_MAX);
-    entry->epoch.no = wire_get_count(&in, UINT32_MAX);
-    entry->epoch.id = wire_get_u64(&in);
-    entry->flags = wire_get_u8(&in);
-    entry->pos = wire_get_varint(&in);
+    *entry = (struct entry){.name.worker = codec_get_u64(&in)};
+    entry->name.rank = codec_get_count(&in, UINT32_MAX);
+    entry->epoch.no = codec_get_count(&in, UINT32_MAX);
+    entry->epoch.id = codec_get_u64(&in);
+    entry->flags = codec_get_u8(&in);
+    entry->pos = codec_get_varint(&in);
     if ((entry->flags & ENTRY_DIGEST) != 0) {
-        entry->count = wire_get_varint(&in);
-        entry->xor_keys = wire_get_u64(&in);
+        entry->count = codec_get_varint(&in);
+        entry->xor_keys = codec_get_u64(&in);
     }
     return !in.failed;
 }
@@ -205,14 +206,14 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
 }
 
 int
-gossip_recv_vector(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_vector(struct gossip *g, uint64_t peer, struct codec_in in)
 {
-    bool reply = (wire_get_u8(&in) & VECTOR_REPLY) != 0;
+    bool reply = (codec_get_u8(&in) & VECTOR_REPLY) != 0;
     bool news = false;
 
     g->stats.vectors_in++;
-    while (wire_left(&in) > 0 && !in.failed) {
-        struct wire_in part = wire_get_part(&in, wire_get_varint(&in));
+    while (codec_left(&in) > 0 && !in.failed) {
+        struct codec_in part = codec_get_part(&in, codec_get_varint(&in));
         struct entry entry;
         if (part.failed || !get_entry(part, &entry)) {
             return GOSSIP_E_BAD;

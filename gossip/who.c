@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 enum {
     WHO_ASKS,
@@ -10,8 +10,8 @@ begin_who(struct gossip *g, const struct gossip_stream *s, uint8_t what)
 {
     gossip_frame_begin(g, GOSSIP_FRAME_WHO);
     gossip_put_stream(g, s);
-    wire_put_u64(&g->build, s->epoch.id);
-    wire_put_u8(&g->build, what);
+    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_u8(&g->build, what);
 }
 
 void
@@ -22,13 +22,13 @@ gossip_who_ask(struct gossip *g, const struct gossip_stream *s)
 }
 
 int
-gossip_recv_who(struct gossip *g, uint64_t peer, struct wire_in in)
+gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in)
 {
-    struct event_stream name = {.worker = wire_get_u64(&in)};
+    struct event_stream name = {.worker = codec_get_u64(&in)};
 
-    name.rank = wire_get_count(&in, UINT32_MAX);
-    uint64_t id = wire_get_u64(&in);
-    uint8_t what = wire_get_u8(&in);
+    name.rank = codec_get_count(&in, UINT32_MAX);
+    uint64_t id = codec_get_u64(&in);
+    uint8_t what = codec_get_u8(&in);
     if (in.failed) {
         return GOSSIP_E_BAD;
     }

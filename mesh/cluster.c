@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/cluster_inner.h"
+#include "mesh/cluster_internal.h"
 
 _Static_assert(OWNER_NO_RANK == GOSSIP_RANK_NONE, "one word for no rank");
 
@@ -135,9 +135,10 @@ cluster_refresh(struct cluster *c)
 static int
 recv_member(struct cluster *c, uint64_t session, struct slice tail)
 {
-    int rc = member_wire_read((const uint8_t *)tail.ptr, tail.len, &c->message);
+    int rc =
+        member_codec_read((const uint8_t *)tail.ptr, tail.len, &c->message);
 
-    if (rc == MEMBER_WIRE_UNKNOWN) {
+    if (rc == MEMBER_CODEC_UNKNOWN) {
         return CLUSTER_E_UNKNOWN;
     }
     if (rc != 0 || c->message.from.id.word[0] != session) {

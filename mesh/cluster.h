@@ -84,13 +84,13 @@ enum cluster_ready {
 /* "catching up", "caught up", "alone", "late". Static text. */
 const char *cluster_ready_name(enum cluster_ready ready);
 
-enum cluster_lane { /* as enum mesh_lane of link.h */
+enum cluster_channel { /* as enum mesh_channel of link.h */
     CLUSTER_CTL,
     CLUSTER_BULK,
 };
 
 enum cluster_out_kind {
-    CLUSTER_SEND,    /* body (head and tail, in a row) to address by lane */
+    CLUSTER_SEND,    /* body (head and tail, in a row) to address by channel */
     CLUSTER_DOUBT,   /* the link to address may be dead: our pings failed */
     CLUSTER_DROP,    /* nobody lives at address any more */
     CLUSTER_RESOLVE, /* discover->..: look it up, cluster_answered() */
@@ -104,7 +104,7 @@ enum cluster_out_kind {
 
 struct cluster_out {
     enum cluster_out_kind kind;
-    enum cluster_lane lane;       /* SEND */
+    enum cluster_channel channel; /* SEND */
     const char *address;          /* SEND, DOUBT, DROP */
     uint8_t head;                 /* SEND: the body's first byte, */
     struct slice tail;            /* ... and what follows it */

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "mesh/cluster_inner.h"
+#include "mesh/cluster_internal.h"
 
 static const char *
 fault_of_peers(const struct cluster *c)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/cluster_inner.h"
+#include "mesh/cluster_internal.h"
 
 #define CLAIMS_HEAD 12U
 
@@ -195,7 +195,7 @@ cluster_claims_next(struct cluster *c, struct cluster_out *out)
         peer->owed = false;
         *out = (struct cluster_out){
             .kind = CLUSTER_SEND,
-            .lane = CLUSTER_CTL,
+            .channel = CLUSTER_CTL,
             .address = peer->address,
             .head = CLUSTER_BODY_CLAIMS,
             .tail = {.ptr = (const char *)c->claims_bytes, .len = build(c)},

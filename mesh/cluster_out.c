@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mesh/cluster_inner.h"
+#include "mesh/cluster_internal.h"
 
 /* Hints: discovery may know four times the addresses that the membership has
  * places for, so they wait here and go round. */
@@ -80,11 +80,11 @@ out_member(struct cluster *c, struct cluster_out *out)
     }
     *out = (struct cluster_out){
         .kind = CLUSTER_SEND,
-        .lane = CLUSTER_CTL,
+        .channel = CLUSTER_CTL,
         .address = c->pulled.address,
         .head = CLUSTER_BODY_MEMBER,
         .tail = {.ptr = (const char *)c->bytes,
-                 .len = member_wire_write(c->pulled.message, c->bytes)},
+                 .len = member_codec_write(c->pulled.message, c->bytes)},
     };
     return true;
 }
@@ -115,7 +115,8 @@ out_gossip(struct cluster *c, struct cluster_out *out)
         struct slice tail = {.ptr = (const char *)out->gossip.bytes,
                              .len = out->gossip.len};
         out->head = CLUSTER_BODY_GOSSIP;
-        out->lane = out->gossip.lane == GOSSIP_CTL ? CLUSTER_CTL : CLUSTER_BULK;
+        out->channel =
+            out->gossip.channel == GOSSIP_CTL ? CLUSTER_CTL : CLUSTER_BULK;
         if (send_to(c, out, out->gossip.peer, tail)) {
             return true;
         }
@@ -138,7 +139,8 @@ out_roster(struct cluster *c, struct cluster_out *out)
         }
         struct slice tail = {.ptr = (const char *)from.bytes, .len = from.len};
         out->head = CLUSTER_BODY_ROSTER;
-        out->lane = from.len > CLUSTER_CTL_BYTES ? CLUSTER_BULK : CLUSTER_CTL;
+        out->channel =
+            from.len > CLUSTER_CTL_BYTES ? CLUSTER_BULK : CLUSTER_CTL;
         if (send_to(c, out, from.peer, tail)) {
             return true;
         }

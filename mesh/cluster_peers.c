@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mesh/cluster_inner.h"
+#include "mesh/cluster_internal.h"
 
 /* Members */
 

@@ -1,4 +1,4 @@
-#include "mesh/cluster_inner.h"
+#include "mesh/cluster_internal.h"
 
 const char *
 cluster_ready_name(enum cluster_ready ready)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/cluster_inner.h"
+#include "mesh/cluster_internal.h"
 
 /* Where the worker is, or would be. */
 static uint32_t

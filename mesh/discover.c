@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "mesh/discover_table.h"
+#include "mesh/discover_internal.h"
 
 static const char *const outcome_names[DISCOVER_OUTCOMES] = {
     [DISCOVER_NOT_YET] = "not_yet", [DISCOVER_FOUND] = "found",

@@ -95,8 +95,8 @@ frame_hello_write(const struct frame_hello *hello, uint8_t *bytes)
 {
     uint8_t *at = bytes;
 
-    CHECK(hello->lane < FRAME_LANES && hello->nonce != 0);
-    *at++ = hello->lane;
+    CHECK(hello->channel < FRAME_CHANNELS && hello->nonce != 0);
+    *at++ = hello->channel;
     *at++ = hello->major_min;
     *at++ = hello->major_max;
     at = put_text(at, hello->cluster);
@@ -104,8 +104,8 @@ frame_hello_write(const struct frame_hello *hello, uint8_t *bytes)
     at = put_text(at, hello->address);
     put(at, hello->nonce, 8);
     at += 8;
-    for (unsigned lane = 0; lane < FRAME_LANES; lane++, at += 8) {
-        put(at, hello->echo[lane], 8);
+    for (unsigned channel = 0; channel < FRAME_CHANNELS; channel++, at += 8) {
+        put(at, hello->echo[channel], 8);
     }
     CHECK((size_t)(at - bytes) <= FRAME_HELLO_MAX);
     return (size_t)(at - bytes);
@@ -162,17 +162,17 @@ frame_hello_read(struct slice body, struct frame_hello *hello)
     struct reader reader = {.left = body};
 
     memset(hello, 0, sizeof *hello);
-    hello->lane = (uint8_t)take_number(&reader, 1);
+    hello->channel = (uint8_t)take_number(&reader, 1);
     hello->major_min = (uint8_t)take_number(&reader, 1);
     hello->major_max = (uint8_t)take_number(&reader, 1);
     take_text(&reader, hello->cluster);
     take_text(&reader, hello->name);
     take_text(&reader, hello->address);
     hello->nonce = take_number(&reader, 8);
-    for (unsigned lane = 0; lane < FRAME_LANES; lane++) {
-        hello->echo[lane] = take_number(&reader, 8);
+    for (unsigned channel = 0; channel < FRAME_CHANNELS; channel++) {
+        hello->echo[channel] = take_number(&reader, 8);
     }
-    if (reader.bad || hello->lane >= FRAME_LANES || hello->nonce == 0 ||
+    if (reader.bad || hello->channel >= FRAME_CHANNELS || hello->nonce == 0 ||
         hello->major_min > hello->major_max) {
         return FRAME_E_HELLO;
     }

@@ -14,9 +14,9 @@
  * may do to bytes; it proves nothing about who sent them.
  *
  * The first frame of a connection is a hello: who I am, which cluster I am of,
- * where I am reached, which lane this connection is, a number of this
- * connection, and the last such number I heard from you on each lane. Who gets
- * its own number back is heard. Hellos of both lanes are numbered together: one
+ * where I am reached, which channel this connection is, a number of this
+ * connection, and the last such number I heard from you on each channel. Who gets
+ * its own number back is heard. Hellos of both channels are numbered together: one
  * that another overtook says what is not true any more. A hello is written in the lowest major version
  * its sender speaks and says the highest; the two then speak the lower of
  * their highest ones.
@@ -42,8 +42,8 @@
 #define FRAME_HEAD_SIZE 40U
 #define FRAME_BODY_MAX  ((size_t)256 << 10)
 #define FRAME_TEXT_MAX  64U /* of a hello's texts, with the NUL */
-#define FRAME_LANES     2U  /* control and bulk, see link.h */
-#define FRAME_HELLO_MAX (4U + 3U * FRAME_TEXT_MAX + (1U + FRAME_LANES) * 8U)
+#define FRAME_CHANNELS  2U  /* control and bulk, see link.h */
+#define FRAME_HELLO_MAX (4U + 3U * FRAME_TEXT_MAX + (1U + FRAME_CHANNELS) * 8U)
 
 enum frame_type {
     FRAME_HELLO = 1, /* may come again on a connection: what was heard anew */
@@ -64,7 +64,7 @@ struct frame {
     uint8_t minor;
     uint8_t type;      /* enum frame_type, or one of a later version */
     uint64_t session;  /* of the sender's process, random */
-    uint64_t sequence; /* DATA: of the session's lane, from 1, growing; a gap
+    uint64_t sequence; /* DATA: of the session's channel, from 1, growing; a gap
                           is what the sender dropped or a connection lost.
                           HELLO: of the session, growing */
     struct slice body;
@@ -86,14 +86,14 @@ int frame_read(const uint8_t *bytes, size_t size, struct frame *frame)
 
 /* Texts: printable ASCII without spaces. */
 struct frame_hello {
-    uint8_t lane;                 /* of this connection, below FRAME_LANES */
+    uint8_t channel;              /* of this connection, below FRAME_CHANNELS */
     uint8_t major_min;            /* spoken by the sender, both included */
     uint8_t major_max;            /* ... so they are what binds */
     char cluster[FRAME_TEXT_MAX]; /* not empty */
     char name[FRAME_TEXT_MAX];    /* of the node; not empty */
     char address[FRAME_TEXT_MAX]; /* where it is reached; not empty */
     uint64_t nonce;               /* of this connection, random, not 0 */
-    uint64_t echo[FRAME_LANES];   /* the receiver's, as last heard; or 0 */
+    uint64_t echo[FRAME_CHANNELS]; /* the receiver's, as last heard; or 0 */
 };
 
 /* The number of bytes written, FRAME_HELLO_MAX at most. */

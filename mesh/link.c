@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/link_inner.h"
+#include "mesh/link_internal.h"
 
-#define PIPES_PER_PEER 4U /* two lanes, each old and new */
+#define PIPES_PER_PEER 4U /* two channels, each old and new */
 #define PIPES_SPARE    16U
 #define TICK_MS        250U
 #define TICKS_PER_DIAL 4U
@@ -166,8 +166,8 @@ news(struct mesh_link *link)
             continue; /* the owner dropped several at once */
         }
         struct peer *peer = link->peers[i - 1];
-        for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-            const char *gone = lane_news(&peer->lanes[lane]);
+        for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+            const char *gone = channel_news(&peer->channels[channel]);
             if (gone != NULL) {
                 peer_judge(peer, gone);
             }
@@ -217,8 +217,8 @@ forgive(struct mesh_link *link, uint64_t gap_us)
         link->inlets[i].added_us += gap_us;
     }
     for (uint32_t i = 0; i < link->peers_count; i++) {
-        for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-            link->peers[i]->lanes[lane].since_us += gap_us;
+        for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+            link->peers[i]->channels[channel].since_us += gap_us;
         }
     }
 }
@@ -341,12 +341,12 @@ mesh_link_warning(const struct mesh_link *link)
 }
 
 int
-mesh_link_send(struct mesh_link *link, const char *address, enum mesh_lane lane,
-               struct slice body)
+mesh_link_send(struct mesh_link *link, const char *address,
+               enum mesh_channel channel, struct slice body)
 {
     struct peer *peer;
 
-    CHECK(lane < MESH_LANES && !link->closing);
+    CHECK(channel < MESH_CHANNELS && !link->closing);
     if (body.len > MESH_BODY_MAX) {
         return MESH_LINK_E_SIZE;
     }
@@ -355,10 +355,10 @@ mesh_link_send(struct mesh_link *link, const char *address, enum mesh_lane lane,
         return rc;
     }
     peer->wanted_us = link_now_us(link);
-    if (lane == MESH_BULK && !peer->up) {
+    if (channel == MESH_BULK && !peer->up) {
         return MESH_LINK_E_DOWN;
     }
-    return lane_send(&peer->lanes[lane], body);
+    return channel_send(&peer->channels[channel], body);
 }
 
 static struct peer *
@@ -379,8 +379,8 @@ mesh_link_doubt(struct mesh_link *link, const char *address)
     if (peer == NULL || !peer->up) {
         return; /* dialled already */
     }
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        lane_break(&peer->lanes[lane], 0);
+    for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+        channel_break(&peer->channels[channel], 0);
     }
     peer_judge(peer, "in doubt");
 }
@@ -408,10 +408,10 @@ look(struct mesh_link *link, const struct peer *peer,
         .up = peer->up,
     };
     uv_mutex_lock(&link->lock);
-    for (unsigned i = 0; i < MESH_LANES; i++) {
-        out->frames[i] = peer->lanes[i].count + peer->lanes[i].sending;
-        out->bytes[i] = peer->lanes[i].bytes;
-        out->lagging = out->lagging || peer->lanes[i].lagging;
+    for (unsigned i = 0; i < MESH_CHANNELS; i++) {
+        out->frames[i] = peer->channels[i].count + peer->channels[i].sending;
+        out->bytes[i] = peer->channels[i].bytes;
+        out->lagging = out->lagging || peer->channels[i].lagging;
     }
     uv_mutex_unlock(&link->lock);
 }
@@ -449,9 +449,9 @@ mesh_link_stats(struct mesh_link *link, struct mesh_link_stats *stats)
     uv_mutex_lock(&link->lock);
     for (uint32_t i = 0; i < link->peers_count; i++) {
         const struct peer *peer = link->peers[i];
-        for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-            stats->frames_sent += peer->lanes[lane].sent_frames;
-            stats->bytes_sent += peer->lanes[lane].sent_bytes;
+        for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+            stats->frames_sent += peer->channels[channel].sent_frames;
+            stats->bytes_sent += peer->channels[channel].sent_bytes;
         }
         stats->peers_up += peer->up;
     }

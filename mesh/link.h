@@ -2,7 +2,7 @@
  * Links: bytes from this node to others and back, bounded, over NNG 1.5.2.
  *
  * PUSH -> PULL: a node has one PULL listener, and for each peer two PUSH
- * sockets with one dialer each, the lanes `ctl` and `bulk`. Chosen because it
+ * sockets with one dialer each, the channels `ctl` and `bulk`. Chosen because it
  * is the one protocol that addresses a peer, says so when it is full instead
  * of losing silently, and accepts a peer that restarted. In bursts of 128
  * frames BUS lost 57 %, PAIR1 poly 72 %, both silently (PUB 0.14 % with a
@@ -11,9 +11,9 @@
  * REQ/REP resends after reconnects. PUSH lost nothing and did 520-690 thousand
  * frames of 64 bytes a second, 178 thousand with TLS. What it cannot do is
  * answer, so there is a link each way; and it cannot overtake, so there are
- * two lanes: a probe of the membership never waits behind a page of state.
+ * two channels: a probe of the membership never waits behind a page of state.
  *
- * A link is up when both sides hear each other on both lanes: each connection
+ * A link is up when both sides hear each other on both channels: each connection
  * starts with a hello (frame.h) that carries a random number, and the other
  * side's hellos carry it back. So a loss in one direction, a process that was
  * replaced behind an address, and a stranger that accepts connections are all
@@ -28,18 +28,18 @@
  *   who has nothing to say says so each idle_ms.
  * - NNG buffers nothing (a buffer would survive a reconnect and speak before
  *   the hello): frames wait here, counted. A peer that does not read fills its
- *   own lane only. When bulk is full, all of it is dropped and the peer is
+ *   own channel only. When bulk is full, all of it is dropped and the peer is
  *   lagging until it reads again: half of a stream is worth nothing, and what
  *   was dropped is found by comparing digests.
  * - NNG's threads only move a message into a bounded ring and wake the loop;
  *   when that is full they stop asking, and TCP holds the senders. (Its receive
  *   descriptor in the loop: 34 thousand frames a second against 367.)
  * - A PUSH socket serves one connection only: used on after it broke, NNG
- *   crashes (link_inner.h). And a connection that breaks while it is flooded
+ *   crashes (link_internal.h). And a connection that breaks while it is flooded
  *   may take a frame or two along that NNG never frees.
  * - Sockets are closed on one of libuv's threads: closing can take 170 ms with
  *   TLS. A connection is closed only when it is quiet, and until then what it
- *   brings is thrown away: closed under a flood, NNG hangs (link_inner.h).
+ *   brings is thrown away: closed under a flood, NNG hangs (link_internal.h).
  *
  * With TLS (1.2, mutual, one CA, the server's name always checked) a stranger
  * does not get as far as a hello. NNG 1.5 cannot read a certificate's name: any
@@ -66,14 +66,14 @@
 #define MESH_ADDRESS_MAX 64U /* numeric HOST:PORT or [HOST]:PORT, with NUL */
 #define MESH_BODY_MAX    ((size_t)256 << 10)
 
-enum mesh_lane {
+enum mesh_channel {
     MESH_CTL,  /* membership, gauges, digests: small, soon */
     MESH_BULK, /* deltas and state */
-    MESH_LANES,
+    MESH_CHANNELS,
 };
 
 enum {
-    MESH_LINK_E_FULL = 1, /* this lane of this peer is full; see send */
+    MESH_LINK_E_FULL = 1, /* this channel of this peer is full; see send */
     MESH_LINK_E_DOWN,     /* bulk: the link is not up; nothing was queued */
     MESH_LINK_E_SIZE,     /* over MESH_BODY_MAX: split it */
     MESH_LINK_E_ADDRESS,  /* not a numeric HOST:PORT, or our own */
@@ -145,7 +145,7 @@ struct mesh_link_from {
     uint64_t session;
     const char *address; /* to send to */
     const char *name;
-    enum mesh_lane lane;
+    enum mesh_channel channel;
 };
 
 /*
@@ -155,7 +155,7 @@ struct mesh_link_from {
  */
 struct mesh_link_sink {
     void *context;
-    /* In order per sender and lane, each at most once. May come before up():
+    /* In order per sender and channel, each at most once. May come before up():
      * then the sender hears us not yet. */
     void (*received)(void *context, const struct mesh_link_from *from,
                      struct slice body);
@@ -199,7 +199,7 @@ const char *mesh_link_warning(const struct mesh_link *link);
  * resumed(), or up() again. Other outcomes: DOWN, SIZE, ADDRESS, PEERS; -ENOMEM.
  */
 int mesh_link_send(struct mesh_link *link, const char *address,
-                   enum mesh_lane lane, struct slice body) MUST_CHECK;
+                   enum mesh_channel channel, struct slice body) MUST_CHECK;
 
 /* The membership suspects who is there: unless a fresh connection proves
  * otherwise, the link is down. Dialled anew at once. */
@@ -219,8 +219,8 @@ struct mesh_link_peer {
     uint64_t session;    /* 0, the same */
     bool up;
     bool lagging;
-    uint32_t frames[MESH_LANES]; /* waiting */
-    size_t bytes[MESH_LANES];
+    uint32_t frames[MESH_CHANNELS]; /* waiting */
+    size_t bytes[MESH_CHANNELS];
 };
 bool mesh_link_peer(struct mesh_link *link, uint32_t at,
                     struct mesh_link_peer *peer) MUST_CHECK;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/link_inner.h"
+#include "mesh/link_internal.h"
 
 /* An address apart: network byte order, IPv4 in the first four bytes. */
 struct host {

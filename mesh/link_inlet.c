@@ -1,4 +1,4 @@
-#include "mesh/link_inner.h"
+#include "mesh/link_internal.h"
 
 #include <nng/protocol/pipeline0/pull.h>
 #include <stdio.h>

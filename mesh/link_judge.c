@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mesh/link_inner.h"
+#include "mesh/link_internal.h"
 
 const char *
 mesh_refusal_name(enum mesh_refusal reason)
@@ -104,7 +104,8 @@ take_hello(struct mesh_link *link, struct inlet *inlet,
     struct peer *peer = inlet->peer;
     if (peer == NULL) {
         admit(link, inlet, &hello, frame);
-    } else if (hello.lane != inlet->lane || frame->session != peer->session) {
+    } else if (hello.channel != inlet->channel ||
+               frame->session != peer->session) {
         link_refuse(link, inlet, MESH_REFUSED_HELLO, "it became another one");
     } else {
         peer_heard(peer, inlet, &hello, frame->session, frame->sequence);
@@ -116,14 +117,14 @@ take_data(struct mesh_link *link, struct inlet *inlet,
           const struct frame *frame)
 {
     struct peer *peer = inlet->peer;
-    uint64_t last = peer->heard[inlet->lane];
+    uint64_t last = peer->heard[inlet->channel];
 
     if (frame->sequence <= last) {
         link_refuse(link, inlet, MESH_REFUSED_SEQUENCE, peer->name);
         return;
     }
     link->stats.frames_lost += last != 0 ? frame->sequence - last - 1 : 0;
-    peer->heard[inlet->lane] = frame->sequence;
+    peer->heard[inlet->channel] = frame->sequence;
     link->stats.frames_received++;
     link->stats.bytes_received += frame->body.len;
 
@@ -131,7 +132,7 @@ take_data(struct mesh_link *link, struct inlet *inlet,
         .session = peer->session,
         .address = peer->address,
         .name = peer->name,
-        .lane = inlet->lane,
+        .channel = inlet->channel,
     };
     link->sink.received(link->sink.context, &from, frame->body);
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/link_inner.h"
+#include "mesh/link_internal.h"
 
 struct peer *
 peer_find(const struct mesh_link *link, const char *address)
@@ -16,12 +16,12 @@ peer_find(const struct mesh_link *link, const char *address)
 }
 
 static int
-open_lanes(struct peer *peer)
+open_channels(struct peer *peer)
 {
-    int rc = lane_open(&peer->lanes[MESH_CTL], peer, MESH_CTL);
+    int rc = channel_open(&peer->channels[MESH_CTL], peer, MESH_CTL);
 
     if (rc == 0) {
-        rc = lane_open(&peer->lanes[MESH_BULK], peer, MESH_BULK);
+        rc = channel_open(&peer->channels[MESH_BULK], peer, MESH_BULK);
     }
     return rc;
 }
@@ -29,8 +29,8 @@ open_lanes(struct peer *peer)
 static void
 destroy(struct peer *peer)
 {
-    lane_fini(&peer->lanes[MESH_CTL]);
-    lane_fini(&peer->lanes[MESH_BULK]);
+    channel_fini(&peer->channels[MESH_CTL]);
+    channel_fini(&peer->channels[MESH_BULK]);
     free(peer);
 }
 
@@ -63,15 +63,15 @@ peer_get(struct mesh_link *link, const char *address, struct peer **out)
     memcpy(peer->address, canonical, sizeof canonical);
     peer->down_us = link_now_us(link);
     peer->wanted_us = peer->down_us;
-    int rc = open_lanes(peer);
+    int rc = open_channels(peer);
     if (rc != 0) {
         destroy(peer);
         return rc;
     }
     link->peers[link->peers_count++] = peer;
     *out = peer;
-    lane_tick(&peer->lanes[MESH_CTL], peer->down_us);
-    lane_tick(&peer->lanes[MESH_BULK], peer->down_us);
+    channel_tick(&peer->channels[MESH_CTL], peer->down_us);
+    channel_tick(&peer->channels[MESH_BULK], peer->down_us);
     return 0;
 }
 
@@ -86,13 +86,13 @@ peer_free_closed(struct mesh_link *link)
 }
 
 static void
-keep_counts(struct mesh_link *link, struct lane *lane)
+keep_counts(struct mesh_link *link, struct channel *channel)
 {
-    if (lane->sequence > link->sequence_floor) {
-        link->sequence_floor = lane->sequence;
+    if (channel->sequence > link->sequence_floor) {
+        link->sequence_floor = channel->sequence;
     }
-    link->stats.frames_sent += lane->sent_frames;
-    link->stats.bytes_sent += lane->sent_bytes;
+    link->stats.frames_sent += channel->sent_frames;
+    link->stats.bytes_sent += channel->sent_bytes;
 }
 
 void
@@ -101,13 +101,14 @@ peer_close(struct peer *peer)
     struct mesh_link *link = peer->link;
 
     peer->closing = true;
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        lane_close(&peer->lanes[lane]);
-        keep_counts(link, &peer->lanes[lane]);
+    for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+        channel_close(&peer->channels[channel]);
+        keep_counts(link, &peer->channels[channel]);
     }
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        if (peer->inlets[lane] != NULL) {
-            inlet_close(peer->link, peer->inlets[lane], "the peer was dropped");
+    for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+        if (peer->inlets[channel] != NULL) {
+            inlet_close(peer->link, peer->inlets[channel],
+                        "the peer was dropped");
         }
     }
     for (uint32_t i = 0; i < link->peers_count; i++) {
@@ -122,16 +123,16 @@ peer_close(struct peer *peer)
 }
 
 static void
-put_hello(const struct peer *peer, enum mesh_lane lane,
+put_hello(const struct peer *peer, enum mesh_channel channel,
           struct frame_hello *hello)
 {
     const struct mesh_link *link = peer->link;
 
     *hello = (struct frame_hello){
-        .lane = (uint8_t)lane,
+        .channel = (uint8_t)channel,
         .major_min = FRAME_MAJOR_MIN,
         .major_max = FRAME_MAJOR_MAX,
-        .nonce = peer->lanes[lane].nonce,
+        .nonce = peer->channels[channel].nonce,
     };
     memcpy(hello->cluster, link->cluster, sizeof hello->cluster);
     memcpy(hello->name, link->name, sizeof hello->name);
@@ -140,14 +141,14 @@ put_hello(const struct peer *peer, enum mesh_lane lane,
 }
 
 void
-peer_say_hello(struct peer *peer, enum mesh_lane lane)
+peer_say_hello(struct peer *peer, enum mesh_channel channel)
 {
     struct frame_hello hello;
     uint8_t bytes[FRAME_HELLO_MAX];
 
-    put_hello(peer, lane, &hello);
+    put_hello(peer, channel, &hello);
     struct slice body = {(const char *)bytes, frame_hello_write(&hello, bytes)};
-    lane_say(&peer->lanes[lane], FRAME_HELLO, body);
+    channel_say(&peer->channels[channel], FRAME_HELLO, body);
 }
 
 void
@@ -156,8 +157,9 @@ peer_judge(struct peer *peer, const char *reason)
     struct mesh_link *link = peer->link;
     bool up = true;
 
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        up = up && peer->lanes[lane].echoed && peer->inlets[lane] != NULL;
+    for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+        up = up && peer->channels[channel].echoed &&
+             peer->inlets[channel] != NULL;
     }
     if (up == peer->up || peer->closing) {
         return;
@@ -181,46 +183,46 @@ supersede(struct peer *peer, uint64_t session)
     const char *reason = "another process is there now";
 
     peer->session = session;
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        if (peer->inlets[lane] != NULL) {
-            inlet_close(peer->link, peer->inlets[lane], reason);
+    for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+        if (peer->inlets[channel] != NULL) {
+            inlet_close(peer->link, peer->inlets[channel], reason);
         }
         /* What it did not hear may be connected to the new one already. */
-        if (peer->lanes[lane].echoed) {
-            lane_break(&peer->lanes[lane], 0);
+        if (peer->channels[channel].echoed) {
+            channel_break(&peer->channels[channel], 0);
         }
-        lane_hurry(&peer->lanes[lane]);
-        peer->echo[lane] = 0;
-        peer->heard[lane] = 0;
-        peer->hellos[lane] = 0;
+        channel_hurry(&peer->channels[channel]);
+        peer->echo[channel] = 0;
+        peer->heard[channel] = 0;
+        peer->hellos[channel] = 0;
     }
     peer_judge(peer, reason);
 }
 
 /* Our own number came back, or did not. */
 static void
-hear_echo(struct lane *ours, uint64_t echo)
+hear_echo(struct channel *ours, uint64_t echo)
 {
     bool right = ours->nonce != 0 && echo == ours->nonce;
 
     if (right) {
         ours->echoed = true;
         ours->proven = true;
-        ours->patience_us = lane_patience_us(&ours->link->limits);
+        ours->patience_us = channel_patience_us(&ours->link->limits);
     } else if (ours->proven) {
-        lane_break(ours, 0); /* the peer let go of this connection */
+        channel_break(ours, 0); /* the peer let go of this connection */
     }
 }
 
-/* From now on the peer's frames of this lane come by this connection. */
+/* From now on the peer's frames of this channel come by this connection. */
 static void
-take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_lane lane)
+take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_channel channel)
 {
-    struct inlet *old = peer->inlets[lane];
+    struct inlet *old = peer->inlets[channel];
 
-    peer->inlets[lane] = inlet;
+    peer->inlets[channel] = inlet;
     inlet->peer = peer;
-    inlet->lane = lane;
+    inlet->channel = channel;
     if (old != NULL) {
         old->peer = NULL; /* replaced, which is no reason to be down */
         inlet_close(peer->link, old, "the peer connected anew");
@@ -231,7 +233,7 @@ void
 peer_heard(struct peer *peer, struct inlet *inlet,
            const struct frame_hello *hello, uint64_t session, uint64_t number)
 {
-    enum mesh_lane lane = (enum mesh_lane)hello->lane;
+    enum mesh_channel channel = (enum mesh_channel)hello->channel;
 
     if (peer->session != session) {
         supersede(peer, session);
@@ -239,44 +241,44 @@ peer_heard(struct peer *peer, struct inlet *inlet,
     if (peer->closing) {
         return; /* the owner's answer to down() */
     }
-    if (number < peer->hellos[lane]) {
+    if (number < peer->hellos[channel]) {
         if (inlet->peer == NULL) { /* a later connection was faster */
             inlet_close(peer->link, inlet, "the peer connected anew");
         }
         return;
     }
-    bool latest = number >= peer->hellos[MESH_LANES - 1 - lane];
-    peer->hellos[lane] = number;
-    if (peer->inlets[lane] != inlet) {
-        take_inlet(peer, inlet, lane);
+    bool latest = number >= peer->hellos[MESH_CHANNELS - 1 - channel];
+    peer->hellos[channel] = number;
+    if (peer->inlets[channel] != inlet) {
+        take_inlet(peer, inlet, channel);
     }
     memcpy(peer->name, hello->name, sizeof peer->name);
     peer->wanted_us = link_now_us(peer->link);
-    bool fresh = peer->echo[lane] != hello->nonce;
-    peer->echo[lane] = hello->nonce;
-    for (unsigned i = 0; latest && i < MESH_LANES; i++) {
-        hear_echo(&peer->lanes[i], hello->echo[i]);
+    bool fresh = peer->echo[channel] != hello->nonce;
+    peer->echo[channel] = hello->nonce;
+    for (unsigned i = 0; latest && i < MESH_CHANNELS; i++) {
+        hear_echo(&peer->channels[i], hello->echo[i]);
     }
-    if (fresh && lane_is_greeted(&peer->lanes[MESH_CTL])) {
+    if (fresh && channel_is_greeted(&peer->channels[MESH_CTL])) {
         peer_say_hello(peer, MESH_CTL);
     }
     peer_judge(peer, "it does not hear us any more");
 }
 
-/* It went silent, so perhaps it does not listen any more either: each lane is
+/* It went silent, so perhaps it does not listen any more either: each channel is
  * to be echoed again, or dialled again after a while. */
 static void
-doubt_lanes(struct peer *peer)
+doubt_channels(struct peer *peer)
 {
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        if (peer->inlets[lane] != NULL) {
+    for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+        if (peer->inlets[channel] != NULL) {
             return;
         }
     }
-    for (unsigned lane = 0; lane < MESH_LANES; lane++) {
-        if (peer->lanes[lane].echoed) {
-            peer->lanes[lane].echoed = false;
-            peer->lanes[lane].since_us = link_now_us(peer->link);
+    for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
+        if (peer->channels[channel].echoed) {
+            peer->channels[channel].echoed = false;
+            peer->channels[channel].since_us = link_now_us(peer->link);
         }
     }
 }
@@ -284,14 +286,14 @@ doubt_lanes(struct peer *peer)
 void
 peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason)
 {
-    CHECK(peer->inlets[inlet->lane] == inlet);
-    peer->inlets[inlet->lane] = NULL;
-    peer->echo[inlet->lane] = 0;
+    CHECK(peer->inlets[inlet->channel] == inlet);
+    peer->inlets[inlet->channel] = NULL;
+    peer->echo[inlet->channel] = 0;
     inlet->peer = NULL;
-    if (!peer->closing && lane_is_greeted(&peer->lanes[MESH_CTL])) {
+    if (!peer->closing && channel_is_greeted(&peer->channels[MESH_CTL])) {
         peer_say_hello(peer, MESH_CTL); /* so that it dials anew */
     }
-    doubt_lanes(peer);
+    doubt_channels(peer);
     peer_judge(peer, reason);
 }
 
@@ -307,6 +309,6 @@ peer_tick(struct peer *peer, uint64_t now_us)
         peer_close(peer);
         return;
     }
-    lane_tick(&peer->lanes[MESH_CTL], now_us);
-    lane_tick(&peer->lanes[MESH_BULK], now_us);
+    channel_tick(&peer->channels[MESH_CTL], now_us);
+    channel_tick(&peer->channels[MESH_BULK], now_us);
 }

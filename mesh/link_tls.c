@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/link_inner.h"
+#include "mesh/link_internal.h"
 
 #define PEM_MAX ((size_t)256 << 10)
 

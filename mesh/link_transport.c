@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "mesh/link_inner.h"
+#include "mesh/link_internal.h"
 
 /*
  * NNG says nothing about connections that fail before they carry messages,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 static const char *const state_names[] = {
     [MEMBER_ALIVE] = "alive",

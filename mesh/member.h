@@ -185,7 +185,7 @@ void member_free(struct member_table *table);
 void member_hint(struct member_table *table, const char *address,
                  uint64_t now_us);
 
-/* A message came, checked by member_wire_read(). */
+/* A message came, checked by member_codec_read(). */
 void member_recv(struct member_table *table,
                  const struct member_message *message, uint64_t now_us);
 

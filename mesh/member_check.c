@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 #define REQUIRE(condition)     \
     do {                       \

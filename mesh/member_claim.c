@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "index/base/mutant.h"
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 /* log10 n in thousandths for more than ten members, rounded up a little. */
 static uint64_t

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 static struct member_hint *
 find_hint(struct member_table *t, const char *address)

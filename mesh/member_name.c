@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 static struct member_question *
 find(struct member_table *t, const struct member_update *challenger)

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 void
 member_notify(struct member_table *t, enum member_event event,

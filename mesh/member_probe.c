@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 uint64_t
 member_stretched_us(const struct member_table *t, uint32_t ms)

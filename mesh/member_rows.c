@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "mesh/member_table.h"
+#include "mesh/member_internal.h"
 
 uint32_t
 member_find_id(const struct member_table *t, struct member_id id)

@@ -12,7 +12,7 @@
 #define STEADY_MS  1500U
 #define PROBE_MS   8000U /* a request at quiet: to all at rest again */
 /* What broke last may be noticed that late: who came back joins (1 s), others
- * hand over to it (3 s), and a reading that then stands in the shadow is judged
+ * hand over to it (3 s), and a follower is judged
  * (1.3 s) and begins anew. */
 #define ECHO_MS     6000U
 #define PAYLOAD_MAX ((size_t)1 << 22)

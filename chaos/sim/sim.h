@@ -126,7 +126,7 @@ void sim_options_script(struct sim_options *options,
     X(REREAD, "asked to read again")                        \
     X(TAKEOVER, "a reader took over")                       \
     X(CONTESTED, "a stream was contested")                  \
-    X(SHADOWED, "records held in the shadow")               \
+    X(FOLLOWED, "records that a follower only compared")    \
     X(OLD_DROPPED, "old records dropped")                   \
     X(EPOCH_DROPPED, "records of a lower epoch dropped")    \
     X(SUSPECTED, "a member suspected")                      \

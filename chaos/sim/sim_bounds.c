@@ -82,8 +82,8 @@ check_links(const struct sim_world *w, uint32_t node)
 {
     for (uint32_t to = 0; to < w->nodes_count; to++) {
         const struct sim_pipe *pipe = &w->pipes[node][to];
-        if (pipe->lanes[MESH_CTL].count > SIM_CTL_FRAMES ||
-            pipe->lanes[MESH_BULK].count > w->bulk_frames) {
+        if (pipe->channels[MESH_CTL].count > SIM_CTL_FRAMES ||
+            pipe->channels[MESH_BULK].count > w->bulk_frames) {
             return "a queue to a peer is over its bound";
         }
     }

@@ -277,7 +277,7 @@ sim_check_print(struct sim_world *w)
                       engine, p->id, p->count, w->engines[engine].has_replay,
                       node, s.epoch.no, s.epoch.id, s.pos >> 8, s.pos & 255,
                       s.complete ? " complete" : "", s.stale ? " stale" : "",
-                      s.shadow ? " shadow" : "", s.reads ? " leads" : "",
+                      s.follower ? " follows" : "", s.reads ? " leads" : "",
                       f->reach.takes, (int)f->rank.read, (int)f->rank.told);
     }
 }

@@ -1,5 +1,6 @@
 /*
- * Links between nodes, as link.h promises them: in order per sender and lane,
+ * Links between nodes, as link.h promises them: in order per sender and
+ * channel,
  * each frame at most once, up when both sides hear each other, down when the
  * other one is silent for too long or known to be gone. What is cut is sent
  * again, as TCP does, until the link is given up. The stress mode breaks these
@@ -63,27 +64,27 @@ can_meet(const struct sim_world *w, uint32_t a, uint32_t b)
 /* Lanes */
 
 static void
-clear_lane(struct sim_lane *lane)
+clear_channel(struct sim_channel *channel)
 {
-    while (lane->first != NULL) {
-        struct sim_frame *frame = lane->first;
-        lane->first = frame->next;
+    while (channel->first != NULL) {
+        struct sim_frame *frame = channel->first;
+        channel->first = frame->next;
         free(frame);
     }
-    lane->last = NULL;
-    lane->count = 0;
+    channel->last = NULL;
+    channel->count = 0;
 }
 
 static void
-arm(struct sim_world *w, uint32_t pipe, uint32_t lane, uint64_t at_us)
+arm(struct sim_world *w, uint32_t pipe, uint32_t channel, uint64_t at_us)
 {
-    struct sim_lane *l =
-        &w->pipes[pipe / SIM_NODES_MAX][pipe % SIM_NODES_MAX].lanes[lane];
+    struct sim_channel *l =
+        &w->pipes[pipe / SIM_NODES_MAX][pipe % SIM_NODES_MAX].channels[channel];
 
     if (!l->armed && l->first != NULL) {
         l->armed = true;
         sim_add(w, at_us > w->time.now_us ? at_us : w->time.now_us,
-                SIM_EV_FRAME, pipe, lane);
+                SIM_EV_FRAME, pipe, channel);
     }
 }
 
@@ -109,19 +110,20 @@ make_frame(struct sim_world *w, uint32_t from, uint32_t to,
 }
 
 static void
-queue_frame(struct sim_world *w, struct sim_lane *lane, struct sim_frame *frame)
+queue_frame(struct sim_world *w, struct sim_channel *channel,
+            struct sim_frame *frame)
 {
     uint64_t ready = w->time.now_us + delay(w, frame->pipe % SIM_NODES_MAX);
 
-    lane->last_us = ready > lane->last_us ? ready : lane->last_us;
-    frame->ready_us = lane->last_us;
-    if (lane->last != NULL) {
-        lane->last->next = frame;
+    channel->last_us = ready > channel->last_us ? ready : channel->last_us;
+    frame->ready_us = channel->last_us;
+    if (channel->last != NULL) {
+        channel->last->next = frame;
     } else {
-        lane->first = frame;
+        channel->first = frame;
     }
-    lane->last = frame;
-    lane->count++;
+    channel->last = frame;
+    channel->count++;
 }
 
 /* Datagrams */
@@ -190,22 +192,23 @@ void
 sim_send(struct sim_world *w, uint32_t from, const struct cluster_out *out)
 {
     uint32_t to = sim_net_node(w, out->address);
-    enum mesh_lane lane = out->lane == CLUSTER_CTL ? MESH_CTL : MESH_BULK;
+    enum mesh_channel channel =
+        out->channel == CLUSTER_CTL ? MESH_CTL : MESH_BULK;
 
     sim_hash(w, key_digest(out->tail) + out->head);
     if (to == UINT32_MAX || to == from) {
         return;
     }
     struct sim_pipe *pipe = &w->pipes[from][to];
-    struct sim_lane *l = &pipe->lanes[lane];
+    struct sim_channel *l = &pipe->channels[channel];
     know(w, from, to);
-    if (lane == MESH_BULK && (!pipe->up || pipe->lagging)) {
+    if (channel == MESH_BULK && (!pipe->up || pipe->lagging)) {
         return;
     }
-    if (l->count >= (lane == MESH_BULK ? w->bulk_frames : SIM_CTL_FRAMES)) {
+    if (l->count >= (channel == MESH_BULK ? w->bulk_frames : SIM_CTL_FRAMES)) {
         sim_saw(w, SIM_SAW_QUEUE_DROPPED, 1);
-        if (lane == MESH_BULK) {
-            clear_lane(l);
+        if (channel == MESH_BULK) {
+            clear_channel(l);
             pipe->lagging = true;
         }
         return;
@@ -215,7 +218,7 @@ sim_send(struct sim_world *w, uint32_t from, const struct cluster_out *out)
     }
     queue_frame(w, l, make_frame(w, from, to, out));
     if (pipe->up) {
-        arm(w, pipe_of(from, to), lane, l->first->ready_us);
+        arm(w, pipe_of(from, to), channel, l->first->ready_us);
     }
 }
 
@@ -259,38 +262,38 @@ take_datagram(struct sim_world *w, uint32_t slot)
 }
 
 static struct sim_frame *
-pop(struct sim_lane *lane)
+pop(struct sim_channel *channel)
 {
-    struct sim_frame *frame = lane->first;
+    struct sim_frame *frame = channel->first;
 
-    lane->first = frame->next;
-    lane->last = lane->first != NULL ? lane->last : NULL;
-    lane->count--;
+    channel->first = frame->next;
+    channel->last = channel->first != NULL ? channel->last : NULL;
+    channel->count--;
     return frame;
 }
 
 static void
-take_frame(struct sim_world *w, uint32_t at, uint32_t lane)
+take_frame(struct sim_world *w, uint32_t at, uint32_t channel)
 {
     uint32_t from = at / SIM_NODES_MAX;
     uint32_t to = at % SIM_NODES_MAX;
-    struct sim_lane *l = &w->pipes[from][to].lanes[lane];
+    struct sim_channel *l = &w->pipes[from][to].channels[channel];
 
     l->armed = false;
     if (l->first == NULL) { /* dropped for a full queue, which is empty now */
-        w->pipes[from][to].lagging &= lane != MESH_BULK;
+        w->pipes[from][to].lagging &= channel != MESH_BULK;
         return;
     }
     if (!w->nodes[to].up) {
-        clear_lane(l);
+        clear_channel(l);
         return;
     }
     if (w->cut[from][to] || !sim_runs(w, to)) {
-        arm(w, at, lane, w->time.now_us + AGAIN_MS * SIM_MS);
+        arm(w, at, channel, w->time.now_us + AGAIN_MS * SIM_MS);
         return;
     }
     if (l->first->ready_us > w->time.now_us) {
-        arm(w, at, lane, l->first->ready_us);
+        arm(w, at, channel, l->first->ready_us);
         return;
     }
     struct sim_frame *frame = pop(l);
@@ -299,11 +302,11 @@ take_frame(struct sim_world *w, uint32_t at, uint32_t lane)
         hand_over(w, frame);
     }
     free(frame);
-    if (l->count == 0 && lane == MESH_BULK) {
+    if (l->count == 0 && channel == MESH_BULK) {
         w->pipes[from][to].lagging = false;
     }
     if (l->first != NULL) {
-        arm(w, at, lane, l->first->ready_us);
+        arm(w, at, channel, l->first->ready_us);
     }
 }
 
@@ -380,9 +383,10 @@ go_down(struct sim_world *w, uint32_t from, uint32_t to)
 
     pipe->up = false;
     pipe->lagging = false;
-    for (uint32_t lane = 0; lane < MESH_LANES; lane++) {
-        clear_lane(&pipe->lanes[lane]);
-        clear_lane(&w->pipes[to][from].lanes[lane]); /* nobody takes them */
+    for (uint32_t channel = 0; channel < MESH_CHANNELS; channel++) {
+        clear_channel(&pipe->channels[channel]);
+        clear_channel(
+            &w->pipes[to][from].channels[channel]); /* nobody takes them */
     }
     sim_trace(w, "down", from, to);
     tell_down(w, to, from);
@@ -393,11 +397,11 @@ go_down(struct sim_world *w, uint32_t from, uint32_t to)
 }
 
 static void
-drop_stale(struct sim_world *w, struct sim_lane *lane)
+drop_stale(struct sim_world *w, struct sim_channel *channel)
 {
-    while (lane->first != NULL &&
-           lane->first->sent_us + STALE_MS * SIM_MS < w->time.now_us) {
-        free(pop(lane));
+    while (channel->first != NULL &&
+           channel->first->sent_us + STALE_MS * SIM_MS < w->time.now_us) {
+        free(pop(channel));
     }
 }
 
@@ -420,9 +424,9 @@ go_up(struct sim_world *w, uint32_t from, uint32_t to, uint64_t session)
     cluster_link_up(w->nodes[from].cluster, w->nodes[to].address, session,
                     sim_now(w, from));
     sim_node_pull(w, from);
-    for (uint32_t lane = 0; lane < MESH_LANES; lane++) {
-        drop_stale(w, &pipe->lanes[lane]);
-        arm(w, pipe_of(from, to), lane, w->time.now_us + w->delay_us);
+    for (uint32_t channel = 0; channel < MESH_CHANNELS; channel++) {
+        drop_stale(w, &pipe->channels[channel]);
+        arm(w, pipe_of(from, to), channel, w->time.now_us + w->delay_us);
     }
 }
 
@@ -518,8 +522,8 @@ sim_net_drop(struct sim_world *w, uint32_t from, const char *address)
         pipe->known = false;
         pipe->lagging = false;
         pipe->dials++;
-        for (uint32_t lane = 0; lane < MESH_LANES; lane++) {
-            clear_lane(&pipe->lanes[lane]);
+        for (uint32_t channel = 0; channel < MESH_CHANNELS; channel++) {
+            clear_channel(&pipe->channels[channel]);
         }
     }
 }
@@ -557,8 +561,8 @@ sim_net_fini(struct sim_world *w)
 {
     for (uint32_t i = 0; i < SIM_NODES_MAX * SIM_NODES_MAX; i++) {
         struct sim_pipe *pipe = &w->pipes[i / SIM_NODES_MAX][i % SIM_NODES_MAX];
-        for (uint32_t lane = 0; lane < MESH_LANES; lane++) {
-            clear_lane(&pipe->lanes[lane]);
+        for (uint32_t channel = 0; channel < MESH_CHANNELS; channel++) {
+            clear_channel(&pipe->channels[channel]);
         }
     }
     for (uint32_t i = 0; i < w->datagrams_size; i++) {

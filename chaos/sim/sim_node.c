@@ -367,7 +367,7 @@ sim_node_count(struct sim_world *w, uint32_t node)
     sim_saw(w, SIM_SAW_ADOPTED, s.epochs_adopted);
     sim_saw(w, SIM_SAW_REREAD, s.rereads);
     sim_saw(w, SIM_SAW_TAKEOVER, s.takeovers);
-    sim_saw(w, SIM_SAW_SHADOWED, s.dropped_shadow);
+    sim_saw(w, SIM_SAW_FOLLOWED, s.dropped_follower);
     sim_saw(w, SIM_SAW_OLD_DROPPED, s.dropped_old);
     sim_saw(w, SIM_SAW_EPOCH_DROPPED, s.dropped_epoch);
     sim_saw(w, SIM_SAW_REFUTED, m->refutations);

@@ -3,7 +3,7 @@
  * have longer heads and fields behind, and among them are frames, bodies and
  * flags that nobody here knows. And a node of another major version knocks.
  *
- * What headers promise (frame.h, member_wire.h, cluster.h, gossip.h, roster.h)
+ * What headers promise (frame.h, member_codec.h, cluster.h, gossip.h, roster.h)
  * is held against it: what is not known is skipped, counted, and changes
  * nothing; another major version is told by its name.
  *

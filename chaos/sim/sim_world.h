@@ -36,7 +36,7 @@ enum sim_event {
     SIM_EV_NODE,     /* who: node, what: life; its cluster is due */
     SIM_EV_WORK,     /* who: node, what: life */
     SIM_EV_START,    /* who: node */
-    SIM_EV_FRAME,    /* who: pipe, what: lane */
+    SIM_EV_FRAME,    /* who: pipe, what: channel */
     SIM_EV_DATAGRAM, /* what: slot of a frame */
     SIM_EV_DIAL,     /* who: pipe, what: its dial number */
     SIM_EV_UP,       /* who: pipe, what: slot of a link */
@@ -141,7 +141,7 @@ struct sim_frame {
     uint8_t bytes[];
 };
 
-struct sim_lane {
+struct sim_channel {
     struct sim_frame *first;
     struct sim_frame *last;
     uint32_t count;
@@ -156,7 +156,7 @@ struct sim_pipe {
     bool lagging;     /* bulk overflowed */
     uint64_t session; /* of who is there */
     uint64_t dials;
-    struct sim_lane lanes[MESH_LANES];
+    struct sim_channel channels[MESH_CHANNELS];
 };
 
 /* Nodes */

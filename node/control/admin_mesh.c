@@ -253,7 +253,7 @@ put_stream(struct json_out *json, const struct stream_row *row)
     put_hex(json, "digest", s->xor_keys);
     json_out_put_bool(json, "digest_known", s->digest_known);
     json_out_put_bool(json, "reads", s->reads);
-    json_out_put_bool(json, "shadow", s->shadow);
+    json_out_put_bool(json, "follower", s->follower);
     json_out_put_bool(json, "pushes", s->pushes);
     json_out_put_bool(json, "transfers", s->transfers);
     json_out_object_end(json);

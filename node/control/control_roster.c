@@ -31,7 +31,7 @@ control_roster_work(struct control *control)
     probe_poke(control->probe);
 }
 
-/* What follows from a word that was said. */
+/* What follows from an operation. */
 static void ON_CONTROL
 pull(struct control *control)
 {
@@ -85,7 +85,7 @@ control_roster_close(struct control *control)
     control->workers = NULL;
 }
 
-/* Words */
+/* Operations */
 
 /* The fleet says first whether there can be such a worker. */
 int
@@ -131,7 +131,7 @@ static void
 log_unsaid(const char *id, int outcome)
 {
     if (outcome != 0) {
-        LOG_WARNING("roster_word_kept_here", KV("worker", id),
+        LOG_WARNING("roster_operation_kept_here", KV("worker", id),
                     KV("outcome", outcome));
     }
 }

@@ -26,7 +26,7 @@ void control_roster_changed(struct control *control,
 void control_roster_work(struct control *control) ON_CONTROL;
 
 /*
- * An operator's words on this node, for all nodes. put: 0, an FLEET_E_
+ * Operations on this node, for all nodes. put: 0, an FLEET_E_
  * outcome, or -errno. The others: false when there is no such worker; one that
  * only this node cannot have is one.
  */

@@ -362,7 +362,7 @@ roster_apply_work(struct roster_apply *apply, uint64_t now_us)
     }
 }
 
-/* Words */
+/* Operations */
 
 static int
 say(struct roster_apply *apply, const struct config_worker *worker,

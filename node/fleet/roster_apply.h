@@ -73,7 +73,7 @@ void roster_apply_entry(struct roster_apply *apply,
 void roster_apply_work(struct roster_apply *apply, uint64_t now_us);
 
 /*
- * The operators' words, on this node. The roster's outputs are to be pulled
+ * The operations, on this node. The roster's outputs are to be pulled
  * then. 0, an outcome of the roster's, or -ENOMEM: nothing is changed.
  */
 

@@ -136,7 +136,7 @@ bool
 snapshot_worker_entry(const struct storage_worker *worker, uint64_t passed_ms,
                       char id[ROSTER_ID_MAX], struct roster_entry *entry)
 {
-    if (worker->version < ROSTER_WORD || worker->id.len >= ROSTER_ID_MAX) {
+    if (worker->version < ROSTER_OPERATION || worker->id.len >= ROSTER_ID_MAX) {
         return false;
     }
     memcpy(id, worker->id.ptr, worker->id.len);

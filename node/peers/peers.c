@@ -18,7 +18,7 @@
 
 _Static_assert((int)CLUSTER_CTL == (int)MESH_CTL &&
                    (int)CLUSTER_BULK == (int)MESH_BULK,
-               "lanes are the same");
+               "channels are the same");
 
 /* A call that had to wait until the outputs were pulled. */
 enum task_kind {
@@ -94,10 +94,10 @@ send_body(struct peers *peers, const struct cluster_out *out)
     if (out->tail.len != 0) {
         memcpy(peers->body + 1, out->tail.ptr, out->tail.len);
     }
-    count_send(
-        peers, out->address,
-        mesh_link_send(peers->link, out->address, (enum mesh_lane)out->lane,
-                       (struct slice){(char *)peers->body, len}));
+    count_send(peers, out->address,
+               mesh_link_send(peers->link, out->address,
+                              (enum mesh_channel)out->channel,
+                              (struct slice){(char *)peers->body, len}));
 }
 
 /* Breaking a link is heard at once: not while outputs are pulled. */
@@ -340,7 +340,7 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
     struct peers *peers = context;
 
     role_is_control();
-    if (from->lane == MESH_BULK) {
+    if (from->channel == MESH_BULK) {
         peers->owner.take_facts(peers->owner.context);
     }
     /* Outcomes are in cluster_stats(). */

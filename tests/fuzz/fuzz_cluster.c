@@ -22,7 +22,7 @@ enum {
 #define WORKERS 3U
 
 static struct member_message message;
-static uint8_t bytes[MEMBER_WIRE_MAX + 1];
+static uint8_t bytes[MEMBER_CODEC_MAX + 1];
 
 struct node {
     struct cluster *cluster;
@@ -116,7 +116,7 @@ receive(struct node *node, const uint8_t *data, size_t len)
     struct slice body = {.ptr = (const char *)data, .len = len};
 
     if (len > 0 && data[0] == 1 &&
-        member_wire_read(data + 1, len - 1, &message) == 0) {
+        member_codec_read(data + 1, len - 1, &message) == 0) {
         session = message.from.id.word[0];
         node->last = session;
         memcpy(node->last_address, message.from.address,
@@ -144,7 +144,7 @@ meet(struct node *node)
     memcpy(message.from.name, self.name, sizeof message.from.name);
     memcpy(message.from.address, self.address, sizeof message.from.address);
     bytes[0] = 1;
-    size_t size = member_wire_write(&message, bytes + 1);
+    size_t size = member_codec_write(&message, bytes + 1);
     receive(node, bytes, size + 1);
     cluster_link_up(node->cluster, self.address, PEER, node->now_us);
     pull(node);

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct member_message message;
 static struct member_message again;
-static uint8_t bytes[MEMBER_WIRE_MAX];
+static uint8_t bytes[MEMBER_CODEC_MAX];
 
 static void
 pull(struct member_table *table)
@@ -20,8 +20,8 @@ pull(struct member_table *table)
 
     while (member_next_out(table, &out)) {
         if (out.kind == MEMBER_OUT_SEND) {
-            size_t size = member_wire_write(out.message, bytes);
-            CHECK(member_wire_read(bytes, size, &again) == 0);
+            size_t size = member_codec_write(out.message, bytes);
+            CHECK(member_codec_read(bytes, size, &again) == 0);
         } else {
             CHECK(out.event < MEMBER_EVENTS);
         }
@@ -32,12 +32,12 @@ pull(struct member_table *table)
 static void
 round_trip(void)
 {
-    size_t size = member_wire_write(&message, bytes);
-    static uint8_t second[MEMBER_WIRE_MAX];
+    size_t size = member_codec_write(&message, bytes);
+    static uint8_t second[MEMBER_CODEC_MAX];
 
-    CHECK(size <= MEMBER_WIRE_MAX);
-    CHECK(member_wire_read(bytes, size, &again) == 0);
-    CHECK(member_wire_write(&again, second) == size);
+    CHECK(size <= MEMBER_CODEC_MAX);
+    CHECK(member_codec_read(bytes, size, &again) == 0);
+    CHECK(member_codec_write(&again, second) == size);
     CHECK(memcmp(bytes, second, size) == 0);
 }
 
@@ -72,7 +72,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             continue;
         }
         len = len < size ? len : size;
-        if (member_wire_read(data, len, &message) == 0) {
+        if (member_codec_read(data, len, &message) == 0) {
             round_trip();
             member_recv(table, &message, now_us);
             pull(table);

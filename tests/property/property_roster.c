@@ -395,7 +395,7 @@ look_at_configured(const struct world *w)
             /* The age is of when the roster last heard the time. */
             uint64_t slack_us = (uint64_t)w->config.contradict_ms * 1000 +
                                 (uint64_t)w->config.summary_ms * 2000;
-            must(entry.version > ROSTER_WORD || own->spec[0] == '\0' ||
+            must(entry.version > ROSTER_OPERATION || own->spec[0] == '\0' ||
                      slice_equal(entry.spec, slice_of(own->spec)) ||
                      own->us <= w->now_us - age_us + slack_us,
                  "an older configuration holds");

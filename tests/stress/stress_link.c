@@ -1,6 +1,6 @@
 /*
  * Three links, each on a loop and thread of its own, flood each other on both
- * lanes while one of them drops, doubts, or is replaced by another process at
+ * channels while one of them drops, doubts, or is replaced by another process at
  * its address, again and again. What arrives is in order and once, nothing
  * grows over its bound; and when the flood ends, all are up for each other.
  * Then all are freed with what is on its way.
@@ -58,7 +58,7 @@ __lsan_default_options(void)
 /* What every body says. */
 struct note {
     uint64_t session;
-    uint64_t number; /* of its sender, receiver and lane, growing */
+    uint64_t number; /* of its sender, receiver and channel, growing */
 };
 
 struct node {
@@ -71,8 +71,8 @@ struct node {
     uint64_t session;
     uint64_t turns;
     uint64_t upset_at; /* a turn */
-    uint64_t said[NODES][MESH_LANES];
-    struct note heard[NODES][MESH_LANES]; /* the last */
+    uint64_t said[NODES][MESH_CHANNELS];
+    struct note heard[NODES][MESH_CHANNELS]; /* the last */
     uint64_t received;
     struct mesh_link_stats stats; /* summed over its processes */
 };
@@ -97,7 +97,7 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
     REQUIRE(note.session == from->session);
     uint32_t n = (uint32_t)(note.session >> 32) - 1;
     REQUIRE(n < NODES && strcmp(from->address, nodes[n].address) == 0);
-    struct note *last = &node->heard[n][from->lane];
+    struct note *last = &node->heard[n][from->channel];
     REQUIRE(last->session != note.session || note.number > last->number);
     *last = note;
     node->received++;
@@ -206,16 +206,16 @@ look(struct node *node)
 }
 
 static void
-say(struct node *node, uint32_t to, enum mesh_lane lane)
+say(struct node *node, uint32_t to, enum mesh_channel channel)
 {
     char body[BODY_SIZE] = "";
-    const struct note note = {node->session, node->said[to][lane] + 1};
+    const struct note note = {node->session, node->said[to][channel] + 1};
 
     memcpy(body, &note, sizeof note);
-    int rc = mesh_link_send(node->link, nodes[to].address, lane,
+    int rc = mesh_link_send(node->link, nodes[to].address, channel,
                             (struct slice){body, sizeof body});
     REQUIRE(rc == 0 || rc == MESH_LINK_E_FULL || rc == MESH_LINK_E_DOWN);
-    node->said[to][lane] += rc == 0;
+    node->said[to][channel] += rc == 0;
 }
 
 static void

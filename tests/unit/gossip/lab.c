@@ -186,7 +186,7 @@ keep_frame(struct lab *lab, uint32_t at, const struct gossip_out *out)
     struct lab_frame *frame = &lab->frames[lab->frames_count++];
     *frame = (struct lab_frame){.from = lab->nodes[at].id,
                                 .to = out->peer,
-                                .lane = out->lane,
+                                .channel = out->channel,
                                 .len = out->len};
     frame->bytes = allocate(out->len);
     memcpy(frame->bytes, out->bytes, out->len);

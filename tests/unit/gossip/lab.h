@@ -40,7 +40,7 @@ struct lab_node {
 struct lab_frame {
     uint64_t from;
     uint64_t to;
-    enum gossip_lane lane;
+    enum gossip_channel channel;
     uint8_t *bytes;
     size_t len;
 };

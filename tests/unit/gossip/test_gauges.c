@@ -180,7 +180,7 @@ Test(gossip_gauges, that_come_before_older_decisions_are_not_added_to)
         if (out.kind != GOSSIP_SEND || out.peer != lab.nodes[1].id) {
             continue;
         }
-        if (out.lane == GOSSIP_BULK) {
+        if (out.channel == GOSSIP_BULK) {
             cr_assert_leq(out.len, sizeof late);
             memcpy(late, out.bytes, out.len);
             len = out.len;

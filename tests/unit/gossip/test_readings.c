@@ -41,7 +41,7 @@ Test(gossip_readings, a_partial_reading_does_not_replace_a_whole_one)
     }
     cr_assert_eq(lab.nodes[1].rereads, 0);
     cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
-    cr_assert(lab_status(&lab, 1).shadow);
+    cr_assert(lab_status(&lab, 1).follower);
     cr_assert_eq(lab_held(&lab, 1), 40);
 }
 
@@ -306,7 +306,7 @@ Test(gossip_readings, an_answer_counts_for_the_epoch_that_was_judged)
     lab_begin_reading(&lab, 1, 500, false);
     lab_run(&lab, 50);
     cr_assert_eq(lab_status(&lab, 1).epoch.id, 88);
-    cr_assert(lab_status(&lab, 1).shadow);
+    cr_assert(lab_status(&lab, 1).follower);
 }
 
 static void

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gossip/roster_inner.h"
+#include "gossip/roster_internal.h"
 
 #define NODES 3U
 #define START UINT64_C(1000000)
@@ -155,7 +155,7 @@ version(uint32_t at, const char *id)
 static uint64_t
 words(uint32_t at, const char *id)
 {
-    return version(at, id) - ROSTER_WORD;
+    return version(at, id) - ROSTER_OPERATION;
 }
 
 static void
@@ -326,7 +326,7 @@ Test(roster, the_configuration_loaded_last_holds_an_old_one_too)
         restart_with(i % 2, i % 2 == 0 ? "old" : "new");
         cr_assert_str_eq(says(1 - i % 2, "w"), i % 2 == 0 ? "old" : "new");
     }
-    cr_assert_lt(version(0, "w"), ROSTER_WORD);
+    cr_assert_lt(version(0, "w"), ROSTER_OPERATION);
     end();
 }
 
@@ -364,7 +364,7 @@ Test(roster, contradictions_end)
     settle();
     for (uint32_t i = 0; i < 3 * ROSTER_BIDS; i++) {
         uint8_t bytes[128] = {2, 0}; /* FRAME_ENTRIES */
-        struct wire_out out = {.bytes = bytes, .max = sizeof bytes, .len = 2};
+        struct codec_out out = {.bytes = bytes, .max = sizeof bytes, .len = 2};
         struct roster_entry entry = {.id = "w",
                                      .version = version(0, "w") + 1,
                                      .spec = SLICE("ancient"),
@@ -625,15 +625,17 @@ Test(roster, many_large_entries_come_in_bounded_frames)
 Test(roster, a_snapshot_is_merged_like_a_peers_word)
 {
     struct roster_entry entry = {
-        .id = "w", .version = ROSTER_WORD + 5, .spec = SLICE("kept")};
-    struct roster_entry gone = {
-        .id = "v", .version = ROSTER_WORD + 3, .removed = true, .age_ms = 1000};
+        .id = "w", .version = ROSTER_OPERATION + 5, .spec = SLICE("kept")};
+    struct roster_entry gone = {.id = "v",
+                                .version = ROSTER_OPERATION + 3,
+                                .removed = true,
+                                .age_ms = 1000};
 
     begin_default(1);
     put(0, "w", "newer?");
     cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
     cr_assert_str_eq(says(0, "w"), "kept");
-    entry.version = ROSTER_WORD + 4;
+    entry.version = ROSTER_OPERATION + 4;
     entry.spec = SLICE("older");
     cr_assert_eq(roster_load(nodes[0].r, &entry, now_us), 0);
     cr_assert_str_eq(says(0, "w"), "kept");

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster_net_inner.h"
+#include "cluster_net_internal.h"
 
 #define SILENT_US (10000 * MS)
 
@@ -61,7 +61,7 @@ send_out(struct net *net, uint32_t from, const struct cluster_out *out)
         return;
     }
     net->pair[from][to].dialled = true;
-    if (out->lane == CLUSTER_BULK && net->pair[from][to].session == 0) {
+    if (out->channel == CLUSTER_BULK && net->pair[from][to].session == 0) {
         net->bulk_refused++;
         return;
     }

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster_net_inner.h"
+#include "cluster_net_internal.h"
 
 #define UNABLE_US (300 * MS)
 

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cluster_net_inner.h"
+#include "cluster_net_internal.h"
 
 uint32_t
 net_living(const struct net *net)
@@ -191,7 +191,7 @@ net_print(struct net *net)
                 (unsigned long long)(s.pos >> 8), net->engine[w][0].count,
                 (unsigned long long)(s.pos_known >> 8),
                 s.complete ? " complete" : "", s.stale ? " stale" : "",
-                s.reads ? " leads" : "", s.shadow ? " shadow" : "",
+                s.reads ? " leads" : "", s.follower ? " follows" : "",
                 s.pushes ? " pushes" : "", net_ranked(net, i, w, 0),
                 net->host[i].reads[w] ? " reading" : "");
         }

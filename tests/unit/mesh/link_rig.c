@@ -34,7 +34,7 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
 {
     struct rig_node *node = context;
 
-    node->received[from->lane]++;
+    node->received[from->channel]++;
     node->from_session = from->session;
     (void)snprintf(node->from_name, sizeof node->from_name, "%s", from->name);
     if (node->text.len < 4096) {
@@ -44,7 +44,7 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
     }
     if (node->echo_to[0] != '\0') {
         cr_assert_geq(
-            mesh_link_send(node->link, node->echo_to, from->lane, body), 0);
+            mesh_link_send(node->link, node->echo_to, from->channel, body), 0);
     }
 }
 
@@ -241,10 +241,11 @@ rig_meet(unsigned a, unsigned b)
 }
 
 int
-rig_send(unsigned from, unsigned to, enum mesh_lane lane, const char *text)
+rig_send(unsigned from, unsigned to, enum mesh_channel channel,
+         const char *text)
 {
     return mesh_link_send(rig.nodes[from].link,
-                          mesh_link_address(rig.nodes[to].link), lane,
+                          mesh_link_address(rig.nodes[to].link), channel,
                           slice_of(text));
 }
 
@@ -285,7 +286,7 @@ rig_say(nng_socket stranger, const void *bytes, size_t size)
 struct frame_hello
 rig_hello(const char *address)
 {
-    struct frame_hello hello = {.lane = MESH_CTL,
+    struct frame_hello hello = {.channel = MESH_CTL,
                                 .major_min = FRAME_MAJOR_MIN,
                                 .major_max = FRAME_MAJOR_MAX,
                                 .cluster = "blue",

@@ -24,7 +24,7 @@ struct rig_node {
     char down_reason[64];  /* of the last down() */
     char refused_what[64]; /* of the last refused() */
     char refused_from[64];
-    unsigned received[MESH_LANES];
+    unsigned received[MESH_CHANNELS];
     uint64_t from_session;
     char from_name[64];
     struct buf text;                /* bodies, each followed by ';' */
@@ -75,7 +75,8 @@ void rig_turns(unsigned ms);
 /* Nodes a and b are up for each other. */
 void rig_meet(unsigned a, unsigned b);
 
-int rig_send(unsigned from, unsigned to, enum mesh_lane lane, const char *text);
+int rig_send(unsigned from, unsigned to, enum mesh_channel channel,
+             const char *text);
 
 struct mesh_link_stats rig_stats(unsigned n);
 

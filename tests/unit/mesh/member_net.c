@@ -104,8 +104,8 @@ transmit(struct net *net, uint32_t to, const uint8_t *bytes, size_t size)
 static void
 send_out(struct net *net, uint32_t from, const struct member_out *out)
 {
-    static uint8_t bytes[MEMBER_WIRE_MAX];
-    size_t size = member_wire_write(out->message, bytes);
+    static uint8_t bytes[MEMBER_CODEC_MAX];
+    size_t size = member_codec_write(out->message, bytes);
     uint32_t to = host_at(out->address);
 
     net->messages++;
@@ -312,7 +312,7 @@ arrive(struct net *net)
         return;
     }
     if (h->table != NULL) {
-        CHECK(member_wire_read(packet.bytes, packet.size, &message) == 0);
+        CHECK(member_codec_read(packet.bytes, packet.size, &message) == 0);
         net_deliver(net, packet.to, &message);
     }
     free(packet.bytes);

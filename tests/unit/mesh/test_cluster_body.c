@@ -12,7 +12,7 @@ static struct cluster *cluster;
 static struct cluster_config config;
 static uint64_t now_us = 1000 * MS;
 static struct member_message message;
-static uint8_t bytes[MEMBER_WIRE_MAX + 1];
+static uint8_t bytes[MEMBER_CODEC_MAX + 1];
 
 /* What was pulled since it was looked at last. */
 static uint32_t sent[8]; /* by the body's first byte */
@@ -75,7 +75,7 @@ say(enum member_state state, uint64_t session, const char *name,
     (void)snprintf(message.from.address, sizeof message.from.address, "%s",
                    address);
     bytes[0] = 1;
-    size_t size = member_wire_write(&message, bytes + 1);
+    size_t size = member_codec_write(&message, bytes + 1);
     return receive(link, bytes, size + 1);
 }
 

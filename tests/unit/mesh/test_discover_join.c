@@ -130,8 +130,8 @@ Test(mesh_discover_join, names_are_as_long_as_dns_allows_and_no_longer)
     char text[300];
 
     memset(label, 'a', 63);
-    (void)snprintf(name, sizeof name, "%s.%s.%s.%.61s", label, label, label,
-                   label);
+    (void)snprintf(name, sizeof name, "%.63s.%.63s.%.63s.%.61s", label, label,
+                   label, label);
     cr_assert_eq(strlen(name), 253);
     (void)snprintf(text, sizeof text, "dns:%s:80", name);
     expect(text, DISCOVER_HOST, name, 80);

@@ -137,7 +137,7 @@ Test(mesh_frame, fields_added_to_the_head_are_skipped)
     cr_assert_eq(frame.minor, 200);
 }
 
-static const struct frame_hello hello_sample = {.lane = 1,
+static const struct frame_hello hello_sample = {.channel = 1,
                                                 .major_min = 1,
                                                 .major_max = 3,
                                                 .cluster = "blue",
@@ -154,7 +154,8 @@ Test(mesh_frame, hello_reads_what_was_written)
 
     cr_assert_eq(frame_hello_read((struct slice){(char *)bytes, size}, &hello),
                  0);
-    cr_assert(hello.lane == 1 && hello.major_min == 1 && hello.major_max == 3);
+    cr_assert(hello.channel == 1 && hello.major_min == 1 &&
+              hello.major_max == 3);
     cr_assert_str_eq(hello.cluster, "blue");
     cr_assert_str_eq(hello.name, "node-1");
     cr_assert_str_eq(hello.address, "[::1]:7946");
@@ -198,7 +199,7 @@ Test(mesh_frame, a_hello_that_cannot_be_is_refused)
     size_t size = frame_hello_write(&hello_sample, bytes);
     struct slice body = {(char *)bytes, size};
 
-    bytes[0] = FRAME_LANES;
+    bytes[0] = FRAME_CHANNELS;
     cr_assert_eq(frame_hello_read(body, &hello), FRAME_E_HELLO);
     bytes[0] = 0;
     bytes[1] = 4; /* the lowest over the highest */

@@ -215,7 +215,7 @@ Test(mesh_link, control_frames_that_waited_too_long_are_not_sent)
     rig_meet(1, 0);
     rig_close(1);
     uint64_t dials = rig_stats(0).dials;
-    RIG_UNTIL(rig_stats(0).dials > dials + 2); /* neither lane is there */
+    RIG_UNTIL(rig_stats(0).dials > dials + 2); /* neither channel is there */
     cr_assert_eq(
         mesh_link_send(rig.nodes[0].link, address, MESH_CTL, SLICE("stale")),
         0);

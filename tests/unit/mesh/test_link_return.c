@@ -158,10 +158,10 @@ Test(mesh_link_return, one_of_three_stands_still_and_the_others_go_on)
 /* A peer played by hand: it listens, and says what it wants. */
 struct hand {
     nng_socket pull;
-    nng_socket push[MESH_LANES];
+    nng_socket push[MESH_CHANNELS];
     char address[MESH_ADDRESS_MAX];
-    uint64_t nonce[MESH_LANES]; /* of node 0, by its last hello */
-    unsigned hellos[MESH_LANES];
+    uint64_t nonce[MESH_CHANNELS]; /* of node 0, by its last hello */
+    unsigned hellos[MESH_CHANNELS];
 };
 
 static void
@@ -189,7 +189,7 @@ hand_close(struct hand *hand)
     (void)nng_close(hand->push[MESH_BULK]);
 }
 
-/* Reads what came; true when both lanes said hello more than so often. */
+/* Reads what came; true when both channels said hello more than so often. */
 static bool
 hand_heard(struct hand *hand, unsigned ctl, unsigned bulk)
 {
@@ -202,8 +202,8 @@ hand_heard(struct hand *hand, unsigned ctl, unsigned bulk)
                      0);
         if (frame.type == FRAME_HELLO) {
             cr_assert_eq(frame_hello_read(frame.body, &hello), 0);
-            hand->nonce[hello.lane] = hello.nonce;
-            hand->hellos[hello.lane]++;
+            hand->nonce[hello.channel] = hello.nonce;
+            hand->hellos[hello.channel]++;
         }
         nng_msg_free(msg);
     }
@@ -211,21 +211,22 @@ hand_heard(struct hand *hand, unsigned ctl, unsigned bulk)
 }
 
 static void
-hand_say(struct hand *hand, enum mesh_lane lane, uint64_t number, bool heard)
+hand_say(struct hand *hand, enum mesh_channel channel, uint64_t number,
+         bool heard)
 {
     struct frame_hello hello = rig_hello(hand->address);
     uint8_t bytes[FRAME_HEAD_SIZE + FRAME_HELLO_MAX];
     const struct frame frame = {
         .major = 1, .type = FRAME_HELLO, .session = 1000, .sequence = number};
 
-    hello.lane = (uint8_t)lane;
-    for (unsigned i = 0; i < MESH_LANES; i++) {
+    hello.channel = (uint8_t)channel;
+    for (unsigned i = 0; i < MESH_CHANNELS; i++) {
         hello.echo[i] = heard ? hand->nonce[i] : 0;
     }
     size_t size =
         FRAME_HEAD_SIZE + frame_hello_write(&hello, bytes + FRAME_HEAD_SIZE);
     frame_seal(&frame, bytes, size);
-    rig_say(hand->push[lane], bytes, size);
+    rig_say(hand->push[channel], bytes, size);
 }
 
 /* Node 0 and the hand are up for each other. */
@@ -264,7 +265,7 @@ Test(mesh_link_return, who_does_not_hear_us_any_more_is_dialled_anew)
     hand_close(&hand);
 }
 
-/* On the other lane came what is true now. */
+/* On the other channel came what is true now. */
 Test(mesh_link_return, a_hello_that_was_overtaken_says_nothing)
 {
     struct hand hand;

@@ -1,5 +1,5 @@
 /*
- * A peer that does not read: it costs its own lanes a bounded amount, and
+ * A peer that does not read: it costs its own channels a bounded amount, and
  * nobody else anything.
  */
 #include <criterion/criterion.h>
@@ -56,9 +56,9 @@ slow_one(void)
 
 /* Until nothing more is taken, with turns that let NNG take what it can. */
 static void
-fill(enum mesh_lane lane)
+fill(enum mesh_channel channel)
 {
-    RIG_UNTIL(rig_send(0, 2, lane, page) == MESH_LINK_E_FULL);
+    RIG_UNTIL(rig_send(0, 2, channel, page) == MESH_LINK_E_FULL);
 }
 
 Test(mesh_link_slow, bulk_is_dropped_whole_and_the_peer_is_lagging)

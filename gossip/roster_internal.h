@@ -1,7 +1,7 @@
 /*
  * The inside of the roster, for its own files:
  *
- *   roster.c        the door: operators' words, peers, time, outputs
+ *   roster.c        the door: operations, peers, time, outputs
  *   roster_rows.c   the entries: order, merge, room, digest, invariants
  *   roster_own.c    what this node's configuration says
  *   roster_frame.c  entries and summaries as bytes
@@ -18,11 +18,11 @@
  *
  * Role: core. Thread: the roster's.
  */
-#ifndef GOSSIP_ROSTER_INNER_H
-#define GOSSIP_ROSTER_INNER_H
+#ifndef GOSSIP_ROSTER_INTERNAL_H
+#define GOSSIP_ROSTER_INTERNAL_H
 
+#include "gossip/codec_internal.h"
 #include "gossip/roster.h"
-#include "gossip/wire.h"
 #include "index/base/rng.h"
 
 #define ROSTER_PEERS_MAX   64U /* a bit of roster_row.owed each */
@@ -85,7 +85,7 @@ void roster_at_time(struct roster *roster, uint64_t now_us);
 static inline bool
 roster_is_configured(uint64_t version)
 {
-    return version < ROSTER_WORD;
+    return version < ROSTER_OPERATION;
 }
 
 /* Milliseconds since then, as many as an age holds. */
@@ -122,18 +122,18 @@ int roster_rows_merge(struct roster *roster, const struct roster_entry *entry,
 void roster_rows_tick(struct roster *roster);
 
 /* The entry without its age: what digests are of. */
-void roster_put_said(struct wire_out *out, const struct roster_entry *entry);
-void roster_put_entry(struct wire_out *out, const struct roster_entry *entry);
+void roster_put_said(struct codec_out *out, const struct roster_entry *entry);
+void roster_put_entry(struct codec_out *out, const struct roster_entry *entry);
 
 /* The next entry of a frame, checked; its id goes to id. False: in failed. */
-bool roster_get_entry(struct wire_in *in, char id[ROSTER_ID_MAX],
+bool roster_get_entry(struct codec_in *in, char id[ROSTER_ID_MAX],
                       struct roster_entry *entry) MUST_CHECK;
 
 /* The next frame for the peer at that place: how long it is; 0: none. */
 size_t roster_frame_next(struct roster *roster, uint32_t at);
 
 /* A frame from the peer at that place: 0 or ROSTER_E_BAD. */
-int roster_frame_take(struct roster *roster, uint32_t at, struct wire_in in)
+int roster_frame_take(struct roster *roster, uint32_t at, struct codec_in in)
     MUST_CHECK;
 
 #endif

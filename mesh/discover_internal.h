@@ -3,8 +3,8 @@
  *
  * Role: core. Thread: discovery's.
  */
-#ifndef MESH_DISCOVER_TABLE_H
-#define MESH_DISCOVER_TABLE_H
+#ifndef MESH_DISCOVER_INTERNAL_H
+#define MESH_DISCOVER_INTERNAL_H
 
 #include "mesh/discover.h"
 

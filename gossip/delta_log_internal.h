@@ -6,10 +6,10 @@
  * but nothing the owner still needs.
  *
  * Role: core. Owns: its memory, counted in the store that all logs share.
- * Thread: one owner. Limits: struct log_store.
+ * Thread: one owner. Limits: struct delta_log_store.
  */
-#ifndef GOSSIP_LOG_H
-#define GOSSIP_LOG_H
+#ifndef GOSSIP_DELTA_LOG_INTERNAL_H
+#define GOSSIP_DELTA_LOG_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 #include "index/base/check.h"
 
-struct log_store {
+struct delta_log_store {
     size_t bytes;       /* of all logs */
     size_t bytes_max;   /* ... at most */
     uint32_t log_bytes; /* of one log's bodies, at most */
@@ -25,16 +25,16 @@ struct log_store {
     uint64_t dropped;   /* entries that gave way */
 };
 
-struct log_entry {
+struct delta_log_entry {
     uint64_t pos;
     uint32_t at; /* of its body in bytes */
     uint32_t len;
 };
 
-struct log {
+struct delta_log {
     uint64_t low;
     uint64_t high;
-    struct log_entry *entries;
+    struct delta_log_entry *entries;
     uint32_t first; /* entries[first..first+count) */
     uint32_t count;
     uint32_t entries_size;
@@ -44,22 +44,23 @@ struct log {
 };
 
 /* Gives the memory back; covers nothing after pos. */
-void log_fini(struct log *log, struct log_store *store);
+void delta_log_fini(struct delta_log *log, struct delta_log_store *store);
 
 /* Forgets the entries and keeps the memory. */
-void log_restart(struct log *log, uint64_t pos);
+void delta_log_restart(struct delta_log *log, uint64_t pos);
 
 /* Appends a record up to pos > high. Entries beyond `keep` do not give way:
  * false when there is no room without. */
-bool log_append(struct log *log, struct log_store *store, uint64_t keep,
-                uint64_t pos, const uint8_t *body, uint32_t len) MUST_CHECK;
+bool delta_log_append(struct delta_log *log, struct delta_log_store *store,
+                      uint64_t keep, uint64_t pos, const uint8_t *body,
+                      uint32_t len) MUST_CHECK;
 
 /* Which entry is the first beyond pos (counted from 0, the oldest); count when
  * none is. */
-uint32_t log_after(const struct log *log, uint64_t pos);
+uint32_t delta_log_after(const struct delta_log *log, uint64_t pos);
 
-static inline const struct log_entry *
-log_entry_at(const struct log *log, uint32_t at)
+static inline const struct delta_log_entry *
+delta_log_entry_at(const struct delta_log *log, uint32_t at)
 {
     CHECK(at < log->count);
     return &log->entries[log->first + at];
@@ -67,12 +68,12 @@ log_entry_at(const struct log *log, uint32_t at)
 
 /* Whether state at pos can go on with the log. */
 static inline bool
-log_covers(const struct log *log, uint64_t pos)
+delta_log_covers(const struct delta_log *log, uint64_t pos)
 {
     return log->low <= pos && pos <= log->high;
 }
 
-bool log_check(const struct log *log, const struct log_store *store,
-               const char **reason);
+bool delta_log_check(const struct delta_log *log,
+                     const struct delta_log_store *store, const char **reason);
 
 #endif

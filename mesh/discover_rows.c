@@ -1,4 +1,4 @@
-#include "mesh/discover_table.h"
+#include "mesh/discover_internal.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  * again.
  *
  *   u8      flags (below)
- *   u32     print of the batch, its lower half: one that differs is proof, and
+ *   u32     fingerprint of the batch, its lower half: one that differs is proof, and
  *           one that agrees by chance is followed by others
  *   varint  holes, block_tokens: each only if its flag says so
  *   varint  words when decoded
@@ -23,8 +23,8 @@
  *
  * Role: core. Owns: nothing. Thread: any. Errors: `failed`, or false.
  */
-#ifndef GOSSIP_WIRE_H
-#define GOSSIP_WIRE_H
+#ifndef GOSSIP_CODEC_INTERNAL_H
+#define GOSSIP_CODEC_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,72 +34,72 @@
 #include "index/index.h"
 
 /* Longest record as it travels, in words when decoded. */
-#define WIRE_WORDS_MAX 8192U
+#define CODEC_WORDS_MAX 8192U
 
-struct wire_out {
+struct codec_out {
     uint8_t *bytes; /* the caller's */
     size_t len;
     size_t max;
     bool failed; /* something did not fit: what is there is not to be used */
 };
 
-void wire_put_u8(struct wire_out *out, uint8_t value);
-void wire_put_u32(struct wire_out *out, uint32_t value);
-void wire_put_u64(struct wire_out *out, uint64_t value);
-void wire_put_varint(struct wire_out *out, uint64_t value);
-void wire_put_bytes(struct wire_out *out, const void *bytes, size_t len);
+void codec_put_u8(struct codec_out *out, uint8_t value);
+void codec_put_u32(struct codec_out *out, uint32_t value);
+void codec_put_u64(struct codec_out *out, uint64_t value);
+void codec_put_varint(struct codec_out *out, uint64_t value);
+void codec_put_bytes(struct codec_out *out, const void *bytes, size_t len);
 
-struct wire_in {
+struct codec_in {
     const uint8_t *at;
     const uint8_t *end;
     bool failed;
 };
 
 static inline size_t
-wire_left(const struct wire_in *in)
+codec_left(const struct codec_in *in)
 {
     return (size_t)(in->end - in->at);
 }
 
-uint8_t wire_get_u8(struct wire_in *in);
-uint32_t wire_get_u32(struct wire_in *in);
-uint64_t wire_get_u64(struct wire_in *in);
-uint64_t wire_get_varint(struct wire_in *in);
+uint8_t codec_get_u8(struct codec_in *in);
+uint32_t codec_get_u32(struct codec_in *in);
+uint64_t codec_get_u64(struct codec_in *in);
+uint64_t codec_get_varint(struct codec_in *in);
 /* A varint that must be max or less. */
-uint32_t wire_get_count(struct wire_in *in, uint32_t max);
+uint32_t codec_get_count(struct codec_in *in, uint32_t max);
 /* The next len bytes as a reader of their own. */
-struct wire_in wire_get_part(struct wire_in *in, uint64_t len);
+struct codec_in codec_get_part(struct codec_in *in, uint64_t len);
 
 enum {
-    WIRE_GAP = 1,          /* something before it is missing for good */
-    WIRE_HOLES = 2,        /* holes follow; else 0 */
-    WIRE_HOLES_NONE = 4,   /* holes are EVENT_HOLES_UNKNOWN */
-    WIRE_BLOCK_TOKENS = 8, /* block_tokens follow; else 0 */
+    CODEC_GAP = 1,          /* something before it is missing for good */
+    CODEC_HOLES = 2,        /* holes follow; else 0 */
+    CODEC_HOLES_NONE = 4,   /* holes are EVENT_HOLES_UNKNOWN */
+    CODEC_BLOCK_TOKENS = 8, /* block_tokens follow; else 0 */
 };
 
-struct wire_body {
+struct codec_body {
     uint8_t flags;
     bool clears; /* has a CLEAR */
-    uint32_t print;
+    uint32_t fingerprint;
     uint32_t holes;
     uint32_t block_tokens;
     uint32_t words_count;
-    struct wire_in ops;
+    struct codec_in ops;
 };
 
 /* Appends the body of a record with these words (checked, at most
- * WIRE_WORDS_MAX) instead of its own. flags: WIRE_GAP or 0. */
-void wire_put_body(struct wire_out *out, const struct event_record *head,
-                   const uint64_t *words, uint32_t count, uint64_t print,
-                   uint8_t flags);
+ * CODEC_WORDS_MAX) instead of its own. flags: CODEC_GAP or 0. */
+void codec_put_body(struct codec_out *out, const struct event_record *head,
+                    const uint64_t *words, uint32_t count, uint64_t fingerprint,
+                    uint8_t flags);
 
 /* Whether in holds a sound body, and what it says; nothing is allocated. */
-bool wire_get_body(struct wire_in in, struct wire_body *body) MUST_CHECK;
+bool codec_get_body(struct codec_in in, struct codec_body *body) MUST_CHECK;
 
 /* The words_count words of a sound body. */
-void wire_body_words(const struct wire_body *body, uint64_t *words);
+void codec_body_words(const struct codec_body *body, uint64_t *words);
 
 /* Upper bound of a body's bytes. */
-#define WIRE_BODY_BYTES_MAX(words) (40 + (size_t)(words)*8)
+#define CODEC_BODY_BYTES_MAX(words) (40 + (size_t)(words)*8)
 
 #endif

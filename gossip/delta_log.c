@@ -1,4 +1,4 @@
-#include "gossip/log.h"
+#include "gossip/delta_log_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 #define ENTRIES_FIRST 16U
 
 void
-log_fini(struct log *log, struct log_store *store)
+delta_log_fini(struct delta_log *log, struct delta_log_store *store)
 {
     store->bytes -=
-        log->bytes_size + log->entries_size * sizeof(struct log_entry);
+        log->bytes_size + log->entries_size * sizeof(struct delta_log_entry);
     free(log->bytes);
     free(log->entries);
-    *log = (struct log){0};
+    *log = (struct delta_log){0};
 }
 
 void
-log_restart(struct log *log, uint64_t pos)
+delta_log_restart(struct delta_log *log, uint64_t pos)
 {
     log->low = pos;
     log->high = pos;
@@ -27,7 +27,7 @@ log_restart(struct log *log, uint64_t pos)
 }
 
 uint32_t
-log_after(const struct log *log, uint64_t pos)
+delta_log_after(const struct delta_log *log, uint64_t pos)
 {
     uint32_t from = 0;
     uint32_t to = log->count;
@@ -44,13 +44,13 @@ log_after(const struct log *log, uint64_t pos)
 }
 
 static uint32_t
-head(const struct log *log)
+head(const struct delta_log *log)
 {
     return log->count == 0 ? log->tail : log->entries[log->first].at;
 }
 
 static void
-drop_first(struct log *log, struct log_store *store)
+drop_first(struct delta_log *log, struct delta_log_store *store)
 {
     log->low = log->entries[log->first].pos;
     log->first++;
@@ -60,7 +60,7 @@ drop_first(struct log *log, struct log_store *store)
 
 /* Moves what is there to the front. */
 static void
-compact(struct log *log)
+compact(struct delta_log *log)
 {
     uint32_t gone = head(log);
 
@@ -94,7 +94,7 @@ grown(uint32_t size, uint32_t first, uint64_t need, uint32_t max)
 
 /* realloc() within the store's bound. */
 static void *
-resize(struct log_store *store, void *memory, size_t before, size_t after)
+resize(struct delta_log_store *store, void *memory, size_t before, size_t after)
 {
     if (after <= before || after - before > store->bytes_max - store->bytes) {
         return NULL;
@@ -107,7 +107,7 @@ resize(struct log_store *store, void *memory, size_t before, size_t after)
 }
 
 static void
-grow_bytes(struct log *log, struct log_store *store, uint32_t len)
+grow_bytes(struct delta_log *log, struct delta_log_store *store, uint32_t len)
 {
     uint32_t size = grown(log->bytes_size, BYTES_FIRST,
                           (uint64_t)log->tail + len, store->log_bytes);
@@ -120,12 +120,12 @@ grow_bytes(struct log *log, struct log_store *store, uint32_t len)
 }
 
 static void
-grow_entries(struct log *log, struct log_store *store)
+grow_entries(struct delta_log *log, struct delta_log_store *store)
 {
     uint32_t size =
         grown(log->entries_size, ENTRIES_FIRST,
               (uint64_t)log->first + log->count + 1, store->log_count);
-    struct log_entry *entries =
+    struct delta_log_entry *entries =
         resize(store, log->entries, log->entries_size * sizeof *entries,
                size * sizeof *entries);
 
@@ -136,7 +136,7 @@ grow_entries(struct log *log, struct log_store *store)
 }
 
 static bool
-fits(const struct log *log, uint32_t len)
+fits(const struct delta_log *log, uint32_t len)
 {
     return log->bytes_size - log->tail >= len &&
            log->first + log->count < log->entries_size;
@@ -144,7 +144,8 @@ fits(const struct log *log, uint32_t len)
 
 /* The older half gives way, and more if len asks for it. */
 static void
-make_room(struct log *log, struct log_store *store, uint64_t keep, uint32_t len)
+make_room(struct delta_log *log, struct delta_log_store *store, uint64_t keep,
+          uint32_t len)
 {
     uint32_t bytes_low = log->bytes_size / 2;
     uint32_t count_low = log->entries_size / 2;
@@ -160,8 +161,8 @@ make_room(struct log *log, struct log_store *store, uint64_t keep, uint32_t len)
 }
 
 bool
-log_append(struct log *log, struct log_store *store, uint64_t keep,
-           uint64_t pos, const uint8_t *body, uint32_t len)
+delta_log_append(struct delta_log *log, struct delta_log_store *store,
+                 uint64_t keep, uint64_t pos, const uint8_t *body, uint32_t len)
 {
     CHECK(pos > log->high && len > 0);
     if (log->bytes_size - log->tail < len) {
@@ -178,21 +179,21 @@ log_append(struct log *log, struct log_store *store, uint64_t keep,
     }
     memcpy(log->bytes + log->tail, body, len);
     log->entries[log->first + log->count++] =
-        (struct log_entry){.pos = pos, .at = log->tail, .len = len};
+        (struct delta_log_entry){.pos = pos, .at = log->tail, .len = len};
     log->tail += len;
     log->high = pos;
     return true;
 }
 
 bool
-log_check(const struct log *log, const struct log_store *store,
-          const char **reason)
+delta_log_check(const struct delta_log *log,
+                const struct delta_log_store *store, const char **reason)
 {
     uint64_t pos = log->low;
     uint32_t at = head(log);
 
     for (uint32_t i = 0; i < log->count; i++) {
-        const struct log_entry *entry = log_entry_at(log, i);
+        const struct delta_log_entry *entry = delta_log_entry_at(log, i);
         if (entry->pos <= pos || entry->at != at) {
             *reason = "a log's entries are not in order";
             return false;

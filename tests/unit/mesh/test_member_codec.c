@@ -3,7 +3,7 @@
 
 #include "mesh/mesh.h"
 
-static uint8_t bytes[MEMBER_WIRE_MAX + 64];
+static uint8_t bytes[MEMBER_CODEC_MAX + 64];
 static struct member_message in;
 static struct member_message out;
 
@@ -29,34 +29,34 @@ fill(uint32_t updates)
     }
 }
 
-Test(mesh_member_wire, what_is_written_is_read)
+Test(mesh_member_codec, what_is_written_is_read)
 {
     for (uint32_t updates = 0; updates <= MEMBERS_MAX; updates++) {
         fill(updates);
         memset(&out, 0, sizeof out);
-        size_t size = member_wire_write(&in, bytes);
-        cr_assert_leq(size, MEMBER_WIRE_MAX);
-        cr_assert_eq(member_wire_read(bytes, size, &out), 0);
+        size_t size = member_codec_write(&in, bytes);
+        cr_assert_leq(size, MEMBER_CODEC_MAX);
+        cr_assert_eq(member_codec_read(bytes, size, &out), 0);
         cr_assert_eq(memcmp(&in, &out, sizeof in), 0, "%u", updates);
     }
 }
 
-Test(mesh_member_wire, whatever_is_cut_off_is_bad)
+Test(mesh_member_codec, whatever_is_cut_off_is_bad)
 {
     fill(2);
-    size_t size = member_wire_write(&in, bytes);
+    size_t size = member_codec_write(&in, bytes);
     for (size_t i = 0; i < size; i++) {
-        cr_assert_neq(member_wire_read(bytes, i, &out), 0, "%zu", i);
+        cr_assert_neq(member_codec_read(bytes, i, &out), 0, "%zu", i);
     }
 }
 
-Test(mesh_member_wire, what_a_later_version_adds_is_skipped)
+Test(mesh_member_codec, what_a_later_version_adds_is_skipped)
 {
     fill(1);
-    size_t size = member_wire_write(&in, bytes);
+    size_t size = member_codec_write(&in, bytes);
     /* At the end of the message, */
     memset(bytes + size, 0xAB, 9);
-    cr_assert_eq(member_wire_read(bytes, size + 9, &out), 0);
+    cr_assert_eq(member_codec_read(bytes, size + 9, &out), 0);
     /* and of the head. */
     size_t head = 4 + (size_t)bytes[2] + ((size_t)bytes[3] << 8);
     memmove(bytes + head + 3, bytes + head, size - head);
@@ -70,46 +70,46 @@ Test(mesh_member_wire, what_a_later_version_adds_is_skipped)
     bytes[record] = (uint8_t)(bytes[record] + 2);
     bytes[0] = 2;
     memset(&out, 0, sizeof out);
-    cr_assert_eq(member_wire_read(bytes, size + 2, &out), 0);
+    cr_assert_eq(member_codec_read(bytes, size + 2, &out), 0);
     cr_assert_eq(memcmp(&in, &out, sizeof in), 0);
 }
 
-Test(mesh_member_wire, an_unknown_kind_is_no_error)
+Test(mesh_member_codec, an_unknown_kind_is_no_error)
 {
     fill(0);
-    size_t size = member_wire_write(&in, bytes);
+    size_t size = member_codec_write(&in, bytes);
     bytes[1] = MEMBER_KINDS;
-    cr_assert_eq(member_wire_read(bytes, size, &out), MEMBER_WIRE_UNKNOWN);
+    cr_assert_eq(member_codec_read(bytes, size, &out), MEMBER_CODEC_UNKNOWN);
     bytes[0] = 0;
-    cr_assert_eq(member_wire_read(bytes, size, &out), MEMBER_WIRE_BAD);
+    cr_assert_eq(member_codec_read(bytes, size, &out), MEMBER_CODEC_BAD);
 }
 
 static int
 outcome(void)
 {
-    return member_wire_read(bytes, member_wire_write(&in, bytes), &out);
+    return member_codec_read(bytes, member_codec_write(&in, bytes), &out);
 }
 
-Test(mesh_member_wire, says_no_to_what_cannot_be)
+Test(mesh_member_codec, says_no_to_what_cannot_be)
 {
     fill(1);
     in.updates[0].state = MEMBER_LEFT + 1;
-    cr_assert_eq(outcome(), MEMBER_WIRE_BAD);
+    cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
     in.from.name[0] = '\0';
-    cr_assert_eq(outcome(), MEMBER_WIRE_BAD);
+    cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
     in.from.address[0] = '\0';
-    cr_assert_eq(outcome(), MEMBER_WIRE_BAD);
+    cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
     in.from.id = (struct member_id){0};
-    cr_assert_eq(outcome(), MEMBER_WIRE_BAD);
+    cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
     in.updates[0].name[3] = '\n';
-    cr_assert_eq(outcome(), MEMBER_WIRE_BAD);
+    cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
     in.from.name[3] = (char)0xC3;
-    cr_assert_eq(outcome(), MEMBER_WIRE_BAD);
+    cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
     cr_assert_eq(outcome(), 0);
 }

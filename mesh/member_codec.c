@@ -1,4 +1,4 @@
-#include "mesh/member_wire.h"
+#include "mesh/member_codec.h"
 
 #include <string.h>
 
@@ -57,13 +57,13 @@ put_record(struct writer *w, const struct member_update *u)
 }
 
 size_t
-member_wire_write(const struct member_message *m,
-                  uint8_t bytes[MEMBER_WIRE_MAX])
+member_codec_write(const struct member_message *m,
+                   uint8_t bytes[MEMBER_CODEC_MAX])
 {
     struct writer w = {.at = bytes};
 
     CHECK(m->updates_count <= MEMBERS_MAX && m->kind < MEMBER_KINDS);
-    put(&w, MEMBER_WIRE_VERSION, 1);
+    put(&w, MEMBER_CODEC_VERSION, 1);
     put(&w, m->kind, 1);
     put(&w, 0, 2);
     put(&w, m->number, 4);
@@ -76,7 +76,7 @@ member_wire_write(const struct member_message *m,
     for (uint32_t i = 0; i < m->updates_count; i++) {
         put_record(&w, &m->updates[i]);
     }
-    CHECK((size_t)(w.at - bytes) <= MEMBER_WIRE_MAX);
+    CHECK((size_t)(w.at - bytes) <= MEMBER_CODEC_MAX);
     return (size_t)(w.at - bytes);
 }
 
@@ -179,17 +179,17 @@ take_head(struct reader *r, struct member_message *m)
 }
 
 int
-member_wire_read(const uint8_t *bytes, size_t size, struct member_message *m)
+member_codec_read(const uint8_t *bytes, size_t size, struct member_message *m)
 {
     struct reader r = {.at = bytes, .left = size};
     uint64_t version = take(&r, 1);
     uint64_t kind = take(&r, 1);
 
     if (r.failed || version == 0) {
-        return MEMBER_WIRE_BAD;
+        return MEMBER_CODEC_BAD;
     }
     if (kind >= MEMBER_KINDS) {
-        return MEMBER_WIRE_UNKNOWN;
+        return MEMBER_CODEC_UNKNOWN;
     }
     m->kind = (enum member_kind)kind;
     take_head(&r, m);
@@ -200,5 +200,5 @@ member_wire_read(const uint8_t *bytes, size_t size, struct member_message *m)
     for (uint32_t i = 0; i < m->updates_count && !r.failed; i++) {
         take_record(&r, &m->updates[i]);
     }
-    return r.failed ? MEMBER_WIRE_BAD : 0;
+    return r.failed ? MEMBER_CODEC_BAD : 0;
 }

@@ -2,13 +2,13 @@
  * The links' insides (link.h has the contract).
  *
  * `lock` guards what NNG's threads and the loop share: the inbox, which
- * inlets exist, and the part of a lane marked so. It is held for a few
+ * inlets exist, and the part of a channel marked so. It is held for a few
  * instructions and never across a call into NNG. NNG's callbacks
- * (lane_on_*, inlet_on_*) do no more than note, move one message on, and wake
+ * (channel_on_*, inlet_on_*) do no more than note, move one message on, and wake
  * the loop.
  */
-#ifndef MESH_LINK_INNER_H
-#define MESH_LINK_INNER_H
+#ifndef MESH_LINK_INTERNAL_H
+#define MESH_LINK_INTERNAL_H
 
 #include <nng/nng.h>
 #include <nng/supplemental/tls/tls.h>
@@ -19,7 +19,8 @@
 
 _Static_assert(MESH_ADDRESS_MAX == FRAME_TEXT_MAX, "a hello holds addresses");
 _Static_assert(MESH_BODY_MAX == FRAME_BODY_MAX, "a frame holds bodies");
-_Static_assert((unsigned)MESH_LANES == FRAME_LANES, "a hello names lanes");
+_Static_assert((unsigned)MESH_CHANNELS == FRAME_CHANNELS,
+               "a hello names channels");
 
 /* What a listener accepts as one message: frames, and what a later minor
  * version may add to their heads. */
@@ -41,8 +42,8 @@ struct waiting {
  * socket. So frames go out under `calls`, and none once the connection is lost;
  * NNG tells us of that before it frees anything.
  */
-struct wire {
-    struct wire *next; /* of those to be closed */
+struct outlet {
+    struct outlet *next; /* of those to be closed */
     struct mesh_link *link;
     nng_socket socket;
     nng_aio *aio; /* the one send under way */
@@ -51,21 +52,21 @@ struct wire {
     bool lost; /* under it */
 
     /* Shared, under the link's lock. */
-    struct lane *lane; /* NULL: given up, what comes of it is ignored */
-    uint32_t pipe;     /* its one connection, 0: none yet */
+    struct channel *channel; /* NULL: given up, what comes of it is ignored */
+    uint32_t pipe;           /* its one connection, 0: none yet */
 };
 
-/* What goes to a peer, by one wire after the other. */
-struct lane {
+/* What goes to a peer, by one outlet after the other. */
+struct channel {
     struct mesh_link *link;
     struct peer *peer;
-    enum mesh_lane kind;
+    enum mesh_channel kind;
 
     /* Shared, under the link's lock. */
-    bool attached; /* the wire is connected and takes messages */
+    bool attached; /* the outlet is connected and takes messages */
     bool greeted;  /* ... and begins with our hello */
     bool broken;   /* it went, the loop does not know yet */
-    bool sending;  /* the wire's aio is NNG's */
+    bool sending;  /* the outlet's aio is NNG's */
     bool lagging;  /* bulk: dropped, nothing is taken */
     bool drained;  /* ... and then sent what was under way */
     struct waiting *queue;
@@ -77,7 +78,7 @@ struct lane {
     uint64_t sent_bytes;
 
     /* The loop's. */
-    struct wire *wire; /* NULL: none */
+    struct outlet *outlet; /* NULL: none */
     uint32_t frames_max;
     size_t bytes_max;
     bool echoed;       /* the peer hears this connection */
@@ -108,23 +109,23 @@ struct inlet {
     uint64_t added_us;
     uint64_t heard_us;
     struct peer *peer; /* once it said hello */
-    enum mesh_lane lane;
+    enum mesh_channel channel;
 };
 
 struct peer {
     struct mesh_link *link;
     char address[MESH_ADDRESS_MAX];
     char name[FRAME_TEXT_MAX]; /* as its hello says */
-    struct lane lanes[MESH_LANES];
-    struct inlet *inlets[MESH_LANES];
-    uint64_t session;            /* of the inlets; 0: no hello yet */
-    uint64_t hellos[MESH_LANES]; /* numbers of its latest ones */
-    uint64_t echo[MESH_LANES];   /* nonces of the inlets */
-    uint64_t heard[MESH_LANES];  /* last sequence of this session */
+    struct channel channels[MESH_CHANNELS];
+    struct inlet *inlets[MESH_CHANNELS];
+    uint64_t session;               /* of the inlets; 0: no hello yet */
+    uint64_t hellos[MESH_CHANNELS]; /* numbers of its latest ones */
+    uint64_t echo[MESH_CHANNELS];   /* nonces of the inlets */
+    uint64_t heard[MESH_CHANNELS];  /* last sequence of this session */
     bool up;
     uint64_t down_us;   /* since, while not up */
     uint64_t wanted_us; /* the owner sent something, or it said hello */
-    bool closing;       /* out of the list; its lanes are not to be touched */
+    bool closing; /* out of the list; its channels are not to be touched */
     struct peer *next_closed;
 };
 
@@ -149,11 +150,11 @@ struct mesh_link {
     uv_timer_t timer;
     uint32_t handles; /* of libuv, not closed yet */
     bool closing;
-    uv_work_t work; /* closes wires and, at the end, the PULL socket */
+    uv_work_t work; /* closes outlets and, at the end, the PULL socket */
     bool sweeping;  /* ... under way */
     bool swept_last;
-    struct wire *swept;     /* what it closes */
-    struct wire *retired;   /* what the next one will close */
+    struct outlet *swept;   /* what it closes */
+    struct outlet *retired; /* what the next one will close */
     uint32_t retired_count; /* ... how many */
     struct peer *closed;    /* to be freed, from no callback of theirs */
     uint64_t ticked_us;
@@ -166,7 +167,7 @@ struct mesh_link {
     struct mesh_link_stats stats; /* the loop's part */
 
     uv_mutex_t lock;
-    bool changed;      /* a lane or an inlet has news */
+    bool changed;      /* a channel or an inlet has news */
     uint64_t messages; /* built here, and neither freed nor NNG's yet */
     bool armed;        /* the receive aio is NNG's */
     nng_msg **inbox;
@@ -218,73 +219,75 @@ int link_tls_open(struct mesh_link *link, const struct mesh_link_tls *tls,
                   const char **why) MUST_CHECK;
 void link_tls_close(struct mesh_link *link);
 
-/* link_wire.c */
+/* link_outlet.c */
 
-/* Dials; the lane hears of it. NULL: it could not, try again later. */
-struct wire *wire_open(struct lane *lane, const char *address) MUST_CHECK;
+/* Dials; the channel hears of it. NULL: it could not, try again later. */
+struct outlet *outlet_open(struct channel *channel, const char *address)
+    MUST_CHECK;
 
 /* Under the lock: a message of ours that did not become NNG's. */
 void link_message_free(struct mesh_link *link, nng_msg *msg);
 
 /* While nothing else is under way on it. Takes the message. */
-void wire_send(struct wire *wire, nng_msg *msg);
+void outlet_send(struct outlet *outlet, nng_msg *msg);
 
 /* Closed and freed in a while: as with inlets, when it is quiet. */
-void wire_retire(struct wire *wire);
+void outlet_retire(struct outlet *outlet);
 
 /* Closes what was retired; the sockets too once the link is being freed. */
 void sweep(struct mesh_link *link);
 
-/* link_lane.c */
+/* link_channel.c */
 
 /* NNG's error as -errno. */
 int link_errno(int rv);
 
-int lane_open(struct lane *lane, struct peer *peer, enum mesh_lane kind)
-    MUST_CHECK;
+int channel_open(struct channel *channel, struct peer *peer,
+                 enum mesh_channel kind) MUST_CHECK;
 
 /* For an echo at first: twice as long each time that it fails to come. */
 static inline uint64_t
-lane_patience_us(const struct mesh_link_limits *limits)
+channel_patience_us(const struct mesh_link_limits *limits)
 {
     uint64_t ms = (uint64_t)5 * limits->redial_ms;
 
     return 1000 * (ms < limits->silent_ms ? ms : limits->silent_ms);
 }
 
-/* Gives up the wire, for good. */
-void lane_close(struct lane *lane);
+/* Gives up the outlet, for good. */
+void channel_close(struct channel *channel);
 
-/* After lane_close(), or a failed lane_open(). */
-void lane_fini(struct lane *lane);
+/* After channel_close(), or a failed channel_open(). */
+void channel_fini(struct channel *channel);
 
-/* From its wire, on NNG's threads, under the lock. on_sent: true when the loop
+/* From its outlet, on NNG's threads, under the lock. on_sent: true when the loop
  * is to be woken; *next is what to send now, or NULL. */
-void lane_on_attached(struct lane *lane);
-void lane_on_broken(struct lane *lane);
-bool lane_on_sent(struct lane *lane, bool sent, nng_msg **next);
+void channel_on_attached(struct channel *channel);
+void channel_on_broken(struct channel *channel);
+bool channel_on_sent(struct channel *channel, bool sent, nng_msg **next);
 
 /* A data frame goes to the end of the queue. 0, MESH_LINK_E_FULL, -ENOMEM. */
-int lane_send(struct lane *lane, struct slice body) MUST_CHECK;
+int channel_send(struct channel *channel, struct slice body) MUST_CHECK;
 
 /* A frame of ours; a hello goes to the front. Without memory none does: the
  * peer does not hear us, and we dial again. */
-void lane_say(struct lane *lane, enum frame_type type, struct slice body);
+void channel_say(struct channel *channel, enum frame_type type,
+                 struct slice body);
 
 /* Our hello is on its way, or arrived. */
-bool lane_is_greeted(struct lane *lane) MUST_CHECK;
+bool channel_is_greeted(struct channel *channel) MUST_CHECK;
 
 /* Lets go of the connection and dials anew after wait_ms. */
-void lane_break(struct lane *lane, uint32_t wait_ms);
+void channel_break(struct channel *channel, uint32_t wait_ms);
 
 /* Another process is there, and listens: a dial that its predecessor did not
  * answer is not waited for. */
-void lane_hurry(struct lane *lane);
+void channel_hurry(struct channel *channel);
 
 /* News from NNG's threads. NULL, or why the connection is gone. */
-const char *lane_news(struct lane *lane);
+const char *channel_news(struct channel *channel);
 
-void lane_tick(struct lane *lane, uint64_t now_us);
+void channel_tick(struct channel *channel, uint64_t now_us);
 
 /* link_peer.c */
 
@@ -298,8 +301,8 @@ int peer_get(struct mesh_link *link, const char *address, struct peer **out)
 void peer_close(struct peer *peer);
 void peer_free_closed(struct mesh_link *link);
 
-/* Our hello on this lane, with what we heard. */
-void peer_say_hello(struct peer *peer, enum mesh_lane lane);
+/* Our hello on this channel, with what we heard. */
+void peer_say_hello(struct peer *peer, enum mesh_channel channel);
 
 /* Up or down, and told; the reason is for going down. */
 void peer_judge(struct peer *peer, const char *reason);

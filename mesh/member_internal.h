@@ -8,8 +8,8 @@
  *
  * Role: core.
  */
-#ifndef MESH_MEMBER_TABLE_H
-#define MESH_MEMBER_TABLE_H
+#ifndef MESH_MEMBER_INTERNAL_H
+#define MESH_MEMBER_INTERNAL_H
 
 #include "index/base/rng.h"
 #include "mesh/member.h"

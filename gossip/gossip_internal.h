@@ -4,12 +4,12 @@
  *
  * Role: core. Thread: the one owner.
  */
-#ifndef GOSSIP_STATE_H
-#define GOSSIP_STATE_H
+#ifndef GOSSIP_GOSSIP_INTERNAL_H
+#define GOSSIP_GOSSIP_INTERNAL_H
 
+#include "gossip/codec_internal.h"
+#include "gossip/delta_log_internal.h"
 #include "gossip/gossip.h"
-#include "gossip/log.h"
-#include "gossip/wire.h"
 #include "index/base/rng.h"
 
 #define GOSSIP_PART_WORDS 4096U /* of one record of the log */
@@ -47,7 +47,7 @@ struct gossip_frame {
 struct gossip_send {
     struct gossip_frame *frame;
     uint64_t peer;
-    enum gossip_lane lane;
+    enum gossip_channel channel;
 };
 
 /* A record that is to be applied and stands in no log. */
@@ -67,14 +67,14 @@ struct gossip_reading {
     bool from_start; /* was whole when it began */
     bool tolerant;   /* leads an epoch that is not complete: gaps are marked */
     bool gap;        /* the next record follows one */
-    bool differs;    /* a print did: the epoch is of another process */
+    bool differs;    /* a fingerprint did: the epoch is of another process */
     bool lost;       /* ... and batches are missing: it does not lead */
     bool split;      /* in the middle of a batch */
     uint64_t process;
     uint64_t id; /* of the epoch that it leads or would */
     uint64_t pos;
     uint32_t part;         /* of the batch, when split */
-    uint64_t off_since_us; /* in the shadow and not where the replica is; 0 */
+    uint64_t off_since_us; /* a follower, and not where the replica is; 0 */
     uint64_t off_mark;     /* where the one ahead was then */
     uint64_t off_pos;      /* ... and the reading */
     uint64_t off_replica;  /* ... and the replica */
@@ -126,7 +126,7 @@ struct gossip_stream {
     uint64_t behind_us; /* since when pos < known; 0: it is not */
     uint64_t torn_us;   /* since when; 0: it is not */
     uint64_t look_us; /* what is missing is looked after then; 0: nothing is */
-    struct log log;
+    struct delta_log log;
     uint32_t holes;
     uint32_t block_tokens;
     uint64_t digest_count;
@@ -205,7 +205,7 @@ enum gossip_waiting_kind {
 
 /* Decisions that wait for their frame. */
 struct gossip_waiting {
-    struct wire_out out;
+    struct codec_out out;
     uint32_t count;
 };
 
@@ -215,7 +215,7 @@ struct gossip {
     uint64_t now_us;
     bool awaits; /* others may come: gossip_await() */
     struct rng rng;
-    struct log_store store;
+    struct delta_log_store store;
     struct gossip_stats stats;
 
     struct gossip_peer peers[GOSSIP_PEERS_MAX];
@@ -253,11 +253,11 @@ struct gossip {
     uint64_t belief_due_us;
     uint64_t belief_sent_us;
     uint8_t *belief_bytes; /* of the frame that is being handed out, or NULL */
-    struct wire_in belief_in;
+    struct codec_in belief_in;
     uint64_t belief_peer;
     enum gossip_waiting_kind belief_kind;
 
-    struct wire_out build; /* a frame, in bytes of its own */
+    struct codec_out build; /* a frame, in bytes of its own */
     struct event_record *record;
 };
 
@@ -283,7 +283,7 @@ gossip_is_torn(const struct gossip_stream *s)
 static inline uint64_t
 gossip_need(const struct gossip_stream *s)
 {
-    return log_covers(&s->log, s->pos) ? s->log.high : s->pos;
+    return delta_log_covers(&s->log, s->pos) ? s->log.high : s->pos;
 }
 
 /* The reading's records are the replica's. */
@@ -307,7 +307,8 @@ void gossip_ready(struct gossip *g, struct gossip_stream *s);
 void gossip_wake_at(struct gossip *g, uint64_t at_us);
 void gossip_frame_begin(struct gossip *g, enum gossip_frame_type type);
 /* Sends what was built to a peer, or to all (0). */
-void gossip_frame_send(struct gossip *g, uint64_t peer, enum gossip_lane lane);
+void gossip_frame_send(struct gossip *g, uint64_t peer,
+                       enum gossip_channel channel);
 void gossip_send_drop(struct gossip *g);
 void gossip_put_stream(struct gossip *g, const struct gossip_stream *s);
 bool gossip_direct_add(struct gossip *g, struct gossip_stream *s, uint64_t pos,
@@ -330,9 +331,9 @@ bool gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
                         struct gossip_epoch epoch, bool whole);
 enum gossip_took gossip_stream_take(struct gossip *g, struct gossip_stream *s,
                                     uint64_t prev, uint64_t pos,
-                                    struct wire_in body);
+                                    struct codec_in body);
 void gossip_stream_applied(struct gossip_stream *s,
-                           const struct wire_body *body, uint64_t pos);
+                           const struct codec_body *body, uint64_t pos);
 void gossip_stream_known(struct gossip *g, struct gossip_stream *s,
                          uint64_t pos);
 void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
@@ -355,25 +356,25 @@ void gossip_push_lag(struct gossip *g, struct gossip_stream *s);
 bool gossip_pushes(const struct gossip *g, const struct gossip_stream *s);
 void gossip_answer(struct gossip *g, const struct gossip_stream *s,
                    uint64_t peer, uint64_t from);
-int gossip_recv_delta(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_delta(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* pull.c: questions for records */
 void gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer);
 /* Any that is up, at random; 0: none is. */
 uint64_t gossip_some_peer(struct gossip *g);
 void gossip_pull_tick(struct gossip *g, struct gossip_stream *s);
-int gossip_recv_pull(struct gossip *g, uint64_t peer, struct wire_in in);
-int gossip_recv_lost(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_pull(struct gossip *g, uint64_t peer, struct codec_in in);
+int gossip_recv_lost(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* who.c: whether an epoch has a living reader */
 void gossip_who_ask(struct gossip *g, const struct gossip_stream *s);
-int gossip_recv_who(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* vector.c: anti-entropy */
 void gossip_vector_tick(struct gossip *g);
 void gossip_vector_send(struct gossip *g, uint64_t peer, bool reply);
-int gossip_recv_summary(struct gossip *g, uint64_t peer, struct wire_in in);
-int gossip_recv_vector(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_summary(struct gossip *g, uint64_t peer, struct codec_in in);
+int gossip_recv_vector(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* transfer.c: whole states */
 void gossip_transfer_start(struct gossip *g, struct gossip_stream *s,
@@ -381,8 +382,8 @@ void gossip_transfer_start(struct gossip *g, struct gossip_stream *s,
 void gossip_transfer_stop(struct gossip *g, struct gossip_stream *s);
 void gossip_transfer_tick(struct gossip *g, struct gossip_stream *s);
 void gossip_transfer_drop_peer(struct gossip *g, uint64_t peer);
-int gossip_recv_ask(struct gossip *g, uint64_t peer, struct wire_in in);
-int gossip_recv_page(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_ask(struct gossip *g, uint64_t peer, struct codec_in in);
+int gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* gauges.c */
 void gossip_gauges_tick(struct gossip *g);
@@ -390,13 +391,13 @@ uint64_t gossip_gauges_timer(const struct gossip *g);
 void gossip_gauges_forget(struct gossip_origin *origin);
 void gossip_gauges_move(struct gossip *g, uint64_t peer,
                         const struct gossip_belief *belief, uint64_t told);
-int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* belief.c */
 void gossip_belief_tick(struct gossip *g);
 void gossip_belief_flush(struct gossip *g);
 bool gossip_belief_out(struct gossip *g, struct gossip_out *out);
-int gossip_recv_belief(struct gossip *g, uint64_t peer, struct wire_in in);
-int gossip_recv_expect(struct gossip *g, uint64_t peer, struct wire_in in);
+int gossip_recv_belief(struct gossip *g, uint64_t peer, struct codec_in in);
+int gossip_recv_expect(struct gossip *g, uint64_t peer, struct codec_in in);
 
 #endif

@@ -10,12 +10,12 @@
  *
  * Role: core. Thread: the one owner.
  */
-#ifndef MESH_CLUSTER_INNER_H
-#define MESH_CLUSTER_INNER_H
+#ifndef MESH_CLUSTER_INTERNAL_H
+#define MESH_CLUSTER_INTERNAL_H
 
 #include "index/base/rng.h"
 #include "mesh/cluster.h"
-#include "mesh/member_wire.h"
+#include "mesh/member_codec.h"
 #include "mesh/owner.h"
 
 #define CLUSTER_LINKS_MAX  128U
@@ -133,8 +133,8 @@ struct cluster {
     uint32_t notices_count;
     struct cluster_notice lent;
     struct member_out pulled;
-    struct member_message message;  /* that came */
-    uint8_t bytes[MEMBER_WIRE_MAX]; /* of the message that is handed out */
+    struct member_message message;   /* that came */
+    uint8_t bytes[MEMBER_CODEC_MAX]; /* of the message that is handed out */
     struct cluster_stats stats;
 };
 

@@ -1,4 +1,4 @@
-#include "gossip/state.h"
+#include "gossip/gossip_internal.h"
 
 static bool
 check_stream(const struct gossip *g, const struct gossip_stream *s,
@@ -31,7 +31,7 @@ check_stream(const struct gossip *g, const struct gossip_stream *s,
             return false;
         }
     }
-    return log_check(&s->log, &g->store, reason);
+    return delta_log_check(&s->log, &g->store, reason);
 }
 
 bool
@@ -45,8 +45,8 @@ gossip_check(const struct gossip *g, const char **reason)
         if (!check_stream(g, s, reason)) {
             return false;
         }
-        log_bytes +=
-            s->log.bytes_size + s->log.entries_size * sizeof(struct log_entry);
+        log_bytes += s->log.bytes_size +
+                     s->log.entries_size * sizeof(struct delta_log_entry);
         transfers += s->transfer.active;
     }
     if (log_bytes != g->store.bytes) {

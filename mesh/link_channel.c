@@ -1,0 +1,478 @@
+#include "mesh/link_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Now and then a dial gets more time: a handshake on a busy machine may need
+ * it, and a SYN is sent again meanwhile, after 1 s and 3 s. */
+#define PATIENT_EVERY 3U
+#define PATIENT_EXTRA 3U
+
+#define HURRY_US UINT64_C(250000) /* for a dial to succeed, at least */
+
+int
+link_errno(int rv)
+{
+    static const struct {
+        int nng;
+        int os;
+    } table[] = {
+        {NNG_ENOMEM, -ENOMEM},
+        {NNG_EADDRINUSE, -EADDRINUSE},
+        {NNG_EADDRINVAL, -EADDRNOTAVAIL},
+        {NNG_EPERM, -EACCES},
+        {NNG_ENOFILES, -EMFILE},
+        {NNG_ENOTSUP, -ENOTSUP},
+        {NNG_EINVAL, -EINVAL},
+        {NNG_ECRYPTO, -EBADMSG},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (table[i].nng == rv) {
+            return table[i].os;
+        }
+    }
+    return rv == 0 ? 0 : -EIO;
+}
+
+void
+channel_on_attached(struct channel *channel)
+{
+    channel->attached = true;
+    channel->link->changed = true;
+}
+
+void
+channel_on_broken(struct channel *channel)
+{
+    channel->attached = false;
+    channel->greeted = false;
+    channel->broken = true;
+    channel->link->changed = true;
+}
+
+/* The oldest frame, or NULL; under the lock. */
+static nng_msg *
+pop(struct channel *channel)
+{
+    if (channel->count == 0) {
+        return NULL;
+    }
+    nng_msg *msg = channel->queue[channel->head].msg;
+    channel->head = (channel->head + 1) % channel->room;
+    channel->count--;
+    channel->bytes -= nng_msg_len(msg);
+    return msg;
+}
+
+bool
+channel_on_sent(struct channel *channel, bool sent, nng_msg **next)
+{
+    *next = sent && channel->greeted ? pop(channel) : NULL;
+    channel->sent_frames += sent;
+    channel->sent_bytes += *next != NULL ? nng_msg_len(*next) : 0;
+    channel->sending = *next != NULL;
+    channel->broken = channel->broken || !sent;
+    bool drained = channel->lagging && *next == NULL;
+    channel->drained = channel->drained || drained;
+    channel->link->changed = channel->link->changed || drained || !sent;
+    return drained || !sent;
+}
+
+int
+channel_open(struct channel *channel, struct peer *peer, enum mesh_channel kind)
+{
+    const struct mesh_link_limits *limits = &peer->link->limits;
+    bool bulk = kind == MESH_BULK;
+
+    *channel = (struct channel){
+        .link = peer->link,
+        .peer = peer,
+        .kind = kind,
+        .frames_max = bulk ? limits->bulk_frames : limits->ctl_frames,
+        .bytes_max = bulk ? limits->bulk_bytes : SIZE_MAX,
+        .sequence = peer->link->sequence_floor,
+        .patience_us = channel_patience_us(limits),
+    };
+    channel->room = channel->frames_max + 1; /* and a hello */
+    channel->queue = calloc(channel->room, sizeof channel->queue[0]);
+    return channel->queue != NULL ? 0 : -ENOMEM;
+}
+
+void
+channel_fini(struct channel *channel)
+{
+    CHECK(channel->outlet == NULL && channel->count == 0);
+    free(channel->queue);
+    channel->queue = NULL;
+}
+
+/* Drops all that waits; returns how many. Under the lock. */
+static uint32_t
+drop_all(struct channel *channel)
+{
+    uint32_t count = 0;
+    nng_msg *msg;
+
+    while ((msg = pop(channel)) != NULL) {
+        link_message_free(channel->link, msg);
+        count++;
+    }
+    return count;
+}
+
+void
+channel_close(struct channel *channel)
+{
+    if (channel->outlet != NULL) {
+        outlet_retire(channel->outlet);
+        channel->outlet = NULL;
+    }
+    uv_mutex_lock(&channel->link->lock);
+    (void)drop_all(channel);
+    uv_mutex_unlock(&channel->link->lock);
+}
+
+/* Whether a frame of this size may wait. Bulk that may not is dropped. */
+static bool
+make_room(struct channel *channel, size_t size)
+{
+    struct mesh_link *link = channel->link;
+    uint32_t dropped = 0;
+
+    uv_mutex_lock(&link->lock);
+    bool full =
+        channel->lagging || channel->count >= channel->frames_max ||
+        (channel->count > 0 && channel->bytes + size > channel->bytes_max);
+    if (full && channel->kind == MESH_BULK && !channel->lagging) {
+        dropped = drop_all(channel);
+        channel->lagging = true;
+        channel->drained = !channel->sending;
+        link->changed = true;
+    }
+    uv_mutex_unlock(&link->lock);
+    if (dropped > 0) {
+        (void)uv_async_send(&link->async);
+    }
+    link->stats.frames_dropped += dropped;
+    link->stats.sends_full += full;
+    return !full;
+}
+
+/* Under the lock. A hello goes to the front, in place of an older one. */
+static void
+enqueue(struct channel *channel, nng_msg *msg, bool hello)
+{
+    uint32_t at = (channel->head + channel->count) % channel->room;
+
+    if (hello && channel->count > 0 && channel->queue[channel->head].hello) {
+        link_message_free(channel->link, pop(channel));
+    }
+    if (hello) {
+        channel->head = (channel->head + channel->room - 1) % channel->room;
+        at = channel->head;
+    }
+    CHECK(channel->count < channel->room);
+    channel->queue[at] = (struct waiting){
+        .msg = msg, .at_us = link_now_us(channel->link), .hello = hello};
+    channel->count++;
+    channel->bytes += nng_msg_len(msg);
+}
+
+/* To NNG when it is idle, else to the queue. */
+static void
+put(struct channel *channel, nng_msg *msg, bool hello)
+{
+    struct mesh_link *link = channel->link;
+
+    uv_mutex_lock(&link->lock);
+    bool start = channel->greeted && !channel->sending;
+    if (start) {
+        CHECK(channel->count == 0);
+        channel->sending = true;
+        channel->sent_bytes += nng_msg_len(msg);
+    } else {
+        enqueue(channel, msg, hello);
+    }
+    uv_mutex_unlock(&link->lock);
+    if (start) {
+        outlet_send(channel->outlet, msg);
+    }
+    channel->spoke_us = link_now_us(link);
+}
+
+/* NULL: out of memory. */
+static nng_msg *
+link_message_new(struct channel *channel, enum frame_type type,
+                 uint64_t sequence, struct slice body)
+{
+    const struct frame frame = {.major = FRAME_MAJOR_MIN,
+                                .minor = FRAME_MINOR,
+                                .type = (uint8_t)type,
+                                .session = channel->link->session,
+                                .sequence = sequence};
+    size_t size = FRAME_HEAD_SIZE + body.len;
+    nng_msg *msg;
+
+    if (nng_msg_alloc(&msg, size) != 0) {
+        return NULL;
+    }
+    uint8_t *bytes = nng_msg_body(msg);
+    if (body.len > 0) {
+        memcpy(bytes + FRAME_HEAD_SIZE, body.ptr, body.len);
+    }
+    frame_seal(&frame, bytes, size);
+    uv_mutex_lock(&channel->link->lock);
+    channel->link->messages++;
+    uv_mutex_unlock(&channel->link->lock);
+    return msg;
+}
+
+int
+channel_send(struct channel *channel, struct slice body)
+{
+    if (!make_room(channel, FRAME_HEAD_SIZE + body.len)) {
+        return MESH_LINK_E_FULL;
+    }
+    nng_msg *msg =
+        link_message_new(channel, FRAME_DATA, channel->sequence + 1, body);
+    if (msg == NULL) {
+        return -ENOMEM;
+    }
+    channel->sequence++;
+    put(channel, msg, false);
+    return 0;
+}
+
+void
+channel_say(struct channel *channel, enum frame_type type, struct slice body)
+{
+    bool hello = type == FRAME_HELLO;
+    nng_msg *msg = link_message_new(channel, type,
+                                    hello ? ++channel->link->hellos : 0, body);
+
+    if (msg != NULL) {
+        put(channel, msg, hello);
+    }
+}
+
+/* A time around ms, so that nodes do not dial in step. */
+static uint64_t
+jitter_us(struct channel *channel, uint32_t ms)
+{
+    uint64_t us = (uint64_t)ms * 1000;
+
+    return us - us / 4 + rng_below(&channel->link->rng, us / 2 + 1);
+}
+
+/* No connection, and none under way. */
+static void
+let_go(struct channel *channel)
+{
+    struct mesh_link *link = channel->link;
+    uint32_t dropped = 0;
+
+    if (channel->outlet != NULL) {
+        outlet_retire(channel->outlet); /* it tells nothing any more */
+        channel->outlet = NULL;
+    }
+    uv_mutex_lock(&link->lock);
+    channel->attached = false;
+    channel->greeted = false;
+    channel->broken = false;
+    channel->sending = false;
+    channel->lagging = false;
+    channel->drained = false;
+    if (channel->kind == MESH_BULK) {
+        dropped = drop_all(channel);
+    }
+    uv_mutex_unlock(&link->lock);
+    link->stats.frames_dropped += dropped;
+    channel->echoed = false;
+    channel->proven = false;
+    channel->nonce = 0;
+}
+
+static void
+dial(struct channel *channel, uint64_t now_us)
+{
+    struct mesh_link *link = channel->link;
+    const struct mesh_link_limits *limits = &link->limits;
+    bool slow =
+        !channel->peer->up && now_us - channel->peer->down_us >
+                                  (uint64_t)limits->redial_slow_after_ms * 1000;
+
+    let_go(channel);
+    channel->dialled_us = now_us;
+    channel->dial_us = now_us + jitter_us(channel, slow ? limits->redial_slow_ms
+                                                        : limits->redial_ms);
+    if (++channel->tries % PATIENT_EVERY == 0) {
+        channel->dial_us +=
+            PATIENT_EXTRA * ((uint64_t)limits->redial_ms * 1000);
+    }
+    if (link->retired_count >= link->inlets_max) {
+        return; /* NNG is slow to close them */
+    }
+    channel->nonce = rng_next(&link->rng) | 1;
+    link->stats.dials++;
+    channel->outlet = outlet_open(channel, channel->peer->address);
+    if (channel->outlet == NULL) {
+        let_go(channel);
+    }
+}
+
+void
+channel_break(struct channel *channel, uint32_t wait_ms)
+{
+    const struct mesh_link *link = channel->link;
+    uint64_t now_us = link_now_us(link);
+    uint64_t soonest_us =
+        channel->dialled_us + (uint64_t)link->limits.redial_ms * 1000 / 4;
+
+    if (channel->peer->closing) {
+        return;
+    }
+    let_go(channel);
+    channel->dial_us = now_us + jitter_us(channel, wait_ms);
+    if (channel->dial_us < soonest_us) {
+        channel->dial_us = soonest_us;
+    }
+    if (channel->dial_us <= now_us) {
+        dial(channel, now_us);
+    }
+}
+
+void
+channel_hurry(struct channel *channel)
+{
+    uint64_t soonest_us = channel->dialled_us + HURRY_US;
+
+    uv_mutex_lock(&channel->link->lock);
+    bool attached = channel->attached;
+    uv_mutex_unlock(&channel->link->lock);
+    if (!attached && channel->dial_us > soonest_us) {
+        channel->dial_us = soonest_us;
+    }
+}
+
+bool
+channel_is_greeted(struct channel *channel)
+{
+    uv_mutex_lock(&channel->link->lock);
+    bool greeted = channel->greeted;
+    uv_mutex_unlock(&channel->link->lock);
+    return greeted;
+}
+
+/* Hellos of the last connection (they are in front), and frames that waited
+ * too long for this one. */
+static void
+drop_stale(struct channel *channel)
+{
+    struct mesh_link *link = channel->link;
+    uint64_t stale_us = (uint64_t)link->limits.stale_ms * 1000;
+    uint64_t now_us = link_now_us(link);
+
+    uv_mutex_lock(&link->lock);
+    while (channel->count > 0) {
+        const struct waiting *oldest = &channel->queue[channel->head];
+        if (!oldest->hello && now_us - oldest->at_us <= stale_us) {
+            break;
+        }
+        link->stats.frames_stale += !oldest->hello;
+        link_message_free(link, pop(channel));
+    }
+    uv_mutex_unlock(&link->lock);
+}
+
+/* The connection is there: our hello, then what waited. */
+static void
+greet(struct channel *channel)
+{
+    struct mesh_link *link = channel->link;
+
+    drop_stale(channel);
+    peer_say_hello(channel->peer,
+                   channel->kind); /* to the front of the queue */
+    uv_mutex_lock(&link->lock);
+    nng_msg *hello =
+        channel->attached && !channel->sending ? pop(channel) : NULL;
+    if (hello != NULL) {
+        channel->greeted = true;
+        channel->sending = true;
+        channel->sent_bytes += nng_msg_len(hello);
+    }
+    uv_mutex_unlock(&link->lock);
+    if (hello != NULL) {
+        outlet_send(channel->outlet, hello);
+    }
+    channel->since_us = link_now_us(link);
+    channel->tries = 0;
+}
+
+const char *
+channel_news(struct channel *channel)
+{
+    struct mesh_link *link = channel->link;
+
+    if (channel->peer->closing) {
+        return NULL;
+    }
+    uv_mutex_lock(&link->lock);
+    bool broken = channel->broken;
+    bool fresh = channel->attached && !channel->greeted;
+    bool resumed = channel->drained && !broken;
+    if (resumed) {
+        channel->drained = false;
+        channel->lagging = false;
+    }
+    uv_mutex_unlock(&link->lock);
+    if (broken) {
+        channel_break(channel, link->limits.redial_ms / 4);
+        return "the connection broke";
+    }
+    if (fresh) {
+        greet(channel);
+    }
+    if (resumed) {
+        link->sink.resumed(link->sink.context, channel->peer->address);
+    }
+    return NULL;
+}
+
+void
+channel_tick(struct channel *channel, uint64_t now_us)
+{
+    struct mesh_link *link = channel->link;
+    const struct mesh_link_limits *limits = &link->limits;
+
+    uv_mutex_lock(&link->lock);
+    bool attached = channel->attached;
+    bool broken = channel->broken;
+    bool greeted = channel->greeted;
+    bool quiet = greeted && !channel->sending && channel->count == 0;
+    uv_mutex_unlock(&link->lock);
+    if (broken) {
+        return; /* news are on their way */
+    }
+    if (!attached) {
+        if (now_us >= channel->dial_us) {
+            dial(channel, now_us);
+        }
+    } else if (!greeted) {
+        greet(channel);
+    } else if (!channel->echoed &&
+               now_us - channel->since_us > channel->patience_us) {
+        /* The peer is busy, or threw this connection's hello away when it
+         * dropped us: it is not to be waited for long, nor hurried. */
+        channel->patience_us *= 2;
+        if (channel->patience_us > (uint64_t)limits->silent_ms * 1000) {
+            channel->patience_us = (uint64_t)limits->silent_ms * 1000;
+        }
+        channel_break(channel, 0);
+    } else if (quiet &&
+               now_us - channel->spoke_us >= (uint64_t)limits->idle_ms * 1000) {
+        channel_say(channel, FRAME_IDLE, (struct slice){NULL, 0});
+    }
+}
