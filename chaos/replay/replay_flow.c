@@ -209,7 +209,7 @@ answer(struct replay_world *world, const struct engine_out *out)
     struct replay_engine *e = &world->engines[flight->engine];
 
     if (!world->setup.answers_whole) {
-        replay_node_began(&world->nodes[flight->node], &flight->seat);
+        replay_node_began(&world->nodes[flight->node], &flight->lease);
     }
     e->queued -= flight->queued;
     e->wanted -= flight->wanted;
@@ -235,7 +235,7 @@ finish(struct replay_world *world, const struct engine_out *out)
     e->open--;
     world->last_us = out->at_us;
     world->left--;
-    replay_node_leave(&world->nodes[flight->node], &flight->seat);
+    replay_node_leave(&world->nodes[flight->node], &flight->lease);
     int error = tell_peers(world, KIND_CLOSED, flight);
     if (error != 0 || request->next == REPLAY_NONE) {
         return error;
@@ -382,10 +382,10 @@ arrive(struct replay_world *world, uint32_t number)
                           &choice);
     }
     flight->engine = choice.engine;
-    flight->seat = choice.seat;
+    flight->lease = choice.lease;
     flight->queued = prompt.tokens - choice.promised;
-    if (flight->seat.taken) {
-        replay_node_queue(&world->nodes[flight->node], &flight->seat,
+    if (flight->lease.taken) {
+        replay_node_queue(&world->nodes[flight->node], &flight->lease,
                           flight->queued);
     }
     world->result.promised_tokens += choice.promised;

@@ -240,27 +240,27 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
                         ? route.best.tokens
                         : route.elect.overlap * node->config.block_tokens,
         .known = known,
-        .seat = route.seat,
+        .lease = route.lease,
     };
 }
 
 void
-replay_node_queue(struct replay_node *node, struct fleet_seat *seat,
+replay_node_queue(struct replay_node *node, struct fleet_lease *lease,
                   uint32_t tokens)
 {
-    fleet_seat_queue(seat, node->board, tokens);
+    fleet_lease_queue(lease, node->board, tokens);
 }
 
 void
-replay_node_began(struct replay_node *node, struct fleet_seat *seat)
+replay_node_began(struct replay_node *node, struct fleet_lease *lease)
 {
-    fleet_seat_began(seat, node->board);
+    fleet_lease_began(lease, node->board);
 }
 
 void
-replay_node_leave(struct replay_node *node, struct fleet_seat *seat)
+replay_node_leave(struct replay_node *node, struct fleet_lease *lease)
 {
-    fleet_seat_leave(seat, node->board);
+    fleet_lease_leave(lease, node->board);
 }
 
 void

@@ -49,7 +49,7 @@ struct replay_choice {
     uint32_t promised; /* tokens that the node expects to be cached */
     uint32_t known; /* blocks of which peers are not to be told: held there, or
                        on their way before */
-    struct fleet_seat seat;
+    struct fleet_lease lease;
 };
 
 struct replay_node {
@@ -77,20 +77,20 @@ int replay_node_init(struct replay_node *node,
 
 void replay_node_fini(struct replay_node *node);
 
-/* Elects an engine for a prompt, takes a seat there and expects the prompt's
+/* Elects an engine for a prompt, takes a lease there and expects the prompt's
  * blocks there from now on. */
 void replay_node_elect(struct replay_node *node,
                        const struct replay_prompt *prompt, uint64_t now_us,
                        struct replay_choice *choice);
 
-/* A seat's prompt has this many tokens to be computed; and its answer has
+/* A lease's prompt has this many tokens to be computed; and its answer has
  * begun: they wait no longer. */
-void replay_node_queue(struct replay_node *node, struct fleet_seat *seat,
+void replay_node_queue(struct replay_node *node, struct fleet_lease *lease,
                        uint32_t tokens);
-void replay_node_began(struct replay_node *node, struct fleet_seat *seat);
+void replay_node_began(struct replay_node *node, struct fleet_lease *lease);
 
-/* The request of a seat has ended. */
-void replay_node_leave(struct replay_node *node, struct fleet_seat *seat);
+/* The request of a lease has ended. */
+void replay_node_leave(struct replay_node *node, struct fleet_lease *lease);
 
 /* Words of an engine's events (event.h). */
 void replay_node_apply(struct replay_node *node, uint32_t engine,

@@ -143,7 +143,7 @@ struct replay_flight {
     uint32_t queued; /* tokens to compute, as the election saw it */
     uint32_t wanted; /* blocks */
     uint64_t arrived_us;
-    struct fleet_seat seat;
+    struct fleet_lease lease;
 };
 
 /* How many requests a node sends out, evened out as node/peers/share.c does it. */

@@ -254,7 +254,7 @@ sim_engine_request(struct sim_world *w, uint32_t engine)
     struct sim_prompt prompt;
     uint64_t ticket;
 
-    sim_prompt_draw(&w->rng, ++e->seats, &prompt);
+    sim_prompt_draw(&w->rng, ++e->drawn, &prompt);
     if (w->time.now_us < e->idle_until_us) {
         return;
     }

@@ -228,8 +228,8 @@ tell_outcome(struct sim_world *w, struct sim_flight *f, enum fact_result result)
 {
     struct fact_outcome fact = {
         .kind = FACT_OUTCOME,
-        .slot = f->choice.seat.slot,
-        .generation = f->choice.seat.generation,
+        .slot = f->choice.lease.slot,
+        .generation = f->choice.lease.generation,
         .result = result,
     };
 
@@ -243,11 +243,11 @@ static void
 close_node(struct sim_world *w, struct sim_flight *f, bool whole)
 {
     const struct route_choice *choice = &f->choice;
-    bool placed = choice->seat.taken;
+    bool placed = choice->lease.taken;
     struct fact_decision fact = {
         .kind = FACT_DECISION,
-        .slot = placed ? choice->seat.slot : WORKER_NONE,
-        .generation = placed ? choice->seat.generation : 0,
+        .slot = placed ? choice->lease.slot : WORKER_NONE,
+        .generation = placed ? choice->lease.generation : 0,
         .exact = choice->exact,
         .whole = choice->placed && f->usage.prompt_tokens == f->total,
         .predicted_tokens = choice->best.tokens,
@@ -292,7 +292,7 @@ elect(struct sim_world *w, struct sim_flight *f)
     int outcome = route_elect(&r->scratch, &world, &f->tried_workers, &r->rng,
                               &f->choice);
     if (outcome == 0) {
-        uint32_t slot = f->choice.seat.slot;
+        uint32_t slot = f->choice.lease.slot;
         f->watched = worker_set_has(&world.view->watched, slot);
         f->total = r->scratch.total;
         attempt_begin(&f->choice, &r->scratch, &counts);
@@ -310,7 +310,7 @@ elect(struct sim_world *w, struct sim_flight *f)
 static void
 note_choice(struct sim_world *w, const struct sim_flight *f)
 {
-    uint32_t slot = f->choice.seat.slot;
+    uint32_t slot = f->choice.lease.slot;
 
     sim_saw(w, SIM_SAW_AFFINITY, f->choice.elect.mode == ELECT_AFFINITY);
     sim_saw(w, SIM_SAW_BALANCE, f->choice.elect.mode == ELECT_BALANCE);
@@ -334,11 +334,11 @@ place(struct sim_world *w, struct sim_flight *f)
         return;
     }
     note_choice(w, f);
-    if ((f->failed_at >> f->choice.seat.slot & 1) != 0) {
+    if ((f->failed_at >> f->choice.lease.slot & 1) != 0) {
         sim_fail(w, "a worker that failed is tried again", f->node,
-                 f->choice.seat.slot);
+                 f->choice.lease.slot);
     }
-    f->engine = f->choice.seat.slot;
+    f->engine = f->choice.lease.slot;
     f->stamp++;
     f->came_us = 0;
     f->breaks = false;
@@ -353,7 +353,7 @@ static void
 fail_attempt(struct sim_world *w, struct sim_flight *f, enum fact_result result)
 {
     struct attempt_counts counts = counts_of(w, f);
-    uint32_t slot = f->choice.seat.slot;
+    uint32_t slot = f->choice.lease.slot;
 
     tell_outcome(w, f, result);
     if (f->running) {
@@ -381,8 +381,8 @@ take_head(struct sim_world *w, struct sim_flight *f)
 {
     struct fleet_board *board = w->nodes[f->node].router->board;
 
-    fleet_seat_answered(&f->choice.seat, board);
-    fleet_seat_began(&f->choice.seat, board); /* the first token is there */
+    fleet_lease_answered(&f->choice.lease, board);
+    fleet_lease_began(&f->choice.lease, board); /* the first token is there */
     tell_outcome(w, f, FACT_ANSWERED);
     f->headed = true;
     wait_for(w, f, STREAM_MS);
@@ -573,7 +573,7 @@ sim_request_node_gone(struct sim_world *w, uint32_t node)
                           w->time.now_us);
             f->running = false;
         }
-        f->choice.seat.taken = false;
+        f->choice.lease.taken = false;
         f->open = false;
         f->stamp++;
         if (f->wanted) {

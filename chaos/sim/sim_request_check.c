@@ -9,11 +9,12 @@ sim_request_sums(const struct sim_world *w, uint32_t node, uint32_t engine)
 
     for (uint32_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
         const struct sim_flight *f = &w->requests->flights[i];
-        const struct fleet_seat *seat = &f->choice.seat;
-        if (f->open && f->node == node && seat->taken && seat->slot == engine) {
+        const struct fleet_lease *lease = &f->choice.lease;
+        if (f->open && f->node == node && lease->taken &&
+            lease->slot == engine) {
             sums.open++;
-            sums.queued_tokens += seat->queued_tokens;
-            sums.trials += seat->trial;
+            sums.queued_tokens += lease->queued_tokens;
+            sums.trials += lease->trial;
         }
     }
     return sums;

@@ -120,7 +120,7 @@ struct sim_engine {
     double clock_s; /* its wall clock is that far off */
     uint64_t idle_until_us;
     bool gapped;    /* lost something for good: less is promised */
-    uint64_t seats; /* request numbers */
+    uint64_t drawn; /* request numbers */
 };
 
 static inline struct sim_process *

@@ -569,7 +569,7 @@ exchange_answered(struct exchange *x)
     x->first_byte_us = lane_clock_us();
     histogram_add(&m->first_byte, x->first_byte_us - x->begun_us);
     count_mode(x);
-    fleet_seat_answered(&x->choice.seat, lane->node->board);
+    fleet_lease_answered(&x->choice.lease, lane->node->board);
     tell_outcome(x, x->status == 500 ? FACT_STATUS : FACT_ANSWERED);
     if (x->status < 400) {
         counter_bump(&m->answers_2xx, 1);

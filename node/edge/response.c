@@ -252,7 +252,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
                                         .iov_len = taken};
     }
     if (taken != 0) {
-        fleet_seat_began(&x->choice.seat, up->lane->node->board);
+        fleet_lease_began(&x->choice.lease, up->lane->node->board);
         if (x->stream && x->first_token_us == 0 && x->status < 300) {
             exchange_spoke(x);
         }

@@ -8,9 +8,9 @@ void
 attempt_begin(struct route_choice *choice, const struct route_scratch *scratch,
               const struct attempt_counts *counts)
 {
-    CHECK(choice->seat.taken);
-    fleet_seat_queue(&choice->seat, counts->board,
-                     route_unread_tokens(scratch, choice));
+    CHECK(choice->lease.taken);
+    fleet_lease_queue(&choice->lease, counts->board,
+                      route_unread_tokens(scratch, choice));
     if (choice->ranked) {
         gauge_add(&counts->rank_inflight[choice->best.slot], 1);
     }
@@ -31,8 +31,8 @@ attempt_prefixes(const struct route_choice *choice,
 
     prefixes[0] = (struct attempt_prefix){
         .kind = FACT_LEARN,
-        .slot = choice->seat.slot,
-        .generation = choice->seat.generation,
+        .slot = choice->lease.slot,
+        .generation = choice->lease.generation,
         .count = text ? at_most(scratch->blocks.count) : 0,
         .root = scratch->blocks.root,
         .keys = scratch->blocks.keys,
@@ -49,8 +49,8 @@ attempt_prefixes(const struct route_choice *choice,
     prefixes[1] = (struct attempt_prefix){
         .kind = FACT_EXPECT,
         .slot = best->slot,
-        .generation = choice->seat.generation,
-        .owner = choice->seat.slot,
+        .generation = choice->lease.generation,
+        .owner = choice->lease.slot,
         .count = at_most(tokens->count - best->held),
         .keys = tokens->keys + best->held,
     };
@@ -77,14 +77,14 @@ void
 attempt_fail(struct route_choice *choice, const struct attempt_counts *counts,
              struct worker_set *tried, bool blamed)
 {
-    uint32_t slot = choice->seat.slot;
+    uint32_t slot = choice->lease.slot;
 
-    CHECK(choice->seat.taken);
+    CHECK(choice->lease.taken);
     if (blamed) {
         counter_add(&counts->board->counters[slot].failures, 1);
     }
-    fleet_seat_answered(&choice->seat, counts->board);
-    fleet_seat_began(&choice->seat, counts->board);
+    fleet_lease_answered(&choice->lease, counts->board);
+    fleet_lease_began(&choice->lease, counts->board);
     if (!MUTANT(TRIED_AGAIN)) {
         worker_set_add(tried, slot);
     }
@@ -94,14 +94,14 @@ attempt_fail(struct route_choice *choice, const struct attempt_counts *counts,
 void
 attempt_end(struct route_choice *choice, const struct attempt_counts *counts)
 {
-    if (MUTANT(NEVER_DOWN) && choice->seat.queued_tokens != 0) {
+    if (MUTANT(NEVER_DOWN) && choice->lease.queued_tokens != 0) {
         return; /* given up before an answer */
     }
-    if (MUTANT(TWICE_DOWN) && choice->seat.taken) {
-        struct fleet_seat again = choice->seat;
-        fleet_seat_leave(&again, counts->board);
+    if (MUTANT(TWICE_DOWN) && choice->lease.taken) {
+        struct fleet_lease again = choice->lease;
+        fleet_lease_leave(&again, counts->board);
     }
-    fleet_seat_leave(&choice->seat, counts->board);
+    fleet_lease_leave(&choice->lease, counts->board);
     if (choice->ranked) {
         choice->ranked = false;
         gauge_add(&counts->rank_inflight[choice->best.slot], -1);

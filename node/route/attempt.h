@@ -2,11 +2,11 @@
  * An attempt at a worker: what it counts while it lasts, and what control is
  * told of it. exchange.c moves the bytes around it.
  *
- *   route_elect(..., tried, rng, &choice)      takes a seat
+ *   route_elect(..., tried, rng, &choice)      takes a lease
  *   attempt_begin(&choice, ...)                what there is to be read
  *   attempt_prefixes(&choice, ...)             -> FACT_LEARN, FACT_EXPECT
- *   fleet_seat_answered(&choice.seat, board)   a head came
- *   fleet_seat_began(&choice.seat, board)      ... and a body begins
+ *   fleet_lease_answered(&choice.lease, board)   a head came
+ *   fleet_lease_began(&choice.lease, board)      ... and a body begins
  *   attempt_fail(&choice, ..., &tried)         none did: elect again
  *   attempt_end(&choice, ...)                  nothing of it is in flight
  *

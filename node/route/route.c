@@ -437,8 +437,8 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
         if (choice->elect.worker == WORKER_NONE) {
             return ROUTE_E_NO_WORKER;
         }
-        if (fleet_seat_take(&choice->seat, world->board, world->view,
-                            choice->elect.worker)) {
+        if (fleet_lease_take(&choice->lease, world->board, world->view,
+                             choice->elect.worker)) {
             choose_rank(scratch, world, rng, choice);
             return 0;
         }

@@ -60,7 +60,7 @@ enum {
 
 struct route_choice {
     struct elect_choice elect;
-    struct fleet_seat seat;
+    struct fleet_lease lease;
     bool exact;             /* overlap counts tokens, and the worker's mirror
                                was asked; else blocks of text, or an estimate */
     bool ranked;            /* the worker has ranks: best.rank is to be named */
@@ -128,7 +128,7 @@ void route_look_up(struct route_scratch *scratch,
                    const struct worker_set *asked, struct elect_input *input);
 
 /*
- * Elects a worker and takes a seat at it. 0 and *choice, or ROUTE_E_NO_MODEL,
+ * Elects a worker and takes a lease at it. 0 and *choice, or ROUTE_E_NO_MODEL,
  * ROUTE_E_NO_WORKER.
  */
 int route_elect(struct route_scratch *scratch, const struct route_world *world,

@@ -150,10 +150,10 @@ fleet_board_queued(const struct fleet_board *board,
 }
 
 bool
-fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
-                const struct fleet_view *view, uint32_t slot)
+fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
+                 const struct fleet_view *view, uint32_t slot)
 {
-    CHECK(slot < WORKERS_MAX && !seat->taken);
+    CHECK(slot < WORKERS_MAX && !lease->taken);
     CHECK(view->worker[slot] != NULL);
     bool trial = worker_set_has(&view->trial, slot);
 
@@ -161,7 +161,7 @@ fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
         return false;
     }
     gauge_add(&board->inflight[slot], 1);
-    *seat = (struct fleet_seat){
+    *lease = (struct fleet_lease){
         .slot = slot,
         .generation = view->worker[slot]->generation,
         .taken = true,
@@ -171,42 +171,43 @@ fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
 }
 
 void
-fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
-                 uint64_t tokens)
+fleet_lease_queue(struct fleet_lease *lease, struct fleet_board *board,
+                  uint64_t tokens)
 {
-    CHECK(seat->taken && seat->queued_tokens == 0);
-    seat->queued_tokens =
+    CHECK(lease->taken && lease->queued_tokens == 0);
+    lease->queued_tokens =
         tokens < FLEET_QUEUED_MAX ? (uint32_t)tokens : FLEET_QUEUED_MAX;
-    gauge_add(&board->queued_tokens[seat->slot], (int32_t)seat->queued_tokens);
+    gauge_add(&board->queued_tokens[lease->slot],
+              (int32_t)lease->queued_tokens);
 }
 
 void
-fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board)
+fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board)
 {
-    if (seat->trial && !MUTANT(TRIAL_STAYS)) {
-        gauge_set(&board->trial[seat->slot], 0);
-        seat->trial = false;
+    if (lease->trial && !MUTANT(TRIAL_STAYS)) {
+        gauge_set(&board->trial[lease->slot], 0);
+        lease->trial = false;
     }
 }
 
 void
-fleet_seat_began(struct fleet_seat *seat, struct fleet_board *board)
+fleet_lease_began(struct fleet_lease *lease, struct fleet_board *board)
 {
-    if (seat->queued_tokens != 0) {
-        gauge_add(&board->queued_tokens[seat->slot],
-                  -(int32_t)seat->queued_tokens);
-        seat->queued_tokens = 0;
+    if (lease->queued_tokens != 0) {
+        gauge_add(&board->queued_tokens[lease->slot],
+                  -(int32_t)lease->queued_tokens);
+        lease->queued_tokens = 0;
     }
 }
 
 void
-fleet_seat_leave(struct fleet_seat *seat, struct fleet_board *board)
+fleet_lease_leave(struct fleet_lease *lease, struct fleet_board *board)
 {
-    if (!seat->taken) {
+    if (!lease->taken) {
         return;
     }
-    fleet_seat_answered(seat, board);
-    fleet_seat_began(seat, board);
-    gauge_add(&board->inflight[seat->slot], -1);
-    seat->taken = false;
+    fleet_lease_answered(lease, board);
+    fleet_lease_began(lease, board);
+    gauge_add(&board->inflight[lease->slot], -1);
+    lease->taken = false;
 }

@@ -17,13 +17,13 @@
  *   fleet_board_loads(board, &may, load, kv_usage);
  *   fleet_board_queued(board, &may, queued);
  *   elect_pick(...) among (may AND able)
- *   if (!fleet_seat_take(&seat, board, view, slot)) { drop slot, elect again }
- *   fleet_seat_queue(&seat, board, tokens);
+ *   if (!fleet_lease_take(&lease, board, view, slot)) { drop slot, elect again }
+ *   fleet_lease_queue(&lease, board, tokens);
  *   ... connect and send ...
- *   fleet_seat_answered(&seat, board);   the head came, or the attempt failed
- *   fleet_seat_began(&seat, board);      the first of the answer's body came
+ *   fleet_lease_answered(&lease, board);   the head came, or the attempt failed
+ *   fleet_lease_began(&lease, board);      the first of the answer's body came
  *   ... and hand (slot, generation, outcome) to control: fleet_outcome() ...
- *   fleet_seat_leave(&seat, board);      nothing of it is in flight any more
+ *   fleet_lease_leave(&lease, board);      nothing of it is in flight any more
  *
  * Role: core. Owns: nothing. Thread: views by any thread that is online in
  * the qsbr; the board's arrays by any.
@@ -137,7 +137,7 @@ struct fleet_counters {
  */
 struct fleet_board {
     struct publish view; /* const struct fleet_view *, never NULL */
-    /* Requests this node has open there: fleet_seat_take() and _leave(). */
+    /* Requests this node has open there: fleet_lease_take() and _leave(). */
     _Alignas(64) struct gauge inflight[WORKERS_MAX];
     /* Requests its peers have open there, as they told last (share.h). */
     _Alignas(64) struct gauge peers[WORKERS_MAX];
@@ -145,7 +145,7 @@ struct fleet_board {
      * tell. */
     _Alignas(64) struct gauge foreign[WORKERS_MAX];
     /* Prompt tokens, less those held there, of this node's requests whose
-     * answer has not begun: fleet_seat_queue(). */
+     * answer has not begun: fleet_lease_queue(). */
     _Alignas(64) struct gauge queued_tokens[WORKERS_MAX];
     /* The same of its peers, as they told last (share.h). */
     _Alignas(64) struct gauge peers_queued_tokens[WORKERS_MAX];
@@ -164,8 +164,8 @@ struct fleet_board {
 };
 
 /* A request's place at a worker, from sending to the last byte. All zero is
- * no seat. */
-struct fleet_seat {
+ * no lease. */
+struct fleet_lease {
     uint32_t slot;
     uint32_t generation;
     uint32_t queued_tokens; /* on the board */
@@ -215,25 +215,25 @@ void fleet_board_queued(const struct fleet_board *board,
  * half-open and another request is trying it: nothing was counted, elect
  * again without it.
  */
-bool fleet_seat_take(struct fleet_seat *seat, struct fleet_board *board,
-                     const struct fleet_view *view, uint32_t slot) MUST_CHECK;
+bool fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
+                      const struct fleet_view *view, uint32_t slot) MUST_CHECK;
 
-/* The request of a taken seat has this many prompt tokens for the worker to
+/* The request of a taken lease has this many prompt tokens for the worker to
  * read; once. FLEET_QUEUED_MAX at most are counted. */
-void fleet_seat_queue(struct fleet_seat *seat, struct fleet_board *board,
-                      uint64_t tokens);
+void fleet_lease_queue(struct fleet_lease *lease, struct fleet_board *board,
+                       uint64_t tokens);
 
 /* Whether the worker answers is known (a head, a failure, or given up): the
  * next trial may start. Again is harmless. */
-void fleet_seat_answered(struct fleet_seat *seat, struct fleet_board *board);
+void fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board);
 
 /* The answer has begun, its prompt waits no longer. A head says nothing of
  * that: of a stream engines send it before they have read the prompt. Again is
  * harmless. */
-void fleet_seat_began(struct fleet_seat *seat, struct fleet_board *board);
+void fleet_lease_began(struct fleet_lease *lease, struct fleet_board *board);
 
-/* Nothing of the request is in flight there any more; the seat is empty
- * again. Of an empty seat: nothing. */
-void fleet_seat_leave(struct fleet_seat *seat, struct fleet_board *board);
+/* Nothing of the request is in flight there any more; the lease is empty
+ * again. Of an empty lease: nothing. */
+void fleet_lease_leave(struct fleet_lease *lease, struct fleet_board *board);
 
 #endif

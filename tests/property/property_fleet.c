@@ -44,7 +44,7 @@ struct world {
     uint64_t now_us;
     bool good[PORTS]; /* the engine answers as it should */
     struct reader reader[READERS];
-    struct fleet_seat seat[SEATS];
+    struct fleet_lease lease[SEATS];
     struct pending pending[PENDING];
     size_t pending_count;
     uint32_t generation[WORKERS_MAX]; /* last seen in a slot */
@@ -112,7 +112,7 @@ take_event(const struct fleet_out *out)
         REQUIRE(out->worker->generation == world.generation[slot] + 1);
         world.generation[slot] = out->worker->generation;
         for (unsigned i = 0; i < SEATS; i++) {
-            REQUIRE(!world.seat[i].taken || world.seat[i].slot != slot);
+            REQUIRE(!world.lease[i].taken || world.lease[i].slot != slot);
         }
     }
     REQUIRE(out->worker->generation == world.generation[slot]);
@@ -221,23 +221,23 @@ turn_reader(struct reader *reader)
 }
 
 static void
-turn_seat(struct fleet_seat *seat)
+turn_seat(struct fleet_lease *lease)
 {
     const struct fleet_view *view = fleet_view_get(world.board);
     struct worker_set may = fleet_view_candidates(view, world.board);
     uint32_t slot = any_of(&may);
 
-    if (seat->taken) {
-        uint32_t was = seat->slot;
+    if (lease->taken) {
+        uint32_t was = lease->slot;
         if (below(2) == 0) {
-            fleet_seat_answered(seat, world.board);
-            fleet_report(world.fleet, was, seat->generation,
+            fleet_lease_answered(lease, world.board);
+            fleet_report(world.fleet, was, lease->generation,
                          (enum fleet_result)below(5), world.now_us);
         }
-        fleet_seat_leave(seat, world.board);
+        fleet_lease_leave(lease, world.board);
     } else if (slot != WORKER_NONE) {
-        REQUIRE(fleet_seat_take(seat, world.board, view, slot));
-        REQUIRE(world.generation[slot] == seat->generation);
+        REQUIRE(fleet_lease_take(lease, world.board, view, slot));
+        REQUIRE(world.generation[slot] == lease->generation);
     }
 }
 
@@ -292,7 +292,7 @@ random_step(void)
         break;
     case 6:
     case 7:
-        turn_seat(&world.seat[below(SEATS)]);
+        turn_seat(&world.lease[below(SEATS)]);
         break;
     case 8:
         pass(below(3 * S));
@@ -313,7 +313,7 @@ calm_down(void)
         world.good[p] = true;
     }
     for (unsigned i = 0; i < SEATS; i++) {
-        fleet_seat_leave(&world.seat[i], world.board);
+        fleet_lease_leave(&world.lease[i], world.board);
     }
     for (unsigned i = 0; i < READERS; i++) {
         if (world.reader[i].view != NULL) {

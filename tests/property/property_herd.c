@@ -61,7 +61,7 @@ struct request {
     uint32_t node;
     uint32_t engine;
     double left; /* iterations */
-    struct fleet_seat seat;
+    struct fleet_lease lease;
 };
 
 struct flight {
@@ -370,7 +370,7 @@ arrive(void)
         (struct request){.node = at % sim.nodes_count,
                          .engine = engine,
                          .left = 1 + iterations,
-                         .seat = choice.seat};
+                         .lease = choice.lease};
     sim.running[engine]++;
 }
 
@@ -389,7 +389,7 @@ run_engines(void)
             i++;
             continue;
         }
-        fleet_seat_leave(&r->seat, sim.nodes[r->node]->board);
+        fleet_lease_leave(&r->lease, sim.nodes[r->node]->board);
         share_ended(&sim.nodes[r->node]->share, r->engine, 1, sim.now_us);
         sim.running[r->engine]--;
         sim.completed[r->engine]++;

@@ -1,7 +1,7 @@
 /*
- * Lanes that take and leave seats while control adds, drains, removes and
+ * Lanes that take and leave leases while control adds, drains, removes and
  * publishes as fast as it can: what a lane reads in a view is whole, the slot
- * of a held seat is never given to another worker, at most one trial runs at
+ * of a held lease is never given to another worker, at most one trial runs at
  * a half-open worker, and in the end nothing is in flight.
  *
  *   stress_fleet [ROUNDS]
@@ -74,42 +74,42 @@ elect(struct lane *lane, const struct fleet_view *view)
 }
 
 static void
-take(struct lane *lane, struct fleet_seat *seat)
+take(struct lane *lane, struct fleet_lease *lease)
 {
     const struct fleet_view *view = fleet_view_get(board);
     uint32_t slot = elect(lane, view);
 
     read_all(view);
-    if (slot == WORKER_NONE || !fleet_seat_take(seat, board, view, slot)) {
+    if (slot == WORKER_NONE || !fleet_lease_take(lease, board, view, slot)) {
         return;
     }
     lane->sent++;
-    if (seat->trial) {
+    if (lease->trial) {
         REQUIRE(gauge_claim(&trying[slot]));
     }
 }
 
 static void
-leave(struct fleet_seat *seat)
+leave(struct fleet_lease *lease)
 {
     const struct fleet_worker *worker =
-        fleet_view_get(board)->worker[seat->slot];
+        fleet_view_get(board)->worker[lease->slot];
 
-    REQUIRE(worker == NULL || worker->generation == seat->generation);
-    if (seat->trial) {
-        gauge_set(&trying[seat->slot], 0);
+    REQUIRE(worker == NULL || worker->generation == lease->generation);
+    if (lease->trial) {
+        gauge_set(&trying[lease->slot], 0);
     }
-    fleet_seat_leave(seat, board);
+    fleet_lease_leave(lease, board);
 }
 
 static void *
 lane_main(void *argument)
 {
     struct lane *lane = argument;
-    struct fleet_seat seat[SEATS] = {{0}};
+    struct fleet_lease lease[SEATS] = {{0}};
 
     for (uint64_t i = 0; i < lane->rounds; i++) {
-        struct fleet_seat *s = &seat[rng_below(&lane->rng, SEATS)];
+        struct fleet_lease *s = &lease[rng_below(&lane->rng, SEATS)];
         qsbr_online(&qsbr, lane->reader);
         if (s->taken) {
             leave(s);
@@ -120,8 +120,8 @@ lane_main(void *argument)
     }
     qsbr_online(&qsbr, lane->reader);
     for (unsigned i = 0; i < SEATS; i++) {
-        if (seat[i].taken) {
-            leave(&seat[i]);
+        if (lease[i].taken) {
+            leave(&lease[i]);
         }
     }
     qsbr_offline(lane->reader);

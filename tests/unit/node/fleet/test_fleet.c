@@ -119,14 +119,14 @@ Test(node_fleet, a_slot_is_not_reused_before_it_is_swept)
 Test(node_fleet, a_slot_is_not_reused_while_requests_run_there)
 {
     uint32_t slot = rig_add(0);
-    struct fleet_seat seat = {0};
+    struct fleet_lease lease = {0};
 
-    cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
+    cr_assert(fleet_lease_take(&lease, rig.board, rig_view(), slot));
     fleet_remove(rig.fleet, slot, rig.now_us);
     rig_pump();
     fleet_swept(rig.fleet, slot);
     cr_assert_not(is_reused(slot));
-    fleet_seat_leave(&seat, rig.board);
+    fleet_lease_leave(&lease, rig.board);
     cr_assert(is_reused(slot));
 }
 
@@ -169,16 +169,16 @@ Test(node_fleet, what_names_a_former_worker_of_a_slot_is_ignored)
 Test(node_fleet, draining_lets_requests_finish)
 {
     uint32_t slot = rig_add(0);
-    struct fleet_seat seat = {0};
+    struct fleet_lease lease = {0};
 
-    cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
+    cr_assert(fleet_lease_take(&lease, rig.board, rig_view(), slot));
     fleet_drain(rig.fleet, slot, false, rig.now_us);
     rig_pump();
     cr_assert_not(rig_eligible(slot));
     cr_assert(worker_set_has(&rig_view()->draining, slot));
     rig_pass(10 * RIG_S);
     cr_assert_eq(rig_count(FLEET_DRAINED), 0);
-    fleet_seat_leave(&seat, rig.board);
+    fleet_lease_leave(&lease, rig.board);
     rig_pass(RIG_S);
     cr_assert_eq(rig_count(FLEET_DRAINED), 1);
     rig_pass(10 * RIG_S);

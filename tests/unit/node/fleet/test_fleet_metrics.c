@@ -37,14 +37,14 @@ Test(node_fleet_metrics, become_gauges)
 
 Test(node_fleet_metrics, load_of_others_counts_when_seen_twice)
 {
-    struct fleet_seat seat = {0};
+    struct fleet_lease lease = {0};
 
     engine_says(10, 5, 0);
     uint32_t slot = rig_add(0);
     cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
     rig_pass(RIG_S);
     cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 15);
-    cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
+    cr_assert(fleet_lease_take(&lease, rig.board, rig_view(), slot));
     rig_pass(RIG_S);
     cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 14);
     engine_says(1, 0, 0);
@@ -56,7 +56,7 @@ Test(node_fleet_metrics, load_of_others_counts_when_seen_twice)
     engine_says(1, 0, 0);
     rig_pass(2 * RIG_S);
     cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);
-    fleet_seat_leave(&seat, rig.board);
+    fleet_lease_leave(&lease, rig.board);
 }
 
 Test(node_fleet_metrics, load_of_peers_is_not_counted_twice)
@@ -92,10 +92,10 @@ Test(node_fleet_metrics, requests_that_ended_during_a_scrape_were_ours)
 
     rig.engine[0].hangs = true;
     for (unsigned i = 0; i < 3; i++) {
-        struct fleet_seat seat = {0};
-        cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
+        struct fleet_lease lease = {0};
+        cr_assert(fleet_lease_take(&lease, rig.board, rig_view(), slot));
         rig_pass(RIG_S); /* the scrape is sent */
-        fleet_seat_leave(&seat, rig.board);
+        fleet_lease_leave(&lease, rig.board);
         fleet_probed(rig.fleet, &scrape, rig.now_us);
         cr_assert_eq(gauge_read(&rig.board->running[slot]), 1);
         cr_assert_eq(gauge_read(&rig.board->foreign[slot]), 0);

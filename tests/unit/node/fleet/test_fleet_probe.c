@@ -410,11 +410,11 @@ Test(node_fleet_probe, trials_close_the_circuit)
     uint32_t slot = half_open_worker();
 
     for (unsigned i = 0; i < 2; i++) {
-        struct fleet_seat seat = {0};
-        struct fleet_seat other = {0};
-        cr_assert(fleet_seat_take(&seat, rig.board, rig_view(), slot));
-        cr_assert_not(fleet_seat_take(&other, rig.board, rig_view(), slot));
-        fleet_seat_leave(&seat, rig.board);
+        struct fleet_lease lease = {0};
+        struct fleet_lease other = {0};
+        cr_assert(fleet_lease_take(&lease, rig.board, rig_view(), slot));
+        cr_assert_not(fleet_lease_take(&other, rig.board, rig_view(), slot));
+        fleet_lease_leave(&lease, rig.board);
         rig_report(slot, FLEET_ANSWERED);
     }
     cr_assert(rig_eligible(slot));

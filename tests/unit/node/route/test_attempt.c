@@ -33,7 +33,7 @@ open_rig(void)
                                          .rank_inflight = rig.rank_inflight};
     rig.scratch->total = 100;
     rig.scratch->exact.known = true;
-    cr_assert(fleet_seat_take(&rig.choice.seat, rig.board, rig.view, SLOT));
+    cr_assert(fleet_lease_take(&rig.choice.lease, rig.board, rig.view, SLOT));
     rig.choice.ranked = true;
     rig.choice.best.slot = RANK;
     rig.choice.elect.overlap = 40;

@@ -277,7 +277,7 @@ elect(void)
     cr_assert_eq(
         route_elect(&rig.scratch, &rig.world, &tried, &rig.rng, &choice), 0);
     qsbr_offline(rig.reader);
-    fleet_seat_leave(&choice.seat, rig.board);
+    fleet_lease_leave(&choice.lease, rig.board);
     return choice;
 }
 
@@ -352,7 +352,7 @@ elected(const struct worker_set *tried)
     cr_assert_eq(outcome, 0);
     outcome = route_elect(&rig.scratch, &rig.world, tried, &rig.rng, &choice);
     if (outcome == 0) {
-        fleet_seat_leave(&choice.seat, rig.board);
+        fleet_lease_leave(&choice.lease, rig.board);
     }
     return outcome == 0 ? (int)choice.elect.worker : -1;
 }

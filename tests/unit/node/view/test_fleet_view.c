@@ -38,60 +38,60 @@ Test(node_fleet_view, a_model_is_found_among_sorted_names)
 
 Test(node_fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
 {
-    struct fleet_seat a = {0};
-    struct fleet_seat b = {0};
+    struct fleet_lease a = {0};
+    struct fleet_lease b = {0};
 
     one_trial_worker();
     struct worker_set may = fleet_view_candidates(&view, &board);
     cr_assert(worker_set_has(&may, 3));
-    cr_assert(fleet_seat_take(&a, &board, &view, 3));
+    cr_assert(fleet_lease_take(&a, &board, &view, 3));
     may = fleet_view_candidates(&view, &board);
     cr_assert_not(worker_set_has(&may, 3));
-    cr_assert_not(fleet_seat_take(&b, &board, &view, 3));
+    cr_assert_not(fleet_lease_take(&b, &board, &view, 3));
     cr_assert_eq(gauge_read(&board.inflight[3]), 1);
 
-    fleet_seat_answered(&a, &board); /* its stream goes on */
-    cr_assert(fleet_seat_take(&b, &board, &view, 3));
+    fleet_lease_answered(&a, &board); /* its stream goes on */
+    cr_assert(fleet_lease_take(&b, &board, &view, 3));
     cr_assert_eq(gauge_read(&board.inflight[3]), 2);
-    fleet_seat_answered(&a, &board); /* again: b keeps its trial */
-    fleet_seat_leave(&a, &board);
+    fleet_lease_answered(&a, &board); /* again: b keeps its trial */
+    fleet_lease_leave(&a, &board);
     cr_assert_eq(gauge_read(&board.trial[3]), 1);
-    fleet_seat_leave(&b, &board);
-    fleet_seat_leave(&b, &board);
+    fleet_lease_leave(&b, &board);
+    fleet_lease_leave(&b, &board);
     cr_assert_eq(gauge_read(&board.trial[3]), 0);
     cr_assert_eq(gauge_read(&board.inflight[3]), 0);
 }
 
-Test(node_fleet_view, a_seat_remembers_whose_it_is)
+Test(node_fleet_view, a_lease_remembers_whose_it_is)
 {
-    struct fleet_seat seat = {0};
+    struct fleet_lease lease = {0};
 
     one_trial_worker();
     worker_set_clear(&view.trial);
-    cr_assert(fleet_seat_take(&seat, &board, fleet_view_get(&board), 3));
-    cr_assert_eq(seat.slot, 3);
-    cr_assert_eq(seat.generation, 5);
-    cr_assert_not(seat.trial);
-    fleet_seat_leave(&seat, &board);
+    cr_assert(fleet_lease_take(&lease, &board, fleet_view_get(&board), 3));
+    cr_assert_eq(lease.slot, 3);
+    cr_assert_eq(lease.generation, 5);
+    cr_assert_not(lease.trial);
+    fleet_lease_leave(&lease, &board);
 }
 
 Test(node_fleet_view, a_prompt_is_queued_until_the_answer_begins)
 {
-    struct fleet_seat seat = {0};
+    struct fleet_lease lease = {0};
 
     view.worker[1] = &worker_3;
-    cr_assert(fleet_seat_take(&seat, &board, &view, 1));
-    fleet_seat_queue(&seat, &board, 700);
+    cr_assert(fleet_lease_take(&lease, &board, &view, 1));
+    fleet_lease_queue(&lease, &board, 700);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
-    fleet_seat_answered(&seat, &board); /* a head, of a stream */
+    fleet_lease_answered(&lease, &board); /* a head, of a stream */
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 700);
-    fleet_seat_began(&seat, &board);
+    fleet_lease_began(&lease, &board);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
-    fleet_seat_leave(&seat, &board);
-    cr_assert(fleet_seat_take(&seat, &board, &view, 1));
-    fleet_seat_queue(&seat, &board, UINT64_MAX);
+    fleet_lease_leave(&lease, &board);
+    cr_assert(fleet_lease_take(&lease, &board, &view, 1));
+    fleet_lease_queue(&lease, &board, UINT64_MAX);
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), FLEET_QUEUED_MAX);
-    fleet_seat_leave(&seat, &board); /* it never answered */
+    fleet_lease_leave(&lease, &board); /* it never answered */
     cr_assert_eq(gauge_read(&board.queued_tokens[1]), 0);
 }
 
