@@ -131,10 +131,10 @@ replay_node_init(struct replay_node *node,
         .board = node->board,
         .belief = node->belief,
         .rank_inflight = node->rank_inflight,
-        .exact = {.mirror = node->mirror,
-                  .expected = expected_index(node->expected),
-                  .view = &node->mirrors,
-                  .weights = {.permille = {1000, 1000, 1000, 1000}}},
+        .tokens = {.mirror = node->mirror,
+                   .expected = expected_index(node->expected),
+                   .view = &node->mirrors,
+                   .weights = {.permille = {1000, 1000, 1000, 1000}}},
     };
     return 0;
 }
@@ -177,7 +177,7 @@ read_prompt(struct replay_node *node, const struct replay_prompt *prompt)
     route_read_nothing(scratch);
     scratch->blocks.prefix_key = prompt->family;
     if (node->config.events) {
-        exact_set(&scratch->exact, prompt->root, &tokens);
+        token_match_set(&scratch->tokens, prompt->root, &tokens);
         return;
     }
     if (is_blind(node)) {

@@ -9,7 +9,7 @@ foresee(struct replay_world *world, const struct replay_prompt *prompt,
         uint32_t engine)
 {
     struct replay_node *node = &world->nodes[0];
-    struct mirror_match *match = &node->scratch.exact.expected;
+    struct mirror_match *match = &node->scratch.tokens.expected;
     const struct engine_blocks *pool = &world->engines[engine].engine.pool;
     uint32_t unused;
     uint32_t held =
@@ -33,7 +33,7 @@ look(struct replay_world *world, const struct replay_prompt *prompt)
     struct replay_node *node = &world->nodes[0];
     struct route_scratch *scratch = &node->scratch;
     uint32_t block = node->config.block_tokens;
-    uint32_t usable = exact_usable(prompt->tokens, block);
+    uint32_t usable = token_match_usable(prompt->tokens, block);
 
     worker_set_clear(&scratch->match.workers);
     for (uint32_t i = 0; i < world->setup.engines; i++) {

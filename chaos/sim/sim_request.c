@@ -219,7 +219,7 @@ read_prompt(struct sim_world *w, const struct sim_flight *f)
     if (f->probe || f->number % 8 != 0) {
         (void)key_chain(root, tokens, blocks, SIM_BLOCK_TOKENS * sizeof *tokens,
                         keys);
-        exact_set(&scratch->exact, root, &prompt);
+        token_match_set(&scratch->tokens, root, &prompt);
     }
 }
 

@@ -151,10 +151,10 @@ sim_router_world(struct sim_world *w, uint32_t node)
         .belief = r->belief,
         .rank_inflight = r->rank_inflight,
         .rank_peers = r->rank_peers,
-        .exact = {.mirror = n->mirror,
-                  .expected = expected_index(r->expected),
-                  .view = mirror_view_get(&n->view),
-                  .weights = {.permille = {1000, 1000, 1000, 1000}}},
+        .tokens = {.mirror = n->mirror,
+                   .expected = expected_index(r->expected),
+                   .view = mirror_view_get(&n->view),
+                   .weights = {.permille = {1000, 1000, 1000, 1000}}},
     };
 }
 

@@ -20,9 +20,9 @@ static void
 put_rank(struct json_out *json, const struct route_scratch *route,
          uint32_t worker)
 {
-    const struct exact_rank *best = &route->exact.best[worker];
+    const struct token_match_rank *best = &route->tokens.best[worker];
 
-    if (!worker_set_has(&route->exact.workers, worker)) {
+    if (!worker_set_has(&route->tokens.workers, worker)) {
         json_out_put_text(json, "source", "belief");
         return;
     }
@@ -95,7 +95,7 @@ put_request(struct json_out *json, const struct route_scratch *route)
 {
     json_out_put_slice(json, "model", route->model);
     json_out_put_bool(json, "stream", route->scan.stream);
-    json_out_put_text(json, "unit", route->exact.known ? "tokens" : "blocks");
+    json_out_put_text(json, "unit", route->tokens.known ? "tokens" : "blocks");
     json_out_put_uint(json, "total", route->total);
     json_out_put_uint(json, "block_bytes", route->blocks.block_bytes);
 }
@@ -193,9 +193,9 @@ on_tokens(void *context, const struct token_answer *tokens)
     *httpd_user(e->request) = NULL;
     CHECK(route_read(route, body, true) == 0); /* it was, before asking */
     if (tokens->outcome == TOKEN_OK) {
-        exact_take(&route->exact, world.exact.view,
-                   route_token_root(route, body.ptr, world.view),
-                   tokens->tokens, tokens->count);
+        token_match_take(&route->tokens, world.tokens.view,
+                         route_token_root(route, body.ptr, world.view),
+                         tokens->tokens, tokens->count);
     }
     answer(control, &world, e->request);
     free(e);
@@ -248,10 +248,10 @@ admin_explain(struct control *control, struct httpd_request *request)
         return;
     }
     if (route_wants_tokens(route, &world)) {
-        exact_read_ids(&route->exact, world.exact.view,
-                       route_token_root(route, body.ptr, world.view), body.ptr,
-                       &route->scan);
-        if (!route->exact.known && ask_tokens(control, &world, request)) {
+        token_match_read_ids(&route->tokens, world.tokens.view,
+                             route_token_root(route, body.ptr, world.view),
+                             body.ptr, &route->scan);
+        if (!route->tokens.known && ask_tokens(control, &world, request)) {
             return;
         }
     }

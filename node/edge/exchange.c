@@ -407,13 +407,13 @@ elect(struct exchange *x)
         x->pool = upstream_pool_get(lane, world.view, worker);
         x->watched = worker_set_has(&world.view->watched, worker);
         x->total = lane->route.total;
-        x->total_whole = lane->route.exact.prompt.whole;
+        x->total_whole = lane->route.tokens.prompt.whole;
         struct attempt_counts counts = counts_of(x);
         attempt_begin(&x->choice, &lane->route, &counts);
         write_hints(x);
         counter_bump(&lane->shared->metrics.inexact,
                      !x->choice.exact &&
-                         worker_set_has(&world.exact.view->workers, worker));
+                         worker_set_has(&world.tokens.view->workers, worker));
     }
     qsbr_offline(lane->shared->reader);
     if (outcome == 0 && x->pool == NULL) {

@@ -131,12 +131,12 @@ recall(struct lane *lane, const struct route_world *world, struct slice body)
     uint32_t sizes[MIRROR_GROUPS_MAX];
     uint64_t root = route_token_root(route, body.ptr, world->view);
 
-    route->exact.looked = true;
+    route->tokens.looked = true;
     if (route->scan.shape == SCAN_ID_LIST ||
         route->scan.shape == SCAN_ID_LISTS) {
-        exact_read_ids(&route->exact, world->exact.view, root, body.ptr,
-                       &route->scan);
-        route->exact.looked = true;
+        token_match_read_ids(&route->tokens, world->tokens.view, root, body.ptr,
+                             &route->scan);
+        route->tokens.looked = true;
         return KNOWN_ALL;
     }
     conversation_cut(&route->conversation, body.ptr, &route->scan, root);
@@ -144,10 +144,10 @@ recall(struct lane *lane, const struct route_world *world, struct slice body)
         return KNOWN_ALL;
     }
     if (!token_cache_find(lane->token_cache, &route->conversation, sizes,
-                          list_sizes(world->exact.view, sizes), &prompt)) {
+                          list_sizes(world->tokens.view, sizes), &prompt)) {
         return KNOWN_NOTHING;
     }
-    exact_set(&route->exact, root, &prompt);
+    token_match_set(&route->tokens, root, &prompt);
     if (prompt.whole) {
         return KNOWN_ALL;
     }
@@ -159,7 +159,7 @@ void
 inquiry_know(struct lane *lane, const struct route_world *world,
              struct slice body)
 {
-    if (!lane->route.exact.looked && route_wants_tokens(&lane->route, world)) {
+    if (!lane->route.tokens.looked && route_wants_tokens(&lane->route, world)) {
         (void)recall(lane, world, body);
     }
 }
@@ -234,7 +234,7 @@ ask(struct lane *lane, const struct route_world *world, struct slice body)
     inquiry->x = NULL;
     inquiry->root = route_token_root(&lane->route, body.ptr, world->view);
     inquiry->asked_us = lane_clock_us();
-    inquiry->sizes_count = list_sizes(world->exact.view, inquiry->sizes);
+    inquiry->sizes_count = list_sizes(world->tokens.view, inquiry->sizes);
     const struct conversation *from = &lane->route.conversation;
     inquiry->conversation.count = from->count;
     memcpy(inquiry->conversation.keys, from->keys,
@@ -279,9 +279,9 @@ count_known(struct lane *lane)
     bool ids =
         route->scan.shape == SCAN_ID_LIST || route->scan.shape == SCAN_ID_LISTS;
 
-    if (route->exact.known && !ids) {
-        counter_bump(route->exact.prompt.whole ? &m->tokens_known
-                                               : &m->tokens_known_part,
+    if (route->tokens.known && !ids) {
+        counter_bump(route->tokens.prompt.whole ? &m->tokens_known
+                                                : &m->tokens_known_part,
                      1);
     }
 }

@@ -27,7 +27,7 @@ attempt_prefixes(const struct route_choice *choice,
                  const struct route_scratch *scratch, bool text,
                  struct attempt_prefix prefixes[2])
 {
-    const struct exact_rank *best = &choice->best;
+    const struct token_match_rank *best = &choice->best;
 
     prefixes[0] = (struct attempt_prefix){
         .kind = FACT_LEARN,
@@ -41,7 +41,7 @@ attempt_prefixes(const struct route_choice *choice,
         return 1;
     }
     const struct token_blocks *tokens =
-        exact_blocks(&scratch->exact, best->block_tokens);
+        token_match_blocks(&scratch->tokens, best->block_tokens);
     CHECK(tokens != NULL && best->held <= tokens->count);
     if (tokens->count == best->held) {
         return 1;

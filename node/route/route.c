@@ -41,7 +41,7 @@ route_scratch_init(struct route_scratch *scratch, const struct config *config)
         calloc(config->limits.spans_max, sizeof(*scratch->scan.spans));
     scratch->blocks.keys =
         calloc(config->belief.depth_max, sizeof(*scratch->blocks.keys));
-    int error = exact_init(&scratch->exact, config->belief.depth_max);
+    int error = token_match_init(&scratch->tokens, config->belief.depth_max);
     if (scratch->scan.spans == NULL || scratch->blocks.keys == NULL) {
         error = -ENOMEM;
     }
@@ -54,7 +54,7 @@ route_scratch_init(struct route_scratch *scratch, const struct config *config)
 void
 route_scratch_fini(struct route_scratch *scratch)
 {
-    exact_fini(&scratch->exact);
+    token_match_fini(&scratch->tokens);
     free(scratch->scan.spans);
     free(scratch->blocks.keys);
     scratch->scan.spans = NULL;
@@ -185,7 +185,7 @@ route_read(struct route_scratch *scratch, struct slice body, bool rendered)
 
     CHECK(scratch->scan.spans == spans);
     scratch->by_tokens = outcome == 0 && rendered && has_tokens(&scratch->scan);
-    exact_forget(&scratch->exact);
+    token_match_forget(&scratch->tokens);
     if (outcome != 0) {
         return ROUTE_E_SYNTAX;
     }
@@ -198,7 +198,7 @@ void
 route_read_nothing(struct route_scratch *scratch)
 {
     scratch->by_tokens = false;
-    exact_forget(&scratch->exact);
+    token_match_forget(&scratch->tokens);
     scratch->model = (struct slice){.ptr = NULL, .len = 0};
     scratch->blocks.count = 0;
     scratch->blocks.prefix_key = 0;
@@ -240,12 +240,12 @@ bool
 route_wants_tokens(const struct route_scratch *scratch,
                    const struct route_world *world)
 {
-    if (!scratch->by_tokens || worker_set_empty(&world->exact.view->workers)) {
+    if (!scratch->by_tokens || worker_set_empty(&world->tokens.view->workers)) {
         return false;
     }
     struct worker_set able = able_workers(scratch, world);
     struct worker_set mirrored =
-        worker_set_and(&able, &world->exact.view->workers);
+        worker_set_and(&able, &world->tokens.view->workers);
 
     return !worker_set_empty(&mirrored);
 }
@@ -255,7 +255,8 @@ static void
 estimate_others(struct route_scratch *scratch, const struct worker_set *asked)
 {
     struct radix_match *match = &scratch->match;
-    struct worker_set others = worker_set_minus(asked, &scratch->exact.workers);
+    struct worker_set others =
+        worker_set_minus(asked, &scratch->tokens.workers);
     uint64_t blocks = scratch->blocks.count != 0 ? scratch->blocks.count : 1;
 
     WORKER_SET_EACH (slot, &others) {
@@ -268,13 +269,13 @@ estimate_others(struct route_scratch *scratch, const struct worker_set *asked)
 }
 
 static void
-take_exact(struct route_scratch *scratch)
+take_tokens(struct route_scratch *scratch)
 {
     struct radix_match *match = &scratch->match;
-    const struct exact *exact = &scratch->exact;
+    const struct token_match *tokens = &scratch->tokens;
 
-    WORKER_SET_EACH (slot, &exact->workers) {
-        match->depth[slot] = exact->best[slot].worth;
+    WORKER_SET_EACH (slot, &tokens->workers) {
+        match->depth[slot] = tokens->best[slot].worth;
         if (match->depth[slot] != 0) {
             worker_set_add(&match->workers, slot);
         } else {
@@ -290,18 +291,18 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
     const struct blocks *blocks = &scratch->blocks;
     struct radix_match *match = &scratch->match;
 
-    worker_set_clear(&scratch->exact.workers);
+    worker_set_clear(&scratch->tokens.workers);
     scratch->total = blocks->count;
-    if (blocks->count == 0 && !scratch->exact.known) {
+    if (blocks->count == 0 && !scratch->tokens.known) {
         return;
     }
     radix_match(world->belief, blocks->root, blocks->keys, blocks->count,
                 match);
-    if (scratch->exact.known) {
-        scratch->total = scratch->exact.prompt.tokens;
-        exact_match(&scratch->exact, &world->exact, asked);
+    if (scratch->tokens.known) {
+        scratch->total = scratch->tokens.prompt.tokens;
+        token_match_find(&scratch->tokens, &world->tokens, asked);
         estimate_others(scratch, asked);
-        take_exact(scratch);
+        take_tokens(scratch);
         input->unit_tokens = 1;
     }
     input->match = match;
@@ -354,12 +355,12 @@ static void
 list_ranks(struct route_scratch *scratch, const struct route_world *world,
            uint32_t worker, struct elect_input *input)
 {
-    const struct mirror_view *view = world->exact.view;
+    const struct mirror_view *view = world->tokens.view;
     struct radix_match *match = &scratch->rank_match;
 
     worker_set_clear(&match->workers);
     worker_set_clear(&input->candidates);
-    WORKER_SET_EACH (slot, &scratch->exact.slots) {
+    WORKER_SET_EACH (slot, &scratch->tokens.slots) {
         if (view->owner[slot] != worker) {
             continue;
         }
@@ -368,7 +369,7 @@ list_ranks(struct route_scratch *scratch, const struct route_world *world,
         if (world->rank_peers != NULL) {
             scratch->rank_load[slot] += gauge_read(&world->rank_peers[slot]);
         }
-        match->depth[slot] = scratch->exact.rank[slot].worth;
+        match->depth[slot] = scratch->tokens.rank[slot].worth;
         if (match->depth[slot] != 0) {
             worker_set_add(&match->workers, slot);
         }
@@ -387,7 +388,7 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
             struct rng *rng, struct route_choice *choice)
 {
     uint32_t worker = choice->elect.worker;
-    uint32_t ranks = world->exact.view->ranks[worker];
+    uint32_t ranks = world->tokens.view->ranks[worker];
     struct elect_config config = *world->elect;
     struct elect_choice rank;
     struct elect_input input = {
@@ -396,13 +397,13 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
         .total_blocks = scratch->total,
     };
 
-    choice->exact = worker_set_has(&scratch->exact.workers, worker);
+    choice->exact = worker_set_has(&scratch->tokens.workers, worker);
     choice->placed = choice->exact;
     choice->ranked = choice->exact && ranks > 1;
     if (!choice->exact) {
         return;
     }
-    choice->best = scratch->exact.best[worker];
+    choice->best = scratch->tokens.best[worker];
     if (!choice->ranked) {
         return;
     }
@@ -416,7 +417,7 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
                      worker_set_count(&input.candidates) == ranks;
     choice->placed = choice->ranked;
     if (choice->ranked) {
-        choice->best = scratch->exact.rank[rank.worker];
+        choice->best = scratch->tokens.rank[rank.worker];
         choice->elect.overlap = rank.overlap;
     }
 }
@@ -453,7 +454,7 @@ route_unread_tokens(const struct route_scratch *scratch,
     uint64_t held = choice->elect.overlap;
     uint64_t unread = scratch->total > held ? scratch->total - held : 0;
 
-    return scratch->exact.known
+    return scratch->tokens.known
                ? unread
                : unread * scratch->blocks.block_bytes / BYTES_PER_TOKEN;
 }

@@ -19,7 +19,7 @@
 #include "node/config/config.h"
 #include "node/elect/elect.h"
 #include "node/http/http_head.h"
-#include "node/route/exact_internal.h"
+#include "node/route/token_match_internal.h"
 #include "node/scan/blocks.h"
 #include "node/scan/scan.h"
 #include "node/view/fleet_view.h"
@@ -38,7 +38,7 @@ struct route_scratch {
     struct blocks blocks;
     struct slice model; /* into the body or unescaped; empty when absent */
     bool by_tokens;     /* it can be looked up by its tokens, too */
-    struct exact exact; /* the same in tokens, when they are known */
+    struct token_match tokens; /* the same in tokens, when they are known */
     struct conversation conversation; /* what the token cache knows it by */
     uint32_t total;                   /* of the units that overlap counts */
     struct radix_match match;
@@ -61,11 +61,11 @@ enum {
 struct route_choice {
     struct elect_choice elect;
     struct fleet_lease lease;
-    bool exact;             /* overlap counts tokens, and the worker's mirror
+    bool exact;  /* overlap counts tokens, and the worker's mirror
                                was asked; else blocks of text, or an estimate */
-    bool ranked;            /* the worker has ranks: best.rank is to be named */
-    bool placed;            /* best.slot is where the blocks will be */
-    struct exact_rank best; /* of the worker; with exact */
+    bool ranked; /* the worker has ranks: best.rank is to be named */
+    bool placed; /* best.slot is where the blocks will be */
+    struct token_match_rank best; /* of the worker; with exact */
 };
 
 /* What routing looks at; good while the caller is online in the qsbr. */
@@ -76,7 +76,7 @@ struct route_world {
     const struct radix *belief;
     const struct gauge *rank_inflight; /* by mirror slot: sent there, open */
     const struct gauge *rank_peers;    /* the same, by peers; NULL: none */
-    struct exact_world exact;
+    struct token_match_world tokens;
 };
 
 /* Allocates spans and keys as the configuration bounds them. 0 or -ENOMEM. */
@@ -114,7 +114,7 @@ bool route_wants_tokens(const struct route_scratch *scratch,
 /*
  * What elect_pick() is to choose from: candidates that serve the model and are
  * not in tried, their loads, and what they hold: in tokens where those are
- * known (scratch->exact), else in blocks of text. 0 or ROUTE_E_NO_MODEL,
+ * known (scratch->tokens), else in blocks of text. 0 or ROUTE_E_NO_MODEL,
  * ROUTE_E_NO_WORKER (*input is filled all the same).
  */
 int route_input(struct route_scratch *scratch, const struct route_world *world,

@@ -85,17 +85,17 @@ shared_world(const struct node_shared *node)
         .belief = node->belief,
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
-        .exact = {.mirror = node->mirror,
-                  .expected = expected_index(node->expected),
-                  .view = mirror_view_get(&node->mirror_view),
-                  .weights = {.permille =
-                                  {
-                                      [TIER_DEVICE] = 1000,
-                                      [TIER_HOST] = mirror->host_permille,
-                                      [TIER_DISK] = mirror->disk_permille,
-                                      [TIER_EXTERNAL] =
-                                          mirror->external_permille,
-                                  }}},
+        .tokens = {.mirror = node->mirror,
+                   .expected = expected_index(node->expected),
+                   .view = mirror_view_get(&node->mirror_view),
+                   .weights = {.permille =
+                                   {
+                                       [TIER_DEVICE] = 1000,
+                                       [TIER_HOST] = mirror->host_permille,
+                                       [TIER_DISK] = mirror->disk_permille,
+                                       [TIER_EXTERNAL] =
+                                           mirror->external_permille,
+                                   }}},
     };
 }
 

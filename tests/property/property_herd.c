@@ -185,7 +185,7 @@ make_scratch(struct node *n)
         .belief = n->belief,
         .rank_inflight = n->rank_inflight,
         .rank_peers = n->rank_peers,
-        .exact = {.mirror = n->mirror, .view = &mirrors},
+        .tokens = {.mirror = n->mirror, .view = &mirrors},
     };
 }
 

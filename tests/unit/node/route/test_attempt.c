@@ -32,7 +32,7 @@ open_rig(void)
     rig.counts = (struct attempt_counts){.board = rig.board,
                                          .rank_inflight = rig.rank_inflight};
     rig.scratch->total = 100;
-    rig.scratch->exact.known = true;
+    rig.scratch->tokens.known = true;
     cr_assert(fleet_lease_take(&rig.choice.lease, rig.board, rig.view, SLOT));
     rig.choice.ranked = true;
     rig.choice.best.slot = RANK;
@@ -94,7 +94,7 @@ Test(attempt, blocks_of_tokens_that_are_held_are_not_told)
     uint64_t room[16];
     struct fact_learn *fact = (void *)room;
 
-    rig.scratch->exact.prompt = (struct token_prompt){
+    rig.scratch->tokens.prompt = (struct token_prompt){
         .tokens = 64,
         .groups_count = 1,
         .groups = {{.block_tokens = 16, .count = 4, .keys = keys}}};
@@ -120,7 +120,7 @@ Test(attempt, blocks_that_are_all_held_are_not_expected)
     uint64_t keys[1] = {11};
     struct attempt_prefix prefixes[2];
 
-    rig.scratch->exact.prompt = (struct token_prompt){
+    rig.scratch->tokens.prompt = (struct token_prompt){
         .tokens = 16,
         .groups_count = 1,
         .groups = {{.block_tokens = 16, .count = 1, .keys = keys}}};

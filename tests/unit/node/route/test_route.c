@@ -187,10 +187,10 @@ open_rig(void)
         .belief = rig.belief,
         .rank_inflight = rig.rank_inflight,
         .rank_peers = rig.rank_peers,
-        .exact = {.mirror = rig.mirror,
-                  .expected = expected_index(rig.expected),
-                  .view = &rig.mirrors,
-                  .weights = {.permille = {1000, 800, 500, 300}}},
+        .tokens = {.mirror = rig.mirror,
+                   .expected = expected_index(rig.expected),
+                   .view = &rig.mirrors,
+                   .weights = {.permille = {1000, 800, 500, 300}}},
     };
 }
 
@@ -253,13 +253,14 @@ ask(void)
     }
     cr_assert_eq(route_read(&rig.scratch, SLICE("{\"prompt\":[1,2]}"), true),
                  0);
-    exact_take(&rig.scratch.exact, &rig.mirrors, 7, ids, TOKENS);
+    token_match_take(&rig.scratch.tokens, &rig.mirrors, 7, ids, TOKENS);
 }
 
 static void
 hold(uint32_t slot, uint32_t count)
 {
-    const struct token_blocks *blocks = exact_blocks(&rig.scratch.exact, BLOCK);
+    const struct token_blocks *blocks =
+        token_match_blocks(&rig.scratch.tokens, BLOCK);
     uint64_t words[1024] = {event_op(EVENT_STORE, TIER_DEVICE, count)};
 
     memcpy(words + 1, blocks->keys, count * sizeof(*words));

@@ -2,7 +2,7 @@
  * never cached, and what it is worth. */
 #include <criterion/criterion.h>
 
-#include "node/route/exact_internal.h"
+#include "node/route/token_match_internal.h"
 #include "node/view/expected.h"
 
 #define BLOCK 4U
@@ -13,8 +13,8 @@ struct rig {
     struct mirror *mirror;
     struct expected *expected;
     struct mirror_view view;
-    struct exact exact;
-    struct exact_world world;
+    struct token_match match;
+    struct token_match_world world;
 };
 
 static struct rig rig;
@@ -33,10 +33,10 @@ open_rig(void)
     rig.reader = qsbr_register(&rig.qsbr);
     cr_assert_eq(mirror_new(&rig.mirror, &mirror, &rig.qsbr), 0);
     cr_assert_eq(expected_new(&rig.expected, &expected, &rig.qsbr), 0);
-    cr_assert_eq(exact_init(&rig.exact, 1024), 0);
+    cr_assert_eq(token_match_init(&rig.match, 1024), 0);
     rig.view.groups_count = 1;
     rig.view.groups[0].block_tokens = BLOCK;
-    rig.world = (struct exact_world){
+    rig.world = (struct token_match_world){
         .mirror = rig.mirror,
         .expected = expected_index(rig.expected),
         .view = &rig.view,
@@ -47,13 +47,13 @@ open_rig(void)
 static void
 close_rig(void)
 {
-    exact_fini(&rig.exact);
+    token_match_fini(&rig.match);
     expected_free(rig.expected);
     mirror_free(rig.mirror);
     qsbr_fini(&rig.qsbr);
 }
 
-TestSuite(exact, .init = open_rig, .fini = close_rig);
+TestSuite(token_match, .init = open_rig, .fini = close_rig);
 
 /* A slot of the mirror for a rank of a worker. */
 static uint32_t
@@ -80,33 +80,33 @@ ask_for(uint32_t tokens)
     for (uint32_t i = 0; i < tokens; i++) {
         ids[i] = i;
     }
-    exact_forget(&rig.exact);
-    exact_take(&rig.exact, &rig.view, 7, ids, tokens);
+    token_match_forget(&rig.match);
+    token_match_take(&rig.match, &rig.view, 7, ids, tokens);
 }
 
 static void
 hold(uint32_t slot, enum tier tier, uint32_t from, uint32_t count)
 {
-    const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
     uint64_t words[1025] = {event_op(EVENT_STORE, tier, count)};
 
     memcpy(words + 1, blocks->keys + from, count * sizeof(*words));
     cr_assert_eq(mirror_apply(rig.mirror, slot, words, count + 1, 0), 0);
 }
 
-static const struct exact_rank *
+static const struct token_match_rank *
 match(uint32_t worker)
 {
     struct worker_set asked = rig.view.workers;
 
     qsbr_online(&rig.qsbr, rig.reader);
-    exact_match(&rig.exact, &rig.world, &asked);
+    token_match_find(&rig.match, &rig.world, &asked);
     qsbr_offline(rig.reader);
-    cr_assert(worker_set_has(&rig.exact.workers, worker));
-    return &rig.exact.best[worker];
+    cr_assert(worker_set_has(&rig.match.workers, worker));
+    return &rig.match.best[worker];
 }
 
-Test(exact, what_the_mirror_holds_is_predicted_in_tokens)
+Test(token_match, what_the_mirror_holds_is_predicted_in_tokens)
 {
     uint32_t slot = add_rank(3, 0);
 
@@ -116,7 +116,7 @@ Test(exact, what_the_mirror_holds_is_predicted_in_tokens)
     cr_assert_eq(match(3)->worth, 20);
 }
 
-Test(exact, the_last_token_is_never_cached)
+Test(token_match, the_last_token_is_never_cached)
 {
     uint32_t slot = add_rank(3, 0);
 
@@ -127,19 +127,19 @@ Test(exact, the_last_token_is_never_cached)
     cr_assert_eq(match(3)->tokens, 40);
 }
 
-Test(exact, a_worker_without_blocks_is_there_with_none)
+Test(token_match, a_worker_without_blocks_is_there_with_none)
 {
     (void)add_rank(3, 0);
     ask_for(40);
     cr_assert_eq(match(3)->tokens, 0);
 }
 
-Test(exact, what_is_on_its_way_goes_on_where_the_mirror_ends)
+Test(token_match, what_is_on_its_way_goes_on_where_the_mirror_ends)
 {
     uint32_t slot = add_rank(3, 0);
 
     ask_for(40);
-    const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
     hold(slot, TIER_DEVICE, 0, 2);
     expected_add(rig.expected, slot, blocks->keys + 2, 4, 100);
     cr_assert_eq(match(3)->tokens, 24);
@@ -150,14 +150,14 @@ Test(exact, what_is_on_its_way_goes_on_where_the_mirror_ends)
     cr_assert_eq(match(3)->tokens, 8, "too old");
 }
 
-Test(exact, slots_of_several_depths_each_go_on_from_their_own)
+Test(token_match, slots_of_several_depths_each_go_on_from_their_own)
 {
     uint32_t first = add_rank(3, 0);
     uint32_t second = add_rank(4, 0);
     uint32_t third = add_rank(5, 0);
 
     ask_for(40);
-    const struct token_blocks *blocks = exact_blocks(&rig.exact, BLOCK);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
     hold(first, TIER_DEVICE, 0, 2);
     hold(third, TIER_DEVICE, 0, 2);
     expected_add(rig.expected, first, blocks->keys + 2, 1, 100);
@@ -168,7 +168,7 @@ Test(exact, slots_of_several_depths_each_go_on_from_their_own)
     cr_assert_eq(match(5)->tokens, 36);
 }
 
-Test(exact, the_best_rank_speaks_for_its_worker)
+Test(token_match, the_best_rank_speaks_for_its_worker)
 {
     uint32_t first = add_rank(3, 0);
     uint32_t second = add_rank(3, 1);
@@ -181,7 +181,7 @@ Test(exact, the_best_rank_speaks_for_its_worker)
     cr_assert_eq(match(3)->slot, second);
 }
 
-Test(exact, blocks_outside_the_device_are_worth_less)
+Test(token_match, blocks_outside_the_device_are_worth_less)
 {
     uint32_t slot = add_rank(3, 0);
 
@@ -193,7 +193,7 @@ Test(exact, blocks_outside_the_device_are_worth_less)
     cr_assert_eq(match(3)->tier, TIER_HOST);
 }
 
-Test(exact, a_mirror_that_is_not_trusted_is_worth_less)
+Test(token_match, a_mirror_that_is_not_trusted_is_worth_less)
 {
     uint32_t slot = add_rank(3, 0);
 
@@ -204,7 +204,7 @@ Test(exact, a_mirror_that_is_not_trusted_is_worth_less)
     cr_assert_eq(match(3)->worth, 10);
 }
 
-Test(exact, workers_that_were_not_asked_for_are_left_out)
+Test(token_match, workers_that_were_not_asked_for_are_left_out)
 {
     (void)add_rank(3, 0);
     (void)add_rank(4, 0);
@@ -214,13 +214,13 @@ Test(exact, workers_that_were_not_asked_for_are_left_out)
     worker_set_clear(&asked);
     worker_set_add(&asked, 4);
     qsbr_online(&rig.qsbr, rig.reader);
-    exact_match(&rig.exact, &rig.world, &asked);
+    token_match_find(&rig.match, &rig.world, &asked);
     qsbr_offline(rig.reader);
-    cr_assert_not(worker_set_has(&rig.exact.workers, 3));
-    cr_assert(worker_set_has(&rig.exact.workers, 4));
+    cr_assert_not(worker_set_has(&rig.match.workers, 3));
+    cr_assert(worker_set_has(&rig.match.workers, 4));
 }
 
-Test(exact, ids_of_a_request_are_cut_like_tokens)
+Test(token_match, ids_of_a_request_are_cut_like_tokens)
 {
     static const char body[] = "{\"prompt\":[0,1, 2,3,4,5,6,7]}";
     struct scan_span spans[8];
@@ -230,27 +230,28 @@ Test(exact, ids_of_a_request_are_cut_like_tokens)
 
     ask_for(8);
     (void)add_rank(3, 0);
-    memcpy(keys, exact_blocks(&rig.exact, BLOCK)->keys, sizeof(keys));
+    memcpy(keys, token_match_blocks(&rig.match, BLOCK)->keys, sizeof(keys));
     cr_assert_eq(scan_body(body, sizeof(body) - 1, &limits, &scan), 0);
-    exact_forget(&rig.exact);
-    exact_read_ids(&rig.exact, &rig.view, 7, body, &scan);
-    cr_assert_eq(rig.exact.prompt.tokens, 8);
-    cr_assert_arr_eq(exact_blocks(&rig.exact, BLOCK)->keys, keys, sizeof(keys));
+    token_match_forget(&rig.match);
+    token_match_read_ids(&rig.match, &rig.view, 7, body, &scan);
+    cr_assert_eq(rig.match.prompt.tokens, 8);
+    cr_assert_arr_eq(token_match_blocks(&rig.match, BLOCK)->keys, keys,
+                     sizeof(keys));
 }
 
 /* What lies behind may well be cached: that is no wrong prediction. */
-Test(exact, a_prompt_deeper_than_is_looked_up_is_not_whole)
+Test(token_match, a_prompt_deeper_than_is_looked_up_is_not_whole)
 {
-    uint32_t ids[16 * EXACT_IDS_PER] = {0};
-    struct exact small;
+    uint32_t ids[16 * TOKEN_MATCH_IDS_PER] = {0};
+    struct token_match small;
 
-    cr_assert_eq(exact_init(&small, 16), 0);
-    exact_take(&small, &rig.view, 7, ids, 16 * BLOCK + BLOCK - 1);
+    cr_assert_eq(token_match_init(&small, 16), 0);
+    token_match_take(&small, &rig.view, 7, ids, 16 * BLOCK + BLOCK - 1);
     cr_assert(small.prompt.whole && small.prompt.groups[0].count == 16);
-    exact_take(&small, &rig.view, 7, ids, 17 * BLOCK);
+    token_match_take(&small, &rig.view, 7, ids, 17 * BLOCK);
     cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 16);
-    rig.view.groups[0].block_tokens = 2 * EXACT_IDS_PER;
-    exact_take(&small, &rig.view, 7, ids, 16 * EXACT_IDS_PER);
+    rig.view.groups[0].block_tokens = 2 * TOKEN_MATCH_IDS_PER;
+    token_match_take(&small, &rig.view, 7, ids, 16 * TOKEN_MATCH_IDS_PER);
     cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 8);
-    exact_fini(&small);
+    token_match_fini(&small);
 }

@@ -1,6 +1,6 @@
 /*
- * The exact side of routing: a prompt's blocks in tokens, looked up in the
- * mirror of each worker that publishes its events.
+ * Looks up a prompt's blocks of tokens in the mirror of each worker that
+ * publishes its events. The result is exact where text only gives an estimate.
  *
  * What a worker is predicted to have cached is, for each of its ranks, what its
  * events say (the mirror) and, from there on, what was sent there and is on its
@@ -10,11 +10,11 @@
  * device, and where the mirror is not to be trusted for the moment.
  *
  * Role: core. Owns: its scratch memory. Thread: one owner; online in the qsbr
- * around exact_match(). Limits: depth_max blocks of each size, EXACT_IDS_PER
- * tokens per block of them. Errors: -ENOMEM at exact_init().
+ * around token_match_find(). Limits: depth_max blocks of each size, TOKEN_MATCH_IDS_PER
+ * tokens per block of them. Errors: -ENOMEM at token_match_init().
  */
-#ifndef NODE_EXACT_INTERNAL_H
-#define NODE_EXACT_INTERNAL_H
+#ifndef NODE_TOKEN_MATCH_INTERNAL_H
+#define NODE_TOKEN_MATCH_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,13 +26,13 @@
 #include "node/tokens/token_cache.h"
 #include "node/view/mirror_view.h"
 
-#define EXACT_IDS_PER 32U /* tokens kept for each block of depth_max */
-#define EXACT_WALK_MAX \
+#define TOKEN_MATCH_IDS_PER 32U /* tokens kept for each block of depth_max */
+#define TOKEN_MATCH_WALK_MAX \
     16384U /* blocks whose tiers are looked up at most; of
                                  what is over, all count as in host memory */
 
 /* Where to look. */
-struct exact_world {
+struct token_match_world {
     const struct mirror *mirror;
     const struct mirror *expected; /* under the mirror's slots */
     const struct mirror_view *view;
@@ -40,7 +40,7 @@ struct exact_world {
 };
 
 /* One worker's best rank. */
-struct exact_rank {
+struct token_match_rank {
     uint32_t tokens;       /* predicted to be cached */
     uint32_t worth;        /* of these, in tokens of a trusted device */
     uint32_t held;         /* blocks that its events promise */
@@ -50,17 +50,17 @@ struct exact_rank {
     uint8_t tier; /* enum tier: the farthest of the blocks */
 };
 
-struct exact {
+struct token_match {
     bool looked; /* for this request's tokens, found or not */
     bool known;  /* prompt and root are of this request */
     uint64_t root;
     struct token_prompt prompt;
 
-    /* exact_match() fills: by fleet slot, for those in workers. */
+    /* token_match_find() fills: by fleet slot, for those in workers. */
     struct worker_set workers;
-    struct exact_rank best[WORKERS_MAX];
+    struct token_match_rank best[WORKERS_MAX];
     struct worker_set slots; /* of the mirror, that were looked up: */
-    struct exact_rank rank[WORKERS_MAX];
+    struct token_match_rank rank[WORKERS_MAX];
 
     struct worker_set tiered; /* slots whose blocks are not all in the device */
     uint32_t walk_left;       /* blocks whose tier may still be looked up */
@@ -74,36 +74,38 @@ struct exact {
 };
 
 /* 0, or -ENOMEM. */
-int exact_init(struct exact *exact, uint32_t depth_max) MUST_CHECK;
+int token_match_init(struct token_match *match, uint32_t depth_max) MUST_CHECK;
 
-void exact_fini(struct exact *exact);
+void token_match_fini(struct token_match *match);
 
 /* The request's blocks are not known in tokens. */
-void exact_forget(struct exact *exact);
+void token_match_forget(struct token_match *match);
 
 /* The request is a list of token ids: cuts it for the view's block sizes. */
-void exact_read_ids(struct exact *exact, const struct mirror_view *view,
-                    uint64_t root, const char *body, const struct scan *scan);
+void token_match_read_ids(struct token_match *match,
+                          const struct mirror_view *view, uint64_t root,
+                          const char *body, const struct scan *scan);
 
 /* The request is these tokens, of which ids_max are taken. */
-void exact_take(struct exact *exact, const struct mirror_view *view,
-                uint64_t root, const uint32_t *tokens, uint32_t count);
+void token_match_take(struct token_match *match, const struct mirror_view *view,
+                      uint64_t root, const uint32_t *tokens, uint32_t count);
 
 /* The request was tokenised; keys are borrowed until the next request. */
-void exact_set(struct exact *exact, uint64_t root,
-               const struct token_prompt *prompt);
+void token_match_set(struct token_match *match, uint64_t root,
+                     const struct token_prompt *prompt);
 
 /* Looks up each slot of the view whose worker is in asked. */
-void exact_match(struct exact *exact, const struct exact_world *world,
-                 const struct worker_set *asked);
+void token_match_find(struct token_match *match,
+                      const struct token_match_world *world,
+                      const struct worker_set *asked);
 
 /* The blocks of the request at a worker's block size; NULL: not known. */
-const struct token_blocks *exact_blocks(const struct exact *exact,
-                                        uint32_t block_tokens);
+const struct token_blocks *token_match_blocks(const struct token_match *match,
+                                              uint32_t block_tokens);
 
 /* The most that can be cached of a prompt of so many tokens. */
 static inline uint32_t
-exact_usable(uint32_t tokens, uint32_t block_tokens)
+token_match_usable(uint32_t tokens, uint32_t block_tokens)
 {
     return tokens == 0 ? 0 : (tokens - 1) / block_tokens * block_tokens;
 }

@@ -1,0 +1,286 @@
+#include "node/route/token_match_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index/base/mutant.h"
+
+int
+token_match_init(struct token_match *match, uint32_t depth_max)
+{
+    *match = (struct token_match){
+        .depth_max = depth_max,
+        .ids_max = depth_max * TOKEN_MATCH_IDS_PER,
+    };
+    match->ids = calloc(match->ids_max, sizeof(*match->ids));
+    match->keys =
+        calloc((size_t)depth_max * MIRROR_GROUPS_MAX, sizeof(*match->keys));
+    if (match->ids == NULL || match->keys == NULL) {
+        token_match_fini(match);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+void
+token_match_fini(struct token_match *match)
+{
+    free(match->ids);
+    free(match->keys);
+    match->ids = NULL;
+    match->keys = NULL;
+}
+
+void
+token_match_forget(struct token_match *match)
+{
+    match->looked = false;
+    match->known = false;
+    match->prompt.groups_count = 0;
+}
+
+/* [1, 22, 333], which the scanner has found to be plain digits. Numbers over
+ * 32 bits are no token ids: the engine will refuse them. */
+static uint32_t
+read_ids(struct token_match *match, const char *raw, size_t len)
+{
+    uint32_t count = 0;
+    uint32_t id = 0;
+    bool open = false;
+
+    for (size_t i = 0; i < len && count < match->ids_max; i++) {
+        if (raw[i] >= '0' && raw[i] <= '9') {
+            id = id * 10 + (uint32_t)(raw[i] - '0');
+            open = true;
+        } else if (open) {
+            match->ids[count++] = id;
+            id = 0;
+            open = false;
+        }
+    }
+    return count;
+}
+
+/* Keys of the full blocks of the ids that were read. */
+static void
+cut_ids(struct token_match *match, uint32_t block_tokens, uint32_t at)
+{
+    uint32_t count = match->prompt.tokens / block_tokens;
+    uint64_t *keys = match->keys + (size_t)at * match->depth_max;
+
+    if (count > match->depth_max) {
+        count = match->depth_max;
+        match->prompt.whole = false;
+    }
+    (void)key_chain(match->root, match->ids, count,
+                    block_tokens * sizeof(*match->ids), keys);
+    match->prompt.groups[at] = (struct token_blocks){
+        .block_tokens = block_tokens,
+        .count = count,
+        .keys = keys,
+    };
+}
+
+/* What ids holds is the whole request, unless there was no room for more. */
+static void
+cut_all(struct token_match *match, const struct mirror_view *view,
+        uint64_t root, uint32_t count)
+{
+    match->known = true;
+    match->root = root;
+    match->prompt = (struct token_prompt){
+        .tokens = count,
+        .whole = count < match->ids_max,
+        .groups_count = view->groups_count,
+    };
+    for (uint32_t g = 0; g < view->groups_count; g++) {
+        cut_ids(match, view->groups[g].block_tokens, g);
+    }
+}
+
+void
+token_match_take(struct token_match *match, const struct mirror_view *view,
+                 uint64_t root, const uint32_t *tokens, uint32_t count)
+{
+    count = count < match->ids_max ? count : match->ids_max;
+    if (count != 0) {
+        memcpy(match->ids, tokens, count * sizeof(*tokens));
+    }
+    cut_all(match, view, root, count);
+}
+
+void
+token_match_read_ids(struct token_match *match, const struct mirror_view *view,
+                     uint64_t root, const char *body, const struct scan *scan)
+{
+    for (uint32_t i = 0; i < scan->spans_count; i++) {
+        const struct scan_span *span = &scan->spans[i];
+        if (span->kind == SCAN_IDS) {
+            cut_all(match, view, root,
+                    read_ids(match, body + span->at, span->len));
+            return;
+        }
+    }
+}
+
+void
+token_match_set(struct token_match *match, uint64_t root,
+                const struct token_prompt *prompt)
+{
+    match->known = true;
+    match->root = root;
+    match->prompt = *prompt;
+}
+
+const struct token_blocks *
+token_match_blocks(const struct token_match *match, uint32_t block_tokens)
+{
+    for (uint32_t i = 0; i < match->prompt.groups_count; i++) {
+        if (match->prompt.groups[i].block_tokens == block_tokens) {
+            return &match->prompt.groups[i];
+        }
+    }
+    return NULL;
+}
+
+/* What the mirror's blocks are worth, in thousandths of one in the device. */
+static uint64_t
+score_of(struct token_match *match, const struct token_match_world *world,
+         const struct token_blocks *blocks, uint32_t slot, uint32_t depth,
+         enum tier *worst)
+{
+    *worst = TIER_DEVICE;
+    if (!worker_set_has(&match->tiered, slot)) {
+        return (uint64_t)depth * 1000;
+    }
+    if (depth > match->walk_left) {
+        *worst = TIER_HOST;
+        return (uint64_t)depth * world->weights.permille[TIER_HOST];
+    }
+    match->walk_left -= depth;
+    return mirror_score(world->mirror, slot, blocks->keys, depth,
+                        &world->weights, worst);
+}
+
+/* Blocks that the mirror promises. */
+static uint32_t
+held_by(const struct token_match *match, uint32_t slot)
+{
+    return worker_set_has(&match->mirrored.slots, slot)
+               ? match->mirrored.depth[slot]
+               : 0;
+}
+
+/*
+ * Goes on from where the mirror ends with what is on its way: all slots of one
+ * depth at a time, of which there are few.
+ */
+static void
+add_expected(struct token_match *match, const struct token_match_world *world,
+             const struct token_blocks *blocks, const struct worker_set *slots)
+{
+    struct worker_set left = *slots;
+
+    for (uint32_t first = worker_set_next(&left, 0); first != WORKER_NONE;
+         first = worker_set_next(&left, first)) {
+        struct worker_set alike;
+        uint32_t from = held_by(match, first);
+        worker_set_clear(&alike);
+        WORKER_SET_EACH (slot, &left) {
+            if (held_by(match, slot) == from) {
+                worker_set_add(&alike, slot);
+                match->depth[slot] = from;
+            }
+        }
+        mirror_match(world->expected, &alike, blocks->keys + from,
+                     blocks->count - from, &match->expected);
+        WORKER_SET_EACH (slot, &match->expected.slots) {
+            match->depth[slot] += match->expected.depth[slot];
+        }
+        left = worker_set_minus(&left, &alike);
+    }
+}
+
+/* Blocks on their way count as in the device: that is where they go. */
+static uint32_t
+worth_of(struct token_match *match, const struct token_match_world *world,
+         const struct token_blocks *blocks, uint32_t slot,
+         struct token_match_rank *rank)
+{
+    uint32_t held = held_by(match, slot);
+    uint32_t depth = match->depth[slot];
+    enum tier worst;
+    uint64_t score = score_of(match, world, blocks, slot, held, &worst) +
+                     (uint64_t)(depth - held) * 1000;
+
+    rank->held = held;
+    rank->tier = (uint8_t)worst;
+    rank->tokens = depth * blocks->block_tokens;
+    uint64_t worth = score * blocks->block_tokens *
+                     world->view->trust_permille[slot] / 1000000;
+    return (uint32_t)worth;
+}
+
+static void
+offer(struct token_match *match, const struct token_match_world *world,
+      const struct token_blocks *blocks, uint32_t slot)
+{
+    uint32_t owner = world->view->owner[slot];
+    struct token_match_rank *best = &match->best[owner];
+    struct token_match_rank rank = {
+        .block_tokens = blocks->block_tokens,
+        .slot = (uint16_t)slot,
+        .rank = world->view->rank[slot],
+    };
+    uint32_t usable = UINT32_MAX;
+
+    rank.worth = worth_of(match, world, blocks, slot, &rank);
+    if (match->prompt.whole) {
+        usable = token_match_usable(match->prompt.tokens + MUTANT(LAST_TOKEN),
+                                    blocks->block_tokens);
+    }
+    rank.tokens = rank.tokens < usable ? rank.tokens : usable;
+    rank.worth = rank.worth < usable ? rank.worth : usable;
+    worker_set_add(&match->slots, slot);
+    match->rank[slot] = rank;
+    if (!worker_set_has(&match->workers, owner) || rank.worth > best->worth) {
+        worker_set_add(&match->workers, owner);
+        *best = rank;
+    }
+}
+
+static void
+match_group(struct token_match *match, const struct token_match_world *world,
+            const struct mirror_group *group, const struct worker_set *asked)
+{
+    const struct token_blocks *blocks =
+        token_match_blocks(match, group->block_tokens);
+
+    if (blocks == NULL) {
+        return; /* tokenised before this size was known */
+    }
+    mirror_match(world->mirror, &group->slots, blocks->keys, blocks->count,
+                 &match->mirrored);
+    add_expected(match, world, blocks, &group->slots);
+    WORKER_SET_EACH (slot, &group->slots) {
+        if (worker_set_has(asked, world->view->owner[slot])) {
+            offer(match, world, blocks, slot);
+        }
+    }
+}
+
+void
+token_match_find(struct token_match *match,
+                 const struct token_match_world *world,
+                 const struct worker_set *asked)
+{
+    CHECK(match->known);
+    worker_set_clear(&match->workers);
+    worker_set_clear(&match->slots);
+    match->tiered = mirror_tiered(world->mirror);
+    match->walk_left = TOKEN_MATCH_WALK_MAX;
+    for (uint32_t i = 0; i < world->view->groups_count; i++) {
+        match_group(match, world, &world->view->groups[i], asked);
+    }
+}
