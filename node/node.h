@@ -31,6 +31,6 @@
 #include "node/text/json_text.h"        /* IWYU pragma: export */
 #include "node/text/sse_read.h"         /* IWYU pragma: export */
 #include "node/text/url.h"              /* IWYU pragma: export */
-#include "node/view/expected.h"         /* IWYU pragma: export */
+#include "node/view/expectations.h"     /* IWYU pragma: export */
 
 #endif

@@ -184,8 +184,8 @@ note_changes(struct replay_world *world, uint32_t engine)
         }
     }
     if (e->changed.count > 0 && replay_sees_all(world->setup.policy)) {
-        expected_confirm(world->nodes[0].expected, engine, e->changed.words,
-                         e->changed.count);
+        expectations_confirm(world->nodes[0].expectations, engine,
+                             e->changed.words, e->changed.count);
     }
 }
 

@@ -32,15 +32,15 @@ static int
 open_indexes(struct replay_node *node)
 {
     struct mirror_limits mirror = {.bytes_max = MIRROR_BYTES_MAX};
-    struct expected_limits expected = {.bytes_max = EXPECTED_BYTES_MAX,
-                                       .ttl_ms = node->config.expected_ms};
+    struct expectations_limits expected = {.bytes_max = EXPECTED_BYTES_MAX,
+                                           .ttl_ms = node->config.expected_ms};
     struct radix_limits belief = {.bytes_max = BELIEF_BYTES_MAX,
                                   .namespaces_max = 16,
                                   .depth_max = node->config.depth_max};
     int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
 
     if (error == 0) {
-        error = expected_new(&node->expected, &expected, &node->qsbr);
+        error = expectations_new(&node->expectations, &expected, &node->qsbr);
     }
     return error == 0 ? radix_new(&node->belief, &belief, &node->qsbr) : error;
 }
@@ -69,7 +69,7 @@ admit(struct replay_node *node, uint32_t engine)
     }
     int outcome = mirror_open(node->mirror, &slot);
     CHECK(outcome == 0 && slot == engine);
-    outcome = expected_open(node->expected, slot);
+    outcome = expectations_open(node->expectations, slot);
     CHECK(outcome == 0);
     worker_set_add(&node->mirrors.groups[0].slots, slot);
     worker_set_add(&node->mirrors.workers, engine);
@@ -132,7 +132,7 @@ replay_node_init(struct replay_node *node,
         .belief = node->belief,
         .rank_inflight = node->rank_inflight,
         .tokens = {.mirror = node->mirror,
-                   .expected = expected_index(node->expected),
+                   .expected = expectations_index(node->expectations),
                    .view = &node->mirrors,
                    .weights = {.permille = {1000, 1000, 1000, 1000}}},
     };
@@ -143,7 +143,7 @@ void
 replay_node_fini(struct replay_node *node)
 {
     route_scratch_fini(&node->scratch);
-    expected_free(node->expected);
+    expectations_free(node->expectations);
     mirror_free(node->mirror);
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);
@@ -202,11 +202,11 @@ expect(struct replay_node *node, const struct replay_prompt *prompt,
     if (!choice->placed) {
         return prompt->blocks;
     }
-    uint32_t known = expected_depth(node->expected, node->mirror, slot,
-                                    prompt->keys, prompt->blocks);
+    uint32_t known = expectations_depth(node->expectations, node->mirror, slot,
+                                        prompt->keys, prompt->blocks);
     if (held < prompt->blocks) {
-        expected_add(node->expected, slot, prompt->keys + held,
-                     prompt->blocks - held, now_us);
+        expectations_add(node->expectations, slot, prompt->keys + held,
+                         prompt->blocks - held, now_us);
     }
     return known;
 }
@@ -268,7 +268,7 @@ replay_node_apply(struct replay_node *node, uint32_t engine,
                   const uint64_t *words, uint32_t count)
 {
     CHECK(node->config.events);
-    expected_confirm(node->expected, engine, words, count);
+    expectations_confirm(node->expectations, engine, words, count);
     node->lost += mirror_apply(node->mirror, engine, words, count,
                                EVENT_HOLES_UNKNOWN) != 0;
 }
@@ -281,8 +281,8 @@ replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
         return;
     }
     if (node->config.events) {
-        expected_add_missing(node->expected, node->mirror, engine, keys, count,
-                             now_us);
+        expectations_add_missing(node->expectations, node->mirror, engine, keys,
+                                 count, now_us);
         return;
     }
     node->lost +=
@@ -333,7 +333,7 @@ replay_node_work(struct replay_node *node, uint64_t now_us)
 {
     if (node->config.events) {
         (void)mirror_work(node->mirror, WORK_BUDGET);
-        (void)expected_work(node->expected, WORK_BUDGET, now_us);
+        (void)expectations_work(node->expectations, WORK_BUDGET, now_us);
     } else {
         (void)radix_work(node->belief, WORK_BUDGET, now_us);
     }
@@ -343,6 +343,6 @@ bool
 replay_node_check(const struct replay_node *node, const char **reason)
 {
     return mirror_check(node->mirror, reason) &&
-           mirror_check(expected_index(node->expected), reason) &&
+           mirror_check(expectations_index(node->expectations), reason) &&
            radix_check(node->belief, reason);
 }

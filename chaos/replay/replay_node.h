@@ -59,7 +59,7 @@ struct replay_node {
     struct qsbr_reader *reader;
     struct radix *belief;
     struct mirror *mirror;
-    struct expected *expected;
+    struct expectations *expectations;
     struct mirror_view mirrors;
     struct fleet_models models;
     struct fleet_worker *workers;

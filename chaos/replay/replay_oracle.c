@@ -19,7 +19,7 @@ foresee(struct replay_world *world, const struct replay_prompt *prompt,
     worker_set_clear(&asked);
     worker_set_add(&asked, engine);
     if (held < prompt->blocks) {
-        mirror_match(expected_index(node->expected), &asked,
+        mirror_match(expectations_index(node->expectations), &asked,
                      prompt->keys + held, prompt->blocks - held, match);
         held += match->best;
     }
@@ -146,7 +146,8 @@ replay_divine(struct replay_world *world, const struct replay_prompt *prompt,
     }
     uint32_t held = foresee(world, prompt, choice->engine);
     if (held < prompt->blocks) {
-        expected_add(node->expected, choice->engine, prompt->keys + held,
-                     prompt->blocks - held, world->time.now_us);
+        expectations_add(node->expectations, choice->engine,
+                         prompt->keys + held, prompt->blocks - held,
+                         world->time.now_us);
     }
 }

@@ -59,7 +59,7 @@ check_index(const struct sim_node *n)
 {
     struct mirror_stats mirror;
     struct ledger_stats ledger;
-    struct expected_stats expected;
+    struct expectations_stats expected;
     struct radix_stats radix;
 
     mirror_stats(n->mirror, &mirror);
@@ -70,7 +70,7 @@ check_index(const struct sim_node *n)
     if (n->router == NULL) {
         return NULL;
     }
-    expected_stats(n->router->expected, &expected);
+    expectations_stats(n->router->expectations, &expected);
     radix_stats(n->router->belief, &radix);
     return expected.bytes > SIM_EXPECTED_BYTES || radix.bytes > SIM_BELIEF_BYTES
                ? "an index of what is believed is over its bound"
@@ -109,14 +109,14 @@ sim_bounds_bytes(struct sim_world *w, uint32_t node)
     struct gossip_stats gossip;
     struct mirror_stats mirror;
     struct ledger_stats ledger;
-    struct expected_stats expected = {.bytes = 0};
+    struct expectations_stats expected = {.bytes = 0};
     struct radix_stats radix = {.bytes = 0};
 
     gossip_stats(cluster_gossip(n->cluster), &gossip);
     mirror_stats(n->mirror, &mirror);
     ledger_stats(n->tools.ledger, &ledger);
     if (n->router != NULL) {
-        expected_stats(n->router->expected, &expected);
+        expectations_stats(n->router->expectations, &expected);
         radix_stats(n->router->belief, &radix);
     }
     return gossip.log_bytes + mirror.bytes + ledger.bytes + expected.bytes +

@@ -47,8 +47,8 @@ static void
 open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
 {
     struct fleet_config config = fleet_config;
-    struct expected_limits expected = {.bytes_max = SIM_EXPECTED_BYTES,
-                                       .ttl_ms = EXPECTED_MS};
+    struct expectations_limits expected = {.bytes_max = SIM_EXPECTED_BYTES,
+                                           .ttl_ms = EXPECTED_MS};
     struct radix_limits belief = {.bytes_max = SIM_BELIEF_BYTES,
                                   .namespaces_max = 16,
                                   .depth_max = DEPTH_MAX};
@@ -56,12 +56,12 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
     config.seed = seed;
     CHECK(fleet_new(&r->fleet, &config, &n->qsbr) == 0);
     CHECK(radix_new(&r->belief, &belief, &n->qsbr) == 0);
-    CHECK(expected_new(&r->expected, &expected, &n->qsbr) == 0);
+    CHECK(expectations_new(&r->expectations, &expected, &n->qsbr) == 0);
     CHECK(ring_init(&r->facts, FACTS_BYTES) == 0);
     r->board = fleet_board(r->fleet);
     r->reader = qsbr_register(&n->qsbr);
     CHECK(r->reader != NULL);
-    n->follow->expected = r->expected;
+    n->follow->expectations = r->expectations;
 }
 
 /* Engines take the fleet's slots in their order, as they do the feed's. */
@@ -110,7 +110,7 @@ sim_router_start(struct sim_world *w, uint32_t node)
         .belief = r->belief,
         .mirror = n->mirror,
         .mirror_view = &n->view,
-        .expected = r->expected,
+        .expectations = r->expectations,
         .rank_inflight = r->rank_inflight,
         .rank_peers = r->rank_peers,
     };
@@ -130,7 +130,7 @@ sim_router_end(struct sim_world *w, uint32_t node)
     }
     sim_request_node_gone(w, node);
     route_scratch_fini(&r->scratch);
-    expected_free(r->expected);
+    expectations_free(r->expectations);
     fleet_free(r->fleet);
     radix_free(r->belief);
     ring_fini(&r->facts);
@@ -152,7 +152,7 @@ sim_router_world(struct sim_world *w, uint32_t node)
         .rank_inflight = r->rank_inflight,
         .rank_peers = r->rank_peers,
         .tokens = {.mirror = n->mirror,
-                   .expected = expected_index(r->expected),
+                   .expected = expectations_index(r->expectations),
                    .view = mirror_view_get(&n->view),
                    .weights = {.permille = {1000, 1000, 1000, 1000}}},
     };
@@ -269,11 +269,11 @@ admit(struct sim_world *w, uint32_t node)
     struct worker_set gone = worker_set_minus(&r->admitted, &now);
     struct worker_set new = worker_set_minus(&now, &r->admitted);
     WORKER_SET_EACH (slot, &gone) {
-        expected_close(r->expected, slot);
+        expectations_close(r->expectations, slot);
         worker_set_remove(&r->admitted, slot);
     }
     WORKER_SET_EACH (slot, &new) {
-        if (expected_open(r->expected, slot) == 0) {
+        if (expectations_open(r->expectations, slot) == 0) {
             worker_set_add(&r->admitted, slot);
         }
     }
@@ -286,7 +286,7 @@ sim_router_work(struct sim_world *w, uint32_t node)
 
     if (r != NULL) {
         admit(w, node);
-        (void)expected_work(r->expected, BUDGET, sim_now(w, node));
+        (void)expectations_work(r->expectations, BUDGET, sim_now(w, node));
         (void)radix_work(r->belief, BUDGET, sim_now(w, node));
     }
 }
@@ -418,8 +418,8 @@ take_expect(struct sim_world *w, uint32_t node, const struct fact_learn *fact)
     if (worker_set_has(&r->admitted, fact->slot) &&
         view->owner[fact->slot] == fact->owner &&
         view->generation[fact->owner] == fact->generation) {
-        expected_add_missing(r->expected, n->mirror, fact->slot, fact->keys,
-                             fact->count, now_us);
+        expectations_add_missing(r->expectations, n->mirror, fact->slot,
+                                 fact->keys, fact->count, now_us);
     }
 }
 
@@ -571,13 +571,13 @@ const char *
 sim_router_quiet(struct sim_world *w, uint32_t node)
 {
     const struct sim_router *r = w->nodes[node].router;
-    struct expected_stats expected;
+    struct expectations_stats expected;
 
     if (r == NULL) {
         return NULL;
     }
     const struct fleet_view *view = fleet_view_get(r->board);
-    expected_stats(r->expected, &expected);
+    expectations_stats(r->expectations, &expected);
     if (expected.blocks != 0) {
         return "something is still expected";
     }

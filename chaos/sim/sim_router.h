@@ -23,7 +23,7 @@ struct sim_router {
     struct fleet *fleet;
     struct fleet_board *board;
     struct radix *belief;
-    struct expected *expected;
+    struct expectations *expectations;
     struct share share;
     struct elect_config elect;
     struct route_scratch scratch;

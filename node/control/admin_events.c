@@ -134,10 +134,10 @@ void
 admin_put_mirror(struct control *control, struct json_out *json)
 {
     struct mirror_stats m;
-    struct expected_stats e;
+    struct expectations_stats e;
 
     mirror_stats(control->node->mirror, &m);
-    expected_stats(control->node->expected, &e);
+    expectations_stats(control->node->expectations, &e);
     json_out_key(json, "mirror");
     json_out_object_begin(json);
     json_out_put_uint(json, "bytes", m.bytes);
@@ -297,10 +297,10 @@ static void ON_CONTROL
 put_feed(struct control *control, struct buf *out)
 {
     struct feed_stats f;
-    struct expected_stats e;
+    struct expectations_stats e;
 
     feed_stats(follow_feed(control->follow), &f);
-    expected_stats(control->node->expected, &e);
+    expectations_stats(control->node->expectations, &e);
     prom_out_single(out, "kvasir_feed_records_total", "counter",
                     "Records of events applied", f.records);
     prom_out_single(out, "kvasir_feed_dropped_total", "counter",

@@ -409,7 +409,7 @@ open_share(struct control *control)
         .belief = node->belief,
         .mirror = node->mirror,
         .mirror_view = &node->mirror_view,
-        .expected = node->expected,
+        .expectations = node->expectations,
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
     };

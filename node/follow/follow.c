@@ -33,18 +33,18 @@ viewed_slots(const struct follow *follow)
 static void
 keep_in_step(struct follow *follow)
 {
-    struct expected *expected = follow->node->expected;
+    struct expectations *expectations = follow->node->expectations;
     struct worker_set now = viewed_slots(follow);
     struct worker_set gone = worker_set_minus(&follow->admitted, &now);
     struct worker_set new = worker_set_minus(&now, &follow->admitted);
 
     WORKER_SET_EACH (slot, &gone) {
-        expected_close(expected, slot);
+        expectations_close(expectations, slot);
         worker_set_remove(&follow->admitted, slot);
     }
     WORKER_SET_EACH (slot, &new) {
         /* Refused while the slot is still swept: tried again next time. */
-        if (expected_open(expected, slot) == 0) {
+        if (expectations_open(expectations, slot) == 0) {
             worker_set_add(&follow->admitted, slot);
         }
     }
@@ -215,8 +215,8 @@ follow_expect(struct follow *follow, const struct fact_learn *fact,
         return; /* the slot is another's by now */
     }
     /* The lane left out what was held when it looked. */
-    expected_add_missing(follow->node->expected, follow->node->mirror,
-                         fact->slot, fact->keys, fact->count, now_us);
+    expectations_add_missing(follow->node->expectations, follow->node->mirror,
+                             fact->slot, fact->keys, fact->count, now_us);
 }
 
 /* More was new than fits into the block in use: an event must tell of it. */
@@ -329,7 +329,9 @@ follow_work(struct follow *follow, uint64_t now_us)
     }
     bool more = feed_work(follow->feed, FOLLOW_BUDGET);
     keep_in_step(follow);
-    more = expected_work(follow->node->expected, EXPIRE_BUDGET, now_us) || more;
+    more =
+        expectations_work(follow->node->expectations, EXPIRE_BUDGET, now_us) ||
+        more;
     if (now_us - follow->looked_us >= LOOK_US) {
         look_around(follow, now_us);
     }
@@ -387,7 +389,7 @@ follow_new(struct follow **out, struct node_shared *node, uv_loop_t *loop,
     follow->streams.gossip = owner->gossip;
     follow->streams.feed = follow->feed;
     follow->streams.mirror = node->mirror;
-    follow->streams.expected = node->expected;
+    follow->streams.expectations = node->expectations;
     if (error == 0) {
         error = intake_new(&follow->intake, node->config, &follow->wake, seed);
     }

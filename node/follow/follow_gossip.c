@@ -141,8 +141,9 @@ apply(struct follow_gossip *f, const struct follow_rank *rank,
     uint32_t slot =
         feed_slot(f->feed, rank->worker, rank->generation, rank->stream.rank);
 
-    if (slot != WORKER_NONE && f->expected != NULL) {
-        expected_confirm(f->expected, slot, record->words, record->words_count);
+    if (slot != WORKER_NONE && f->expectations != NULL) {
+        expectations_confirm(f->expectations, slot, record->words,
+                             record->words_count);
     }
     tell_digest(f, rank);
     /* The feed names what is to be read again. */

@@ -22,7 +22,7 @@
 #include "index/base/role.h"
 #include "node/events/reading.h"
 #include "node/follow/feed_internal.h"
-#include "node/view/expected.h"
+#include "node/view/expectations.h"
 
 /* One stream: a rank of a worker. Names first, filled in by the owner. */
 struct follow_rank {
@@ -47,7 +47,7 @@ struct follow_gossip {
     struct gossip *gossip;
     struct feed *feed;
     struct mirror *mirror;
-    struct expected *expected;
+    struct expectations *expectations;
     bool caught_up; /* with peers; so what was loaded is of today */
     uint64_t page[GOSSIP_PAGE_WORDS];
 };

@@ -342,7 +342,7 @@ rank_slot(const struct share *share, const struct fleet_worker *worker,
     for (uint32_t i = 0; i < ranks->groups_count; i++) {
         WORKER_SET_EACH (slot, &ranks->groups[i].slots) {
             if (is_rank_of(ranks, slot, worker, rank)) {
-                return expected_is_open(share->world.expected, slot)
+                return expectations_is_open(share->world.expectations, slot)
                            ? slot
                            : WORKER_NONE;
             }
@@ -360,12 +360,13 @@ share_expect(struct share *share, const struct fact_learn *fact,
     uint32_t rank = ranks_of(share)->rank[fact->slot];
 
     CHECK(fact->kind == FACT_EXPECT);
-    if (worker == NULL || share->world.expected == NULL ||
+    if (worker == NULL || share->world.expectations == NULL ||
         rank_slot(share, worker, rank) != fact->slot) {
         return; /* nobody is to be told, or the slot is another's by now */
     }
-    uint32_t known = expected_depth(share->world.expected, share->world.mirror,
-                                    fact->slot, fact->keys, fact->count);
+    uint32_t known =
+        expectations_depth(share->world.expectations, share->world.mirror,
+                           fact->slot, fact->keys, fact->count);
     if (known < fact->count) {
         struct gossip_belief belief = {
             .worker = worker->identity,
@@ -386,15 +387,15 @@ hear_expected(struct share *share, const struct gossip_belief *belief,
     uint32_t owner = slot_of(view_of(share), belief->worker);
     uint32_t slot = WORKER_NONE;
 
-    if (owner != WORKER_NONE && share->world.expected != NULL) {
+    if (owner != WORKER_NONE && share->world.expectations != NULL) {
         slot = rank_slot(share, view_of(share)->worker[owner], belief->rank);
     }
     if (slot == WORKER_NONE) {
         share->stats.unknown++;
         return;
     }
-    expected_add_missing(share->world.expected, share->world.mirror, slot,
-                         belief->keys, belief->count, now_us);
+    expectations_add_missing(share->world.expectations, share->world.mirror,
+                             slot, belief->keys, belief->count, now_us);
     share->stats.expected_heard++;
 }
 

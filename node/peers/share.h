@@ -48,7 +48,7 @@
 #include <stdint.h>
 
 #include "gossip/gossip.h"
-#include "node/view/expected.h"
+#include "node/view/expectations.h"
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
 #include "node/view/mirror_view.h"
@@ -59,7 +59,7 @@ struct share_world {
     struct radix *belief;
     const struct mirror *mirror;
     const struct publish *mirror_view;
-    struct expected *expected;         /* NULL: nothing is */
+    struct expectations *expectations; /* NULL: nothing is */
     const struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
     struct gauge *rank_peers;          /* the same, of peers */
 };

@@ -11,14 +11,15 @@ static int
 init_mirror(struct node_shared *node, const struct config *config)
 {
     struct mirror_limits mirror = {.bytes_max = config->mirror.bytes_max};
-    struct expected_limits expected = {
+    struct expectations_limits expected = {
         .bytes_max = config->mirror.expected_bytes_max,
         .ttl_ms = config->mirror.expected_ms,
     };
     int error = mirror_new(&node->mirror, &mirror, &node->qsbr);
 
-    return error < 0 ? error
-                     : expected_new(&node->expected, &expected, &node->qsbr);
+    return error < 0
+               ? error
+               : expectations_new(&node->expectations, &expected, &node->qsbr);
 }
 
 int
@@ -62,7 +63,7 @@ shared_init(struct node_shared *node, const struct config *config)
 void
 shared_fini(struct node_shared *node)
 {
-    expected_free(node->expected);
+    expectations_free(node->expectations);
     mirror_free(node->mirror);
     radix_free(node->belief);
     qsbr_fini(&node->qsbr);

@@ -19,7 +19,7 @@
 #include "node/config/config.h"
 #include "node/elect/elect.h"
 #include "node/route/route.h"
-#include "node/view/expected.h"
+#include "node/view/expectations.h"
 #include "node/view/fleet_view.h"
 #include "node/view/metrics.h"
 #include "node/view/mirror_view.h"
@@ -37,9 +37,10 @@ struct node_shared {
     const struct config *config;
     struct elect_config elect;
     struct qsbr qsbr;
-    struct radix *belief;       /* control writes, lanes match */
-    struct mirror *mirror;      /* the same */
-    struct expected *expected;  /* the same: sent, and not heard of yet */
+    struct radix *belief;  /* control writes, lanes match */
+    struct mirror *mirror; /* the same */
+    struct expectations
+        *expectations;          /* the same: sent, and not heard of yet */
     struct publish mirror_view; /* const struct mirror_view *, by control */
     struct fleet_board *board;  /* control publishes, lanes read and count */
     struct counter held_bytes;  /* in lanes' buffers */
@@ -86,7 +87,7 @@ shared_world(const struct node_shared *node)
         .rank_inflight = node->rank_inflight,
         .rank_peers = node->rank_peers,
         .tokens = {.mirror = node->mirror,
-                   .expected = expected_index(node->expected),
+                   .expected = expectations_index(node->expectations),
                    .view = mirror_view_get(&node->mirror_view),
                    .weights = {.permille =
                                    {

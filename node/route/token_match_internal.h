@@ -4,7 +4,7 @@
  *
  * What a worker is predicted to have cached is, for each of its ranks, what its
  * events say (the mirror) and, from there on, what was sent there and is on its
- * way (expected.h). Never all of a prompt: the last token is
+ * way (expectations.h). Never all of a prompt: the last token is
  * always computed, so at most the blocks below (tokens - 1). What the
  * prediction is worth to the election is less where blocks lie outside the
  * device, and where the mirror is not to be trusted for the moment.

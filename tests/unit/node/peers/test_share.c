@@ -18,7 +18,7 @@ struct node {
     struct fleet_board *board;
     struct radix *belief;
     struct mirror *mirror;
-    struct expected *expected;
+    struct expectations *expectations;
     struct mirror_view mirrors;
     struct publish mirror_publish;
     struct gauge rank_inflight[WORKERS_MAX];
@@ -71,13 +71,13 @@ open_index(struct node *n)
     struct radix_limits belief = {
         .bytes_max = (size_t)16 << 20, .namespaces_max = 8, .depth_max = 1024};
     struct mirror_limits mirror = {.bytes_max = (size_t)16 << 20};
-    struct expected_limits expected = {.bytes_max = (size_t)16 << 20,
-                                       .ttl_ms = TTL_MS};
+    struct expectations_limits expected = {.bytes_max = (size_t)16 << 20,
+                                           .ttl_ms = TTL_MS};
 
     qsbr_init(&n->qsbr);
     cr_assert_eq(radix_new(&n->belief, &belief, &n->qsbr), 0);
     cr_assert_eq(mirror_new(&n->mirror, &mirror, &n->qsbr), 0);
-    cr_assert_eq(expected_new(&n->expected, &expected, &n->qsbr), 0);
+    cr_assert_eq(expectations_new(&n->expectations, &expected, &n->qsbr), 0);
     n->board = aligned_alloc(64, (sizeof(*n->board) + 63) / 64 * 64);
     cr_assert_not_null(n->board);
     memset(n->board, 0, sizeof(*n->board));
@@ -102,7 +102,7 @@ open_node(uint32_t at)
         .belief = n->belief,
         .mirror = n->mirror,
         .mirror_view = &n->mirror_publish,
-        .expected = n->expected,
+        .expectations = n->expectations,
         .rank_inflight = n->rank_inflight,
         .rank_peers = n->rank_peers,
     };
@@ -167,7 +167,7 @@ teardown(void)
         gossip_free(n->gossip);
         radix_free(n->belief);
         mirror_free(n->mirror);
-        expected_free(n->expected);
+        expectations_free(n->expectations);
         free(n->board);
     }
 }
@@ -267,7 +267,7 @@ open_ranks(void)
         for (uint16_t rank = 0; rank < 2; rank++) {
             uint32_t slot;
             cr_assert_eq(mirror_open(nodes[at].mirror, &slot), 0);
-            cr_assert_eq(expected_open(nodes[at].expected, slot), 0);
+            cr_assert_eq(expectations_open(nodes[at].expectations, slot), 0);
             worker_set_add(&view->groups[0].slots, slot);
             view->owner[slot] = (uint16_t)worker;
             view->rank[slot] = at == 0 ? rank : 1 - rank;
@@ -375,8 +375,8 @@ dispatch(uint32_t at, uint32_t from, uint32_t count)
                                 .count = count};
     memcpy(fact->keys, keys + from, count * sizeof(*keys));
     share_expect(&nodes[at].share, fact, now_us);
-    expected_add_missing(nodes[at].expected, nodes[at].mirror, fact->slot,
-                         fact->keys, count, now_us);
+    expectations_add_missing(nodes[at].expectations, nodes[at].mirror,
+                             fact->slot, fact->keys, count, now_us);
     free(fact);
 }
 
@@ -387,7 +387,7 @@ hear(enum event_kind kind, uint32_t from, uint32_t count)
     uint64_t words[101] = {event_op(kind, TIER_DEVICE, count)};
 
     memcpy(words + 1, keys + from, count * sizeof(*keys));
-    expected_confirm(nodes[1].expected, 1, words, count + 1);
+    expectations_confirm(nodes[1].expectations, 1, words, count + 1);
     cr_assert_eq(
         mirror_apply(nodes[1].mirror, 1, words, count + 1, EVENT_HOLES_UNKNOWN),
         0);
@@ -396,16 +396,17 @@ hear(enum event_kind kind, uint32_t from, uint32_t count)
 static uint64_t
 expected_blocks(uint32_t at)
 {
-    struct expected_stats stats;
+    struct expectations_stats stats;
 
-    expected_stats(nodes[at].expected, &stats);
+    expectations_stats(nodes[at].expectations, &stats);
     return stats.blocks;
 }
 
 static uint32_t
 depth(uint32_t slot)
 {
-    return expected_depth(nodes[1].expected, nodes[1].mirror, slot, keys, 100);
+    return expectations_depth(nodes[1].expectations, nodes[1].mirror, slot,
+                              keys, 100);
 }
 
 Test(node_share, what_one_node_sent_the_other_expects)
@@ -476,7 +477,7 @@ Test(node_share, what_no_event_tells_of_is_given_up)
     pass(6);
     cr_assert_eq(expected_blocks(1), 60);
     pass(TTL_MS);
-    while (expected_work(nodes[1].expected, 1000, now_us)) {
+    while (expectations_work(nodes[1].expectations, 1000, now_us)) {
     }
     cr_assert_eq(expected_blocks(1), 0);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "node/route/route.h"
-#include "node/view/expected.h"
+#include "node/view/expectations.h"
 
 static enum route_kind
 kind_of(const char *line, const char *headers)
@@ -107,7 +107,7 @@ struct rig {
     struct qsbr_reader *reader;
     struct radix *belief;
     struct mirror *mirror;
-    struct expected *expected;
+    struct expectations *expectations;
     struct mirror_view mirrors;
     struct fleet_models models;
     struct fleet_worker worker;
@@ -126,18 +126,19 @@ static void
 open_mirror(void)
 {
     struct mirror_limits limits = {.bytes_max = (size_t)64 << 20};
-    struct expected_limits expected = {.bytes_max = (size_t)16 << 20,
-                                       .ttl_ms = 10};
+    struct expectations_limits expected = {.bytes_max = (size_t)16 << 20,
+                                           .ttl_ms = 10};
 
     cr_assert_eq(mirror_new(&rig.mirror, &limits, &rig.qsbr), 0);
-    cr_assert_eq(expected_new(&rig.expected, &expected, &rig.qsbr), 0);
+    cr_assert_eq(expectations_new(&rig.expectations, &expected, &rig.qsbr), 0);
     rig.mirrors.groups_count = 1;
     rig.mirrors.groups[0].block_tokens = BLOCK;
     rig.mirrors.ranks[WORKER] = 2;
     for (uint16_t rank = 0; rank < 2; rank++) {
         uint32_t slot;
         cr_assert_eq(mirror_open(rig.mirror, &slot), 0);
-        cr_assert(slot == rank && expected_open(rig.expected, slot) == 0);
+        cr_assert(slot == rank &&
+                  expectations_open(rig.expectations, slot) == 0);
         worker_set_add(&rig.mirrors.groups[0].slots, slot);
         worker_set_add(&rig.mirrors.workers, WORKER);
         rig.mirrors.owner[slot] = WORKER;
@@ -188,7 +189,7 @@ open_rig(void)
         .rank_inflight = rig.rank_inflight,
         .rank_peers = rig.rank_peers,
         .tokens = {.mirror = rig.mirror,
-                   .expected = expected_index(rig.expected),
+                   .expected = expectations_index(rig.expectations),
                    .view = &rig.mirrors,
                    .weights = {.permille = {1000, 800, 500, 300}}},
     };
@@ -199,7 +200,7 @@ close_rig(void)
 {
     route_scratch_fini(&rig.scratch);
     free(rig.board);
-    expected_free(rig.expected);
+    expectations_free(rig.expectations);
     mirror_free(rig.mirror);
     radix_free(rig.belief);
     qsbr_fini(&rig.qsbr);

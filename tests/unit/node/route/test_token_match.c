@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "node/route/token_match_internal.h"
-#include "node/view/expected.h"
+#include "node/view/expectations.h"
 
 #define BLOCK 4U
 
@@ -11,7 +11,7 @@ struct rig {
     struct qsbr qsbr;
     struct qsbr_reader *reader;
     struct mirror *mirror;
-    struct expected *expected;
+    struct expectations *expectations;
     struct mirror_view view;
     struct token_match match;
     struct token_match_world world;
@@ -23,7 +23,7 @@ static void
 open_rig(void)
 {
     struct mirror_limits mirror = {.bytes_max = (size_t)64 << 20};
-    struct expected_limits expected = {
+    struct expectations_limits expected = {
         .bytes_max = (size_t)16 << 20,
         .ttl_ms = 10,
     };
@@ -32,13 +32,13 @@ open_rig(void)
     qsbr_init(&rig.qsbr);
     rig.reader = qsbr_register(&rig.qsbr);
     cr_assert_eq(mirror_new(&rig.mirror, &mirror, &rig.qsbr), 0);
-    cr_assert_eq(expected_new(&rig.expected, &expected, &rig.qsbr), 0);
+    cr_assert_eq(expectations_new(&rig.expectations, &expected, &rig.qsbr), 0);
     cr_assert_eq(token_match_init(&rig.match, 1024), 0);
     rig.view.groups_count = 1;
     rig.view.groups[0].block_tokens = BLOCK;
     rig.world = (struct token_match_world){
         .mirror = rig.mirror,
-        .expected = expected_index(rig.expected),
+        .expected = expectations_index(rig.expectations),
         .view = &rig.view,
         .weights = {.permille = {1000, 800, 500, 300}},
     };
@@ -48,7 +48,7 @@ static void
 close_rig(void)
 {
     token_match_fini(&rig.match);
-    expected_free(rig.expected);
+    expectations_free(rig.expectations);
     mirror_free(rig.mirror);
     qsbr_fini(&rig.qsbr);
 }
@@ -62,7 +62,7 @@ add_rank(uint32_t worker, uint16_t rank)
     uint32_t slot;
 
     cr_assert_eq(mirror_open(rig.mirror, &slot), 0);
-    cr_assert_eq(expected_open(rig.expected, slot), 0);
+    cr_assert_eq(expectations_open(rig.expectations, slot), 0);
     worker_set_add(&rig.view.groups[0].slots, slot);
     worker_set_add(&rig.view.workers, worker);
     rig.view.owner[slot] = (uint16_t)worker;
@@ -141,12 +141,12 @@ Test(token_match, what_is_on_its_way_goes_on_where_the_mirror_ends)
     ask_for(40);
     const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
     hold(slot, TIER_DEVICE, 0, 2);
-    expected_add(rig.expected, slot, blocks->keys + 2, 4, 100);
+    expectations_add(rig.expectations, slot, blocks->keys + 2, 4, 100);
     cr_assert_eq(match(3)->tokens, 24);
     cr_assert_eq(match(3)->held, 2);
-    cr_assert_not(expected_work(rig.expected, 100, 10099));
+    cr_assert_not(expectations_work(rig.expectations, 100, 10099));
     cr_assert_eq(match(3)->tokens, 24);
-    (void)expected_work(rig.expected, 100, 10100);
+    (void)expectations_work(rig.expectations, 100, 10100);
     cr_assert_eq(match(3)->tokens, 8, "too old");
 }
 
@@ -160,9 +160,9 @@ Test(token_match, slots_of_several_depths_each_go_on_from_their_own)
     const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
     hold(first, TIER_DEVICE, 0, 2);
     hold(third, TIER_DEVICE, 0, 2);
-    expected_add(rig.expected, first, blocks->keys + 2, 1, 100);
-    expected_add(rig.expected, second, blocks->keys, 5, 100);
-    expected_add(rig.expected, third, blocks->keys + 2, 7, 100);
+    expectations_add(rig.expectations, first, blocks->keys + 2, 1, 100);
+    expectations_add(rig.expectations, second, blocks->keys, 5, 100);
+    expectations_add(rig.expectations, third, blocks->keys + 2, 7, 100);
     cr_assert_eq(match(3)->tokens, 12);
     cr_assert_eq(match(4)->tokens, 20);
     cr_assert_eq(match(5)->tokens, 36);

@@ -16,12 +16,12 @@
  * requests wait for is given up with the first.
  *
  * Role: core. Owns: its index and a queue of what was added.
- * Thread: the owner (control); lanes match expected_index() while online in
+ * Thread: the owner (control); lanes match expectations_index() while online in
  * the qsbr. Limits: bytes_max; what does not fit is not expected, and counted.
  * Errors: named outcomes of the mirror, -ENOMEM.
  */
-#ifndef NODE_EXPECTED_H
-#define NODE_EXPECTED_H
+#ifndef NODE_EXPECTATIONS_H
+#define NODE_EXPECTATIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,60 +31,66 @@
 #include "index/base/qsbr.h"
 #include "index/index.h"
 
-struct expected;
+struct expectations;
 
-struct expected_limits {
+struct expectations_limits {
     size_t bytes_max; /* of the index and the queue */
     uint32_t ttl_ms;
 };
 
 /* 0 and *out, -EINVAL when bytes_max is too small for an empty one, -ENOMEM.
  * qsbr outlives it. */
-int expected_new(struct expected **out, const struct expected_limits *limits,
-                 struct qsbr *qsbr) MUST_CHECK;
+int expectations_new(struct expectations **out,
+                     const struct expectations_limits *limits,
+                     struct qsbr *qsbr) MUST_CHECK;
 
 /* No reader may be online. NULL is fine. */
-void expected_free(struct expected *expected);
+void expectations_free(struct expectations *expectations);
 
 /* The slot of the mirror has an owner now: 0, or MIRROR_E_NO_SLOT while what
  * was expected of the one before is still being swept. */
-int expected_open(struct expected *expected, uint32_t slot) MUST_CHECK;
+int expectations_open(struct expectations *expectations, uint32_t slot)
+    MUST_CHECK;
 
 /* It has none any more. Nothing of it is expected from now on. */
-void expected_close(struct expected *expected, uint32_t slot);
+void expectations_close(struct expectations *expectations, uint32_t slot);
 
 /* These blocks, those that the rank holds left out, were sent to the owner of
  * an open slot. */
-void expected_add(struct expected *expected, uint32_t slot,
-                  const uint64_t *keys, uint32_t count, uint64_t now_us);
+void expectations_add(struct expectations *expectations, uint32_t slot,
+                      const uint64_t *keys, uint32_t count, uint64_t now_us);
 
 /* Whether the slot is open. */
-bool expected_is_open(const struct expected *expected, uint32_t slot);
+bool expectations_is_open(const struct expectations *expectations,
+                          uint32_t slot);
 
 /* How many of these blocks, from the first on, the owner of the slot holds by
  * its mirror, or is expected to hold. */
-uint32_t expected_depth(struct expected *expected, const struct mirror *mirror,
-                        uint32_t slot, const uint64_t *keys, uint32_t count);
+uint32_t expectations_depth(struct expectations *expectations,
+                            const struct mirror *mirror, uint32_t slot,
+                            const uint64_t *keys, uint32_t count);
 
-/* expected_add() of those that the owner does not hold yet by its mirror: what
+/* expectations_add() of those that the owner does not hold yet by its mirror: what
  * it holds was stored since, and no event will tell of it. */
-void expected_add_missing(struct expected *expected,
-                          const struct mirror *mirror, uint32_t slot,
-                          const uint64_t *keys, uint32_t count,
-                          uint64_t now_us);
+void expectations_add_missing(struct expectations *expectations,
+                              const struct mirror *mirror, uint32_t slot,
+                              const uint64_t *keys, uint32_t count,
+                              uint64_t now_us);
 
 /* A record of the slot's owner: what it stores is no longer on its way. */
-void expected_confirm(struct expected *expected, uint32_t slot,
-                      const uint64_t *words, uint32_t count);
+void expectations_confirm(struct expectations *expectations, uint32_t slot,
+                          const uint64_t *words, uint32_t count);
 
 /* Gives up what is too old, and sweeps; at most budget blocks. True when there
  * is more. */
-bool expected_work(struct expected *expected, uint32_t budget, uint64_t now_us);
+bool expectations_work(struct expectations *expectations, uint32_t budget,
+                       uint64_t now_us);
 
 /* For mirror_match(), under the mirror's slots. */
-const struct mirror *expected_index(const struct expected *expected);
+const struct mirror *
+expectations_index(const struct expectations *expectations);
 
-struct expected_stats {
+struct expectations_stats {
     size_t bytes;
     uint64_t blocks;    /* (slot, block) pairs expected now */
     uint64_t added;     /* blocks */
@@ -93,7 +99,7 @@ struct expected_stats {
     uint64_t refused;   /* no room */
 };
 
-void expected_stats(const struct expected *expected,
-                    struct expected_stats *stats);
+void expectations_stats(const struct expectations *expectations,
+                        struct expectations_stats *stats);
 
 #endif

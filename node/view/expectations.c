@@ -1,0 +1,263 @@
+#include "node/view/expectations.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index/base/mutant.h"
+#include "index/base/ring.h"
+
+#define QUEUE_BYTES_MIN ((size_t)4096)
+#define WORDS_MAX       4096U /* handed to the index at a time */
+
+/* What was added at one time: the queue's record. */
+struct entry {
+    uint64_t due_us;
+    uint32_t slot;
+    uint32_t life; /* of the slot */
+    uint32_t count;
+    uint32_t unused;
+    uint64_t keys[];
+};
+
+struct expectations {
+    struct mirror *index;
+    struct ring queue; /* by age; used by one thread */
+    uint64_t ttl_us;
+    struct worker_set open;
+    uint32_t life[WORKERS_MAX]; /* owners that the slot has had */
+    struct expectations_stats stats;
+    struct mirror_match match;
+    uint64_t words[WORDS_MAX + 1];
+};
+
+/* A quarter for the queue, as a power of two; the rest for the index. */
+static size_t
+queue_bytes(size_t bytes_max)
+{
+    size_t size = QUEUE_BYTES_MIN;
+
+    while (size * 2 <= bytes_max / 4) {
+        size *= 2;
+    }
+    return size;
+}
+
+int
+expectations_new(struct expectations **out,
+                 const struct expectations_limits *limits, struct qsbr *qsbr)
+{
+    size_t queue = queue_bytes(limits->bytes_max);
+    struct mirror_limits index = {.bytes_max = limits->bytes_max - queue};
+
+    *out = NULL;
+    if (limits->bytes_max <= queue) {
+        return -EINVAL;
+    }
+    struct expectations *e = calloc(1, sizeof(*e));
+    if (e == NULL) {
+        return -ENOMEM;
+    }
+    e->ttl_us = limits->ttl_ms * UINT64_C(1000);
+    int error = ring_init(&e->queue, queue);
+    if (error < 0) {
+        free(e);
+        return error;
+    }
+    error = mirror_new(&e->index, &index, qsbr);
+    if (error < 0) {
+        ring_fini(&e->queue);
+        free(e);
+        return error;
+    }
+    *out = e;
+    return 0;
+}
+
+void
+expectations_free(struct expectations *expectations)
+{
+    if (expectations != NULL) {
+        mirror_free(expectations->index);
+        ring_fini(&expectations->queue);
+        free(expectations);
+    }
+}
+
+int
+expectations_open(struct expectations *expectations, uint32_t slot)
+{
+    int outcome = mirror_open_at(expectations->index, slot);
+
+    if (outcome == 0) {
+        worker_set_add(&expectations->open, slot);
+        expectations->life[slot]++;
+    }
+    return outcome;
+}
+
+void
+expectations_close(struct expectations *expectations, uint32_t slot)
+{
+    CHECK(worker_set_has(&expectations->open, slot));
+    worker_set_remove(&expectations->open, slot);
+    mirror_close(expectations->index, slot);
+}
+
+/* One op over any number of keys. The index has holes wherever the mirror has
+ * blocks, so it is always walked. */
+static int
+apply(struct expectations *e, uint32_t slot, enum event_kind kind,
+      const uint64_t *keys, uint32_t count)
+{
+    int outcome = 0;
+
+    for (uint32_t at = 0; at < count && outcome == 0;) {
+        uint32_t n = count - at < WORDS_MAX ? count - at : WORDS_MAX;
+        e->words[0] = event_op(kind, TIER_DEVICE, n);
+        memcpy(e->words + 1, keys + at, n * sizeof(*keys));
+        outcome =
+            mirror_apply(e->index, slot, e->words, n + 1, EVENT_HOLES_UNKNOWN);
+        at += n;
+    }
+    return outcome;
+}
+
+void
+expectations_add(struct expectations *expectations, uint32_t slot,
+                 const uint64_t *keys, uint32_t count, uint64_t now_us)
+{
+    struct entry *entry;
+
+    CHECK(worker_set_has(&expectations->open, slot) && count != 0);
+    entry = ring_reserve(&expectations->queue,
+                         sizeof(*entry) + count * sizeof(*keys));
+    if (entry == NULL) {
+        expectations->stats.refused += count;
+        return; /* nobody would ever give it up */
+    }
+    *entry = (struct entry){
+        .due_us = now_us + expectations->ttl_us,
+        .slot = slot,
+        .life = expectations->life[slot],
+        .count = count,
+    };
+    memcpy(entry->keys, keys, count * sizeof(*keys));
+    ring_commit(&expectations->queue);
+    if (apply(expectations, slot, EVENT_STORE, keys, count) == 0) {
+        expectations->stats.added += count;
+    } else {
+        expectations->stats.refused += count; /* some of it may be in */
+    }
+}
+
+bool
+expectations_is_open(const struct expectations *expectations, uint32_t slot)
+{
+    return worker_set_has(&expectations->open, slot);
+}
+
+/* How many from the first on an index has of a slot. */
+static uint32_t
+depth_in(struct expectations *e, const struct mirror *index, uint32_t slot,
+         const uint64_t *keys, uint32_t count)
+{
+    struct worker_set asked;
+
+    worker_set_clear(&asked);
+    worker_set_add(&asked, slot);
+    mirror_match(index, &asked, keys, count, &e->match);
+    return e->match.best;
+}
+
+uint32_t
+expectations_depth(struct expectations *expectations,
+                   const struct mirror *mirror, uint32_t slot,
+                   const uint64_t *keys, uint32_t count)
+{
+    uint32_t held = depth_in(expectations, mirror, slot, keys, count);
+
+    return held + depth_in(expectations, expectations->index, slot, keys + held,
+                           count - held);
+}
+
+void
+expectations_add_missing(struct expectations *expectations,
+                         const struct mirror *mirror, uint32_t slot,
+                         const uint64_t *keys, uint32_t count, uint64_t now_us)
+{
+    uint32_t held = depth_in(expectations, mirror, slot, keys, count);
+
+    if (held < count) {
+        expectations_add(expectations, slot, keys + held, count - held, now_us);
+    }
+}
+
+/* Nothing of these is expected any more: how much of it was. */
+static uint64_t
+end(struct expectations *e, uint32_t slot, const uint64_t *keys, uint32_t count)
+{
+    uint64_t before = mirror_slot_blocks(e->index, slot);
+
+    (void)apply(e, slot, EVENT_REMOVE, keys, count);
+    return before - mirror_slot_blocks(e->index, slot);
+}
+
+void
+expectations_confirm(struct expectations *expectations, uint32_t slot,
+                     const uint64_t *words, uint32_t count)
+{
+    if (!worker_set_has(&expectations->open, slot) ||
+        mirror_slot_blocks(expectations->index, slot) == 0) {
+        return;
+    }
+    for (uint32_t at = 0; at < count;) {
+        uint32_t keys = event_op_count(words[at]);
+        if (event_op_kind(words[at]) == EVENT_STORE) {
+            expectations->stats.confirmed +=
+                end(expectations, slot, words + at + 1, keys);
+        }
+        at += 1 + keys;
+    }
+}
+
+bool
+expectations_work(struct expectations *expectations, uint32_t budget,
+                  uint64_t now_us)
+{
+    uint32_t done = 0;
+    size_t size;
+    const struct entry *entry;
+
+    while (done < budget &&
+           (entry = ring_peek(&expectations->queue, &size)) != NULL &&
+           entry->due_us <= now_us) {
+        if (worker_set_has(&expectations->open, entry->slot) &&
+            expectations->life[entry->slot] == entry->life &&
+            !MUTANT(EXPECT_STAYS)) {
+            expectations->stats.given_up +=
+                end(expectations, entry->slot, entry->keys, entry->count);
+        }
+        done += entry->count;
+        ring_consume(&expectations->queue);
+    }
+    return mirror_work(expectations->index, budget) || done >= budget;
+}
+
+const struct mirror *
+expectations_index(const struct expectations *expectations)
+{
+    return expectations->index;
+}
+
+void
+expectations_stats(const struct expectations *expectations,
+                   struct expectations_stats *stats)
+{
+    struct mirror_stats index;
+
+    mirror_stats(expectations->index, &index);
+    *stats = expectations->stats;
+    stats->bytes = index.bytes + expectations->queue.size_bytes;
+    stats->blocks = index.holder_blocks;
+}
