@@ -12,17 +12,17 @@
 #define NODE_NODE_H
 
 #include "node/base/log.h"              /* IWYU pragma: export */
-#include "node/events/reading.h"        /* IWYU pragma: export */
+#include "node/events/decoder.h"        /* IWYU pragma: export */
 #include "node/fleet/fleet.h"           /* IWYU pragma: export */
-#include "node/follow/follow_gossip.h"  /* IWYU pragma: export */
-#include "node/follow/follow_reach.h"   /* IWYU pragma: export */
-#include "node/follow/snapshot_state.h" /* IWYU pragma: export */
 #include "node/http/http_chunk.h"       /* IWYU pragma: export */
 #include "node/http/http_head.h"        /* IWYU pragma: export */
 #include "node/http/httpc.h"            /* IWYU pragma: export */
 #include "node/http/httpd.h"            /* IWYU pragma: export */
+#include "node/ingest/ingest_reach.h"   /* IWYU pragma: export */
+#include "node/ingest/ingest_stream.h"  /* IWYU pragma: export */
+#include "node/ingest/snapshot_state.h" /* IWYU pragma: export */
+#include "node/peers/hints.h"           /* IWYU pragma: export */
 #include "node/peers/resolve.h"         /* IWYU pragma: export */
-#include "node/peers/share.h"           /* IWYU pragma: export */
 #include "node/route/attempt.h"         /* IWYU pragma: export */
 #include "node/route/route.h"           /* IWYU pragma: export */
 #include "node/scan/scan.h"             /* IWYU pragma: export */

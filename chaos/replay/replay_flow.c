@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As node/peers/share.c has them. */
+/* As node/peers/hints.c has them. */
 #define RATE_US   UINT64_C(500000)
 #define UNSEEN_MS 8U
 

@@ -113,7 +113,7 @@ void replay_node_peers_queued(struct replay_node *node, uint32_t engine,
                               uint32_t tokens);
 
 /* How many requests peers are expected to have sent out that were not heard of
- * yet (node/peers/share.h). */
+ * yet (node/peers/hints.h). */
 void replay_node_unseen(struct replay_node *node, uint32_t requests);
 
 /* Share of the engine's cache that is in use by running requests. */

@@ -146,7 +146,7 @@ struct replay_flight {
     struct fleet_lease lease;
 };
 
-/* How many requests a node sends out, evened out as node/peers/share.c does it. */
+/* How many requests a node sends out, evened out as node/peers/hints.c does it. */
 struct replay_rate {
     uint32_t sent;  /* since it told last */
     uint64_t milli; /* per second, in thousandths */

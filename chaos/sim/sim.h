@@ -3,7 +3,7 @@
  *
  * Nodes are made of the cores that `kvasir serve` runs: cluster (discovery,
  * membership, ownership, gossip, roster), kv_stream, kv_apply and the ledger
- * (reading.h), the way through gossip to feed and mirror (follow_gossip.h),
+ * (decoder.h), the way through gossip to the writer and the mirror (ingest_stream.h),
  * snapshots (storage). Engines are the model (engine_model.h) and the payloads
  * that it publishes (engine_events.h). What is simulated is what lies between:
  * links, DNS, sockets of events and replays, disks, clocks.

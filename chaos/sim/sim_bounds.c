@@ -136,7 +136,7 @@ rest_of_index(struct sim_world *w, uint32_t node)
     mirror_stats(n->mirror, &mirror);
     ledger_stats(n->tools.ledger, &ledger);
     for (uint32_t i = 0; i < w->engines_count; i++) {
-        uint32_t slot = feed_slot(n->feed, i, 1, 0);
+        uint32_t slot = mirror_writer_slot(n->writer, i, 1, 0);
         held += slot != WORKER_NONE ? mirror_slot_blocks(n->mirror, slot) : 0;
     }
     if (mirror.sweeping != 0 || mirror.open > w->engines_count) {

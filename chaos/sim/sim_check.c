@@ -12,13 +12,13 @@
 #define CALM_US   UINT64_C(15000000)
 #define DEEP_EACH 64U /* steps of a node */
 
-static struct sim_followed *
+static struct sim_stream *
 followed(struct sim_world *w, uint32_t node, struct event_stream stream,
          uint32_t *engine)
 {
     for (*engine = 0; *engine < w->engines_count; (*engine)++) {
         if (w->engines[*engine].stream.worker == stream.worker) {
-            return &w->nodes[node].followed[*engine];
+            return &w->nodes[node].streams[*engine];
         }
     }
     return NULL;
@@ -30,7 +30,7 @@ static void
 check_forward(struct sim_world *w, uint32_t node, uint32_t engine,
               const struct gossip_status *s)
 {
-    struct sim_followed *f = &w->nodes[node].followed[engine];
+    struct sim_stream *f = &w->nodes[node].streams[engine];
     bool same = s->epoch.id == f->epoch.id;
 
     if (s->epoch.no < f->epoch.no ||
@@ -64,7 +64,7 @@ check_truth(struct sim_world *w, uint32_t node, uint32_t engine,
         return;
     }
     const struct sim_batch *truth = &e->processes[process].batches[seq];
-    uint32_t slot = feed_whole_slot(n->feed, engine, 1, 0);
+    uint32_t slot = mirror_writer_whole_slot(n->writer, engine, 1, 0);
     if (slot != WORKER_NONE &&
         (mirror_slot_blocks(n->mirror, slot) != truth->count ||
          mirror_slot_digest(n->mirror, slot) != truth->xor_keys)) {
@@ -81,11 +81,11 @@ check_deep(struct sim_world *w, uint32_t node)
     const char *reason = NULL;
     bool fine = cluster_check(n->cluster, &reason) &&
                 gossip_check(cluster_gossip(n->cluster), &reason) &&
-                feed_check(n->feed, &reason);
+                mirror_writer_check(n->writer, &reason);
 
     for (uint32_t i = 0; i < w->engines_count && fine; i++) {
         fine = !n->readers[i].on ||
-               kv_stream_check(n->readers[i].reading.stream, &reason);
+               kv_stream_check(n->readers[i].decoder.stream, &reason);
     }
     if (fine) {
         reason = sim_router_check(w, node);
@@ -240,12 +240,12 @@ check_streams(struct sim_world *w)
         for (uint32_t node = 0; node < w->nodes_count; node++) {
             CHECK(status_of(w, node, engine, &s));
             const char *why = check_stream(w, engine, &s, &first);
-            const struct follow_rank *rank =
-                &w->nodes[node].followed[engine].rank;
+            const struct ingest_rank *rank =
+                &w->nodes[node].streams[engine].rank;
             if (why == NULL && s.epoch.no != 0 &&
                 w->engines[engine].has_replay &&
                 !kv_stream_state_is_live(rank->told)) {
-                why = "the feed was told otherwise";
+                why = "the mirror writer was told otherwise";
             }
             if (why != NULL) {
                 return why;
@@ -265,7 +265,7 @@ sim_check_print(struct sim_world *w)
         uint32_t engine = i / w->nodes_count;
         uint32_t node = i % w->nodes_count;
         const struct sim_process *p = sim_living(&w->engines[engine]);
-        const struct sim_followed *f = &w->nodes[node].followed[engine];
+        const struct sim_stream *f = &w->nodes[node].streams[engine];
         if (w->options.trace == NULL || !w->nodes[node].up ||
             !status_of(w, node, engine, &s)) {
             continue;
@@ -292,7 +292,7 @@ check_readers(struct sim_world *w)
     for (uint32_t engine = 0; engine < w->engines_count; engine++) {
         uint32_t count = 0;
         for (uint32_t node = 0; node < all; node++) {
-            count += w->nodes[node].followed[engine].reach.takes;
+            count += w->nodes[node].streams[engine].reach.takes;
         }
         if (count != wanted) {
             return "not as many readers as there should be";
@@ -358,14 +358,14 @@ check_subset(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     role_is_control();
     const struct sim_node *n = &w->nodes[node];
-    uint32_t slot = feed_slot(n->feed, engine, 1, 0);
+    uint32_t slot = mirror_writer_slot(n->writer, engine, 1, 0);
     uint64_t cursor = 0;
 
     if (slot == WORKER_NONE || is_gapped(w, engine)) {
         return;
     }
     while (cursor != MIRROR_PAGE_END) {
-        struct event_words page = {.words = n->follow->page,
+        struct event_words page = {.words = n->ingest->page,
                                    .max = GOSSIP_PAGE_WORDS};
         cursor = mirror_page(n->mirror, slot, cursor, &page);
         if (!holds_page(&w->engines[engine], &page)) {

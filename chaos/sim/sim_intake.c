@@ -70,7 +70,7 @@ static void
 arm(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_reader *r = &w->nodes[node].readers[engine];
-    uint64_t due = kv_stream_deadline(r->reading.stream);
+    uint64_t due = kv_stream_deadline(r->decoder.stream);
     uint64_t now = sim_now(w, node);
 
     if (due == SIM_NEVER) {
@@ -90,14 +90,14 @@ pump(struct sim_world *w, uint32_t node, uint32_t engine)
     struct sim_reader *r = &w->nodes[node].readers[engine];
     struct kv_out out;
 
-    while (kv_stream_next_out(r->reading.stream, &out)) {
+    while (kv_stream_next_out(r->decoder.stream, &out)) {
         if (out.kind == KV_OUT_REPLAY) {
             ask(w, node, engine, out.seq);
         } else if (out.kind == KV_OUT_HANGUP) {
             r->replaying = false;
         } else {
             sim_saw(w, SIM_SAW_GAP, out.kind == KV_OUT_GAP);
-            reading_take(&r->reading, &out, sim_now(w, node));
+            decoder_take(&r->decoder, &out, sim_now(w, node));
         }
     }
     arm(w, node, engine);
@@ -129,7 +129,7 @@ attach(struct sim_world *w, uint32_t node, uint32_t engine)
     r->connected = true;
     r->process = w->engines[engine].processes_count - 1;
     r->live_us = w->time.now_us;
-    kv_stream_connected(r->reading.stream, sim_now(w, node));
+    kv_stream_connected(r->decoder.stream, sim_now(w, node));
     pump(w, node, engine);
 }
 
@@ -140,7 +140,7 @@ hang_up(struct sim_world *w, uint32_t node, uint32_t engine)
 
     if (r->connected) {
         r->connected = false;
-        kv_stream_disconnected(r->reading.stream, sim_now(w, node));
+        kv_stream_disconnected(r->decoder.stream, sim_now(w, node));
         pump(w, node, engine);
     }
     open_socket(w, node, engine, RETRY_MS * SIM_MS);
@@ -215,7 +215,7 @@ take_live(struct sim_world *w, uint32_t node, uint32_t engine, uint32_t slot)
     struct sim_message message = release(w, slot);
 
     if (r->on && r->connected && message.socket == r->socket) {
-        kv_stream_live(r->reading.stream, message.seq,
+        kv_stream_live(r->decoder.stream, message.seq,
                        payload_of(w, engine, message.process, message.seq),
                        sim_now(w, node));
         pump(w, node, engine);
@@ -275,7 +275,7 @@ take_reply(struct sim_world *w, uint32_t node, uint32_t engine, uint32_t slot)
         struct slice payload =
             payload_of(w, engine, message.process, message.seq);
         if (payload.ptr != NULL && message.seq != message.lost) {
-            kv_stream_replayed(r->reading.stream, message.seq, payload, now);
+            kv_stream_replayed(r->decoder.stream, message.seq, payload, now);
             pump(w, node, engine);
         }
     }
@@ -286,7 +286,7 @@ take_reply(struct sim_world *w, uint32_t node, uint32_t engine, uint32_t slot)
         sim_add(w, w->time.now_us + way_us(w), SIM_EV_REPLY,
                 sim_reader_of(node, engine), keep(w, &message));
     } else if (message.end) {
-        kv_stream_replay_end(r->reading.stream, now);
+        kv_stream_replay_end(r->decoder.stream, now);
         pump(w, node, engine);
     }
 }
@@ -306,7 +306,7 @@ commit(void *context)
 }
 
 static void
-note(void *context, enum reading_note what, uint64_t seq)
+note(void *context, enum decoder_note what, uint64_t seq)
 {
     (void)context;
     (void)what;
@@ -327,7 +327,7 @@ open_reading(struct sim_world *w, uint32_t node, uint32_t engine)
         .pending_bytes_max = (size_t)1 << 20,
     };
 
-    r->reading = (struct reading){
+    r->decoder = (struct decoder){
         .tools = &n->tools,
         .counters = &r->counters,
         .sink = {.context = n,
@@ -337,9 +337,9 @@ open_reading(struct sim_world *w, uint32_t node, uint32_t engine)
         .identity = w->engines[engine].stream.worker,
         .worker = engine,
         .generation = 1,
-        .number = n->followed[engine].number,
+        .number = n->streams[engine].number,
     };
-    CHECK(kv_stream_new(&r->reading.stream, &config, &r->counters,
+    CHECK(kv_stream_new(&r->decoder.stream, &config, &r->counters,
                         sim_now(w, node), rng_next(&w->draw)) == 0);
 }
 
@@ -348,11 +348,11 @@ open_source(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_reader *r = &w->nodes[node].readers[engine];
 
-    w->nodes[node].followed[engine].number++;
+    w->nodes[node].streams[engine].number++;
     r->on = true;
     r->armed_us = SIM_NEVER;
     open_reading(w, node, engine);
-    sim_snapshot_resume(w, node, engine, &r->reading);
+    sim_snapshot_resume(w, node, engine, &r->decoder);
     open_socket(w, node, engine, 0);
     pump(w, node, engine);
 }
@@ -371,27 +371,27 @@ say_unable(struct sim_world *w, uint32_t node, uint32_t engine, bool unable)
 static void
 settle(struct sim_world *w, uint32_t node, uint32_t engine)
 {
-    static const struct follow_reach_config config = {.unable_ms = UNABLE_MS,
+    static const struct ingest_reach_config config = {.unable_ms = UNABLE_MS,
                                                       .able_ms = ABLE_MS};
-    struct follow_reach *reach = &w->nodes[node].followed[engine].reach;
+    struct ingest_reach *reach = &w->nodes[node].streams[engine].reach;
 
     for (;;) {
-        switch (follow_reach_next(reach, &config, sim_now(w, node))) {
-        case FOLLOW_REACH_OPEN:
+        switch (ingest_reach_next(reach, &config, sim_now(w, node))) {
+        case INGEST_REACH_OPEN:
             open_source(w, node, engine);
-            follow_reach_opened(reach, 0);
+            ingest_reach_opened(reach, 0);
             break;
-        case FOLLOW_REACH_CLOSE:
+        case INGEST_REACH_CLOSE:
             sim_intake_stop(w, node, engine);
-            follow_reach_closed(reach, 0);
+            ingest_reach_closed(reach, 0);
             break;
-        case FOLLOW_REACH_SAY_UNABLE:
+        case INGEST_REACH_SAY_UNABLE:
             say_unable(w, node, engine, true);
             break;
-        case FOLLOW_REACH_SAY_ABLE:
+        case INGEST_REACH_SAY_ABLE:
             say_unable(w, node, engine, false);
             break;
-        case FOLLOW_REACH_NOTHING:
+        case INGEST_REACH_NOTHING:
             return;
         }
     }
@@ -400,18 +400,18 @@ settle(struct sim_world *w, uint32_t node, uint32_t engine)
 void
 sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine)
 {
-    struct sim_followed *f = &w->nodes[node].followed[engine];
+    struct sim_stream *f = &w->nodes[node].streams[engine];
     const struct sim_reader *r = &w->nodes[node].readers[engine];
-    enum follow_reach_seen seen = FOLLOW_REACH_NOT;
+    enum ingest_reach_seen seen = INGEST_REACH_NOT;
 
     if (f->reach.open &&
-        kv_stream_state(r->reading.stream) != KV_STREAM_CONNECTING) {
+        kv_stream_state(r->decoder.stream) != KV_STREAM_CONNECTING) {
         seen = kv_stream_state_is_live(f->rank.read) || !f->reach.unable ||
                        !f->reach.takes
-                   ? FOLLOW_REACH_REACHED
-                   : FOLLOW_REACH_UNKNOWN;
+                   ? INGEST_REACH_REACHED
+                   : INGEST_REACH_UNKNOWN;
     }
-    follow_reach_look(&f->reach, seen, sim_now(w, node));
+    ingest_reach_look(&f->reach, seen, sim_now(w, node));
     settle(w, node, engine);
 }
 
@@ -419,7 +419,7 @@ void
 sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine, bool on)
 {
     struct sim_node *n = &w->nodes[node];
-    struct sim_followed *f = &n->followed[engine];
+    struct sim_stream *f = &n->streams[engine];
     bool took = f->reach.takes;
 
     role_is_control();
@@ -428,10 +428,10 @@ sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine, bool on)
     }
     sim_trace(w, on ? "read" : "unread", node, engine);
     sim_saw(w, SIM_SAW_HANDED_OVER, !on);
-    follow_reach_want(&f->reach, on);
+    ingest_reach_want(&f->reach, on);
     if (took) {
         sim_snapshot_unread(w, node, engine);
-        (void)follow_gossip_end(n->follow, &f->rank, sim_now(w, node));
+        (void)ingest_stream_end(n->ingest, &f->rank, sim_now(w, node));
     }
     settle(w, node, engine);
 }
@@ -442,9 +442,9 @@ sim_intake_stop(struct sim_world *w, uint32_t node, uint32_t engine)
     struct sim_reader *r = &w->nodes[node].readers[engine];
 
     if (r->on) {
-        reading_close(&r->reading);
-        kv_stream_free(r->reading.stream);
-        r->reading.stream = NULL;
+        decoder_close(&r->decoder);
+        kv_stream_free(r->decoder.stream);
+        r->decoder.stream = NULL;
         r->on = false;
         r->connected = false;
         r->replaying = false;
@@ -456,7 +456,7 @@ void
 sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
                   uint64_t ask_number)
 {
-    if (w->nodes[node].followed[engine].reach.takes) {
+    if (w->nodes[node].streams[engine].reach.takes) {
         sim_add(w, w->time.now_us + way_us(w), SIM_EV_REREAD,
                 sim_reader_of(node, engine), ask_number);
     }
@@ -468,8 +468,8 @@ take_due(struct sim_world *w, uint32_t node, uint32_t engine)
     struct sim_reader *r = &w->nodes[node].readers[engine];
 
     r->armed_us = SIM_NEVER;
-    if (kv_stream_deadline(r->reading.stream) <= sim_now(w, node)) {
-        kv_stream_tick(r->reading.stream, sim_now(w, node));
+    if (kv_stream_deadline(r->decoder.stream) <= sim_now(w, node)) {
+        kv_stream_tick(r->decoder.stream, sim_now(w, node));
     }
     pump(w, node, engine);
 }
@@ -522,7 +522,7 @@ take(struct sim_world *w, const struct virtual_event *event, uint32_t node,
         break;
     default:
         if (r->on) {
-            kv_stream_reread(r->reading.stream, "asked for", event->what,
+            kv_stream_reread(r->decoder.stream, "asked for", event->what,
                              sim_now(w, node));
             pump(w, node, engine);
         }

@@ -31,10 +31,10 @@ did(struct sim_world *w, uint32_t node, uint32_t engine, unsigned what)
 {
     struct sim_node *n = &w->nodes[node];
 
-    if ((what & FOLLOW_ASKED) != 0) {
-        sim_intake_reread(w, node, engine, n->followed[engine].rank.ask);
+    if ((what & INGEST_ASKED) != 0) {
+        sim_intake_reread(w, node, engine, n->streams[engine].rank.ask);
     }
-    if ((what & FOLLOW_VIEW) != 0 && !n->working) {
+    if ((what & INGEST_VIEW) != 0 && !n->working) {
         n->working = true;
         sim_add(w, w->time.now_us, SIM_EV_WORK, node, n->life);
     }
@@ -55,7 +55,7 @@ take_gossip(struct sim_world *w, uint32_t node, const struct gossip_out *out)
     CHECK(engine != UINT32_MAX);
     if (out->kind == GOSSIP_RESET) {
         sim_trace(w, "reset", sim_reader_of(node, engine), out->epoch.no);
-        n->followed[engine].pos = 0; /* the epoch may be applied once more */
+        n->streams[engine].pos = 0; /* the epoch may be applied once more */
         sim_snapshot_reset(w, node, engine, out->epoch);
     }
     if (out->kind == GOSSIP_STATE) {
@@ -63,7 +63,7 @@ take_gossip(struct sim_world *w, uint32_t node, const struct gossip_out *out)
         sim_saw(w, SIM_SAW_INCOMPLETE, !out->complete);
     }
     did(w, node, engine,
-        follow_gossip_out(n->follow, &n->followed[engine].rank, out,
+        ingest_stream_out(n->ingest, &n->streams[engine].rank, out,
                           sim_now(w, node)));
 }
 
@@ -208,12 +208,12 @@ sim_node_items(struct sim_world *w, uint32_t node)
     role_is_control();
     n->items_armed = false;
     while ((item = ring_peek(&n->items, &size)) != NULL) {
-        struct sim_followed *f = &n->followed[item->worker];
+        struct sim_stream *f = &n->streams[item->worker];
         bool taken = f->reach.takes && f->number == item->reading;
         if ((taken || item->kind == INTAKE_CUT) &&
             !sim_snapshot_item(w, node, item)) {
             did(w, node, item->worker,
-                follow_gossip_item(n->follow, &f->rank, item,
+                ingest_stream_item(n->ingest, &f->rank, item,
                                    (const void *)(item + 1), sim_now(w, node)));
             sim_node_pull(w, node);
         }
@@ -227,31 +227,31 @@ static void
 work(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
-    struct feed_id id;
+    struct mirror_writer_id id;
 
     role_is_control();
     n->working = false;
-    if (feed_work(n->feed, BUDGET)) {
-        did(w, node, 0, FOLLOW_VIEW);
+    if (mirror_writer_work(n->writer, BUDGET)) {
+        did(w, node, 0, INGEST_VIEW);
     }
     sim_router_work(w, node);
     (void)ledger_work(n->tools.ledger, BUDGET);
     (void)qsbr_reclaim(&n->qsbr);
-    while (feed_next_reread(n->feed, &id, sim_now(w, node))) {
+    while (mirror_writer_next_reread(n->writer, &id, sim_now(w, node))) {
         gossip_local_lost(cluster_gossip(n->cluster),
                           w->engines[id.worker].stream, sim_now(w, node));
         sim_node_pull(w, node);
     }
     bool looks = sim_now(w, node) - n->looked_us >= LOOK_US;
     if (looks) {
-        n->follow->caught_up = n->ready == CLUSTER_CAUGHT_UP;
+        n->ingest->caught_up = n->ready == CLUSTER_CAUGHT_UP;
     }
     for (uint32_t i = 0; i < w->engines_count; i++) {
         if (looks) {
             n->looked_us = sim_now(w, node);
             sim_intake_look(w, node, i);
         }
-        did(w, node, i, follow_gossip_tell(n->follow, &n->followed[i].rank));
+        did(w, node, i, ingest_stream_tell(n->ingest, &n->streams[i].rank));
     }
 }
 
@@ -262,16 +262,18 @@ open_index(struct sim_world *w, struct sim_node *n)
 {
     struct mirror_limits mirror = {.bytes_max = SIM_MIRROR_BYTES};
     struct ledger_limits ledger = {.bytes_max = SIM_LEDGER_BYTES};
-    struct feed_limits feed = {.stale_permille = 500,
-                               .accuracy = {.answers_min = 16,
-                                            .wrong_permille = 300,
-                                            .reread_ms = 1000,
-                                            .discount_permille = 500}};
+    struct mirror_writer_limits writer = {
+        .stale_permille = 500,
+        .accuracy = {.answers_min = 16,
+                     .wrong_permille = 300,
+                     .reread_ms = 1000,
+                     .discount_permille = 500}};
 
     memset(&n->qsbr, 0, sizeof n->qsbr);
     qsbr_init(&n->qsbr);
     CHECK(mirror_new(&n->mirror, &mirror, &n->qsbr) == 0);
-    CHECK(feed_new(&n->feed, &feed, n->mirror, &n->qsbr, &n->view) == 0);
+    CHECK(mirror_writer_new(&n->writer, &writer, n->mirror, &n->qsbr,
+                            &n->view) == 0);
     CHECK(ledger_new(&n->tools.ledger, &ledger) == 0);
     n->tools.reader = w->decoder;
     n->tools.record_words_max = WORDS;
@@ -279,8 +281,8 @@ open_index(struct sim_world *w, struct sim_node *n)
     n->tools.words.words = malloc(WORDS * sizeof(uint64_t));
     CHECK(n->tools.words.words != NULL);
     CHECK(ring_init(&n->items, ITEMS_BYTES) == 0);
-    n->follow = calloc(1, sizeof *n->follow);
-    CHECK(n->follow != NULL);
+    n->ingest = calloc(1, sizeof *n->ingest);
+    CHECK(n->ingest != NULL);
 }
 
 static void
@@ -298,9 +300,9 @@ open_cluster(struct sim_world *w, uint32_t node)
                       rng_next(&w->draw)) == 0);
     CHECK(discover_parse(SLICE("dns:mesh.example:7946"), &join) == NULL);
     CHECK(cluster_join(n->cluster, &join, sim_now(w, node)) == 0);
-    n->follow->gossip = cluster_gossip(n->cluster);
-    n->follow->feed = n->feed;
-    n->follow->mirror = n->mirror;
+    n->ingest->gossip = cluster_gossip(n->cluster);
+    n->ingest->writer = n->writer;
+    n->ingest->mirror = n->mirror;
 }
 
 static void
@@ -309,13 +311,13 @@ add_worker(struct sim_world *w, uint32_t node, uint32_t engine)
     struct sim_node *n = &w->nodes[node];
 
     role_is_control();
-    n->followed[engine].rank = (struct follow_rank){
+    n->streams[engine].rank = (struct ingest_rank){
         .stream = w->engines[engine].stream,
         .worker = engine,
         .generation = 1,
         .replays = w->engines[engine].has_replay,
     };
-    CHECK(feed_worker_add(n->feed, engine, 1, 1) == 0);
+    CHECK(mirror_writer_worker_add(n->writer, engine, 1, 1) == 0);
     CHECK(cluster_worker_add(n->cluster, w->engines[engine].stream.worker, 1,
                              sim_now(w, node)) == 0);
 }
@@ -389,13 +391,13 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     sim_router_end(w, node);
     sim_snapshot_stop(w, node);
     cluster_free(n->cluster);
-    feed_free(n->feed);
+    mirror_writer_free(n->writer);
     mirror_free(n->mirror);
     qsbr_fini(&n->qsbr);
     ledger_free(n->tools.ledger);
     free(n->tools.words.words);
     ring_fini(&n->items);
-    free(n->follow);
+    free(n->ingest);
     n->up = false;
     n->paused_us = 0;
 }

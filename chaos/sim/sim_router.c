@@ -61,10 +61,10 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
     r->board = fleet_board(r->fleet);
     r->reader = qsbr_register(&n->qsbr);
     CHECK(r->reader != NULL);
-    n->follow->expectations = r->expectations;
+    n->ingest->expectations = r->expectations;
 }
 
-/* Engines take the fleet's slots in their order, as they do the feed's. */
+/* Engines take the fleet's slots in their order, as they do the writer's. */
 static void
 add_engine(struct sim_world *w, uint32_t node, uint32_t engine)
 {
@@ -105,7 +105,7 @@ sim_router_start(struct sim_world *w, uint32_t node)
     for (uint32_t i = 0; i < w->engines_count; i++) {
         add_engine(w, node, i);
     }
-    struct share_world world = {
+    struct hints_world world = {
         .board = r->board,
         .belief = r->belief,
         .mirror = n->mirror,
@@ -114,8 +114,8 @@ sim_router_start(struct sim_world *w, uint32_t node)
         .rank_inflight = r->rank_inflight,
         .rank_peers = r->rank_peers,
     };
-    share_init(&r->share, &world);
-    share_join(&r->share, cluster_gossip(n->cluster), w->requests->gauge_ms,
+    hints_init(&r->hints, &world);
+    hints_join(&r->hints, cluster_gossip(n->cluster), w->requests->gauge_ms,
                sim_now(w, node));
 }
 
@@ -166,7 +166,7 @@ arm(struct sim_world *w, uint32_t node)
     struct sim_router *r = w->nodes[node].router;
     uint64_t now = sim_now(w, node);
     uint64_t due = fleet_deadline(r->fleet);
-    uint64_t told = share_deadline(&r->share);
+    uint64_t told = hints_deadline(&r->hints);
 
     due = told < due ? told : due;
     uint64_t at = w->time.now_us + (due > now ? due - now : 0);
@@ -237,7 +237,7 @@ sim_router_look(struct sim_world *w, uint32_t node)
     }
     r->looking = true;
     pull_fleet(w, node);
-    bool told = share_tick(&r->share, sim_now(w, node));
+    bool told = hints_tick(&r->hints, sim_now(w, node));
     arm(w, node);
     r->looking = false;
     return told;
@@ -252,7 +252,7 @@ sim_router_jump(struct sim_world *w, uint32_t node)
     }
 }
 
-/* Slots of the mirror that something may be expected of: as follow.c has it. */
+/* Slots of the mirror that something may be expected of: as ingest.c has it. */
 static void
 admit(struct sim_world *w, uint32_t node)
 {
@@ -298,7 +298,7 @@ sim_router_belief(struct sim_world *w, uint32_t node,
     struct sim_router *r = w->nodes[node].router;
 
     if (r != NULL) {
-        share_belief_out(&r->share, out, sim_now(w, node));
+        hints_belief_out(&r->hints, out, sim_now(w, node));
     }
 }
 
@@ -398,7 +398,7 @@ take_learn(struct sim_world *w, uint32_t node, const struct fact_learn *fact)
     struct sim_router *r = w->nodes[node].router;
     uint64_t now_us = sim_now(w, node);
 
-    share_learn(&r->share, fact, now_us);
+    hints_learn(&r->hints, fact, now_us);
     if (fact->count != 0) {
         int rc = radix_insert(r->belief, fact->root, fact->keys, fact->count,
                               fact->slot, 0, now_us);
@@ -414,7 +414,7 @@ take_expect(struct sim_world *w, uint32_t node, const struct fact_learn *fact)
     const struct mirror_view *view = mirror_view_get(&n->view);
     uint64_t now_us = sim_now(w, node);
 
-    share_expect(&r->share, fact, now_us);
+    hints_expect(&r->hints, fact, now_us);
     if (worker_set_has(&r->admitted, fact->slot) &&
         view->owner[fact->slot] == fact->owner &&
         view->generation[fact->owner] == fact->generation) {
@@ -455,13 +455,13 @@ take_decision(struct sim_world *w, uint32_t node,
     if (fact->slot == WORKER_NONE) {
         return;
     }
-    share_ended(&n->router->share, fact->slot, fact->generation,
+    hints_ended(&n->router->hints, fact->slot, fact->generation,
                 sim_now(w, node));
     if (fact->exact && fact->whole && fact->cached_known &&
-        feed_answer(n->feed, fact->slot, fact->generation, fact->rank, &answer,
-                    sim_now(w, node))) {
+        mirror_writer_answer(n->writer, fact->slot, fact->generation,
+                             fact->rank, &answer, sim_now(w, node))) {
         sim_saw(w, SIM_SAW_WRONG, 1);
-        n->followed[fact->slot].rank.wrong = true;
+        n->streams[fact->slot].rank.wrong = true;
     }
 }
 

@@ -1,12 +1,12 @@
 /*
  * What a simulated node needs to route requests: the cores of the request path
- * (fleet with breakers, belief, expectations, share, the look-up and the
+ * (fleet with breakers, belief, expectations, hints, the look-up and the
  * election, attempts) and, around them, what lanes and control do: probes of
  * engines, the ring of facts, the board's clock. sim_request.h has the
  * requests.
  *
  * Imitated, because shells own it: exchange.c's loop over attempts (in
- * sim_request.c), control.c's reading of facts and on_look(), follow.c's
+ * sim_request.c), control.c's reading of facts and on_look(), ingest.c's
  * admission of slots and its judging of answers, probe.c's HTTP.
  *
  * Role: core, private to the simulator. Thread: one owner.
@@ -24,7 +24,7 @@ struct sim_router {
     struct fleet_board *board;
     struct radix *belief;
     struct expectations *expectations;
-    struct share share;
+    struct hints hints;
     struct elect_config elect;
     struct route_scratch scratch;
     struct gauge rank_inflight[WORKERS_MAX];
@@ -50,7 +50,7 @@ bool sim_router_look(struct sim_world *w, uint32_t node);
 void sim_router_belief(struct sim_world *w, uint32_t node,
                        const struct gossip_out *out);
 
-/* Background work; the feed may have published a view. */
+/* Background work; the mirror writer may have published a view. */
 void sim_router_work(struct sim_world *w, uint32_t node);
 
 /* SIM_EV_ROUTER, SIM_EV_FACTS, SIM_EV_PROBE of a node that runs. */

@@ -1,7 +1,7 @@
 /*
  * Disks and snapshots: each node has a disk that outlives it; what it knows is
  * cut, saved, found and restored by the cores of storage/ and the mapping of
- * node/follow/snapshot_state.h, and the disk fails, tears and lies between.
+ * node/ingest/snapshot_state.h, and the disk fails, tears and lies between.
  *
  * The world keeps a print of each state that was cut: what a start loads must
  * be one of them, whole, and each stream the engine's cache as it was then. A
@@ -78,7 +78,7 @@ sim_snapshot_print(struct sim_world *w, uint32_t node,
 
     role_is_control();
     while (cursor != MIRROR_PAGE_END) {
-        struct event_words page = {.words = n->follow->page,
+        struct event_words page = {.words = n->ingest->page,
                                    .max = GOSSIP_PAGE_WORDS};
         cursor = mirror_page(n->mirror, stream->slot, cursor, &page);
         for (uint32_t at = 0; at < page.count;) {
@@ -115,13 +115,13 @@ list_streams(struct sim_world *w, uint32_t node, struct sim_saved *saved,
              struct storage_stream *streams)
 {
     const struct sim_node *n = &w->nodes[node];
-    struct feed_status feed;
+    struct mirror_writer_status status;
     uint32_t count = 0;
 
     role_is_control();
-    for (uint32_t at = 0; feed_status(n->feed, at, &feed); at++) {
-        uint32_t engine = feed.worker;
-        if (snapshot_stream_image(n->follow, w->engines[engine].stream, &feed,
+    for (uint32_t at = 0; mirror_writer_status(n->writer, at, &status); at++) {
+        uint32_t engine = status.worker;
+        if (snapshot_stream_image(n->ingest, w->engines[engine].stream, &status,
                                   &streams[count])) {
             sim_ledger_position(w, node, engine, &streams[count]);
             saved->names[engine] = streams[count].ledger != STORAGE_NONE;

@@ -21,7 +21,7 @@ struct sim_saved {
 
 /* Where a reading is, in a ledger. */
 struct sim_held {
-    struct reading_position *at; /* NULL: not known */
+    struct decoder_position *at; /* NULL: not known */
     uint64_t cut;
 };
 

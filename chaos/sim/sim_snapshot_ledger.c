@@ -80,7 +80,7 @@ tell_positions(struct sim_world *w, uint32_t node, uint64_t cut)
 
     for (uint32_t i = 0; i < w->engines_count; i++) {
         if (n->readers[i].on) {
-            reading_tell_position(&n->readers[i].reading, cut);
+            decoder_tell_position(&n->readers[i].decoder, cut);
         }
     }
     struct intake_item *item = ring_reserve(&n->items, sizeof *item);
@@ -138,7 +138,7 @@ sim_snapshot_item(struct sim_world *w, uint32_t node,
         sim_snapshot_arm(w, node, 0);
     }
     if (item->kind == INTAKE_POSITION) {
-        const struct reading_position *from = (const void *)(item + 1);
+        const struct decoder_position *from = (const void *)(item + 1);
         size_t size = sizeof *from + from->len;
         drop(held);
         held->at = malloc(size);
@@ -170,7 +170,7 @@ sim_ledger_position(struct sim_world *w, uint32_t node, uint32_t engine,
 
     if (held->at != NULL && number != 0 && held->cut == number) {
         snapshot_stream_position(
-            w->nodes[node].follow, held->at,
+            w->nodes[node].ingest, held->at,
             (struct slice){.ptr = held->at->bytes, .len = held->at->len},
             stream);
     }
@@ -187,7 +187,7 @@ check_ledger(struct sim_world *w, uint32_t node, uint32_t engine,
     uint32_t process = sim_engine_process(e, stream->epoch_id);
     uint64_t seq = 0;
 
-    if (!reading_image_check(stream->reading, &seq) || process == UINT32_MAX ||
+    if (!decoder_image_check(stream->reading, &seq) || process == UINT32_MAX ||
         !stream->complete) {
         return;
     }
@@ -213,24 +213,24 @@ sim_ledger_restore(struct sim_world *w, uint32_t node, uint32_t engine,
     drop(held);
     held->at = malloc(sizeof *held->at + len);
     CHECK(held->at != NULL);
-    *held->at = (struct reading_position){.ledger = stream->ledger,
+    *held->at = (struct decoder_position){.ledger = stream->ledger,
                                           .len = (uint32_t)len};
     memcpy(held->at->bytes, stream->reading.ptr, len);
 }
 
 void
 sim_snapshot_resume(struct sim_world *w, uint32_t node, uint32_t engine,
-                    struct reading *reading)
+                    struct decoder *decoder)
 {
     struct sim_store *d = sim_store_of(w, node);
 
     if (d == NULL || d->resume[engine].at == NULL) {
         return;
     }
-    const struct reading_position *at = d->resume[engine].at;
-    if (reading_resume(reading, at->ledger,
+    const struct decoder_position *at = d->resume[engine].at;
+    if (decoder_resume(decoder, at->ledger,
                        (struct slice){.ptr = at->bytes, .len = at->len})) {
-        reading_tell_resume(reading);
+        decoder_tell_resume(decoder);
         sim_trace(w, "resume", sim_reader_of(node, engine), at->len);
         sim_saw(w, SIM_SAW_RESUMED, 1);
     }

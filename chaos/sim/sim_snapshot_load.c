@@ -129,8 +129,7 @@ go_on(struct sim_world *w, uint32_t node, const struct storage_stream *stream,
         return;
     }
     check_stream(w, node, engine, stream, saved);
-    if (!snapshot_stream_restore(n->follow, &n->followed[engine].rank,
-                                 stream)) {
+    if (!snapshot_stream_restore(n->ingest, &n->streams[engine].rank, stream)) {
         sim_fail(w, "a new node has a stream already", node, engine);
     }
     if (saved->names[engine] != (stream->ledger != STORAGE_NONE)) {
@@ -263,9 +262,9 @@ sim_snapshot_check(struct sim_world *w, uint32_t node)
     const struct sim_node *n = &w->nodes[node];
 
     for (uint32_t i = 0; d != NULL && i < w->engines_count; i++) {
-        const struct follow_rank *rank = &n->followed[i].rank;
+        const struct ingest_rank *rank = &n->streams[i].rank;
         bool leads = kv_stream_state_is_live(rank->read) &&
-                     gossip_reads(n->follow->gossip, rank->stream);
+                     gossip_reads(n->ingest->gossip, rank->stream);
         if (!d->loaded[i]) {
             continue;
         }
@@ -290,6 +289,6 @@ sim_snapshot_reset(struct sim_world *w, uint32_t node, uint32_t engine,
     if (d != NULL && d->loaded[engine]) {
         d->loaded[engine] = false;
         sim_saw(w, SIM_SAW_LOADED_DROPPED,
-                epoch.id != w->nodes[node].followed[engine].epoch.id);
+                epoch.id != w->nodes[node].streams[engine].epoch.id);
     }
 }

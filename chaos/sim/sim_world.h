@@ -57,7 +57,7 @@ enum sim_event {
     SIM_EV_CHAOS,    /* who: enum sim_fault */
     SIM_EV_UNCUT,    /* who: node * SIM_ENGINES_MAX + engine */
     SIM_EV_SCRIPT,   /* who: line of the script */
-    SIM_EV_ROUTER,   /* who: node, what: life; fleet or share is due */
+    SIM_EV_ROUTER,   /* who: node, what: life; fleet or hints are due */
     SIM_EV_FACTS,    /* who: node, what: life */
     SIM_EV_PROBE,    /* who: node | engine << 8 | kind << 16, what: life */
     SIM_EV_CLIENT,   /* the next request */
@@ -163,7 +163,7 @@ struct sim_pipe {
 
 struct sim_reader {
     bool on;
-    struct reading reading;
+    struct decoder decoder;
     struct kv_counters counters;
     uint64_t socket; /* number of the event socket; rises */
     bool connected;
@@ -174,10 +174,10 @@ struct sim_reader {
     uint64_t armed_us;
 };
 
-struct sim_followed {
-    struct follow_reach reach;
+struct sim_stream {
+    struct ingest_reach reach;
     uint32_t number; /* how many sources it had */
-    struct follow_rank rank;
+    struct ingest_rank rank;
     /* What was seen last, for what must not go back. */
     struct gossip_epoch epoch;
     uint64_t pos;
@@ -199,15 +199,15 @@ struct sim_node {
     struct qsbr qsbr;
     struct publish view;
     struct mirror *mirror;
-    struct feed *feed;
-    struct follow_gossip *follow;
-    struct sim_followed followed[SIM_STREAMS];
+    struct mirror_writer *writer;
+    struct ingest_streams *ingest;
+    struct sim_stream streams[SIM_STREAMS];
     struct ring items;
     bool items_armed;
     bool working; /* an SIM_EV_WORK is on its way */
     uint64_t looked_us;
     bool pulling;
-    struct reading_tools tools;
+    struct decoder_tools tools;
     struct sim_reader readers[SIM_ENGINES_MAX];
     bool cut[SIM_ENGINES_MAX]; /* from an engine */
     struct {
@@ -428,7 +428,7 @@ bool sim_snapshot_item(struct sim_world *w, uint32_t node,
 /* A reading ends; a new one goes on from where another life had it. */
 void sim_snapshot_unread(struct sim_world *w, uint32_t node, uint32_t engine);
 void sim_snapshot_resume(struct sim_world *w, uint32_t node, uint32_t engine,
-                         struct reading *reading);
+                         struct decoder *decoder);
 /* sim_snapshot_load.c: a new process, before anything is told it. */
 void sim_snapshot_start(struct sim_world *w, uint32_t node);
 void sim_snapshot_check(struct sim_world *w, uint32_t node);

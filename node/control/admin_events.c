@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "node/control/admin.h"
-#include "node/follow/follow.h"
+#include "node/ingest/ingest.h"
 #include "node/text/prom_out.h"
 
 /* JSON */
@@ -38,10 +38,10 @@ put_counters(struct json_out *json, const struct kv_counters *kv)
 
 static void
 put_stream(struct control *control, struct json_out *json,
-           const struct feed_status *s)
+           const struct mirror_writer_status *s)
 {
     const struct intake_numbers *numbers =
-        intake_numbers(follow_intake(control->follow), s->worker, s->rank);
+        intake_numbers(ingest_intake(control->ingest), s->worker, s->rank);
 
     json_out_object_begin(json);
     json_out_put_uint(json, "rank", s->rank);
@@ -68,12 +68,12 @@ void
 admin_put_streams(struct control *control, struct json_out *json,
                   uint32_t worker)
 {
-    struct feed_status status;
+    struct mirror_writer_status status;
 
     json_out_key(json, "events");
     json_out_array_begin(json);
     for (uint32_t at = 0;
-         feed_status(follow_feed(control->follow), at, &status) &&
+         mirror_writer_status(ingest_writer(control->ingest), at, &status) &&
          status.worker <= worker;
          at++) {
         if (status.worker == worker) {
@@ -87,11 +87,11 @@ void
 admin_put_stream_rows(struct control *control, struct json_out *json)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
-    struct feed_status s;
+    struct mirror_writer_status s;
 
     json_out_array_begin(json);
-    for (uint32_t at = 0; feed_status(follow_feed(control->follow), at, &s);
-         at++) {
+    for (uint32_t at = 0;
+         mirror_writer_status(ingest_writer(control->ingest), at, &s); at++) {
         if (view->worker[s.worker] == NULL) {
             continue; /* removed since the view was published */
         }
@@ -118,7 +118,7 @@ put_ledger(struct control *control, struct json_out *json)
 {
     struct ledger_stats s;
 
-    intake_ledger_stats(follow_intake(control->follow), &s);
+    intake_ledger_stats(ingest_intake(control->ingest), &s);
     json_out_key(json, "ledger");
     json_out_object_begin(json);
     json_out_put_uint(json, "bytes", s.bytes);
@@ -173,53 +173,53 @@ struct stream_family {
     const char *name;
     const char *type;
     const char *help;
-    uint64_t (*value)(const struct feed_status *status);
+    uint64_t (*value)(const struct mirror_writer_status *status);
 };
 
 static uint64_t
-live(const struct feed_status *s)
+live(const struct mirror_writer_status *s)
 {
     return s->state == KV_STREAM_LIVE;
 }
 
 static uint64_t
-blocks(const struct feed_status *s)
+blocks(const struct mirror_writer_status *s)
 {
     return s->blocks;
 }
 
 static uint64_t
-seq(const struct feed_status *s)
+seq(const struct mirror_writer_status *s)
 {
     return s->seq >> 8; /* of a position */
 }
 
 static uint64_t
-trust(const struct feed_status *s)
+trust(const struct mirror_writer_status *s)
 {
     return s->trust_permille;
 }
 
 static uint64_t
-answers(const struct feed_status *s)
+answers(const struct mirror_writer_status *s)
 {
     return s->accuracy.answers;
 }
 
 static uint64_t
-exact(const struct feed_status *s)
+exact(const struct mirror_writer_status *s)
 {
     return s->accuracy.exact;
 }
 
 static uint64_t
-over_tokens(const struct feed_status *s)
+over_tokens(const struct mirror_writer_status *s)
 {
     return s->accuracy.over_tokens;
 }
 
 static uint64_t
-under_tokens(const struct feed_status *s)
+under_tokens(const struct mirror_writer_status *s)
 {
     return s->accuracy.under_tokens;
 }
@@ -243,7 +243,7 @@ static const struct stream_family stream_families[] = {
 
 static void
 put_series(struct control *control, struct buf *out, const char *name,
-           const struct feed_status *status, uint64_t value)
+           const struct mirror_writer_status *status, uint64_t value)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
     const struct fleet_worker *worker = view->worker[status->worker];
@@ -259,14 +259,14 @@ put_series(struct control *control, struct buf *out, const char *name,
 static void ON_CONTROL
 put_families(struct control *control, struct buf *out)
 {
-    const struct feed *feed = follow_feed(control->follow);
-    struct feed_status status;
+    const struct mirror_writer *writer = ingest_writer(control->ingest);
+    struct mirror_writer_status status;
 
     for (size_t i = 0; i < sizeof(stream_families) / sizeof(*stream_families);
          i++) {
         const struct stream_family *f = &stream_families[i];
         prom_out_head(out, f->name, f->type, f->help);
-        for (uint32_t at = 0; feed_status(feed, at, &status); at++) {
+        for (uint32_t at = 0; mirror_writer_status(writer, at, &status); at++) {
             put_series(control, out, f->name, &status, f->value(&status));
         }
     }
@@ -277,13 +277,13 @@ static void ON_CONTROL
 put_counter(struct control *control, struct buf *out, const char *name,
             const char *help, size_t offset)
 {
-    const struct feed *feed = follow_feed(control->follow);
-    struct feed_status status;
+    const struct mirror_writer *writer = ingest_writer(control->ingest);
+    struct mirror_writer_status status;
 
     prom_out_head(out, name, "counter", help);
-    for (uint32_t at = 0; feed_status(feed, at, &status); at++) {
+    for (uint32_t at = 0; mirror_writer_status(writer, at, &status); at++) {
         const struct intake_numbers *numbers = intake_numbers(
-            follow_intake(control->follow), status.worker, status.rank);
+            ingest_intake(control->ingest), status.worker, status.rank);
         if (numbers != NULL) {
             const char *kv = (const char *)&numbers->kv;
             put_series(control, out, name, &status,
@@ -294,12 +294,12 @@ put_counter(struct control *control, struct buf *out, const char *name,
 }
 
 static void ON_CONTROL
-put_feed(struct control *control, struct buf *out)
+put_writer(struct control *control, struct buf *out)
 {
-    struct feed_stats f;
+    struct mirror_writer_stats f;
     struct expectations_stats e;
 
-    feed_stats(follow_feed(control->follow), &f);
+    mirror_writer_stats(ingest_writer(control->ingest), &f);
     expectations_stats(control->node->expectations, &e);
     prom_out_single(out, "kvasir_feed_records_total", "counter",
                     "Records of events applied", f.records);
@@ -336,7 +336,7 @@ put_memory(struct control *control, struct buf *out)
     struct ledger_stats l;
 
     mirror_stats(control->node->mirror, &m);
-    intake_ledger_stats(follow_intake(control->follow), &l);
+    intake_ledger_stats(ingest_intake(control->ingest), &l);
     prom_out_single(out, "kvasir_mirror_bytes", "gauge", "Memory of the mirror",
                     m.bytes);
     prom_out_single(out, "kvasir_mirror_blocks", "gauge",
@@ -360,6 +360,6 @@ admin_put_event_metrics(struct control *control, struct buf *out)
                 offsetof(struct kv_counters, name));
     KV_COUNTERS(PUT)
 #undef PUT
-    put_feed(control, out);
+    put_writer(control, out);
     put_memory(control, out);
 }

@@ -175,9 +175,9 @@ put_belief(struct control *control, struct buf *out)
 }
 
 static void
-put_share(struct control *control, struct buf *out)
+put_hints(struct control *control, struct buf *out)
 {
-    const struct share_stats *s = &control->share.stats;
+    const struct hints_stats *s = &control->hints.stats;
 
     prom_out_single(out, "kvasir_share_told_total", "counter",
                     "Decisions told to other nodes", s->told);
@@ -242,7 +242,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     }
     put_node(control, out);
     put_workers(control, out);
-    put_share(control, out);
+    put_hints(control, out);
     put_belief(control, out);
     admin_put_event_metrics(control, out);
     admin_put_mesh_metrics(control, out);

@@ -53,7 +53,7 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
     const struct node_shared *node = control->node;
     const struct fleet_board *board = node->board;
     const struct fleet_counters *c = &board->counters[slot];
-    struct share_load load = share_load(&control->share, slot);
+    struct hints_load load = hints_load(&control->hints, slot);
 
     json_out_put_uint(json, "inflight", load.own.inflight);
     json_out_put_uint(json, "inflight_peers", load.peers.inflight);

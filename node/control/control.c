@@ -67,7 +67,7 @@ take_learn(struct control *control, const struct fact_learn *fact)
     if (worker_of(control, fact->slot, fact->generation) == NULL) {
         return;
     }
-    share_learn(&control->share, fact, control_now_us(control));
+    hints_learn(&control->hints, fact, control_now_us(control));
     if (fact->count == 0) {
         return;
     }
@@ -86,8 +86,8 @@ take_expect(struct control *control, const struct fact_learn *fact)
 {
     uint64_t now_us = control_now_us(control);
 
-    share_expect(&control->share, fact, now_us);
-    follow_expect(control->follow, fact, now_us);
+    hints_expect(&control->hints, fact, now_us);
+    ingest_expect(control->ingest, fact, now_us);
 }
 
 static void ON_CONTROL
@@ -113,9 +113,9 @@ take_decision(struct control *control, const struct fact_decision *fact)
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
     if (worker != NULL) {
-        share_ended(&control->share, fact->slot, fact->generation,
+        hints_ended(&control->hints, fact->slot, fact->generation,
                     control_now_us(control));
-        follow_answer(control->follow, fact, control_now_us(control));
+        ingest_answer(control->ingest, fact, control_now_us(control));
     }
 }
 
@@ -244,7 +244,7 @@ on_work(uv_timer_t *timer)
 
     role_is_control();
     bool more = radix_work(control->node->belief, WORK_STEPS, now_us);
-    more = follow_work(control->follow, now_us) || more;
+    more = ingest_work(control->ingest, now_us) || more;
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
     control_roster_work(control);
@@ -255,7 +255,7 @@ on_work(uv_timer_t *timer)
 }
 
 static void
-on_share(uv_timer_t *timer)
+on_hints(uv_timer_t *timer)
 {
     (void)timer; /* it is for the loop to go round */
 }
@@ -268,9 +268,9 @@ on_look(uv_check_t *look)
 
     role_is_control();
     uint64_t now_us = control_now_us(control);
-    if (share_tick(&control->share, now_us)) {
-        uint64_t wait_us = share_deadline(&control->share) - now_us;
-        (void)uv_timer_start(&control->telling, on_share, wait_us / 1000, 0);
+    if (hints_tick(&control->hints, now_us)) {
+        uint64_t wait_us = hints_deadline(&control->hints) - now_us;
+        (void)uv_timer_start(&control->telling, on_hints, wait_us / 1000, 0);
         peers_pull(control->peers);
     }
 }
@@ -308,8 +308,8 @@ on_fleet_event(void *context, const struct fleet_out *out)
     stir(control);
     if (out->event == FLEET_ADDED) {
         admit(control, out->worker->slot, out->worker->blocks_max);
-        follow_added(control->follow, out->worker);
-        if (follow_is_followed(out->worker)) {
+        ingest_added(control->ingest, out->worker);
+        if (ingest_has_events(out->worker)) {
             peers_worker_add(control->peers, out->worker->identity,
                              out->worker->ranks);
         }
@@ -319,7 +319,7 @@ on_fleet_event(void *context, const struct fleet_out *out)
               blocks_of_tokens(control, out->number));
     } else if (out->event == FLEET_REMOVED) {
         peers_worker_remove(control->peers, out->worker->identity);
-        follow_removed(control->follow, out->worker);
+        ingest_removed(control->ingest, out->worker);
         radix_worker_remove(control->node->belief, out->worker->slot);
     }
 }
@@ -332,7 +332,7 @@ on_mesh_read(void *context, uint64_t worker, bool on)
     struct control *control = context;
 
     role_is_control();
-    follow_read(control->follow, worker, on);
+    ingest_read(control->ingest, worker, on);
 }
 
 static void
@@ -343,9 +343,9 @@ on_mesh_gossip(void *context, const struct gossip_out *out)
     role_is_control();
     stir(control);
     if (out->kind == GOSSIP_BELIEF) {
-        share_belief_out(&control->share, out, control_now_us(control));
+        hints_belief_out(&control->hints, out, control_now_us(control));
     } else {
-        follow_out(control->follow, out);
+        ingest_out(control->ingest, out);
     }
 }
 
@@ -400,11 +400,11 @@ open_peers(struct control *control)
 
 /* Without a mesh port there is nobody to tell. */
 static void ON_CONTROL
-open_share(struct control *control)
+open_hints(struct control *control)
 {
     struct node_shared *node = control->node;
     uint32_t gauge_ms = gossip_config_default().gauge_ms;
-    struct share_world world = {
+    struct hints_world world = {
         .board = node->board,
         .belief = node->belief,
         .mirror = node->mirror,
@@ -414,12 +414,12 @@ open_share(struct control *control)
         .rank_peers = node->rank_peers,
     };
 
-    share_init(&control->share, &world);
+    hints_init(&control->hints, &world);
     if (peers_link(control->peers) != NULL) {
-        share_join(&control->share,
+        hints_join(&control->hints,
                    cluster_gossip(peers_cluster(control->peers)), gauge_ms,
                    control_now_us(control));
-        CHECK(uv_timer_start(&control->telling, on_share, 0, 0) == 0);
+        CHECK(uv_timer_start(&control->telling, on_hints, 0, 0) == 0);
     }
 }
 
@@ -465,9 +465,9 @@ on_cut(void *context, uint64_t number)
 }
 
 static int
-open_follow(struct control *control)
+open_ingest(struct control *control)
 {
-    struct follow_owner owner = {
+    struct ingest_owner owner = {
         .context = control,
         .take_facts = on_take_facts,
         .pull = on_pull,
@@ -476,7 +476,7 @@ open_follow(struct control *control)
         .gossip = cluster_gossip(peers_cluster(control->peers)),
     };
 
-    return follow_new(&control->follow, control->node, &control->loop, &owner,
+    return ingest_new(&control->ingest, control->node, &control->loop, &owner,
                       rng_next(&control->rng));
 }
 
@@ -519,7 +519,7 @@ open_parts(struct control *control)
         error = open_peers(control);
     }
     if (error == 0) {
-        error = open_follow(control);
+        error = open_ingest(control);
     }
     if (error == 0) {
         error = open_fleet(control, rng_next(&control->rng));
@@ -543,11 +543,11 @@ control_init(struct control *control, struct node_shared *node,
     control->started_us = control_now_us(control);
     error = open_parts(control);
     if (error == 0) {
-        open_share(control);
+        open_hints(control);
         error = snapshot_start(snapshot, control);
     }
     if (error == 0) {
-        error = follow_start(control->follow);
+        error = ingest_start(control->ingest);
     }
     if (error == 0) {
         peers_start(control->peers);
@@ -592,7 +592,7 @@ control_stop(struct control *control)
     probe_free(control->probe);
     control->probe = NULL;
     peers_stop(control->peers);
-    follow_stop(control->follow);
+    ingest_stop(control->ingest);
     if (control->token_ask != NULL) {
         token_ask_free(control->token_ask);
         control->token_ask = NULL;
@@ -610,7 +610,7 @@ control_fini(struct control *control)
     CHECK(uv_loop_close(&control->loop) == 0);
     route_scratch_fini(&control->explain);
     decisions_fini(&control->decisions);
-    follow_free(control->follow);
+    ingest_free(control->ingest);
     control_roster_close(control);
     peers_free(control->peers);
     (void)qsbr_reclaim(&control->node->qsbr);

@@ -19,10 +19,10 @@
 #include "node/fleet/fleet.h"
 #include "node/fleet/probe.h"
 #include "node/fleet/roster_apply.h"
-#include "node/follow/follow.h"
 #include "node/http/httpd.h"
+#include "node/ingest/ingest.h"
+#include "node/peers/hints.h"
 #include "node/peers/peers.h"
-#include "node/peers/share.h"
 #include "node/route/route.h"
 #include "node/route/shared.h"
 #include "node/tokens/token_ask.h"
@@ -34,7 +34,7 @@ struct control {
     struct fleet *fleet;
     struct probe *probe;
     struct peers *peers;
-    struct follow *follow;
+    struct ingest *ingest;
     struct roster_apply *workers; /* control_roster.h */
     struct httpd *admin;
     struct snapshot *snapshot; /* borrowed; NULL: none are taken */
@@ -47,7 +47,7 @@ struct control {
     uv_timer_t work;    /* belief's background work, reclamation */
     uv_timer_t telling; /* own load is due to be told to peers */
     uv_check_t look;    /* ... and theirs to be put on the board */
-    struct share share;
+    struct hints hints;
     uint64_t started_us;
     uint64_t facts_taken;
     bool stirred; /* something happened since the last background work */

@@ -376,7 +376,7 @@ open_cuts(struct snapshot *snapshot)
     if (snapshot->cut == NULL) {
         return -ENOMEM;
     }
-    return intake_twin(follow_own_intake(control->follow), &snapshot->twin,
+    return intake_twin(ingest_own_intake(control->ingest), &snapshot->twin,
                        wake_up, snapshot);
 }
 

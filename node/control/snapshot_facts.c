@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "node/control/snapshot_internal.h"
-#include "node/follow/snapshot_state.h"
+#include "node/ingest/snapshot_state.h"
 
 struct facts {
     struct storage_stream *streams;
@@ -18,17 +18,17 @@ struct facts {
 static bool ON_CONTROL
 list_streams(const struct control *control, uint64_t cut, struct facts *facts)
 {
-    struct feed_stats stats;
+    struct mirror_writer_stats stats;
     bool more = true;
 
-    feed_stats(follow_feed(control->follow), &stats);
+    mirror_writer_stats(ingest_writer(control->ingest), &stats);
     facts->streams = calloc((size_t)stats.streams + 1, sizeof *facts->streams);
     if (facts->streams == NULL) {
         return false;
     }
     for (uint32_t at = 0; more && at < stats.streams; at++) {
         facts->all.streams_count +=
-            follow_image(control->follow, at, cut,
+            ingest_image(control->ingest, at, cut,
                          &facts->streams[facts->all.streams_count], &more);
     }
     facts->all.streams = facts->streams;

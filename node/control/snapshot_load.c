@@ -5,7 +5,7 @@
 #include "node/control/control_roster.h"
 #include "node/control/snapshot_internal.h"
 #include "node/fleet/probe.h"
-#include "node/follow/snapshot_state.h"
+#include "node/ingest/snapshot_state.h"
 
 /* Workers: what an operator said. */
 
@@ -94,7 +94,7 @@ is_wanted(struct control *control, const struct storage_stream *stream)
 
     return stream->slot < WORKERS_MAX && slot != WORKER_NONE &&
            fleet_status(control->fleet, slot, &status) &&
-           follow_is_followed(status.worker) &&
+           ingest_has_events(status.worker) &&
            stream->name.rank < status.worker->ranks &&
            cluster_worker_add(cluster, status.worker->identity,
                               status.worker->ranks,
@@ -128,7 +128,7 @@ static enum storage_outcome ON_CONTROL
 load_ledger(struct snapshot *snapshot, const struct storage_load *load,
             struct storage_stream *streams, uint32_t count)
 {
-    struct intake *intake = follow_own_intake(snapshot->control->follow);
+    struct intake *intake = ingest_own_intake(snapshot->control->ingest);
     uint64_t begun_us = probe_now_us();
     bool any = false;
 
@@ -160,7 +160,7 @@ static void ON_CONTROL
 resume_stream(struct snapshot *snapshot, const struct storage_stream *stream,
               bool there)
 {
-    struct intake *intake = follow_own_intake(snapshot->control->follow);
+    struct intake *intake = ingest_own_intake(snapshot->control->ingest);
 
     if (stream->ledger == STORAGE_NONE) {
         return;
@@ -179,7 +179,7 @@ restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
 {
     struct control *control = snapshot->control;
 
-    if (!follow_restore(control->follow, stream)) {
+    if (!ingest_restore(control->ingest, stream)) {
         mirror_close(control->node->mirror, stream->slot);
         snapshot->loaded.left_out++;
         return false;
@@ -236,7 +236,7 @@ load_all(struct snapshot *snapshot, const struct storage_load *load)
     enum storage_outcome streams = load_streams(snapshot, load);
     enum storage_outcome belief = load_belief(snapshot, load);
     /* Lanes are to see it with their first request. */
-    follow_work(snapshot->control->follow, control_now_us(snapshot->control));
+    ingest_work(snapshot->control->ingest, control_now_us(snapshot->control));
     if (streams != STORAGE_OK) {
         return storage_outcome_name(streams);
     }

@@ -126,7 +126,7 @@ void
 intake_source_free(struct intake_source *source)
 {
     for (uint32_t i = 0; source != NULL && i < source->worker.ranks; i++) {
-        kv_stream_free(source->ranks[i].reading.stream);
+        kv_stream_free(source->ranks[i].decoder.stream);
     }
     free(source);
 }
@@ -191,9 +191,9 @@ make_stream(struct intake *intake, struct intake_rank *rank)
         .pending_bytes_max = (size_t)intake->events.pending_bytes_max,
     };
     uint64_t seed =
-        rng_mix(intake->seed ^ worker->identity) + rank->reading.rank;
+        rng_mix(intake->seed ^ worker->identity) + rank->decoder.rank;
 
-    return kv_stream_new(&rank->reading.stream, &config, &rank->numbers.kv,
+    return kv_stream_new(&rank->decoder.stream, &config, &rank->numbers.kv,
                          intake_now_us(), seed);
 }
 

@@ -33,7 +33,7 @@
 #include "index/base/ring.h"
 #include "index/index.h"
 #include "node/config/config.h"
-#include "node/events/reading.h" /* IWYU pragma: export */
+#include "node/events/decoder.h" /* IWYU pragma: export */
 #include "node/text/url.h"
 #include "storage/storage.h"
 
@@ -41,7 +41,7 @@
 
 struct intake;
 
-/* What control finds in the ring are items of reading.h. */
+/* What control finds in the ring are items of decoder.h. */
 
 /* A worker as the intake needs it; copied. */
 struct intake_worker {
@@ -73,7 +73,7 @@ struct ledger *intake_ledger(const struct intake *intake);
  * none, and the start will fail. */
 int intake_ledger_renew(struct intake *intake) MUST_CHECK;
 
-/* What was read of a rank, and its stream in the ledger; bytes (reading_image())
+/* What was read of a rank, and its stream in the ledger; bytes (decoder_image())
  * are copied. False: no memory, or too many. */
 bool intake_load(struct intake *intake, struct event_stream name,
                  uint32_t ledger_stream, struct slice bytes) MUST_CHECK;

@@ -8,7 +8,7 @@
 /* A record is a quarter of the ring at most. */
 #define ITEM_BYTES_MAX (INTAKE_RING_BYTES / 4)
 #define RECORD_WORDS_MAX \
-    ((uint32_t)((ITEM_BYTES_MAX - READING_ITEM_BYTES(0)) / sizeof(uint64_t)))
+    ((uint32_t)((ITEM_BYTES_MAX - DECODER_ITEM_BYTES(0)) / sizeof(uint64_t)))
 
 void
 intake_emit_wake(struct intake *intake)
@@ -69,25 +69,25 @@ intake_emit_cut(struct intake *intake, uint64_t cut)
 }
 
 static void
-note(void *context, enum reading_note what, uint64_t seq)
+note(void *context, enum decoder_note what, uint64_t seq)
 {
     const struct intake_rank *rank = context;
     const char *id = rank->source->worker.id;
-    uint32_t number = rank->reading.rank;
+    uint32_t number = rank->decoder.rank;
 
     switch (what) {
-    case READING_LEDGER_FULL:
+    case DECODER_LEDGER_FULL:
         LOG_WARNING("events_ledger_full", KV("worker", id), KV("rank", number));
         break;
-    case READING_DO_NOT_FIT:
+    case DECODER_DO_NOT_FIT:
         LOG_WARNING("events_do_not_fit", KV("worker", id), KV("rank", number),
                     KV("seq", seq));
         break;
-    case READING_TOO_LONG:
+    case DECODER_TOO_LONG:
         LOG_WARNING("events_batch_too_long", KV("worker", id),
                     KV("rank", number), KV("seq", seq));
         break;
-    case READING_UNREADABLE:
+    case DECODER_UNREADABLE:
         LOG_WARNING("events_unreadable", KV("worker", id), KV("rank", number),
                     KV("seq", seq));
         break;
@@ -100,7 +100,7 @@ intake_emit_open(struct intake_rank *rank, uint32_t number)
     const struct intake_worker *worker = &rank->source->worker;
 
     rank->intake->tools.record_words_max = RECORD_WORDS_MAX;
-    rank->reading = (struct reading){
+    rank->decoder = (struct decoder){
         .tools = &rank->intake->tools,
         .counters = &rank->numbers.kv,
         .sink = {.context = rank,
@@ -121,7 +121,7 @@ intake_emit(struct intake_rank *rank, const struct kv_out *out)
 {
     if (out->kind == KV_OUT_STATE) {
         gauge_set(&rank->numbers.state,
-                  (int32_t)kv_stream_state(rank->reading.stream));
+                  (int32_t)kv_stream_state(rank->decoder.stream));
     }
-    reading_take(&rank->reading, out, rank->intake->now_us);
+    decoder_take(&rank->decoder, out, rank->intake->now_us);
 }

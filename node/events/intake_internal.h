@@ -27,7 +27,7 @@ struct intake_rank {
     void *dealer;  /* NULL while no replay runs */
     bool connected;
     uint64_t opened_us;
-    struct reading reading;
+    struct decoder decoder;
     bool resumes; /* to be told when it opens */
     struct intake_numbers numbers;
 };
@@ -100,7 +100,7 @@ struct intake {
 
     /* The thread's. */
     struct intake_source *sources;
-    struct reading_tools tools;
+    struct decoder_tools tools;
     uint64_t now_us;
     uint64_t turn_us; /* when the thread was last known to run */
     uint64_t told_us; /* the ledger's numbers */

@@ -28,7 +28,7 @@ bool
 intake_load(struct intake *intake, struct event_stream name,
             uint32_t ledger_stream, struct slice bytes)
 {
-    CHECK(!intake->runs && bytes.len <= READING_BYTES_MAX);
+    CHECK(!intake->runs && bytes.len <= DECODER_BYTES_MAX);
     if (intake->loaded_count == WORKERS_MAX) {
         return false;
     }
@@ -67,12 +67,12 @@ intake_load_rank(struct intake *intake, struct intake_rank *rank)
 {
     for (uint32_t at = 0; at < intake->loaded_count; at++) {
         const struct intake_loaded *loaded = &intake->loaded[at];
-        if (loaded->name.worker != rank->reading.identity ||
-            loaded->name.rank != rank->reading.rank) {
+        if (loaded->name.worker != rank->decoder.identity ||
+            loaded->name.rank != rank->decoder.rank) {
             continue;
         }
-        rank->resumes = reading_resume(
-            &rank->reading, loaded->ledger_stream,
+        rank->resumes = decoder_resume(
+            &rank->decoder, loaded->ledger_stream,
             (struct slice){.ptr = loaded->bytes, .len = loaded->len});
         remove_loaded(intake, at);
         return;

@@ -49,7 +49,7 @@ close_source(struct intake_source *source)
     for (uint32_t i = 0; i < source->worker.ranks; i++) {
         struct intake_rank *rank = &source->ranks[i];
         intake_rank_close(rank);
-        reading_close(&rank->reading);
+        decoder_close(&rank->decoder);
     }
 }
 
@@ -70,7 +70,7 @@ open_rank(struct intake_rank *rank)
 {
     if (rank->resumes) {
         rank->resumes = false;
-        reading_tell_resume(&rank->reading);
+        decoder_tell_resume(&rank->decoder);
     }
     intake_rank_open(rank);
 }
@@ -233,7 +233,7 @@ tell_positions(struct intake *intake, uint64_t cut)
 {
     for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
         for (uint32_t i = 0; i < s->worker.ranks; i++) {
-            reading_tell_position(&s->ranks[i].reading, cut);
+            decoder_tell_position(&s->ranks[i].decoder, cut);
         }
     }
 }

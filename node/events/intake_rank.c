@@ -107,7 +107,7 @@ open_socket(struct intake_rank *rank, int type, const struct url *url)
     char text[URL_TEXT_MAX];
     void *socket;
 
-    if (!endpoint(url, rank->reading.rank, text) ||
+    if (!endpoint(url, rank->decoder.rank, text) ||
         (socket = zmq_socket(rank->intake->zmq, type)) == NULL) {
         return NULL;
     }
@@ -134,7 +134,7 @@ connect_socket(struct intake_rank *rank, void *socket, const struct url *url)
 {
     char text[URL_TEXT_MAX];
 
-    return endpoint(url, rank->reading.rank, text) &&
+    return endpoint(url, rank->decoder.rank, text) &&
            zmq_connect(socket, text) == 0;
 }
 
@@ -187,7 +187,7 @@ static void
 log_rank(struct intake_rank *rank, const char *what, int error)
 {
     LOG_WARNING("events_socket", KV("worker", rank->source->worker.id),
-                KV("rank", rank->reading.rank), KV("what", what),
+                KV("rank", rank->decoder.rank), KV("what", what),
                 KV("error", zmq_strerror(error)));
 }
 
@@ -246,7 +246,7 @@ pump(struct intake_rank *rank)
 {
     struct kv_out out;
 
-    while (kv_stream_next_out(rank->reading.stream, &out)) {
+    while (kv_stream_next_out(rank->decoder.stream, &out)) {
         if (out.kind == KV_OUT_REPLAY) {
             ask_replay(rank, out.seq);
         } else if (out.kind == KV_OUT_HANGUP) {
@@ -256,7 +256,7 @@ pump(struct intake_rank *rank)
         }
     }
     counter_set(&rank->numbers.next_seq,
-                kv_stream_next_seq(rank->reading.stream));
+                kv_stream_next_seq(rank->decoder.stream));
 }
 
 /* The connection */
@@ -267,7 +267,7 @@ hang_up(struct intake_rank *rank)
     close_live(rank);
     if (rank->connected) {
         rank->connected = false;
-        kv_stream_disconnected(rank->reading.stream, rank->intake->now_us);
+        kv_stream_disconnected(rank->decoder.stream, rank->intake->now_us);
         pump(rank);
     }
 }
@@ -291,7 +291,7 @@ intake_rank_read_monitor(struct intake_rank *rank)
         frames_close(&frames);
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED && !rank->connected) {
             rank->connected = true;
-            kv_stream_connected(rank->reading.stream, rank->intake->now_us);
+            kv_stream_connected(rank->decoder.stream, rank->intake->now_us);
             pump(rank);
         } else if (event == ZMQ_EVENT_DISCONNECTED && rank->connected) {
             hang_up(rank); /* closes the monitor, too */
@@ -317,7 +317,7 @@ payload_fits(struct intake_rank *rank, struct slice payload)
     if (!fits) {
         LOG_WARNING("events_payload_too_long",
                     KV("worker", rank->source->worker.id),
-                    KV("rank", rank->reading.rank), KV("bytes", payload.len));
+                    KV("rank", rank->decoder.rank), KV("bytes", payload.len));
     }
     return fits;
 }
@@ -336,7 +336,7 @@ take_live(struct intake_rank *rank, struct frames *frames)
         counter_bump(&counters->bad_frames, 1);
     } else {
         counter_set(&rank->numbers.last_message_us, rank->intake->now_us);
-        kv_stream_live(rank->reading.stream, seq, frame(frames, 2),
+        kv_stream_live(rank->decoder.stream, seq, frame(frames, 2),
                        rank->intake->now_us);
         pump(rank);
     }
@@ -379,13 +379,13 @@ take_reply(struct intake_rank *rank, struct frames *frames)
         return;
     }
     if (seq == UINT64_MAX) {
-        kv_stream_replay_end(rank->reading.stream, now_us);
+        kv_stream_replay_end(rank->decoder.stream, now_us);
     } else if (at == 2 && !topic_fits(rank, frame(frames, 1))) {
         counter_bump(&counters->other_topic, 1);
     } else if (!payload_fits(rank, frame(frames, at + 1))) {
         counter_bump(&counters->bad_frames, 1);
     } else {
-        kv_stream_replayed(rank->reading.stream, seq, frame(frames, at + 1),
+        kv_stream_replayed(rank->decoder.stream, seq, frame(frames, at + 1),
                            now_us);
     }
     pump(rank);
@@ -412,7 +412,7 @@ uint64_t
 intake_rank_deadline(const struct intake_rank *rank)
 {
     return rank->sub == NULL ? rank->opened_us + INTAKE_REOPEN_US
-                             : kv_stream_deadline(rank->reading.stream);
+                             : kv_stream_deadline(rank->decoder.stream);
 }
 
 void
@@ -423,8 +423,8 @@ intake_rank_turn(struct intake_rank *rank)
     if (rank->sub == NULL && now_us >= rank->opened_us + INTAKE_REOPEN_US) {
         intake_rank_open(rank);
     }
-    if (now_us >= kv_stream_deadline(rank->reading.stream)) {
-        kv_stream_tick(rank->reading.stream, now_us);
+    if (now_us >= kv_stream_deadline(rank->decoder.stream)) {
+        kv_stream_tick(rank->decoder.stream, now_us);
         pump(rank);
     }
 }
@@ -432,7 +432,7 @@ intake_rank_turn(struct intake_rank *rank)
 void
 intake_rank_reread(struct intake_rank *rank, uint64_t ask)
 {
-    kv_stream_reread(rank->reading.stream, "asked for", ask,
+    kv_stream_reread(rank->decoder.stream, "asked for", ask,
                      rank->intake->now_us);
     pump(rank);
 }

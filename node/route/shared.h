@@ -48,7 +48,7 @@ struct node_shared {
     /* Of these, those sent to a named rank, by its slot of the mirror. Who has
      * had a slot before may leave it with some; they end like others. */
     struct gauge rank_inflight[WORKERS_MAX];
-    /* The same of peers, as they told last (share.h). */
+    /* The same of peers, as they told last (hints.h). */
     struct gauge rank_peers[WORKERS_MAX];
     struct gauge connections; /* client connections of all lanes */
     struct gauge draining;    /* 1 from SIGTERM on */

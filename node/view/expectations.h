@@ -7,7 +7,7 @@
  * requests with one new prefix falls into that gap. So a decision's blocks
  * beyond those the rank holds are kept here, in an index of the mirror's kind,
  * under the rank's slot of the mirror: decisions of this node, and those that
- * peers tell (share.h). What a rank is predicted to hold is the
+ * peers tell (hints.h). What a rank is predicted to hold is the
  * blocks its mirror promises and, from there on, those expected.
  *
  * An expectation ends when an event stores the block: from then on the mirror

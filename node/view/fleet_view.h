@@ -139,7 +139,7 @@ struct fleet_board {
     struct publish view; /* const struct fleet_view *, never NULL */
     /* Requests this node has open there: fleet_lease_take() and _leave(). */
     _Alignas(64) struct gauge inflight[WORKERS_MAX];
-    /* Requests its peers have open there, as they told last (share.h). */
+    /* Requests its peers have open there, as they told last (hints.h). */
     _Alignas(64) struct gauge peers[WORKERS_MAX];
     /* What others than these have open there, as the engine's own metrics
      * tell. */
@@ -147,7 +147,7 @@ struct fleet_board {
     /* Prompt tokens, less those held there, of this node's requests whose
      * answer has not begun: fleet_lease_queue(). */
     _Alignas(64) struct gauge queued_tokens[WORKERS_MAX];
-    /* The same of its peers, as they told last (share.h). */
+    /* The same of its peers, as they told last (hints.h). */
     _Alignas(64) struct gauge peers_queued_tokens[WORKERS_MAX];
     /* Share of the KV cache in use, 0..1000; 0 when unknown. */
     _Alignas(64) struct gauge kv_usage_permille[WORKERS_MAX];

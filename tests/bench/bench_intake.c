@@ -5,7 +5,7 @@
  * The publisher and the consumer have threads of their own.
  *
  * And how long a batch takes from the engine's send to being found by lookups:
- * 2,000 batches a second, applied to a mirror by the feed, as they come and, as
+ * 2,000 batches a second, applied to a mirror by the mirror writer, as they come and, as
  * control does it, through gossip; with the CPU time of the thread that does.
  */
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #include "gossip/gossip.h"
 #include "index/base/rng.h"
 #include "node/events/intake.h"
-#include "node/follow/feed_internal.h"
+#include "node/ingest/mirror_writer.h"
 #include "tests/bench/kv_batch.h"
 
 #define BATCHES 40000U
@@ -36,10 +36,11 @@ static uint64_t done_us;
 static struct intake *intake;
 static uint64_t sent_us[PACED];
 static uint64_t visible_us[PACED];
-static struct feed *feed; /* NULL: records are only counted */
+static struct mirror_writer *writer; /* NULL: records are only counted */
 static struct mirror *mirror;
-static struct gossip *gossip; /* NULL: records go to the feed at once */
-static double cpu_us;         /* of the thread that applies */
+static struct gossip
+    *gossip;          /* NULL: records go to the mirror writer at once */
+static double cpu_us; /* of the thread that applies */
 
 static void *
 bind_socket(int type, struct url *url)
@@ -136,12 +137,12 @@ repeat(void *arg)
 static void ON_CONTROL
 take_out(const struct gossip_out *out)
 {
-    uint32_t slot = feed_slot(feed, 0, 1, 0);
+    uint32_t slot = mirror_writer_slot(writer, 0, 1, 0);
 
     if (out->kind == GOSSIP_RESET) {
-        feed_reset(feed, 0, 1, 0, out->name);
+        mirror_writer_reset(writer, 0, 1, 0, out->name);
     } else if (out->kind == GOSSIP_APPLY) {
-        CHECK(feed_record(feed, 0, 1, 0, out->record) == 0);
+        CHECK(mirror_writer_record(writer, 0, 1, 0, out->record) == 0);
         gossip_digest(gossip, out->stream, mirror_slot_blocks(mirror, slot),
                       mirror_slot_digest(mirror, slot));
         visible_us[out->record->seq >> 8] = uv_hrtime() / 1000;
@@ -175,11 +176,11 @@ apply(const struct intake_item *item)
     const struct event_record *record = (const void *)(item + 1);
 
     if (item->kind == INTAKE_BEGIN) {
-        feed_reset(feed, 0, 1, 0, item->process);
+        mirror_writer_reset(writer, 0, 1, 0, item->process);
     } else if (item->kind == INTAKE_STATE) {
-        feed_state(feed, 0, 1, 0, (enum kv_stream_state)item->state);
+        mirror_writer_state(writer, 0, 1, 0, (enum kv_stream_state)item->state);
     } else if (item->kind == INTAKE_RECORD) {
-        CHECK(feed_record(feed, 0, 1, 0, record) == 0);
+        CHECK(mirror_writer_record(writer, 0, 1, 0, record) == 0);
         visible_us[record->seq] = uv_hrtime() / 1000;
     }
 }
@@ -193,17 +194,17 @@ on_wake(uv_async_t *wake)
     role_is_control();
     while ((item = ring_peek(intake_ring(intake), &size)) != NULL) {
         seen += item->kind == INTAKE_RECORD;
-        if (feed != NULL && gossip != NULL) {
+        if (writer != NULL && gossip != NULL) {
             apply_through(item);
-        } else if (feed != NULL) {
+        } else if (writer != NULL) {
             apply(item);
         }
         ring_consume(intake_ring(intake));
     }
-    if (feed != NULL) {
-        (void)feed_work(feed, 16384);
+    if (writer != NULL) {
+        (void)mirror_writer_work(writer, 16384);
     }
-    if (seen == (feed != NULL ? PACED : BATCHES)) {
+    if (seen == (writer != NULL ? PACED : BATCHES)) {
         done_us = uv_hrtime() / 1000;
         uv_stop(wake->loop);
     }
@@ -285,7 +286,7 @@ compare(const void *a, const void *b)
 static void
 measure_visible(const char *name)
 {
-    struct feed_limits limits = {.stale_permille = 500};
+    struct mirror_writer_limits limits = {.stale_permille = 500};
     struct mirror_limits room = {.bytes_max = (size_t)256 << 20};
     struct publish view = {.value = NULL};
     struct qsbr qsbr;
@@ -293,8 +294,8 @@ measure_visible(const char *name)
     role_is_control();
     qsbr_init(&qsbr);
     CHECK(mirror_new(&mirror, &room, &qsbr) == 0);
-    CHECK(feed_new(&feed, &limits, mirror, &qsbr, &view) == 0);
-    CHECK(feed_worker_add(feed, 0, 1, 1) == 0);
+    CHECK(mirror_writer_new(&writer, &limits, mirror, &qsbr, &view) == 0);
+    CHECK(mirror_writer_worker_add(writer, 0, 1, 1) == 0);
     (void)run(publish_paced, false);
     for (uint32_t i = 0; i < PACED; i++) {
         visible_us[i] -= sent_us[i];
@@ -305,8 +306,8 @@ measure_visible(const char *name)
            name, visible_us[PACED / 2], visible_us[PACED / 100 * 99],
            visible_us[PACED - 1], cpu_us / PACED);
     (void)fflush(stdout);
-    feed_free(feed);
-    feed = NULL;
+    mirror_writer_free(writer);
+    writer = NULL;
     (void)qsbr_reclaim(&qsbr);
     mirror_free(mirror);
     qsbr_fini(&qsbr);

@@ -166,7 +166,7 @@ look_inside(struct bench_node *node)
     told->peers_up = stats.peers_up;
     told->reading = stats.reading;
     const struct intake_numbers *numbers =
-        intake_numbers(follow_intake(node->control.follow), 0, 0);
+        intake_numbers(ingest_intake(node->control.ingest), 0, 0);
     told->connected = numbers != NULL ? counter_read(&numbers->kv.connects) : 0;
     if (!gossip_status(cluster_gossip(cluster), 0, &told->stream)) {
         told->stream.reads = false;

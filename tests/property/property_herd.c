@@ -1,7 +1,7 @@
 /*
  * Do nodes herd? The same load, through 1, 3 and 7 nodes, onto the same
  * engines, on virtual time: route_elect() on each node's own board, what the
- * others do known by share.h over real gossip (at most every 50 ms, and a
+ * others do known by hints.h over real gossip (at most every 50 ms, and a
  * network of 1 to 3 ms), engines that run all they have and are the slower the
  * more that is (8 ms and 0.65 ms per request for an iteration).
  *
@@ -24,7 +24,7 @@
 
 #include "index/base/rng.h"
 #include "node/elect/elect.h"
-#include "node/peers/share.h"
+#include "node/peers/hints.h"
 #include "node/route/route.h"
 
 #define NODES_MAX  7
@@ -51,7 +51,7 @@ struct node {
     struct gauge rank_peers[WORKERS_MAX];
     struct publish mirror_publish;
     struct gossip *gossip;
-    struct share share;
+    struct hints hints;
     struct route_scratch scratch;
     struct route_world world;
     struct rng rng;
@@ -206,7 +206,7 @@ make_node(uint32_t at)
     make_index(n);
     make_scratch(n);
     rng_init(&n->rng, seed * 100 + at);
-    struct share_world world = {
+    struct hints_world world = {
         .board = n->board,
         .belief = n->belief,
         .mirror = n->mirror,
@@ -214,14 +214,14 @@ make_node(uint32_t at)
         .rank_inflight = n->rank_inflight,
         .rank_peers = n->rank_peers,
     };
-    share_init(&n->share, &world);
+    hints_init(&n->hints, &world);
     REQUIRE(gossip_new(&n->gossip, &config, at + 1, 0, seed + at) == 0);
     for (uint32_t peer = 0; peer < sim.nodes_count; peer++) {
         if (peer != at && !sim.scene.blind) {
             REQUIRE(gossip_peer_up(n->gossip, peer + 1, 0) == 0);
         }
     }
-    share_join(&n->share, n->gossip, config.gauge_ms, 7000 * (uint64_t)at);
+    hints_join(&n->hints, n->gossip, config.gauge_ms, 7000 * (uint64_t)at);
 }
 
 static void
@@ -266,7 +266,7 @@ pull(uint32_t at)
         if (out.kind == GOSSIP_SEND) {
             carry(at, &out);
         } else if (out.kind == GOSSIP_BELIEF) {
-            share_belief_out(&n->share, &out, sim.now_us);
+            hints_belief_out(&n->hints, &out, sim.now_us);
         }
     }
 }
@@ -285,7 +285,7 @@ deliver(void)
                             flight.bytes, flight.len, sim.now_us) == 0);
         free(flight.bytes);
         pull(flight.to);
-        (void)share_tick(&sim.nodes[flight.to]->share, sim.now_us);
+        (void)hints_tick(&sim.nodes[flight.to]->hints, sim.now_us);
     }
 }
 
@@ -297,8 +297,8 @@ tick_nodes(void)
         if (gossip_deadline(n->gossip) <= sim.now_us) {
             gossip_tick(n->gossip, sim.now_us);
         }
-        if (share_deadline(&n->share) <= sim.now_us) {
-            (void)share_tick(&n->share, sim.now_us);
+        if (hints_deadline(&n->hints) <= sim.now_us) {
+            (void)hints_tick(&n->hints, sim.now_us);
         }
         pull(i);
     }
@@ -342,7 +342,7 @@ believe(struct node *n, uint32_t worker)
     REQUIRE(fact->count == 0 ||
             radix_insert(n->belief, fact->root, fact->keys, fact->count, worker,
                          0, sim.now_us) == 0);
-    share_learn(&n->share, fact, sim.now_us);
+    hints_learn(&n->hints, fact, sim.now_us);
     free(fact);
 }
 
@@ -390,7 +390,7 @@ run_engines(void)
             continue;
         }
         fleet_lease_leave(&r->lease, sim.nodes[r->node]->board);
-        share_ended(&sim.nodes[r->node]->share, r->engine, 1, sim.now_us);
+        hints_ended(&sim.nodes[r->node]->hints, r->engine, 1, sim.now_us);
         sim.running[r->engine]--;
         sim.completed[r->engine]++;
         *r = sim.requests[--sim.requests_count];

@@ -37,10 +37,10 @@ open_rank(void)
     rig.rank->intake = &rig.intake;
     rig.rank->source = rig.source;
     intake_emit_open(rig.rank, 0);
-    cr_assert_eq(kv_stream_new(&rig.rank->reading.stream, &config,
+    cr_assert_eq(kv_stream_new(&rig.rank->decoder.stream, &config,
                                &rig.rank->numbers.kv, 1, 1),
                  0);
-    kv_stream_connected(rig.rank->reading.stream, 1);
+    kv_stream_connected(rig.rank->decoder.stream, 1);
 }
 
 static void
@@ -61,7 +61,7 @@ open_rig(void)
 static void
 close_rig(void)
 {
-    kv_stream_free(rig.rank->reading.stream);
+    kv_stream_free(rig.rank->decoder.stream);
     free(rig.source);
     ledger_free(rig.intake.tools.ledger);
     kv_reader_free(rig.intake.tools.reader);
@@ -75,7 +75,7 @@ carry_out(void)
 {
     struct kv_out out;
 
-    while (kv_stream_next_out(rig.rank->reading.stream, &out)) {
+    while (kv_stream_next_out(rig.rank->decoder.stream, &out)) {
         intake_emit(rig.rank, &out);
     }
 }
@@ -96,7 +96,7 @@ say(const char *tag)
         put_array(&b, 1);
         put_text(&b, tag);
     }
-    kv_stream_live(rig.rank->reading.stream, rig.seq++, kv_batch_slice(&b), 2);
+    kv_stream_live(rig.rank->decoder.stream, rig.seq++, kv_batch_slice(&b), 2);
     carry_out();
 }
 
@@ -127,7 +127,7 @@ store(uint64_t first, unsigned count)
         put_uint(&b, first * BLOCK + i);
     }
     put_uint(&b, BLOCK);
-    kv_stream_live(rig.rank->reading.stream, rig.seq++, kv_batch_slice(&b), 2);
+    kv_stream_live(rig.rank->decoder.stream, rig.seq++, kv_batch_slice(&b), 2);
     carry_out();
 }
 
@@ -174,7 +174,7 @@ Test(node_intake_emit, what_a_batch_stores_is_told)
 {
     store(1, 3);
     store(4, 2);
-    cr_assert_eq(kv_stream_state(rig.rank->reading.stream), KV_STREAM_LIVE);
+    cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
     cr_assert_eq(told(), 5);
 }
 
@@ -189,9 +189,9 @@ Test(node_intake_emit, a_batch_too_long_to_be_told_empties_both_sides)
         cr_assert_eq(told(), 0);
         cr_assert_eq(rig.gaps, round + 1);
         cr_assert_eq(ledger_blocks(rig.intake.tools.ledger,
-                                   rig.rank->reading.ledger_stream),
+                                   rig.rank->decoder.ledger_stream),
                      0);
-        cr_assert_eq(kv_stream_state(rig.rank->reading.stream),
+        cr_assert_eq(kv_stream_state(rig.rank->decoder.stream),
                      KV_STREAM_PARTIAL);
         rig.intake.tools.words.max = WORDS_MAX;
     }
@@ -216,9 +216,9 @@ Test(node_intake_emit, a_cleared_cache_is_an_op_and_the_ledger_forgets)
     cr_assert_eq(told(), 0);
     cr_assert_eq(rig.records, 2);
     cr_assert_eq(
-        ledger_blocks(rig.intake.tools.ledger, rig.rank->reading.ledger_stream),
+        ledger_blocks(rig.intake.tools.ledger, rig.rank->decoder.ledger_stream),
         0);
-    cr_assert_eq(kv_stream_state(rig.rank->reading.stream), KV_STREAM_LIVE);
+    cr_assert_eq(kv_stream_state(rig.rank->decoder.stream), KV_STREAM_LIVE);
     store(1, 2);
     cr_assert_eq(told(), 2, "names of before are free again");
 }

@@ -22,12 +22,12 @@ put_image(void)
     struct kv_stream_image was = {
         .process = 7, .first_seq = 3, .next_seq = 10, .prints_count = 1};
     struct kv_counters counters = {.batches = {0}};
-    struct reading reading = {.gap = true};
+    struct decoder reading = {.gap = true};
 
-    buf_init(&image, READING_BYTES_MAX);
+    buf_init(&image, DECODER_BYTES_MAX);
     cr_assert_eq(kv_stream_new(&reading.stream, &stream, &counters, 1, 1), 0);
     cr_assert(kv_stream_resume(reading.stream, &was));
-    cr_assert(reading_image(&reading, &image));
+    cr_assert(decoder_image(&reading, &image));
     kv_stream_free(reading.stream);
 }
 
@@ -91,11 +91,11 @@ Test(node_intake_load, the_rank_it_is_of_goes_on_and_no_other)
     cr_assert(!stranger->ranks[0].resumes && !stranger->ranks[1].resumes);
     cr_assert(!source->ranks[0].resumes && source->ranks[1].resumes);
     cr_assert_eq(intake->loaded_count, 0U);
-    struct reading *reading = &source->ranks[1].reading;
-    cr_assert(reading->has_ledger);
-    cr_assert_eq(reading->ledger_stream, ledger_stream);
-    cr_assert_eq(kv_stream_next_seq(reading->stream), 10);
-    reading_tell_resume(reading);
+    struct decoder *decoder = &source->ranks[1].decoder;
+    cr_assert(decoder->has_ledger);
+    cr_assert_eq(decoder->ledger_stream, ledger_stream);
+    cr_assert_eq(kv_stream_next_seq(decoder->stream), 10);
+    decoder_tell_resume(decoder);
     cr_assert_eq(told(&item), INTAKE_RESUME);
     cr_assert(item.seq == 9 && item.process == 7 && item.rank == 1);
     cr_assert_eq(told(&item), INTAKE_GAP, "which no record followed yet");
@@ -106,7 +106,7 @@ Test(node_intake_load, it_is_there_once)
     (void)add(IDENTITY, 1, true);
     struct intake_source *again = add(IDENTITY, 2, true);
 
-    cr_assert(!again->ranks[1].resumes && !again->ranks[1].reading.has_ledger);
+    cr_assert(!again->ranks[1].resumes && !again->ranks[1].decoder.has_ledger);
 }
 
 Test(node_intake_load, without_a_replay_the_rank_begins_anew)
@@ -114,7 +114,7 @@ Test(node_intake_load, without_a_replay_the_rank_begins_anew)
     struct intake_source *source = add(IDENTITY, 1, false);
 
     cr_assert_not(source->ranks[1].resumes);
-    cr_assert(source->ranks[1].reading.has_ledger, "to be closed");
+    cr_assert(source->ranks[1].decoder.has_ledger, "to be closed");
 }
 
 Test(node_intake_load, what_nobody_came_for_is_given_back)
@@ -128,7 +128,7 @@ Test(node_intake_load, what_nobody_came_for_is_given_back)
     cr_assert_eq(command->kind, INTAKE_FORGET);
     cr_assert_eq(command->ledger_stream, ledger_stream);
     struct intake_source *late = add(IDENTITY, 1, true);
-    cr_assert(!late->ranks[1].resumes && !late->ranks[1].reading.has_ledger);
+    cr_assert(!late->ranks[1].resumes && !late->ranks[1].decoder.has_ledger);
 }
 
 Test(node_intake_load, a_ledger_that_failed_is_gone_with_its_readings)

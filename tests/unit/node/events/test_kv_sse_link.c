@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "node/follow/feed_internal.h"
 #include "node/http/httpd.h"
+#include "node/ingest/mirror_writer.h"
 #include "tests/unit/node/http/wire.h"
 
 #if defined(__clang__)
@@ -23,9 +23,9 @@ struct rig {
     unsigned accepted; /* of these */
     char last_id[64];  /* of the last request; "" when it had none */
     char authorization[64];
-    struct buf out;    /* what came to the sink */
-    struct feed *feed; /* NULL, or it goes there too */
-    bool reread;       /* the next record shows that all is wrong */
+    struct buf out;               /* what came to the sink */
+    struct mirror_writer *writer; /* NULL, or it goes there too */
+    bool reread;                  /* the next record shows that all is wrong */
     uint64_t epoch;
 };
 
@@ -74,9 +74,9 @@ on_record(const struct intake_item *item, const struct event_record *record)
         rig.reread = false;
         kv_sse_link_reread(rig.link, "wrong", 1);
     }
-    cr_assert(rig.feed == NULL ||
-              feed_record(rig.feed, item->worker, item->generation, item->rank,
-                          record) == 0);
+    cr_assert(rig.writer == NULL ||
+              mirror_writer_record(rig.writer, item->worker, item->generation,
+                                   item->rank, record) == 0);
 }
 
 static void
@@ -90,18 +90,18 @@ on_item(void *context, const struct intake_item *item,
         cr_assert_neq(item->reason[0], '\0');
         rig.epoch = item->process;
         buf_printf(&rig.out, "begin%u;", item->rank);
-        if (rig.feed != NULL) {
-            feed_reset(rig.feed, item->worker, item->generation, item->rank,
-                       item->process);
+        if (rig.writer != NULL) {
+            mirror_writer_reset(rig.writer, item->worker, item->generation,
+                                item->rank, item->process);
         }
         break;
     case INTAKE_STATE:
         buf_printf(&rig.out, "%s%u;",
                    kv_stream_state_name((enum kv_stream_state)item->state),
                    item->rank);
-        if (rig.feed != NULL) {
-            feed_state(rig.feed, item->worker, item->generation, item->rank,
-                       (enum kv_stream_state)item->state);
+        if (rig.writer != NULL) {
+            mirror_writer_state(rig.writer, item->worker, item->generation,
+                                item->rank, (enum kv_stream_state)item->state);
         }
         break;
     case INTAKE_RECORD:
@@ -396,7 +396,7 @@ depth_for_lanes(struct mirror *mirror, const struct publish *published)
     static const uint64_t keys[] = {1, 2, 3};
     struct mirror_match match;
 
-    (void)feed_work(rig.feed, 1000);
+    (void)mirror_writer_work(rig.writer, 1000);
     const struct mirror_view *view = mirror_view_get(published);
     if (!worker_set_has(&view->workers, 5)) {
         return 0;
@@ -409,7 +409,7 @@ depth_for_lanes(struct mirror *mirror, const struct publish *published)
 Test(node_kv_sse_link, lanes_know_what_a_sidecar_told)
 {
     const struct mirror_limits bounds = {.bytes_max = (size_t)16 << 20};
-    const struct feed_limits limits = {.stale_permille = 500};
+    const struct mirror_writer_limits limits = {.stale_permille = 500};
     struct publish published;
     struct mirror *mirror;
     struct qsbr qsbr;
@@ -417,8 +417,9 @@ Test(node_kv_sse_link, lanes_know_what_a_sidecar_told)
     qsbr_init(&qsbr);
     cr_assert_eq(mirror_new(&mirror, &bounds, &qsbr), 0);
     setup();
-    cr_assert_eq(feed_new(&rig.feed, &limits, mirror, &qsbr, &published), 0);
-    cr_assert_eq(feed_worker_add(rig.feed, 5, 9, 1), 0);
+    cr_assert_eq(
+        mirror_writer_new(&rig.writer, &limits, mirror, &qsbr, &published), 0);
+    cr_assert_eq(mirror_writer_worker_add(rig.writer, 5, 9, 1), 0);
     cr_assert_eq(depth_for_lanes(mirror, &published), 0);
     live();
     cr_assert_eq(depth_for_lanes(mirror, &published), 2);
@@ -431,9 +432,9 @@ Test(node_kv_sse_link, lanes_know_what_a_sidecar_told)
     say("id: b-5\nevent: cache_purged\ndata: {}\n\n");
     WAIT(&rig.loop, stats().applied == 5);
     cr_assert_eq(depth_for_lanes(mirror, &published), 0);
-    struct feed *feed = rig.feed;
+    struct mirror_writer *writer = rig.writer;
     teardown();
-    feed_free(feed);
+    mirror_writer_free(writer);
     mirror_free(mirror);
     qsbr_fini(&qsbr);
 }

@@ -4,7 +4,7 @@
 
 #include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
-#include "tests/unit/node/events/kv_reading.h"
+#include "tests/unit/node/events/kv_reader_rig.h"
 #include "tests/unit/node/events/kv_vectors.h"
 
 #define A  UINT64_C(0x84b146b151d55111)

@@ -3,7 +3,7 @@
 #include "index/base/rng.h"
 #include "node/events/kv_wire_internal.h"
 #include "tests/unit/node/events/kv_batch.h"
-#include "tests/unit/node/events/kv_reading.h"
+#include "tests/unit/node/events/kv_reader_rig.h"
 
 TestSuite(node_kv_wire_event, .init = setup, .fini = teardown);
 

@@ -1,0 +1,393 @@
+#include "node/events/decoder.h"
+#include "index/base/mutant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct intake_item
+item_of(const struct decoder *decoder, enum intake_item_kind kind)
+{
+    return (struct intake_item){
+        .kind = (uint32_t)kind,
+        .worker = decoder->worker,
+        .generation = decoder->generation,
+        .rank = decoder->rank,
+        .reading = decoder->number,
+        .state = (uint32_t)kv_stream_state(decoder->stream),
+    };
+}
+
+static void *
+reserve(const struct decoder *decoder, size_t size)
+{
+    return decoder->sink.reserve(decoder->sink.context, size);
+}
+
+static void
+commit(const struct decoder *decoder)
+{
+    decoder->sink.commit(decoder->sink.context);
+}
+
+static void
+note(const struct decoder *decoder, enum decoder_note what, uint64_t seq)
+{
+    decoder->sink.note(decoder->sink.context, what, seq);
+}
+
+/* An item without a record. */
+static void
+tell_plain(struct decoder *decoder, enum intake_item_kind kind)
+{
+    struct intake_item *item = reserve(decoder, sizeof *item);
+
+    if (item != NULL) {
+        *item = item_of(decoder, kind);
+        commit(decoder);
+    }
+}
+
+static void
+tell_gap(struct decoder *decoder)
+{
+    decoder->whole = false;
+    decoder->gap = true;
+    tell_plain(decoder, INTAKE_GAP);
+}
+
+/* A closed stream of the ledger is free again only when it was swept. */
+static void
+open_ledger(struct decoder *decoder)
+{
+    struct ledger *ledger = decoder->tools->ledger;
+    int outcome = ledger_open(ledger, &decoder->ledger_stream);
+
+    while (outcome == LEDGER_E_FULL && ledger_work(ledger, UINT32_MAX)) {
+        outcome = ledger_open(ledger, &decoder->ledger_stream);
+    }
+    if (outcome == LEDGER_E_FULL) {
+        outcome = ledger_open(ledger, &decoder->ledger_stream);
+    }
+    decoder->has_ledger = outcome == 0;
+    if (outcome != 0) {
+        note(decoder, DECODER_LEDGER_FULL, 0);
+    }
+}
+
+/* The ledger knows nothing of the rank's blocks any more. */
+static void
+forget(struct decoder *decoder)
+{
+    if (decoder->has_ledger) {
+        ledger_close(decoder->tools->ledger, decoder->ledger_stream);
+    }
+    open_ledger(decoder);
+    decoder->apply = (struct kv_apply){.rank = decoder->rank};
+}
+
+static void
+begin(struct decoder *decoder, const struct kv_out *out)
+{
+    struct intake_item *item = reserve(decoder, sizeof *item);
+
+    forget(decoder);
+    decoder->process = out->process;
+    decoder->whole = out->whole;
+    decoder->gap = false;
+    if (item != NULL) {
+        *item = item_of(decoder, INTAKE_BEGIN);
+        item->process = out->process;
+        item->whole = out->whole;
+        item->ask = out->ask;
+        (void)snprintf(item->reason, sizeof item->reason, "%s", out->reason);
+        commit(decoder);
+    }
+}
+
+/* Records */
+
+/* What one batch says, on its way into records. */
+struct batch {
+    uint64_t seq;
+    uint64_t print;
+    uint64_t sent_us;
+    uint64_t *words; /* whole ops; those taken are overwritten */
+    uint32_t left;
+};
+
+/* How many words fit into one record: whole ops and, of the one that does not
+ * fit any more, as many keys as do; *split says how many, 0: none. */
+static uint32_t
+fit(const struct batch *batch, uint32_t words_max, uint32_t *split)
+{
+    uint32_t at = 0;
+
+    *split = 0;
+    while (at < batch->left) {
+        uint32_t keys = event_op_count(batch->words[at]);
+        uint32_t room = words_max - at;
+        if (room <= 1 && keys >= room) {
+            break;
+        }
+        if (keys >= room) {
+            *split = room - 1;
+            return at + room;
+        }
+        at += 1 + keys;
+    }
+    return at;
+}
+
+/* Moves the first `count` words out of the batch; the op that is split there
+ * after `split` keys goes on in the batch under a head of its own. */
+static void
+take_words(struct batch *batch, uint64_t *into, uint32_t count, uint32_t split)
+{
+    memcpy(into, batch->words, count * sizeof *into);
+    batch->words += count;
+    batch->left -= count;
+    if (split == 0) {
+        return;
+    }
+    uint64_t op = into[count - 1 - split];
+    uint32_t rest = event_op_count(op) - split;
+    into[count - 1 - split] =
+        event_op(event_op_kind(op), event_op_tier(op), split);
+    if (rest > 0) {
+        batch->words--; /* a key that was taken */
+        batch->left++;
+        *batch->words = event_op(event_op_kind(op), event_op_tier(op), rest);
+    }
+}
+
+static bool
+emit_record(struct decoder *decoder, struct batch *batch)
+{
+    uint32_t split;
+    uint32_t count = fit(batch, decoder->tools->record_words_max, &split);
+    struct intake_item *item = reserve(decoder, DECODER_ITEM_BYTES(count));
+
+    if (item == NULL) {
+        return false;
+    }
+    struct event_record *record = (void *)(item + 1);
+    *item = item_of(decoder, INTAKE_RECORD);
+    item->sent_us = batch->sent_us;
+    item->print = batch->print;
+    *record = (struct event_record){
+        .stream = {.worker = decoder->identity, .rank = decoder->rank},
+        .epoch = decoder->process,
+        .seq = batch->seq,
+        .block_tokens = decoder->apply.block_tokens,
+        .words_count = count,
+    };
+    take_words(batch, record->words, count, split);
+    record->holes = batch->left == 0 ? ledger_holes(decoder->tools->ledger,
+                                                    decoder->ledger_stream)
+                                     : EVENT_HOLES_UNKNOWN;
+    item->last = batch->left == 0;
+    commit(decoder);
+    return true;
+}
+
+static void
+emit_records(struct decoder *decoder, struct batch batch)
+{
+    while (emit_record(decoder, &batch) && batch.left > 0) {
+    }
+    decoder->gap = false;
+}
+
+/* The publisher's wall clock: a float of seconds, the first element. */
+static uint64_t
+sent_us(struct slice payload)
+{
+    const unsigned char *at = (const unsigned char *)payload.ptr;
+    uint64_t bits = 0;
+    double seconds;
+
+    if (payload.len < 10 || (at[0] & 0xf0) != 0x90 || at[1] != 0xcb) {
+        return 0;
+    }
+    for (int i = 2; i < 10; i++) {
+        bits = bits << 8 | at[i];
+    }
+    memcpy(&seconds, &bits, sizeof seconds);
+    return seconds > 0 && seconds < 1e12 ? (uint64_t)(seconds * 1e6) : 0;
+}
+
+/*
+ * A batch that does not fit although all before it is known: something was
+ * lost on the way, and reading again helps. If the same batch does not fit
+ * then, the engine says what cannot be true, and reading again would not end:
+ * from there on not all is known.
+ */
+static void
+take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
+{
+    if (decoder->unfit_print == out->print && decoder->unfit_seq == out->seq) {
+        note(decoder, DECODER_DO_NOT_FIT, out->seq);
+        kv_stream_not_whole(decoder->stream);
+        tell_gap(decoder);
+        return;
+    }
+    decoder->unfit_print = out->print;
+    decoder->unfit_seq = out->seq;
+    kv_stream_reread(decoder->stream, "events missing", 0, now_us);
+}
+
+/* The engine cleared its cache, or it is as if: what the batch said before is
+ * gone with the rest. */
+static void
+clear(struct decoder *decoder, struct event_words *words)
+{
+    forget(decoder);
+    kv_stream_cleared(decoder->stream);
+    *words = (struct event_words){.words = words->words, .max = words->max};
+    if (!MUTANT(NO_CLEAR)) {
+        (void)event_words_add(words, EVENT_CLEAR, TIER_DEVICE, 0);
+    }
+}
+
+static void
+tell(struct decoder *decoder, const struct kv_out *out,
+     const struct event_words *words)
+{
+    emit_records(decoder, (struct batch){.seq = out->seq,
+                                         .print = out->print,
+                                         .sent_us = sent_us(out->payload),
+                                         .words = words->words,
+                                         .left = words->count});
+}
+
+/*
+ * The ledger knows what cannot be told, or there is none: it forgets, and so
+ * do all others. What the stream says from here on is true, and not all there
+ * is.
+ */
+static void
+start_over(struct decoder *decoder, const struct kv_out *out,
+           struct event_words *words)
+{
+    if (decoder->has_ledger) {
+        note(decoder, DECODER_TOO_LONG, out->seq);
+    }
+    clear(decoder, words);
+    tell(decoder, out, words);
+    kv_stream_not_whole(decoder->stream);
+    tell_gap(decoder);
+}
+
+/* The batch is applied whole before any of it is told. */
+static void
+apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
+{
+    struct event_words *words = &decoder->tools->words;
+    int outcome;
+
+    *words = (struct event_words){.words = words->words, .max = words->max};
+    if (!decoder->has_ledger) {
+        start_over(decoder, out, words);
+        return;
+    }
+    /* A batch that cannot be begun is for kv_apply() to count. */
+    if (kv_reader_begin(decoder->tools->reader, out->payload) != 0) {
+        note(decoder, DECODER_UNREADABLE, out->seq);
+    }
+    while ((outcome = kv_apply(&decoder->apply, decoder->tools->reader,
+                               decoder->tools->ledger, decoder->ledger_stream,
+                               decoder->counters, words)) ==
+           KV_APPLY_E_CLEARED) {
+        clear(decoder, words);
+        if (!decoder->has_ledger) {
+            break;
+        }
+    }
+    if (words->failed || !decoder->has_ledger) {
+        start_over(decoder, out, words);
+        return;
+    }
+    if (outcome == KV_APPLY_E_DAMAGED && kv_stream_is_whole(decoder->stream)) {
+        take_unfit(decoder, out, now_us);
+    }
+    tell(decoder, out, words);
+}
+
+void
+decoder_take(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
+{
+    switch (out->kind) {
+    case KV_OUT_APPLY:
+        apply(decoder, out, now_us);
+        break;
+    case KV_OUT_BEGIN:
+        begin(decoder, out);
+        break;
+    case KV_OUT_GAP:
+        tell_gap(decoder);
+        break;
+    case KV_OUT_STATE:
+        tell_plain(decoder, INTAKE_STATE);
+        break;
+    case KV_OUT_REPLAY:
+    case KV_OUT_HANGUP:
+        break;
+    }
+}
+
+/* Another life */
+
+void
+decoder_tell_resume(struct decoder *decoder)
+{
+    struct intake_item *item = reserve(decoder, sizeof *item);
+
+    if (item != NULL) {
+        *item = item_of(decoder, INTAKE_RESUME);
+        item->process = decoder->process;
+        item->whole = decoder->whole;
+        item->seq = kv_stream_next_seq(decoder->stream) - 1;
+        commit(decoder);
+    }
+    if (decoder->gap) {
+        tell_gap(decoder);
+    }
+}
+
+void
+decoder_tell_position(struct decoder *decoder, uint64_t cut)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, DECODER_BYTES_MAX);
+    if (decoder->has_ledger && decoder_image(decoder, &bytes)) {
+        struct intake_item *item =
+            reserve(decoder,
+                    sizeof *item + sizeof(struct decoder_position) + bytes.len);
+        if (item != NULL) {
+            struct decoder_position *position = (void *)(item + 1);
+            *item = item_of(decoder, INTAKE_POSITION);
+            item->cut = cut;
+            *position = (struct decoder_position){
+                .ledger = decoder->ledger_stream,
+                .len = (uint32_t)bytes.len,
+                .blocks = ledger_blocks(decoder->tools->ledger,
+                                        decoder->ledger_stream),
+                .seq = kv_stream_next_seq(decoder->stream) - 1,
+                .process = decoder->process,
+            };
+            memcpy(position->bytes, bytes.ptr, bytes.len);
+            commit(decoder);
+        }
+    }
+    buf_fini(&bytes);
+}
+
+void
+decoder_close(struct decoder *decoder)
+{
+    if (decoder->has_ledger) {
+        ledger_close(decoder->tools->ledger, decoder->ledger_stream);
+        decoder->has_ledger = false;
+    }
+}

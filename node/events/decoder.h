@@ -1,0 +1,156 @@
+/*
+ * Decodes one rank's events: what its stream says (kv_stream.h), put into
+ * the ledger (kv_apply.h), as items for whoever keeps the streams
+ * (ingest_stream.h).
+ *
+ * A batch is applied whole before any of it is told. One that does not fit
+ * although all before it is known is read again; if it does not fit then
+ * either, the engine says what cannot be true, and the reading goes on as one
+ * that does not know all. What cannot be told, for its length or for want of a
+ * stream in the ledger, empties both sides.
+ *
+ * Items go into memory of the sink's: reserve() gives room for one and may
+ * wait for it, or say NULL, and the item is lost (the reader ends); commit()
+ * hands it on.
+ *
+ * Role: core. Owns: the stream, the rank's stream of the ledger. Thread: one
+ * owner. Limits: decoder_tools.record_words_max; a batch of tools.words.max
+ * words. Errors: notes to the sink.
+ */
+#ifndef NODE_DECODER_H
+#define NODE_DECODER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/buf.h"
+#include "index/index.h"
+#include "node/events/kv_apply_internal.h"
+#include "node/events/kv_stream.h"
+
+/* An item is followed by a struct event_record (RECORD), or a struct
+ * decoder_position (POSITION). */
+enum intake_item_kind {
+    INTAKE_BEGIN,    /* a reading of a process begins (again) */
+    INTAKE_RECORD,   /* of the reading: all of one batch that it has in it, and
+                      so for each batch, one without a change too; several may
+                      have the seq of one */
+    INTAKE_GAP,      /* batches before the next record are missing for good */
+    INTAKE_STATE,    /* the stream's state changed */
+    INTAKE_RESUME,   /* the reading goes on where a snapshot had it */
+    INTAKE_POSITION, /* where the ledger was when its cut ended (twin.h): all
+                        that it told by then came before */
+    INTAKE_CUT,      /* of no worker: there are no more POSITIONs of that cut */
+};
+
+struct intake_item {
+    uint32_t kind;
+    uint32_t worker;     /* the worker's slot in the fleet */
+    uint32_t generation; /* ... and its generation */
+    uint32_t rank;
+    uint32_t reading; /* the worker's, struct intake_worker */
+    uint32_t state;   /* enum kv_stream_state, of now */
+    bool whole;       /* BEGIN, RESUME: everything since the process began
+                         follows, or came */
+    bool last;        /* RECORD: of its batch */
+    uint64_t process; /* BEGIN, RESUME: its name */
+    uint64_t seq;     /* RESUME: of the last batch */
+    uint64_t cut;     /* POSITION, CUT: its number */
+    uint64_t ask;     /* BEGIN: the last question known when it began */
+    uint64_t print;   /* RECORD: of the batch */
+    uint64_t sent_us; /* RECORD: the batch's own wall clock time; 0: unknown */
+    char reason[40];  /* BEGIN */
+};
+
+/* Room for an item with a record of so many words. */
+#define DECODER_ITEM_BYTES(words)                               \
+    (sizeof(struct intake_item) + sizeof(struct event_record) + \
+     (size_t)(words) * sizeof(uint64_t))
+
+#define DECODER_BYTES_MAX 2048U /* of a reading's own */
+
+struct decoder_position {
+    uint32_t ledger; /* stream of the ledger */
+    uint32_t len;    /* of bytes */
+    uint64_t blocks; /* that it holds */
+    uint64_t seq;    /* of the last batch in it */
+    uint64_t process;
+    char bytes[]; /* decoder_image() */
+};
+
+enum decoder_note {
+    DECODER_LEDGER_FULL, /* no stream of it is free */
+    DECODER_DO_NOT_FIT,  /* seq: batches make no sense, read twice */
+    DECODER_TOO_LONG,    /* seq: a batch that could not be told */
+    DECODER_UNREADABLE,  /* seq: a batch that could not be begun */
+};
+
+struct decoder_sink {
+    void *context;
+    void *(*reserve)(void *context, size_t size);
+    void (*commit)(void *context);
+    void (*note)(void *context, enum decoder_note note, uint64_t seq);
+};
+
+/* What all readings of one thread share. */
+struct decoder_tools {
+    struct ledger *ledger;
+    struct kv_reader *reader;
+    struct event_words words; /* of one batch */
+    uint32_t record_words_max;
+};
+
+struct decoder {
+    struct kv_stream *stream;
+    struct decoder_tools *tools;
+    struct kv_counters *counters;
+    struct decoder_sink sink;
+    /* Who it is; in each item. */
+    uint64_t identity;
+    uint32_t worker;
+    uint32_t generation;
+    uint32_t rank;
+    uint32_t number;
+    /* What it knows. */
+    struct kv_apply apply;
+    bool has_ledger; /* ledger_stream is open */
+    uint32_t ledger_stream;
+    uint64_t process;     /* that is read */
+    bool whole;           /* ... from its beginning, without a gap */
+    bool gap;             /* one was told, and no record since */
+    uint64_t unfit_seq;   /* of the last batch that did not fit */
+    uint64_t unfit_print; /* ... and its digest; 0: none yet */
+};
+
+/* Carries out one of the stream's outputs: APPLY, BEGIN, GAP or STATE; the
+ * others, which are of sockets, are ignored. */
+void decoder_take(struct decoder *decoder, const struct kv_out *out,
+                  uint64_t now_us);
+
+/*
+ * What it takes to go on from here in another life, beside the ledger: appended
+ * to out, DECODER_BYTES_MAX at most, as numbers under a version of their own.
+ * False: there is nothing to go on from (kv_stream_image()), or out failed.
+ */
+bool decoder_image(const struct decoder *decoder, struct buf *out) MUST_CHECK;
+
+/* Whether these bytes, of a file, are such an image, of a version that is known;
+ * *seq: of the last batch. */
+bool decoder_image_check(struct slice bytes, uint64_t *seq) MUST_CHECK;
+
+/* A new reading, whose ledger_stream is what the ledger had. False: it begins
+ * from scratch, and the ledger's stream is closed when it does. */
+bool decoder_resume(struct decoder *decoder, uint32_t ledger_stream,
+                    struct slice bytes) MUST_CHECK;
+
+/* Says so; to be called once, before anything else is told. */
+void decoder_tell_resume(struct decoder *decoder);
+
+/* An INTAKE_POSITION, if there is something to go on from. */
+void decoder_tell_position(struct decoder *decoder, uint64_t cut);
+
+/* The ledger forgets the rank. */
+void decoder_close(struct decoder *decoder);
+
+#endif

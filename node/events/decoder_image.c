@@ -1,0 +1,225 @@
+/*
+ * A reading as bytes: numbers of 8 bytes, little endian, in this order.
+ *   version
+ *   flags          IMAGE_*
+ *   the stream     process, first_seq, first_print, next_seq, count, prints
+ *   what it knows  block_tokens, group, skipped_groups, count, lone blocks,
+ *                  words of `dropped`
+ *   a batch that did not fit: seq, print
+ * Another order or meaning is another version, and an image of a version that
+ * is not known is not used.
+ */
+#include <string.h>
+
+#include "node/events/decoder.h"
+
+#define VERSION     1U
+#define DROPPED     (KV_DROPPED_BITS / 64)
+#define NUMBERS_MAX (14U + KV_STREAM_PRINTS + KV_LONE_MAX + DROPPED)
+
+_Static_assert(NUMBERS_MAX * 8 <= DECODER_BYTES_MAX, "an image has its room");
+
+enum {
+    IMAGE_COMPLETE = 1,
+    IMAGE_UNREAD = 2,
+    IMAGE_WHOLE = 4,
+    IMAGE_GAP = 8,
+    IMAGE_GROUP = 16,
+    IMAGE_FULL = 32,
+    IMAGE_SIZED = 64,
+};
+
+/* ---- out ---- */
+
+static void
+put(struct buf *out, uint64_t number)
+{
+    uint8_t bytes[8];
+
+    for (unsigned i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)(number >> (8 * i));
+    }
+    buf_add(out, bytes, sizeof bytes);
+}
+
+static uint64_t
+flags_of(const struct decoder *decoder, const struct kv_stream_image *stream)
+{
+    const struct kv_apply *apply = &decoder->apply;
+
+    return (stream->complete ? IMAGE_COMPLETE : 0U) |
+           (stream->unread ? IMAGE_UNREAD : 0U) |
+           (decoder->whole ? IMAGE_WHOLE : 0U) |
+           (decoder->gap ? IMAGE_GAP : 0U) |
+           (apply->has_group ? IMAGE_GROUP : 0U) |
+           (apply->full ? IMAGE_FULL : 0U) |
+           (apply->is_size_proven ? IMAGE_SIZED : 0U);
+}
+
+static void
+put_apply(struct buf *out, const struct kv_apply *apply)
+{
+    put(out, apply->block_tokens);
+    put(out, apply->group);
+    put(out, apply->skipped_groups);
+    put(out, apply->lone_count);
+    for (uint32_t i = 0; i < apply->lone_count; i++) {
+        put(out, apply->lone[i]);
+    }
+    for (uint32_t i = 0; i < DROPPED; i++) {
+        put(out, apply->dropped[i]);
+    }
+}
+
+bool
+decoder_image(const struct decoder *decoder, struct buf *out)
+{
+    struct kv_stream_image stream;
+
+    if (!kv_stream_image(decoder->stream, &stream)) {
+        return false;
+    }
+    put(out, VERSION);
+    put(out, flags_of(decoder, &stream));
+    put(out, stream.process);
+    put(out, stream.first_seq);
+    put(out, stream.first_print);
+    put(out, stream.next_seq);
+    put(out, stream.prints_count);
+    for (uint32_t i = 0; i < stream.prints_count; i++) {
+        put(out, stream.prints[i]);
+    }
+    put_apply(out, &decoder->apply);
+    put(out, decoder->unfit_seq);
+    put(out, decoder->unfit_print);
+    return !out->failed;
+}
+
+/* ---- and back ---- */
+
+struct image {
+    uint64_t flags;
+    struct kv_stream_image stream;
+    struct kv_apply apply;
+    uint64_t unfit_seq;
+    uint64_t unfit_print;
+};
+
+struct in {
+    const uint8_t *at;
+    size_t left;
+    bool failed;
+};
+
+static uint64_t
+get(struct in *in)
+{
+    uint64_t number = 0;
+
+    if (in->left < sizeof number) {
+        in->failed = true;
+        in->left = 0;
+        return 0;
+    }
+    for (unsigned i = 0; i < sizeof number; i++) {
+        number |= (uint64_t)in->at[i] << (8 * i);
+    }
+    in->at += sizeof number;
+    in->left -= sizeof number;
+    return number;
+}
+
+/* One that is `max` at most. */
+static uint64_t
+get_below(struct in *in, uint64_t max)
+{
+    uint64_t number = get(in);
+
+    in->failed = in->failed || number > max;
+    return in->failed ? 0 : number;
+}
+
+static void
+get_stream(struct in *in, uint64_t flags, struct kv_stream_image *stream)
+{
+    stream->complete = (flags & IMAGE_COMPLETE) != 0;
+    stream->unread = (flags & IMAGE_UNREAD) != 0;
+    stream->process = get(in);
+    stream->first_seq = get(in);
+    stream->first_print = get(in);
+    stream->next_seq = get_below(in, UINT64_MAX - 1);
+    stream->prints_count = (uint32_t)get_below(in, KV_STREAM_PRINTS);
+    for (uint32_t i = 0; i < stream->prints_count; i++) {
+        stream->prints[i] = get(in);
+    }
+    in->failed = in->failed || stream->prints_count == 0 ||
+                 stream->next_seq <= stream->first_seq;
+}
+
+static void
+get_apply(struct in *in, uint64_t flags, struct kv_apply *apply)
+{
+    apply->has_group = (flags & IMAGE_GROUP) != 0;
+    apply->full = (flags & IMAGE_FULL) != 0;
+    apply->is_size_proven = (flags & IMAGE_SIZED) != 0;
+    apply->block_tokens = (uint32_t)get_below(in, UINT32_MAX);
+    apply->group = (uint32_t)get_below(in, UINT32_MAX);
+    apply->skipped_groups = (uint16_t)get_below(in, UINT16_MAX);
+    apply->lone_count = (uint8_t)get_below(in, KV_LONE_MAX);
+    for (uint32_t i = 0; i < apply->lone_count; i++) {
+        apply->lone[i] = get(in);
+    }
+    for (uint32_t i = 0; i < DROPPED; i++) {
+        apply->dropped[i] = get(in);
+    }
+}
+
+static bool
+read_image(struct slice bytes, struct image *image)
+{
+    struct in in = {.at = (const uint8_t *)bytes.ptr, .left = bytes.len};
+
+    *image = (struct image){0};
+    if (get(&in) != VERSION) {
+        return false;
+    }
+    image->flags = get(&in);
+    get_stream(&in, image->flags, &image->stream);
+    get_apply(&in, image->flags, &image->apply);
+    image->unfit_seq = get(&in);
+    image->unfit_print = get(&in);
+    return !in.failed && in.left == 0;
+}
+
+bool
+decoder_image_check(struct slice bytes, uint64_t *seq)
+{
+    struct image image;
+    bool good = read_image(bytes, &image);
+
+    *seq = good ? image.stream.next_seq - 1 : 0;
+    return good;
+}
+
+bool
+decoder_resume(struct decoder *decoder, uint32_t ledger_stream,
+               struct slice bytes)
+{
+    struct image image;
+
+    CHECK(!decoder->has_ledger);
+    decoder->has_ledger = true;
+    decoder->ledger_stream = ledger_stream;
+    if (!read_image(bytes, &image) ||
+        !kv_stream_resume(decoder->stream, &image.stream)) {
+        return false;
+    }
+    decoder->process = image.stream.process;
+    decoder->whole = (image.flags & IMAGE_WHOLE) != 0;
+    decoder->gap = (image.flags & IMAGE_GAP) != 0;
+    image.apply.rank = decoder->apply.rank;
+    decoder->apply = image.apply;
+    decoder->unfit_seq = image.unfit_seq;
+    decoder->unfit_print = image.unfit_print;
+    return true;
+}

@@ -1,0 +1,120 @@
+/*
+ * The inside of ingest, shared by its files: ingest.c has the beginning and
+ * the end, and what lanes tell; ingest_source.c starts sources and takes what
+ * they deliver; ingest_out.c carries out what gossip says; ingest_watch.c
+ * speaks aloud.
+ *
+ * Role: shell, private to ingest. Thread: control.
+ */
+#ifndef NODE_INGEST_INTERNAL_H
+#define NODE_INGEST_INTERNAL_H
+
+#include "node/events/kv_sse_link.h"
+#include "node/ingest/ingest.h"
+#include "node/ingest/ingest_reach.h"
+#include "node/ingest/ingest_stream.h"
+
+#define INGEST_RANKS_MAX 64U    /* of a worker, by the configuration */
+#define INGEST_BUDGET    16384U /* table slots of the mirror that are looked at */
+#define INGEST_HASH      1024U
+#define INGEST_GRAVES    4U /* links ended in one turn */
+
+/* Where the ledger was when one of its cuts ended. */
+struct ingest_position {
+    uint64_t cut;
+    struct decoder_position *at; /* in the same memory, behind this */
+};
+
+/* One worker's events. */
+struct ingest_worker {
+    bool present;
+    bool refused; /* a source was, as was last said in the log */
+    bool stuck;   /* the intake still has the source of one that went, */
+    uint32_t stuck_generation; /* ... which was of this one */
+    uint32_t generation;
+    struct ingest_reach reach;
+    uint32_t ranks;
+    uint32_t reading;  /* how many sources it had */
+    uint64_t requests; /* sent to it, when last looked at */
+    uint64_t warned_us;
+    uint64_t computed; /* since then: ranks that stored new blocks, going by
+                          their answers, a bit each */
+    bool contested;    /* as was last said in the log */
+    bool left_out;
+    bool lost;
+    struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
+    struct kv_sse_link *gone[INGEST_GRAVES]; /* to be freed */
+    struct fleet_worker *worker;             /* a copy */
+    struct ingest_rank rank[INGEST_RANKS_MAX];
+    struct ingest_position *position[INGEST_RANKS_MAX]; /* NULL: not known */
+    char id[FLEET_ID_BYTES];
+};
+
+struct ingest {
+    struct node_shared *node;
+    uv_loop_t *loop;
+    struct ingest_owner owner;
+    struct mirror_writer *writer;
+    struct intake *intake;
+    uv_async_t
+        wake;    /* the intake has items, or the mirror writer is to publish */
+    bool awake;  /* within its call */
+    bool waking; /* it was sent */
+    bool stopped;
+    struct rng rng;
+    struct worker_set
+        admitted; /* slots of the mirror's view that are open among
+                                   the expected blocks */
+    uint64_t looked_us;
+    uint64_t started_us; /* 0: not yet */
+    struct ingest_streams streams;
+    uint16_t by_identity[INGEST_HASH]; /* fleet slot + 1; 0: none */
+    struct ingest_worker workers[WORKERS_MAX];
+};
+
+/* The worker of an identity that is present, or NULL. */
+struct ingest_worker *ingest_find(struct ingest *ingest, uint64_t identity);
+void ingest_index(struct ingest *ingest);
+
+static inline struct event_stream
+ingest_stream_name(const struct ingest_worker *f, uint32_t rank)
+{
+    return (struct event_stream){.worker = f->worker->identity, .rank = rank};
+}
+
+/* After a call of gossip. */
+void ingest_pull(struct ingest *ingest);
+
+/* ingest_source.c */
+void ingest_take_items(struct ingest *ingest, bool *more) ON_CONTROL;
+/* Does what its reach asks for. The worker may be gone then. */
+void ingest_reach_settle(struct ingest *ingest, struct ingest_worker *f)
+    ON_CONTROL;
+/* The same after a look at its source. */
+void ingest_reach_watch(struct ingest *ingest, struct ingest_worker *f,
+                        uint64_t now_us) ON_CONTROL;
+/* The worker goes. */
+void ingest_stop_reading(struct ingest *ingest, struct ingest_worker *f)
+    ON_CONTROL;
+void ingest_bury(struct ingest *ingest) ON_CONTROL;
+void ingest_ask(struct ingest *ingest, struct ingest_worker *f, uint32_t rank)
+    ON_CONTROL;
+
+/* ingest_image.c: where a rank's reading was, as the intake said; forgets it. */
+void ingest_position_take(struct ingest_worker *f,
+                          const struct intake_item *item,
+                          const struct decoder_position *position);
+void ingest_position_drop(struct ingest_worker *f, uint32_t rank);
+
+/* ingest_out.c: looks at what a call of ingest_stream.h did; tells the mirror writer how
+ * the stream stands now. */
+void ingest_did(struct ingest *ingest, struct ingest_worker *f, uint32_t rank,
+                unsigned did) ON_CONTROL;
+void ingest_tell_state(struct ingest *ingest, struct ingest_worker *f,
+                       uint32_t rank) ON_CONTROL;
+
+/* A look at all workers, once a second: says aloud which of them serve and tell
+ * nothing, and whose streams count for less than they could. */
+void ingest_watch(struct ingest *ingest, uint64_t now_us) ON_CONTROL;
+
+#endif

@@ -1,0 +1,136 @@
+/* What is said aloud of workers' events, in words for three in the morning. */
+#include "node/base/log.h"
+#include "node/ingest/ingest_internal.h"
+
+/* One that was heard before may have nothing to tell: all that it was asked is
+ * in its cache. */
+static bool
+is_silent(const struct ingest *ingest, uint32_t worker, uint32_t rank,
+          uint64_t now_us)
+{
+    uint64_t limit_us =
+        ingest->node->config->events.silence_ms * UINT64_C(1000);
+    const struct intake_numbers *n =
+        intake_numbers(ingest->intake, worker, rank);
+    uint64_t heard_us = n != NULL ? counter_read(&n->last_message_us) : now_us;
+    bool computed = rank < INGEST_RANKS_MAX &&
+                    (ingest->workers[worker].computed >> rank & 1) != 0;
+
+    return now_us - heard_us > limit_us && (heard_us == 0 || computed);
+}
+
+static const char *
+why_silent(const struct kv_counters *kv)
+{
+    if (counter_read(&kv->connects) == 0) {
+        return "nobody answers at its events address";
+    }
+    if (counter_read(&kv->other_topic) != 0) {
+        return "its KV events have another topic than the one configured";
+    }
+    return "it serves requests and publishes no KV events; see its "
+           "--kv-events-config";
+}
+
+/* A worker that takes requests and says nothing is set up wrongly. */
+static void
+warn_of_silence(struct ingest *ingest, uint32_t worker, uint64_t now_us)
+{
+    struct ingest_worker *f = &ingest->workers[worker];
+    uint64_t limit_us =
+        ingest->node->config->events.silence_ms * UINT64_C(1000);
+    uint64_t requests =
+        counter_read(&ingest->node->board->counters[worker].requests);
+
+    if (f->link != NULL) {
+        return; /* a sidecar's silence is its link's business */
+    }
+    if (f->warned_us == 0) {
+        f->warned_us = now_us; /* it may have only just come */
+        f->requests = requests;
+    }
+    if (now_us - f->warned_us < limit_us) {
+        return;
+    }
+    for (uint32_t rank = 0; rank < f->ranks && requests != f->requests;
+         rank++) {
+        if (is_silent(ingest, worker, rank, now_us)) {
+            const struct intake_numbers *n =
+                intake_numbers(ingest->intake, worker, rank);
+            LOG_WARNING("events_silent", KV("worker", f->id), KV("rank", rank),
+                        KV("requests", requests - f->requests),
+                        KV("hint", why_silent(&n->kv)));
+        }
+    }
+    f->warned_us = now_us;
+    f->requests = requests;
+    f->computed = 0;
+}
+
+/* Why a worker's streams count for less than they could; said when it begins
+ * and when it ends. */
+static void
+say_change(const struct ingest_worker *f, const char *what, bool now,
+           const char *hint)
+{
+    if (now) {
+        LOG_WARNING("events_unused", KV("worker", f->id), KV("reason", what),
+                    KV("hint", hint));
+    } else {
+        LOG_INFO("events_used", KV("worker", f->id), KV("after", what));
+    }
+}
+
+static void
+say_changes(struct ingest_worker *f, bool contested, bool left_out, bool lost)
+{
+    if (f->contested != contested) {
+        say_change(f, "contested", contested,
+                   "it began anew too often: do two engines share the "
+                   "address? Its requests are routed by their text");
+    }
+    if (f->left_out != left_out) {
+        say_change(f, "block size", left_out,
+                   "over 4 block sizes in the fleet: its requests are routed "
+                   "by their text");
+    }
+    if (f->lost != lost) {
+        say_change(f, "events lost here", lost,
+                   "mirror.bytes_max reached, or events that make no sense: "
+                   "it is read again");
+    }
+    f->contested = contested;
+    f->left_out = left_out;
+    f->lost = lost;
+}
+
+/* The mirror writer lists streams by worker. */
+static void ON_CONTROL
+watch_streams(struct ingest *ingest)
+{
+    struct mirror_writer_status s;
+
+    for (uint32_t at = 0; mirror_writer_status(ingest->writer, at, &s);) {
+        uint32_t worker = s.worker;
+        bool contested = false, left_out = false, lost = false;
+        do {
+            contested |= s.contested;
+            left_out |= s.left_out;
+            lost |= s.lost;
+            at++;
+        } while (mirror_writer_status(ingest->writer, at, &s) &&
+                 s.worker == worker);
+        say_changes(&ingest->workers[worker], contested, left_out, lost);
+    }
+}
+
+void
+ingest_watch(struct ingest *ingest, uint64_t now_us)
+{
+    for (uint32_t worker = 0; worker < WORKERS_MAX; worker++) {
+        if (ingest->workers[worker].present) {
+            warn_of_silence(ingest, worker, now_us);
+        }
+    }
+    watch_streams(ingest);
+}

@@ -1,0 +1,424 @@
+/* What sources deliver, and what answers say of it. */
+#include "node/ingest/mirror_writer.h"
+
+#include "node/ingest/mirror_writer_internal.h"
+
+static struct mirror_writer_stream *
+find(const struct mirror_writer *writer, uint32_t worker, uint32_t generation,
+     uint32_t rank)
+{
+    if (worker >= WORKERS_MAX || rank >= writer->worker[worker].ranks ||
+        generation != writer->worker[worker].generation) {
+        return NULL;
+    }
+    return &writer->worker[worker].stream[rank];
+}
+
+static bool
+misses_events(const struct mirror_writer_stream *stream)
+{
+    switch (stream->state) {
+    case KV_STREAM_LIVE:
+    case KV_STREAM_PARTIAL:
+        return stream->lost;
+    case KV_STREAM_READING:
+        return stream->lost || stream->in_step;
+    case KV_STREAM_CONNECTING:
+    case KV_STREAM_STALE:
+        break;
+    }
+    return true;
+}
+
+uint32_t
+mirror_writer_stream_trust(const struct mirror_writer *writer,
+                           const struct mirror_writer_stream *stream)
+{
+    uint32_t trust =
+        accuracy_trust(&stream->accuracy, &writer->limits.accuracy);
+    uint32_t stale = writer->limits.stale_permille;
+
+    return misses_events(stream) && stale < trust ? stale : trust;
+}
+
+bool
+mirror_writer_stream_fit(const struct mirror_writer_stream *stream)
+{
+    return stream->slot != WORKER_NONE && stream->block_tokens != 0 &&
+           !stream->contested && !stream->deaf;
+}
+
+bool
+mirror_writer_stream_open(struct mirror_writer *writer,
+                          struct mirror_writer_stream *stream)
+{
+    uint32_t slot;
+
+    CHECK(stream->slot == WORKER_NONE && !stream->used);
+    if (mirror_open(writer->mirror, &slot) != 0) {
+        return false;
+    }
+    CHECK(slot < WORKERS_MAX);
+    stream->slot = slot;
+    writer->changed = true;
+    return true;
+}
+
+static void
+close_slot(struct mirror_writer *writer, uint32_t slot)
+{
+    if (worker_set_has(&writer->shown, slot)) {
+        worker_set_add(&writer->closing, slot);
+    } else {
+        mirror_close(writer->mirror, slot);
+    }
+}
+
+void
+mirror_writer_stream_close(struct mirror_writer *writer,
+                           struct mirror_writer_stream *stream)
+{
+    if (stream->slot != WORKER_NONE) {
+        close_slot(writer, stream->slot);
+        stream->slot = WORKER_NONE;
+        stream->used = false;
+        writer->changed = true;
+    }
+}
+
+/* Nothing is held from here on: a slot that was used is exchanged. */
+static void
+forget(struct mirror_writer *writer, struct mirror_writer_stream *stream)
+{
+    if (stream->slot != WORKER_NONE && !stream->used) {
+        return;
+    }
+    mirror_writer_stream_close(writer, stream);
+    if (!mirror_writer_stream_open(writer, stream)) {
+        writer->stats.no_slot++;
+    }
+}
+
+void
+mirror_writer_reset(struct mirror_writer *writer, uint32_t worker,
+                    uint32_t generation, uint32_t rank, uint64_t epoch)
+{
+    struct mirror_writer_stream *stream =
+        find(writer, worker, generation, rank);
+
+    if (stream == NULL) {
+        return;
+    }
+    stream->has_epoch = true;
+    stream->epoch = epoch;
+    stream->seq = 0;
+    stream->holes = 0;
+    stream->sized = false; /* most likely the same again */
+    stream->in_step = false;
+    stream->lost = false;
+    stream->deaf = false;
+    accuracy_reread(&stream->accuracy);
+    forget(writer, stream);
+    writer->stats.epochs++;
+    writer->changed = true;
+}
+
+void
+mirror_writer_contested(struct mirror_writer *writer, uint32_t worker,
+                        uint32_t generation, uint32_t rank, bool contested)
+{
+    struct mirror_writer_stream *stream =
+        find(writer, worker, generation, rank);
+
+    if (stream != NULL && stream->contested != contested) {
+        stream->contested = contested;
+        writer->changed = true;
+    }
+}
+
+void
+mirror_writer_state(struct mirror_writer *writer, uint32_t worker,
+                    uint32_t generation, uint32_t rank,
+                    enum kv_stream_state state)
+{
+    struct mirror_writer_stream *stream =
+        find(writer, worker, generation, rank);
+
+    if (stream == NULL || stream->state == state) {
+        return;
+    }
+    stream->state = state;
+    if (state == KV_STREAM_LIVE || state == KV_STREAM_PARTIAL) {
+        stream->in_step = true;
+        stream->rereads = stream->lost ? stream->rereads : 0;
+    }
+    writer->changed = true;
+}
+
+/* How long until the next re-read for what was lost. */
+static uint64_t
+reread_wait_us(const struct mirror_writer *writer,
+               const struct mirror_writer_stream *stream)
+{
+    uint32_t doublings = stream->rereads > 0 ? stream->rereads - 1 : 0;
+
+    doublings = doublings < ACCURACY_DOUBLINGS ? doublings : ACCURACY_DOUBLINGS;
+    return ((uint64_t)writer->limits.accuracy.reread_ms * 1000) << doublings;
+}
+
+/* What was left out is made up for by a re-read: the first for want of a slot
+ * as soon as there is one, others after a wait, as room may come. */
+static void
+lose(struct mirror_writer *writer, struct mirror_writer_stream *stream,
+     bool deaf)
+{
+    if (!stream->lost) {
+        bool at_once = deaf && stream->rereads == 0;
+        stream->reread_due_us =
+            writer->now_us + (at_once ? 0 : reread_wait_us(writer, stream));
+    }
+    stream->lost = true;
+    stream->deaf |= deaf;
+    writer->changed = true;
+}
+
+/* Where the words after the last CLEAR begin; 0: there is none. */
+static uint32_t
+after_clear(const struct event_record *record)
+{
+    uint32_t after = 0;
+
+    for (uint32_t at = 0; at < record->words_count;) {
+        uint64_t op = record->words[at];
+        at += 1 + event_op_count(op);
+        after = event_op_kind(op) == EVENT_CLEAR ? at : after;
+    }
+    return after;
+}
+
+/* Whether its words are whole, and its blocks as large as the others. */
+static bool
+is_sound(const struct mirror_writer_stream *stream,
+         const struct event_record *record)
+{
+    return record->words_count <= EVENT_WORDS_MAX &&
+           event_check(record->words, record->words_count) &&
+           (record->block_tokens == 0 || !stream->sized ||
+            record->block_tokens == stream->block_tokens);
+}
+
+/* Whether the record is one for this stream, now. */
+static bool
+accept(struct mirror_writer *writer, struct mirror_writer_stream *stream,
+       const struct event_record *record)
+{
+    if (!stream->has_epoch || record->epoch != stream->epoch) {
+        writer->stats.dropped_epoch++;
+        return false;
+    }
+    if (record->seq != 0 && record->seq < stream->seq) {
+        writer->stats.dropped_old++;
+        return false;
+    }
+    if (!is_sound(stream, record)) {
+        writer->stats.dropped_bad++;
+        lose(writer, stream, false);
+        return false;
+    }
+    return true;
+}
+
+/* A record without a block in it may be the one that knows. */
+static int
+tell_holes(struct mirror_writer *writer, struct mirror_writer_stream *stream,
+           uint32_t holes)
+{
+    if (stream->slot == WORKER_NONE || stream->deaf) {
+        return 0;
+    }
+    writer->stats.records++;
+    int outcome = mirror_apply(writer->mirror, stream->slot, NULL, 0, holes);
+    return outcome < 0 ? outcome : 0;
+}
+
+static int
+apply(struct mirror_writer *writer, struct mirror_writer_stream *stream,
+      const struct event_record *record)
+{
+    uint32_t from = after_clear(record);
+
+    if (from > 0) {
+        writer->stats.clears++;
+        writer->changed |= stream->lost;
+        stream->lost = false; /* it is not held any more either */
+        stream->deaf = false;
+        forget(writer, stream);
+    }
+    if (from == record->words_count) {
+        return tell_holes(writer, stream, record->holes);
+    }
+    if (stream->slot == WORKER_NONE || stream->deaf) {
+        writer->stats.dropped_lost++;
+        lose(writer, stream, true);
+        return 0;
+    }
+    stream->used = true;
+    int outcome =
+        mirror_apply(writer->mirror, stream->slot, record->words + from,
+                     record->words_count - from, record->holes);
+    writer->stats.records += outcome == 0;
+    writer->stats.full += outcome == MIRROR_E_FULL;
+    writer->stats.no_memory += outcome < 0;
+    if (outcome != 0) {
+        lose(writer, stream, false);
+    }
+    return outcome < 0 ? outcome : 0;
+}
+
+/* The other ranks of an engine have blocks of the same size, so one that held
+ * nothing yet can be looked up (and be sent something) too. */
+static void
+learn_size(struct mirror_writer *writer, struct mirror_writer_worker *worker,
+           struct mirror_writer_stream *stream, uint32_t block_tokens)
+{
+    stream->sized = true;
+    writer->changed |= stream->block_tokens != block_tokens;
+    stream->block_tokens = block_tokens;
+    for (uint32_t i = 0; i < worker->ranks; i++) {
+        if (worker->stream[i].block_tokens == 0) {
+            worker->stream[i].block_tokens = block_tokens;
+            writer->changed = true;
+        }
+    }
+}
+
+int
+mirror_writer_record(struct mirror_writer *writer, uint32_t worker,
+                     uint32_t generation, uint32_t rank,
+                     const struct event_record *record)
+{
+    struct mirror_writer_stream *stream =
+        find(writer, worker, generation, rank);
+
+    if (stream == NULL) {
+        writer->stats.dropped_unknown++;
+        return 0;
+    }
+    if (!accept(writer, stream, record)) {
+        return 0;
+    }
+    stream->seq = record->seq != 0 ? record->seq : stream->seq;
+    stream->holes = record->holes;
+    if (record->block_tokens != 0 && !stream->sized) {
+        learn_size(writer, &writer->worker[worker], stream,
+                   record->block_tokens);
+    }
+    return apply(writer, stream, record);
+}
+
+bool
+mirror_writer_restore(struct mirror_writer *writer,
+                      const struct mirror_writer_id *id,
+                      const struct mirror_writer_restored *restored)
+{
+    struct mirror_writer_stream *stream =
+        find(writer, id->worker, id->generation, id->rank);
+
+    if (stream == NULL || stream->has_epoch) {
+        return false;
+    }
+    CHECK(stream->slot == WORKER_NONE && restored->slot < WORKERS_MAX);
+    stream->has_epoch = true;
+    stream->in_step = true; /* what comes first fills a gap */
+    stream->used = true;
+    stream->epoch = restored->epoch;
+    stream->seq = restored->seq;
+    stream->holes = restored->holes;
+    stream->slot = restored->slot;
+    if (restored->block_tokens != 0) {
+        learn_size(writer, &writer->worker[id->worker], stream,
+                   restored->block_tokens);
+    }
+    writer->stats.epochs++;
+    writer->changed = true;
+    return true;
+}
+
+uint32_t
+mirror_writer_slot(const struct mirror_writer *writer, uint32_t worker,
+                   uint32_t generation, uint32_t rank)
+{
+    const struct mirror_writer_stream *stream =
+        find(writer, worker, generation, rank);
+
+    return stream != NULL ? stream->slot : WORKER_NONE;
+}
+
+uint32_t
+mirror_writer_whole_slot(const struct mirror_writer *writer, uint32_t worker,
+                         uint32_t generation, uint32_t rank)
+{
+    const struct mirror_writer_stream *stream =
+        find(writer, worker, generation, rank);
+
+    return stream != NULL && !stream->lost ? stream->slot : WORKER_NONE;
+}
+
+bool
+mirror_writer_answer(struct mirror_writer *writer, uint32_t worker,
+                     uint32_t generation, uint32_t rank,
+                     const struct accuracy_answer *answer, uint64_t now_us)
+{
+    struct mirror_writer_stream *stream =
+        find(writer, worker, generation, rank);
+
+    writer->now_us = now_us;
+    if (stream == NULL || !mirror_writer_stream_in_view(stream) ||
+        misses_events(stream)) {
+        return false;
+    }
+    if (stream->state == KV_STREAM_PARTIAL &&
+        answer->predicted_tokens < answer->cached_tokens) {
+        writer->stats.explained++;
+        return false;
+    }
+    bool wrong = stream->accuracy.wrong;
+    bool reread = accuracy_note(&stream->accuracy, &writer->limits.accuracy,
+                                answer, now_us);
+    writer->changed |= stream->accuracy.wrong != wrong;
+    return reread;
+}
+
+bool
+mirror_writer_next_reread(struct mirror_writer *writer,
+                          struct mirror_writer_id *id, uint64_t now_us)
+{
+    writer->now_us = now_us;
+    for (uint32_t i = 0; i < writer->streams_count; i++) {
+        struct mirror_writer_stream *stream = writer->streams[i];
+        if (stream->lost && stream->slot != WORKER_NONE &&
+            now_us >= stream->reread_due_us) {
+            stream->rereads++;
+            stream->reread_due_us = now_us + reread_wait_us(writer, stream);
+            writer->stats.rereads++;
+            *id = stream->id;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
+mirror_writer_work(struct mirror_writer *writer, uint32_t budget)
+{
+    bool opened = true;
+
+    for (uint32_t i = 0; i < writer->streams_count && opened; i++) {
+        struct mirror_writer_stream *stream = writer->streams[i];
+        if (stream->has_epoch && stream->slot == WORKER_NONE) {
+            opened = mirror_writer_stream_open(writer, stream);
+        }
+    }
+    return !mirror_writer_view_renew(writer) ||
+           mirror_work(writer->mirror, budget);
+}

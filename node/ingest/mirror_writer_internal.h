@@ -1,0 +1,89 @@
+/*
+ * The inside of the mirror writer: its streams. The essay is at the head of mirror_writer.h.
+ */
+#ifndef NODE_MIRROR_WRITER_INTERNAL_H
+#define NODE_MIRROR_WRITER_INTERNAL_H
+
+#include "index/base/check.h"
+#include "node/ingest/mirror_writer.h"
+
+struct mirror_writer_stream {
+    struct mirror_writer_id id;
+    enum kv_stream_state state;
+    bool has_epoch; /* one began: records are taken */
+    bool in_step;   /* LIVE or PARTIAL was seen in this epoch: a replay from
+                       here on fills a gap */
+    bool used;      /* something was applied to the slot */
+    bool lost;      /* records were left out in this epoch */
+    bool deaf;      /* ... and it takes no more of them until it is re-read */
+    bool contested;
+    bool left_out;
+    uint64_t epoch;
+    uint64_t seq;
+    uint32_t holes;
+    uint32_t block_tokens; /* 0: not known yet */
+    uint32_t slot;         /* of the mirror, or WORKER_NONE */
+    uint32_t rereads;      /* asked for in a row, for what was lost */
+    uint64_t reread_due_us;
+    bool sized; /* block_tokens is of this epoch, not just a guess by the last
+                   one or by another rank */
+    struct accuracy accuracy;
+};
+
+struct mirror_writer_worker {
+    uint32_t generation;
+    uint32_t ranks; /* 0: nobody is here */
+    struct mirror_writer_stream *stream;
+};
+
+struct mirror_writer {
+    struct mirror_writer_limits limits;
+    struct mirror *mirror;
+    struct qsbr *qsbr;
+    struct publish *publish;
+    struct mirror_view *view;  /* the published one */
+    struct worker_set shown;   /* slots that it has */
+    struct worker_set closing; /* of these, to be closed after the next one */
+    bool changed;              /* the view may be outdated */
+    uint64_t now_us;           /* as last told, 0: never */
+    uint32_t sizes_count;
+    uint32_t sizes[MIRROR_GROUPS_MAX]; /* block sizes of the view's groups */
+    uint32_t streams_count;
+    struct mirror_writer_stream **streams; /* by worker and rank */
+    struct mirror_writer_stats stats;      /* counters alone */
+    struct mirror_writer_worker worker[WORKERS_MAX];
+};
+
+/* How far its word is taken. */
+uint32_t mirror_writer_stream_trust(const struct mirror_writer *writer,
+                                    const struct mirror_writer_stream *stream);
+
+/* Whether lanes may be told of it, block sizes aside. */
+bool mirror_writer_stream_fit(const struct mirror_writer_stream *stream);
+
+/* Whether lanes are told of it. */
+static inline bool
+mirror_writer_stream_in_view(const struct mirror_writer_stream *stream)
+{
+    return mirror_writer_stream_fit(stream) && !stream->left_out;
+}
+
+/* Takes a slot for a stream that has an epoch and none; false: none is free. */
+bool mirror_writer_stream_open(struct mirror_writer *writer,
+                               struct mirror_writer_stream *stream);
+
+/* Gives its slot back, if it has one: now, or once it is out of the view. */
+void mirror_writer_stream_close(struct mirror_writer *writer,
+                                struct mirror_writer_stream *stream);
+
+/* An empty view, version 1; NULL: no memory. */
+struct mirror_view *mirror_writer_view_new(void);
+
+/* Retires the published view. */
+void mirror_writer_view_retire(struct mirror_writer *writer);
+
+/* Publishes what is so now, if it is not what was published last. False: no
+ * memory, nothing changed. */
+bool mirror_writer_view_renew(struct mirror_writer *writer) MUST_CHECK;
+
+#endif

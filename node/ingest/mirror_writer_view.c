@@ -1,0 +1,163 @@
+/* What lanes are told: built from the streams, published, the one before
+ * retired. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/ingest/mirror_writer_internal.h"
+
+struct mirror_view *
+mirror_writer_view_new(void)
+{
+    struct mirror_view *view = calloc(1, sizeof *view);
+
+    if (view != NULL) {
+        view->version = 1;
+    }
+    return view;
+}
+
+static void
+free_view(struct qsbr_node *node)
+{
+    free(node); /* the first member of what is retired here */
+}
+
+_Static_assert(offsetof(struct mirror_view, node) == 0, "free_view()");
+
+void
+mirror_writer_view_retire(struct mirror_writer *writer)
+{
+    qsbr_retire(writer->qsbr, &writer->view->node, free_view);
+    writer->view = NULL;
+}
+
+static bool
+has_size(const struct mirror_writer *writer, uint32_t block_tokens)
+{
+    for (uint32_t i = 0; i < writer->sizes_count; i++) {
+        if (writer->sizes[i] == block_tokens) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+size_is_used(const struct mirror_writer *writer, uint32_t block_tokens)
+{
+    for (uint32_t i = 0; i < writer->streams_count; i++) {
+        if (mirror_writer_stream_fit(writer->streams[i]) &&
+            writer->streams[i]->block_tokens == block_tokens) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A block size that has a group keeps it while somebody uses it; a further
+ * one gets a group that is free, in the order of the streams. */
+static void
+choose_sizes(struct mirror_writer *writer)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < writer->sizes_count; i++) {
+        if (size_is_used(writer, writer->sizes[i])) {
+            writer->sizes[kept++] = writer->sizes[i];
+        }
+    }
+    writer->sizes_count = kept;
+    for (uint32_t i = 0; i < writer->streams_count; i++) {
+        struct mirror_writer_stream *stream = writer->streams[i];
+        bool fit = mirror_writer_stream_fit(stream);
+        if (fit && !has_size(writer, stream->block_tokens) &&
+            writer->sizes_count < MIRROR_GROUPS_MAX) {
+            writer->sizes[writer->sizes_count++] = stream->block_tokens;
+        }
+        stream->left_out = fit && !has_size(writer, stream->block_tokens);
+    }
+}
+
+static void
+show(const struct mirror_writer *writer,
+     const struct mirror_writer_stream *stream, struct mirror_view *view)
+{
+    uint32_t worker = stream->id.worker;
+    uint32_t group = 0;
+
+    while (view->groups[group].block_tokens != stream->block_tokens) {
+        group++;
+        CHECK(group < view->groups_count);
+    }
+    worker_set_add(&view->groups[group].slots, stream->slot);
+    worker_set_add(&view->workers, worker);
+    view->owner[stream->slot] = (uint16_t)worker;
+    view->rank[stream->slot] = (uint16_t)stream->id.rank;
+    view->trust_permille[stream->slot] =
+        (uint16_t)mirror_writer_stream_trust(writer, stream);
+    view->generation[worker] = stream->id.generation;
+    view->ranks[worker] = (uint16_t)writer->worker[worker].ranks;
+}
+
+/* All that lanes read; views are calloc()ed, so padding is equal too. */
+static bool
+says_the_same(const struct mirror_view *a, const struct mirror_view *b)
+{
+    size_t from = offsetof(struct mirror_view, groups_count);
+
+    return memcmp((const char *)a + from, (const char *)b + from,
+                  sizeof *a - from) == 0;
+}
+
+/* What the published view has, and closes what it has no longer. */
+static void
+note_shown(struct mirror_writer *writer)
+{
+    worker_set_clear(&writer->shown);
+    for (uint32_t i = 0; i < writer->view->groups_count; i++) {
+        WORKER_SET_EACH (slot, &writer->view->groups[i].slots) {
+            worker_set_add(&writer->shown, slot);
+        }
+    }
+    WORKER_SET_EACH (slot, &writer->closing) {
+        CHECK(!worker_set_has(&writer->shown, slot));
+        mirror_close(writer->mirror, slot);
+    }
+    worker_set_clear(&writer->closing);
+}
+
+bool
+mirror_writer_view_renew(struct mirror_writer *writer)
+{
+    if (!writer->changed) {
+        return true;
+    }
+    struct mirror_view *view = mirror_writer_view_new();
+    if (view == NULL) {
+        return false;
+    }
+    choose_sizes(writer);
+    view->version = writer->view->version + 1;
+    view->groups_count = writer->sizes_count;
+    for (uint32_t i = 0; i < writer->sizes_count; i++) {
+        view->groups[i].block_tokens = writer->sizes[i];
+    }
+    for (uint32_t i = 0; i < writer->streams_count; i++) {
+        if (mirror_writer_stream_in_view(writer->streams[i])) {
+            show(writer, writer->streams[i], view);
+        }
+    }
+    writer->changed = false;
+    if (says_the_same(view, writer->view)) {
+        CHECK(worker_set_empty(&writer->closing));
+        free(view);
+        return true;
+    }
+    publish_set(writer->publish, view);
+    mirror_writer_view_retire(writer);
+    writer->view = view;
+    writer->stats.views++;
+    note_shown(writer);
+    return true;
+}

@@ -1,0 +1,429 @@
+#include "node/peers/hints.h"
+
+#include "index/base/rng.h"
+
+#define NODE_GAUGE UINT64_C(0x6b7661736972) /* no worker: the node's own rate */
+#define RANK_SALT  UINT64_C(0x72616e6b00000000)
+#define RATE_US    UINT64_C(500000) /* over which the rate is evened out */
+/* A tenth more than gossip takes between two frames: what is told never waits
+ * there for its turn while it grows old. */
+#define TELL_US_PER_MS 1100U
+#define UNSEEN_MS      8U /* from a decision until peers have it on the board */
+
+/* A rank's gauge beside its worker's. */
+static uint64_t
+rank_identity(uint64_t worker, uint32_t rank)
+{
+    return rng_mix(worker ^ (RANK_SALT | rank));
+}
+
+static const struct fleet_view *
+view_of(const struct hints *hints)
+{
+    return fleet_view_get(hints->world.board);
+}
+
+static const struct mirror_view *
+ranks_of(const struct hints *hints)
+{
+    return mirror_view_get(hints->world.mirror_view);
+}
+
+/* Slots of the mirror whose worker is here and has several ranks. */
+static struct worker_set
+ranked_slots(const struct mirror_view *ranks, const struct fleet_view *view)
+{
+    struct worker_set slots;
+
+    worker_set_clear(&slots);
+    for (uint32_t i = 0; i < ranks->groups_count; i++) {
+        WORKER_SET_EACH (slot, &ranks->groups[i].slots) {
+            const struct fleet_worker *w = view->worker[ranks->owner[slot]];
+            if (w != NULL && w->ranks > 1 &&
+                ranks->generation[w->slot] == w->generation) {
+                worker_set_add(&slots, slot);
+            }
+        }
+    }
+    return slots;
+}
+
+/* Blocks that a worker is known to hold: by its events, or else believed. */
+static uint64_t
+blocks_of(const struct hints *hints, uint32_t worker)
+{
+    const struct mirror_view *ranks = ranks_of(hints);
+    uint64_t blocks = 0;
+
+    if (!worker_set_has(&ranks->workers, worker)) {
+        return radix_worker_blocks(hints->world.belief, worker);
+    }
+    for (uint32_t i = 0; i < ranks->groups_count; i++) {
+        WORKER_SET_EACH (slot, &ranks->groups[i].slots) {
+            if (ranks->owner[slot] == worker) {
+                blocks += mirror_slot_blocks(hints->world.mirror, slot);
+            }
+        }
+    }
+    return blocks;
+}
+
+static struct gossip_gauge
+own_of(const struct hints *hints, uint32_t slot)
+{
+    const struct fleet_board *board = hints->world.board;
+    uint64_t blocks = blocks_of(hints, slot);
+
+    return (struct gossip_gauge){
+        .inflight = gauge_read(&board->inflight[slot]),
+        .queued_tokens = gauge_read(&board->queued_tokens[slot]),
+        .blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
+    };
+}
+
+struct hints_load
+hints_load(const struct hints *hints, uint32_t slot)
+{
+    const struct fleet_worker *worker = view_of(hints)->worker[slot];
+    struct hints_load load = {.own = own_of(hints, slot)};
+
+    if (hints->gossip != NULL && worker != NULL) {
+        load.peers = gossip_gauge_others(hints->gossip, worker->identity);
+    }
+    return load;
+}
+
+/* Telling */
+
+/* Counters of workers that went are gone with them: a sum that fell says
+ * nothing of what was sent since. */
+static void
+measure_rate(struct hints *hints, uint64_t now_us)
+{
+    uint64_t passed_us = now_us - hints->told_us;
+    const struct fleet_view *view = view_of(hints);
+    uint64_t requests = 0;
+
+    WORKER_SET_EACH (slot, &view->present) {
+        requests += counter_read(&hints->world.board->counters[slot].requests);
+    }
+    if (passed_us != 0 && requests >= hints->requests) {
+        uint64_t sent = requests - hints->requests;
+        uint64_t weighed_us = passed_us < RATE_US ? passed_us : RATE_US;
+        uint64_t now_milli = sent * UINT64_C(1000000000) / passed_us;
+        hints->rate_milli = (hints->rate_milli * (RATE_US - weighed_us) +
+                             now_milli * weighed_us) /
+                            RATE_US;
+    }
+    hints->requests = requests;
+}
+
+static void
+tell(struct hints *hints, uint64_t identity, const struct gossip_gauge *gauge,
+     uint64_t now_us)
+{
+    if (!gossip_gauge_set(hints->gossip, identity, gauge, now_us)) {
+        hints->stats.gauges_failed++;
+    }
+}
+
+static void
+tell_own(struct hints *hints, uint64_t now_us)
+{
+    const struct fleet_view *view = view_of(hints);
+    const struct mirror_view *ranks = ranks_of(hints);
+    struct worker_set ranked = ranked_slots(ranks, view);
+
+    measure_rate(hints, now_us);
+    struct gossip_gauge rate = {
+        .inflight = (uint32_t)((hints->rate_milli + 500) / 1000)};
+    tell(hints, NODE_GAUGE, &rate, now_us);
+    WORKER_SET_EACH (slot, &view->present) {
+        struct gossip_gauge gauge = own_of(hints, slot);
+        tell(hints, view->identity[slot], &gauge, now_us);
+    }
+    WORKER_SET_EACH (slot, &ranked) {
+        struct gossip_gauge gauge = {
+            .inflight = gauge_read(&hints->world.rank_inflight[slot])};
+        uint64_t worker = view->identity[ranks->owner[slot]];
+        tell(hints, rank_identity(worker, ranks->rank[slot]), &gauge, now_us);
+    }
+    hints->stats.rounds++;
+}
+
+/* Hearing */
+
+static void
+set_level(struct gauge *level, uint64_t value)
+{
+    gauge_set(level, value < INT32_MAX ? (int32_t)value : INT32_MAX);
+}
+
+static void
+clear_board(struct hints *hints)
+{
+    gauge_set(&hints->world.board->unseen, 0);
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        gauge_set(&hints->world.board->peers[slot], 0);
+        gauge_set(&hints->world.board->peers_queued_tokens[slot], 0);
+        gauge_set(&hints->world.rank_peers[slot], 0);
+    }
+}
+
+/* Slots without a worker stand at 0 for the next one. */
+static void
+put_ranks(struct hints *hints, const struct fleet_view *view)
+{
+    const struct mirror_view *ranks = ranks_of(hints);
+    struct worker_set ranked = ranked_slots(ranks, view);
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        uint32_t inflight = 0;
+        if (worker_set_has(&ranked, slot)) {
+            uint64_t worker = view->identity[ranks->owner[slot]];
+            uint64_t rank = rank_identity(worker, ranks->rank[slot]);
+            inflight = gossip_gauge_others(hints->gossip, rank).inflight;
+        }
+        set_level(&hints->world.rank_peers[slot], inflight);
+    }
+}
+
+static void
+put_peers(struct hints *hints)
+{
+    const struct fleet_view *view = view_of(hints);
+    struct fleet_board *board = hints->world.board;
+    uint64_t rate = gossip_gauge_others(hints->gossip, NODE_GAUGE).inflight;
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        struct gossip_gauge others = {.inflight = 0};
+        if (worker_set_has(&view->present, slot)) {
+            others = gossip_gauge_others(hints->gossip, view->identity[slot]);
+        }
+        set_level(&board->peers[slot], others.inflight);
+        set_level(&board->peers_queued_tokens[slot], others.queued_tokens);
+    }
+    put_ranks(hints, view);
+    set_level(&board->unseen, (rate * UNSEEN_MS + 500) / 1000);
+}
+
+/* The shell's side */
+
+void
+hints_init(struct hints *hints, const struct hints_world *world)
+{
+    CHECK(world->board != NULL && world->belief != NULL);
+    CHECK(world->mirror != NULL && world->mirror_view != NULL);
+    CHECK(world->rank_inflight != NULL && world->rank_peers != NULL);
+    *hints = (struct hints){.world = *world, .due_us = UINT64_MAX};
+}
+
+void
+hints_join(struct hints *hints, struct gossip *gossip, uint32_t gauge_ms,
+           uint64_t now_us)
+{
+    CHECK(gauge_ms > 0);
+    hints->gossip = gossip;
+    hints->gauge_ms = gauge_ms;
+    hints->told_us = now_us;
+    hints->due_us = gossip != NULL ? now_us : UINT64_MAX;
+    hints->heard = 0;
+    clear_board(hints);
+}
+
+bool
+hints_tick(struct hints *hints, uint64_t now_us)
+{
+    bool due = now_us >= hints->due_us;
+
+    if (hints->gossip == NULL) {
+        return false;
+    }
+    if (due) {
+        tell_own(hints, now_us);
+        hints->told_us = now_us;
+        hints->due_us = now_us + (uint64_t)hints->gauge_ms * TELL_US_PER_MS;
+    }
+    uint64_t heard = gossip_gauges_heard(hints->gossip);
+    uint64_t version = view_of(hints)->version;
+    if (heard != hints->heard || version != hints->view_heard) {
+        hints->heard = heard;
+        hints->view_heard = version;
+        put_peers(hints);
+    }
+    return due;
+}
+
+uint64_t
+hints_deadline(const struct hints *hints)
+{
+    return hints->due_us;
+}
+
+/* Belief */
+
+/* Whom to tell of; NULL: nobody is to be told, or it is gone. */
+static const struct fleet_worker *
+worker_of(const struct hints *hints, uint32_t slot, uint32_t generation)
+{
+    if (hints->gossip == NULL || slot >= WORKERS_MAX) {
+        return NULL;
+    }
+    const struct fleet_worker *worker = view_of(hints)->worker[slot];
+
+    return worker != NULL && worker->generation == generation ? worker : NULL;
+}
+
+void
+hints_learn(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
+{
+    const struct fleet_worker *worker =
+        worker_of(hints, fact->slot, fact->generation);
+
+    CHECK(fact->kind == FACT_LEARN);
+    if (worker == NULL) {
+        return;
+    }
+    struct gossip_belief belief = {
+        .worker = worker->identity,
+        .root = fact->root,
+        .parent = fact->root,
+        .count = fact->count,
+        .keys = fact->keys,
+    };
+    gossip_belief_add(hints->gossip, &belief, now_us);
+    hints->stats.told++;
+}
+
+void
+hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,
+            uint64_t now_us)
+{
+    const struct fleet_worker *worker = worker_of(hints, slot, generation);
+
+    if (worker != NULL) {
+        struct gossip_belief belief = {.worker = worker->identity,
+                                       .ended = true};
+        gossip_belief_add(hints->gossip, &belief, now_us);
+    }
+}
+
+/* The present worker of an identity, or WORKER_NONE. */
+static uint32_t
+slot_of(const struct fleet_view *view, uint64_t identity)
+{
+    WORKER_SET_EACH (slot, &view->present) {
+        if (view->identity[slot] == identity) {
+            return slot;
+        }
+    }
+    return WORKER_NONE;
+}
+
+/* Expectations */
+
+/* Whether lanes see this slot of the mirror as the worker's, of this rank. */
+static bool
+is_rank_of(const struct mirror_view *ranks, uint32_t slot,
+           const struct fleet_worker *worker, uint32_t rank)
+{
+    return ranks->owner[slot] == worker->slot && ranks->rank[slot] == rank &&
+           ranks->generation[worker->slot] == worker->generation;
+}
+
+/* The slot of the mirror where something can be expected of a worker's rank,
+ * or WORKER_NONE. */
+static uint32_t
+rank_slot(const struct hints *hints, const struct fleet_worker *worker,
+          uint32_t rank)
+{
+    const struct mirror_view *ranks = ranks_of(hints);
+
+    for (uint32_t i = 0; i < ranks->groups_count; i++) {
+        WORKER_SET_EACH (slot, &ranks->groups[i].slots) {
+            if (is_rank_of(ranks, slot, worker, rank)) {
+                return expectations_is_open(hints->world.expectations, slot)
+                           ? slot
+                           : WORKER_NONE;
+            }
+        }
+    }
+    return WORKER_NONE;
+}
+
+void
+hints_expect(struct hints *hints, const struct fact_learn *fact,
+             uint64_t now_us)
+{
+    const struct fleet_worker *worker =
+        worker_of(hints, fact->owner, fact->generation);
+    uint32_t rank = ranks_of(hints)->rank[fact->slot];
+
+    CHECK(fact->kind == FACT_EXPECT);
+    if (worker == NULL || hints->world.expectations == NULL ||
+        rank_slot(hints, worker, rank) != fact->slot) {
+        return; /* nobody is to be told, or the slot is another's by now */
+    }
+    uint32_t known =
+        expectations_depth(hints->world.expectations, hints->world.mirror,
+                           fact->slot, fact->keys, fact->count);
+    if (known < fact->count) {
+        struct gossip_belief belief = {
+            .worker = worker->identity,
+            .rank = rank,
+            .count = fact->count - known,
+            .keys = fact->keys + known,
+            .expected = true,
+        };
+        gossip_belief_add(hints->gossip, &belief, now_us);
+        hints->stats.expected_told++;
+    }
+}
+
+static void
+hear_expected(struct hints *hints, const struct gossip_belief *belief,
+              uint64_t now_us)
+{
+    uint32_t owner = slot_of(view_of(hints), belief->worker);
+    uint32_t slot = WORKER_NONE;
+
+    if (owner != WORKER_NONE && hints->world.expectations != NULL) {
+        slot = rank_slot(hints, view_of(hints)->worker[owner], belief->rank);
+    }
+    if (slot == WORKER_NONE) {
+        hints->stats.unknown++;
+        return;
+    }
+    expectations_add_missing(hints->world.expectations, hints->world.mirror,
+                             slot, belief->keys, belief->count, now_us);
+    hints->stats.expected_heard++;
+}
+
+/* What peers tell */
+
+/* A prompt that does not begin at its root hangs in the air here: nobody of
+ * this version sends one. */
+void
+hints_belief_out(struct hints *hints, const struct gossip_out *out,
+                 uint64_t now_us)
+{
+    const struct gossip_belief *belief = &out->belief;
+    uint32_t slot = slot_of(view_of(hints), belief->worker);
+
+    CHECK(out->kind == GOSSIP_BELIEF);
+    if (belief->expected) {
+        hear_expected(hints, belief, now_us);
+        return;
+    }
+    if (slot == WORKER_NONE || belief->from != 0) {
+        hints->stats.unknown++;
+        return;
+    }
+    int outcome = radix_insert(hints->world.belief, belief->root, belief->keys,
+                               belief->count, slot, 0, now_us);
+    if (outcome != 0) {
+        hints->stats.refused++;
+    } else {
+        hints->stats.learned++;
+    }
+}

@@ -1,0 +1,133 @@
+/*
+ * What a node shares with its peers beyond events: its load at each worker,
+ * and its routing decisions.
+ *
+ * Load. Every gauge_ms a node tells for each worker how many requests it has
+ * open there, how many prompt tokens of them wait for an answer to begin, and
+ * how many blocks it knows the worker to hold; the same for requests sent to a
+ * named rank; and, as a gauge of the node itself, how many requests it sends
+ * out per second. What the peers tell goes on the board, beside the node's own
+ * numbers and never mixed with them: the election's load is own + peers +
+ * foreign, each counting other requests (fleet_view.h).
+ *
+ * Peers' numbers are old when they come: half a gauge_ms on average, the way,
+ * and until the next one. Nodes that go by the same old numbers would all send
+ * to the worker that was the least loaded then. So the board also says how
+ * many requests the peers are expected to have sent since (their rate times
+ * that age: `unseen`), and the election spreads what it has over as many
+ * places as that many requests would fill up (elect.h).
+ *
+ * Queued tokens end when the first byte of an answer's body comes. Of an
+ * answer that comes in one piece that is its end: its prompt counts as long as
+ * it is open, like those of all such answers at all workers. Those of peers
+ * are as old as their last gauges; elections weigh them with the prompt's own
+ * (elect.h).
+ *
+ * Belief. A prompt that a lane sent somewhere (FACT_LEARN) goes to the peers
+ * as keys of its blocks, and what comes from them goes into this node's tree
+ * as if it had been sent by it, for the worker of the same identity. It goes
+ * no further: only hints_learn() tells peers, and only of this node's own.
+ *
+ * Expectations. The same for blocks of tokens (FACT_EXPECT), which go among
+ * what is expected of the worker's rank: its events say the same to all, but
+ * where engines queue seconds later, and a peer would send the same prefix
+ * elsewhere meanwhile. Told is only what the rank neither holds by its mirror
+ * nor is expected to hold: that was told before, by this node or another. What
+ * is heard is held against the mirror first, so that an event that came sooner
+ * leaves nothing to be expected.
+ *
+ * Grammar: after each call the outputs of gossip are to be pulled.
+ *
+ * Role: core. Owns: nothing. Thread: control. Limits: those of gossip; workers
+ * beyond gauges' workers_max are counted. Errors: -ENOMEM of belief is counted.
+ */
+#ifndef NODE_HINTS_H
+#define NODE_HINTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gossip/gossip.h"
+#include "node/view/expectations.h"
+#include "node/view/facts.h"
+#include "node/view/fleet_view.h"
+#include "node/view/mirror_view.h"
+
+/* Where a node's numbers are, all of them longer-lived than the hints. */
+struct hints_world {
+    struct fleet_board *board;
+    struct radix *belief;
+    const struct mirror *mirror;
+    const struct publish *mirror_view;
+    struct expectations *expectations; /* NULL: nothing is */
+    const struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
+    struct gauge *rank_peers;          /* the same, of peers */
+};
+
+struct hints_stats {
+    uint64_t told;           /* decisions of this node */
+    uint64_t learned;        /* decisions of peers */
+    uint64_t expected_told;  /* decisions of this node in tokens */
+    uint64_t expected_heard; /* ... of peers */
+    uint64_t unknown;        /* decisions of peers for no worker or rank that is
+                               here */
+    uint64_t refused;        /* ... for which belief had no room */
+    uint64_t gauges_failed;  /* numbers of a worker that gossip had no room
+                               for */
+    uint64_t rounds;         /* of telling own numbers */
+};
+
+struct hints {
+    struct hints_world world;
+    struct gossip *gossip; /* NULL: a node alone */
+    uint32_t gauge_ms;
+    uint64_t told_us; /* when own numbers were told last */
+    uint64_t due_us;
+    uint64_t heard;      /* gossip_gauges_heard() of what the board has */
+    uint64_t view_heard; /* version of the view it was put there by */
+    uint64_t requests;   /* sent out up to told_us */
+    uint64_t rate_milli; /* sent out per second, in thousandths */
+    struct hints_stats stats;
+};
+
+/* Alone; the board is as it is without peers. */
+void hints_init(struct hints *hints, const struct hints_world *world);
+
+/* gossip: whom to tell, or NULL to stop. It outlives the hints or the next
+ * call of this. gauge_ms: 1 or more. */
+void hints_join(struct hints *hints, struct gossip *gossip, uint32_t gauge_ms,
+                uint64_t now_us);
+
+/* Tells own numbers when they are due, and puts those of peers on the board
+ * when they changed. To be called at hints_deadline() and after anything that
+ * may have changed gossip. True: own ones were told. */
+bool hints_tick(struct hints *hints, uint64_t now_us);
+uint64_t hints_deadline(const struct hints *hints);
+
+/* A decision of a lane of this node's: to the peers. count may be 0. */
+void hints_learn(struct hints *hints, const struct fact_learn *fact,
+                 uint64_t now_us);
+
+/* What a lane sent to a rank, in blocks of tokens: to the peers, but for what
+ * they know. Called before it is expected here. */
+void hints_expect(struct hints *hints, const struct fact_learn *fact,
+                  uint64_t now_us);
+
+/* A request that this node had sent to a worker is over: the same way. */
+void hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,
+                 uint64_t now_us);
+
+/* A GOSSIP_BELIEF: a peer's decision, into this node's tree or among what it
+ * expects. */
+void hints_belief_out(struct hints *hints, const struct gossip_out *out,
+                      uint64_t now_us);
+
+/* A present worker's numbers: this node's own, and the peers'. */
+struct hints_load {
+    struct gossip_gauge own;
+    struct gossip_gauge peers;
+};
+
+struct hints_load hints_load(const struct hints *hints, uint32_t slot);
+
+#endif

@@ -1,0 +1,709 @@
+#include "node/ingest/mirror_writer.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "fake_mirror.h"
+
+#if defined(__clang__)
+/* A test is the control thread. */
+#pragma clang diagnostic ignored "-Wthread-safety-analysis"
+#endif
+
+#define S UINT64_C(1000000)
+
+static struct mirror *mirror;
+static struct qsbr qsbr;
+static struct publish published;
+static struct mirror_writer *writer;
+
+static void
+setup(void)
+{
+    const struct mirror_writer_limits limits = {
+        .accuracy = {.answers_min = 4,
+                     .wrong_permille = 500,
+                     .reread_ms = 10000,
+                     .discount_permille = 200},
+        .stale_permille = 500,
+    };
+
+    mirror = fake_mirror();
+    mirror->view = &published;
+    qsbr_init(&qsbr);
+    cr_assert_eq(mirror_writer_new(&writer, &limits, mirror, &qsbr, &published),
+                 0);
+}
+
+static void
+sound(void)
+{
+    const char *reason;
+
+    cr_assert(mirror_writer_check(writer, &reason), "%s", reason);
+}
+
+static void
+teardown(void)
+{
+    sound();
+    mirror_writer_free(writer);
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        cr_assert_neq(mirror->slot[i].state, FAKE_OPEN);
+    }
+    qsbr_fini(&qsbr);
+}
+
+TestSuite(node_mirror_writer, .init = setup, .fini = teardown);
+
+static const struct mirror_view *
+view(void)
+{
+    (void)mirror_writer_work(writer, 100);
+    sound();
+    (void)qsbr_reclaim(&qsbr);
+    return mirror_view_get(&published);
+}
+
+/* Fleet slot w, generation 1. */
+static void
+add(uint32_t worker, uint32_t ranks)
+{
+    cr_assert_eq(mirror_writer_worker_add(writer, worker, 1, ranks), 0);
+}
+
+static void
+begin(uint32_t worker, uint32_t rank, uint64_t epoch)
+{
+    mirror_writer_reset(writer, worker, 1, rank, epoch);
+    mirror_writer_state(writer, worker, 1, rank, KV_STREAM_LIVE);
+}
+
+/* A record with room for words. */
+union parcel {
+    struct event_record head;
+    uint64_t room[sizeof(struct event_record) / 8 + 8];
+};
+
+static union parcel
+record_of(uint64_t epoch, uint64_t seq, uint32_t count, const uint64_t *words)
+{
+    union parcel parcel = {.head = {.epoch = epoch,
+                                    .seq = seq,
+                                    .block_tokens = 16,
+                                    .words_count = count}};
+
+    cr_assert_leq(count, 8);
+    memcpy(parcel.head.words, count > 0 ? words : parcel.room,
+           count * sizeof *words);
+    return parcel;
+}
+
+static int
+deliver(uint32_t worker, uint32_t rank, union parcel *parcel)
+{
+    return mirror_writer_record(writer, worker, 1, rank, &parcel->head);
+}
+
+static union parcel
+stores(uint64_t epoch, uint64_t seq, uint64_t key)
+{
+    const uint64_t words[] = {event_op(EVENT_STORE, TIER_DEVICE, 1), key};
+
+    return record_of(epoch, seq, 2, words);
+}
+
+/* One block more. */
+static void
+store(uint32_t worker, uint32_t rank, uint64_t epoch, uint64_t seq,
+      uint64_t key)
+{
+    union parcel parcel = stores(epoch, seq, key);
+
+    cr_assert_eq(deliver(worker, rank, &parcel), 0);
+}
+
+static struct mirror_writer_status
+status(uint32_t at)
+{
+    struct mirror_writer_status s;
+
+    cr_assert(mirror_writer_status(writer, at, &s));
+    return s;
+}
+
+static struct mirror_writer_stats
+stats(void)
+{
+    struct mirror_writer_stats s;
+
+    mirror_writer_stats(writer, &s);
+    return s;
+}
+
+static bool
+in_view(uint32_t worker)
+{
+    return worker_set_has(&view()->workers, worker);
+}
+
+Test(node_mirror_writer, the_first_view_is_there_and_empty)
+{
+    const struct mirror_view *v = mirror_view_get(&published);
+
+    cr_assert_not_null(v);
+    cr_assert_eq(v->version, 1);
+    cr_assert_eq(v->groups_count, 0);
+    cr_assert_eq(view(), v, "nothing changed, nothing published");
+}
+
+Test(node_mirror_writer, a_stream_is_in_view_once_its_block_size_is_known)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    cr_assert_not(in_view(7));
+    store(7, 0, 100, 1, 0xa);
+    const struct mirror_view *v = view();
+    uint32_t slot = status(0).slot;
+    cr_assert(worker_set_has(&v->workers, 7));
+    cr_assert_eq(v->version, 2);
+    cr_assert_eq(v->groups_count, 1);
+    cr_assert_eq(v->groups[0].block_tokens, 16);
+    cr_assert(worker_set_has(&v->groups[0].slots, slot));
+    cr_assert_eq(v->owner[slot], 7);
+    cr_assert_eq(v->rank[slot], 0);
+    cr_assert_eq(v->trust_permille[slot], 1000);
+    cr_assert_eq(v->generation[7], 1);
+    cr_assert_eq(v->ranks[7], 1);
+    cr_assert_eq(fake_mirror_tiers(mirror, slot, 0xa), 1);
+    store(7, 0, 100, 2, 0xb);
+    cr_assert_eq(view(), v, "further records change no view");
+    cr_assert_eq(status(0).blocks, 2);
+    cr_assert_eq(status(0).seq, 2);
+}
+
+Test(node_mirror_writer, a_new_epoch_takes_a_new_slot_and_forgets)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    (void)view();
+    uint32_t old = status(0).slot;
+    begin(7, 0, 101);
+    cr_assert_neq(status(0).slot, old);
+    cr_assert_eq(status(0).blocks, 0);
+    cr_assert(in_view(7), "its blocks are as large as before, most likely");
+    store(7, 0, 101, 1, 0xb);
+    cr_assert(in_view(7));
+    cr_assert_eq(stats().epochs, 2);
+}
+
+Test(node_mirror_writer, an_empty_slot_serves_the_next_epoch)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    uint32_t slot = status(0).slot;
+    begin(7, 0, 101);
+    cr_assert_eq(status(0).slot, slot);
+    cr_assert_eq(status(0).epoch, 101);
+}
+
+Test(node_mirror_writer, records_of_another_epoch_are_dropped_and_counted)
+{
+    add(7, 1);
+    store(7, 0, 99, 1, 0xa);
+    begin(7, 0, 100);
+    store(7, 0, 99, 5, 0xa);
+    store(7, 0, 101, 1, 0xa);
+    cr_assert_eq(stats().dropped_epoch, 3);
+    cr_assert_eq(status(0).blocks, 0);
+}
+
+Test(node_mirror_writer, older_records_are_dropped_and_parts_of_one_are_not)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 5, 0xa);
+    store(7, 0, 100, 5, 0xb);
+    store(7, 0, 100, 4, 0xc);
+    cr_assert_eq(stats().dropped_old, 1);
+    cr_assert_eq(status(0).blocks, 2);
+}
+
+Test(node_mirror_writer, strangers_are_ignored)
+{
+    struct accuracy_answer answer = {.prompt_tokens = 1};
+    union parcel parcel = stores(1, 1, 0xa);
+
+    add(7, 2);
+    mirror_writer_reset(writer, 7, 2, 0, 5);
+    mirror_writer_reset(writer, 7, 1, 2, 5);
+    mirror_writer_reset(writer, 8, 1, 0, 5);
+    mirror_writer_reset(writer, WORKERS_MAX, 1, 0, 5);
+    mirror_writer_state(writer, 7, 2, 0, KV_STREAM_LIVE);
+    cr_assert_eq(mirror_writer_record(writer, 7, 2, 0, &parcel.head), 0);
+    cr_assert_not(mirror_writer_answer(writer, 7, 2, 0, &answer, 1));
+    cr_assert_eq(stats().dropped_unknown, 1);
+    cr_assert_eq(stats().epochs, 0);
+    cr_assert_eq(status(0).state, KV_STREAM_CONNECTING);
+}
+
+Test(node_mirror_writer, clear_empties_the_slot_and_what_follows_is_kept)
+{
+    const uint64_t words[] = {event_op(EVENT_STORE, TIER_DEVICE, 1), 0xb,
+                              event_op(EVENT_CLEAR, TIER_DEVICE, 0),
+                              event_op(EVENT_STORE, TIER_HOST, 1), 0xc};
+    union parcel parcel = record_of(100, 2, 5, words);
+
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    uint32_t old = status(0).slot;
+    cr_assert_eq(deliver(7, 0, &parcel), 0);
+    uint32_t slot = status(0).slot;
+    cr_assert_neq(slot, old);
+    cr_assert_eq(fake_mirror_tiers(mirror, slot, 0xa), 0);
+    cr_assert_eq(fake_mirror_tiers(mirror, slot, 0xb), 0);
+    cr_assert_eq(fake_mirror_tiers(mirror, slot, 0xc), 2);
+    cr_assert_eq(status(0).epoch, 100);
+    cr_assert_eq(stats().clears, 1);
+    cr_assert(in_view(7));
+    parcel.head.seq = 3;
+    parcel.head.words_count = 3; /* a CLEAR at the end */
+    cr_assert_eq(deliver(7, 0, &parcel), 0);
+    cr_assert_eq(status(0).blocks, 0);
+    cr_assert(in_view(7), "an empty cache is known too");
+}
+
+Test(node_mirror_writer, without_a_free_slot_a_stream_waits_for_one)
+{
+    mirror->slots_max = 1;
+    add(3, 1);
+    add(7, 1);
+    begin(3, 0, 50);
+    begin(7, 0, 100);
+    cr_assert_eq(status(1).slot, WORKER_NONE);
+    cr_assert_eq(stats().no_slot, 1);
+    cr_assert_eq(stats().without_slot, 1);
+    mirror_writer_worker_remove(writer, 3);
+    (void)view(); /* sweeps */
+    (void)view();
+    cr_assert_eq(status(0).slot, 0);
+    store(7, 0, 100, 1, 0xa);
+    cr_assert(in_view(7), "nothing was lost meanwhile");
+    cr_assert_not(status(0).lost);
+}
+
+Test(node_mirror_writer, what_was_lost_for_want_of_a_slot_is_read_again)
+{
+    struct mirror_writer_id id;
+
+    mirror->slots_max = 1;
+    add(3, 1);
+    add(7, 1);
+    begin(3, 0, 50);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    cr_assert(status(1).lost);
+    cr_assert_not(mirror_writer_next_reread(writer, &id, S),
+                  "there is no slot yet");
+    mirror_writer_worker_remove(writer, 3);
+    (void)view();
+    (void)view();
+    store(7, 0, 100, 2, 0xb);
+    cr_assert_eq(status(0).blocks, 0, "it takes no half of a story");
+    cr_assert_not(in_view(7));
+    cr_assert_eq(stats().dropped_lost, 2);
+    cr_assert(mirror_writer_next_reread(writer, &id, 2 * S));
+    cr_assert(id.worker == 7 && id.generation == 1 && id.rank == 0);
+    cr_assert_not(mirror_writer_next_reread(writer, &id, 2 * S));
+    begin(7, 0, 101);
+    cr_assert_eq(status(0).slot, 0, "the empty slot is enough");
+    store(7, 0, 101, 1, 0xa);
+    cr_assert(in_view(7));
+    cr_assert_not(status(0).lost);
+    cr_assert_not(mirror_writer_next_reread(writer, &id, 100 * S));
+}
+
+Test(node_mirror_writer,
+     a_full_mirror_makes_a_stream_stale_until_it_is_read_again)
+{
+    struct mirror_writer_id id;
+
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    cr_assert_not(mirror_writer_next_reread(writer, &id, S));
+    mirror->apply_outcome = MIRROR_E_FULL;
+    store(7, 0, 100, 2, 0xb);
+    mirror->apply_outcome = 0;
+    cr_assert_eq(stats().full, 1);
+    cr_assert(status(0).lost);
+    cr_assert_eq(view()->trust_permille[status(0).slot], 500);
+    store(7, 0, 100, 3, 0xc);
+    cr_assert_eq(status(0).blocks, 2, "what there is goes on");
+    cr_assert_not(mirror_writer_next_reread(writer, &id, 11 * S - 1));
+    cr_assert(mirror_writer_next_reread(writer, &id, 11 * S));
+    cr_assert_not(mirror_writer_next_reread(writer, &id, 11 * S));
+    begin(7, 0, 101);
+    store(7, 0, 101, 1, 0xa);
+    cr_assert_eq(view()->trust_permille[status(0).slot], 1000);
+}
+
+Test(node_mirror_writer, rereads_that_do_not_help_become_rare)
+{
+    static const uint64_t due[] = {10, 20, 40, 80};
+    struct mirror_writer_id id;
+    uint64_t at = S;
+
+    add(7, 1);
+    cr_assert_not(mirror_writer_next_reread(writer, &id, at));
+    mirror_writer_reset(writer, 7, 1, 0, 1);
+    mirror->apply_outcome = MIRROR_E_FULL;
+    store(7, 0, 1, 1, 0xa);
+    at += 10 * S;
+    cr_assert(mirror_writer_next_reread(writer, &id, at));
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert_not(
+            mirror_writer_next_reread(writer, &id, at + due[i] * S - 1));
+        at += due[i] * S;
+        cr_assert(mirror_writer_next_reread(writer, &id, at), "%zu", i);
+    }
+}
+
+Test(node_mirror_writer, out_of_memory_is_told_and_heals_alike)
+{
+    union parcel parcel = stores(100, 1, 0xa);
+
+    add(7, 1);
+    begin(7, 0, 100);
+    mirror->apply_outcome = -ENOMEM;
+    cr_assert_eq(deliver(7, 0, &parcel), -ENOMEM);
+    cr_assert(status(0).lost);
+    cr_assert_eq(stats().no_memory, 1);
+    mirror->apply_outcome = 0;
+    begin(7, 0, 101);
+    cr_assert_not(status(0).lost);
+}
+
+Test(node_mirror_writer, a_cleared_cache_lost_nothing)
+{
+    const uint64_t words[] = {event_op(EVENT_CLEAR, TIER_DEVICE, 0)};
+    union parcel parcel = record_of(100, 2, 1, words);
+
+    add(7, 1);
+    begin(7, 0, 100);
+    mirror->apply_outcome = MIRROR_E_FULL;
+    store(7, 0, 100, 1, 0xa);
+    mirror->apply_outcome = 0;
+    cr_assert_eq(deliver(7, 0, &parcel), 0);
+    cr_assert_not(status(0).lost);
+    cr_assert_eq(status(0).trust_permille, 1000);
+}
+
+Test(node_mirror_writer, bad_records_are_dropped_and_cost_trust)
+{
+    union parcel parcel = stores(100, 2, 0xb);
+
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    parcel.head.block_tokens = 32;
+    cr_assert_eq(deliver(7, 0, &parcel), 0);
+    parcel = stores(100, 3, 0xb);
+    parcel.head.words[0] = event_op(EVENT_STORE, TIER_DEVICE, 2);
+    cr_assert_eq(deliver(7, 0, &parcel), 0);
+    cr_assert_eq(stats().dropped_bad, 2);
+    cr_assert_eq(status(0).blocks, 1);
+    cr_assert_eq(status(0).trust_permille, 500);
+}
+
+Test(node_mirror_writer, trust_follows_the_state)
+{
+    static const struct {
+        enum kv_stream_state state;
+        uint32_t trust;
+    } walk[] = {
+        {KV_STREAM_READING, 1000}, /* begins an epoch */
+        {KV_STREAM_PARTIAL, 1000}, {KV_STREAM_READING, 500}, /* a gap */
+        {KV_STREAM_LIVE, 1000},    {KV_STREAM_STALE, 500},
+        {KV_STREAM_LIVE, 1000},    {KV_STREAM_CONNECTING, 500},
+        {KV_STREAM_LIVE, 1000},
+    };
+
+    add(7, 1);
+    mirror_writer_reset(writer, 7, 1, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    uint32_t slot = status(0).slot;
+    cr_assert_eq(view()->trust_permille[slot], 500);
+    for (size_t i = 0; i < sizeof walk / sizeof *walk; i++) {
+        mirror_writer_state(writer, 7, 1, 0, walk[i].state);
+        cr_assert_eq(view()->trust_permille[slot], walk[i].trust, "%zu", i);
+        cr_assert_eq(status(0).trust_permille, walk[i].trust);
+        cr_assert_eq(status(0).slot, slot);
+    }
+}
+
+/* An answer that was so much off. */
+static bool
+answer(uint32_t predicted, uint32_t cached)
+{
+    const struct accuracy_answer a = {.prompt_tokens = 1000,
+                                      .predicted_tokens = predicted,
+                                      .cached_tokens = cached,
+                                      .block_tokens = 16};
+
+    return mirror_writer_answer(writer, 7, 1, 0, &a, 5 * S);
+}
+
+Test(node_mirror_writer, wrong_predictions_cost_trust_and_ask_for_a_reread)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    (void)view();
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_not(answer(640, 0));
+    }
+    cr_assert(answer(640, 0));
+    uint32_t slot = status(0).slot;
+    cr_assert_eq(view()->trust_permille[slot], 200);
+    mirror_writer_state(writer, 7, 1, 0, KV_STREAM_STALE);
+    cr_assert_eq(view()->trust_permille[slot], 200, "the lower one");
+    begin(7, 0, 101);
+    store(7, 0, 101, 1, 0xa);
+    slot = status(0).slot;
+    cr_assert_eq(view()->trust_permille[slot], 200, "not proved yet");
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert_not(answer(640, 640));
+    }
+    cr_assert_eq(view()->trust_permille[slot], 1000);
+}
+
+Test(node_mirror_writer, answers_while_events_are_missing_say_nothing)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    (void)view();
+    mirror_writer_state(writer, 7, 1, 0, KV_STREAM_STALE);
+    for (uint32_t i = 0; i < 9; i++) {
+        cr_assert_not(answer(640, 0));
+    }
+    cr_assert_eq(status(0).accuracy.answers, 0);
+}
+
+Test(node_mirror_writer, a_partial_stream_explains_what_it_did_not_claim)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    mirror_writer_state(writer, 7, 1, 0, KV_STREAM_PARTIAL);
+    (void)view();
+    for (uint32_t i = 0; i < 9; i++) {
+        cr_assert_not(answer(0, 640));
+    }
+    cr_assert_eq(stats().explained, 9);
+    cr_assert_eq(status(0).accuracy.answers, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_not(answer(640, 0));
+    }
+    cr_assert(answer(640, 0), "what it did claim has to be there");
+}
+
+Test(node_mirror_writer, one_rank_is_enough_to_be_in_view)
+{
+    add(7, 3);
+    begin(7, 1, 100);
+    store(7, 1, 100, 1, 0xa);
+    const struct mirror_view *v = view();
+    cr_assert(worker_set_has(&v->workers, 7));
+    cr_assert_eq(v->ranks[7], 3);
+    cr_assert_eq(v->rank[status(1).slot], 1);
+    cr_assert_eq(stats().streams, 3);
+    cr_assert_eq(stats().in_view, 1);
+}
+
+static void
+store_of_size(uint32_t worker, uint32_t block_tokens)
+{
+    union parcel parcel = stores(worker, 1, 0xa);
+
+    parcel.head.block_tokens = block_tokens;
+    cr_assert_eq(deliver(worker, 0, &parcel), 0);
+}
+
+Test(node_mirror_writer, a_fifth_block_size_is_left_out_until_one_is_gone)
+{
+    for (uint32_t worker = 0; worker < 6; worker++) {
+        add(worker, 1);
+        begin(worker, 0, worker);
+    }
+    for (uint32_t worker = 5; worker > 0; worker--) {
+        store_of_size(worker, 16 * worker);
+        (void)view();
+    }
+    cr_assert_eq(view()->groups_count, 4);
+    cr_assert_not(in_view(1));
+    cr_assert(status(1).left_out && !status(1).in_view);
+    cr_assert_eq(stats().left_out, 1);
+    cr_assert_eq(stats().in_view, 4);
+    store_of_size(0, 32); /* a size that has its group */
+    cr_assert(in_view(0));
+    mirror_writer_worker_remove(writer, 3);
+    cr_assert(in_view(1));
+    cr_assert_eq(stats().left_out, 0);
+}
+
+Test(node_mirror_writer,
+     a_contested_stream_is_out_of_the_view_until_it_is_no_more)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 1, 0xa);
+    cr_assert(in_view(7));
+    mirror_writer_contested(writer, 7, 1, 0, true);
+    cr_assert_not(in_view(7));
+    cr_assert(status(0).contested && !status(0).in_view);
+    cr_assert_eq(stats().contested, 1);
+    begin(7, 0, 2);
+    store(7, 0, 2, 1, 0xa);
+    cr_assert_not(in_view(7), "whatever it says");
+    mirror_writer_contested(writer, 7, 1, 0, false);
+    cr_assert(in_view(7));
+    cr_assert(!status(0).contested && status(0).in_view);
+    mirror_writer_contested(writer, 7, 2, 0, true);
+    mirror_writer_contested(writer, 8, 1, 0, true);
+    cr_assert(in_view(7), "nobody is there");
+}
+
+Test(node_mirror_writer, records_without_a_number_are_taken_at_any_time)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 9, 0xa);
+    store(7, 0, 1, 0, 0xb);
+    cr_assert_eq(status(0).blocks, 2);
+    cr_assert_eq(status(0).seq, 9);
+    store(7, 0, 1, 8, 0xc);
+    cr_assert_eq(status(0).blocks, 2, "older than the last one");
+}
+
+Test(node_mirror_writer, a_record_without_blocks_may_tell_of_holes)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    union parcel page = stores(1, 0, 0xa);
+    page.head.holes = EVENT_HOLES_UNKNOWN;
+    cr_assert_eq(deliver(7, 0, &page), 0);
+    cr_assert_eq(mirror->slot[status(0).slot].holes, EVENT_HOLES_UNKNOWN);
+    union parcel last = record_of(1, 4, 0, NULL);
+    last.head.holes = 2;
+    cr_assert_eq(deliver(7, 0, &last), 0);
+    cr_assert_eq(mirror->slot[status(0).slot].holes, 2);
+    cr_assert_eq(status(0).holes, 2);
+}
+
+Test(node_mirror_writer, a_stream_may_begin_anew_in_the_middle)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 9, 0xa);
+    mirror_writer_reset(writer, 7, 1, 0, 2);
+    cr_assert_eq(status(0).blocks, 0);
+    store(7, 0, 2, 3, 0xb);
+    cr_assert_eq(status(0).blocks, 1);
+    cr_assert_eq(status(0).seq, 3);
+}
+
+Test(node_mirror_writer, what_lost_something_is_not_whole)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 1, 0xa);
+    cr_assert_eq(mirror_writer_whole_slot(writer, 7, 1, 0), status(0).slot);
+    mirror->apply_outcome = MIRROR_E_FULL;
+    store(7, 0, 1, 2, 0xb);
+    mirror->apply_outcome = 0;
+    cr_assert_eq(mirror_writer_whole_slot(writer, 7, 1, 0), WORKER_NONE);
+    cr_assert_eq(mirror_writer_slot(writer, 7, 1, 0), status(0).slot);
+    mirror_writer_reset(writer, 7, 1, 0, 2);
+    cr_assert_eq(mirror_writer_whole_slot(writer, 7, 1, 0), status(0).slot);
+}
+
+Test(node_mirror_writer, another_epoch_may_have_blocks_of_another_size)
+{
+    add(7, 1);
+    begin(7, 0, 1);
+    store(7, 0, 1, 1, 0xa);
+    begin(7, 0, 2);
+    union parcel parcel = stores(2, 1, 0xb);
+    parcel.head.block_tokens = 32;
+    cr_assert_eq(deliver(7, 0, &parcel), 0);
+    cr_assert_eq(status(0).block_tokens, 32);
+    cr_assert_eq(view()->groups[0].block_tokens, 32);
+}
+
+Test(node_mirror_writer, ranks_of_a_worker_have_blocks_of_one_size)
+{
+    add(7, 2);
+    begin(7, 0, 1);
+    begin(7, 1, 1);
+    store(7, 0, 1, 1, 0xa);
+    cr_assert_eq(status(1).block_tokens, 16);
+    cr_assert_eq(worker_set_count(&view()->groups[0].slots), 2);
+}
+
+Test(node_mirror_writer, streams_are_listed_by_worker_and_rank)
+{
+    struct mirror_writer_status s;
+
+    add(9, 2);
+    add(2, 1);
+    add(200, 1);
+    add(5, 2);
+    mirror_writer_worker_remove(writer, 9);
+    add(9, 1);
+    static const uint32_t expected[][2] = {
+        {2, 0}, {5, 0}, {5, 1}, {9, 0}, {200, 0}};
+    for (uint32_t i = 0; i < 5; i++) {
+        s = status(i);
+        cr_assert_eq(s.worker, expected[i][0]);
+        cr_assert_eq(s.rank, expected[i][1]);
+    }
+    cr_assert_not(mirror_writer_status(writer, 5, &s));
+}
+
+Test(node_mirror_writer, a_worker_that_went_leaves_the_view_and_its_slots)
+{
+    add(7, 2);
+    begin(7, 0, 100);
+    begin(7, 1, 100);
+    store(7, 0, 100, 1, 0xa);
+    store(7, 1, 100, 1, 0xa);
+    uint64_t version = view()->version;
+    mirror_writer_worker_remove(writer, 7);
+    mirror_writer_worker_remove(writer, 7);
+    cr_assert_eq(view()->version, version + 1);
+    cr_assert_not(in_view(7));
+    cr_assert_eq(view()->groups_count, 0);
+    cr_assert_eq(mirror_writer_worker_add(writer, 7, 2, 1), 0);
+    store(7, 0, 100, 2, 0xa);
+    cr_assert_eq(stats().dropped_unknown, 1, "of the generation before");
+}
+
+Test(node_mirror_writer, a_slot_leaves_the_view_before_it_can_be_anothers)
+{
+    add(3, 1);
+    add(7, 1);
+    begin(3, 0, 1);
+    begin(7, 0, 1);
+    store(3, 0, 1, 1, 0xa);
+    (void)view();
+    uint32_t old = status(0).slot;
+    mirror_writer_worker_remove(writer, 3);
+    cr_assert_eq(mirror->slot[old].state, FAKE_OPEN);
+    cr_assert_eq(view()->groups_count, 0);
+    cr_assert_eq(mirror->slot[old].state, FAKE_FREE);
+}
