@@ -11,6 +11,7 @@
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
+#include "node/base/flags.h"            /* IWYU pragma: export */
 #include "node/base/log.h"              /* IWYU pragma: export */
 #include "node/events/decoder.h"        /* IWYU pragma: export */
 #include "node/fleet/fleet.h"           /* IWYU pragma: export */

@@ -1,6 +1,5 @@
 #include "chaos/engine/engine_options.h"
 
-#include "chaos/base/flags.h"
 #include "chaos/engine/engine_events.h"
 
 #define MODEL_PRESET "kvasir/stand-in"
@@ -79,7 +78,7 @@ engine_options_parse(struct engine_options *options, char **argv, char *fault,
                      size_t fault_size)
 {
     *options = (struct engine_options){.help = false};
-    int r = flags_parse(&all, options, argv, fault, fault_size);
+    int r = flags_parse(&all, options, argv + 1, fault, fault_size);
     if (r == 0 && options->models_count == 0) {
         options->models[options->models_count++] = MODEL_PRESET;
     }

@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/base/flags.h"
 #include "chaos/engine/engine_model.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
+#include "node/node.h"
 
 #define ENGINE_SERVED_MAX 16
 #define ENGINE_RANKS_MAX  64

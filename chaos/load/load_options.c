@@ -53,7 +53,7 @@ load_options_parse(struct load_options *options, char **argv, char *fault,
                    size_t fault_size)
 {
     *options = (struct load_options){.help = false};
-    int r = flags_parse(&flags, options, argv, fault, fault_size);
+    int r = flags_parse(&flags, options, argv + 1, fault, fault_size);
     if (r == 0 && options->conversations * options->turns > LOAD_REQUESTS_MAX) {
         (void)snprintf(fault, fault_size,
                        "--conversations times --turns is %" PRIu64

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/base/flags.h"
 #include "chaos/load/load_script.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"

@@ -176,7 +176,7 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
                      size_t fault_size)
 {
     *options = (struct replay_options){.help = false};
-    int r = flags_parse(&flags, options, argv, fault, fault_size);
+    int r = flags_parse(&flags, options, argv + 1, fault, fault_size);
     if (r != 0 || options->help) {
         return r;
     }

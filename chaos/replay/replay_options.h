@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/base/flags.h"
 #include "chaos/replay/replay_generate.h"
 #include "chaos/replay/replay_timing.h"
 #include "chaos/replay/replay_world.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
+#include "node/node.h"
 
 #define REPLAY_LOADS_MAX 32U
 

@@ -19,8 +19,8 @@
 
 #include <arpa/inet.h>
 
-#include "chaos/base/flags.h"
 #include "chaos/wire/wire.h"
+#include "node/node.h"
 
 #define TURN_FRAMES_MAX  64 /* of one port, before the others have their turn */
 #define ANSWER_BYTES_MAX 1024
@@ -285,7 +285,7 @@ main(int argc, char **argv)
     char fault[512];
 
     (void)argc;
-    if (flags_parse(&flags, &options, argv, fault, sizeof(fault)) != 0) {
+    if (flags_parse(&flags, &options, argv + 1, fault, sizeof(fault)) != 0) {
         (void)fprintf(stderr, "kvasir-wire: %s\n", fault);
         return EXIT_USAGE;
     }

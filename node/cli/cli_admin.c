@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "node/cli/cli_args.h"
 #include "node/cli/cli_print.h"
 #include "node/cli/cmd.h"
 #include "node/http/httpc.h"
@@ -14,17 +13,15 @@
 #include "node/text/quote.h"
 #include "node/text/url.h"
 
-enum {
-    OPTION_ADMIN,
-    OPTION_JSON,
-    OPTION_HELP,
+#define AT(member) offsetof(struct cli_admin, member)
+
+static const struct flag table[] = {
+    {.name = "admin", .kind = FLAG_ANY, .at = AT(address)},
+    {.name = "json", .kind = FLAG_SWITCH, .at = AT(json)},
+    {.name = "help", .kind = FLAG_SWITCH, .at = AT(help), .letter = 'h'},
 };
 
-static const struct cli_option options[] = {
-    {"admin", '\0', true, OPTION_ADMIN},
-    {"json", '\0', false, OPTION_JSON},
-    {"help", 'h', false, OPTION_HELP},
-};
+static const struct flags flags = {table, sizeof table / sizeof table[0]};
 
 /* What is kept of an answer beyond the callback. */
 struct answer {
@@ -35,35 +32,10 @@ struct answer {
 };
 
 bool
-cli_admin_read(struct cli_admin *cli, const char *command, int argc,
-               char *const *argv)
+cli_admin_read(struct cli_admin *cli, const char *command, char *const *argv)
 {
-    struct cli_args args;
-    int outcome;
-
     *cli = (struct cli_admin){.command = command};
-    cli_args_init(&args, options, sizeof options / sizeof options[0], argc,
-                  argv);
-    while ((outcome = cli_args_next(&args)) == CLI_ARGS_OPTION) {
-        switch (args.option->id) {
-        case OPTION_ADMIN:
-            cli->address = args.value;
-            break;
-        case OPTION_JSON:
-            cli->json = true;
-            break;
-        default:
-            cli->help = true;
-            break;
-        }
-    }
-    if (outcome == CLI_ARGS_BAD) {
-        (void)fprintf(stderr, "kvasir %s: %s\n", command, args.fault);
-    } else if (outcome == CLI_ARGS_OPERAND) {
-        (void)fprintf(stderr, "kvasir %s: takes no operand: %s\n", command,
-                      args.value);
-    }
-    return outcome == CLI_ARGS_END;
+    return cli_parse(command, &flags, cli, argv);
 }
 
 /* Where to ask: true, or false when the address is none (told). */

@@ -28,7 +28,7 @@ struct cli_admin {
 
 /* Reads --admin, --json, --help; true, or false when they were wrong (told).
  * argv is borrowed for as long as *cli is used. */
-bool cli_admin_read(struct cli_admin *cli, const char *command, int argc,
+bool cli_admin_read(struct cli_admin *cli, const char *command,
                     char *const *argv) MUST_CHECK;
 
 /*

@@ -13,26 +13,22 @@
 #include <stddef.h>
 
 #include "index/base/check.h"
-#include "node/cli/cli_args.h"
 #include "node/config/config.h"
 
-#define CLI_CONFIG_FLAGS_MAX   1024
-#define CLI_CONFIG_OPTIONS_MAX 160
+#define CLI_CONFIG_FLAGS_MAX 1024
 
 struct cli_config {
     const char *command; /* "serve": starts each line on stderr */
     const char *file;    /* -c, or NULL */
     bool help;           /* -h */
     bool reference;      /* --reference (check only) */
-    struct cli_option options[CLI_CONFIG_OPTIONS_MAX];
-    size_t options_count;
     struct config_flag flags[CLI_CONFIG_FLAGS_MAX];
-    size_t flags_count;
+    uint32_t flags_count;
 };
 
 /* Reads the arguments; true, or false when they were wrong (told). The
  * arguments are borrowed for as long as *cli is used. */
-bool cli_config_read(struct cli_config *cli, const char *command, int argc,
+bool cli_config_read(struct cli_config *cli, const char *command,
                      char *const *argv) MUST_CHECK;
 
 /* Loads what the arguments say, with the process's environment. As

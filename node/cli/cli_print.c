@@ -4,6 +4,19 @@
 
 #include "node/cli/cmd.h"
 
+bool
+cli_parse(const char *command, const struct flags *flags, void *options,
+          char *const *argv)
+{
+    char fault[FLAGS_FAULT_MAX];
+
+    if (flags_parse(flags, options, argv, fault, sizeof fault) != 0) {
+        (void)fprintf(stderr, "kvasir %s: %s\n", command, fault);
+        return false;
+    }
+    return true;
+}
+
 int
 cli_print(const char *command, struct slice text)
 {

@@ -1,5 +1,5 @@
 /*
- * Prints a command's answer to stdout.
+ * Reads a command's arguments and prints its answer to stdout.
  *
  * Role: shell. Owns: nothing. Thread: main. Errors: told on stderr.
  */
@@ -9,6 +9,12 @@
 #include "index/base/buf.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
+#include "node/base/flags.h"
+
+/* Fills *options as flags_parse() does; false: the arguments were wrong, which
+ * a line on stderr says; `command` starts it. */
+bool cli_parse(const char *command, const struct flags *flags, void *options,
+               char *const *argv) MUST_CHECK;
 
 /* Writes and flushes. Returns the exit code: CMD_FINE, or CMD_FAILED when
  * stdout did not take all of it; `command` starts the line that says so. */

@@ -16,26 +16,26 @@ enum {
 };
 
 /* Tells whether a configuration is right, and what is in force then. */
-int cmd_check(int argc, char *const *argv);
+int cmd_check(char *const *argv);
 
 /* Where the request on stdin would go, and why. */
-int cmd_explain(int argc, char *const *argv);
+int cmd_explain(char *const *argv);
 
 /* Runs a node until it is told to stop. */
-int cmd_serve(int argc, char *const *argv);
+int cmd_serve(char *const *argv);
 
 /* What a node would start from. */
-int cmd_snapshot(int argc, char *const *argv);
+int cmd_snapshot(char *const *argv);
 
 /* The state of a running node. */
-int cmd_status(int argc, char *const *argv);
+int cmd_status(char *const *argv);
 
 /* What a running node does, again and again. */
-int cmd_top(int argc, char *const *argv);
+int cmd_top(char *const *argv);
 
 /* Become kvasir-engine and kvasir-replay; argv ends in NULL. Return only when
  * that failed. */
-int cmd_engine(int argc, char *const *argv);
-int cmd_replay(int argc, char *const *argv);
+int cmd_engine(char *const *argv);
+int cmd_replay(char *const *argv);
 
 #endif

@@ -37,14 +37,18 @@ own_folder(char *out, size_t size)
 
 /* Becomes kvasir-NAME. */
 static int
-become(const char *name, int argc, char *const *argv)
+become(const char *name, char *const *argv)
 {
     char folder[PATH_MAX_BYTES];
     char path[PATH_MAX_BYTES + 64];
     char *arguments[256];
     char reason[128];
+    size_t argc = 0;
 
-    if (argc >= (int)(sizeof arguments / sizeof arguments[0]) - 1) {
+    while (argv[argc] != NULL) {
+        argc++;
+    }
+    if (argc >= sizeof arguments / sizeof arguments[0] - 1) {
         (void)fprintf(stderr, "kvasir %s: too many arguments\n", name);
         return CMD_USAGE;
     }
@@ -53,7 +57,7 @@ become(const char *name, int argc, char *const *argv)
         return CMD_FAILED;
     }
     arguments[0] = path;
-    memcpy(arguments + 1, argv, ((size_t)argc + 1) * sizeof argv[0]);
+    memcpy(arguments + 1, argv, (argc + 1) * sizeof argv[0]);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         (void)snprintf(path, sizeof path, "%s%skvasir-%s", folder, places[i],
                        name);
@@ -72,13 +76,13 @@ become(const char *name, int argc, char *const *argv)
 }
 
 int
-cmd_engine(int argc, char *const *argv)
+cmd_engine(char *const *argv)
 {
-    return become("engine", argc, argv);
+    return become("engine", argv);
 }
 
 int
-cmd_replay(int argc, char *const *argv)
+cmd_replay(char *const *argv)
 {
-    return become("replay", argc, argv);
+    return become("replay", argv);
 }

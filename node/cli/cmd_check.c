@@ -39,14 +39,14 @@ check(const struct cli_config *cli, struct buf *out)
 }
 
 int
-cmd_check(int argc, char *const *argv)
+cmd_check(char *const *argv)
 {
     struct cli_config cli;
     struct buf out;
     int code = CMD_USAGE;
 
     buf_init(&out, OUT_MAX);
-    if (!cli_config_read(&cli, "check", argc, argv)) {
+    if (!cli_config_read(&cli, "check", argv)) {
         code = CMD_USAGE;
     } else if (cli.help) {
         code = cli_print("check", SLICE(help));

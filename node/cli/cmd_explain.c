@@ -51,13 +51,13 @@ read_stdin(struct buf *body)
 }
 
 int
-cmd_explain(int argc, char *const *argv)
+cmd_explain(char *const *argv)
 {
     struct cli_admin cli;
     struct buf body;
     int code = CMD_USAGE;
 
-    if (!cli_admin_read(&cli, "explain", argc, argv)) {
+    if (!cli_admin_read(&cli, "explain", argv)) {
         return CMD_USAGE;
     }
     if (cli.help) {

@@ -85,11 +85,11 @@ serve(const struct cli_config *cli)
 }
 
 int
-cmd_serve(int argc, char *const *argv)
+cmd_serve(char *const *argv)
 {
     struct cli_config cli;
 
-    if (!cli_config_read(&cli, "serve", argc, argv)) {
+    if (!cli_config_read(&cli, "serve", argv)) {
         return CMD_USAGE;
     }
     return cli.help ? print_help() : serve(&cli);

@@ -5,11 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "node/cli/cli_args.h"
 #include "node/cli/cli_print.h"
 #include "node/cli/cmd.h"
 #include "node/text/json_out.h"
-#include "node/text/typo.h"
 #include "storage/storage.h"
 
 #define OUT_MAX ((size_t)64 << 10)
@@ -35,84 +33,40 @@ static const char help[] =
     "  kvasir snapshot info /var/lib/kvasir\n"
     "  kvasir snapshot verify --json /var/lib/kvasir | jq .outcome\n";
 
-enum option {
-    OPTION_CLUSTER,
-    OPTION_JSON,
-    OPTION_HELP,
+enum {
+    WHAT, /* verify or info */
+    DIR,
+    OPERANDS_MAX,
 };
-
-static const struct cli_option options[] = {
-    {"cluster", '\0', true, OPTION_CLUSTER},
-    {"json", '\0', false, OPTION_JSON},
-    {"help", 'h', false, OPTION_HELP},
-};
-
-#define OPTIONS_COUNT (sizeof options / sizeof options[0])
 
 struct request {
-    const char *what; /* NULL: none yet */
-    const char *dir;
+    const char *operands[OPERANDS_MAX]; /* NULL: not told */
+    uint32_t operands_count;
     const char *cluster;
     bool json;
     bool help;
 };
+
+#define AT(member) offsetof(struct request, member)
+
+static const struct flag table[] = {
+    {.name = "DIR",
+     .kind = FLAG_OPERAND,
+     .at = AT(operands),
+     .max = OPERANDS_MAX,
+     .count_at = AT(operands_count)},
+    {.name = "cluster", .kind = FLAG_ANY, .at = AT(cluster)},
+    {.name = "json", .kind = FLAG_SWITCH, .at = AT(json)},
+    {.name = "help", .kind = FLAG_SWITCH, .at = AT(help), .letter = 'h'},
+};
+
+static const struct flags flags = {table, sizeof table / sizeof table[0]};
 
 static int
 refuse(const char *why, const char *about)
 {
     (void)fprintf(stderr, "kvasir snapshot: %s%s\n", why, about);
     return CMD_USAGE;
-}
-
-static bool
-take_option(struct request *request, const struct cli_args *args)
-{
-    switch ((enum option)args->option->id) {
-    case OPTION_CLUSTER:
-        request->cluster = args->value;
-        break;
-    case OPTION_JSON:
-        request->json = true;
-        break;
-    case OPTION_HELP:
-        request->help = true;
-        break;
-    }
-    return true;
-}
-
-static bool
-take_operand(struct request *request, const char *operand)
-{
-    if (request->what == NULL) {
-        request->what = operand;
-    } else if (request->dir == NULL) {
-        request->dir = operand;
-    } else {
-        (void)refuse("one directory at a time: ", operand);
-        return false;
-    }
-    return true;
-}
-
-static bool
-read_arguments(struct request *request, int argc, char *const *argv)
-{
-    struct cli_args args;
-    int outcome;
-
-    cli_args_init(&args, options, OPTIONS_COUNT, argc, argv);
-    while ((outcome = cli_args_next(&args)) != CLI_ARGS_END) {
-        if (outcome == CLI_ARGS_BAD) {
-            (void)refuse(args.fault, "");
-            return false;
-        }
-        if (outcome == CLI_ARGS_OPTION ? !take_option(request, &args)
-                                       : !take_operand(request, args.value)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- the answer ---- */
@@ -183,7 +137,7 @@ put_table(struct buf *out, const struct storage_report *r, bool verified)
 static int
 answer(const struct request *request, const struct storage_report *report)
 {
-    bool verify = strcmp(request->what, "verify") == 0;
+    bool verify = strcmp(request->operands[WHAT], "verify") == 0;
     struct buf out;
 
     buf_init(&out, OUT_MAX);
@@ -202,7 +156,7 @@ static void
 look_at(const struct request *request, struct storage_io *io, const char *name,
         struct storage_report *report)
 {
-    if (strcmp(request->what, "verify") == 0) {
+    if (strcmp(request->operands[WHAT], "verify") == 0) {
         storage_verify_apart(io, name, request->cluster, STORAGE_VERIFY_S,
                              report);
     } else {
@@ -220,7 +174,7 @@ look(const struct request *request, struct storage_report *report)
     uint64_t below = UINT64_MAX;
     struct storage_io *io = NULL;
     enum storage_outcome rc =
-        storage_lmdb_new(&io, request->dir, STORAGE_INSPECT, 0);
+        storage_lmdb_new(&io, request->operands[DIR], STORAGE_INSPECT, 0);
 
     *report = (struct storage_report){.outcome = STORAGE_E_EMPTY};
     while (rc == STORAGE_OK && report->outcome == STORAGE_E_EMPTY) {
@@ -239,31 +193,31 @@ look(const struct request *request, struct storage_report *report)
 }
 
 int
-cmd_snapshot(int argc, char *const *argv)
+cmd_snapshot(char *const *argv)
 {
-    struct request request = {.what = NULL};
+    struct request request = {.operands = {NULL}};
     struct storage_report report;
 
-    if (!read_arguments(&request, argc, argv)) {
+    if (!cli_parse("snapshot", &flags, &request, argv)) {
         return CMD_USAGE;
     }
     if (request.help) {
         return cli_print("snapshot", SLICE(help));
     }
-    if (request.what == NULL) {
+    if (request.operands[WHAT] == NULL) {
         return refuse("verify or info, and a directory", "");
     }
-    if (strcmp(request.what, "verify") != 0 &&
-        strcmp(request.what, "info") != 0) {
-        return refuse("verify or info, not ", request.what);
+    if (strcmp(request.operands[WHAT], "verify") != 0 &&
+        strcmp(request.operands[WHAT], "info") != 0) {
+        return refuse("verify or info, not ", request.operands[WHAT]);
     }
-    if (request.dir == NULL) {
+    if (request.operands[DIR] == NULL) {
         return refuse("which directory?", "");
     }
     look(&request, &report);
     if (report.file[0] == '\0' && report.outcome != STORAGE_OK) {
-        (void)fprintf(stderr, "kvasir snapshot: %s: %s\n", request.dir,
-                      report.reason);
+        (void)fprintf(stderr, "kvasir snapshot: %s: %s\n",
+                      request.operands[DIR], report.reason);
         return CMD_FAILED;
     }
     return answer(&request, &report);

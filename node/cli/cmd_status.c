@@ -21,11 +21,11 @@ static const char help[] =
     "  kvasir status --admin 10.0.0.7:9080 --json | jq .workers\n";
 
 int
-cmd_status(int argc, char *const *argv)
+cmd_status(char *const *argv)
 {
     struct cli_admin cli;
 
-    if (!cli_admin_read(&cli, "status", argc, argv)) {
+    if (!cli_admin_read(&cli, "status", argv)) {
         return CMD_USAGE;
     }
     return cli.help ? cli_print("status", SLICE(help))

@@ -1,6 +1,4 @@
 /* `kvasir top`: what a node does, again and again. */
-#include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,15 +9,11 @@
 #include <unistd.h>
 
 #include "node/cli/cli_admin.h"
-#include "node/cli/cli_args.h"
 #include "node/cli/cli_print.h"
 #include "node/cli/cmd.h"
 #include "node/cli/top.h"
 
-#define FRAME_BYTES_MAX  ((size_t)1 << 20)
-#define INTERVAL_MIN_S   0.1
-#define INTERVAL_MAX_S   3600.0
-#define FRAMES_COUNT_MAX 1000000UL
+#define FRAME_BYTES_MAX ((size_t)1 << 20)
 
 static const char help[] =
     "usage: kvasir top [--admin HOST:PORT] [--interval SECONDS] [--count N]\n"
@@ -50,25 +44,31 @@ static const char help[] =
     "  kvasir top --admin 10.0.0.7:9080 --interval 5\n"
     "  kvasir top --count 1 | cat\n";
 
-enum {
-    OPTION_ADMIN,
-    OPTION_INTERVAL,
-    OPTION_COUNT,
-    OPTION_HELP,
-};
-
-static const struct cli_option options[] = {
-    {"admin", '\0', true, OPTION_ADMIN},
-    {"interval", '\0', true, OPTION_INTERVAL},
-    {"count", '\0', true, OPTION_COUNT},
-    {"help", 'h', false, OPTION_HELP},
-};
-
 struct wish {
     struct cli_admin cli;
     double interval_s;
-    unsigned long count; /* 0: no end */
+    uint64_t count; /* 0: no end */
 };
+
+#define AT(member) offsetof(struct wish, member)
+
+static const struct flag table[] = {
+    {.name = "admin", .kind = FLAG_ANY, .at = AT(cli.address)},
+    {.name = "interval",
+     .kind = FLAG_REAL,
+     .at = AT(interval_s),
+     .min = 0.1,
+     .max = 3600,
+     .preset = "1"},
+    {.name = "count",
+     .kind = FLAG_COUNT,
+     .at = AT(count),
+     .min = 1,
+     .max = 1000000},
+    {.name = "help", .kind = FLAG_SWITCH, .at = AT(cli.help), .letter = 'h'},
+};
+
+static const struct flags flags = {table, sizeof table / sizeof table[0]};
 
 struct page {
     struct buf metrics;
@@ -86,81 +86,6 @@ on_signal(int number)
 {
     (void)number;
     ended = 1;
-}
-
-static bool
-read_interval(const char *text, double *interval_s)
-{
-    char *end;
-    double value = strtod(text, &end);
-
-    if (end == text || *end != '\0' || !isfinite(value) ||
-        value < INTERVAL_MIN_S || value > INTERVAL_MAX_S) {
-        (void)fprintf(stderr,
-                      "kvasir top: --interval: expected seconds from 0.1 to "
-                      "3600, not %s\n",
-                      text);
-        return false;
-    }
-    *interval_s = value;
-    return true;
-}
-
-static bool
-read_count(const char *text, unsigned long *count)
-{
-    char *end;
-
-    errno = 0;
-    *count = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 ||
-        *count == 0 || *count > FRAMES_COUNT_MAX) {
-        (void)fprintf(stderr,
-                      "kvasir top: --count: expected a number from 1 to %lu, "
-                      "not %s\n",
-                      FRAMES_COUNT_MAX, text);
-        return false;
-    }
-    return true;
-}
-
-static bool
-read_option(struct wish *wish, const struct cli_args *args)
-{
-    switch (args->option->id) {
-    case OPTION_ADMIN:
-        wish->cli.address = args->value;
-        return true;
-    case OPTION_INTERVAL:
-        return read_interval(args->value, &wish->interval_s);
-    case OPTION_COUNT:
-        return read_count(args->value, &wish->count);
-    default:
-        wish->cli.help = true;
-        return true;
-    }
-}
-
-static bool
-read_args(struct wish *wish, int argc, char *const *argv)
-{
-    struct cli_args args;
-    int outcome;
-
-    *wish = (struct wish){.cli = {.command = "top"}, .interval_s = 1};
-    cli_args_init(&args, options, sizeof options / sizeof options[0], argc,
-                  argv);
-    while ((outcome = cli_args_next(&args)) == CLI_ARGS_OPTION) {
-        if (!read_option(wish, &args)) {
-            return false;
-        }
-    }
-    if (outcome == CLI_ARGS_BAD) {
-        (void)fprintf(stderr, "kvasir top: %s\n", args.fault);
-    } else if (outcome == CLI_ARGS_OPERAND) {
-        (void)fprintf(stderr, "kvasir top: takes no operand: %s\n", args.value);
-    }
-    return outcome == CLI_ARGS_END;
 }
 
 static uint64_t
@@ -300,7 +225,7 @@ compose(struct page *page, bool reached, struct top_room room)
 static int
 run(struct page *page, const struct wish *wish, const struct terminal *terminal)
 {
-    unsigned long shown = 0;
+    uint64_t shown = 0;
     int code = fetch(page, &wish->cli);
 
     if (code != CMD_FINE) {
@@ -326,13 +251,13 @@ run(struct page *page, const struct wish *wish, const struct terminal *terminal)
 }
 
 int
-cmd_top(int argc, char *const *argv)
+cmd_top(char *const *argv)
 {
     struct sigaction end = {.sa_handler = on_signal};
     struct terminal terminal = {.out = false};
-    struct wish wish;
+    struct wish wish = {.cli = {.command = "top"}};
 
-    if (!read_args(&wish, argc, argv)) {
+    if (!cli_parse("top", &flags, &wish, argv)) {
         return CMD_USAGE;
     }
     if (wish.cli.help) {

@@ -8,7 +8,7 @@
 
 struct command {
     const char *name;
-    int (*run)(int argc, char *const *argv);
+    int (*run)(char *const *argv);
     const char *purpose;
 };
 
@@ -76,7 +76,7 @@ main(int argc, char *argv[])
     }
     for (size_t i = 0; i < COMMANDS_COUNT; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {
-            return commands[i].run(argc - 2, argv + 2);
+            return commands[i].run(argv + 2);
         }
     }
     return unknown(argv[1]);

@@ -316,10 +316,10 @@ class Asking(unittest.TestCase):
 
     def test_top_refuses_intervals_and_counts_that_are_none(self):
         for args, fault in [
-                (["--interval", "0"], "--interval: expected seconds from 0.1 to 3600, not 0"),
-                (["--interval", "nan"], "--interval: expected seconds from 0.1 to 3600, not nan"),
-                (["--count", "-1"], "--count: expected a number from 1 to 1000000, not -1"),
-                (["--count", "3x"], "--count: expected a number from 1 to 1000000, not 3x")]:
+                (["--interval", "0"], '--interval: expected a number from 0.1 to 3600, not "0"'),
+                (["--interval", "nan"], '--interval: expected a number from 0.1 to 3600, not "nan"'),
+                (["--count", "-1"], '--count: expected a whole number from 1 to 1000000, not "-1"'),
+                (["--count", "3x"], '--count: expected a whole number from 1 to 1000000, not "3x"')]:
             told = run("top", *args)
             self.assertEqual((told.returncode, told.stderr), (2, f"kvasir top: {fault}\n"))
 

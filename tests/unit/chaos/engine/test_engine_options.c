@@ -68,8 +68,8 @@ Test(chaos_engine_options, a_choice_is_one_of_its_words)
     cr_assert_eq(parse("--event-encoding sglang-array"), 0);
     cr_assert_eq(options.event_encoding, 3);
     cr_assert_neq(parse("--event-encoding arr"), 0);
-    cr_assert_str_eq(fault, "--event-encoding: \"arr\" is not "
-                            "map|array|sglang-map|sglang-array");
+    cr_assert_str_eq(fault, "--event-encoding: expected map|array|sglang-map|"
+                            "sglang-array, not \"arr\"");
     cr_assert_neq(parse("--event-encoding arrays"), 0);
     cr_assert_neq(parse("--event-encoding="), 0);
     cr_assert_neq(parse("--event-hashes map|array"), 0);
