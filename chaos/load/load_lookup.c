@@ -71,18 +71,15 @@ int
 load_lookup_init(struct load_lookup *lookup, uv_loop_t *loop,
                  const struct url *url, const struct url *resolver)
 {
-    struct resolve_config config = {.timeout_ms = LOOKUP_TIMEOUT_MS};
+    struct resolve_config config = {.timeout_ms = LOOKUP_TIMEOUT_MS,
+                                    .server = resolver};
     struct resolve_owner owner = {.context = lookup, .answered = on_answered};
-    struct sockaddr_storage server;
     struct discover_ip ip;
 
     *lookup = (struct load_lookup){.url = url};
     if (read_address(url, &ip)) {
         load_targets_set(&lookup->targets, &ip, 1, url->port);
         return 0;
-    }
-    if (resolver->port != 0 && url_sockaddr(resolver, &server) == 0) {
-        memcpy(&config.server, &server, sizeof(config.server));
     }
     return resolve_new(&lookup->resolve, loop, &config, &owner);
 }

@@ -176,7 +176,7 @@ struct config_mesh {
     uint32_t transfers_max;     /* streams that are had whole at one time */
     uint32_t push_ms;           /* changes wait for company */
     uint32_t ready_ms;          /* until /ready waits for peers no longer */
-    struct url resolver; /* of --join's names, IPv4; host "": the system's */
+    struct url resolver;        /* of --join's names; host "": the system's */
 };
 
 /* What survives a restart. */

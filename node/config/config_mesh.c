@@ -116,9 +116,8 @@ config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
 
     check_tls(mesh, errors);
     check_addresses(mesh, errors);
-    if (resolver->host[0] != '\0' &&
-        (resolver->port == 0 || strchr(resolver->host, ':') != NULL)) {
-        fault(errors, "mesh.resolver", "expected IPv4:PORT, port 1 to 65535");
+    if (resolver->host[0] != '\0' && resolver->port == 0) {
+        fault(errors, "mesh.resolver", "expected IP:PORT, port 1 to 65535");
     }
 }
 

@@ -247,7 +247,7 @@ static const struct config_key node_keys[] = {
     {"mesh.ready", CONFIG_DURATION, AT(mesh.ready_ms), "30s", 10, HOUR, NULL,
      "After this a node is ready though it did not catch up with the others."},
     {"mesh.resolver", CONFIG_LISTEN, AT(mesh.resolver), "", 0, 0, NULL,
-     "DNS server (IPv4) asked for the names of mesh.join instead of the system's."},
+     "DNS server to ask for the names of mesh.join, in place of the system's."},
 
     {"data.dir", CONFIG_FILE, AT(data.dir), "", 0, 0, NULL,
      "Directory of the snapshots, of this node alone; absent: none are taken, and it starts with an empty index."},

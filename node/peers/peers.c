@@ -1,6 +1,5 @@
 #include "node/peers/peers.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -479,15 +478,10 @@ open_link(struct peers *peers, uv_loop_t *loop)
 static int
 open_resolver(struct peers *peers, uv_loop_t *loop)
 {
-    const struct url *server = &peers->config->mesh.resolver;
     struct resolve_owner owner = {.context = peers, .answered = on_answered};
-    struct resolve_config config = {.timeout_ms = LOOKUP_TIMEOUT_MS};
+    struct resolve_config config = {.timeout_ms = LOOKUP_TIMEOUT_MS,
+                                    .server = &peers->config->mesh.resolver};
 
-    if (server->host[0] != '\0') {
-        config.server.sin_family = AF_INET;
-        config.server.sin_port = htons(server->port);
-        CHECK(inet_pton(AF_INET, server->host, &config.server.sin_addr) == 1);
-    }
     return resolve_new(&peers->resolve, loop, &config, &owner);
 }
 
@@ -635,10 +629,4 @@ void
 peers_stats(const struct peers *peers, struct peers_stats *stats)
 {
     *stats = peers->stats;
-}
-
-void
-peers_resolve_stats(const struct peers *peers, struct resolve_stats *stats)
-{
-    resolve_stats(peers->resolve, stats);
 }

@@ -107,7 +107,5 @@ struct mesh_link *peers_link(const struct peers *peers);
 const char *peers_address(const struct peers *peers);
 
 void peers_stats(const struct peers *peers, struct peers_stats *stats);
-void peers_resolve_stats(const struct peers *peers,
-                         struct resolve_stats *stats);
 
 #endif

@@ -1,274 +1,373 @@
+/*
+ * Look-ups on a libuv loop: a c-ares channel, a timer and some polls for each.
+ *
+ * c-ares calls back from within its own functions, where its channel must not
+ * be destroyed. So callbacks only note what came, and settle() acts on it
+ * after each call into c-ares.
+ */
 #include "node/peers/resolve.h"
 
+#include <ares.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/peers/resolve_query_internal.h"
+#include "node/base/list.h"
 
-/* Asked for, and not begun. */
-struct waiting {
+#define TRIES       2  /* of each server; the second one waits twice as long */
+#define SOCKETS_MAX 16 /* of one look-up: UDP and TCP for each server */
+
+struct lookup {
+    struct list_link link; /* in resolve->lookups, until it is closing */
+    struct resolve *resolve;
     uint64_t ticket;
     uint64_t due_ms;
     enum discover_kind kind;
-    char name[DISCOVER_NAME_MAX];
-};
-
-/* One that runs. While it does, query and all it points at is the thread's,
- * but for reading what is asked. */
-struct running {
-    struct resolve *resolve;
-    bool busy;
-    uint64_t ticket; /* 0: nobody waits for it any more */
-    uint64_t due_ms;
-    union {
-        uv_work_t work;
-        uv_getaddrinfo_t info;
-    } request;
-    struct resolve_query query;
+    enum discover_outcome outcome; /* DISCOVER_NOT_YET while it runs */
+    ares_channel channel;          /* NULL: not begun */
+    uint32_t handles;              /* not closed yet; 0 frees the look-up */
+    uv_timer_t timer;
+    uv_poll_t polls[SOCKETS_MAX]; /* data is NULL where unused */
+    char name[DISCOVER_NAME_MAX + 1];
 };
 
 struct resolve {
     uv_loop_t *loop;
-    struct resolve_config config;
     struct resolve_owner owner;
-    uv_timer_t timer;
-    bool closing;
+    uint32_t timeout_ms;
+    char server[URL_TEXT_MAX]; /* HOST:PORT; "": the system's */
     bool answering;
-    uint32_t holds; /* the timer and what runs */
-    struct resolve_stats stats;
-    struct waiting waiting[RESOLVE_WAITING_MAX]; /* in order of asking */
-    struct running running[RESOLVE_RUNNING_MAX];
+    uint32_t running;
+    struct list_link lookups;
+    /* Of the look-up whose outcome was noted last. */
+    size_t ips_count;
+    size_t targets_count;
+    struct discover_ip ips[DISCOVER_IPS_MAX];
+    struct discover_target targets[DISCOVER_TARGETS_MAX];
 };
 
-static void start_more(struct resolve *resolve);
-static void set_timer(struct resolve *resolve);
+/* What c-ares found */
 
-static void
-drop(struct resolve *resolve)
+static enum discover_outcome
+outcome_of(int status)
 {
-    CHECK(resolve->holds > 0);
-    resolve->holds--;
-    if (resolve->holds == 0) {
-        CHECK(resolve->closing);
-        free(resolve);
+    switch (status) {
+    case ARES_SUCCESS:
+        return DISCOVER_FOUND;
+    case ARES_ENODATA:
+    case ARES_ENOTFOUND:
+        return DISCOVER_ABSENT;
+    case ARES_ETIMEOUT:
+        return DISCOVER_TIMEOUT;
+    default:
+        return DISCOVER_FAILED;
     }
 }
 
 static void
-answer(struct resolve *resolve, uint64_t ticket, enum discover_outcome outcome,
-       const struct resolve_found *found)
+add_ip(struct resolve *resolve, const void *bytes, size_t size)
 {
-    struct discover_answer answer = {.ticket = ticket, .outcome = outcome};
+    struct discover_ip *ip = &resolve->ips[resolve->ips_count];
 
-    if (outcome == DISCOVER_FOUND) {
-        answer.ips = found->ips;
-        answer.ips_count = found->ips_count;
-        answer.targets = found->targets;
-        answer.targets_count = found->targets_count;
+    if (resolve->ips_count < DISCOVER_IPS_MAX) {
+        *ip = (struct discover_ip){.size = (uint8_t)size};
+        memcpy(ip->bytes, bytes, size);
+        resolve->ips_count++;
     }
-    resolve->stats.timeouts += outcome == DISCOVER_TIMEOUT;
+}
+
+static void
+add_address(struct resolve *resolve, const struct sockaddr *address)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (address->sa_family == AF_INET) {
+        memcpy(&v4, address, sizeof v4);
+        add_ip(resolve, &v4.sin_addr, sizeof v4.sin_addr);
+    } else if (address->sa_family == AF_INET6) {
+        memcpy(&v6, address, sizeof v6);
+        add_ip(resolve, &v6.sin6_addr, sizeof v6.sin6_addr);
+    }
+}
+
+static void
+on_addresses(void *context, int status, int timeouts,
+             struct ares_addrinfo *found)
+{
+    struct lookup *lookup = context;
+    struct resolve *resolve = lookup->resolve;
+
+    (void)timeouts;
+    if (lookup->outcome == DISCOVER_NOT_YET) {
+        lookup->outcome = outcome_of(status);
+        resolve->ips_count = 0;
+        resolve->targets_count = 0;
+        for (const struct ares_addrinfo_node *at = found != NULL ? found->nodes
+                                                                 : NULL;
+             at != NULL; at = at->ai_next) {
+            add_address(resolve, at->ai_addr);
+        }
+    }
+    ares_freeaddrinfo(found);
+}
+
+static void
+add_target(struct resolve *resolve, const struct ares_srv_reply *reply)
+{
+    struct discover_target *target = &resolve->targets[resolve->targets_count];
+
+    if (resolve->targets_count < DISCOVER_TARGETS_MAX &&
+        strlen(reply->host) < sizeof target->name) {
+        *target = (struct discover_target){.port = reply->port};
+        memcpy(target->name, reply->host, strlen(reply->host));
+        resolve->targets_count++;
+    }
+}
+
+static void
+on_service(void *context, int status, int timeouts, unsigned char *answer,
+           int size)
+{
+    struct lookup *lookup = context;
+    struct resolve *resolve = lookup->resolve;
+    struct ares_srv_reply *replies = NULL;
+
+    (void)timeouts;
+    if (lookup->outcome != DISCOVER_NOT_YET) {
+        return;
+    }
+    if (status == ARES_SUCCESS) {
+        status = ares_parse_srv_reply(answer, size, &replies);
+    }
+    lookup->outcome = outcome_of(status);
+    resolve->ips_count = 0;
+    resolve->targets_count = 0;
+    for (const struct ares_srv_reply *at = replies; at != NULL; at = at->next) {
+        add_target(resolve, at);
+    }
+    ares_free_data(replies);
+}
+
+/* The end of a look-up */
+
+static void
+drop(struct lookup *lookup)
+{
+    CHECK(lookup->handles > 0);
+    lookup->handles--;
+    if (lookup->handles == 0) {
+        free(lookup);
+    }
+}
+
+static void
+on_timer_closed(uv_handle_t *handle)
+{
+    drop(handle->data);
+}
+
+/* Nothing is heard of it afterwards; c-ares closes its sockets. */
+static void
+close_lookup(struct lookup *lookup, enum discover_outcome outcome)
+{
+    CHECK(outcome != DISCOVER_NOT_YET);
+    lookup->outcome = outcome; /* so that what c-ares still calls is ignored */
+    ares_destroy(lookup->channel);
+    list_remove(&lookup->link);
+    lookup->resolve->running--;
+    uv_close((uv_handle_t *)&lookup->timer, on_timer_closed);
+}
+
+static void
+finish(struct lookup *lookup)
+{
+    struct resolve *resolve = lookup->resolve;
+    struct discover_answer answer = {.ticket = lookup->ticket,
+                                     .outcome = lookup->outcome};
+
+    if (answer.outcome == DISCOVER_FOUND) {
+        answer.ips = resolve->ips;
+        answer.ips_count = resolve->ips_count;
+        answer.targets = resolve->targets;
+        answer.targets_count = resolve->targets_count;
+        if (answer.ips_count + answer.targets_count == 0) {
+            answer.outcome = DISCOVER_ABSENT;
+        }
+    }
+    close_lookup(lookup, lookup->outcome);
     resolve->answering = true;
     resolve->owner.answered(resolve->owner.context, &answer);
     resolve->answering = false;
 }
 
-/* Ends of what ran */
+static void on_timer(uv_timer_t *timer);
 
+/* After each call into c-ares. */
 static void
-end(struct running *running)
+settle(struct lookup *lookup)
 {
-    struct resolve *resolve = running->resolve;
-    uint64_t ticket = running->ticket;
+    uint64_t now_ms = uv_now(lookup->resolve->loop);
+    uint64_t wait_ms = lookup->due_ms > now_ms ? lookup->due_ms - now_ms : 0;
+    struct timeval next;
 
-    if (!resolve->closing && ticket != 0) {
-        answer(resolve, ticket, running->query.outcome, &running->query.found);
-    }
-    running->busy = false;
-    resolve->stats.running--;
-    resolve->stats.late += ticket == 0;
-    if (!resolve->closing) {
-        start_more(resolve);
-        set_timer(resolve);
-    }
-    drop(resolve);
-}
-
-static void
-on_work_done(uv_work_t *work, int status)
-{
-    (void)status; /* cancelled: only by resolve_free() */
-    end(work->data);
-}
-
-static void
-on_work(uv_work_t *work)
-{
-    struct running *running = work->data;
-
-    resolve_query_run(&running->query);
-}
-
-static void
-on_info(uv_getaddrinfo_t *info, int status, struct addrinfo *list)
-{
-    struct running *running = info->data;
-
-    resolve_query_take(&running->query, status, list);
-    uv_freeaddrinfo(list);
-    end(running);
-}
-
-/* Beginnings */
-
-static bool
-is_asked(const struct resolve *resolve, const struct waiting *waiting)
-{
-    for (uint32_t i = 0; i < RESOLVE_RUNNING_MAX; i++) {
-        const struct running *running = &resolve->running[i];
-        if (running->busy && running->query.kind == waiting->kind &&
-            strcmp(running->query.name, waiting->name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void
-take_out(struct resolve *resolve, uint32_t at)
-{
-    resolve->stats.waiting--;
-    memmove(&resolve->waiting[at], &resolve->waiting[at + 1],
-            (resolve->stats.waiting - at) * sizeof resolve->waiting[0]);
-}
-
-/* The first whose name is not being looked up already. */
-static bool
-take_next(struct resolve *resolve, struct waiting *out)
-{
-    for (uint32_t i = 0; i < resolve->stats.waiting; i++) {
-        if (!is_asked(resolve, &resolve->waiting[i])) {
-            *out = resolve->waiting[i];
-            take_out(resolve, i);
-            return true;
-        }
-    }
-    return false;
-}
-
-static int
-begin(struct running *running)
-{
-    static const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                                          .ai_socktype = SOCK_STREAM};
-    uv_loop_t *loop = running->resolve->loop;
-
-    if (running->query.kind == DISCOVER_SERVICE ||
-        running->query.server.sin_port != 0) {
-        running->request.work.data = running;
-        return uv_queue_work(loop, &running->request.work, on_work,
-                             on_work_done);
-    }
-    running->request.info.data = running;
-    return uv_getaddrinfo(loop, &running->request.info, on_info,
-                          running->query.name, NULL, &hints);
-}
-
-static void
-start(struct running *running, const struct waiting *waiting)
-{
-    struct resolve *resolve = running->resolve;
-
-    running->busy = true;
-    running->ticket = waiting->ticket;
-    running->due_ms = waiting->due_ms;
-    resolve_query_init(&running->query, waiting->kind, waiting->name,
-                       &resolve->config);
-    if (begin(running) != 0) {
-        running->busy = false;
-        answer(resolve, waiting->ticket, DISCOVER_FAILED, NULL);
+    if (lookup->outcome != DISCOVER_NOT_YET) {
+        finish(lookup);
         return;
     }
-    resolve->stats.running++;
-    resolve->holds++;
+    if (ares_timeout(lookup->channel, NULL, &next) != NULL) {
+        uint64_t next_ms =
+            (uint64_t)next.tv_sec * 1000 + (uint64_t)next.tv_usec / 1000 + 1;
+        wait_ms = next_ms < wait_ms ? next_ms : wait_ms;
+    }
+    /* Fails only for a closing handle. */
+    (void)uv_timer_start(&lookup->timer, on_timer, wait_ms, 0);
+}
+
+/* Its sockets */
+
+static void
+on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct lookup *lookup = poll->data;
+    uv_os_fd_t fd;
+
+    CHECK(uv_fileno((uv_handle_t *)poll, &fd) == 0);
+    if (status < 0) { /* c-ares finds the error as it reads and writes */
+        events = UV_READABLE | UV_WRITABLE;
+    }
+    ares_process_fd(lookup->channel,
+                    (events & UV_READABLE) != 0 ? fd : ARES_SOCKET_BAD,
+                    (events & UV_WRITABLE) != 0 ? fd : ARES_SOCKET_BAD);
+    settle(lookup);
 }
 
 static void
-start_more(struct resolve *resolve)
+on_poll_closed(uv_handle_t *handle)
 {
-    struct waiting next;
+    struct lookup *lookup = handle->data;
 
-    for (uint32_t i = 0; i < RESOLVE_RUNNING_MAX; i++) {
-        while (!resolve->running[i].busy && take_next(resolve, &next)) {
-            start(&resolve->running[i], &next);
+    handle->data = NULL;
+    drop(lookup);
+}
+
+static uv_poll_t *
+find_poll(struct lookup *lookup, uv_os_fd_t socket)
+{
+    uv_os_fd_t fd;
+
+    for (uint32_t i = 0; i < SOCKETS_MAX; i++) {
+        uv_poll_t *poll = &lookup->polls[i];
+        if (poll->data != NULL && uv_fileno((uv_handle_t *)poll, &fd) == 0 &&
+            fd == socket) {
+            return poll;
         }
+    }
+    return NULL;
+}
+
+/* NULL: there is none left, and what is asked there times out. */
+static uv_poll_t *
+open_poll(struct lookup *lookup, uv_os_fd_t socket)
+{
+    uint32_t at = 0;
+
+    while (at < SOCKETS_MAX && lookup->polls[at].data != NULL) {
+        at++;
+    }
+    if (at == SOCKETS_MAX ||
+        uv_poll_init(lookup->resolve->loop, &lookup->polls[at], socket) != 0) {
+        return NULL;
+    }
+    lookup->polls[at].data = lookup;
+    lookup->handles++;
+    return &lookup->polls[at];
+}
+
+/* c-ares waits for these events on a socket; for none: it is about to close
+ * it. */
+static void
+on_socket(void *context, ares_socket_t socket, int readable, int writable)
+{
+    uv_poll_t *poll = find_poll(context, socket);
+    int events = (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0);
+
+    if (events == 0) {
+        if (poll != NULL) {
+            uv_close((uv_handle_t *)poll, on_poll_closed);
+        }
+        return;
+    }
+    poll = poll != NULL ? poll : open_poll(context, socket);
+    if (poll != NULL) {
+        (void)uv_poll_start(poll, events, on_poll); /* fails when closing */
     }
 }
 
-/* Time */
+/* Its beginning */
+
+static int
+open_channel(struct lookup *lookup)
+{
+    const struct resolve *resolve = lookup->resolve;
+    char dns_only[] = "b";
+    struct ares_options options = {
+        /* The tries of a server last one and two of these: two silent
+         * servers are given up before the look-up as a whole is. */
+        .timeout = (int)(resolve->timeout_ms / 7 + 1),
+        .tries = TRIES,
+        .lookups = dns_only,
+        .sock_state_cb = on_socket,
+        .sock_state_cb_data = lookup,
+    };
+    int mask = ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB;
+    bool own = resolve->server[0] != '\0';
+    int status = ares_init_options(&lookup->channel, &options,
+                                   own ? mask | ARES_OPT_LOOKUPS : mask);
+
+    if (status != ARES_SUCCESS) {
+        lookup->channel = NULL;
+    } else if (own) {
+        status = ares_set_servers_ports_csv(lookup->channel, resolve->server);
+    }
+    return status;
+}
 
 static void
-expire(struct resolve *resolve)
+begin(struct lookup *lookup)
 {
-    uint64_t now_ms = uv_now(resolve->loop);
+    /* The order means nothing here, and sorting connects to each address. */
+    static const struct ares_addrinfo_hints hints = {
+        .ai_flags = ARES_AI_NOSORT,
+        .ai_family = AF_UNSPEC,
+        .ai_socktype = SOCK_STREAM,
+    };
 
-    for (uint32_t i = 0; i < RESOLVE_RUNNING_MAX; i++) {
-        struct running *running = &resolve->running[i];
-        uint64_t ticket = running->ticket;
-        if (running->busy && ticket != 0 && running->due_ms <= now_ms) {
-            running->ticket = 0;
-            answer(resolve, ticket, DISCOVER_TIMEOUT, NULL);
-        }
-    }
-    /* All wait equally long: the first is due first. */
-    while (resolve->stats.waiting > 0 && resolve->waiting[0].due_ms <= now_ms) {
-        uint64_t ticket = resolve->waiting[0].ticket;
-        take_out(resolve, 0);
-        answer(resolve, ticket, DISCOVER_TIMEOUT, NULL);
+    if (open_channel(lookup) != ARES_SUCCESS) {
+        lookup->outcome = DISCOVER_FAILED;
+    } else if (lookup->kind == DISCOVER_SERVICE) {
+        ares_search(lookup->channel, lookup->name, 1 /* IN */, 33 /* SRV */,
+                    on_service, lookup);
+    } else {
+        ares_getaddrinfo(lookup->channel, lookup->name, NULL, &hints,
+                         on_addresses, lookup);
     }
 }
 
 static void
 on_timer(uv_timer_t *timer)
 {
-    struct resolve *resolve = timer->data;
+    struct lookup *lookup = timer->data;
 
-    expire(resolve);
-    start_more(resolve);
-    set_timer(resolve);
-}
-
-/* When the next one has waited, or run, too long. */
-static uint64_t
-next_due_ms(const struct resolve *resolve)
-{
-    uint64_t due_ms = UINT64_MAX;
-
-    if (resolve->stats.waiting > 0) {
-        due_ms = resolve->waiting[0].due_ms;
+    if (lookup->channel == NULL) {
+        begin(lookup);
+    } else if (lookup->due_ms <= uv_now(timer->loop)) {
+        lookup->outcome = DISCOVER_TIMEOUT;
+    } else {
+        ares_process_fd(lookup->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
     }
-    for (uint32_t i = 0; i < RESOLVE_RUNNING_MAX; i++) {
-        const struct running *running = &resolve->running[i];
-        if (running->busy && running->ticket != 0 && running->due_ms < due_ms) {
-            due_ms = running->due_ms;
-        }
-    }
-    return due_ms;
-}
-
-static void
-set_timer(struct resolve *resolve)
-{
-    uint64_t due_ms = next_due_ms(resolve);
-    uint64_t now_ms = uv_now(resolve->loop);
-
-    if (due_ms == UINT64_MAX) {
-        (void)uv_timer_stop(&resolve->timer); /* cannot fail */
-        return;
-    }
-    /* Fails only for a closing handle. */
-    (void)uv_timer_start(&resolve->timer, on_timer,
-                         due_ms > now_ms ? due_ms - now_ms : 0, 0);
+    settle(lookup);
 }
 
 /* The door */
@@ -280,20 +379,19 @@ resolve_new(struct resolve **out, uv_loop_t *loop,
 {
     struct resolve *resolve = calloc(1, sizeof *resolve);
 
-    CHECK(config->timeout_ms > 0);
+    CHECK(config->timeout_ms > 0 && owner->answered != NULL);
     *out = NULL;
-    if (resolve == NULL) {
+    if (resolve == NULL || ares_library_init(ARES_LIB_INIT_ALL) != 0) {
+        free(resolve);
         return -ENOMEM;
     }
     resolve->loop = loop;
-    resolve->config = *config;
     resolve->owner = *owner;
-    for (uint32_t i = 0; i < RESOLVE_RUNNING_MAX; i++) {
-        resolve->running[i].resolve = resolve;
+    resolve->timeout_ms = config->timeout_ms;
+    if (config->server != NULL && config->server->port != 0) {
+        (void)url_authority(config->server, resolve->server);
     }
-    (void)uv_timer_init(loop, &resolve->timer); /* cannot fail */
-    resolve->timer.data = resolve;
-    resolve->holds = 1;
+    list_init(&resolve->lookups);
     *out = resolve;
     return 0;
 }
@@ -301,37 +399,34 @@ resolve_new(struct resolve **out, uv_loop_t *loop,
 int
 resolve_ask(struct resolve *resolve, const struct discover_out *out)
 {
-    struct waiting *waiting = &resolve->waiting[resolve->stats.waiting];
+    size_t len = strlen(out->name);
+    bool absolute = len > 0 && out->name[len - 1] == '.';
 
-    CHECK(!resolve->closing && out->kind == DISCOVER_OUT_RESOLVE);
+    CHECK(out->kind == DISCOVER_OUT_RESOLVE && out->ticket != 0);
     CHECK(out->lookup == DISCOVER_HOST || out->lookup == DISCOVER_SERVICE);
-    CHECK(out->ticket != 0 && strlen(out->name) < sizeof waiting->name);
-    if (resolve->stats.waiting == RESOLVE_WAITING_MAX) {
+    CHECK(len > 0 && len < DISCOVER_NAME_MAX);
+    if (resolve->running == RESOLVE_LOOKUPS_MAX) {
         return RESOLVE_E_FULL;
     }
-    *waiting = (struct waiting){
-        .ticket = out->ticket,
-        .due_ms = uv_now(resolve->loop) + resolve->config.timeout_ms,
-        .kind = out->lookup,
-    };
-    memcpy(waiting->name, out->name, strlen(out->name) + 1);
-    resolve->stats.waiting++;
-    resolve->stats.asked++;
+    struct lookup *lookup = calloc(1, sizeof *lookup);
+    if (lookup == NULL) {
+        return -ENOMEM;
+    }
+    lookup->resolve = resolve;
+    lookup->ticket = out->ticket;
+    lookup->due_ms = uv_now(resolve->loop) + resolve->timeout_ms;
+    lookup->kind = out->lookup;
+    (void)snprintf(lookup->name, sizeof lookup->name, "%s%s", out->name,
+                   resolve->server[0] != '\0' && !absolute ? "." : "");
+    (void)uv_timer_init(resolve->loop, &lookup->timer); /* cannot fail */
+    lookup->timer.data = lookup;
+    lookup->handles = 1;
+    list_init(&lookup->link);
+    list_append(&resolve->lookups, &lookup->link);
+    resolve->running++;
     /* Begun from the loop, so that nothing is answered from within here. */
-    (void)uv_timer_start(&resolve->timer, on_timer, 0, 0);
+    (void)uv_timer_start(&lookup->timer, on_timer, 0, 0);
     return 0;
-}
-
-void
-resolve_stats(const struct resolve *resolve, struct resolve_stats *stats)
-{
-    *stats = resolve->stats;
-}
-
-static void
-on_timer_closed(uv_handle_t *handle)
-{
-    drop(handle->data);
 }
 
 void
@@ -340,13 +435,12 @@ resolve_free(struct resolve *resolve)
     if (resolve == NULL) {
         return;
     }
-    CHECK(!resolve->closing && !resolve->answering);
-    resolve->closing = true;
-    for (uint32_t i = 0; i < RESOLVE_RUNNING_MAX; i++) {
-        if (resolve->running[i].busy) {
-            /* When it runs already, its end comes by itself. */
-            (void)uv_cancel((uv_req_t *)&resolve->running[i].request);
-        }
+    CHECK(!resolve->answering);
+    while (!list_is_empty(&resolve->lookups)) {
+        close_lookup(LIST_OWNER(resolve->lookups.next, struct lookup, link),
+                     DISCOVER_FAILED);
     }
-    uv_close((uv_handle_t *)&resolve->timer, on_timer_closed);
+    CHECK(resolve->running == 0);
+    ares_library_cleanup();
+    free(resolve);
 }

@@ -1,84 +1,76 @@
 /*
- * Carries out discovery's lookups (mesh/discover.h) without ever blocking its
- * loop.
+ * Carries out discovery's look-ups (mesh/discover.h) with c-ares, on the loop.
  *
- * A and AAAA records of a host come from getaddrinfo(), so that /etc/hosts,
- * the search list and whatever else the system is set up to ask counts; SRV
- * records from libresolv, which reads /etc/resolv.conf afresh each time, asks
- * again by TCP when an answer was cut, and knows the search list too. Both
- * block, and run on libuv's threads, RESOLVE_RUNNING_MAX of them at most, since
- * workers' names are looked up there too; the others wait in order. A name that
- * hangs keeps one thread at most.
+ * Hosts are looked up as the system does it: /etc/hosts, the servers and the
+ * search list of /etc/resolv.conf, in the order of /etc/nsswitch.conf; both
+ * A and AAAA records count. SRV records come from DNS alone. An answer that
+ * was truncated is asked for again by TCP.
  *
- * With a server of our own (`server`), everything is asked of that one alone by
- * libresolv, and names are taken as absolute.
+ * With a server of our own (`server`), that server alone is asked, and names
+ * are absolute.
  *
- * A lookup that is not done within timeout_ms after it was asked for, its wait
- * included, is answered with DISCOVER_TIMEOUT, and what comes later is dropped.
- * A call that runs cannot be interrupted: after resolve_free() the loop has to
- * run on until the last one ended: with libresolv after two tries of each server
- * for each record type, 2 s each where timeout_ms is 10,000 and 1 s where it is
- * short; with getaddrinfo() as /etc/resolv.conf says (usually 10 s).
+ * Each look-up has a c-ares channel of its own, because a channel reads the
+ * system's files only when it is made, cannot cancel one of several look-ups,
+ * and sends all of them from one port. So a changed /etc/resolv.conf counts
+ * from the next look-up on, and to end a look-up is to destroy its channel.
  *
- * Role: shell. Owns: its timer and the lookups. Thread: the loop's.
- * Limits: RESOLVE_WAITING_MAX lookups, struct resolve_found for each answer.
- * Errors: outcomes in the answer. A server that refuses, or fails, may read as
- * a timeout: libresolv goes on to the next one, and there is none.
+ * Nothing here blocks, but for reading those files.
+ *
+ * Role: shell. Owns: the look-ups, their sockets and timers. Thread: the
+ * loop's. Limits: RESOLVE_LOOKUPS_MAX at a time; of an answer the first
+ * DISCOVER_IPS_MAX addresses or DISCOVER_TARGETS_MAX targets, the others are
+ * left out. Errors: outcomes in the answer.
  */
 #ifndef NODE_RESOLVE_H
 #define NODE_RESOLVE_H
 
-#include <netinet/in.h>
 #include <stdint.h>
 #include <uv.h>
 
 #include "index/base/check.h"
 #include "mesh/mesh.h"
+#include "node/text/url.h"
 
-#define RESOLVE_RUNNING_MAX 2U
-#define RESOLVE_WAITING_MAX DISCOVER_NAMES_MAX
+#define RESOLVE_LOOKUPS_MAX DISCOVER_NAMES_MAX
 
 struct resolve;
 
 struct resolve_config {
-    uint32_t timeout_ms;       /* 1 or more; 10,000 is a good one */
-    struct sockaddr_in server; /* port 0: those of the system */
+    uint32_t timeout_ms;      /* of a look-up as a whole; 1 or more */
+    const struct url *server; /* an IP address and a port, borrowed for the
+                                 call; NULL or port 0: the system's servers */
 };
 
 struct resolve_owner {
     void *context;
-    /* Once for each resolve_ask() that returned 0, never from within it; to be
-     * handed to discover_answered(). May ask for more. */
+    /* Called once for each resolve_ask() that returned 0, never from within
+     * it. The answer's arrays are borrowed for the call. May call
+     * resolve_ask(), not resolve_free(). */
     void (*answered)(void *context, const struct discover_answer *answer);
 };
 
 enum {
-    RESOLVE_E_FULL = 1, /* too many wait; nothing was begun */
+    RESOLVE_E_FULL = 1, /* RESOLVE_LOOKUPS_MAX are running */
 };
 
-/* Since resolve_new(), and levels of now. */
-struct resolve_stats {
-    uint64_t asked;
-    uint64_t timeouts;
-    uint64_t late; /* ended after they were answered with a timeout */
-    uint32_t running;
-    uint32_t waiting;
-};
-
-/* 0, or -ENOMEM. */
+/* *out is the caller's, to resolve_free(). 0, or -ENOMEM. */
 int resolve_new(struct resolve **out, uv_loop_t *loop,
                 const struct resolve_config *config,
                 const struct resolve_owner *owner) MUST_CHECK;
 
-/* Begins what a DISCOVER_OUT_RESOLVE asks for; its texts are copied. 0 or
- * RESOLVE_E_FULL. */
+/* Begins the look-up of a DISCOVER_OUT_RESOLVE, whose texts are copied.
+ *
+ * The outcome in the answer is DISCOVER_FOUND with one address or target at
+ * least; DISCOVER_ABSENT when there is no such name or it has no such
+ * records; DISCOVER_TIMEOUT when timeout_ms are over or no server answered;
+ * DISCOVER_FAILED when the servers refuse, fail or answer nonsense.
+ *
+ * 0, RESOLVE_E_FULL or -ENOMEM; unless 0, no answer follows. */
 int resolve_ask(struct resolve *resolve, const struct discover_out *out)
     MUST_CHECK;
 
-void resolve_stats(const struct resolve *resolve, struct resolve_stats *stats);
-
-/* No callback follows. The loop must run on until its handles are closed. Not
- * from within `answered`. NULL is fine. */
+/* Cancels all look-ups: no callback follows. The loop must run on until their
+ * handles are closed, which takes no longer than one turn. NULL is fine. */
 void resolve_free(struct resolve *resolve);
 
 #endif

@@ -217,7 +217,7 @@ Test(node_peers, a_lookup_there_is_no_room_for_is_answered_as_failed)
     struct cluster_out out = {
         .kind = CLUSTER_RESOLVE,
         .discover = {.lookup = DISCOVER_HOST, .name = "nobody.invalid."}};
-    uint32_t asked = RESOLVE_WAITING_MAX + RESOLVE_RUNNING_MAX + 5;
+    uint32_t asked = RESOLVE_LOOKUPS_MAX + 5;
     struct peers_stats stats;
 
     role_is_control();
