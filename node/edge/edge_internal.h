@@ -422,8 +422,6 @@ void reply_send(struct client *client, unsigned status,
 /* {"error":{"message","type","code"}}; message is plain text. */
 void reply_error(struct client *client, unsigned status, const char *code,
                  const char *message);
-/* "OK", "Bad Request", ...; "Status" for those we never say. */
-const char *reply_reason(unsigned status);
 /* Adds the x-kvasir-* and x-request-id lines of an exchange's answer. */
 void reply_add_headers(struct buf *out, const struct exchange *x);
 /* /health, /ready, /v1/models, /v1/models/ID: a ROUTE_LOCAL request. */

@@ -3,45 +3,11 @@
  */
 #include "index/base/ascii.h"
 #include "node/edge/edge_internal.h"
+#include "node/http/http_status.h"
 #include "node/text/json_out.h"
 
 #define BODY_MAX_BYTES ((size_t)1 << 20)
 #define MODEL_NAME_MAX 1024
-
-const char *
-reply_reason(unsigned status)
-{
-    switch (status) {
-    case 200:
-        return "OK";
-    case 400:
-        return "Bad Request";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 408:
-        return "Request Timeout";
-    case 413:
-        return "Content Too Large";
-    case 414:
-        return "URI Too Long";
-    case 417:
-        return "Expectation Failed";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 501:
-        return "Not Implemented";
-    case 502:
-        return "Bad Gateway";
-    case 503:
-        return "Service Unavailable";
-    case 505:
-        return "HTTP Version Not Supported";
-    default:
-        return "Status";
-    }
-}
 
 void
 reply_add_headers(struct buf *out, const struct exchange *x)
@@ -76,7 +42,7 @@ build(struct client *client, unsigned status, const char *content_type,
     buf_clear(out);
     buf_printf(out,
                "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
-               status, reply_reason(status), content_type, body.len);
+               status, http_status_reason(status), content_type, body.len);
     if (client->exchange != NULL) {
         reply_add_headers(out, client->exchange);
     } else {
@@ -117,37 +83,14 @@ reply_send(struct client *client, unsigned status, const char *content_type,
     }
 }
 
-static const char *
-error_type(unsigned status)
-{
-    if (status == 404) {
-        return "not_found_error";
-    }
-    return status < 500 ? "invalid_request_error" : "server_error";
-}
-
 void
 reply_error(struct client *client, unsigned status, const char *code,
             const char *message)
 {
-    struct buf body;
-    struct json_out json;
+    char body[HTTP_ERROR_ROOM];
 
-    buf_init(&body, BODY_MAX_BYTES);
-    json_out_init(&json, &body);
-    json_out_object_begin(&json);
-    json_out_key(&json, "error");
-    json_out_object_begin(&json);
-    json_out_key(&json, "message");
-    json_out_text(&json, message);
-    json_out_key(&json, "type");
-    json_out_text(&json, error_type(status));
-    json_out_key(&json, "code");
-    json_out_text(&json, code);
-    json_out_object_end(&json);
-    json_out_object_end(&json);
-    reply_send(client, status, "application/json", buf_slice(&body));
-    buf_fini(&body);
+    reply_send(client, status, "application/json",
+               http_error_body(status, code, message, body));
 }
 
 /* Health, readiness, models */

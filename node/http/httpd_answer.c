@@ -2,11 +2,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "node/http/http_status.h"
 #include "node/http/httpd_conn_internal.h"
-#include "node/text/json_text.h"
 
-#define MESSAGE_BYTES_MAX 1024
-#define PIECES_MAX        8
+#define PIECES_MAX 8
 
 /* What httpd_out_write() takes, in the order of the wire. */
 struct pieces {
@@ -33,70 +32,6 @@ static void
 add_slice(struct pieces *pieces, struct slice s)
 {
     add(pieces, s.ptr, s.len);
-}
-
-static const struct status_name {
-    unsigned status;
-    const char *reason;
-    const char *code; /* of the answers that the server gives itself */
-} status_names[] = {
-    {200, "OK", "ok"},
-    {201, "Created", "created"},
-    {202, "Accepted", "accepted"},
-    {204, "No Content", "no_content"},
-    {304, "Not Modified", "not_modified"},
-    {400, "Bad Request", "bad_request"},
-    {401, "Unauthorized", "unauthorized"},
-    {403, "Forbidden", "forbidden"},
-    {404, "Not Found", "not_found"},
-    {405, "Method Not Allowed", "method_not_allowed"},
-    {408, "Request Timeout", "request_timeout"},
-    {409, "Conflict", "conflict"},
-    {411, "Length Required", "length_required"},
-    {413, "Content Too Large", "body_too_large"},
-    {414, "URI Too Long", "target_too_long"},
-    {415, "Unsupported Media Type", "unsupported_media_type"},
-    {417, "Expectation Failed", "expectation_failed"},
-    {422, "Unprocessable Content", "unprocessable"},
-    {429, "Too Many Requests", "too_many_requests"},
-    {431, "Request Header Fields Too Large", "headers_too_large"},
-    {500, "Internal Server Error", "internal_error"},
-    {501, "Not Implemented", "not_implemented"},
-    {502, "Bad Gateway", "bad_gateway"},
-    {503, "Service Unavailable", "unavailable"},
-    {504, "Gateway Timeout", "gateway_timeout"},
-    {505, "HTTP Version Not Supported", "version_not_supported"},
-};
-
-static const struct status_name *
-name_of(unsigned status)
-{
-    static const struct status_name unknown = {0, "Unknown", "error"};
-
-    for (size_t i = 0; i < sizeof(status_names) / sizeof(*status_names); i++) {
-        if (status_names[i].status == status) {
-            return &status_names[i];
-        }
-    }
-    return &unknown;
-}
-
-/* The types that OpenAI's clients know. */
-static const char *
-type_of(unsigned status)
-{
-    switch (status) {
-    case 401:
-        return "authentication_error";
-    case 403:
-        return "permission_error";
-    case 404:
-        return "not_found_error";
-    case 429:
-        return "rate_limit_error";
-    default:
-        return status >= 500 ? "server_error" : "invalid_request_error";
-    }
 }
 
 /* The last lines of a head, by the framing of the body. */
@@ -144,7 +79,7 @@ send_answer(struct httpd_conn *conn, const struct answer *answer)
     CHECK(answer->status >= 200 && answer->status <= 599);
     CHECK(extra.len == 0 || extra.ptr[extra.len - 1] == '\n');
     int len = snprintf(first, sizeof(first), "HTTP/1.1 %u %s\r\n%s",
-                       answer->status, name_of(answer->status)->reason,
+                       answer->status, http_status_reason(answer->status),
                        typed ? "Content-Type: " : "");
     CHECK(len > 0 && (size_t)len < sizeof(first));
     add(&pieces, first, (size_t)len);
@@ -225,43 +160,27 @@ httpd_answer(struct httpd_request *request, unsigned status,
     finish(request);
 }
 
-static struct slice
-error_body(unsigned status, const char *code, const char *message, char *out,
-           size_t room)
-{
-    char text[MESSAGE_BYTES_MAX];
-    struct slice left = slice_of(message);
-    size_t len = json_text_escape(&left, text, sizeof(text));
-    int size = snprintf(out, room,
-                        "{\"error\":{\"message\":\"%.*s\",\"type\":\"%s\","
-                        "\"code\":\"%s\"}}",
-                        (int)len, text, type_of(status), code);
-
-    CHECK(size > 0 && (size_t)size < room);
-    return (struct slice){.ptr = out, .len = (size_t)size};
-}
-
 void
 httpd_error(struct httpd_request *request, unsigned status, const char *code,
             const char *message)
 {
-    char body[MESSAGE_BYTES_MAX + 256];
+    char body[HTTP_ERROR_ROOM];
 
     httpd_answer(request, status, "application/json", SLICE(""),
-                 error_body(status, code, message, body, sizeof(body)));
+                 http_error_body(status, code, message, body));
 }
 
 void
 httpd_answer_refuse(struct httpd_conn *conn, unsigned status,
                     const char *message)
 {
-    char body[MESSAGE_BYTES_MAX + 256];
+    char body[HTTP_ERROR_ROOM];
     struct answer answer = {.status = status,
                             .content_type = "application/json",
                             .has_length = true};
 
     answer.body =
-        error_body(status, name_of(status)->code, message, body, sizeof(body));
+        http_error_body(status, http_status_code(status), message, body);
     conn->httpd->stats.bad_requests++;
     conn->close_after = true;
     conn->linger = true;
