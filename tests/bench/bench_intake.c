@@ -20,14 +20,14 @@
 #include "index/base/rng.h"
 #include "node/events/intake.h"
 #include "node/ingest/mirror_writer.h"
-#include "tests/bench/kv_batch.h"
+#include "tests/bench/stored_batch.h"
 
 #define BATCHES 40000U
 #define PACED   10000U /* of them, in five seconds */
 #define PER_MS  2U
-#define BLOCKS  KV_BATCH_BLOCKS
+#define BLOCKS  STORED_BATCH_BLOCKS
 
-static struct kv_batch *batches;
+static struct stored_batch *batches;
 static void *zmq;
 static void *pub;
 static void *router;
@@ -59,7 +59,7 @@ bind_socket(int type, struct url *url)
 }
 
 static void
-send_batch(void *socket, uint64_t seq, const struct kv_batch *batch)
+send_batch(void *socket, uint64_t seq, const struct stored_batch *batch)
 {
     unsigned char bytes[8];
 
@@ -118,7 +118,7 @@ publish_paced(void *arg)
 static void
 repeat(void *arg)
 {
-    static const struct kv_batch none;
+    static const struct stored_batch none;
     char identity[256];
     char frame[16];
 
@@ -335,7 +335,7 @@ main(void)
     CHECK(batches != NULL);
     rng_init(&rng, 1);
     for (uint32_t i = 0; i < BATCHES; i++) {
-        kv_batch_fill(&batches[i], &rng);
+        stored_batch_fill(&batches[i], &rng);
     }
     zmq = zmq_ctx_new();
     for (int round = 0; round < 3; round++) {

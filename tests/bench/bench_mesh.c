@@ -23,7 +23,7 @@
 
 #include "node/control/control.h"
 #include "node/route/shared.h"
-#include "tests/bench/kv_batch.h"
+#include "tests/bench/stored_batch.h"
 
 #define NODES_MAX 9U
 #define PACED     8000U /* batches, in four seconds */
@@ -60,7 +60,7 @@ struct bench_node {
     double cpu_us;              /* of the control thread, WARM to the end */
 };
 
-static struct kv_batch *batches;
+static struct stored_batch *batches;
 static uint64_t sent_us[PACED];
 static struct bench_node *nodes[NODES_MAX];
 static uint32_t nodes_count;
@@ -93,7 +93,7 @@ static void
 send_batch(struct publisher *p)
 {
     unsigned char number[HEAD];
-    const struct kv_batch *batch = &batches[p->seq];
+    const struct stored_batch *batch = &batches[p->seq];
 
     for (unsigned i = 0; i < HEAD; i++) {
         number[i] = (unsigned char)((uint64_t)p->seq >> (56 - 8 * i));
@@ -301,8 +301,8 @@ finds(struct bench_node *node, uint32_t batch)
         return false;
     }
     mirror_match(node->shared.mirror, &view->groups[0].slots,
-                 batches[batch].keys, KV_BATCH_BLOCKS, &match);
-    return match.best == KV_BATCH_BLOCKS;
+                 batches[batch].keys, STORED_BATCH_BLOCKS, &match);
+    return match.best == STORED_BATCH_BLOCKS;
 }
 
 static double
@@ -429,7 +429,7 @@ print_bytes(void)
         pushed += nodes[n]->told.gossip.push_bytes;
         link += nodes[n]->told.link.bytes_sent;
     }
-    double all = (double)PACED * KV_BATCH_BLOCKS;
+    double all = (double)PACED * STORED_BATCH_BLOCKS;
     printf(" raw_bytes=%.1f", (double)raw / all);
     if (nodes_count > 1) {
         printf(" push_bytes=%.2f link_bytes=%.2f", (double)pushed / all,
@@ -492,7 +492,7 @@ main(int argc, char **argv)
     CHECK(batches != NULL);
     rng_init(&rng, 1);
     for (uint32_t i = 0; i < PACED; i++) {
-        kv_batch_fill(&batches[i], &rng);
+        stored_batch_fill(&batches[i], &rng);
     }
     for (size_t i = 0; argc == 1 && i < sizeof sizes / sizeof *sizes; i++) {
         measure(sizes[i]);

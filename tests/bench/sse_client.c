@@ -36,9 +36,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "histogram.h"
 #include "index/base/check.h"
 #include "sse_check.h"
+#include "wide_histogram.h"
 
 #define READ_BYTES    65536
 #define EPOLL_BATCH   256
@@ -92,8 +92,8 @@ struct client {
     uint64_t steady_us;
     uint64_t steady_events;
     uint32_t outcomes[OUTCOMES];
-    struct histogram delay;
-    struct histogram gap;
+    struct wide_histogram delay;
+    struct wide_histogram gap;
 };
 
 static uint64_t
@@ -161,8 +161,9 @@ stream_take_event(struct client *c, struct stream *s, uint64_t now_us)
             c->open_peak = c->open_now;
         }
     } else if (c->steady) {
-        histogram_add(&c->delay, now_us - s->check.stamp_us);
-        histogram_add(&c->gap, gap_us > sent_gap_us ? gap_us - sent_gap_us : 0);
+        wide_histogram_add(&c->delay, now_us - s->check.stamp_us);
+        wide_histogram_add(&c->gap,
+                           gap_us > sent_gap_us ? gap_us - sent_gap_us : 0);
     }
     s->stamp_us = s->check.stamp_us;
     s->received_us = now_us;
@@ -344,11 +345,11 @@ run(struct client *c)
 }
 
 static void
-print_histogram(const char *name, const struct histogram *h)
+print_histogram(const char *name, const struct wide_histogram *h)
 {
     printf(",\"%s\":{\"p50\":%llu,\"p99\":%llu,\"max\":%llu}", name,
-           (unsigned long long)histogram_quantile(h, 0.50),
-           (unsigned long long)histogram_quantile(h, 0.99),
+           (unsigned long long)wide_histogram_quantile(h, 0.50),
+           (unsigned long long)wide_histogram_quantile(h, 0.99),
            (unsigned long long)h->max);
 }
 

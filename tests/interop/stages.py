@@ -7,8 +7,8 @@ import pathlib
 import sys
 import threading
 
+import conversations
 import engine as engines
-import load
 import model
 import shapes
 import wire
@@ -44,8 +44,8 @@ class Run:
                 executable, self.model_dir, logs, blocks=args.blocks,
                 block_tokens=args.block_tokens, ranks=args.ranks, more=more))
         self.followers, self.node, self.rows = [], None, []
-        self.script = load.Script(args.seed, load.Tokens(self.model_dir),
-                                  args.block_tokens)
+        self.script = conversations.Script(
+            args.seed, conversations.Tokens(self.model_dir), args.block_tokens)
         self.failed = 0
         self.ids = itertools.count(1)
 
@@ -85,7 +85,7 @@ class Run:
 
     def client(self):
         address = self.node.address if self.node else self.engines[0].address
-        return load.Client(address, self.script, self.predict, self.ids)
+        return conversations.Client(address, self.script, self.predict, self.ids)
 
     # ---------------------------------------------------------------- stages
 

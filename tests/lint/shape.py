@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """House limits a machine can see: file length, words left behind, sleeps in
-tests, atomics outside the index, and what stands at the top level."""
+tests, atomics outside the index, two files with one name, and what stands at
+the top level."""
+import collections
 import pathlib
 import re
 import sys
@@ -17,8 +19,10 @@ faults = []
 for entry in pathlib.Path(".").iterdir():
     if not entry.name.startswith((".", "build")) and entry.name not in TOP:
         faults.append(f"{entry}: does not belong at the top level")
+named = collections.defaultdict(list)
 for room in ROOMS:
     for path in sorted(pathlib.Path(room).rglob("*.[ch]")):
+        named[path.name].append(path.as_posix())
         lines = path.read_text(errors="replace").splitlines()
         if len(lines) > FILE_LINES_MAX:
             faults.append(f"{path}: {len(lines)} lines, {FILE_LINES_MAX} at most")
@@ -29,6 +33,8 @@ for room in ROOMS:
                 faults.append(f"{path}:{n}: a test must not sleep")
             if room not in ("index", "tests") and ATOMIC.search(line):
                 faults.append(f"{path}:{n}: atomics live in index/ only")
+faults += [f"one name for {' and '.join(paths)}"
+           for paths in named.values() if len(paths) > 1]
 for fault in faults:
     print(fault)
 print(f"shape: {len(faults)} faults")

@@ -6,7 +6,7 @@
 
 #include "node/http/httpd.h"
 #include "node/ingest/mirror_writer.h"
-#include "tests/unit/node/http/wire.h"
+#include "tests/unit/node/http/raw_socket.h"
 
 #if defined(__clang__)
 /* A test is the control thread. */
@@ -118,7 +118,7 @@ on_item(void *context, const struct intake_item *item,
 static void
 setup_with(uint32_t silence_ms)
 {
-    struct sockaddr_in address = wire_loopback(0);
+    struct sockaddr_in address = raw_socket_loopback(0);
     const struct httpd_limits limits = {.connections_max = 8,
                                         .head_bytes_max = 8192,
                                         .body_bytes_max = 1024,

@@ -13,7 +13,7 @@
 
 #include "node/http/httpd.h"
 #include "node/http/httpd_conn_internal.h"
-#include "tests/unit/node/http/wire.h"
+#include "tests/unit/node/http/raw_socket.h"
 
 #define FLOOD_PIECE 8192
 #define FLOOD_BYTES ((size_t)32 * 1024 * 1024)
@@ -74,7 +74,7 @@ rig_flood(struct rig *rig, struct httpd_request *request)
         }
         rig->flooded += sizeof(piece);
         for (size_t i = 0; i < sizeof(piece); i++) {
-            rig->digest = wire_digest(rig->digest, piece[i]);
+            rig->digest = raw_socket_digest(rig->digest, piece[i]);
         }
     }
     httpd_end(request);
@@ -150,7 +150,7 @@ rig_on_drained(void *context, struct httpd_request *request)
 static inline void
 rig_init(struct rig *rig, const struct httpd_limits *limits)
 {
-    struct sockaddr_in address = wire_loopback(0);
+    struct sockaddr_in address = raw_socket_loopback(0);
     struct httpd_handler handler = {.context = rig,
                                     .request = rig_on_request,
                                     .gone = rig_on_gone,
@@ -176,11 +176,11 @@ rig_fini(struct rig *rig)
 }
 
 static inline void
-rig_expect(struct wire *wire, unsigned status, const char *body)
+rig_expect(struct raw_socket *wire, unsigned status, const char *body)
 {
-    struct wire_reply reply;
+    struct raw_socket_reply reply;
 
-    wire_reply(wire, &reply);
+    raw_socket_reply(wire, &reply);
     cr_assert_eq(reply.status, status, "%u: %s", reply.status, reply.body);
     cr_assert_str_eq(reply.body, body);
 }

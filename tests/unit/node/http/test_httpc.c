@@ -2,7 +2,7 @@
 
 #include "node/http/httpc.h"
 #include "node/http/httpc_call_internal.h"
-#include "tests/unit/node/http/wire.h"
+#include "tests/unit/node/http/raw_socket.h"
 
 TestSuite(node_httpc, .timeout = 60);
 
@@ -54,7 +54,7 @@ on_piece(void *context, struct slice piece)
 static void
 rig_init(struct rig *rig)
 {
-    struct sockaddr_in address = wire_loopback(0);
+    struct sockaddr_in address = raw_socket_loopback(0);
     socklen_t len = sizeof(address);
 
     (void)signal(SIGPIPE, SIG_IGN);
@@ -112,7 +112,7 @@ on_listener(uv_poll_t *poll, int status, int events)
 
 /* Waits for the call's connection and takes it. */
 static void
-accept_call(struct rig *rig, struct wire *wire)
+accept_call(struct rig *rig, struct raw_socket *wire)
 {
     uv_poll_t poll;
 
@@ -122,7 +122,7 @@ accept_call(struct rig *rig, struct wire *wire)
     cr_assert_eq(uv_poll_start(&poll, UV_READABLE, on_listener), 0);
     WAIT(&rig->loop, rig->accepted >= 0 || rig->done != 0);
     cr_assert_geq(rig->accepted, 0);
-    wire_adopt(wire, &rig->loop, rig->accepted);
+    raw_socket_adopt(wire, &rig->loop, rig->accepted);
     uv_close((uv_handle_t *)&poll, NULL);
     (void)uv_run(&rig->loop, UV_RUN_NOWAIT);
 }
@@ -132,18 +132,18 @@ static void
 play(struct rig *rig, const struct httpc_request *request, const char *answer,
      size_t at)
 {
-    struct wire wire;
+    struct raw_socket wire;
 
     buf_clear(&rig->body);
     rig->done = rig->pieces = 0;
     start(rig, request);
     accept_call(rig, &wire);
-    wire_put(&wire, answer, at);
+    raw_socket_put(&wire, answer, at);
     (void)uv_run(&rig->loop, UV_RUN_NOWAIT);
-    wire_text(&wire, answer + at);
+    raw_socket_text(&wire, answer + at);
     (void)shutdown(wire.fd, SHUT_WR);
     WAIT(&rig->loop, rig->done == 1);
-    wire_close(&wire);
+    raw_socket_close(&wire);
 }
 
 static void
@@ -189,7 +189,7 @@ Test(node_httpc, any_framing_in_any_split_reads_the_same)
 Test(node_httpc, sends_what_it_should)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig);
     struct httpc_request request = request_for(&rig);
@@ -206,10 +206,10 @@ Test(node_httpc, sends_what_it_should)
                        (unsigned)rig.port);
     WAIT(&rig.loop, wire.got.len >= (size_t)len);
     cr_assert(slice_equal(buf_slice(&wire.got), slice_of(text)));
-    wire_text(&wire, "HTTP/1.1 204 No Content\r\n\r\n");
+    raw_socket_text(&wire, "HTTP/1.1 204 No Content\r\n\r\n");
     WAIT(&rig.loop, rig.done == 1);
     expect(&rig, HTTPC_OK, 204, "");
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
@@ -241,7 +241,7 @@ Test(node_httpc, an_answer_to_head_has_no_body)
 /* A request whose connection may wait. */
 struct waiting {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     struct sockaddr_in address;
     struct httpc_conn *waits;
     struct httpc_request request;
@@ -252,7 +252,7 @@ waiting_init(struct waiting *w)
 {
     *w = (struct waiting){.waits = NULL};
     rig_init(&w->rig);
-    w->address = wire_loopback(w->rig.port);
+    w->address = raw_socket_loopback(w->rig.port);
     w->request = request_for(&w->rig);
     w->request.address = (const struct sockaddr *)&w->address;
     w->request.waits = &w->waits;
@@ -262,7 +262,7 @@ static void
 waiting_fini(struct waiting *w)
 {
     httpc_hang_up(&w->waits);
-    wire_close(&w->wire);
+    raw_socket_close(&w->wire);
     rig_fini(&w->rig);
 }
 
@@ -278,7 +278,7 @@ ask(struct waiting *w, bool accepts, const char *answer)
     }
     WAIT(&w->rig.loop, w->wire.got.len != 0);
     buf_clear(&w->wire.got);
-    wire_text(&w->wire, answer);
+    raw_socket_text(&w->wire, answer);
     WAIT(&w->rig.loop, w->rig.done == 1);
 }
 
@@ -321,7 +321,7 @@ Test(node_httpc, a_connection_that_cannot_be_used_again_does_not_wait)
         expect(&w.rig, HTTPC_OK, 200, "hello");
         cr_assert_null(w.waits);
         if (i + 1 < sizeof(answers) / sizeof(*answers)) {
-            wire_close(&w.wire);
+            raw_socket_close(&w.wire);
         }
     }
     waiting_fini(&w);
@@ -333,7 +333,7 @@ Test(node_httpc, a_connection_closed_while_it_waits_is_replaced)
 
     waiting_init(&w);
     ask(&w, true, HELLO);
-    wire_close(&w.wire);
+    raw_socket_close(&w.wire);
     WAIT(&w.rig.loop, w.waits == NULL);
     ask(&w, true, HELLO);
     expect(&w.rig, HTTPC_OK, 200, "hello");
@@ -350,10 +350,10 @@ Test(node_httpc, a_connection_closed_under_a_new_call_is_replaced)
     w.rig.done = 0;
     buf_clear(&w.rig.body);
     start(&w.rig, &w.request);
-    wire_close(&w.wire);
+    raw_socket_close(&w.wire);
     accept_call(&w.rig, &w.wire);
     WAIT(&w.rig.loop, w.wire.got.len != 0);
-    wire_text(&w.wire, HELLO);
+    raw_socket_text(&w.wire, HELLO);
     WAIT(&w.rig.loop, w.rig.done == 1);
     expect(&w.rig, HTTPC_OK, 200, "hello");
     waiting_fini(&w);
@@ -460,18 +460,18 @@ Test(node_httpc, an_answer_over_its_bound_is_too_large)
 Test(node_httpc, a_silent_server_meets_the_timeout)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig);
     struct httpc_request request = request_for(&rig);
     request.timeout_ms = 20;
     start(&rig, &request);
     accept_call(&rig, &wire);
-    wire_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhal");
+    raw_socket_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhal");
     WAIT(&rig.loop, rig.done == 1);
     cr_assert_eq(rig.outcome, HTTPC_TIMEOUT);
     cr_assert_neq(rig.error, 0);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
@@ -506,17 +506,17 @@ Test(node_httpc, an_unreachable_address_is_reported_later)
 Test(node_httpc, names_are_resolved_and_every_address_tried)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig);
     struct httpc_request request = request_for(&rig);
     request.host = "localhost"; /* ::1 may come first; nobody is there */
     start(&rig, &request);
     accept_call(&rig, &wire);
-    wire_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    raw_socket_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     WAIT(&rig.loop, rig.done == 1);
     expect(&rig, HTTPC_OK, 200, "ok");
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
@@ -524,7 +524,7 @@ Test(node_httpc, names_are_resolved_and_every_address_tried)
 static uint16_t
 open_black_hole(int fds[2])
 {
-    struct sockaddr_in address = wire_loopback(0);
+    struct sockaddr_in address = raw_socket_loopback(0);
     socklen_t len = sizeof(address);
 
     fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -539,13 +539,13 @@ open_black_hole(int fds[2])
 Test(node_httpc, an_address_that_swallows_packets_does_not_use_up_the_call)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     int hole[2];
 
     rig_init(&rig);
     struct httpc_request request = request_for(&rig);
-    struct sockaddr_in good = wire_loopback(rig.port);
-    struct sockaddr_in swallows = wire_loopback(open_black_hole(hole));
+    struct sockaddr_in good = raw_socket_loopback(rig.port);
+    struct sockaddr_in swallows = raw_socket_loopback(open_black_hole(hole));
     request.timeout_ms = 2000;
     request.host = "255.255.255.255"; /* fails, then the next is tried */
     start(&rig, &request);
@@ -555,11 +555,11 @@ Test(node_httpc, an_address_that_swallows_packets_does_not_use_up_the_call)
     memcpy(&rig.call->addresses[4], &good, sizeof(good));
     rig.call->addresses_count = 5;
     accept_call(&rig, &wire);
-    wire_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    raw_socket_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     WAIT(&rig.loop, rig.done == 1);
     expect(&rig, HTTPC_OK, 200, "ok");
     cr_assert_eq(rig.error, 0);
-    wire_close(&wire);
+    raw_socket_close(&wire);
 
     request.host = "127.0.0.1"; /* alone, it is a timeout */
     request.port = ntohs(swallows.sin_port);
@@ -576,7 +576,7 @@ Test(node_httpc, an_address_that_swallows_packets_does_not_use_up_the_call)
 Test(node_httpc, ipv6_is_spoken)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     struct sockaddr_in6 address = {.sin6_family = AF_INET6,
                                    .sin6_addr = in6addr_loopback};
     socklen_t len = sizeof(address);
@@ -602,10 +602,10 @@ Test(node_httpc, ipv6_is_spoken)
                  (unsigned)rig.port);
     WAIT(&rig.loop, wire.got.len >= (size_t)size);
     cr_assert_eq(strncmp(wire.got.ptr, text, (size_t)size), 0);
-    wire_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    raw_socket_text(&wire, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     WAIT(&rig.loop, rig.done == 1);
     expect(&rig, HTTPC_OK, 200, "ok");
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
@@ -626,7 +626,7 @@ Test(node_httpc, a_name_without_address_is_resolve)
 Test(node_httpc, a_call_may_be_cancelled_at_any_point)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig);
     struct httpc_request request = request_for(&rig);
@@ -645,12 +645,13 @@ Test(node_httpc, a_call_may_be_cancelled_at_any_point)
     rig.cancel_at = 2;
     start(&rig, &request);
     accept_call(&rig, &wire);
-    wire_text(&wire, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-                     "1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n");
+    raw_socket_text(&wire,
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    "1\r\na\r\n1\r\nb\r\n1\r\nc\r\n0\r\n\r\n");
     WAIT(&rig.loop, wire.over);
     cr_assert_eq(rig.pieces, 2);
     cr_assert_eq(rig.done, 0);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 

@@ -47,23 +47,23 @@ static const char post[] =
 Test(node_httpd_memory, a_warm_connection_serves_without_allocating)
 {
     struct rig rig;
-    struct wire wire;
-    struct wire_reply reply;
+    struct raw_socket wire;
+    struct raw_socket_reply reply;
     unsigned long before = 0;
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
+    raw_socket_open(&wire, &rig.loop, rig.port);
     for (int i = 0; i < 20; i++) {
         if (i == 2) {
             before = allocations;
         }
-        wire_text(&wire, post);
-        wire_reply(&wire, &reply);
-        wire_reply(&wire, &reply);
+        raw_socket_text(&wire, post);
+        raw_socket_reply(&wire, &reply);
+        raw_socket_reply(&wire, &reply);
         cr_assert_eq(reply.status, 200);
     }
     cr_assert_eq(allocations, before);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
@@ -89,7 +89,7 @@ static bool
 live_once(unsigned long n, bool *failed)
 {
     struct rig rig = {.requests = 0};
-    struct sockaddr_in address = wire_loopback(0);
+    struct sockaddr_in address = raw_socket_loopback(0);
     struct httpd_handler handler = {
         .context = &rig, .request = rig_on_request, .drained = rig_on_drained};
     struct call call = {.done = false};

@@ -5,19 +5,19 @@ TestSuite(node_httpd_refuse, .timeout = 60);
 static void
 expect_refusal(struct rig *rig, const char *bytes, size_t len, unsigned status)
 {
-    struct wire wire;
-    struct wire_reply reply;
+    struct raw_socket wire;
+    struct raw_socket_reply reply;
     uint64_t before = httpd_stats(rig->httpd)->bad_requests;
 
-    wire_open(&wire, &rig->loop, rig->port);
-    wire_put(&wire, bytes, len);
-    wire_reply(&wire, &reply);
+    raw_socket_open(&wire, &rig->loop, rig->port);
+    raw_socket_put(&wire, bytes, len);
+    raw_socket_reply(&wire, &reply);
     cr_assert_eq(reply.status, status, "%u for %.60s", reply.status, bytes);
     cr_assert(!reply.keep_alive);
     cr_assert_eq(strncmp(reply.body, "{\"error\":{\"message\":\"", 21), 0);
-    wire_expect_end(&wire);
+    raw_socket_expect_end(&wire);
     cr_assert_eq(httpd_stats(rig->httpd)->bad_requests, before + 1);
-    wire_close(&wire);
+    raw_socket_close(&wire);
 }
 
 static void
@@ -105,19 +105,19 @@ static void
 expect_timeout(const char *half, enum httpd_state state)
 {
     struct rig rig;
-    struct wire wire;
-    struct wire_reply reply;
+    struct raw_socket wire;
+    struct raw_socket_reply reply;
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, half);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, half);
     rig_let_expire(wait_for_state(&rig, state));
-    wire_reply(&wire, &reply);
+    raw_socket_reply(&wire, &reply);
     cr_assert_eq(reply.status, 408);
     cr_assert(!reply.keep_alive);
-    wire_expect_end(&wire);
+    raw_socket_expect_end(&wire);
     cr_assert_eq(httpd_stats(rig.httpd)->read_timeouts, 1);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
@@ -132,17 +132,17 @@ Test(node_httpd_refuse, half_a_request_meets_408)
 Test(node_httpd_refuse, silence_is_just_closed)
 {
     struct rig rig;
-    struct wire wires[3];
+    struct raw_socket wires[3];
     struct httpd_limits limits = rig_limits;
 
     limits.idle_timeout_ms = 10; /* by the clock: it can only come */
     rig_init(&rig, &limits);
     for (int i = 0; i < 3; i++) {
-        wire_open(&wires[i], &rig.loop, rig.port);
+        raw_socket_open(&wires[i], &rig.loop, rig.port);
     }
     for (int i = 0; i < 3; i++) {
-        wire_expect_end(&wires[i]);
-        wire_close(&wires[i]);
+        raw_socket_expect_end(&wires[i]);
+        raw_socket_close(&wires[i]);
     }
     cr_assert_eq(httpd_stats(rig.httpd)->idle_timeouts, 3);
     rig_fini(&rig);
@@ -151,26 +151,26 @@ Test(node_httpd_refuse, silence_is_just_closed)
 Test(node_httpd_refuse, a_timer_that_fires_early_is_set_again)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
+    raw_socket_open(&wire, &rig.loop, rig.port);
     struct httpd_conn *conn = wait_for_state(&rig, HTTPD_IDLE);
     rig_fire_timer(&rig);
     cr_assert(uv_is_active((uv_handle_t *)&rig.httpd->timer));
     cr_assert_not_null(conn->deadline.list);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_refuse, a_slow_handler_is_not_timed)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, GET_LATER);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, GET_LATER);
     WAIT(&rig.loop, rig.held != NULL);
     struct httpd_conn *conn = rig.held->conn;
     cr_assert_null(conn->deadline.list);
@@ -179,56 +179,56 @@ Test(node_httpd_refuse, a_slow_handler_is_not_timed)
     httpd_end(rig.held);
     cr_assert_eq(conn->deadline.list,
                  &rig.httpd->deadlines[HTTPD_DEADLINE_IDLE]);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_refuse, a_body_that_trickles_gains_no_time)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     static const char text[1100];
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, "POST /echo HTTP/1.1\r\nHost: h\r\n"
-                     "Content-Length: 9999\r\n\r\n");
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, "POST /echo HTTP/1.1\r\nHost: h\r\n"
+                           "Content-Length: 9999\r\n\r\n");
     struct httpd_conn *conn = wait_for_state(&rig, HTTPD_BODY);
     size_t armed_at = conn->armed_at;
-    wire_put(&wire, text, 1000);
+    raw_socket_put(&wire, text, 1000);
     WAIT(&rig.loop, conn->in.len == armed_at + 1000);
     cr_assert_eq(conn->armed_at, armed_at);
-    wire_put(&wire, text, 24);
+    raw_socket_put(&wire, text, 24);
     WAIT(&rig.loop, conn->in.len == armed_at + 1024);
     cr_assert_eq(conn->armed_at, armed_at + 1024);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_refuse, over_its_connections_it_says_503)
 {
     struct rig rig;
-    struct wire first, second;
-    struct wire_reply reply;
+    struct raw_socket first, second;
+    struct raw_socket_reply reply;
     struct httpd_limits limits = rig_limits;
 
     limits.connections_max = 1;
     rig_init(&rig, &limits);
-    wire_open(&first, &rig.loop, rig.port);
-    wire_text(&first, ECHO_LENGTH);
+    raw_socket_open(&first, &rig.loop, rig.port);
+    raw_socket_text(&first, ECHO_LENGTH);
     rig_expect(&first, 200, "hello");
-    wire_open(&second, &rig.loop, rig.port);
-    wire_text(&second, ECHO_LENGTH);
-    wire_reply(&second, &reply);
+    raw_socket_open(&second, &rig.loop, rig.port);
+    raw_socket_text(&second, ECHO_LENGTH);
+    raw_socket_reply(&second, &reply);
     cr_assert_eq(reply.status, 503);
-    wire_expect_end(&second);
-    wire_close(&second);
+    raw_socket_expect_end(&second);
+    raw_socket_close(&second);
     cr_assert_eq(httpd_stats(rig.httpd)->refused, 1);
-    wire_close(&first);
+    raw_socket_close(&first);
     WAIT(&rig.loop, httpd_stats(rig.httpd)->connections == 0);
-    wire_open(&first, &rig.loop, rig.port);
-    wire_text(&first, ECHO_LENGTH);
+    raw_socket_open(&first, &rig.loop, rig.port);
+    raw_socket_text(&first, ECHO_LENGTH);
     rig_expect(&first, 200, "hello");
-    wire_close(&first);
+    raw_socket_close(&first);
     rig_fini(&rig);
 }

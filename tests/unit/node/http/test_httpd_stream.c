@@ -5,12 +5,12 @@ TestSuite(node_httpd_stream, .timeout = 60);
 Test(node_httpd_stream, input_behind_an_open_request_is_bounded)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     static char junk[4 << 20];
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, GET_LATER);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, GET_LATER);
     WAIT(&rig.loop, rig.held != NULL);
     memset(junk, '\r', sizeof(junk));
     int sent = 0;
@@ -25,73 +25,73 @@ Test(node_httpd_stream, input_behind_an_open_request_is_bounded)
     cr_assert_leq(conn->in.size, 8192);
     httpd_answer(rig.held, 200, NULL, SLICE(""), SLICE("ok"));
     rig_expect(&wire, 200, "ok");
-    struct wire_reply reply;
-    wire_reply(&wire, &reply);
+    struct raw_socket_reply reply;
+    raw_socket_reply(&wire, &reply);
     cr_assert_eq(reply.status, 400);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_stream, a_slow_client_costs_bounded_memory_and_gets_it_all)
 {
     struct rig rig;
-    struct wire wire;
-    struct wire_reply *reply = malloc(sizeof(*reply));
+    struct raw_socket wire;
+    struct raw_socket_reply *reply = malloc(sizeof(*reply));
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
+    raw_socket_open(&wire, &rig.loop, rig.port);
     (void)uv_poll_stop(&wire.poll); /* reads nothing for now */
-    wire_text(&wire, GET_FLOOD);
+    raw_socket_text(&wire, GET_FLOOD);
     WAIT(&rig.loop, httpd_stats(rig.httpd)->sends_refused != 0);
     cr_assert_lt(rig.flooded, FLOOD_BYTES);
-    wire_listen(&wire);
+    raw_socket_listen(&wire);
     WAIT(&rig.loop, wire.got.len > FLOOD_BYTES && rig.flooded == FLOOD_BYTES);
-    wire_reply(&wire, reply);
+    raw_socket_reply(&wire, reply);
     cr_assert_eq(reply->size, FLOOD_BYTES);
     cr_assert_eq(rig.flooded, FLOOD_BYTES);
     cr_assert_eq(reply->digest, rig.digest);
     cr_assert_gt(rig.drained, 0);
     /* One piece's chunk framing may come on top. */
     cr_assert_leq(rig.unsent_most, rig_limits.unsent_bytes_max + 16);
-    wire_text(&wire, ECHO_LENGTH);
+    raw_socket_text(&wire, ECHO_LENGTH);
     rig_expect(&wire, 200, "hello");
     free(reply);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_stream, pieces_behind_a_half_sent_queue_keep_their_order)
 {
     struct rig rig;
-    struct wire wire;
-    struct wire_reply *reply = malloc(sizeof(*reply));
+    struct raw_socket wire;
+    struct raw_socket_reply *reply = malloc(sizeof(*reply));
     struct httpd_limits limits = rig_limits;
 
     limits.unsent_bytes_max = FLOOD_BYTES / 2; /* more than a kernel takes */
     rig_init(&rig, &limits);
-    wire_open(&wire, &rig.loop, rig.port);
+    raw_socket_open(&wire, &rig.loop, rig.port);
     (void)uv_poll_stop(&wire.poll);
-    wire_text(&wire, GET_FLOOD);
+    raw_socket_text(&wire, GET_FLOOD);
     WAIT(&rig.loop, httpd_stats(rig.httpd)->sends_refused != 0);
     const struct httpd_conn *conn = rig.last->conn;
-    wire_listen(&wire);
+    raw_socket_listen(&wire);
     WAIT(&rig.loop, conn->out_at > conn->out.len / 2);
     cr_assert_lt(conn->out_at, conn->out.len);
     cr_assert_lt(rig.flooded, FLOOD_BYTES);
     rig_flood(&rig, rig.last);
     WAIT(&rig.loop, wire.got.len > FLOOD_BYTES && rig.flooded == FLOOD_BYTES);
-    wire_reply(&wire, reply);
+    raw_socket_reply(&wire, reply);
     cr_assert_eq(reply->size, FLOOD_BYTES);
     cr_assert_eq(reply->digest, rig.digest);
     free(reply);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_stream, a_long_pipeline_stays_within_its_bound)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     struct buf all;
     struct httpd_limits limits = rig_limits;
     enum {
@@ -105,8 +105,8 @@ Test(node_httpd_stream, a_long_pipeline_stays_within_its_bound)
     for (int i = 0; i < COUNT; i++) {
         buf_add_text(&all, GET_LATER);
     }
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_put(&wire, all.ptr, all.len);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_put(&wire, all.ptr, all.len);
     for (unsigned i = 1; i <= COUNT; i++) {
         WAIT(&rig.loop, rig.requests == i);
         /* Lets it read ahead as far as it will. */
@@ -118,43 +118,43 @@ Test(node_httpd_stream, a_long_pipeline_stays_within_its_bound)
         rig_expect(&wire, 200, "x");
     }
     buf_fini(&all);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_stream, a_client_that_takes_nothing_is_cut)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     struct httpd_limits limits = rig_limits;
 
     limits.write_timeout_ms = 20;
     rig_init(&rig, &limits);
-    wire_open(&wire, &rig.loop, rig.port);
+    raw_socket_open(&wire, &rig.loop, rig.port);
     (void)uv_poll_stop(&wire.poll);
-    wire_text(&wire, GET_FLOOD);
+    raw_socket_text(&wire, GET_FLOOD);
     WAIT(&rig.loop, rig.gone == 1);
     cr_assert_eq(httpd_stats(rig.httpd)->write_timeouts, 1);
     cr_assert_eq(httpd_stats(rig.httpd)->connections, 0);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
 Test(node_httpd_stream, a_client_that_takes_a_little_is_not_cut)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     struct httpd_limits limits = rig_limits;
 
     limits.unsent_bytes_max = FLOOD_BYTES / 2; /* more than a kernel takes */
     rig_init(&rig, &limits);
-    wire_open(&wire, &rig.loop, rig.port);
+    raw_socket_open(&wire, &rig.loop, rig.port);
     (void)uv_poll_stop(&wire.poll);
-    wire_text(&wire, GET_FLOOD);
+    raw_socket_text(&wire, GET_FLOOD);
     WAIT(&rig.loop, httpd_stats(rig.httpd)->sends_refused != 0);
     struct httpd_conn *conn = rig.last->conn;
     for (int i = 0; i < 3; i++) {
-        wire_listen(&wire);
+        raw_socket_listen(&wire);
         WAIT(&rig.loop, httpd_out_moved(conn));
         (void)uv_poll_stop(&wire.poll);
         rig_let_expire(conn);
@@ -163,7 +163,7 @@ Test(node_httpd_stream, a_client_that_takes_a_little_is_not_cut)
     rig_let_expire(conn); /* nothing since */
     WAIT(&rig.loop, rig.gone == 1);
     cr_assert_eq(httpd_stats(rig.httpd)->write_timeouts, 1);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }
 
@@ -171,16 +171,16 @@ Test(node_httpd_stream,
      a_client_that_leaves_is_noticed_while_the_handler_is_silent)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, GET_LATER);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, GET_LATER);
     WAIT(&rig.loop, rig.held != NULL);
     httpd_begin(rig.held, 200, "text/event-stream", SLICE(""));
     cr_assert_eq(httpd_send(rig.held, SLICE("data: 1\n\n")), 0);
     WAIT(&rig.loop, wire.got.len != 0);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     WAIT(&rig.loop, rig.gone == 1);
     cr_assert_null(rig.held);
     cr_assert_eq(httpd_stats(rig.httpd)->connections, 0);
@@ -191,16 +191,16 @@ Test(node_httpd_stream,
 Test(node_httpd_stream, a_client_that_leaves_is_noticed_behind_unread_input)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     static char junk[16384];
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, GET_LATER);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, GET_LATER);
     WAIT(&rig.loop, rig.held != NULL);
-    wire_put(&wire, junk, sizeof(junk));
+    raw_socket_put(&wire, junk, sizeof(junk));
     WAIT(&rig.loop, !rig.held->conn->reading);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     WAIT(&rig.loop, rig.gone == 1);
     rig_fini(&rig);
 }
@@ -208,14 +208,14 @@ Test(node_httpd_stream, a_client_that_leaves_is_noticed_behind_unread_input)
 Test(node_httpd_stream, a_client_that_leaves_in_the_flood_is_gone_once)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
+    raw_socket_open(&wire, &rig.loop, rig.port);
     (void)uv_poll_stop(&wire.poll);
-    wire_text(&wire, GET_FLOOD);
+    raw_socket_text(&wire, GET_FLOOD);
     WAIT(&rig.loop, httpd_stats(rig.httpd)->sends_refused != 0);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     WAIT(&rig.loop, httpd_stats(rig.httpd)->connections == 0);
     cr_assert_eq(rig.gone, 1);
     rig_fini(&rig);
@@ -224,12 +224,12 @@ Test(node_httpd_stream, a_client_that_leaves_in_the_flood_is_gone_once)
 Test(node_httpd_stream, sends_to_a_dead_client_do_nothing_until_gone)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
     struct linger hard = {.l_onoff = 1, .l_linger = 0};
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, GET_LATER);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, GET_LATER);
     WAIT(&rig.loop, rig.held != NULL);
     struct httpd_request *request = rig.held;
     httpd_begin(request, 200, NULL, SLICE(""));
@@ -248,11 +248,11 @@ Test(node_httpd_stream, sends_to_a_dead_client_do_nothing_until_gone)
 Test(node_httpd_stream, an_aborted_answer_is_cut_short)
 {
     struct rig rig;
-    struct wire wire;
+    struct raw_socket wire;
 
     rig_init(&rig, &rig_limits);
-    wire_open(&wire, &rig.loop, rig.port);
-    wire_text(&wire, GET_LATER);
+    raw_socket_open(&wire, &rig.loop, rig.port);
+    raw_socket_text(&wire, GET_LATER);
     WAIT(&rig.loop, rig.held != NULL);
     httpd_begin(rig.held, 200, NULL, SLICE(""));
     cr_assert_eq(httpd_send(rig.held, SLICE("half")), 0);
@@ -261,6 +261,6 @@ Test(node_httpd_stream, an_aborted_answer_is_cut_short)
     cr_assert_eq(strncmp(wire.got.ptr + wire.got.len - 9, "4\r\nhalf\r\n", 9),
                  0);
     cr_assert_eq(rig.gone, 0);
-    wire_close(&wire);
+    raw_socket_close(&wire);
     rig_fini(&rig);
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "node/peers/resolve.h"
-#include "tests/unit/node/http/wire.h"
+#include "tests/unit/node/http/raw_socket.h"
 
 #define DNSMASQ "/usr/sbin/dnsmasq"
 
@@ -125,7 +125,7 @@ ips_sum(size_t size)
 static inline int
 silent_port(uint16_t *port)
 {
-    struct sockaddr_in address = wire_loopback(0);
+    struct sockaddr_in address = raw_socket_loopback(0);
     socklen_t len = sizeof address;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 

@@ -155,7 +155,7 @@ Test(node_resolve_system, the_second_server_is_asked_when_the_first_is_down)
 
 Test(node_resolve_system, the_second_server_is_asked_when_the_first_is_silent)
 {
-    struct sockaddr_in address = wire_loopback(53);
+    struct sockaddr_in address = raw_socket_loopback(53);
     int fd;
 
     enter_system("");

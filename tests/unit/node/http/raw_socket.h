@@ -5,8 +5,8 @@
  * WAIT(loop, condition) runs the loop until the condition holds; a loop with
  * nothing left to do fails the test, one that hangs meets the suite's timeout.
  */
-#ifndef TESTS_UNIT_NODE_WIRE_H
-#define TESTS_UNIT_NODE_WIRE_H
+#ifndef TESTS_UNIT_NODE_RAW_SOCKET_H
+#define TESTS_UNIT_NODE_RAW_SOCKET_H
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -32,29 +32,29 @@
         }                                                              \
     } while (0)
 
-struct wire {
+struct raw_socket {
     uv_loop_t *loop;
     uv_poll_t poll;
     int fd;
-    struct buf got; /* not yet taken by wire_reply() */
+    struct buf got; /* not yet taken by raw_socket_reply() */
     bool over;      /* the other side ended or reset the connection */
     bool reset;
     bool writable;
     bool closed;
 };
 
-struct wire_reply {
+struct raw_socket_reply {
     unsigned status;
     bool keep_alive;
     enum http_body framing;
     struct http_head head; /* its slices are gone */
     char body[4096];
     size_t size;     /* of the body, which may be longer than what is kept */
-    uint64_t digest; /* of all of it; see wire_digest() */
+    uint64_t digest; /* of all of it; see raw_socket_digest() */
 };
 
 static inline struct sockaddr_in
-wire_loopback(uint16_t port)
+raw_socket_loopback(uint16_t port)
 {
     return (struct sockaddr_in){.sin_family = AF_INET,
                                 .sin_port = htons(port),
@@ -62,9 +62,9 @@ wire_loopback(uint16_t port)
 }
 
 static inline void
-wire_on_poll(uv_poll_t *poll, int status, int events)
+raw_socket_on_poll(uv_poll_t *poll, int status, int events)
 {
-    struct wire *wire = poll->data;
+    struct raw_socket *wire = poll->data;
 
     wire->writable = (events & UV_WRITABLE) != 0;
     if ((events & UV_READABLE) == 0 && status == 0) {
@@ -84,44 +84,45 @@ wire_on_poll(uv_poll_t *poll, int status, int events)
 
 /* Starts (or goes on) reading. */
 static inline void
-wire_listen(struct wire *wire)
+raw_socket_listen(struct raw_socket *wire)
 {
-    cr_assert_eq(uv_poll_start(&wire->poll, UV_READABLE, wire_on_poll), 0);
+    cr_assert_eq(uv_poll_start(&wire->poll, UV_READABLE, raw_socket_on_poll),
+                 0);
 }
 
 /* Takes over a connected socket, reading. */
 static inline void
-wire_adopt(struct wire *wire, uv_loop_t *loop, int fd)
+raw_socket_adopt(struct raw_socket *wire, uv_loop_t *loop, int fd)
 {
-    *wire = (struct wire){.loop = loop, .fd = fd};
+    *wire = (struct raw_socket){.loop = loop, .fd = fd};
     buf_init(&wire->got, (size_t)64 << 20);
     cr_assert_eq(uv_poll_init(loop, &wire->poll, fd), 0);
     wire->poll.data = wire;
-    wire_listen(wire);
+    raw_socket_listen(wire);
 }
 
 static inline void
-wire_open(struct wire *wire, uv_loop_t *loop, uint16_t port)
+raw_socket_open(struct raw_socket *wire, uv_loop_t *loop, uint16_t port)
 {
-    struct sockaddr_in to = wire_loopback(port);
+    struct sockaddr_in to = raw_socket_loopback(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     cr_assert_geq(fd, 0);
     cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-    wire_adopt(wire, loop, fd);
+    raw_socket_adopt(wire, loop, fd);
 }
 
 static inline void
-wire_on_closed(uv_handle_t *handle)
+raw_socket_on_closed(uv_handle_t *handle)
 {
-    struct wire *wire = handle->data;
+    struct raw_socket *wire = handle->data;
     wire->closed = true;
 }
 
 static inline void
-wire_close(struct wire *wire)
+raw_socket_close(struct raw_socket *wire)
 {
-    uv_close((uv_handle_t *)&wire->poll, wire_on_closed);
+    uv_close((uv_handle_t *)&wire->poll, raw_socket_on_closed);
     (void)close(wire->fd);
     WAIT(wire->loop, wire->closed);
     buf_fini(&wire->got);
@@ -130,7 +131,7 @@ wire_close(struct wire *wire)
 /* Sends everything, running the loop while the other side's buffers are full.
  * Stops quietly when the connection is over. */
 static inline void
-wire_put(struct wire *wire, const char *bytes, size_t len)
+raw_socket_put(struct raw_socket *wire, const char *bytes, size_t len)
 {
     while (len != 0 && !wire->over) {
         ssize_t n = send(wire->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -140,11 +141,11 @@ wire_put(struct wire *wire, const char *bytes, size_t len)
         } else if (errno == EAGAIN) {
             wire->writable = false;
             cr_assert_eq(uv_poll_start(&wire->poll, UV_READABLE | UV_WRITABLE,
-                                       wire_on_poll),
+                                       raw_socket_on_poll),
                          0);
             WAIT(wire->loop, wire->writable || wire->over);
             if (!wire->over) {
-                wire_listen(wire);
+                raw_socket_listen(wire);
             }
         } else {
             return;
@@ -153,33 +154,34 @@ wire_put(struct wire *wire, const char *bytes, size_t len)
 }
 
 static inline void
-wire_text(struct wire *wire, const char *text)
+raw_socket_text(struct raw_socket *wire, const char *text)
 {
-    wire_put(wire, text, strlen(text));
+    raw_socket_put(wire, text, strlen(text));
 }
 
 /* A digest of bytes and their order, one byte further. */
 static inline uint64_t
-wire_digest(uint64_t digest, char byte)
+raw_socket_digest(uint64_t digest, char byte)
 {
     return digest * UINT64_C(1099511628211) + (unsigned char)byte;
 }
 
 static inline void
-wire_keep(struct wire_reply *reply, struct slice piece)
+raw_socket_keep(struct raw_socket_reply *reply, struct slice piece)
 {
     for (size_t i = 0; i < piece.len; i++, reply->size++) {
         if (reply->size < sizeof(reply->body) - 1) {
             reply->body[reply->size] = piece.ptr[i];
         }
-        reply->digest = wire_digest(reply->digest, piece.ptr[i]);
+        reply->digest = raw_socket_digest(reply->digest, piece.ptr[i]);
     }
 }
 
 /* The body behind the head in wire->got; true when it is whole, and *used says
  * how much of the input it was. */
 static inline bool
-wire_body(struct wire *wire, struct wire_reply *reply, size_t *used)
+raw_socket_body(struct raw_socket *wire, struct raw_socket_reply *reply,
+                size_t *used)
 {
     struct slice in = {.ptr = wire->got.ptr + reply->head.size_bytes,
                        .len = wire->got.len - reply->head.size_bytes};
@@ -196,19 +198,19 @@ wire_body(struct wire *wire, struct wire_reply *reply, size_t *used)
             return false;
         }
         in.len = (size_t)reply->head.content_length;
-        wire_keep(reply, in);
+        raw_socket_keep(reply, in);
         *used = reply->head.size_bytes + in.len;
         return true;
     case HTTP_BODY_CHUNKED:
         while ((outcome = http_chunk_next(&chunk, &in, &data)) ==
                HTTP_CHUNK_E_DATA) {
-            wire_keep(reply, data);
+            raw_socket_keep(reply, data);
         }
         cr_assert_neq(outcome, HTTP_CHUNK_E_BAD);
         *used = wire->got.len - in.len;
         return outcome == 0;
     case HTTP_BODY_CLOSE:
-        wire_keep(reply, in);
+        raw_socket_keep(reply, in);
         *used = wire->got.len;
         return wire->over;
     }
@@ -217,7 +219,8 @@ wire_body(struct wire *wire, struct wire_reply *reply, size_t *used)
 
 /* True when a whole answer to that method is there; it is taken then. */
 static inline bool
-wire_take(struct wire *wire, enum http_method method, struct wire_reply *reply)
+raw_socket_take(struct raw_socket *wire, enum http_method method,
+                struct raw_socket_reply *reply)
 {
     struct http_limits limits = {65536, 65536, HTTP_HEADERS_MAX};
     size_t used = 0;
@@ -232,7 +235,7 @@ wire_take(struct wire *wire, enum http_method method, struct wire_reply *reply)
                                            &limits, method, &reply->head);
     cr_assert_neq(outcome, HTTP_E_BAD, "%s", reply->head.fault);
     cr_assert_neq(outcome, HTTP_E_LIMIT);
-    if (outcome != 0 || !wire_body(wire, reply, &used)) {
+    if (outcome != 0 || !raw_socket_body(wire, reply, &used)) {
         return false;
     }
     reply->status = reply->head.status;
@@ -244,15 +247,15 @@ wire_take(struct wire *wire, enum http_method method, struct wire_reply *reply)
 
 /* Waits for the next whole answer. */
 static inline void
-wire_reply(struct wire *wire, struct wire_reply *reply)
+raw_socket_reply(struct raw_socket *wire, struct raw_socket_reply *reply)
 {
-    WAIT(wire->loop, wire_take(wire, HTTP_GET, reply));
+    WAIT(wire->loop, raw_socket_take(wire, HTTP_GET, reply));
 }
 
 /* Waits for the other side to end the connection in good order, with nothing
  * said beyond what was taken. */
 static inline void
-wire_expect_end(struct wire *wire)
+raw_socket_expect_end(struct raw_socket *wire)
 {
     WAIT(wire->loop, wire->over);
     cr_assert(!wire->reset);

@@ -1,14 +1,14 @@
-#include "tests/bench/kv_batch.h"
+#include "tests/bench/stored_batch.h"
 
 #include <string.h>
 
 #include "index/base/check.h"
 #include "index/key.h"
 
-#define TOKENS (KV_BATCH_BLOCKS * KV_BATCH_TOKENS)
+#define TOKENS (STORED_BATCH_BLOCKS * STORED_BATCH_TOKENS)
 
 static void
-put(struct kv_batch *batch, unsigned first, uint64_t value, unsigned width)
+put(struct stored_batch *batch, unsigned first, uint64_t value, unsigned width)
 {
     batch->bytes[batch->len++] = (unsigned char)first;
     for (unsigned i = width; i > 0; i--) {
@@ -17,7 +17,7 @@ put(struct kv_batch *batch, unsigned first, uint64_t value, unsigned width)
 }
 
 static void
-put_text(struct kv_batch *batch, const char *text)
+put_text(struct stored_batch *batch, const char *text)
 {
     size_t len = strlen(text);
 
@@ -27,7 +27,7 @@ put_text(struct kv_batch *batch, const char *text)
 }
 
 static void
-put_tokens(struct kv_batch *batch, struct rng *rng)
+put_tokens(struct stored_batch *batch, struct rng *rng)
 {
     uint32_t tokens[TOKENS]; /* as keys want them, on a little-endian machine */
 
@@ -38,12 +38,12 @@ put_tokens(struct kv_batch *batch, struct rng *rng)
         put(batch, 0xcd, tokens[i], 2);
     }
     (void)key_chain(key_token_root(SLICE(""), SLICE("")), tokens,
-                    KV_BATCH_BLOCKS, KV_BATCH_TOKENS * sizeof tokens[0],
+                    STORED_BATCH_BLOCKS, STORED_BATCH_TOKENS * sizeof tokens[0],
                     batch->keys);
 }
 
 void
-kv_batch_fill(struct kv_batch *batch, struct rng *rng)
+stored_batch_fill(struct stored_batch *batch, struct rng *rng)
 {
     put(batch, 0x93, 0, 0);
     put(batch, 0xcb, rng_next(rng) >> 4, 8);
@@ -52,17 +52,17 @@ kv_batch_fill(struct kv_batch *batch, struct rng *rng)
     put_text(batch, "type");
     put_text(batch, "BlockStored");
     put_text(batch, "block_hashes");
-    put(batch, 0x90 + KV_BATCH_BLOCKS, 0, 0);
-    for (unsigned i = 0; i < KV_BATCH_BLOCKS; i++) {
+    put(batch, 0x90 + STORED_BATCH_BLOCKS, 0, 0);
+    for (unsigned i = 0; i < STORED_BATCH_BLOCKS; i++) {
         put(batch, 0xcf, rng_next(rng), 8);
     }
     put_text(batch, "parent_block_hash");
     put(batch, 0xc0, 0, 0);
     put_tokens(batch, rng);
     put_text(batch, "block_size");
-    put(batch, KV_BATCH_TOKENS, 0, 0);
+    put(batch, STORED_BATCH_TOKENS, 0, 0);
     put_text(batch, "lora_id");
     put(batch, 0xc0, 0, 0);
     put(batch, 0, 0, 0);
-    CHECK(batch->len <= KV_BATCH_BYTES);
+    CHECK(batch->len <= STORED_BATCH_BYTES);
 }

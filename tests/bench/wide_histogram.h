@@ -4,22 +4,22 @@
  *
  * Role: core. Owns: nothing. Thread: one owner.
  */
-#ifndef TESTS_BENCH_HISTOGRAM_H
-#define TESTS_BENCH_HISTOGRAM_H
+#ifndef TESTS_BENCH_WIDE_HISTOGRAM_H
+#define TESTS_BENCH_WIDE_HISTOGRAM_H
 
 #include <stdint.h>
 
-#define HISTOGRAM_BUCKETS (60 * 32)
+#define WIDE_HISTOGRAM_BUCKETS (60 * 32)
 
-struct histogram {
+struct wide_histogram {
     uint64_t count;
     uint64_t max;
-    uint64_t buckets[HISTOGRAM_BUCKETS];
+    uint64_t buckets[WIDE_HISTOGRAM_BUCKETS];
 };
 
 /* The bucket of a value, and the least value of a bucket. */
 static inline unsigned
-histogram_bucket(uint64_t value)
+wide_histogram_bucket(uint64_t value)
 {
     unsigned shift;
 
@@ -31,7 +31,7 @@ histogram_bucket(uint64_t value)
 }
 
 static inline uint64_t
-histogram_floor(unsigned bucket)
+wide_histogram_floor(unsigned bucket)
 {
     unsigned shift = bucket < 64 ? 0 : bucket / 32 - 1;
 
@@ -39,25 +39,25 @@ histogram_floor(unsigned bucket)
 }
 
 static inline void
-histogram_add(struct histogram *h, uint64_t value)
+wide_histogram_add(struct wide_histogram *h, uint64_t value)
 {
     h->count++;
     h->max = value > h->max ? value : h->max;
-    h->buckets[histogram_bucket(value)]++;
+    h->buckets[wide_histogram_bucket(value)]++;
 }
 
 /* The least value that at least `share` (0..1) of all values do not exceed,
  * rounded down to its bucket; 0 when nothing was added. */
 static inline uint64_t
-histogram_quantile(const struct histogram *h, double share)
+wide_histogram_quantile(const struct wide_histogram *h, double share)
 {
     uint64_t wanted = (uint64_t)(share * (double)h->count);
     uint64_t seen = 0;
 
-    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+    for (unsigned i = 0; i < WIDE_HISTOGRAM_BUCKETS; i++) {
         seen += h->buckets[i];
         if (seen > wanted) {
-            return histogram_floor(i);
+            return wide_histogram_floor(i);
         }
     }
     return h->max;
