@@ -1,3 +1,4 @@
+/* Reads fault scripts word by word, and prints them again. */
 #include "chaos/base/fault_script.h"
 
 #include <inttypes.h>

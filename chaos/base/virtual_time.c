@@ -1,3 +1,5 @@
+/* The heap of events: four children to a node, ordered by time and by when an
+ * event was added. */
 #include "chaos/base/virtual_time.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The events of a replay: arrivals, steps of engines, and what nodes hear. */
 #include "chaos/replay/replay_flow.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Generated workloads: conversations, documents, agents, tiered prefixes. */
 #include "chaos/replay/replay_generate.h"
 
 #include <errno.h>

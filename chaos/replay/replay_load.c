@@ -1,3 +1,4 @@
+/* Builds a load request by request, and says how much its prompts share. */
 #include "chaos/replay/replay_load.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* A node of a replay: lookup, election, mirror and belief as serve runs them. */
 #include "chaos/replay/replay_node.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The command line of kvasir replay. */
 #include "chaos/replay/replay_options.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* Prints results: as a table, as JSON. */
 #include "chaos/replay/replay_report.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* Measured step times of models, and engine parameters made of them. */
 #include "chaos/replay/replay_timing.h"
 
 #include <stddef.h>

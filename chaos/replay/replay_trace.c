@@ -1,3 +1,4 @@
+/* Traces that carry numbers; recognises the kind of a trace by its first line. */
 #include "chaos/replay/replay_trace.h"
 
 #include <errno.h>

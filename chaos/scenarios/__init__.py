@@ -27,7 +27,7 @@ ALL = []
 
 
 class Scenario:
-    """One row of the table in chaos/README.md."""
+    """One row of the table in chaos/scenarios/README.md."""
 
     def __init__(self, play, hurt, promise, known, seconds, world):
         self.play, self.hurt, self.promise = play, hurt, promise

@@ -1,3 +1,4 @@
+/* Draws a world from a seed, runs its events, and ends it. */
 #include "chaos/sim/sim.h"
 
 #include <inttypes.h>

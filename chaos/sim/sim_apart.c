@@ -1,3 +1,4 @@
+/* Runs seeds in processes of their own, so that a failed CHECK ends one seed. */
 #include "chaos/sim/sim_apart.h"
 
 #include <signal.h>

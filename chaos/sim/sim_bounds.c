@@ -1,3 +1,4 @@
+/* Checks that nothing exceeds its bound, and that a quiet mesh keeps nothing. */
 #include "chaos/sim/sim_bounds.h"
 
 #include "chaos/sim/sim_request.h"

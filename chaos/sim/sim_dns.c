@@ -1,3 +1,4 @@
+/* What a simulated lookup finds, right or wrong. */
 #include "chaos/sim/sim_dns.h"
 
 #define LIES_MAX 6U

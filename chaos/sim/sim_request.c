@@ -1,3 +1,4 @@
+/* The way of a request: client, node, engine and back. */
 #include "chaos/sim/sim_request.h"
 
 #include <stdlib.h>

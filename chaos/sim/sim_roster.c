@@ -1,3 +1,4 @@
+/* What simulated operators say about workers, and whether all nodes obey. */
 #include "chaos/sim/sim_roster.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* What a simulated node elects by: the fleet, expectations and hints. */
 #include "chaos/sim/sim_router.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Rewrites frames as a later version would write them. */
 #include "chaos/sim/sim_skew.h"
 
 #include <stdlib.h>

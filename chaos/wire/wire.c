@@ -1,3 +1,4 @@
+/* Switches, delays, loses and repeats frames. */
 #include "chaos/wire/wire.h"
 
 #include <errno.h>
