@@ -1,5 +1,5 @@
 /* The events of a replay: arrivals, steps of engines, and what nodes hear. */
-#include "chaos/replay/replay_flow.h"
+#include "chaos/replay/replay_flow_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

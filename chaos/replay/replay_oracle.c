@@ -1,5 +1,5 @@
 /* Elections of those who see all: oracle and soonest. */
-#include "chaos/replay/replay_flow.h"
+#include "chaos/replay/replay_flow_internal.h"
 
 #include "index/base/rng.h"
 

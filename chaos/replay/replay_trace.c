@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chaos/replay/replay_reader.h"
+#include "chaos/replay/replay_reader_internal.h"
 #include "index/base/rng.h"
 
 #define HASHES_SALT  UINT64_C(0x6d6f6f6e63616b65)

@@ -1,7 +1,7 @@
 /* Traces that carry prompts as text. */
 #include <string.h>
 
-#include "chaos/replay/replay_reader.h"
+#include "chaos/replay/replay_reader_internal.h"
 #include "index/base/rng.h"
 #include "index/index.h"
 

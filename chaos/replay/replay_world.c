@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chaos/replay/replay_flow.h"
+#include "chaos/replay/replay_flow_internal.h"
 #include "mesh/mesh.h"
 
 #define EVENTS_MAX (1U << 26)

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim/sim_request.h"
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_router_internal.h"
 
 #define EVENTS_MAX (1U << 20)
 #define POLL_MS    50U

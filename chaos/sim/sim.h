@@ -15,7 +15,7 @@
  *
  * The same options give the same run: the trace's hash says so. Each class of
  * faults draws from a generator of its own, so that leaving one out changes
- * little of the others; that is what makes shrinking work (sim_shrink.h).
+ * little of the others; that is what makes shrinking work (sim_apart.h).
  *
  * Role: core. Owns: everything that it makes, until it returns. Thread: one
  * owner. Limits: SIM_NODES_MAX, SIM_ENGINES_MAX. Errors: a fault that was

@@ -1,8 +1,8 @@
 /* Checks that nothing exceeds its bound, and that a quiet mesh keeps nothing. */
-#include "chaos/sim/sim_bounds.h"
+#include "chaos/sim/sim_bounds_internal.h"
 
-#include "chaos/sim/sim_request.h"
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_router_internal.h"
 #include "index/base/role.h"
 
 /* A node at rest: its tables empty, and for each block of an engine. */

@@ -1,9 +1,9 @@
 /* What breaks, how often, and how it is mended. */
 #include <stdio.h>
 
-#include "chaos/sim/sim_request.h"
-#include "chaos/sim/sim_roster.h"
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_roster_internal.h"
+#include "chaos/sim/sim_router_internal.h"
 
 #define PAUSE_LONG_MS 120000U
 #define DAY_S         UINT64_C(86400)

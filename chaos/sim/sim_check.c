@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim/sim_bounds.h"
-#include "chaos/sim/sim_request.h"
-#include "chaos/sim/sim_roster.h"
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_bounds_internal.h"
+#include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_roster_internal.h"
+#include "chaos/sim/sim_router_internal.h"
 #include "index/base/role.h"
 
 #define CALM_US   UINT64_C(15000000)

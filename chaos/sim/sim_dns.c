@@ -1,5 +1,5 @@
 /* What a simulated lookup finds, right or wrong. */
-#include "chaos/sim/sim_dns.h"
+#include "chaos/sim/sim_dns_internal.h"
 
 #define LIES_MAX 6U
 

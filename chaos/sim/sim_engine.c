@@ -2,7 +2,7 @@
  * own keys, worked out beside the code that is being tested. */
 #include <stdlib.h>
 
-#include "chaos/sim/sim_request.h"
+#include "chaos/sim/sim_request_internal.h"
 
 #define FAMILIES    6U
 #define REQUESTS    12U

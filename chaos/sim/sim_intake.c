@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 #include "index/base/role.h"
 
 #define RETRY_MS    100U

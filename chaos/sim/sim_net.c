@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim/sim_skew.h"
+#include "chaos/sim/sim_skew_internal.h"
 
 #define REDIAL_MS     1000U
 #define REDIAL_JITTER 250U

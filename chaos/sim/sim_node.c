@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim/sim_dns.h"
-#include "chaos/sim/sim_request.h"
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_dns_internal.h"
+#include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_router_internal.h"
 #include "index/base/role.h"
 
 #define ITEMS_BYTES ((size_t)1 << 18)

@@ -1,10 +1,10 @@
 /* The way of a request: client, node, engine and back. */
-#include "chaos/sim/sim_request.h"
+#include "chaos/sim/sim_request_internal.h"
 
 #include <stdlib.h>
 
-#include "chaos/sim/sim_bounds.h"
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_bounds_internal.h"
+#include "chaos/sim/sim_router_internal.h"
 
 #define OURS           (UINT64_C(1) << 63) /* users of the engine */
 #define STAMP_BITS     40U

@@ -1,6 +1,6 @@
 /* What must hold of requests: what is counted, and what has ended. */
-#include "chaos/sim/sim_request.h"
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_request_internal.h"
+#include "chaos/sim/sim_router_internal.h"
 
 struct sim_request_sums
 sim_request_sums(const struct sim_world *w, uint32_t node, uint32_t engine)

@@ -1,5 +1,5 @@
 /* What simulated operators say about workers, and whether all nodes obey. */
-#include "chaos/sim/sim_roster.h"
+#include "chaos/sim/sim_roster_internal.h"
 
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
 /* What a simulated node elects by: the fleet, expectations and hints. */
-#include "chaos/sim/sim_router.h"
+#include "chaos/sim/sim_router_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "chaos/sim/sim_request.h"
+#include "chaos/sim/sim_request_internal.h"
 #include "index/base/role.h"
 
 #define FACTS_BYTES ((size_t)16 << 10)

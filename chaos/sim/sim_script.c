@@ -1,6 +1,6 @@
 /* A fault script, played in the simulator. */
 #include "chaos/base/fault_script.h"
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 #define LOSS_PERCENT_MAX 90U /* links are given up on otherwise */
 

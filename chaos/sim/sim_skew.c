@@ -1,5 +1,5 @@
 /* Rewrites frames as a later version would write them. */
-#include "chaos/sim/sim_skew.h"
+#include "chaos/sim/sim_skew_internal.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "chaos/sim/sim_snapshot.h"
+#include "chaos/sim/sim_snapshot_internal.h"
 #include "index/base/role.h"
 
 #define LOOK_US     UINT64_C(1000000) /* to see what changed, as serve does */

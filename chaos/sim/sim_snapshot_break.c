@@ -1,5 +1,5 @@
 /* What breaks disks. */
-#include "chaos/sim/sim_snapshot.h"
+#include "chaos/sim/sim_snapshot_internal.h"
 
 #define FULL_BYTES 40000U
 #define TEAR_JOBS  320U /* of a snapshot, and some more */

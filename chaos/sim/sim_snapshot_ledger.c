@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "chaos/sim/sim_snapshot.h"
+#include "chaos/sim/sim_snapshot_internal.h"
 #include "index/base/role.h"
 
 #define WAITS_US UINT64_C(5000) /* for the disk */

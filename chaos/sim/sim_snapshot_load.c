@@ -1,7 +1,7 @@
 /* A start: what is found on the node's disk, and what is made of it. */
 #include <stdlib.h>
 
-#include "chaos/sim/sim_snapshot.h"
+#include "chaos/sim/sim_snapshot_internal.h"
 #include "index/base/role.h"
 
 #define FOREIGN "elsewhere"

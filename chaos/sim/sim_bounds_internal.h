@@ -4,10 +4,10 @@
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
-#ifndef CHAOS_SIM_BOUNDS_H
-#define CHAOS_SIM_BOUNDS_H
+#ifndef CHAOS_SIM_BOUNDS_INTERNAL_H
+#define CHAOS_SIM_BOUNDS_INTERNAL_H
 
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 /* Draws narrow bounds, so that some are reached. */
 void sim_bounds_draw(struct sim_world *w);

@@ -4,8 +4,8 @@
  *
  * Role: core, private to them.
  */
-#ifndef CHAOS_REPLAY_READER_H
-#define CHAOS_REPLAY_READER_H
+#ifndef CHAOS_REPLAY_READER_INTERNAL_H
+#define CHAOS_REPLAY_READER_INTERNAL_H
 
 #include "chaos/replay/replay_trace.h"
 #include "node/node.h"

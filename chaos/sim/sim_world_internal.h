@@ -6,8 +6,8 @@
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
-#ifndef CHAOS_SIM_WORLD_H
-#define CHAOS_SIM_WORLD_H
+#ifndef CHAOS_SIM_WORLD_INTERNAL_H
+#define CHAOS_SIM_WORLD_INTERNAL_H
 
 #include <string.h>
 
@@ -217,7 +217,7 @@ struct sim_node {
     uint32_t reads_count;
     char doubt[SIM_ADDRESS_BYTES]; /* put off; "" */
     uint64_t steps;
-    struct sim_router *router; /* sim_router.h; NULL: no requests */
+    struct sim_router *router; /* sim_router_internal.h; NULL: no requests */
 };
 
 /* Things in flight that a number in an event stands for. */
@@ -284,7 +284,7 @@ struct sim_world {
     uint32_t slow_us[SIM_NODES_MAX]; /* a frame takes longer there */
     uint64_t lives;
     struct sim_said said[SIM_SAID_MAX];
-    struct sim_requests *requests; /* sim_request.h; NULL: none */
+    struct sim_requests *requests; /* sim_request_internal.h; NULL: none */
 
     /* In flight; free slots are a stack. */
     struct sim_message *messages;

@@ -5,10 +5,10 @@
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
-#ifndef CHAOS_SIM_SNAPSHOT_H
-#define CHAOS_SIM_SNAPSHOT_H
+#ifndef CHAOS_SIM_SNAPSHOT_INTERNAL_H
+#define CHAOS_SIM_SNAPSHOT_INTERNAL_H
 
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 #define SIM_CLUSTER "sim"
 

@@ -8,10 +8,10 @@
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
-#ifndef CHAOS_SIM_ROSTER_H
-#define CHAOS_SIM_ROSTER_H
+#ifndef CHAOS_SIM_ROSTER_INTERNAL_H
+#define CHAOS_SIM_ROSTER_INTERNAL_H
 
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 /* An operator says something on a node that runs: drawn from rng. */
 void sim_roster_change(struct sim_world *w, struct rng *rng, uint32_t node);

@@ -3,8 +3,8 @@
  *
  * Role: core.
  */
-#ifndef CHAOS_REPLAY_FLOW_H
-#define CHAOS_REPLAY_FLOW_H
+#ifndef CHAOS_REPLAY_FLOW_INTERNAL_H
+#define CHAOS_REPLAY_FLOW_INTERNAL_H
 
 #include "chaos/replay/replay_world.h"
 

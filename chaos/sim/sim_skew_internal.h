@@ -9,10 +9,10 @@
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
-#ifndef CHAOS_SIM_SKEW_H
-#define CHAOS_SIM_SKEW_H
+#ifndef CHAOS_SIM_SKEW_INTERNAL_H
+#define CHAOS_SIM_SKEW_INTERNAL_H
 
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 /* A frame from one node to another that runs, before it is handed over: goes
  * through a head of a later version, and what follows it may be nonsense. Room

@@ -2,7 +2,7 @@
  * What a simulated node needs to route requests: the cores of the request path
  * (fleet with breakers, belief, expectations, hints, the look-up and the
  * election, attempts) and, around them, what lanes and control do: probes of
- * engines, the ring of facts, the board's clock. sim_request.h has the
+ * engines, the ring of facts, the board's clock. sim_request_internal.h has the
  * requests.
  *
  * Imitated, because shells own it: exchange.c's loop over attempts (in
@@ -11,10 +11,10 @@
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
-#ifndef CHAOS_SIM_ROUTER_H
-#define CHAOS_SIM_ROUTER_H
+#ifndef CHAOS_SIM_ROUTER_INTERNAL_H
+#define CHAOS_SIM_ROUTER_INTERNAL_H
 
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 #define SIM_BELIEF_BYTES   ((size_t)4 << 20)
 #define SIM_EXPECTED_BYTES ((size_t)1 << 20)

@@ -6,7 +6,7 @@
  * request (load_targets.h), and on to the next when nobody took its request:
  * no connection, or one that ended before a byte of an answer. A node elects,
  * sends, and on failure before the first byte elects again without that
- * worker, as exchange.c does; sim_router.h has what it elects by. A request
+ * worker, as exchange.c does; sim_router_internal.h has what it elects by. A request
  * ends once, at the client: answered, or not and why.
  *
  * Between client and node nothing is lost; a node that does not run accepts
@@ -15,11 +15,11 @@
  * Role: core, private to the simulator. Thread: one owner. Limits:
  * SIM_FLIGHTS_MAX at one time; further ones do not come.
  */
-#ifndef CHAOS_SIM_REQUEST_H
-#define CHAOS_SIM_REQUEST_H
+#ifndef CHAOS_SIM_REQUEST_INTERNAL_H
+#define CHAOS_SIM_REQUEST_INTERNAL_H
 
 #include "chaos/load/load_targets.h"
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 #define SIM_FLIGHTS_MAX 256U
 #define SIM_TRIES_MAX   4U /* nodes that a client tries */

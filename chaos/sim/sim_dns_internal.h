@@ -3,10 +3,10 @@
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
-#ifndef CHAOS_SIM_DNS_H
-#define CHAOS_SIM_DNS_H
+#ifndef CHAOS_SIM_DNS_INTERNAL_H
+#define CHAOS_SIM_DNS_INTERNAL_H
 
-#include "chaos/sim/sim_world.h"
+#include "chaos/sim/sim_world_internal.h"
 
 #define SIM_PLACES 12U /* addresses that are named: 10.0.0.1 and on */
 
