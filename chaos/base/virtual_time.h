@@ -47,6 +47,7 @@ struct virtual_time {
 void virtual_time_init(struct virtual_time *time, uint32_t events_max,
                        uint64_t now_us);
 
+/* Frees the heap; what was pending never happens. */
 void virtual_time_fini(struct virtual_time *time);
 
 /* event->time_us is not before now. 0, VIRTUAL_TIME_E_FULL, or -ENOMEM. */

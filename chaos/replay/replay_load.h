@@ -78,9 +78,11 @@ enum {
     REPLAY_E_BAD_AFTER, /* not an earlier request, or one that has a next */
 };
 
+/* An empty load. limits are copied. */
 void replay_load_init(struct replay_load *load,
                       const struct replay_limits *limits);
 
+/* Frees what it holds. */
 void replay_load_fini(struct replay_load *load);
 
 /* Puts a run at the end of the prompt that is being made; of 0 tokens:
@@ -113,13 +115,15 @@ void replay_load_sort(struct replay_load *load);
 int replay_load_cut(struct replay_load *load, uint64_t until_us,
                     uint32_t requests_max) MUST_CHECK;
 
-/* Writes the token ids of a run, and of a request's prompt. */
+/* Writes the token ids of a run. */
 void replay_run_tokens(const struct replay_run *run, uint32_t *out);
+/* Writes those of a request's prompt. */
 void replay_load_tokens(const struct replay_load *load,
                         const struct replay_request *request, uint32_t *out);
 
-/* The longest prompt, and the longest prompt with its answer. */
+/* The longest prompt, in tokens. */
 uint32_t replay_load_longest_prompt(const struct replay_load *load);
+/* The same, with its answer. */
 uint32_t replay_load_longest(const struct replay_load *load);
 
 /*

@@ -71,10 +71,13 @@ struct replay_node {
     uint64_t lost; /* blocks that some index had no room for */
 };
 
+/* Makes the indexes; all engines are healthy and empty. 0 or -ENOMEM; after
+ * that nothing is to be freed. */
 int replay_node_init(struct replay_node *node,
                      const struct replay_node_config *config, uint64_t seed)
     MUST_CHECK;
 
+/* Frees the indexes. */
 void replay_node_fini(struct replay_node *node);
 
 /* Elects an engine for a prompt, takes a lease there and expects the prompt's
@@ -83,10 +86,10 @@ void replay_node_elect(struct replay_node *node,
                        const struct replay_prompt *prompt, uint64_t now_us,
                        struct replay_choice *choice);
 
-/* A lease's prompt has this many tokens to be computed; and its answer has
- * begun: they wait no longer. */
+/* A lease's prompt has this many tokens to be computed. */
 void replay_node_queue(struct replay_node *node, struct fleet_lease *lease,
                        uint32_t tokens);
+/* Its answer has begun: its tokens wait no longer. */
 void replay_node_began(struct replay_node *node, struct fleet_lease *lease);
 
 /* The request of a lease has ended. */
@@ -102,13 +105,14 @@ void replay_node_learn(struct replay_node *node, uint64_t root,
                        const uint64_t *keys, uint32_t count, uint32_t engine,
                        uint64_t now_us);
 
-/* A peer sent a request there, or one of a peer's has ended. */
+/* A peer sent a request there. */
 void replay_node_peer_opened(struct replay_node *node, uint32_t engine);
+/* A request of a peer there has ended. */
 void replay_node_peer_closed(struct replay_node *node, uint32_t engine);
 
-/* Prompt tokens of this node's requests that wait there; and those of its
- * peers, as they told. */
+/* Prompt tokens of this node's requests that wait there. */
 uint32_t replay_node_queued(const struct replay_node *node, uint32_t engine);
+/* Those of its peers' requests, as they told. */
 void replay_node_peers_queued(struct replay_node *node, uint32_t engine,
                               uint32_t tokens);
 

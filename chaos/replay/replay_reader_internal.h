@@ -34,8 +34,10 @@ int replay_reader_uint(struct replay_reader *reader, uint64_t max,
 int replay_reader_cut(struct replay_reader *reader, struct slice text)
     MUST_CHECK;
 
-/* One line of each kind. */
+/* Adds the requests of one line: a session, whose prompt is a text. 0,
+ * REPLAY_TRACE_E_BAD, or what the load said. */
 int replay_reader_session(struct replay_reader *reader) MUST_CHECK;
+/* The same for a dialogue of several messages. */
 int replay_reader_dialogue(struct replay_reader *reader) MUST_CHECK;
 
 #endif

@@ -32,7 +32,9 @@ struct replay_report {
     uint32_t rows_count;
 };
 
+/* A table for people, one line per policy. */
 void replay_report_table(const struct replay_report *report, struct buf *out);
+/* One object, with everything of each row. */
 void replay_report_json(const struct replay_report *report, struct buf *out);
 
 /* Three panels over the load: cached share, TTFT p99, output tokens/s. */

@@ -63,7 +63,9 @@ enum replay_policy {
     REPLAY_POLICIES, /* how many there are */
 };
 
+/* As on the command line; static text. */
 const char *replay_policy_name(enum replay_policy policy);
+/* False: no such policy. */
 bool replay_policy_find(struct slice name, enum replay_policy *policy);
 
 struct replay_setup {
@@ -180,6 +182,7 @@ int replay_world_init(struct replay_world *world,
                       const struct replay_setup *setup,
                       const struct replay_load *load) MUST_CHECK;
 
+/* Frees everything of it, the load excepted. */
 void replay_world_fini(struct replay_world *world);
 
 /* Lets the next thing happen. 1; 0: all is over; -ENOMEM. */

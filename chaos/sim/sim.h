@@ -88,6 +88,7 @@ enum sim_fault {
 
 /* "partition", ...: static text; what it does. */
 const char *sim_fault_name(enum sim_fault fault);
+/* What it does, in one line. */
 const char *sim_fault_help(enum sim_fault fault);
 
 struct sim_options {
@@ -180,6 +181,7 @@ enum sim_sometimes {
     SIM_SOMETIMES_KINDS,
 };
 
+/* Static text. */
 const char *sim_sometimes_name(enum sim_sometimes what);
 
 struct sim_result {
@@ -197,6 +199,8 @@ struct sim_result {
     uint64_t saw[SIM_SOMETIMES_KINDS];
 };
 
+/* Runs one seed to its end, or to the first thing that does not hold.
+ * *result is filled. */
 void sim_run(const struct sim_options *options, struct sim_result *result);
 
 #endif

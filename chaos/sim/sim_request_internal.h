@@ -79,6 +79,7 @@ struct sim_requests {
 
 /* Draws whether there are requests, and begins. */
 void sim_request_begin(struct sim_world *w);
+/* Frees everything. */
 void sim_request_end(struct sim_world *w);
 
 /* SIM_EV_CLIENT, SIM_EV_FLIGHT. */
@@ -90,6 +91,7 @@ void sim_request_out(struct sim_world *w, uint32_t engine,
 
 /* An engine's process is gone, or a node's. */
 void sim_request_engine_gone(struct sim_world *w, uint32_t engine);
+/* A process is gone: its clients' connections end. */
 void sim_request_node_gone(struct sim_world *w, uint32_t node);
 
 /* The node's clock jumped. */
@@ -102,6 +104,7 @@ struct sim_request_sums {
     uint32_t trials;
 };
 
+/* Works these out from the requests that are open. */
 struct sim_request_sums sim_request_sums(const struct sim_world *w,
                                          uint32_t node, uint32_t engine);
 

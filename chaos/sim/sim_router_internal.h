@@ -40,6 +40,7 @@ struct sim_router {
 
 /* Around a node's life: nothing when the world has no requests. */
 void sim_router_start(struct sim_world *w, uint32_t node);
+/* Frees what sim_router_start() made. */
 void sim_router_end(struct sim_world *w, uint32_t node);
 
 /* After anything that may have changed gossip: true when own gauges were told,
@@ -72,6 +73,7 @@ sim_router_counts(struct sim_router *r)
 /* A lane's facts; one that finds no room is lost. */
 void sim_router_tell_prefix(struct sim_world *w, uint32_t node,
                             const struct attempt_prefix *prefix);
+/* Another fact of a lane: size bytes; the same. */
 void sim_router_tell(struct sim_world *w, uint32_t node, const void *fact,
                      size_t size);
 

@@ -14,12 +14,12 @@
 
 #include "chaos/sim/sim_world_internal.h"
 
+#define SIM_SKEW_MORE 8U /* bytes */
+
 /* A frame from one node to another that runs, before it is handed over: goes
  * through a head of a later version, and what follows it may be nonsense. Room
  * for SIM_SKEW_MORE bytes is behind its body: returns the length to hand
  * over. */
-#define SIM_SKEW_MORE 8U
-
 size_t sim_skew_frame(struct sim_world *w, uint32_t from, uint32_t to,
                       uint8_t *body, size_t len);
 

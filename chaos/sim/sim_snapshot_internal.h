@@ -83,11 +83,16 @@ uint64_t sim_snapshot_print(struct sim_world *w, uint32_t node,
 void sim_snapshot_arm(struct sim_world *w, uint32_t node, uint64_t after_us);
 
 /* sim_snapshot_ledger.c */
+/* A process starts: its ledger can be cut for snapshots. */
 void sim_ledger_begin(struct sim_world *w, uint32_t node);
+/* It ends; what it had is freed. */
 void sim_ledger_end(struct sim_world *w, uint32_t node);
+/* One turn of the cut, on the thread of the intake. */
 void sim_ledger_turn(struct sim_world *w, uint32_t node);
+/* Adds to a stream where its reading was at the cut. */
 void sim_ledger_position(struct sim_world *w, uint32_t node, uint32_t engine,
                          struct storage_stream *stream);
+/* What a snapshot says of a reading is kept until the engine is read. */
 void sim_ledger_restore(struct sim_world *w, uint32_t node, uint32_t engine,
                         const struct storage_stream *stream);
 

@@ -300,12 +300,17 @@ struct sim_world {
 };
 
 /* sim.c */
+/* Schedules an event at a moment that is not before now. */
 void sim_add(struct sim_world *w, uint64_t at_us, enum sim_event kind,
              uint32_t who, uint64_t what);
+/* Something that must hold does not: the run ends after this event. The
+ * first one counts. engine: UINT32_MAX when it is about none. */
 void sim_fail(struct sim_world *w, const char *what, uint32_t node,
               uint32_t engine);
+/* Prints a line, if the run is traced. */
 void sim_trace(struct sim_world *w, const char *what, uint32_t who,
                uint64_t number);
+/* Adds to the hash that tells two runs of one seed apart. */
 void sim_hash(struct sim_world *w, uint64_t number);
 
 static inline uint32_t
@@ -336,49 +341,80 @@ sim_saw(struct sim_world *w, enum sim_sometimes what, uint64_t times)
 bool sim_may_break(struct sim_world *w, enum sim_fault fault);
 
 /* sim_engine.c */
+/* Draws what the engine publishes, and starts its first process. */
 void sim_engine_start(struct sim_world *w, uint32_t engine);
+/* Frees everything of it. */
 void sim_engine_end(struct sim_engine *engine);
+/* Another process at the same address, with an empty cache. idle: clients
+ * leave it alone for a while, so it stays silent. */
 void sim_engine_restart(struct sim_world *w, uint32_t engine, bool idle);
+/* It drops its cache, and says so. */
 void sim_engine_clear(struct sim_world *w, uint32_t engine);
+/* Its model is due: steps it, and publishes what has changed. */
 void sim_engine_due(struct sim_world *w, uint32_t engine);
+/* A request comes from outside the mesh. */
 void sim_engine_request(struct sim_world *w, uint32_t engine);
 /* False: it has no room. */
+/* A request comes from a node. False: it has no room. *ticket names it in
+ * the model. */
 bool sim_engine_submit(struct sim_world *w, uint32_t engine,
                        const struct engine_request *request, uint64_t *ticket);
+/* Draws a prompt; those of near numbers share prefixes. */
 void sim_prompt_draw(struct rng *rng, uint64_t number,
                      struct sim_prompt *prompt);
+/* Its tokens, prompt->len of them. */
 void sim_prompt_tokens(const struct sim_prompt *prompt, uint32_t *tokens);
+/* Seals the open batch, records the truth at it, and publishes it. */
 void sim_engine_flush(struct sim_world *w, uint32_t engine);
 /* The oldest batch that is replayed. */
 uint32_t sim_engine_low(const struct sim_engine *engine, uint32_t process);
 /* Which process an epoch's name stands for: its index, or UINT32_MAX. */
 uint32_t sim_engine_process(const struct sim_engine *engine, uint64_t id);
+/* Whether its living process has this block cached, by our key. */
 bool sim_engine_holds(const struct sim_engine *engine, uint64_t key);
 
 /* sim_net.c */
+/* Puts what a cluster sends on its way, or loses it. */
 void sim_send(struct sim_world *w, uint32_t from,
               const struct cluster_out *out);
+/* An event of links: a frame or a dial arrives, a link comes or goes. */
 void sim_net_event(struct sim_world *w, const struct virtual_event *event);
+/* A node tries to connect to another one. */
 void sim_net_dial(struct sim_world *w, uint32_t from, uint32_t to);
+/* A node believes that a link is dead: ends it if it is. */
 void sim_net_doubt(struct sim_world *w, uint32_t from, const char *address);
+/* A node ends its link to an address, whatever its state. */
 void sim_net_drop(struct sim_world *w, uint32_t from, const char *address);
-/* A way was cut, or is no more; a node is gone. */
+/* One direction is severed (cut), or works again. */
 void sim_net_cut(struct sim_world *w, uint32_t from, uint32_t to, bool cut);
+/* A process is gone: peers that can hear of it do. What it sent is still on
+ * its way. */
 void sim_net_gone(struct sim_world *w, uint32_t node);
+/* A process stands still: its connections stay, and say nothing. */
 void sim_net_silence(struct sim_world *w, uint32_t node);
+/* Frees the frames under way. */
 void sim_net_fini(struct sim_world *w);
+/* Which node has this address; UINT32_MAX: none. */
 uint32_t sim_net_node(const struct sim_world *w, const char *address);
 
 /* sim_node.c */
+/* Starts a process, from its disk if it has one. */
 void sim_node_start(struct sim_world *w, uint32_t node);
+/* Ends the process at once, and schedules its restart. */
 void sim_node_kill(struct sim_world *w, uint32_t node);
 /* Says goodbye, ends, and is started again. */
 void sim_node_leave(struct sim_world *w, uint32_t node, uint64_t away_ms);
+/* Pulls the cluster's outputs and carries them out, until there are none. */
 void sim_node_pull(struct sim_world *w, uint32_t node);
+/* SIM_EV_NODE, SIM_EV_WORK and the like, of a process that runs. */
 void sim_node_event(struct sim_world *w, const struct virtual_event *event);
+/* The process stands still for so long. */
 void sim_node_pause(struct sim_world *w, uint32_t node, uint64_t ms);
+/* Control takes what its readings have handed over. */
 void sim_node_items(struct sim_world *w, uint32_t node);
+/* A reading has handed something over: control is to look, soon. */
 void sim_node_want(struct sim_world *w, uint32_t node);
+/* Adds the process's statistics to what the run has seen, before it ends. */
 void sim_node_count(struct sim_world *w, uint32_t node);
 
 static inline bool
@@ -401,62 +437,85 @@ sim_reader_of(uint32_t node, uint32_t engine)
     return node * SIM_ENGINES_MAX + engine;
 }
 
+/* The cluster wants this engine read here, or no longer. */
 void sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine,
                      bool on);
+/* Ends the reading, with its sockets. */
 void sim_intake_stop(struct sim_world *w, uint32_t node, uint32_t engine);
 /* A look at the source, once a second. */
 void sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine);
+/* Gossip asks to read again from the start; ask is the number of the
+ * question. */
 void sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
                        uint64_t ask);
+/* An event of sockets between engines and readers. */
 void sim_intake_event(struct sim_world *w, const struct virtual_event *event);
+/* A batch goes to all connected readers, or is lost on the way. */
 void sim_intake_publish(struct sim_world *w, uint32_t engine, uint32_t seq);
 /* The event socket's connection is gone; the reader hears of it. */
 void sim_intake_break(struct sim_world *w, uint32_t node, uint32_t engine,
                       uint64_t after_us);
 
 /* sim_snapshot.c: disks, and what nodes save. */
+/* Draws whether nodes have disks, and of which kind. */
 void sim_snapshot_draw(struct sim_world *w);
+/* Frees all disks. */
 void sim_snapshot_end(struct sim_world *w);
 /* Before a goodbye: true, or the node leaves later. */
 bool sim_snapshot_finish(struct sim_world *w, uint32_t node, uint64_t away_ms);
 /* Its process ends. */
 void sim_snapshot_stop(struct sim_world *w, uint32_t node);
+/* A turn of a cut, of the disk, or of the ledger is due. */
 void sim_snapshot_event(struct sim_world *w, const struct virtual_event *event);
 /* sim_snapshot_ledger.c. True: the item was about a snapshot alone. */
 bool sim_snapshot_item(struct sim_world *w, uint32_t node,
                        const struct intake_item *item);
-/* A reading ends; a new one goes on from where another life had it. */
+/* A reading ends. */
 void sim_snapshot_unread(struct sim_world *w, uint32_t node, uint32_t engine);
+/* A new reading goes on from where an earlier life had it. */
 void sim_snapshot_resume(struct sim_world *w, uint32_t node, uint32_t engine,
                          struct decoder *decoder);
 /* sim_snapshot_load.c: a new process, before anything is told it. */
 void sim_snapshot_start(struct sim_world *w, uint32_t node);
+/* What was loaded must not be believed before it was caught up with. */
 void sim_snapshot_check(struct sim_world *w, uint32_t node);
 /* A stream begins anew there. */
 void sim_snapshot_reset(struct sim_world *w, uint32_t node, uint32_t engine,
                         struct gossip_epoch epoch);
 /* sim_snapshot_break.c */
+/* A fault of disks happens to a node. */
 void sim_snapshot_break(struct sim_world *w, enum sim_fault fault,
                         uint32_t node);
+/* Disks work again. */
 void sim_snapshot_heal(struct sim_world *w);
 
 /* sim_chaos.c */
+/* Draws which classes of faults there are, and how often. */
 void sim_chaos_draw(struct sim_world *w);
+/* Schedules the first fault of each class. */
 void sim_chaos_begin(struct sim_world *w);
+/* A fault of this class happens, and the next one is scheduled. */
 void sim_chaos_event(struct sim_world *w, enum sim_fault fault);
+/* Everything is repaired; nothing breaks from now on. */
 void sim_chaos_heal(struct sim_world *w);
 
-/* sim_script.c; there is a script then */
+/* sim_script.c. Schedules all lines of the script; there is one. */
 void sim_script_begin(struct sim_world *w);
+/* Plays one line. */
 void sim_script_event(struct sim_world *w, uint32_t number);
 
 /* sim_check.c */
+/* What must hold of a node after each of its steps. */
 void sim_check_node(struct sim_world *w, uint32_t node);
+/* What must hold of an event of membership. */
 void sim_check_member(struct sim_world *w, uint32_t node,
                       const struct cluster_out *out);
 /* NULL: all agree; else why not. */
 const char *sim_check_agreed(struct sim_world *w);
+/* Prints where everybody is, if the run is traced. */
 void sim_check_print(struct sim_world *w);
+/* What must hold at the end: invariants of all structures, and no block
+ * credited that its engine does not hold. */
 void sim_check_all(struct sim_world *w);
 /* All nodes know of the engine what it holds: at quiet, if nothing was lost
  * for good. */

@@ -73,6 +73,7 @@ struct wire {
 int wire_init(struct wire *wire, const char *const *names, uint32_t ports_count,
               uint64_t seed, uint64_t now_us) MUST_CHECK;
 
+/* Frees the frames under way. */
 void wire_fini(struct wire *wire);
 
 /* A frame came in at a port; it is copied. */
