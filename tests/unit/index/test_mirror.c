@@ -393,6 +393,21 @@ Test(index_mirror, the_nearest_tier_of_each_block_is_scored)
     cr_assert_eq(worst, TIER_HOST);
 }
 
+Test(index_mirror, each_tier_of_a_block_is_stored_once)
+{
+    uint32_t slot = open_slot();
+    struct mirror_stats stats;
+
+    store(slot, 0, 4, 0);
+    for (uint32_t times = 0; times < 2; times++) {
+        say(EVENT_STORE, TIER_HOST, 0, 4);
+        apply(slot, 0);
+    }
+    mirror_stats(mirror, &stats);
+    cr_assert_eq(stats.stored, 8);
+    cr_assert_eq(stats.repeated, 4);
+}
+
 Test(index_mirror, a_block_moves_from_the_device_to_the_host)
 {
     uint32_t slot = open_slot();

@@ -276,6 +276,7 @@ Test(index_radix_bound, a_reader_that_stays_costs_knowledge_not_the_bound)
     /* Refusing, it does not go on to evict all there is. */
     held = stats().holder_blocks;
     cr_assert_gt(held, 10000);
+    cr_assert_gt(stats().bytes_retired, 0);
     qsbr_offline(reader);
     prompt(keys, 0, 1 << 20);
     cr_assert_eq(radix_insert(radix, ROOT, keys, DEPTH, 0, 0, 1 << 20), 0);
