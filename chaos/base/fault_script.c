@@ -127,7 +127,7 @@ read_percent(struct reader *r, uint32_t *percent)
 
     if (take_digits(&text, percent) == 0 || !slice_equal(text, SLICE("%")) ||
         *percent > 100) {
-        fail(r, "not a part of all, such as 20%");
+        fail(r, "not a percentage, such as 20%");
     }
 }
 
@@ -183,11 +183,12 @@ judge(struct reader *r, const struct fault_event *event)
         node == event->argument[1]) {
         fail(r, "the same node twice");
     } else if (event->verb == FAULT_DELAY && node < event->argument[1]) {
-        fail(r, "more give or take than there is");
+        fail(r, "the variation exceeds the delay");
     } else if (is_node && r->down[node] != (event->verb == FAULT_START)) {
-        fail(r, r->down[node] ? "it does not run" : "it runs");
+        fail(r,
+             r->down[node] ? "the node does not run" : "the node runs already");
     } else if (is_node && event->at_ms < r->until_ms[node]) {
-        fail(r, "it stands still then");
+        fail(r, "the node is paused then");
     } else if (is_node) {
         r->down[node] = event->verb == FAULT_KILL || event->verb == FAULT_STOP;
         r->until_ms[node] =
@@ -210,7 +211,7 @@ read_verb(struct reader *r)
         verb++;
     }
     if (verb == FAULT_VERB_KINDS) {
-        fail(r, "nothing that can be done");
+        fail(r, "unknown action");
         return FAULT_END;
     }
     return (enum fault_verb)verb;
@@ -240,7 +241,7 @@ read_event(struct reader *r)
     if (script->engines == 0) {
         fail(r, "nodes and engines come first");
     } else if (has_ended(script)) {
-        fail(r, "it has ended");
+        fail(r, "the script has ended");
     } else if (script->events_count == FAULT_EVENTS_MAX) {
         fail(r, "too many lines");
     }
@@ -250,7 +251,7 @@ read_event(struct reader *r)
     }
     read_time(r, &event.at_ms);
     if (event.at_ms < last_ms(script)) {
-        fail(r, "time goes back");
+        fail(r, "the time is before the line above");
     }
     event.verb = r->failed ? FAULT_END : read_verb(r);
     struct slice verb = r->word;
@@ -276,7 +277,7 @@ read_count(struct reader *r, uint32_t *count, uint32_t max)
     struct slice text;
 
     if (*count != 0 || r->script->events_count != 0) {
-        fail(r, "said before");
+        fail(r, "given before");
         return;
     }
     (void)next_word(r);
@@ -347,7 +348,7 @@ fault_script_read(struct fault_script *script, struct slice text,
         error->line++;
     }
     if (!has_ended(script)) {
-        error->what = "it does not end";
+        error->what = "the script does not end";
     }
     return has_ended(script);
 }

@@ -104,8 +104,9 @@ make_load(const struct replay_options *options, struct replay_load *load)
     if (outcome < 0) {
         return complain("load", strerror(-outcome), EXIT_FAILED);
     }
-    return load->count > 0 ? EXIT_FINE
-                           : complain("load", "no request", EXIT_USAGE);
+    return load->count > 0
+               ? EXIT_FINE
+               : complain("load", "there are no requests", EXIT_USAGE);
 }
 
 /* All cells of the table; 0 or -ENOMEM. */

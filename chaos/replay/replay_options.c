@@ -16,15 +16,15 @@
 /* clang-format off */
 static const struct flag table[] = {
     {"trace", FLAG_TEXT, AT(trace), 0, 0, "FILE", NULL,
-     "requests of a real service; - is stdin"},
+     "requests of a real service, a file; - is stdin"},
     {"workload", FLAG_TEXT, AT(workload_name), 0, 0, "NAME", NULL,
-     "requests of a kind listed below; b2b if there is\n"
-     "no --trace either"},
+     "generated requests, one of those listed below;\n"
+     "b2b unless --trace is given"},
     {"policy", FLAG_TEXT, AT(policy_list), 0, 0, "LIST",
      "kvasir,shares,belief,round_robin,least_load,random,power_of_two,rendezvous,oracle,soonest",
-     "what to compare, with commas between"},
+     "policies to compare, separated by commas"},
     {"load", FLAG_TEXT, AT(load_list), 0, 0, "LIST", "1",
-     "how much faster requests come, as 1,1.5,2"},
+     "multiples of the arrival rate, such as 1,1.5,2"},
     {"nodes", FLAG_COUNT, AT(nodes), 1, REPLAY_NODES_MAX, "N", "3",
      "routers; each request comes to one at random"},
     {"engines", FLAG_COUNT, AT(engines), 0, WORKERS_MAX, "N", "0",
@@ -38,26 +38,26 @@ static const struct flag table[] = {
     {"timing", FLAG_TEXT, AT(timing_name), 0, 0, "NAME", "h100-70b-tp4",
      "how fast an engine is; one of those listed below"},
     {"requests", FLAG_COUNT, AT(requests), 1, 200000, "N", "2000",
-     "of the workload, or the first of the trace"},
+     "how many to generate, or to read from the trace"},
     {"until", FLAG_REAL, AT(until_s), 0, 1e9, "S", "0",
      "only what arrives in the first S seconds; 0: all"},
     {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
-     "of workload, nodes and draws"},
+     "of the workload and of every draw"},
     {"event-us", FLAG_COUNT, AT(event_us), 0, 1e9, "US", "200",
-     "engine's event to the nodes that read it"},
+     "delay of an event from an engine to its readers"},
     {"gossip-us", FLAG_COUNT, AT(gossip_us), 0, 1e9, "US", "5000",
-     "node to node: events, decisions, load"},
+     "delay of a message between nodes"},
     {"expect-alone", FLAG_SWITCH, AT(expect_alone), 0, 0, NULL, NULL,
-     "kvasir: nodes do not tell peers what is on its way\n"
-     "where, but leave that to the engines' events"},
+     "nodes do not tell peers what they sent where;\n"
+     "peers learn it from the engines' events alone"},
     {"expected-ms", FLAG_COUNT, AT(expected_ms), 0, 3600000, "MS", "10000",
-     "how long what was sent somewhere is expected to be\n"
-     "there without an event (mirror.expected)"},
+     "how long blocks are expected at an engine before\n"
+     "its events confirm them (mirror.expected)"},
     {"recompute-weight", FLAG_COUNT, AT(recompute_weight), 0, 100, "N", "6",
      "policy.recompute_weight of kvasir, belief and oracle"},
     {"answers-whole", FLAG_SWITCH, AT(answers_whole), 0, 0, NULL, NULL,
-     "clients do not stream: that a prompt is computed, no\n"
-     "node learns before the last token"},
+     "clients do not stream: a node learns only with the\n"
+     "last token that a prompt was computed"},
     {"json", FLAG_SWITCH, AT(json), 0, 0, NULL, NULL,
      "the result as one JSON object"},
     {"svg", FLAG_TEXT, AT(svg), 0, 0, "FILE", NULL,
@@ -92,13 +92,13 @@ read_policies(struct replay_options *o, char *fault, size_t size)
         enum replay_policy policy;
         if (!replay_policy_find(word, &policy)) {
             (void)snprintf(fault, size,
-                           "--policy: there is no %.*s; see --help",
+                           "--policy: unknown policy %.*s; see --help",
                            (int)word.len, word.ptr);
             return FLAGS_E_BAD;
         }
         for (uint32_t i = 0; i < o->policies_count; i++) {
             if (o->policies[i] == policy) {
-                (void)snprintf(fault, size, "--policy: %.*s is there twice",
+                (void)snprintf(fault, size, "--policy: %.*s appears twice",
                                (int)word.len, word.ptr);
                 return FLAGS_E_BAD;
             }
@@ -119,9 +119,10 @@ read_loads(struct replay_options *o, char *fault, size_t size)
         double load = strtod(word.ptr, &end);
         if (word.len == 0 || end != word.ptr + word.len ||
             !(load >= 0.001 && load <= 1000)) {
-            (void)snprintf(fault, size,
-                           "--load: %.*s is no number from 0.001 to 1000",
-                           (int)word.len, word.ptr);
+            (void)snprintf(
+                fault, size,
+                "--load: %.*s is not a number between 0.001 and 1000",
+                (int)word.len, word.ptr);
             return FLAGS_E_BAD;
         }
         if (o->loads_count == REPLAY_LOADS_MAX) {
@@ -139,20 +140,20 @@ find_names(struct replay_options *o, char *fault, size_t size)
     const char *name = o->workload_name;
 
     if (o->trace != NULL && name != NULL) {
-        (void)snprintf(fault, size, "--trace or --workload, not both");
+        (void)snprintf(fault, size, "give --trace or --workload, not both");
         return FLAGS_E_BAD;
     }
     if (o->trace == NULL) {
         o->workload = replay_workload_find(name != NULL ? name : "b2b");
         if (o->workload == NULL) {
             (void)snprintf(fault, size,
-                           "--workload: there is no %s; see --help", name);
+                           "--workload: unknown workload %s; see --help", name);
             return FLAGS_E_BAD;
         }
     }
     o->timing = replay_timing_find(o->timing_name);
     if (o->timing == NULL) {
-        (void)snprintf(fault, size, "--timing: there is no %s; see --help",
+        (void)snprintf(fault, size, "--timing: unknown timing %s; see --help",
                        o->timing_name);
         return FLAGS_E_BAD;
     }
@@ -191,7 +192,7 @@ replay_options_parse(struct replay_options *options, char **argv, char *fault,
     fill_cluster(options);
     if (r == 0 && options->kv_tokens < options->block_tokens) {
         (void)snprintf(fault, fault_size,
-                       "--kv-tokens: less than one block of --block-tokens");
+                       "--kv-tokens: less than one block (--block-tokens)");
         return FLAGS_E_BAD;
     }
     return r;

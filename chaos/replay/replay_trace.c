@@ -37,9 +37,10 @@ replay_reader_said(struct replay_reader *reader, int outcome)
     case REPLAY_E_FULL:
         return replay_reader_bad(reader, "more requests than can be replayed");
     case REPLAY_E_TOO_LONG:
-        return replay_reader_bad(reader, "prompt or answer is too long");
+        return replay_reader_bad(reader,
+                                 "the prompt or the answer is too long");
     case REPLAY_E_EMPTY:
-        return replay_reader_bad(reader, "no prompt");
+        return replay_reader_bad(reader, "the prompt is empty");
     default:
         CHECK(outcome <= 0);
         return outcome;
@@ -51,7 +52,7 @@ replay_reader_uint(struct replay_reader *reader, uint64_t max, uint64_t *out)
 {
     if (json_pull_next(&reader->pull) != PULL_NUMBER ||
         !json_pull_uint(&reader->pull, max, out)) {
-        return replay_reader_bad(reader, "a number from 0 on is expected");
+        return replay_reader_bad(reader, "expected a number of 0 or more");
     }
     return 0;
 }
@@ -75,12 +76,12 @@ read_hashes(struct replay_reader *reader, const struct row *row,
     enum pull_token token = json_pull_next(&reader->pull);
 
     if (token != PULL_ARRAY) {
-        return replay_reader_bad(reader, "hash_ids is no list");
+        return replay_reader_bad(reader, "hash_ids is not a list");
     }
     while ((token = json_pull_next(&reader->pull)) == PULL_NUMBER) {
         uint64_t id;
         if (!json_pull_uint(&reader->pull, UINT64_MAX >> 1, &id)) {
-            return replay_reader_bad(reader, "a hash id is no number");
+            return replay_reader_bad(reader, "a hash id is not a number");
         }
         uint64_t tokens = left < REPLAY_HASH_TOKENS ? left : REPLAY_HASH_TOKENS;
         if (tokens == 0) {
@@ -96,7 +97,7 @@ read_hashes(struct replay_reader *reader, const struct row *row,
         count++;
     }
     if (token != PULL_ARRAY_END) {
-        return replay_reader_bad(reader, "a hash id is no number");
+        return replay_reader_bad(reader, "a hash id is not a number");
     }
     return left == 0
                ? 0
@@ -120,7 +121,7 @@ read_hashes_key(struct replay_reader *reader, struct row *row, uint64_t *family)
     }
     if (json_pull_is(pull, SLICE("hash_ids"))) {
         if (row->hashes) {
-            return replay_reader_bad(reader, "hash_ids twice");
+            return replay_reader_bad(reader, "hash_ids appears twice");
         }
         row->hashes = true;
         return read_hashes(reader, row, family);
@@ -222,7 +223,7 @@ read_lengths_line(struct replay_reader *reader)
                &used) != 6 ||
         date[0] < 1970 || date[1] < 1 || date[1] > 12 || date[2] < 1 ||
         date[2] > 31) {
-        return replay_reader_bad(reader, "YYYY-MM-DD HH:MM:SS is expected");
+        return replay_reader_bad(reader, "expected YYYY-MM-DD HH:MM:SS");
     }
     const char *at = reader->text + used;
     used = 0;
@@ -230,7 +231,7 @@ read_lengths_line(struct replay_reader *reader)
         sscanf(at, ",%9" SCNu32 ",%9" SCNu32 "%n", &lengths[0], &lengths[1],
                &used) != 2 ||
         used == 0 || at[used] != '\0') {
-        return replay_reader_bad(reader, "two numbers are expected");
+        return replay_reader_bad(reader, "expected two numbers");
     }
     uint64_t seconds = days_of(date[0], date[1], date[2]) * 86400 +
                        date[3] * 3600U + date[4] * 60U + date[5];
@@ -287,8 +288,7 @@ read_line(struct replay_reader *reader, enum kind kind)
     case KIND_UNKNOWN:
         break;
     }
-    return replay_reader_bad(reader,
-                             "not a trace of a kind known here; see --help");
+    return replay_reader_bad(reader, "unknown kind of trace; see --help");
 }
 
 static int
@@ -307,7 +307,7 @@ read_lines(struct replay_reader *reader, struct slice bytes)
         outcome = read_line(reader, kind);
     }
     if (outcome == 0 && reader->load->count == 0) {
-        return replay_reader_bad(reader, "no request");
+        return replay_reader_bad(reader, "the trace has no requests");
     }
     return outcome;
 }

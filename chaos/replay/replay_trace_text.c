@@ -47,12 +47,12 @@ static int
 read_text(struct replay_reader *reader, size_t at, struct slice *out)
 {
     if (json_pull_next(&reader->pull) != PULL_STRING) {
-        return replay_reader_bad(reader, "text is expected");
+        return replay_reader_bad(reader, "expected text");
     }
     int len = json_pull_copy(&reader->pull, reader->text + at,
                              reader->text_size - at);
     if (len < 0) {
-        return replay_reader_bad(reader, "text with a NUL in it");
+        return replay_reader_bad(reader, "the text contains a NUL");
     }
     *out = (struct slice){.ptr = reader->text + at, .len = (size_t)len};
     return 0;
@@ -174,7 +174,7 @@ read_message(struct replay_reader *reader, struct slice *message,
     while (outcome == 0 && (token = json_pull_next(pull)) == PULL_KEY) {
         if (json_pull_is(pull, SLICE("role"))) {
             if (json_pull_next(pull) != PULL_STRING) {
-                return replay_reader_bad(reader, "a role is no text");
+                return replay_reader_bad(reader, "a role is not text");
             }
             *assistant = json_pull_is(pull, SLICE("assistant"));
         } else if (!json_pull_skip(pull)) {
@@ -198,7 +198,7 @@ read_messages(struct replay_reader *reader, struct dialogue *d)
     bool assistant;
 
     if (json_pull_next(pull) != PULL_ARRAY) {
-        return replay_reader_bad(reader, "traj is no list");
+        return replay_reader_bad(reader, "traj is not a list");
     }
     while ((token = json_pull_next(pull)) == PULL_OBJECT) {
         int outcome = read_message(reader, &message, &assistant);
@@ -216,7 +216,7 @@ read_messages(struct replay_reader *reader, struct dialogue *d)
     }
     return token == PULL_ARRAY_END
                ? 0
-               : replay_reader_bad(reader, "a message is no object");
+               : replay_reader_bad(reader, "a message is not an object");
 }
 
 int

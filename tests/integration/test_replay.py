@@ -67,9 +67,9 @@ class CommandLine(ReplayCase):
 
     def test_bad_usage_and_bad_traces_are_one_line(self):
         for args, stdin, said in (
-                (("--policy", "best"), b"", "--policy: there is no best; see --help"),
+                (("--policy", "best"), b"", "--policy: unknown policy best; see --help"),
                 (("--trace", "-"), b"\n{}\n",
-                 "-:2: not a trace of a kind known here; see --help"),
+                 "-:2: unknown kind of trace; see --help"),
                 (("--trace", "/no/such"), b"",
                  "/no/such: No such file or directory")):
             told = replay(*args, stdin=stdin)

@@ -84,7 +84,7 @@ Test(chaos_fault_script, what_is_wrong_is_told_with_its_place)
     refused("nodes 8\n", 1, 7, "not a number in range");
     refused("nodes 0\n", 1, 7, "not a number in range");
     refused("nodes\n", 1, 6, "not a number in range");
-    refused("nodes 3\nnodes 3\n", 2, 1, "said before");
+    refused("nodes 3\nnodes 3\n", 2, 1, "given before");
     refused("nodes 3 4\n", 1, 9, "one word too many");
     refused(HEAD "in 1s end\n", 3, 1,
             "a line begins with nodes, engines or at");
@@ -97,29 +97,32 @@ Test(chaos_fault_script, what_is_wrong_is_told_with_its_place)
     refused(HEAD "at 99999999s end\n", 3, 4,
             "not a time, such as 1.5s or 80ms");
     refused(HEAD "at 600.001s end\n", 3, 4, "longer than ten minutes");
-    refused(HEAD "at 1s burn n1\n", 3, 7, "nothing that can be done");
+    refused(HEAD "at 1s burn n1\n", 3, 7, "unknown action");
     refused(HEAD "at 1s kill n4\n", 3, 12, "no such node");
     refused(HEAD "at 1s kill e1\n", 3, 12, "no such node");
     refused(HEAD "at 1s restart e3\n", 3, 15, "no such engine");
     refused(HEAD "at 1s kill n1 n2\n", 3, 15, "one word too many");
-    refused(HEAD "at 1s loss 101%\n", 3, 12, "not a part of all, such as 20%");
-    refused(HEAD "at 1s loss 20\n", 3, 12, "not a part of all, such as 20%");
-    refused(HEAD "at 2s heal\nat 1s end\n", 4, 4, "time goes back");
-    refused(HEAD "at 2s end\nat 3s heal\n", 4, 1, "it has ended");
-    refused(HEAD "at 2s heal\n", 4, 1, "it does not end");
-    refused("", 1, 1, "it does not end");
+    refused(HEAD "at 1s loss 101%\n", 3, 12, "not a percentage, such as 20%");
+    refused(HEAD "at 1s loss 20\n", 3, 12, "not a percentage, such as 20%");
+    refused(HEAD "at 2s heal\nat 1s end\n", 4, 4,
+            "the time is before the line above");
+    refused(HEAD "at 2s end\nat 3s heal\n", 4, 1, "the script has ended");
+    refused(HEAD "at 2s heal\n", 4, 1, "the script does not end");
+    refused("", 1, 1, "the script does not end");
 }
 
 Test(chaos_fault_script, what_cannot_be_is_refused)
 {
-    refused(HEAD "at 1s kill n1\nat 2s kill n1\n", 4, 7, "it does not run");
-    refused(HEAD "at 1s kill n1\nat 2s pause n1 1s\n", 4, 7, "it does not run");
-    refused(HEAD "at 1s start n1\n", 3, 7, "it runs");
+    refused(HEAD "at 1s kill n1\nat 2s kill n1\n", 4, 7,
+            "the node does not run");
+    refused(HEAD "at 1s kill n1\nat 2s pause n1 1s\n", 4, 7,
+            "the node does not run");
+    refused(HEAD "at 1s start n1\n", 3, 7, "the node runs already");
     refused(HEAD "at 1s pause n1 2s\nat 2s stop n1\n", 4, 7,
-            "it stands still then");
+            "the node is paused then");
     refused(HEAD "at 1s cut n2 n2\n", 3, 7, "the same node twice");
     refused(HEAD "at 1s delay 10ms 20ms\n", 3, 7,
-            "more give or take than there is");
+            "the variation exceeds the delay");
     cr_assert(reads(HEAD "at 1s pause n1 2s\nat 3s stop n1\nat 3s end\n"));
 }
 

@@ -77,16 +77,20 @@ Test(chaos_replay_options, lists_are_read_in_order)
 Test(chaos_replay_options, what_is_wrong_is_said)
 {
     must_refuse("--policy kvasir,best",
-                "--policy: there is no best; see --help");
-    must_refuse("--policy kvasir,kvasir", "--policy: kvasir is there twice");
-    must_refuse("--load 1,,2", "--load:  is no number from 0.001 to 1000");
-    must_refuse("--load 0", "--load: 0 is no number from 0.001 to 1000");
-    must_refuse("--load 1x", "--load: 1x is no number from 0.001 to 1000");
-    must_refuse("--workload b3b", "--workload: there is no b3b; see --help");
-    must_refuse("--timing tpu", "--timing: there is no tpu; see --help");
-    must_refuse("--trace a --workload b2b", "--trace or --workload, not both");
+                "--policy: unknown policy best; see --help");
+    must_refuse("--policy kvasir,kvasir", "--policy: kvasir appears twice");
+    must_refuse("--load 1,,2",
+                "--load:  is not a number between 0.001 and 1000");
+    must_refuse("--load 0", "--load: 0 is not a number between 0.001 and 1000");
+    must_refuse("--load 1x",
+                "--load: 1x is not a number between 0.001 and 1000");
+    must_refuse("--workload b3b",
+                "--workload: unknown workload b3b; see --help");
+    must_refuse("--timing tpu", "--timing: unknown timing tpu; see --help");
+    must_refuse("--trace a --workload b2b",
+                "give --trace or --workload, not both");
     must_refuse("--kv-tokens 15",
-                "--kv-tokens: less than one block of --block-tokens");
+                "--kv-tokens: less than one block (--block-tokens)");
 }
 
 Test(chaos_replay_options, the_manual_names_what_there_is)

@@ -79,11 +79,11 @@ Test(chaos_replay_trace, bad_hashes_are_named_by_line)
     } bad[] = {
         {ROW(0, 600, 1, "0"), "fewer hash_ids than input_length"},
         {ROW(0, 600, 1, "0, 1, 2"), "more hash_ids than input_length"},
-        {ROW(0, 600, 1, "0, x"), "a hash id is no number"},
-        {ROW(0, 600, 1, "0, -1"), "a hash id is no number"},
-        {ROW(-3, 600, 1, "0, 1"), "a number from 0 on is expected"},
-        {ROW(0, "600", 1, "0, 1"), "a number from 0 on is expected"},
-        {ROW(0, 0, 1, ""), "no prompt"},
+        {ROW(0, 600, 1, "0, x"), "a hash id is not a number"},
+        {ROW(0, 600, 1, "0, -1"), "a hash id is not a number"},
+        {ROW(-3, 600, 1, "0, 1"), "expected a number of 0 or more"},
+        {ROW(0, "600", 1, "0, 1"), "expected a number of 0 or more"},
+        {ROW(0, 0, 1, ""), "the prompt is empty"},
         {"{\"input_length\": 5, \"hash_ids\": [1]}",
          "timestamp or hash_ids is missing"},
         {"[]", "not a JSON object"},
@@ -127,17 +127,17 @@ Test(chaos_replay_trace, days_are_counted_by_the_calendar)
 Test(chaos_replay_trace, bad_lengths_are_named_by_line)
 {
     must_refuse("TIMESTAMP,a,b\nyesterday,1,2\n", 2,
-                "YYYY-MM-DD HH:MM:SS is expected");
+                "expected YYYY-MM-DD HH:MM:SS");
     must_refuse("TIMESTAMP,a,b\n2024-13-01 00:00:00,1,1\n", 2,
-                "YYYY-MM-DD HH:MM:SS is expected");
+                "expected YYYY-MM-DD HH:MM:SS");
     must_refuse("TIMESTAMP,a,b\n2024-02-28 00:00:00,1\n", 2,
-                "two numbers are expected");
+                "expected two numbers");
     must_refuse("TIMESTAMP,a,b\n2024-02-28 00:00:00,1,1,1\n", 2,
-                "two numbers are expected");
+                "expected two numbers");
     must_refuse("TIMESTAMP,a,b\n2024-01-01 00:00:00,1,1\n"
                 "2024-02-02 00:00:00,1,1\n",
                 3, "the trace is longer than 31 days");
-    must_refuse("TIMESTAMP,a,b\n", 1, "no request");
+    must_refuse("TIMESTAMP,a,b\n", 1, "the trace has no requests");
 }
 
 #define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -161,10 +161,11 @@ Test(chaos_replay_trace, sessions_share_where_their_texts_do)
 Test(chaos_replay_trace, bad_sessions_are_named_by_line)
 {
     must_refuse("{\"input\": \"a\"}\n", 1, "timestamp or input is missing");
-    must_refuse("{\"input\": 5}\n", 1, "text is expected");
+    must_refuse("{\"input\": 5}\n", 1, "expected text");
     must_refuse("{\"input\": \"a\\u0000b\", \"timestamp\": 1}\n", 1,
-                "text with a NUL in it");
-    must_refuse("{\"input\": \"\", \"timestamp\": 1}\n", 1, "no prompt");
+                "the text contains a NUL");
+    must_refuse("{\"input\": \"\", \"timestamp\": 1}\n", 1,
+                "the prompt is empty");
 }
 
 Test(chaos_replay_trace, each_answer_of_a_dialogue_is_a_request)
@@ -189,16 +190,15 @@ Test(chaos_replay_trace, each_answer_of_a_dialogue_is_a_request)
 
 Test(chaos_replay_trace, bad_dialogues_are_named_by_line)
 {
-    must_refuse("{\"traj\": 5}\n", 1, "traj is no list");
-    must_refuse("{\"traj\": [5]}\n", 1, "a message is no object");
-    must_refuse("{\"traj\": [{\"role\": 5}]}\n", 1, "a role is no text");
-    must_refuse("{\"traj\": []}\n", 1, "no request");
+    must_refuse("{\"traj\": 5}\n", 1, "traj is not a list");
+    must_refuse("{\"traj\": [5]}\n", 1, "a message is not an object");
+    must_refuse("{\"traj\": [{\"role\": 5}]}\n", 1, "a role is not text");
+    must_refuse("{\"traj\": []}\n", 1, "the trace has no requests");
 }
 
 Test(chaos_replay_trace, what_is_no_trace_is_refused)
 {
-    must_refuse("", 0, "no request");
-    must_refuse("hello\n", 1, "not a trace of a kind known here; see --help");
-    must_refuse("{\"a\": 1}\n", 1,
-                "not a trace of a kind known here; see --help");
+    must_refuse("", 0, "the trace has no requests");
+    must_refuse("hello\n", 1, "unknown kind of trace; see --help");
+    must_refuse("{\"a\": 1}\n", 1, "unknown kind of trace; see --help");
 }
