@@ -17,12 +17,11 @@
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-#define CHECK(condition)                                                 \
-    do {                                                                 \
-        if (UNLIKELY(!(condition))) {                                    \
-            base_check_failed(#condition, __FILE__, __LINE__, __func__); \
-        }                                                                \
-    } while (0)
+/* An expression: a statement would nest each function that uses it deeper. */
+#define CHECK(condition) \
+    (LIKELY(condition)   \
+         ? (void)0       \
+         : base_check_failed(#condition, __FILE__, __LINE__, __func__))
 
 /* Prints the failed condition and its place to stderr, then aborts. */
 NORETURN void base_check_failed(const char *condition, const char *file,
