@@ -128,7 +128,10 @@ apply(struct wire_link *link, const struct setting *setting)
 static void
 set_links(struct order *order, struct slice line)
 {
-    uint32_t from_first, from_end, to_first, to_end;
+    uint32_t from_first;
+    uint32_t from_end;
+    uint32_t to_first;
+    uint32_t to_end;
 
     find_ports(order, next_word(&line), &from_first, &from_end);
     find_ports(order, next_word(&line), &to_first, &to_end);

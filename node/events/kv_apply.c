@@ -89,7 +89,7 @@ static void
 skip_group(struct kv_apply *apply, const struct kv_event *event)
 {
     if (event->has_group && event->group < KV_GROUPS_MAX) {
-        apply->skipped_groups |= (uint16_t)(1u << event->group);
+        apply->skipped_groups |= (uint16_t)(1U << event->group);
     }
 }
 

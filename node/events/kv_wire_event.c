@@ -277,7 +277,7 @@ read_key(struct kv_decode *d, const uint8_t *start, enum kv_field *field)
 
     if (LIKELY(d->end - start >= KEY_BYTES && *field <= KV_FIELD_SPEC_KIND)) {
         const char *key = wire_keys[*field];
-        size_t len = 1 + ((uint8_t)key[0] & 0x1fu);
+        size_t len = 1 + ((uint8_t)key[0] & 0x1fU);
         if (LIKELY(begins_with(start, key, len))) {
             return start + len;
         }

@@ -68,7 +68,7 @@ number_at(const uint8_t *at, uint8_t bytes)
 static uint64_t
 sign_extended(uint64_t number, uint8_t bytes)
 {
-    unsigned unused = 64 - 8u * bytes;
+    unsigned unused = 64 - 8U * bytes;
 
     return (uint64_t)((int64_t)(number << unused) >> unused);
 }

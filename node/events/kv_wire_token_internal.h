@@ -80,13 +80,13 @@ token_read(const uint8_t *at, const uint8_t *end, struct token *token)
         return at;
     }
     if (lead < 0x90) {
-        return token_read_items(at, end, TOKEN_MAP, 2 * (lead & 0xfu), token);
+        return token_read_items(at, end, TOKEN_MAP, 2 * (lead & 0xfU), token);
     }
     if (lead < 0xa0) {
-        return token_read_items(at, end, TOKEN_ARRAY, lead & 0xfu, token);
+        return token_read_items(at, end, TOKEN_ARRAY, lead & 0xfU, token);
     }
     if (lead < 0xc0) {
-        return token_read_str(at, end, lead & 0x1fu, token);
+        return token_read_str(at, end, lead & 0x1fU, token);
     }
     if (lead == 0xc0) {
         token->kind = TOKEN_NIL;

@@ -194,7 +194,8 @@ member(struct top *top, struct slice name, struct token t)
 static bool
 ends_here(const struct walk *w)
 {
-    size_t at = (size_t)w->taken + 1, end = w->blocks.end;
+    size_t at = (size_t)w->taken + 1;
+    size_t end = w->blocks.end;
 
     while (at < end && (w->body[at] == ' ' || w->body[at] == '\t' ||
                         w->body[at] == '\n' || w->body[at] == '\r')) {

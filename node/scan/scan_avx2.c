@@ -192,8 +192,10 @@ looked_up(__m256i x, __m256i table)
 SCAN_TARGET static inline struct frame_masks
 frame_masks(const unsigned char *block)
 {
-    struct vectors x = load(block), low = folded(x);
-    __m256i frames = table(frame_table), spaces = table(space_table);
+    struct vectors x = load(block);
+    struct vectors low = folded(x);
+    __m256i frames = table(frame_table);
+    __m256i spaces = table(space_table);
     uint64_t space = tops(looked_up(x.low, spaces), looked_up(x.high, spaces));
 
     x.low = _mm256_and_si256(x.low, looked_up(low.low, frames));
@@ -224,7 +226,8 @@ byte_mask(const unsigned char *block, char c)
 SCAN_TARGET static inline uint64_t
 hex_mask(const unsigned char *block)
 {
-    struct vectors x = load(block), low = folded(x);
+    struct vectors x = load(block);
+    struct vectors low = folded(x);
 
     return (from(x, '0') & ~from(x, '9' + 1)) |
            (from(low, 'a') & ~from(low, 'f' + 1));

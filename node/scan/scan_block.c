@@ -21,7 +21,8 @@ bool
 scan_window_start(struct scan_blocks *b)
 {
     struct scan_window *w = &b->window;
-    size_t left = b->end - b->next, part = left % SCAN_BLOCK;
+    size_t left = b->end - b->next;
+    size_t part = left % SCAN_BLOCK;
 
     w->at = b->next;
     w->count = 0;

@@ -79,7 +79,9 @@ is_object(const struct reader *r)
 static bool
 read_utf8(struct reader *r)
 {
-    int lead = peek(r), low = 0x80, high = 0xBF;
+    int lead = peek(r);
+    int low = 0x80;
+    int high = 0xBF;
     unsigned more;
 
     if (!in(lead, 0xC2, 0xF4)) {

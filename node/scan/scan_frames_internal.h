@@ -39,7 +39,8 @@ SCAN_TARGET static inline uint64_t
 sort_frames(struct scan_frames *f, struct scan_frame_carry *c)
 {
     words scalar_end = all_lanes(c->in_scalar);
-    uint64_t scalars = 0, tangled = 0;
+    uint64_t scalars = 0;
+    uint64_t tangled = 0;
 
     for (unsigned k = 0; k < f->count; k += SCAN_LANES) {
         words quote = load_words(&f->quote[k]);
@@ -49,11 +50,14 @@ sort_frames(struct scan_frames *f, struct scan_frame_carry *c)
         words bracket = load_words(&f->bit_6[k]) & outside;
         words separator = bit_5 & ~bracket;
         words rest = outside & ~(bracket | separator);
-        words space = rest & load_words(&f->space[k]), scalar = rest ^ space;
+        words space = rest & load_words(&f->space[k]);
+        words scalar = rest ^ space;
         words in_scalar = next_lane(scalar_end, scalar >> 63);
         words starts = scalar & ~(scalar << 1 | in_scalar);
-        words square = bracket & ~bit_5, close = square & bit_2;
-        words open = square ^ close, arrays = (close - open) << 1;
+        words square = bracket & ~bit_5;
+        words close = square & bit_2;
+        words open = square ^ close;
+        words arrays = (close - open) << 1;
 
         scalar_end = scalar >> 63;
         store_words(&f->open[k], bracket & ~bit_2);
@@ -92,11 +96,15 @@ odd_scalars_fault(const struct scan_blocks *b, const unsigned char *block,
                   size_t at, uint64_t mine, uint64_t starts)
 {
     struct digit_masks m = digit_masks(block);
-    uint64_t digits = mine & m.digit, minus = starts & byte_mask(block, '-');
+    uint64_t digits = mine & m.digit;
+    uint64_t minus = starts & byte_mask(block, '-');
     uint64_t first = (starts ^ minus) | minus << 1;
     uint64_t whole_end = (digits + (first & digits)) & ~digits;
     uint64_t point = whole_end & mine & byte_mask(block, '.');
-    uint64_t part = point << 1, part_end, odd, fault = 0;
+    uint64_t part = point << 1;
+    uint64_t part_end;
+    uint64_t odd;
+    uint64_t fault = 0;
 
     part_end = (digits + (part & digits)) & ~digits;
     odd = ((first | part) & ~digits) | (first & m.zero & digits >> 1);
@@ -117,13 +125,15 @@ SCAN_TARGET static inline uint64_t
 scalars_fault(struct scan_blocks *b, uint64_t set)
 {
     struct scan_frames *f = &b->window.frames;
-    uint64_t fault = 0, plain = 0;
+    uint64_t fault = 0;
+    uint64_t plain = 0;
 
     for (; set != 0; set &= set - 1) {
         unsigned k = (unsigned)__builtin_ctzll(set);
         const unsigned char *block = block_of(b, f->block[k]);
         size_t at = b->window.at + (size_t)f->block[k] * SCAN_BLOCK;
-        uint64_t scalar = f->scalar[k], starts = f->starts[k];
+        uint64_t scalar = f->scalar[k];
+        uint64_t starts = f->starts[k];
         uint64_t mine = scalar & (0 - (starts & (0 - starts)));
         struct digit_masks m = digit_masks(block);
         uint64_t odd = scalar & ~m.digit;
@@ -165,7 +175,8 @@ too_deep(int32_t depth, int32_t depth_max, uint64_t open, uint64_t close)
 SCAN_TARGET static inline uint64_t
 visit_brackets(const struct scan_frames *f, unsigned k, uint64_t *kinds)
 {
-    uint64_t open = f->open[k], brace = f->brace[k];
+    uint64_t open = f->open[k];
+    uint64_t brace = f->brace[k];
     uint64_t objects = 0 - (*kinds >> 63);
 
     for (uint64_t left = open | f->close[k]; left != 0; left &= left - 1) {
@@ -236,7 +247,8 @@ contexts_fault(struct scan_blocks *b)
 SCAN_TARGET static inline words
 follow(words ends, words space, bool spaced, words *out)
 {
-    words before = *out, shifted = ends >> 63;
+    words before = *out;
+    words shifted = ends >> 63;
     words in = next_lane(before, shifted);
 
     *out = shifted;
@@ -244,7 +256,8 @@ follow(words ends, words space, bool spaced, words *out)
         return ends << 1 | in;
     }
     for (;;) {
-        words sum = (ends << 1 | in) + space, next;
+        words sum = (ends << 1 | in) + space;
+        words next;
         /* White space up to the end, and something before it? */
         *out = shifted | (space & ~sum) >> 63;
         next = next_lane(before, *out);
@@ -259,7 +272,10 @@ follow(words ends, words space, bool spaced, words *out)
 SCAN_TARGET static inline words
 string_ends(words starts, words in_string, words *out)
 {
-    words before = *out, in = next_lane(before, (words){0}), sum, next;
+    words before = *out;
+    words in = next_lane(before, (words){0});
+    words sum;
+    words next;
 
     sum = (starts | in) + in_string;
     in = next_lane(before, (in_string & ~sum) >> 63);
@@ -289,8 +305,10 @@ group_fault(const struct scan_frames *f, unsigned k, struct frame_words *c)
 {
     words in_string = load_words(&f->in_string[k]);
     words string = load_words(&f->quote[k]) & in_string;
-    words open = load_words(&f->open[k]), close = load_words(&f->close[k]);
-    words comma = load_words(&f->comma[k]), colon = load_words(&f->colon[k]);
+    words open = load_words(&f->open[k]);
+    words close = load_words(&f->close[k]);
+    words comma = load_words(&f->comma[k]);
+    words colon = load_words(&f->colon[k]);
     words brace = load_words(&f->brace[k]);
     words objects = load_words(&f->objects[k]);
     words space = load_words(&f->space[k]);

@@ -52,7 +52,8 @@ literal_len(const char *s, size_t left)
 static size_t
 number_end(const char *body, size_t at, size_t end)
 {
-    size_t i = at + (body[at] == '-'), digits = i;
+    size_t i = at + (body[at] == '-');
+    size_t digits = i;
 
     i = skip_digits(body, i, end);
     if (i == digits || (body[digits] == '0' && i != digits + 1)) {
@@ -120,7 +121,8 @@ static struct decimal
 decimal_of(const char *body, size_t at, size_t end)
 {
     struct decimal d = {.negative = body[at] == '-'};
-    size_t point, i;
+    size_t point;
+    size_t i;
 
     d.digits_at = at + d.negative;
     point = skip_digits(body, d.digits_at, end);

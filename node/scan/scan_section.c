@@ -135,7 +135,8 @@ arrange(struct walk *w, struct section *const *list, unsigned count)
     uint32_t place = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        uint32_t first = list[i]->first, end = first + list[i]->count;
+        uint32_t first = list[i]->first;
+        uint32_t end = first + list[i]->count;
         if (first != place) {
             reverse(w->spans, place, first);
             reverse(w->spans, first, end);

@@ -173,7 +173,8 @@ space_mask(const unsigned char *block)
 static inline struct frame_masks
 frame_masks(const unsigned char *block)
 {
-    struct vectors x = load(block), low = folded(x);
+    struct vectors x = load(block);
+    struct vectors low = folded(x);
     uint64_t space = spaces(x);
 
     for (unsigned i = 0; i < 4; i++) {
@@ -196,7 +197,8 @@ byte_mask(const unsigned char *block, char c)
 static inline uint64_t
 hex_mask(const unsigned char *block)
 {
-    struct vectors x = load(block), low = folded(x);
+    struct vectors x = load(block);
+    struct vectors low = folded(x);
 
     return (from(x, '0') & ~from(x, '9' + 1)) |
            (from(low, 'a') & ~from(low, 'f' + 1));

@@ -17,10 +17,12 @@
 SCAN_TARGET static inline words
 escaped_bytes(words slash, words *out)
 {
-    words before = *out, in = next_lane(before, (words){0});
+    words before = *out;
+    words in = next_lane(before, (words){0});
 
     for (;;) {
-        words run = slash & ~in, behind = run << 1;
+        words run = slash & ~in;
+        words behind = run << 1;
         words even = (run + (run & ~behind & EVEN_BITS)) ^ run;
         words escaped = (behind & (even ^ EVEN_BITS)) | in;
         words next;
@@ -68,7 +70,8 @@ SCAN_TARGET static inline uint64_t
 escapes_fault(struct scan_blocks *b, uint64_t set)
 {
     struct scan_window *w = &b->window;
-    uint64_t hex = b->strings.hex, fault = 0;
+    uint64_t hex = b->strings.hex;
+    uint64_t fault = 0;
 
     set |= set << 1 | (hex != 0);
     set &= UINT64_MAX >> (SCAN_WINDOW - w->count);
@@ -196,7 +199,9 @@ find_strings(struct scan_blocks *b, uint64_t *odd)
     struct scan_window *w = &b->window;
     struct scan_string_carry *c = &b->strings;
     words escape = all_lanes(c->escape);
-    uint64_t in_string = c->in_string, busy = 0, slashed = 0;
+    uint64_t in_string = c->in_string;
+    uint64_t busy = 0;
+    uint64_t slashed = 0;
     unsigned last = w->count - 1;
 
     *odd = 0;
@@ -228,7 +233,8 @@ SCAN_TARGET static inline uint64_t
 strings_fault(struct scan_blocks *b)
 {
     struct text_sum sum = read_text(b);
-    uint64_t odd, fault = 0;
+    uint64_t odd;
+    uint64_t fault = 0;
 
     find_strings(b, &odd);
     if ((odd | b->strings.hex) != 0) {

@@ -91,7 +91,8 @@ simple_escape(char c)
 size_t
 scan_unescape(const char *raw, size_t len, char *out)
 {
-    size_t at = 0, written = 0;
+    size_t at = 0;
+    size_t written = 0;
 
     while (at < len) {
         const char *slash = memchr(raw + at, '\\', len - at);

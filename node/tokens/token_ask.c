@@ -233,7 +233,8 @@ without_brackets(const char *body, struct scan_text raw)
 bool
 token_ask_able(const struct token_ask *ask, const struct fleet_worker *worker)
 {
-    uint32_t slot = worker->slot, generation = worker->generation;
+    uint32_t slot = worker->slot;
+    uint32_t generation = worker->generation;
 
     return worker->address_len != 0 &&
            (ask_way_now(ask, slot, generation, true) != ASK_NOTHING ||

@@ -103,7 +103,8 @@ enter(struct json_pull *pull)
 static int
 read_value(struct token_ids *out, struct json_pull *pull)
 {
-    const char *at, *end = pull->bytes.ptr + pull->bytes.len;
+    const char *at;
+    const char *end = pull->bytes.ptr + pull->bytes.len;
     enum pull_token token = json_pull_next(pull);
 
     if (token != PULL_ARRAY) {

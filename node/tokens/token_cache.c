@@ -284,8 +284,11 @@ token_cache_add(struct token_cache *cache,
                 const uint32_t *tokens, uint32_t count,
                 const uint32_t *block_tokens, uint32_t sizes_count)
 {
-    struct line shape, *line, *before;
-    struct turn *turn, *old;
+    struct line shape;
+    struct line *line;
+    struct line *before;
+    struct turn *turn;
+    struct turn *old;
     uint32_t last = conversation->count - 1;
 
     CHECK(sizes_count <= MIRROR_GROUPS_MAX);

@@ -47,8 +47,10 @@ add_plain(struct cutter *c, const char *text, size_t len)
 static size_t
 add_escaped(struct cutter *c, struct slice raw)
 {
-    char open[CHUNK_BYTES], room[SCAN_PIECE_BYTES];
-    size_t filled = 0, len = 0;
+    char open[CHUNK_BYTES];
+    char room[SCAN_PIECE_BYTES];
+    size_t filled = 0;
+    size_t len = 0;
 
     while (raw.len != 0) {
         struct slice piece = scan_unescape_next(&raw, room);
@@ -142,7 +144,8 @@ conversation_cut(struct conversation *conversation, const char *body,
 {
     struct cutter c = {.body = body, .key = root};
     bool text = scan->shape == SCAN_STRING || scan->shape == SCAN_STRINGS;
-    uint32_t all = text ? 1 : count_messages(scan), done = 0;
+    uint32_t all = text ? 1 : count_messages(scan);
+    uint32_t done = 0;
 
     conversation->count = 0;
     if (scan->spans_cut || (!text && scan->shape != SCAN_MESSAGES)) {

@@ -143,7 +143,8 @@ shared(const struct line *a, const struct line *b, uint32_t group)
 {
     const uint64_t *x = token_line_keys(a, group);
     const uint64_t *y = token_line_keys(b, group);
-    uint32_t low = 0, high = a->count[group];
+    uint32_t low = 0;
+    uint32_t high = a->count[group];
 
     high = b->count[group] < high ? b->count[group] : high;
     while (low < high) { /* each key names all before it: halve */

@@ -420,7 +420,9 @@ print_cpu(const char *name, bool reads)
 static void
 print_bytes(void)
 {
-    uint64_t raw = 0, pushed = 0, link = 0;
+    uint64_t raw = 0;
+    uint64_t pushed = 0;
+    uint64_t link = 0;
 
     for (uint32_t i = 0; i < PACED; i++) {
         raw += batches[i].len + HEAD;

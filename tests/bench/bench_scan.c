@@ -121,8 +121,10 @@ ours_text(const char *body, size_t len)
 static size_t
 jansson_dom(const char *body, size_t len)
 {
-    json_t *doc = json_loadb(body, len, 0, NULL), *message;
-    size_t bytes = 0, i;
+    json_t *doc = json_loadb(body, len, 0, NULL);
+    json_t *message;
+    size_t bytes = 0;
+    size_t i;
 
     json_array_foreach(json_object_get(doc, "messages"), i, message)
     {
@@ -201,7 +203,8 @@ struct column {
 static unsigned
 columns_make(struct column *columns)
 {
-    const struct scan_kernel *best = scan_kernel_best(), *k;
+    const struct scan_kernel *best = scan_kernel_best();
+    const struct scan_kernel *k;
     unsigned n = 0;
 
     columns[n++] = (struct column){"spans", ours_spans, best, 0, 0, 0};

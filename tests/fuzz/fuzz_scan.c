@@ -30,7 +30,8 @@ same_spans(const struct scan *few, const struct scan *all)
     must(few->spans_count <= all->spans_count);
     must(few->spans_cut == (all->spans_count > few->spans_count));
     for (uint32_t i = 0; i < few->spans_count; i++) {
-        const struct scan_span *a = &few->spans[i], *b = &all->spans[i];
+        const struct scan_span *a = &few->spans[i];
+        const struct scan_span *b = &all->spans[i];
         must(a->at == b->at && a->len == b->len && a->kind == b->kind &&
              a->escaped == b->escaped);
     }
@@ -53,7 +54,8 @@ judge(struct slice body, int outcome, const struct scan *scan,
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct scan_span spans[ORACLE_SPANS], others[ORACLE_SPANS];
+    static struct scan_span spans[ORACLE_SPANS];
+    static struct scan_span others[ORACLE_SPANS];
     size_t pad = size > 0 ? data[0] % 64U : 0;
     struct scan_limits limits = {
         .depth_max = size > 0 && data[0] >= 128 ? 4 : 1024,

@@ -23,7 +23,8 @@ meant(json_t *doc)
 static void
 agree(json_t *doc, int outcome, const struct token_ids *ids)
 {
-    json_t *list = meant(doc), *item;
+    json_t *list = meant(doc);
+    json_t *item;
     size_t i;
 
     CHECK(outcome != TOKEN_IDS_E_NONE || !json_is_array(list));

@@ -489,7 +489,8 @@ same_options(const struct scan *a, const struct scan *b)
     bool all = true;
 
     for (unsigned i = 0; i < SCAN_OPTIONS; i++) {
-        const struct scan_text *x = &a->options[i], *y = &b->options[i];
+        const struct scan_text *x = &a->options[i];
+        const struct scan_text *y = &b->options[i];
         all = all && x->present == y->present && x->at == y->at &&
               x->len == y->len;
     }
@@ -531,7 +532,8 @@ check_fault(const struct buf *b, const struct scan_limits *limits,
 static void
 check(struct gen *g)
 {
-    static struct scan_span first_spans[ORACLE_SPANS], spans[ORACLE_SPANS];
+    static struct scan_span first_spans[ORACLE_SPANS];
+    static struct scan_span spans[ORACLE_SPANS];
     struct scan_limits limits = {.depth_max = 64, .spans_max = ORACLE_SPANS};
     struct scan first = {.spans = first_spans};
     const struct scan_kernel *kernel;

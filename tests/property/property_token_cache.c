@@ -119,7 +119,8 @@ static void
 add(struct model *m)
 {
     struct conversation c;
-    uint32_t sizes[MIRROR_GROUPS_MAX], sizes_count = make_sizes(m, sizes);
+    uint32_t sizes[MIRROR_GROUPS_MAX];
+    uint32_t sizes_count = make_sizes(m, sizes);
     struct told *told;
 
     make_conversation(m, &c);
@@ -222,7 +223,8 @@ find(struct model *m)
 {
     struct conversation c;
     struct token_prompt p;
-    uint32_t sizes[MIRROR_GROUPS_MAX], sizes_count = make_sizes(m, sizes);
+    uint32_t sizes[MIRROR_GROUPS_MAX];
+    uint32_t sizes_count = make_sizes(m, sizes);
     uint32_t longest = UINT32_MAX;
 
     make_conversation(m, &c);

@@ -87,7 +87,8 @@ part(struct oracle *o, json_t *value)
         {"image", "source", true},
         {"document", "source", true},
     };
-    json_t *type = json_object_get(value, "type"), *found = NULL;
+    json_t *type = json_object_get(value, "type");
+    json_t *found = NULL;
     enum scan_span_kind kind = SCAN_TEXT;
 
     if (!json_is_string(type)) {

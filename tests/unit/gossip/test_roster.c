@@ -447,7 +447,8 @@ Test(roster, nodes_that_know_the_same_send_summaries_only)
 
 Test(roster, an_answer_has_only_what_the_asker_lacks)
 {
-    struct roster_stats before, after;
+    struct roster_stats before;
+    struct roster_stats after;
     struct roster_config config = roster_config_default();
     char id[8];
 

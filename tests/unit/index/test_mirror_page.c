@@ -150,7 +150,8 @@ Test(index_mirror_page, a_block_is_told_in_each_of_its_tiers)
 Test(index_mirror_page, what_stays_is_on_a_page_though_tables_grow_meanwhile)
 {
     struct heard heard = {.cursor = 0};
-    struct mirror_stats before, after;
+    struct mirror_stats before;
+    struct mirror_stats after;
 
     store(slot, 0, 2000);
     mirror_stats(mirror, &before);

@@ -325,7 +325,7 @@ small_world(uint64_t *keys)
     for (uint32_t worker = 0; worker < 5; worker++) {
         prompt(keys, 30, 1);
         cr_assert_eq(
-            radix_insert(radix, ROOT, keys, 20u + worker * 5, worker, 0, 1), 0);
+            radix_insert(radix, ROOT, keys, 20U + worker * 5, worker, 0, 1), 0);
         prompt(keys, 10, 2);
         cr_assert_eq(radix_insert(radix, ROOT, keys, 40, worker % 2, 0, 2), 0);
     }
@@ -355,7 +355,7 @@ insert_with(size_t room, uint64_t *keys, bool *more)
                  before.holder_blocks + (rc == 0 ? DEPTH : 0));
     for (uint32_t worker = 0; worker < 5; worker++) {
         prompt(keys, 30, 1);
-        cr_assert_eq(depth(worker, keys, DEPTH), 20u + worker * 5);
+        cr_assert_eq(depth(worker, keys, DEPTH), 20U + worker * 5);
     }
     cr_assert_eq(radix_insert(radix, ROOT, keys, DEPTH, 5, 0, 11), 0);
     teardown();

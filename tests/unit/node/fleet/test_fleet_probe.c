@@ -499,7 +499,8 @@ Test(node_fleet_probe, one_in_doubt_is_asked_for_a_connection_each_time)
 Test(node_fleet_probe, checks_of_several_workers_fall_together)
 {
     uint32_t moments = 0;
-    uint32_t before = 0, after = 0;
+    uint32_t before = 0;
+    uint32_t after = 0;
 
     for (unsigned i = 0; i < RIG_ENGINES; i++) {
         (void)rig_add(i);

@@ -291,7 +291,7 @@ ranks_named(void)
 
     for (int i = 0; i < 64; i++) {
         struct route_choice choice = elect();
-        named |= choice.ranked ? 1u << choice.best.rank : 4u;
+        named |= choice.ranked ? 1U << choice.best.rank : 4U;
         cr_assert_eq(choice.placed, choice.ranked);
     }
     return named;

@@ -83,7 +83,8 @@ try_once(const struct scan_kernel *kernel, struct slice body, size_t pad,
 static inline struct try
 try_slice(struct slice body, const struct scan_limits *limits)
 {
-    static struct try first, other;
+    static struct try first;
+    static struct try other;
     const struct scan_kernel *kernel;
 
     try_once(&scan_kernel_portable, body, 0, limits, &first);

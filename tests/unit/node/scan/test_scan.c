@@ -355,7 +355,9 @@ Test(node_scan, spans_taken_back_do_not_count_against_the_limit)
 
 Test(node_scan, long_strings_and_blanks_cross_blocks)
 {
-    char body[2048], spans[1024], text[400];
+    char body[2048];
+    char spans[1024];
+    char text[400];
 
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
@@ -417,7 +419,8 @@ Test(node_scan, each_option_has_its_name)
 
 Test(node_scan, a_number_that_crosses_blocks_is_kept_whole)
 {
-    char body[512], digits[201];
+    char body[512];
+    char digits[201];
 
     memset(digits, '7', 200);
     digits[200] = '\0';

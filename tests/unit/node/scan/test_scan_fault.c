@@ -191,7 +191,8 @@ Test(node_scan_fault, deepest_allowed_nesting_works)
 static size_t
 nest(char *body, const char *pattern, unsigned levels, unsigned wrong)
 {
-    size_t len = 0, kinds = strlen(pattern);
+    size_t len = 0;
+    size_t kinds = strlen(pattern);
 
     for (unsigned i = 0; i < levels; i++) {
         bool object = pattern[i % kinds] == '{';

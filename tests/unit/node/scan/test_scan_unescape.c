@@ -9,8 +9,10 @@
 static void
 unescape(const char *raw, const char *want)
 {
-    size_t len = strlen(raw), count;
-    char *from = malloc(len + 1), *to = malloc(len + 1);
+    size_t len = strlen(raw);
+    size_t count;
+    char *from = malloc(len + 1);
+    char *to = malloc(len + 1);
 
     cr_assert(from != NULL && to != NULL);
     memcpy(from + 1, raw, len);
@@ -70,10 +72,12 @@ Test(node_scan_unescape, null_character_is_a_byte)
 
 Test(node_scan_unescape, long_runs_between_escapes_stay_whole)
 {
-    char raw[512], want[512];
+    char raw[512];
+    char want[512];
 
     for (unsigned run = 0; run < 130; run++) {
-        size_t at = 0, to = 0;
+        size_t at = 0;
+        size_t to = 0;
         for (unsigned k = 0; k < 3; k++) {
             memset(raw + at, 'a' + (int)k, run);
             memset(want + to, 'a' + (int)k, run);
@@ -93,10 +97,12 @@ Test(node_scan_unescape, long_runs_between_escapes_stay_whole)
 static void
 pieces_make(const char *raw, size_t len)
 {
-    static char want[65536], got[65536];
+    static char want[65536];
+    static char got[65536];
     char room[SCAN_PIECE_BYTES];
     struct slice left = {.ptr = raw, .len = len};
-    size_t count = scan_unescape(raw, len, want), at = 0;
+    size_t count = scan_unescape(raw, len, want);
+    size_t at = 0;
 
     for (;;) {
         struct slice piece = scan_unescape_next(&left, room);
@@ -120,7 +126,8 @@ Test(node_scan_unescape, pieces_tear_no_pair)
 
     rng_init(&rng, 1);
     for (unsigned round = 0; round < 3000; round++) {
-        uint64_t count = rng_below(&rng, 120), odds = 4 + rng_below(&rng, 3);
+        uint64_t count = rng_below(&rng, 120);
+        uint64_t odds = 4 + rng_below(&rng, 3);
         size_t len = 0;
         for (uint64_t i = 0; i < count; i++) {
             const char *kind = kinds[rng_below(&rng, odds)];

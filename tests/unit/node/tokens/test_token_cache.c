@@ -73,7 +73,8 @@ Test(node_conversation, two_spellings_of_a_text_are_one)
 
 Test(node_conversation, spelling_does_not_matter_in_long_texts)
 {
-    static char plain[20000], odd[40000];
+    static char plain[20000];
+    static char odd[40000];
 
     for (size_t n = 1000; n < 12500; n += 567) {
         size_t at = (size_t)sprintf(odd, "{\"prompt\":\"");
@@ -98,7 +99,9 @@ Test(node_conversation, spelling_does_not_matter_in_long_texts)
 /* A text that spells what would be hashed between two, or behind one. */
 Test(node_conversation, no_text_can_fake_the_end_of_another)
 {
-    static char split[10000], fake[10000], a[4097];
+    static char split[10000];
+    static char fake[10000];
+    static char a[4097];
 
     memset(a, 'a', 4096);
     for (unsigned size = 0; size <= 4096; size += 4096) {
@@ -310,7 +313,8 @@ Test(node_token_cache, the_whole_is_found_with_all_full_blocks)
 
 Test(node_token_cache, sizes_are_given_in_the_order_asked)
 {
-    static const uint32_t other[] = {64, 16}, third[] = {16, 32};
+    static const uint32_t other[] = {64, 16};
+    static const uint32_t third[] = {16, 32};
     struct conversation c = talk(1, 1);
     uint32_t *tokens = ids(130, 1);
     struct token_prompt p;
@@ -327,7 +331,8 @@ Test(node_token_cache, sizes_are_given_in_the_order_asked)
 
 Test(node_token_cache, a_later_turn_finds_the_earlier_and_estimates_the_rest)
 {
-    struct conversation early = talk(1, 2), late = talk(1, 6);
+    struct conversation early = talk(1, 2);
+    struct conversation late = talk(1, 6);
     uint32_t *tokens = ids(200, 1);
     struct token_prompt p;
 
@@ -342,9 +347,11 @@ Test(node_token_cache, a_later_turn_finds_the_earlier_and_estimates_the_rest)
 
 Test(node_token_cache, turns_share_one_line)
 {
-    struct conversation early = talk(1, 2), late = talk(1, 4);
+    struct conversation early = talk(1, 2);
+    struct conversation late = talk(1, 4);
     uint32_t *tokens = ids(64000, 1);
-    struct token_cache_stats before, after;
+    struct token_cache_stats before;
+    struct token_cache_stats after;
     struct token_prompt p;
 
     add(&early, tokens, 32000);
@@ -364,8 +371,9 @@ Test(node_token_cache, turns_share_one_line)
 
 Test(node_token_cache, a_rewritten_history_cuts_the_earlier_turn)
 {
-    struct conversation early = talk(1, 2), late = talk(1, 4),
-                        later = talk(1, 5);
+    struct conversation early = talk(1, 2);
+    struct conversation late = talk(1, 4);
+    struct conversation later = talk(1, 5);
     uint32_t *tokens = ids(640, 1);
     struct token_prompt p;
 
@@ -385,9 +393,11 @@ Test(node_token_cache, a_rewritten_history_cuts_the_earlier_turn)
 
 Test(node_token_cache, a_branch_does_not_disturb_the_others)
 {
-    struct conversation early = talk(1, 2), left = talk(1, 4),
-                        right = talk(1, 4);
-    uint32_t *a = ids(640, 1), *b = ids(640, 1);
+    struct conversation early = talk(1, 2);
+    struct conversation left = talk(1, 4);
+    struct conversation right = talk(1, 4);
+    uint32_t *a = ids(640, 1);
+    uint32_t *b = ids(640, 1);
     struct token_cache_stats stats;
     struct token_prompt p;
 
@@ -413,7 +423,8 @@ Test(node_token_cache, a_branch_does_not_disturb_the_others)
 Test(node_token_cache, the_same_again_replaces_what_was_known)
 {
     struct conversation c = talk(1, 2);
-    uint32_t *a = ids(320, 1), *b = ids(320, 2);
+    uint32_t *a = ids(320, 1);
+    uint32_t *b = ids(320, 2);
     struct token_cache_stats stats;
     struct token_prompt p;
 
@@ -431,7 +442,8 @@ Test(node_token_cache, the_same_again_replaces_what_was_known)
 
 Test(node_token_cache, a_short_prompt_is_whole_without_a_block)
 {
-    struct conversation c = talk(1, 1), late = talk(1, 2);
+    struct conversation c = talk(1, 1);
+    struct conversation late = talk(1, 2);
     uint32_t *tokens = ids(15, 1);
     struct token_prompt p;
 
@@ -446,7 +458,8 @@ Test(node_token_cache, a_short_prompt_is_whole_without_a_block)
 
 Test(node_token_cache, nothing_is_kept_of_what_has_no_name)
 {
-    struct conversation none = {.count = 0}, c = talk(1, 1);
+    struct conversation none = {.count = 0};
+    struct conversation c = talk(1, 1);
     struct token_prompt p;
     uint32_t *tokens = ids(15, 1);
 
@@ -485,7 +498,8 @@ Test(node_token_cache, the_least_recently_used_line_gives_way)
 Test(node_token_cache, a_line_that_grows_is_the_last_to_give_way)
 {
     uint32_t *tokens = ids(16000, 1);
-    struct conversation early = talk(1000, 1), late = talk(1000, 2);
+    struct conversation early = talk(1000, 1);
+    struct conversation late = talk(1000, 2);
     struct token_cache_stats stats = {.evicted = 0};
     struct token_prompt p;
 
@@ -507,7 +521,8 @@ Test(node_token_cache, a_line_that_grows_is_the_last_to_give_way)
 Test(node_token_cache, what_exceeds_the_bound_is_refused)
 {
     uint32_t *tokens = ids(2000000, 1);
-    struct conversation c = talk(1, 1), small = talk(2, 1);
+    struct conversation c = talk(1, 1);
+    struct conversation small = talk(2, 1);
     struct token_cache_stats stats;
     struct token_prompt p;
 
