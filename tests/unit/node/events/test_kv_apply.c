@@ -365,6 +365,7 @@ Test(node_kv_apply, a_placeholder_tells_a_further_tier_of_a_known_block)
     cr_assert_eq(run_hex(KV_V4), 0);
     expect_only(EVENT_STORE, TIER_HOST, 1, key_of(plain_root(), 1, 1, 4));
     EXPECT_COUNT(drop_placeholder, 1);
+    EXPECT_COUNT(drop_full, 0);
 }
 
 Test(node_kv_apply, a_placeholder_chooses_neither_group_nor_size)
@@ -656,7 +657,9 @@ Test(node_kv_apply, many_first_blocks_of_one_size_prove_it)
 
 /* ---- bounds, ranks ---- */
 
-Test(node_kv_apply, a_full_ledger_drops_and_is_no_damage)
+/* Stores blocks until the ledger is full; the first hash that has no room. */
+static uint64_t
+fill_ledger(void)
 {
     struct ledger_limits limits = {.bytes_max = (size_t)4 << 20};
     uint64_t hash = 1;
@@ -664,17 +667,37 @@ Test(node_kv_apply, a_full_ledger_drops_and_is_no_damage)
     ledger_free(ledger);
     cr_assert_eq(ledger_new(&ledger, &limits), 0);
     cr_assert_eq(ledger_open(ledger, &stream), 0);
-    while (counter_read(&counters.drop_full) == 0 && hash < 1000000) {
+    for (; counter_read(&counters.drop_full) == 0; hash += 1000) {
+        cr_assert_lt(hash, 1000000);
         put_envelope(&batch, 1);
         put_stored(&batch, 0, hash, 1000, 0, hash, 1);
         cr_assert_eq(run(), 0);
-        hash += 1000;
     }
     EXPECT_COUNT(drop_full, 1);
+    return hash - 1000;
+}
+
+Test(node_kv_apply, a_full_ledger_drops_and_is_no_damage)
+{
+    (void)fill_ledger();
     put_envelope(&batch, 1);
     put_stored(&batch, 0, 1, 1, UINT64_MAX, 1, 1); /* never heard of */
     cr_assert_eq(run(), 0);
     EXPECT_COUNT(drop_unknown_parent, 1);
+}
+
+Test(node_kv_apply, a_placeholder_without_room_is_counted)
+{
+    uint64_t end = fill_ledger();
+
+    for (uint64_t hash = 1; hash < end; hash += 1000) {
+        put_envelope(&batch, 1);
+        put_stored_map(&batch, 1, hash, 1000, 0, 1, 0);
+        put_pair(&batch, "medium", "CPU");
+        cr_assert_eq(run(), 0);
+    }
+    cr_assert_gt(counter_read(&counters.drop_full), 1);
+    EXPECT_COUNT(drop_placeholder, 0);
 }
 
 Test(node_kv_apply, words_that_do_not_fit_are_damage)

@@ -450,6 +450,7 @@ Test(node_kv_stream_alone, what_is_read_again_keeps_one_name_by_a_connection)
     cr_assert_neq(again, first, "not all of that process any more");
     cr_assert_not(rig.whole);
     cr_assert_eq(rig.ask, 1);
+    cr_assert_eq(rig.gaps, 0, "a new name needs none");
     rig_live('a', 4);
     cr_assert_eq(rig.resets, 2, "what comes belongs to it");
     kv_stream_reread(rig.stream, "asked for", 2, rig.now_us);
@@ -457,6 +458,7 @@ Test(node_kv_stream_alone, what_is_read_again_keeps_one_name_by_a_connection)
     rig_pull();
     cr_assert_eq(rig.ask, 2);
     cr_assert_eq(rig.process, again);
+    cr_assert_eq(rig.gaps, 1, "the same name, and something is missing");
     rig_disconnect();
     rig_connect();
     rig_live('a', 6);

@@ -142,6 +142,28 @@ Test(node_kv_stream_replay, a_buffer_that_rolled_past_us_begins_a_partial_epoch)
     rig_has('a', 40, 61);
 }
 
+Test(node_kv_stream_replay, a_rolled_buffer_proves_nothing_of_a_new_connection)
+{
+    rig_settle(4);
+    rig_disconnect();
+    rig_connect();
+    rig_wait_ask();
+    rig_reply('a', 8);
+    rig_live('b', 9);
+    rig_has('a', 8, 8);
+}
+
+Test(node_kv_stream_replay, the_end_of_no_replay_says_nothing)
+{
+    rig_settle(4);
+    cr_assert_not(rig.asking);
+    kv_stream_replay_end(rig.stream, rig.now_us);
+    rig_pull();
+    rig_has('a', 0, 4);
+    cr_assert_eq(rig.resets, 1);
+    cr_assert_eq(rig.state, KV_STREAM_LIVE);
+}
+
 Test(node_kv_stream_replay, another_print_under_the_last_seq_is_a_restart)
 {
     rig_settle(4);
@@ -191,6 +213,33 @@ Test(node_kv_stream_replay, where_nobody_answers_live_messages_are_all_there_is)
     rig_has('a', 5, 8);
     rig_live('a', 11);
     rig_has('a', 11, 11);
+}
+
+Test(node_kv_stream_replay, where_nobody_answers_a_new_connection_begins_anew)
+{
+    rig_settle(4);
+    rig_disconnect();
+    rig_connect();
+    rig_live('b', 9);
+    rig_wait(ROUNDS * (SILENCE_MS + RETRY_MS) * MS);
+    rig_has('b', 9, 9);
+    cr_assert_eq(rig.resets, 2);
+    cr_assert_str_eq(rig.reason, "reconnected");
+}
+
+Test(node_kv_stream_replay, what_a_silent_replay_had_answered_is_dropped)
+{
+    rig_settle(4);
+    rig_live('a', 8);
+    rig_wait_ask();
+    rig_reply('a', 4);
+    rig_reply('a', 6); /* 5 is missing, and then there is silence */
+    rig_end();
+    rig_wait((ROUNDS + 1) * (SILENCE_MS + RETRY_MS) * MS);
+    cr_assert_eq(rig.gaps, 1);
+    cr_assert_eq(rig.applied_count, 6);
+    cr_assert_str_eq(rig.applied[5], "a/8");
+    cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
 }
 
 Test(node_kv_stream_replay, that_answers_again_is_used_again)
@@ -259,8 +308,10 @@ Test(node_kv_stream_replay, live_messages_that_no_replay_knows_are_given_up)
     rig_settle(4);
     rig_disconnect();
     rig_connect();
+    rig_answer('a', 0, 4);
     rig_live_run('b', 5, 8);
     for (int round = 0; round < 3; round++) {
+        cr_assert_eq(rig_count(&rig.counters.pending_dropped), 0);
         rig_answer('a', 0, 4);
     }
     rig_has('a', 0, 4);
