@@ -35,6 +35,11 @@ for room in ROOMS:
                 faults.append(f"{path}:{n}: atomics live in index/ only")
 faults += [f"one name for {' and '.join(paths)}"
            for paths in named.values() if len(paths) > 1]
+for path in sorted(pathlib.Path("tests/unit").rglob("test_*.c")):
+    text = path.read_text()
+    for suite in re.findall(r"^TestSuite\((\w+)", text, re.MULTILINE):
+        if not re.search(rf"^Test\({suite},", text, re.MULTILINE):
+            faults.append(f"{path}: no test runs with the fixture of {suite}")
 for fault in faults:
     print(fault)
 print(f"shape: {len(faults)} faults")

@@ -25,7 +25,7 @@ teardown(void)
     cr_assert_eq(store.bytes, 0);
 }
 
-TestSuite(gossip_log, .init = setup, .fini = teardown);
+TestSuite(gossip_delta_log, .init = setup, .fini = teardown);
 
 static bool
 add(uint64_t pos, uint64_t keep, uint32_t len)
