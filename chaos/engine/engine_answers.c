@@ -1,5 +1,5 @@
 /* Everything that is not generation: models, tokens, embeddings, orders. */
-#include "chaos/engine/engine_http.h"
+#include "chaos/engine/engine_http_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "chaos/engine/engine_json.h"
+#include "chaos/engine/engine_json_internal.h"
 #include "index/index.h"
 
 #define EMBEDDING_DIMENSIONS 16

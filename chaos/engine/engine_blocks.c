@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_blocks.h"
+/* The block pool: a free list in order of eviction, and a table of keys. */
+#include "chaos/engine/engine_blocks_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The engine model's invariants, walked. */
-#include "chaos/engine/engine_seq.h"
+#include "chaos/engine/engine_seq_internal.h"
 
 /* Counts a list; a broken one gives a reason. */
 static const char *

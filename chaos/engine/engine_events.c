@@ -1,3 +1,4 @@
+/* Cache events as the batches that engines publish. */
 #include "chaos/engine/engine_events.h"
 
 #include "chaos/engine/engine_events_pack.h"

@@ -73,6 +73,7 @@ struct engine_batch {
 void engine_batch_init(struct engine_batch *batch,
                        const struct engine_events_format *format);
 
+/* Frees its buffers. */
 void engine_batch_fini(struct engine_batch *batch);
 
 /* Nothing to say. */

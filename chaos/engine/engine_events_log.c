@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_events_log.h"
+/* The last batches by number, in a ring. */
+#include "chaos/engine/engine_events_log_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

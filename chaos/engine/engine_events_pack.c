@@ -1,3 +1,4 @@
+/* Numbers, texts and heads as msgpack. */
 #include "chaos/engine/engine_events_pack.h"
 
 #include "index/base/check.h"

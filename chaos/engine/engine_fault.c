@@ -1,6 +1,7 @@
-#include "chaos/engine/engine_fault.h"
+/* Orders to misbehave: taken from JSON, used up request by request. */
+#include "chaos/engine/engine_fault_internal.h"
 
-#include "chaos/engine/engine_json.h"
+#include "chaos/engine/engine_json_internal.h"
 
 #define STALL_MAX_MS 60000
 #define NO_EXIT      UINT32_MAX

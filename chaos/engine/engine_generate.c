@@ -1,5 +1,5 @@
 /* Generation, the way in: from a request to a place in the model's queue. */
-#include "chaos/engine/engine_http.h"
+#include "chaos/engine/engine_http_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>

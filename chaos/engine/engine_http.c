@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_http.h"
+/* The engine's server: listener, clock, timer, and the way to each endpoint. */
+#include "chaos/engine/engine_http_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_json.h"
+/* Single members out of small JSON objects. */
+#include "chaos/engine/engine_json_internal.h"
 
 #include "node/node.h"
 

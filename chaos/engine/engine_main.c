@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "chaos/engine/engine_http.h"
+#include "chaos/engine/engine_http_internal.h"
 
 enum {
     EXIT_FINE = 0,

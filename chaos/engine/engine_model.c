@@ -1,10 +1,11 @@
+/* The model's calls: requests in, outputs and events out, time. */
 #include "chaos/engine/engine_model.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "chaos/engine/engine_seq.h"
+#include "chaos/engine/engine_seq_internal.h"
 #include "index/index.h"
 
 static int

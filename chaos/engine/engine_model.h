@@ -44,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/engine/engine_blocks.h"
+#include "chaos/engine/engine_blocks_internal.h"
 #include "index/base/check.h"
 #include "index/base/rng.h"
 
@@ -186,6 +186,7 @@ enum {
 int engine_init(struct engine *engine, const struct engine_config *config,
                 uint64_t now_us, uint64_t seed) MUST_CHECK;
 
+/* Frees the engine's memory; whatever it worked on is forgotten. */
 void engine_fini(struct engine *engine);
 
 /*
@@ -229,6 +230,7 @@ int engine_reset_cache(struct engine *engine) MUST_CHECK;
 uint32_t engine_cached_tokens(const struct engine *engine,
                               const struct engine_request *request);
 
+/* Copies the counters and gauges. */
 void engine_stats(const struct engine *engine, struct engine_stats *stats);
 
 /* Verifies every invariant; false and *reason (static text) when broken. */

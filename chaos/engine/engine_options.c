@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_options.h"
+/* The flags of kvasir-engine and its manual. */
+#include "chaos/engine/engine_options_internal.h"
 
 #include "chaos/engine/engine_events.h"
 

@@ -1,8 +1,9 @@
-#include "chaos/engine/engine_prompt.h"
+/* From a request's spans to token ids, by a fixed chat template. */
+#include "chaos/engine/engine_prompt_internal.h"
 
 #include <stdio.h>
 
-#include "chaos/engine/engine_json.h"
+#include "chaos/engine/engine_json_internal.h"
 #include "index/index.h"
 
 void

@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_publish.h"
+/* Live batches of cache events over a ZeroMQ PUB socket. */
+#include "chaos/engine/engine_publish_internal.h"
 
 #include <errno.h>
 #include <time.h>

@@ -1,9 +1,10 @@
-#include "chaos/engine/engine_ranks.h"
+/* Data-parallel ranks: which one takes a request. */
+#include "chaos/engine/engine_ranks_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "chaos/engine/engine_http.h"
+#include "chaos/engine/engine_http_internal.h"
 
 #define LIFE_SEED_STEP   UINT64_C(1000003) /* from one life to the next */
 #define RANK_SEED_STEP   UINT64_C(7919)    /* from one rank to the next */

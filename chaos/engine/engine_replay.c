@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_replay.h"
+/* Kept batches, sent again to readers that missed some. */
+#include "chaos/engine/engine_replay_internal.h"
 
 #include <zmq.h>
 

@@ -1,5 +1,5 @@
 /* Generation, the way out: from the model's outputs to OpenAI's answers. */
-#include "chaos/engine/engine_http.h"
+#include "chaos/engine/engine_http_internal.h"
 
 #include <inttypes.h>
 

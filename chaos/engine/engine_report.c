@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_report.h"
+/* The engine's metrics under vLLM's names. */
+#include "chaos/engine/engine_report_internal.h"
 
 #include <inttypes.h>
 

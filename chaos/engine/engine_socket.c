@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_socket.h"
+/* A ZeroMQ socket watched by a libuv loop. */
+#include "chaos/engine/engine_socket_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The scheduler: what one step computes, and what it yields at its end. */
-#include "chaos/engine/engine_seq.h"
+#include "chaos/engine/engine_seq_internal.h"
 
 #include <string.h>
 

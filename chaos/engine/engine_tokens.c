@@ -1,4 +1,5 @@
-#include "chaos/engine/engine_tokens.h"
+/* The stand-in tokenizer: text to ids and back. */
+#include "chaos/engine/engine_tokens_internal.h"
 
 #include <stdlib.h>
 

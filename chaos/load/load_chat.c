@@ -1,4 +1,5 @@
-#include "chaos/load/load_chat.h"
+/* A conversation as the JSON of its next request. */
+#include "chaos/load/load_chat_internal.h"
 
 #include <inttypes.h>
 

@@ -1,4 +1,5 @@
-#include "chaos/load/load_lookup.h"
+/* The addresses of the server's name, looked up again after failures. */
+#include "chaos/load/load_lookup_internal.h"
 
 #include <netinet/in.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "chaos/load/load_run.h"
+#include "chaos/load/load_run_internal.h"
 
 #define RESULT_BYTES_MAX ((size_t)1 << 20)
 

@@ -1,4 +1,5 @@
-#include "chaos/load/load_options.h"
+/* The flags of kvasir-load and its manual. */
+#include "chaos/load/load_options_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

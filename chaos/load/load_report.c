@@ -1,4 +1,5 @@
-#include "chaos/load/load_report.h"
+/* Results of a load as a table or as JSON, and the progress line. */
+#include "chaos/load/load_report_internal.h"
 
 #include <inttypes.h>
 

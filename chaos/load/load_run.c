@@ -1,4 +1,5 @@
-#include "chaos/load/load_run.h"
+/* The users of a load: each speaks, reads its answer, thinks, speaks again. */
+#include "chaos/load/load_run_internal.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-#include "chaos/load/load_script.h"
+/* What users say and how long they think, all from the seed. */
+#include "chaos/load/load_script_internal.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* The chunks of a streamed chat answer, out of the events they come in. */
-#include "chaos/load/load_sse.h"
+#include "chaos/load/load_sse_internal.h"
 
 void
 load_sse_init(struct load_sse *sse, size_t text_bytes_max)

@@ -1,4 +1,5 @@
-#include "chaos/load/load_stats.h"
+/* Outcomes and times of requests, counted and sorted. */
+#include "chaos/load/load_stats_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

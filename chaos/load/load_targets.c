@@ -1,3 +1,4 @@
+/* The order in which a request tries the addresses of a name. */
 #include "chaos/load/load_targets.h"
 
 #include <netinet/in.h>

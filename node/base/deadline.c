@@ -1,3 +1,4 @@
+/* Lists of timeouts, each in order of expiry. */
 #include "node/base/deadline.h"
 
 #include "index/base/check.h"

@@ -28,6 +28,8 @@ struct deadline_list {
     uint64_t timeout_us; /* 0: nothing in this list ever expires */
 };
 
+/* An empty list whose members expire timeout_us after they were set; 0: never.
+ */
 void deadline_list_init(struct deadline_list *list, uint64_t timeout_us);
 
 /* Starts the timeout afresh, in this list; leaves the list it was in. */

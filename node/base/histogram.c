@@ -1,3 +1,4 @@
+/* Latencies counted into fixed buckets. */
 #include "node/base/histogram.h"
 
 #include <inttypes.h>

@@ -22,6 +22,7 @@ struct histogram {
 /* 10 us to 100 s, in 1-2-5 steps. */
 extern const uint64_t histogram_bound_us[HISTOGRAM_BOUNDS];
 
+/* Counts one latency in microseconds. By one thread only. */
 void histogram_add(struct histogram *h, uint64_t us);
 
 /* Adds what from holds to the plain sums of total, which is not shared. */

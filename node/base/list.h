@@ -1,8 +1,8 @@
 /*
  * A circular doubly linked list threaded through its members.
  *
- * A list is a link of its own, initialised to point at itself; so is a member
- * that is on no list, which makes list_remove() harmless there.
+ * A list is a link of its own that points at itself while it is empty. So does
+ * a member that is on no list; list_remove() does nothing there.
  *
  * Role: core. Owns: nothing. Thread: one owner.
  */
@@ -21,6 +21,7 @@ struct list_link {
 #define LIST_OWNER(link, type, member) \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
+/* An empty list, or a member that is on none. */
 static inline void
 list_init(struct list_link *link)
 {
@@ -28,12 +29,14 @@ list_init(struct list_link *link)
     link->next = link;
 }
 
+/* Whether the list has no member. */
 static inline bool
 list_is_empty(const struct list_link *list)
 {
     return list->next == list;
 }
 
+/* Takes a member off its list, if it is on one. */
 static inline void
 list_remove(struct list_link *link)
 {

@@ -1,3 +1,4 @@
+/* The process's log: levels, the rate limit of repeating lines, the write. */
 #include "node/base/log.h"
 
 #include <errno.h>

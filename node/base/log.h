@@ -87,6 +87,7 @@ struct log_site {
 /* Before this call: info, logfmt, stderr. Call before starting threads. */
 void log_init(const struct log_options *options);
 
+/* Whether lines of this level are written. Any thread. */
 bool log_enabled(enum log_level level);
 
 /* fields[0] is the event as text; count >= 1. Use the macros below. */
@@ -101,11 +102,14 @@ struct log_stats {
     uint64_t lost;
 };
 
+/* Copies the counters. Any thread. */
 void log_stats(struct log_stats *stats);
 
 /* "error", "warning", "info", "debug". Static text. */
 const char *log_level_text(enum log_level level);
 
+/* One field each, for KV() and KV_FAULT(); key and value are borrowed until the
+ * line is written. text may be NULL, which is an empty text. fault: -errno. */
 static inline struct log_field
 log_field_text(const char *key, const char *value)
 {

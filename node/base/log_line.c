@@ -1,3 +1,4 @@
+/* One log line as logfmt or JSON, in the caller's memory. */
 #include "node/base/log_line_internal.h"
 
 #include <inttypes.h>

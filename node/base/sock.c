@@ -1,3 +1,4 @@
+/* A non-blocking TCP socket: readiness from libuv, bytes from the kernel. */
 #include "node/base/sock.h"
 
 #include <errno.h>

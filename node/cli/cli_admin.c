@@ -1,12 +1,13 @@
-#include "node/cli/cli_admin.h"
+/* Asks a node's admin port and prints what it says. */
+#include "node/cli/cli_admin_internal.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
 
-#include "node/cli/cli_print.h"
-#include "node/cli/cmd.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
 #include "node/http/httpc.h"
 #include "node/text/json_pull.h"
 #include "node/text/json_show.h"

@@ -1,11 +1,11 @@
 /* The options of `serve` and `check`. */
-#include "node/cli/cli_config.h"
+#include "node/cli/cli_config_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "node/cli/cli_print.h"
+#include "node/cli/cli_print_internal.h"
 #include "node/config/config_schema.h"
 
 #define AT(member) offsetof(struct cli_config, member)

@@ -1,8 +1,9 @@
-#include "node/cli/cli_print.h"
+/* What all commands share: arguments in, answers out. */
+#include "node/cli/cli_print_internal.h"
 
 #include <stdio.h>
 
-#include "node/cli/cmd.h"
+#include "node/cli/cmd_internal.h"
 
 bool
 cli_parse(const char *command, const struct flags *flags, void *options,

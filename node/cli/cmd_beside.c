@@ -7,7 +7,7 @@
 #include <uv.h>
 
 #include "index/base/check.h"
-#include "node/cli/cmd.h"
+#include "node/cli/cmd_internal.h"
 
 #define PATH_MAX_BYTES 4096
 

@@ -1,7 +1,8 @@
+/* `kvasir check`: what is wrong with a configuration, or what it comes to. */
 #include "index/base/buf.h"
-#include "node/cli/cli_config.h"
-#include "node/cli/cli_print.h"
-#include "node/cli/cmd.h"
+#include "node/cli/cli_config_internal.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
 
 #define OUT_MAX ((size_t)4 << 20)
 

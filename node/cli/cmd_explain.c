@@ -1,8 +1,9 @@
+/* `kvasir explain`: where the request on stdin would go, and why. */
 #include <stdio.h>
 
-#include "node/cli/cli_admin.h"
-#include "node/cli/cli_print.h"
-#include "node/cli/cmd.h"
+#include "node/cli/cli_admin_internal.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
 
 #define BODY_MAX ((size_t)64 << 20)
 

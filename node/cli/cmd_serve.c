@@ -1,9 +1,10 @@
+/* `kvasir serve`: runs a node. */
 #include "index/base/buf.h"
 #include "node/base/log.h"
-#include "node/cli/cli_config.h"
-#include "node/cli/cli_print.h"
-#include "node/cli/cmd.h"
-#include "node/cli/serve.h"
+#include "node/cli/cli_config_internal.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
+#include "node/cli/serve_internal.h"
 
 #define OUT_MAX ((size_t)1 << 20)
 

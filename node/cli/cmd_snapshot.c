@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "node/cli/cli_print.h"
-#include "node/cli/cmd.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
 #include "node/text/json_out.h"
 #include "storage/storage.h"
 

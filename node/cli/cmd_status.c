@@ -1,6 +1,7 @@
-#include "node/cli/cli_admin.h"
-#include "node/cli/cli_print.h"
-#include "node/cli/cmd.h"
+/* `kvasir status`: the state of a running node. */
+#include "node/cli/cli_admin_internal.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
 
 static const char help[] =
     "usage: kvasir status [--admin HOST:PORT] [--json]\n"

@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "node/cli/cli_admin.h"
-#include "node/cli/cli_print.h"
-#include "node/cli/cmd.h"
-#include "node/cli/top.h"
+#include "node/cli/cli_admin_internal.h"
+#include "node/cli/cli_print_internal.h"
+#include "node/cli/cmd_internal.h"
+#include "node/cli/top_internal.h"
 
 #define FRAME_BYTES_MAX ((size_t)1 << 20)
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "index/base/slice.h"
-#include "node/cli/cmd.h"
+#include "node/cli/cmd_internal.h"
 #include "node/text/typo.h"
 
 struct command {

@@ -1,4 +1,5 @@
-#include "node/cli/serve.h"
+/* A node's threads and ports from start to end: opened, announced, drained. */
+#include "node/cli/serve_internal.h"
 
 #include <errno.h>
 #include <netinet/in.h>

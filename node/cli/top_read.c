@@ -1,7 +1,7 @@
 /* A page of metrics, as far as `kvasir top` wants it. */
 #include <string.h>
 
-#include "node/cli/top.h"
+#include "node/cli/top_internal.h"
 #include "node/text/promtext.h"
 
 static const struct slice numbers[] = {

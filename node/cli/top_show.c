@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cli/top.h"
+#include "node/cli/top_internal.h"
 
 /* What both pages have, and what they differ by. */
 struct pair {

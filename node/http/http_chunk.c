@@ -1,3 +1,4 @@
+/* Chunked bodies: the state machine that follows or decodes them. */
 #include "node/http/http_chunk.h"
 
 #include <stdbool.h>

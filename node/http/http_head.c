@@ -1,3 +1,4 @@
+/* Header lines of requests and responses, and the order of the parse. */
 #include "node/http/http_head.h"
 
 #include "node/http/http_parse_internal.h"

@@ -1,3 +1,4 @@
+/* The tables behind HTTP's alphabets. */
 #include "node/http/http_text_internal.h"
 
 #define SEEN   (HTTP_TEXT_FIELD | HTTP_TEXT_TARGET)

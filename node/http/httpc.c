@@ -1,3 +1,4 @@
+/* The client: starts a call, writes its request, ends it. */
 #include "node/http/httpc.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The client: sends the request and reads the answer. */
 #include <errno.h>
 
 #include "node/http/httpc_call_internal.h"

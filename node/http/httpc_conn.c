@@ -1,3 +1,4 @@
+/* The client: connections that wait for the next call. */
 #include <netinet/in.h>
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* The client: from a name to a connection, one address after the other. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>

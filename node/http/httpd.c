@@ -1,3 +1,4 @@
+/* The server: its listener, its limits, the life of its connections. */
 #include "node/http/httpd.h"
 
 #include <errno.h>

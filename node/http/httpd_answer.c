@@ -1,3 +1,4 @@
+/* The server: what the handler calls to answer a request. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

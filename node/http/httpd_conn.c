@@ -1,3 +1,4 @@
+/* The server: bytes in, until a request is whole. */
 #include "node/http/httpd_conn_internal.h"
 
 #include <errno.h>

@@ -137,6 +137,8 @@ void httpd_resume(struct httpd *httpd);
 
 /* httpd_timer.c */
 
+/* Prepares the timer and the lists of deadlines; before the first connection.
+ */
 void httpd_timer_init(struct httpd *httpd);
 
 /* Replaces the connection's deadline by one from now. */

@@ -1,3 +1,4 @@
+/* The server: bytes out, and what the kernel did not take at once. */
 #include "node/http/httpd_conn_internal.h"
 
 static uint64_t

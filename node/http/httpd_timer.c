@@ -1,3 +1,4 @@
+/* The server: one timer for the deadlines of all connections. */
 #include "node/http/httpd_conn_internal.h"
 
 /* How long a client may go on sending after our last answer. */

@@ -1,3 +1,5 @@
+/* The JSON writer: commas, nesting and escapes, so that callers cannot get
+ * them wrong. */
 #include "node/text/json_out.h"
 
 #include <inttypes.h>

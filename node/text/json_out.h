@@ -29,24 +29,28 @@ struct json_out {
 /* Starts a document at the end of buf, which is borrowed. */
 void json_out_init(struct json_out *json, struct buf *buf);
 
+/* Opens or closes a container; each begin has its end, at most
+ * JSON_OUT_DEPTH_MAX are open. Inside an object each value needs its key. */
 void json_out_object_begin(struct json_out *json);
 void json_out_object_end(struct json_out *json);
 void json_out_array_begin(struct json_out *json);
 void json_out_array_end(struct json_out *json);
 
-/* The name of the next member of an object. */
+/* The name of the object's next member; its value must follow. */
 void json_out_key(struct json_out *json, const char *key);
 
+/* One value. Text is escaped and may be any bytes; integers are exact in all
+ * 64 bits, also where a reader's doubles are not. */
 void json_out_text(struct json_out *json, const char *text);
 void json_out_slice(struct json_out *json, struct slice text);
 void json_out_uint(struct json_out *json, uint64_t number);
 void json_out_int(struct json_out *json, int64_t number);
 void json_out_bool(struct json_out *json, bool truth);
 void json_out_null(struct json_out *json);
-/* 1234 becomes 1.234. */
+/* Thousandths as a decimal fraction: 1234 becomes 1.234, 5 becomes 0.005. */
 void json_out_milli(struct json_out *json, uint64_t thousandths);
 
-/* A key and its value, the common case. */
+/* A key and its value in one call. */
 void json_out_put_text(struct json_out *json, const char *key,
                        const char *text);
 void json_out_put_slice(struct json_out *json, const char *key,

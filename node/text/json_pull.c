@@ -1,3 +1,4 @@
+/* The JSON reader: one token per call, strict, in place. */
 #include "node/text/json_pull.h"
 
 #include "index/base/ascii.h"

@@ -1,3 +1,4 @@
+/* JSON as lines and tables for a terminal. */
 #include "node/text/json_show.h"
 
 #include <inttypes.h>

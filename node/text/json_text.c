@@ -1,3 +1,4 @@
+/* UTF-8 validation and JSON escapes, byte by byte. */
 #include "node/text/json_text.h"
 
 #include <stdbool.h>

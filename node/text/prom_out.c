@@ -1,3 +1,4 @@
+/* The lines of a Prometheus page. */
 #include "node/text/prom_out.h"
 
 #include <inttypes.h>

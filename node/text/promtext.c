@@ -1,3 +1,4 @@
+/* The samples of a Prometheus page that an engine wrote. */
 #include "node/text/promtext.h"
 
 #include <math.h>

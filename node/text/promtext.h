@@ -31,6 +31,7 @@ struct promtext_sample {
     struct slice value;  /* the number as written */
 };
 
+/* Starts at the first line of text, which is borrowed. */
 static inline struct promtext
 promtext_of(struct slice text)
 {

@@ -1,3 +1,4 @@
+/* Foreign text inside a message, on one line. */
 #include "node/text/quote.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Server-sent events out of a byte stream. */
 #include "node/text/sse_read.h"
 
 #include <string.h>

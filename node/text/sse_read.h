@@ -58,6 +58,7 @@ struct sse_read {
 /* Allocates nothing yet. bytes_max: of a line, and of an event's data. */
 void sse_read_init(struct sse_read *sse, size_t bytes_max);
 
+/* Frees the buffers. */
 void sse_read_fini(struct sse_read *sse);
 
 /* Ready for another connection: only the id and retry_ms are kept. */

@@ -1,3 +1,4 @@
+/* The known word that is nearest to a misspelt one. */
 #include "node/text/typo.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* Addresses as operators write them: parsed, checked, printed. */
 #include "node/text/url.h"
 
 #include "index/base/ascii.h"

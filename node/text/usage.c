@@ -1,3 +1,4 @@
+/* Token counts at the end of an engine's answer. */
 #include "node/text/usage.h"
 
 /* Where the last `name` in tail ends; NULL when there is none. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chaos/engine/engine_blocks.h"
+#include "chaos/engine/engine_blocks_internal.h"
 #include "index/base/rng.h"
 
 #define SLOTS_MAX 24

@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "chaos/engine/engine_blocks.h"
+#include "chaos/engine/engine_blocks_internal.h"
 
 static void
 must_hold(const struct engine_blocks *pool)

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "chaos/engine/engine_events_log.h"
+#include "chaos/engine/engine_events_log_internal.h"
 
 static struct engine_events_log event_log;
 

@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "chaos/engine/engine_fault.h"
+#include "chaos/engine/engine_fault_internal.h"
 
 static struct engine_faults faults;
 static struct engine_fault_orders orders;

@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "chaos/engine/engine_json.h"
+#include "chaos/engine/engine_json_internal.h"
 
 static int
 number_of(const char *object, uint64_t max, uint64_t *number)

@@ -2,9 +2,9 @@
 #include <errno.h>
 
 #include "chaos/engine/engine_events.h"
-#include "chaos/engine/engine_events_log.h"
+#include "chaos/engine/engine_events_log_internal.h"
 #include "chaos/engine/engine_model.h"
-#include "chaos/engine/engine_prompt.h"
+#include "chaos/engine/engine_prompt_internal.h"
 #include "failing_alloc.h"
 
 static const struct engine_config config = {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chaos/engine/engine_options.h"
+#include "chaos/engine/engine_options_internal.h"
 
 #define ARGS_MAX 8
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "chaos/engine/engine_prompt.h"
+#include "chaos/engine/engine_prompt_internal.h"
 
 #define TOKENS_MAX 1000
 

@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "chaos/engine/engine_socket.h"
+#include "chaos/engine/engine_socket_internal.h"
 
 static char endpoint[ENGINE_URL_MAX];
 

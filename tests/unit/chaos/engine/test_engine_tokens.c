@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "chaos/engine/engine_tokens.h"
+#include "chaos/engine/engine_tokens_internal.h"
 #include "index/base/rng.h"
 
 static const char prose[] =

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <jansson.h>
 
-#include "chaos/load/load_chat.h"
+#include "chaos/load/load_chat_internal.h"
 
 static struct load_chat chat;
 

@@ -1,9 +1,9 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "chaos/load/load_chat.h"
-#include "chaos/load/load_sse.h"
-#include "chaos/load/load_stats.h"
+#include "chaos/load/load_chat_internal.h"
+#include "chaos/load/load_sse_internal.h"
+#include "chaos/load/load_stats_internal.h"
 #include "failing_alloc.h"
 
 static bool

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "chaos/load/load_options.h"
+#include "chaos/load/load_options_internal.h"
 
 #define ARGS_MAX 8
 

@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "chaos/load/load_report.h"
+#include "chaos/load/load_report_internal.h"
 
 static const struct load_options options = {
     .conversations = 100, .turns = 20, .seed = 9};

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "chaos/load/load_script.h"
+#include "chaos/load/load_script_internal.h"
 
 static const struct load_script script = {
     .seed = 7,

@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "chaos/load/load_sse.h"
+#include "chaos/load/load_sse_internal.h"
 
 #define CHUNK(content)                                                      \
     "data: {\"id\":\"x\",\"choices\":[{\"index\":0,\"delta\":{\"content\":" \

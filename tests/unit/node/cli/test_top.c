@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "node/cli/top.h"
+#include "node/cli/top_internal.h"
 
 #define SECOND UINT64_C(1000000)
 

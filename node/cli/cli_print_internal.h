@@ -3,8 +3,8 @@
  *
  * Role: shell. Owns: nothing. Thread: main. Errors: told on stderr.
  */
-#ifndef NODE_CLI_PRINT_H
-#define NODE_CLI_PRINT_H
+#ifndef NODE_CLI_PRINT_INTERNAL_H
+#define NODE_CLI_PRINT_INTERNAL_H
 
 #include "index/base/buf.h"
 #include "index/base/check.h"

@@ -10,14 +10,14 @@
  * load_stats_init(), LOAD_WORKERS_MAX names; requests of further ones are
  * counted under the last. Errors: -ENOMEM at the start only.
  */
-#ifndef CHAOS_LOAD_STATS_H
-#define CHAOS_LOAD_STATS_H
+#ifndef CHAOS_LOAD_STATS_INTERNAL_H
+#define CHAOS_LOAD_STATS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/load/load_sse.h"
+#include "chaos/load/load_sse_internal.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
 
@@ -99,6 +99,7 @@ struct load_stats {
 /* 0, or -ENOMEM and nothing is held. */
 int load_stats_init(struct load_stats *stats, size_t requests_max) MUST_CHECK;
 
+/* Frees what it owns. */
 void load_stats_fini(struct load_stats *stats);
 
 /* A request goes out; each gets one load_stats_end() later. */
@@ -107,6 +108,7 @@ void load_stats_send(struct load_stats *stats);
 /* It is sent once more: no byte of an answer had come. */
 void load_stats_retry(struct load_stats *stats, uint64_t at_us);
 
+/* Counts a request that has ended; end is borrowed for the call. */
 void load_stats_end(struct load_stats *stats, const struct load_end *end);
 
 /* Of the requests sent: all that failed, for whatever reason. */

@@ -2,16 +2,17 @@
  * Reads a streamed chat answer: server-sent events in pieces of any size, each
  * a chat.completion.chunk, `[DONE]` at the end.
  *
- * Of the events (sse_read.h) only `data` matters here. Of a chunk: the content of the first choice, the usage. The
- * content is kept as it stands between its quotes, escapes and all, because
- * the next turn sends it back inside quotes.
+ * Of the events (sse_read.h) only `data` matters here. Of a chunk: the content
+ * of the first choice, and the usage. The content is kept as it stands between
+ * its quotes, with its escapes, because the next turn sends it back inside
+ * quotes.
  *
  * Role: core. Owns: its buffers. Thread: one owner. Limits:
  * LOAD_SSE_EVENT_BYTES_MAX, and text_bytes_max of load_sse_init().
  * Errors: sticky, a static text in `fault`.
  */
-#ifndef CHAOS_LOAD_SSE_H
-#define CHAOS_LOAD_SSE_H
+#ifndef CHAOS_LOAD_SSE_INTERNAL_H
+#define CHAOS_LOAD_SSE_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +47,7 @@ enum {
 /* Allocates nothing yet. */
 void load_sse_init(struct load_sse *sse, size_t text_bytes_max);
 
+/* Frees what it owns. */
 void load_sse_fini(struct load_sse *sse);
 
 /* Ready for another answer; memory is kept. */

@@ -4,14 +4,14 @@
  *
  * Role: core. Owns: nothing. Thread: any. Limits: the caller's buffers.
  */
-#ifndef CHAOS_LOAD_REPORT_H
-#define CHAOS_LOAD_REPORT_H
+#ifndef CHAOS_LOAD_REPORT_INTERNAL_H
+#define CHAOS_LOAD_REPORT_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "chaos/load/load_options.h"
-#include "chaos/load/load_stats.h"
+#include "chaos/load/load_options_internal.h"
+#include "chaos/load/load_stats_internal.h"
 #include "index/base/buf.h"
 
 struct load_report {

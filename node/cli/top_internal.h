@@ -11,8 +11,8 @@
  * rest are counted; TOP_ID_MAX, longer names are cut. Errors: none; text from
  * a node comes out as printable ASCII.
  */
-#ifndef NODE_TOP_H
-#define NODE_TOP_H
+#ifndef NODE_TOP_INTERNAL_H
+#define NODE_TOP_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -20,8 +20,8 @@
  * Role: core. Owns: struct engine_ids its memory. Thread: any, one owner per
  * struct. Limits: engine_ids.max. Errors: sticky `failed`.
  */
-#ifndef CHAOS_ENGINE_TOKENS_H
-#define CHAOS_ENGINE_TOKENS_H
+#ifndef CHAOS_ENGINE_TOKENS_INTERNAL_H
+#define CHAOS_ENGINE_TOKENS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,8 +54,10 @@ struct engine_ids {
 /* Allocates nothing yet. */
 void engine_ids_init(struct engine_ids *ids, size_t max);
 
+/* Frees the ids. */
 void engine_ids_fini(struct engine_ids *ids);
 
+/* Appends one id; ids->failed when it does not fit. */
 void engine_ids_add(struct engine_ids *ids, uint32_t id);
 
 /* Appends the tokens of a text. */

@@ -10,15 +10,15 @@
  * Role: shell. Owns: the models and their publishers. Thread: the loop's.
  * Limits: ENGINE_RANKS_MAX. Errors: below zero -errno.
  */
-#ifndef CHAOS_ENGINE_RANKS_H
-#define CHAOS_ENGINE_RANKS_H
+#ifndef CHAOS_ENGINE_RANKS_INTERNAL_H
+#define CHAOS_ENGINE_RANKS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "chaos/engine/engine_model.h"
-#include "chaos/engine/engine_publish.h"
-#include "chaos/engine/engine_report.h"
+#include "chaos/engine/engine_publish_internal.h"
+#include "chaos/engine/engine_report_internal.h"
 #include "index/base/check.h"
 #include "node/node.h"
 

@@ -7,21 +7,21 @@
  * LOAD_CHAT_BYTES_MAX of one conversation. Errors: below zero -errno; failed
  * requests are results, counted in stats.
  */
-#ifndef CHAOS_LOAD_RUN_H
-#define CHAOS_LOAD_RUN_H
+#ifndef CHAOS_LOAD_RUN_INTERNAL_H
+#define CHAOS_LOAD_RUN_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-#include "chaos/load/load_chat.h"
-#include "chaos/load/load_lookup.h"
-#include "chaos/load/load_options.h"
-#include "chaos/load/load_report.h"
-#include "chaos/load/load_script.h"
-#include "chaos/load/load_sse.h"
-#include "chaos/load/load_stats.h"
+#include "chaos/load/load_chat_internal.h"
+#include "chaos/load/load_lookup_internal.h"
+#include "chaos/load/load_options_internal.h"
+#include "chaos/load/load_report_internal.h"
+#include "chaos/load/load_script_internal.h"
+#include "chaos/load/load_sse_internal.h"
+#include "chaos/load/load_stats_internal.h"
 #include "index/base/check.h"
 #include "node/node.h"
 
@@ -75,6 +75,7 @@ int load_run_init(struct load_run *run, uv_loop_t *loop,
 /* What came of it, once the loop has ended. */
 struct load_report load_run_report(struct load_run *run);
 
+/* Frees what it owns. */
 void load_run_fini(struct load_run *run);
 
 #endif

@@ -18,18 +18,18 @@
  * Limits: one request under way; libzmq's queue of 1000 waiting ones.
  * Errors: below zero -errno.
  */
-#ifndef CHAOS_ENGINE_REPLAY_H
-#define CHAOS_ENGINE_REPLAY_H
+#ifndef CHAOS_ENGINE_REPLAY_INTERNAL_H
+#define CHAOS_ENGINE_REPLAY_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-#include "chaos/engine/engine_events_log.h"
-#include "chaos/engine/engine_fault.h"
-#include "chaos/engine/engine_options.h"
-#include "chaos/engine/engine_socket.h"
+#include "chaos/engine/engine_events_log_internal.h"
+#include "chaos/engine/engine_fault_internal.h"
+#include "chaos/engine/engine_options_internal.h"
+#include "chaos/engine/engine_socket_internal.h"
 #include "index/base/check.h"
 
 #define ENGINE_REPLAY_CHUNK        100

@@ -12,14 +12,14 @@
  * Limits: ENGINE_SPANS_MAX, and max_tokens of engine_prompt_init().
  * Errors: text for the client in struct engine_prompt.
  */
-#ifndef CHAOS_ENGINE_PROMPT_H
-#define CHAOS_ENGINE_PROMPT_H
+#ifndef CHAOS_ENGINE_PROMPT_INTERNAL_H
+#define CHAOS_ENGINE_PROMPT_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/engine/engine_tokens.h"
+#include "chaos/engine/engine_tokens_internal.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
 #include "node/node.h"
@@ -42,8 +42,10 @@ enum {
     ENGINE_PROMPT_E_MEMORY,  /* out of memory, or over max_tokens */
 };
 
+/* max_tokens: of a rendered prompt. Allocates nothing yet. */
 void engine_prompt_init(struct engine_prompt *prompt, size_t max_tokens);
 
+/* Frees its buffers. */
 void engine_prompt_fini(struct engine_prompt *prompt);
 
 /* Scans a body, which must stay until it is rendered. 0, or

@@ -7,8 +7,8 @@
  *
  * Role: core, private to the model.
  */
-#ifndef CHAOS_ENGINE_SEQ_H
-#define CHAOS_ENGINE_SEQ_H
+#ifndef CHAOS_ENGINE_SEQ_INTERNAL_H
+#define CHAOS_ENGINE_SEQ_INTERNAL_H
 
 #include "chaos/engine/engine_model.h"
 
@@ -67,6 +67,8 @@ seq_running(const struct engine *engine)
     return engine->config.requests_max + 1;
 }
 
+/* Puts sequence i at the end of the list of that anchor, or takes it off the
+ * list it is on. */
 static inline void
 seq_link(struct engine *engine, uint32_t anchor, uint32_t i)
 {
@@ -85,6 +87,7 @@ seq_unlink(struct engine *engine, uint32_t i)
     engine->seqs[engine->seqs[i].next].prev = engine->seqs[i].prev;
 }
 
+/* What names the request in slot i, and no earlier or later one. */
 static inline uint64_t
 seq_ticket(const struct engine *engine, uint32_t i)
 {

@@ -4,8 +4,8 @@
  * Role: core. Owns: nothing; texts are those of argv. Thread: any.
  * Limits: ENGINE_SERVED_MAX, ENGINE_NAME_MAX. Errors: one line of text.
  */
-#ifndef CHAOS_ENGINE_OPTIONS_H
-#define CHAOS_ENGINE_OPTIONS_H
+#ifndef CHAOS_ENGINE_OPTIONS_INTERNAL_H
+#define CHAOS_ENGINE_OPTIONS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,14 +4,14 @@
  * Role: core. Owns: nothing; texts are those of argv. Thread: any.
  * Limits: LOAD_REQUESTS_MAX. Errors: one line of text.
  */
-#ifndef CHAOS_LOAD_OPTIONS_H
-#define CHAOS_LOAD_OPTIONS_H
+#ifndef CHAOS_LOAD_OPTIONS_INTERNAL_H
+#define CHAOS_LOAD_OPTIONS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/load/load_script.h"
+#include "chaos/load/load_script_internal.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
 #include "node/node.h"

@@ -12,19 +12,19 @@
  * ENGINE_PUBLISH_LOG_BYTES_MAX; ENGINE_PUBLISH_HWM messages to a slow
  * subscriber. Errors: below zero -errno; what is lost is counted.
  */
-#ifndef CHAOS_ENGINE_PUBLISH_H
-#define CHAOS_ENGINE_PUBLISH_H
+#ifndef CHAOS_ENGINE_PUBLISH_INTERNAL_H
+#define CHAOS_ENGINE_PUBLISH_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
 #include "chaos/engine/engine_events.h"
-#include "chaos/engine/engine_events_log.h"
-#include "chaos/engine/engine_fault.h"
-#include "chaos/engine/engine_options.h"
-#include "chaos/engine/engine_replay.h"
-#include "chaos/engine/engine_socket.h"
+#include "chaos/engine/engine_events_log_internal.h"
+#include "chaos/engine/engine_fault_internal.h"
+#include "chaos/engine/engine_options_internal.h"
+#include "chaos/engine/engine_replay_internal.h"
+#include "chaos/engine/engine_socket_internal.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
 

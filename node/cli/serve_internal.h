@@ -4,8 +4,8 @@
  * Role: shell. Owns: everything while it runs. Thread: main, which becomes the
  * control thread. Limits: the configuration's. Errors: one line in the log.
  */
-#ifndef NODE_SERVE_H
-#define NODE_SERVE_H
+#ifndef NODE_SERVE_INTERNAL_H
+#define NODE_SERVE_INTERNAL_H
 
 #include "index/base/check.h"
 #include "node/config/config.h"

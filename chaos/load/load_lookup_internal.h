@@ -5,8 +5,8 @@
  * Role: shell. Owns: the lookup. Thread: the loop's. Errors: -ENOMEM; a name
  * without addresses leaves what was known before.
  */
-#ifndef CHAOS_LOAD_LOOKUP_H
-#define CHAOS_LOAD_LOOKUP_H
+#ifndef CHAOS_LOAD_LOOKUP_INTERNAL_H
+#define CHAOS_LOAD_LOOKUP_INTERNAL_H
 
 #include <stdbool.h>
 #include <uv.h>

@@ -6,8 +6,8 @@
  * 1 failed while running, 2 bad usage or configuration. `--help` of each is
  * its manual.
  */
-#ifndef NODE_CMD_H
-#define NODE_CMD_H
+#ifndef NODE_CMD_INTERNAL_H
+#define NODE_CMD_INTERNAL_H
 
 enum {
     CMD_FINE = 0,

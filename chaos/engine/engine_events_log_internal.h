@@ -7,8 +7,8 @@
  * if it is larger alone. Errors: -ENOMEM at engine_events_log_init(); later a
  * payload without memory is missing, but has its number.
  */
-#ifndef CHAOS_ENGINE_EVENTS_LOG_H
-#define CHAOS_ENGINE_EVENTS_LOG_H
+#ifndef CHAOS_ENGINE_EVENTS_LOG_INTERNAL_H
+#define CHAOS_ENGINE_EVENTS_LOG_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,8 +10,8 @@
  * Role: core. Owns: one buffer. Thread: one owner. Limits: bytes_max.
  * Errors: the body comes out empty when memory or room was short.
  */
-#ifndef CHAOS_LOAD_CHAT_H
-#define CHAOS_LOAD_CHAT_H
+#ifndef CHAOS_LOAD_CHAT_INTERNAL_H
+#define CHAOS_LOAD_CHAT_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +28,7 @@ struct load_chat {
 /* Allocates nothing yet. */
 void load_chat_init(struct load_chat *chat, size_t bytes_max);
 
+/* Frees what it owns. */
 void load_chat_fini(struct load_chat *chat);
 
 /* Forgets what was said; memory is kept. model needs no escapes. */

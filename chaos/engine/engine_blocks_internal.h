@@ -22,8 +22,8 @@
  * else is the caller's promise (CHECK). Cost: constant per block, whatever
  * the number of twins.
  */
-#ifndef CHAOS_ENGINE_BLOCKS_H
-#define CHAOS_ENGINE_BLOCKS_H
+#ifndef CHAOS_ENGINE_BLOCKS_INTERNAL_H
+#define CHAOS_ENGINE_BLOCKS_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,6 +58,7 @@ struct engine_blocks {
 /* count: 1..ENGINE_BLOCKS_MAX. 0, or -ENOMEM. */
 int engine_blocks_init(struct engine_blocks *pool, uint32_t count) MUST_CHECK;
 
+/* Frees the pool's memory. */
 void engine_blocks_fini(struct engine_blocks *pool);
 
 /*

@@ -6,8 +6,8 @@
  * options and flags. Thread: main. Limits: CLI_CONFIG_FLAGS_MAX.
  * Errors: told on stderr.
  */
-#ifndef NODE_CLI_CONFIG_H
-#define NODE_CLI_CONFIG_H
+#ifndef NODE_CLI_CONFIG_INTERNAL_H
+#define NODE_CLI_CONFIG_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -10,19 +10,19 @@
  * options.connections_max clients, ENGINE_BODY_BYTES_MAX,
  * ENGINE_UNSENT_BYTES_MAX. Errors: below zero -errno.
  */
-#ifndef CHAOS_ENGINE_HTTP_H
-#define CHAOS_ENGINE_HTTP_H
+#ifndef CHAOS_ENGINE_HTTP_INTERNAL_H
+#define CHAOS_ENGINE_HTTP_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-#include "chaos/engine/engine_fault.h"
+#include "chaos/engine/engine_fault_internal.h"
 #include "chaos/engine/engine_model.h"
-#include "chaos/engine/engine_options.h"
-#include "chaos/engine/engine_prompt.h"
-#include "chaos/engine/engine_ranks.h"
+#include "chaos/engine/engine_options_internal.h"
+#include "chaos/engine/engine_prompt_internal.h"
+#include "chaos/engine/engine_ranks_internal.h"
 #include "index/base/buf.h"
 #include "node/node.h"
 
@@ -120,7 +120,11 @@ bool engine_server_render(struct engine_server *server,
 bool engine_server_find_model(struct engine_server *server,
                               struct httpd_request *request, uint32_t *model);
 
-/* The endpoints; each takes the request over. */
+/*
+ * The endpoints, each named by method and path; the manual says what they do
+ * (kvasir-engine --help). Each takes the request over and answers it now or
+ * when the model has; a fault is answered with an OpenAI error.
+ */
 void engine_post_chat(struct engine_server *s, struct httpd_request *request);
 void engine_post_completion(struct engine_server *s,
                             struct httpd_request *request);

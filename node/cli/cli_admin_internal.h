@@ -5,8 +5,8 @@
  * until the answer is there. Limits: CLI_ADMIN_ANSWER_MAX,
  * CLI_ADMIN_TIMEOUT_MS. Errors: told on stderr.
  */
-#ifndef NODE_CLI_ADMIN_H
-#define NODE_CLI_ADMIN_H
+#ifndef NODE_CLI_ADMIN_INTERNAL_H
+#define NODE_CLI_ADMIN_INTERNAL_H
 
 #include <stdbool.h>
 

@@ -11,8 +11,8 @@
  *
  * Role: core. Owns: nothing. Thread: any. Limits: the caller's buffers.
  */
-#ifndef CHAOS_LOAD_SCRIPT_H
-#define CHAOS_LOAD_SCRIPT_H
+#ifndef CHAOS_LOAD_SCRIPT_INTERNAL_H
+#define CHAOS_LOAD_SCRIPT_INTERNAL_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
  * Role: shell. Owns: the socket and its poll. Thread: the loop's.
  * Limits: ENGINE_URL_MAX. Errors: below zero -errno.
  */
-#ifndef CHAOS_ENGINE_SOCKET_H
-#define CHAOS_ENGINE_SOCKET_H
+#ifndef CHAOS_ENGINE_SOCKET_INTERNAL_H
+#define CHAOS_ENGINE_SOCKET_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

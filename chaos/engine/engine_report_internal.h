@@ -4,8 +4,8 @@
  * Role: core. Owns: nothing. Thread: one owner. Limits: fixed buckets.
  * Source: the metric names and buckets of vLLM 0.31.
  */
-#ifndef CHAOS_ENGINE_REPORT_H
-#define CHAOS_ENGINE_REPORT_H
+#ifndef CHAOS_ENGINE_REPORT_INTERNAL_H
+#define CHAOS_ENGINE_REPORT_INTERNAL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +31,8 @@ struct engine_report {
     uint64_t aborted; /* the client went away, or was left */
 };
 
-/* Observations, in seconds. */
+/* One observation each, in seconds: until the first token, between two tokens,
+ * in the queue, of a whole request. */
 void engine_report_first_token(struct engine_report *report, double s);
 void engine_report_inter_token(struct engine_report *report, double s);
 void engine_report_queue(struct engine_report *report, double s);

@@ -6,14 +6,14 @@
  * Role: core. Owns: nothing. Thread: any. Limits: JSON_PULL_DEPTH_MAX.
  * Errors: named outcomes; what is not JSON is as if absent.
  */
-#ifndef CHAOS_ENGINE_JSON_H
-#define CHAOS_ENGINE_JSON_H
+#ifndef CHAOS_ENGINE_JSON_INTERNAL_H
+#define CHAOS_ENGINE_JSON_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "chaos/engine/engine_tokens.h"
+#include "chaos/engine/engine_tokens_internal.h"
 #include "index/base/check.h"
 #include "index/base/slice.h"
 

@@ -5,8 +5,8 @@
  * Role: core. Owns: nothing. Thread: one owner. Limits: none.
  * Errors: ENGINE_FAULT_E_BAD with a text.
  */
-#ifndef CHAOS_ENGINE_FAULT_H
-#define CHAOS_ENGINE_FAULT_H
+#ifndef CHAOS_ENGINE_FAULT_INTERNAL_H
+#define CHAOS_ENGINE_FAULT_INTERNAL_H
 
 #include <stdbool.h>
 #include <stddef.h>
