@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """House limits a machine can see: file length, words left behind, sleeps in
-tests, atomics outside the index, two files with one name, and what stands at
-the top level."""
+tests, fixtures that no test runs with, atomics outside the index, two files
+with one name, and what stands at the top level."""
 import collections
 import pathlib
 import re

@@ -79,6 +79,24 @@ Test(gossip_belief, decisions_of_one_moment_share_a_frame)
     cr_assert_eq(lab.nodes[2].beliefs, 50);
 }
 
+Test(gossip_belief, a_frame_with_a_broken_decision_is_refused_whole)
+{
+    decide(7, 0, 3);
+    decide(8, 0, 3);
+    lab.now_us += config.belief_ms * LAB_MS;
+    gossip_tick(lab.nodes[0].g, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_geq(lab.frames_count, 1);
+    const struct lab_frame *frame = &lab.frames[0];
+    uint32_t to = frame->to == lab.nodes[1].id ? 1 : 2;
+    cr_assert_eq(gossip_recv(lab.nodes[to].g, frame->from, frame->bytes,
+                             frame->len - 1, lab.now_us),
+                 GOSSIP_E_BAD);
+    lab_lose(&lab);
+    lab_pull(&lab);
+    cr_assert_eq(lab.nodes[to].beliefs, 0);
+}
+
 Test(gossip_belief, of_too_many_the_newest_matter)
 {
     for (uint32_t i = 0; i < 100; i++) {

@@ -113,6 +113,20 @@ Test(gossip_vector, strangers_change_nothing)
     cr_assert_eq(lab_stats(&lab, 0).frames_stranger, 1);
 }
 
+Test(gossip_vector, a_stream_that_peers_alone_know_is_counted_and_not_made)
+{
+    struct gossip_status status;
+
+    cr_assert(gossip_status_of(lab.nodes[2].g, lab_stream, &status));
+    cr_assert_eq(status.epoch.id, 77);
+    gossip_stream_remove(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_unlink(&lab, 0, 2);
+    lab_link(&lab, 0, 2);
+    lab_carry(&lab);
+    cr_assert_eq(lab_stats(&lab, 2).dropped_unknown, 1);
+    cr_assert_not(gossip_status_of(lab.nodes[2].g, lab_stream, &status));
+}
+
 Test(gossip_vector, frames_of_another_version_are_skipped)
 {
     uint8_t type[] = {99, 0, 1, 2, 3};
