@@ -179,7 +179,7 @@ judge(struct reader *r, const struct fault_event *event)
                    event->verb == FAULT_START || event->verb == FAULT_PAUSE;
     uint32_t node = event->argument[0];
 
-    if ((event->verb == FAULT_CUT || event->verb == FAULT_MUTE) &&
+    if ((event->verb == FAULT_SEVER || event->verb == FAULT_MUTE) &&
         node == event->argument[1]) {
         fail(r, "the same node twice");
     } else if (event->verb == FAULT_DELAY && node < event->argument[1]) {
@@ -311,7 +311,7 @@ read_line(struct reader *r)
     }
 }
 
-/* Cuts a line off the front, without its end and its comment. */
+/* Splits a line off the front, without its end and its comment. */
 static struct slice
 take_line(struct slice *text)
 {

@@ -5,7 +5,7 @@
  *   # two nodes lose the third          a comment, to the end of its line
  *   nodes 3                             first of all; then
  *   engines 2
- *   at 1s cut n1 n3                     both ways
+ *   at 1s sever n1 n3                   both ways
  *   at 1s mute n2 n3                    n3 does not hear n2
  *   at 1500ms loss 20%                  of the packets between all nodes
  *   at 1.5s delay 80ms 40ms             between all nodes; give or take so much
@@ -42,7 +42,7 @@
 /* X(VERB, word, shape), a letter for each argument: n node, e engine, t time, p
  * percent. */
 #define FAULT_VERBS(X)       \
-    X(CUT, cut, "nn")        \
+    X(SEVER, sever, "nn")    \
     X(MUTE, mute, "nn")      \
     X(LOSS, loss, "p")       \
     X(DELAY, delay, "tt")    \

@@ -178,8 +178,8 @@ replay_load_sort(struct replay_load *load)
 }
 
 int
-replay_load_cut(struct replay_load *load, uint64_t until_us,
-                uint32_t requests_max)
+replay_load_limit(struct replay_load *load, uint64_t until_us,
+                  uint32_t requests_max)
 {
     uint32_t *moved = malloc((load->count + (size_t)1) * sizeof(*moved));
     uint32_t kept = 0;

@@ -112,8 +112,8 @@ void replay_load_sort(struct replay_load *load);
 /* Leaves out what arrives after until_us, and all but the first
  * requests_max. Who waits for one left out is left out. For a request that
  * waits only the pause counts. 0 or -ENOMEM. */
-int replay_load_cut(struct replay_load *load, uint64_t until_us,
-                    uint32_t requests_max) MUST_CHECK;
+int replay_load_limit(struct replay_load *load, uint64_t until_us,
+                      uint32_t requests_max) MUST_CHECK;
 
 /* Writes the token ids of a run. */
 void replay_run_tokens(const struct replay_run *run, uint32_t *out);

@@ -100,7 +100,7 @@ make_load(const struct replay_options *options, struct replay_load *load)
             return complain("workload", "out of memory", EXIT_FAILED);
         }
     }
-    outcome = replay_load_cut(load, until_us, (uint32_t)options->requests);
+    outcome = replay_load_limit(load, until_us, (uint32_t)options->requests);
     if (outcome < 0) {
         return complain("load", strerror(-outcome), EXIT_FAILED);
     }

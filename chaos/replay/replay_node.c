@@ -20,7 +20,7 @@ open_scratch(struct replay_node *node)
         return -ENOMEM;
     }
     config->limits.json_depth_max = 1;
-    config->limits.spans_max = 1; /* prompts come cut */
+    config->limits.spans_max = 1; /* prompts come split */
     /* Of a text with so many tokens. */
     config->belief.block_bytes = node->config.block_tokens * BYTES_PER_TOKEN;
     config->belief.depth_max = node->config.depth_max;

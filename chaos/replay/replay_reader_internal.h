@@ -31,7 +31,7 @@ int replay_reader_uint(struct replay_reader *reader, uint64_t max,
                        uint64_t *out) MUST_CHECK;
 
 /* What is there of a prompt's text. */
-int replay_reader_cut(struct replay_reader *reader, struct slice text)
+int replay_reader_split(struct replay_reader *reader, struct slice text)
     MUST_CHECK;
 
 /* Adds the requests of one line: a session, whose prompt is a text. 0,

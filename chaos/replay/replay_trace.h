@@ -16,7 +16,7 @@
  *               pause after the one before (tau-bench). Without times:
  *               a conversation begins each REPLAY_DIALOGUE_US.
  *
- * Text is cut into pieces of 64 bytes that count as 16 tokens: English on
+ * Text is split into pieces of 64 bytes that count as 16 tokens: English on
  * today's tokenizers has 3.9 to 4.8 bytes a token. What an engine generates is
  * then not the text that the next prompt carries, so answers are never found
  * in a cache, as they would be in the hashes and in generated conversations.

@@ -18,7 +18,7 @@ tokens_of(size_t bytes)
 
 /* Equal pieces are equal tokens wherever they are. */
 int
-replay_reader_cut(struct replay_reader *reader, struct slice text)
+replay_reader_split(struct replay_reader *reader, struct slice text)
 {
     int outcome = 0;
 
@@ -111,7 +111,7 @@ replay_reader_session(struct replay_reader *reader)
     if (!s.timed || s.input.ptr == NULL) {
         return replay_reader_bad(reader, "timestamp or input is missing");
     }
-    outcome = replay_reader_cut(reader, s.input);
+    outcome = replay_reader_split(reader, s.input);
     if (outcome != 0) {
         return outcome;
     }
@@ -149,7 +149,7 @@ add_turn(struct replay_reader *reader, struct dialogue *d, size_t answer)
         .answer = rng_mix(d->family + reader->load->count),
         .family = d->family,
     };
-    int outcome = replay_reader_cut(
+    int outcome = replay_reader_split(
         reader, (struct slice){.ptr = reader->text, .len = d->len});
 
     if (outcome != 0) {

@@ -31,7 +31,7 @@ def say_in_turn(world, extra):
 def say_at_once(world, extra):
     """Two sides say different things in a partition: one of the two is so."""
     ahead, behind, right = world.nodes
-    world.wire.cut([ahead.name], [behind.name, right.name])
+    world.wire.sever([ahead.name], [behind.name, right.name])
     behind.say("POST", f"/{extra.name}/drain")
     behind.say("DELETE", f"/{extra.name}/drain")  # said more often, so it is newer
     ahead.say("DELETE", f"/{extra.name}")

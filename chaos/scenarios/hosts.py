@@ -311,8 +311,8 @@ class Wire:
         pairs += [(b, a) for a, b in pairs] if both else []
         self.say(*[f"link {a} {b} {words}" for a, b in pairs])
 
-    def cut(self, froms, tos, both=True):
-        self.disturb(froms, tos, both, cut=1)
+    def sever(self, froms, tos, both=True):
+        self.disturb(froms, tos, both, severed=1)
 
     def heal(self):
         self.say("reset")

@@ -165,7 +165,7 @@ def heap_kb(node):
 
 
 @scenario(hurt="two of three nodes in turn, round after round (long: 30): kill -9, and the wire "
-               "between the others cut",
+               "between the others severed",
           promise="after each round the survivor holds no more heap and descriptors than before",
           seconds=17)
 def rounds_leave_nothing(world, say):
@@ -178,7 +178,7 @@ def rounds_leave_nothing(world, say):
         load.run_for(1)
         other = others[turn % len(others)]
         other.kill()
-        world.wire.cut([survivor.name], [n.name for n in others if n is not other])
+        world.wire.sever([survivor.name], [n.name for n in others if n is not other])
         load.run_for(1)
         world.wire.heal()
         other.start()

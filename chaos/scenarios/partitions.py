@@ -1,4 +1,4 @@
-"""The wire between nodes is cut, loses, delays. Engines and clients reach all
+"""The wire between nodes is severed, loses, delays. Engines and clients reach all
 nodes throughout: no request may fail for it."""
 import time
 
@@ -7,7 +7,7 @@ from .load import Load
 from .nodes import cache_is_back, measure, none_failed
 
 
-@scenario(hurt="wire between two nodes and the third: cut, healed",
+@scenario(hurt="wire between two nodes and the third: severed, healed",
           promise="no request fails; each side goes on; all alike within 15 s of the healing")
 def partition_two_from_one(world, say):
     world.start()
@@ -15,7 +15,7 @@ def partition_two_from_one(world, say):
     load = Load(world)
     load.run_for(2)
     load.mark("hurt")
-    world.wire.cut([n.name for n in left], [n.name for n in right])
+    world.wire.sever([n.name for n in left], [n.name for n in right])
     noticed = max(world.sees(left, right[0].name, "dead"),
                   world.sees(right, left[0].name, "dead"), world.sees(right, left[1].name, "dead"))
     load.run_for(20 if world.long else 2)
@@ -30,14 +30,14 @@ def partition_two_from_one(world, say):
     expect(back < 15, f"together {back:.1f} s after the healing")
 
 
-@scenario(hurt="wire from one node to another, one way: cut, healed",
+@scenario(hurt="wire from one node to another, one way: severed, healed",
           promise="no request fails; all alike within 15 s of the healing")
 def partition_one_way(world, say):
     world.start()
     load = Load(world)
     load.run_for(2)
     load.mark("hurt")
-    world.wire.cut(["n1"], ["n3"], both=False)
+    world.wire.sever(["n1"], ["n3"], both=False)
     load.run_for(30 if world.long else 6)
     # Who can be reached by way of the third node is not dead.
     alive = [node.alive() for node in world.nodes]

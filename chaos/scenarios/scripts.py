@@ -50,11 +50,11 @@ class Player:
     def do(self, verb, words):
         getattr(self, verb)(*words)
 
-    def cut(self, one, other):
-        self.world.wire.cut([one], [other])
+    def sever(self, one, other):
+        self.world.wire.sever([one], [other])
 
     def mute(self, one, other):
-        self.world.wire.cut([one], [other], both=False)
+        self.world.wire.sever([one], [other], both=False)
 
     def loss(self, part):
         self.world.wire.disturb(self.names, self.names, both=False,

@@ -52,7 +52,7 @@ class Storm:
         one, other = self.random.sample(self.nodes, 2)
         delay = self.random.randint(1, 80)
         return self.random.choice([
-            f"cut {one} {other}", f"mute {one} {other}", "heal", "heal",
+            f"sever {one} {other}", f"mute {one} {other}", "heal", "heal",
             f"loss {self.random.randint(1, 25)}%",
             f"delay {delay}ms {self.random.randint(0, delay)}ms"])
 
@@ -98,6 +98,6 @@ def sizes(seed):
 
 
 ALL.append(Scenario(storm, "what a seed draws, for 8 s (long: 60 s): nodes killed, stopped, "
-                    "frozen, the wire cut, deaf, lossy, slow, engines restarted",
+                    "frozen, the wire severed, deaf, lossy, slow, engines restarted",
                     "only streams open at what is killed fail; all alike when it ends", "", 16,
                     sizes))

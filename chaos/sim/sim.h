@@ -38,7 +38,7 @@ struct fault_script;
 /* X(NAME, name, what it does) */
 #define SIM_FAULTS(X)                                                       \
     X(PARTITION, partition, "nodes are cut off from each other, both ways") \
-    X(ONEWAY, oneway, "one way between two nodes is cut")                   \
+    X(ONEWAY, oneway, "one way between two nodes is severed")               \
     X(LOSS, loss, "packets are lost and sent again")                        \
     X(DATAGRAM, datagram, "frames are lost, doubled and overtake others")   \
     X(JITTER, jitter, "delays between nodes vary")                          \

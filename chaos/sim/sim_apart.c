@@ -184,7 +184,7 @@ drop_hosts(struct shrink *s, const struct sim_result *first)
 
 /* Halves what is taken away while that is too much. */
 static void
-cut_time(struct shrink *s, uint32_t chaos_ms)
+shrink_time(struct shrink *s, uint32_t chaos_ms)
 {
     uint32_t now = s->best.chaos_ms != 0 ? s->best.chaos_ms : chaos_ms;
 
@@ -198,7 +198,7 @@ cut_time(struct shrink *s, uint32_t chaos_ms)
 }
 
 static void
-cut_faults(struct shrink *s)
+shrink_faults(struct shrink *s)
 {
     uint64_t sum = 0;
 
@@ -228,8 +228,8 @@ sim_shrink(struct sim_options *options, struct sim_result *result,
     if (first.failed) {
         drop_faults(&s);
         drop_hosts(&s, &first);
-        cut_time(&s, first.chaos_ms != 0 ? first.chaos_ms : 12000);
-        cut_faults(&s);
+        shrink_time(&s, first.chaos_ms != 0 ? first.chaos_ms : 12000);
+        shrink_faults(&s);
         drop_faults(&s);
     }
     *options = s.best;

@@ -115,19 +115,19 @@ part(struct sim_world *w, struct rng *rng)
     for (uint32_t a = 0; a < w->nodes_count; a++) {
         for (uint32_t b = 0; b < w->nodes_count; b++) {
             bool apart = (groups >> a & 1) != (groups >> b & 1);
-            sim_net_cut(w, a, b, apart && !heals && a != b);
+            sim_net_sever(w, a, b, apart && !heals && a != b);
         }
     }
 }
 
 static void
-cut_one_way(struct sim_world *w, struct rng *rng)
+sever_one_way(struct sim_world *w, struct rng *rng)
 {
     uint32_t a = sim_below(rng, w->nodes_count);
     uint32_t b = sim_below(rng, w->nodes_count);
 
     if (a != b) {
-        sim_net_cut(w, a, b, !w->cut[a][b]);
+        sim_net_sever(w, a, b, !w->severed[a][b]);
     }
 }
 
@@ -308,7 +308,7 @@ sim_chaos_event(struct sim_world *w, enum sim_fault fault)
     if (fault == SIM_PARTITION) {
         part(w, rng);
     } else if (fault == SIM_ONEWAY) {
-        cut_one_way(w, rng);
+        sever_one_way(w, rng);
     } else if (fault == SIM_RESTART || fault == SIM_CLEAR) {
         break_engine(w, fault);
     } else {
@@ -333,7 +333,7 @@ sim_chaos_heal(struct sim_world *w)
     for (uint32_t a = 0; a < w->nodes_count; a++) {
         memset(w->nodes[a].cut, 0, sizeof w->nodes[a].cut);
         for (uint32_t b = 0; b < w->nodes_count; b++) {
-            sim_net_cut(w, a, b, false);
+            sim_net_sever(w, a, b, false);
         }
         if (!w->nodes[a].up) {
             sim_node_start(w, a);

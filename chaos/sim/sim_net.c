@@ -1,10 +1,9 @@
 /*
  * Links between nodes, as link.h promises them: in order per sender and
- * channel,
- * each frame at most once, up when both sides hear each other, down when the
- * other one is silent for too long or known to be gone. What is cut is sent
- * again, as TCP does, until the link is given up. The stress mode breaks these
- * promises: frames are lost, doubled and reordered.
+ * channel, each frame at most once, up when both sides hear each other, down
+ * when the other one is silent for too long or known to be gone. What is lost
+ * is sent again, as TCP does, until the link is given up. The stress mode
+ * breaks these promises: frames are lost, doubled and reordered.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +57,8 @@ delay(struct sim_world *w, uint32_t to)
 static bool
 can_meet(const struct sim_world *w, uint32_t a, uint32_t b)
 {
-    return !w->cut[a][b] && !w->cut[b][a] && sim_runs(w, a) && sim_runs(w, b);
+    return !w->severed[a][b] && !w->severed[b][a] && sim_runs(w, a) &&
+           sim_runs(w, b);
 }
 
 /* Lanes */
@@ -255,7 +255,7 @@ take_datagram(struct sim_world *w, uint32_t slot)
 
     w->datagrams[slot] = NULL;
     w->datagrams_free[w->datagrams_free_count++] = slot;
-    if (sim_runs(w, to) && !w->cut[from][to]) {
+    if (sim_runs(w, to) && !w->severed[from][to]) {
         hand_over(w, frame);
     }
     free(frame);
@@ -288,7 +288,7 @@ take_frame(struct sim_world *w, uint32_t at, uint32_t channel)
         clear_channel(l);
         return;
     }
-    if (w->cut[from][to] || !sim_runs(w, to)) {
+    if (w->severed[from][to] || !sim_runs(w, to)) {
         arm(w, at, channel, w->time.now_us + AGAIN_MS * SIM_MS);
         return;
     }
@@ -367,7 +367,7 @@ tell_down(struct sim_world *w, uint32_t from, uint32_t to)
 {
     const struct sim_pipe *pipe = &w->pipes[from][to];
 
-    if (pipe->up && !w->cut[to][from]) {
+    if (pipe->up && !w->severed[to][from]) {
         sim_add(w, w->time.now_us + delay(w, from), SIM_EV_DOWN,
                 pipe_of(from, to), pipe->session);
     } else {
@@ -411,7 +411,7 @@ go_up(struct sim_world *w, uint32_t from, uint32_t to, uint64_t session)
     struct sim_pipe *pipe = &w->pipes[from][to];
 
     if (!sim_runs(w, from) || session != session_of(w, to) ||
-        w->cut[from][to] || w->cut[to][from] ||
+        w->severed[from][to] || w->severed[to][from] ||
         (pipe->up && pipe->session == session)) {
         return;
     }
@@ -450,9 +450,9 @@ hear_down(struct sim_world *w, uint32_t from, uint32_t to, uint64_t session)
 static void
 hear_silence(struct sim_world *w, uint32_t from, uint32_t to, uint64_t session)
 {
-    uint64_t since = w->cut_us[to][from];
+    uint64_t since = w->severed_us[to][from];
     bool silent =
-        w->cut[to][from] && w->time.now_us - since >= SILENT_MS * SIM_MS;
+        w->severed[to][from] && w->time.now_us - since >= SILENT_MS * SIM_MS;
 
     if (silent || !sim_runs(w, to) || session_of(w, to) != session) {
         hear_down(w, from, to, session);
@@ -460,15 +460,15 @@ hear_silence(struct sim_world *w, uint32_t from, uint32_t to, uint64_t session)
 }
 
 void
-sim_net_cut(struct sim_world *w, uint32_t from, uint32_t to, bool cut)
+sim_net_sever(struct sim_world *w, uint32_t from, uint32_t to, bool severed)
 {
-    if (w->cut[from][to] == cut) {
+    if (w->severed[from][to] == severed) {
         return;
     }
-    w->cut[from][to] = cut;
-    w->cut_us[from][to] = w->time.now_us;
+    w->severed[from][to] = severed;
+    w->severed_us[from][to] = w->time.now_us;
     w->disturbed_us = w->time.now_us;
-    if (cut) {
+    if (severed) {
         expect_silence(w, to, from);
     }
 }

@@ -9,11 +9,11 @@ static enum sim_fault
 kind_of(enum fault_verb verb)
 {
     static const enum sim_fault kinds[FAULT_VERB_KINDS] = {
-        [FAULT_CUT] = SIM_PARTITION,  [FAULT_MUTE] = SIM_ONEWAY,
-        [FAULT_LOSS] = SIM_LOSS,      [FAULT_DELAY] = SIM_JITTER,
-        [FAULT_HEAL] = SIM_PARTITION, [FAULT_KILL] = SIM_CRASH,
-        [FAULT_STOP] = SIM_LEAVE,     [FAULT_START] = SIM_CRASH,
-        [FAULT_PAUSE] = SIM_PAUSE,    [FAULT_RESTART] = SIM_RESTART,
+        [FAULT_SEVER] = SIM_PARTITION, [FAULT_MUTE] = SIM_ONEWAY,
+        [FAULT_LOSS] = SIM_LOSS,       [FAULT_DELAY] = SIM_JITTER,
+        [FAULT_HEAL] = SIM_PARTITION,  [FAULT_KILL] = SIM_CRASH,
+        [FAULT_STOP] = SIM_LEAVE,      [FAULT_START] = SIM_CRASH,
+        [FAULT_PAUSE] = SIM_PAUSE,     [FAULT_RESTART] = SIM_RESTART,
     };
 
     return kinds[verb];
@@ -52,12 +52,12 @@ set_links(struct sim_world *w, const struct fault_event *event)
     uint32_t b = event->argument[1];
 
     switch ((int)event->verb) {
-    case FAULT_CUT:
-        sim_net_cut(w, b, a, true);
-        sim_net_cut(w, a, b, true);
+    case FAULT_SEVER:
+        sim_net_sever(w, b, a, true);
+        sim_net_sever(w, a, b, true);
         break;
     case FAULT_MUTE:
-        sim_net_cut(w, a, b, true);
+        sim_net_sever(w, a, b, true);
         break;
     case FAULT_LOSS:
         w->loss_permille = (a < LOSS_PERCENT_MAX ? a : LOSS_PERCENT_MAX) * 10;
@@ -77,7 +77,7 @@ heal_links(struct sim_world *w)
 {
     for (uint32_t a = 0; a < w->nodes_count; a++) {
         for (uint32_t b = 0; b < w->nodes_count; b++) {
-            sim_net_cut(w, a, b, false);
+            sim_net_sever(w, a, b, false);
         }
     }
     w->loss_permille = 0;
@@ -118,7 +118,7 @@ sim_script_event(struct sim_world *w, uint32_t number)
     }
     sim_trace(w, "script", number, event->at_ms);
     switch (event->verb) {
-    case FAULT_CUT:
+    case FAULT_SEVER:
     case FAULT_MUTE:
     case FAULT_LOSS:
     case FAULT_DELAY:

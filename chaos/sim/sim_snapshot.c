@@ -258,7 +258,7 @@ turn(struct sim_world *w, uint32_t node)
 }
 
 static void
-cut_power(struct sim_world *w, uint32_t node)
+fail_power(struct sim_world *w, uint32_t node)
 {
     struct sim_store *d = sim_store_of(w, node);
 
@@ -281,7 +281,7 @@ work(struct sim_world *w, uint32_t node)
     for (uint32_t i = 0; i < w->stores->jobs && more; i++) {
         more = storage_disk_turn(d->queue);
         if (more && d->jobs_to_go > 0 && --d->jobs_to_go == 0) {
-            cut_power(w, node);
+            fail_power(w, node);
             return;
         }
     }

@@ -279,8 +279,8 @@ struct sim_world {
     struct sim_node nodes[SIM_NODES_MAX];
     struct sim_engine engines[SIM_ENGINES_MAX];
     struct sim_pipe pipes[SIM_NODES_MAX][SIM_NODES_MAX];
-    bool cut[SIM_NODES_MAX][SIM_NODES_MAX];
-    uint64_t cut_us[SIM_NODES_MAX][SIM_NODES_MAX]; /* since */
+    bool severed[SIM_NODES_MAX][SIM_NODES_MAX];
+    uint64_t severed_us[SIM_NODES_MAX][SIM_NODES_MAX]; /* since */
     uint32_t slow_us[SIM_NODES_MAX]; /* a frame takes longer there */
     uint64_t lives;
     struct sim_said said[SIM_SAID_MAX];
@@ -385,8 +385,9 @@ void sim_net_dial(struct sim_world *w, uint32_t from, uint32_t to);
 void sim_net_doubt(struct sim_world *w, uint32_t from, const char *address);
 /* A node ends its link to an address, whatever its state. */
 void sim_net_drop(struct sim_world *w, uint32_t from, const char *address);
-/* One direction is severed (cut), or works again. */
-void sim_net_cut(struct sim_world *w, uint32_t from, uint32_t to, bool cut);
+/* One direction is severed, or works again. */
+void sim_net_sever(struct sim_world *w, uint32_t from, uint32_t to,
+                   bool severed);
 /* A process is gone: peers that can hear of it do. What it sent is still on
  * its way. */
 void sim_net_gone(struct sim_world *w, uint32_t node);

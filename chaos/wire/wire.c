@@ -95,8 +95,8 @@ carry(struct wire *wire, uint32_t from, uint32_t to, struct slice bytes,
 {
     const struct wire_link *link = &wire->link[from][to];
 
-    if (link->cut) {
-        wire->counts.cut++;
+    if (link->severed) {
+        wire->counts.severed++;
         return;
     }
     if (chance(wire, link->loss_permille)) {

@@ -1,6 +1,6 @@
 /*
  * A wire between hosts: a switch with one port per host, whose links delay,
- * shake, lose, repeat and cut. What netem does where the kernel has it, and
+ * shake, lose, repeat and are severed. What netem does where the kernel has it, and
  * the same everywhere: each decision is drawn from one seed, each direction of
  * each pair of ports is a link of its own, and what it does may be changed
  * while frames are under way.
@@ -38,7 +38,7 @@ struct wire_link {
     uint64_t jitter_us; /* the delay is this much less or more, uniformly */
     uint32_t loss_permille;
     uint32_t duplicate_permille;
-    bool cut;
+    bool severed;
 };
 
 struct wire_frame {
@@ -50,7 +50,7 @@ struct wire_frame {
 struct wire_counts {
     uint64_t passed;
     uint64_t lost; /* by chance */
-    uint64_t cut;
+    uint64_t severed;
     uint64_t duplicated;
     uint64_t full; /* no room left */
     uint64_t odd;  /* too short or too long */
@@ -92,7 +92,7 @@ uint64_t wire_deadline(const struct wire *wire);
  *
  *   link FROM TO KEY=VALUE...  FROM and TO are ports, `*` stands for all; keys
  *                              are delay_us, jitter_us, loss_permille,
- *                              duplicate_permille, cut (0, 1); others stay
+ *                              duplicate_permille, severed (0, 1); others stay
  *   reset                      all links are perfect
  *   counts                     asks for the counts
  *

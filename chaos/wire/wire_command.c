@@ -70,7 +70,7 @@ struct setting {
         JITTER_US,
         LOSS_PERMILLE,
         DUPLICATE_PERMILLE,
-        CUT,
+        SEVERED,
         SETTINGS
     } key;
     uint64_t value;
@@ -84,7 +84,7 @@ static const struct {
     [JITTER_US] = {"jitter_us", WIRE_DELAY_MAX_US},
     [LOSS_PERMILLE] = {"loss_permille", 1000},
     [DUPLICATE_PERMILLE] = {"duplicate_permille", 1000},
-    [CUT] = {"cut", 1},
+    [SEVERED] = {"severed", 1},
 };
 
 static bool
@@ -117,8 +117,8 @@ apply(struct wire_link *link, const struct setting *setting)
     case DUPLICATE_PERMILLE:
         link->duplicate_permille = (uint32_t)setting->value;
         break;
-    case CUT:
-        link->cut = setting->value != 0;
+    case SEVERED:
+        link->severed = setting->value != 0;
         break;
     case SETTINGS:
         CHECK(false);
@@ -179,8 +179,8 @@ wire_command(struct wire *wire, struct slice text, struct buf *answer)
     }
     memcpy(wire->link, order.link, sizeof(order.link));
     buf_printf(answer,
-               "ok passed=%" PRIu64 " lost=%" PRIu64 " cut=%" PRIu64
+               "ok passed=%" PRIu64 " lost=%" PRIu64 " severed=%" PRIu64
                " duplicated=%" PRIu64 " full=%" PRIu64 " odd=%" PRIu64,
-               counts->passed, counts->lost, counts->cut, counts->duplicated,
-               counts->full, counts->odd);
+               counts->passed, counts->lost, counts->severed,
+               counts->duplicated, counts->full, counts->odd);
 }

@@ -80,20 +80,22 @@ now_us(void)
 static void
 help(struct buf *out)
 {
-    buf_add_text(out, "kvasir-wire: a switch whose links delay, lose and cut.\n"
-                      "\n"
-                      "usage: kvasir-wire --control PATH --port INTERFACE...\n"
-                      "\n");
+    buf_add_text(
+        out, "kvasir-wire: a switch whose links delay, lose and are severed.\n"
+             "\n"
+             "usage: kvasir-wire --control PATH --port INTERFACE...\n"
+             "\n");
     flags_help(&flags, out);
     buf_add_text(
-        out, "\n"
-             "It prints `ready control=PATH`. Commands, a line each, all or "
-             "none:\n"
-             "  link FROM TO KEY=VALUE...   delay_us, jitter_us, "
-             "loss_permille,\n"
-             "        duplicate_permille, cut (0, 1); * stands for all ports\n"
-             "  reset    all links are perfect\n"
-             "  counts   of frames; so does every answer tell\n");
+        out,
+        "\n"
+        "It prints `ready control=PATH`. Commands, a line each, all or "
+        "none:\n"
+        "  link FROM TO KEY=VALUE...   delay_us, jitter_us, "
+        "loss_permille,\n"
+        "        duplicate_permille, severed (0, 1); * stands for all ports\n"
+        "  reset    all links are perfect\n"
+        "  counts   of frames; so does every answer tell\n");
 }
 
 /* -errno when the interface cannot be had. */

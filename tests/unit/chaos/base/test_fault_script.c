@@ -26,7 +26,7 @@ refused(const char *text, uint32_t line, uint32_t column, const char *what)
 
 Test(chaos_fault_script, all_that_can_be_done_is_read)
 {
-    cr_assert(reads("# all of it\n\n" HEAD "at 1s cut n1 n3\n"
+    cr_assert(reads("# all of it\n\n" HEAD "at 1s sever n1 n3\n"
                     "at 1.5s mute n2 n3   # one way\n"
                     "at 1500ms loss 20%\r\n"
                     "at 1.75s delay 80ms 40ms\n"
@@ -42,7 +42,7 @@ Test(chaos_fault_script, all_that_can_be_done_is_read)
     cr_assert_eq(script.engines, 2);
     cr_assert_eq(script.events_count, 11);
     static const struct fault_event events[] = {
-        {1000, FAULT_CUT, {0, 2}},      {1500, FAULT_MUTE, {1, 2}},
+        {1000, FAULT_SEVER, {0, 2}},    {1500, FAULT_MUTE, {1, 2}},
         {1500, FAULT_LOSS, {20, 0}},    {1750, FAULT_DELAY, {80, 40}},
         {2000, FAULT_HEAL, {0, 0}},     {2000, FAULT_KILL, {1, 0}},
         {3000, FAULT_START, {1, 0}},    {3000, FAULT_STOP, {0, 0}},
@@ -120,7 +120,7 @@ Test(chaos_fault_script, what_cannot_be_is_refused)
     refused(HEAD "at 1s start n1\n", 3, 7, "the node runs already");
     refused(HEAD "at 1s pause n1 2s\nat 2s stop n1\n", 4, 7,
             "the node is paused then");
-    refused(HEAD "at 1s cut n2 n2\n", 3, 7, "the same node twice");
+    refused(HEAD "at 1s sever n2 n2\n", 3, 7, "the same node twice");
     refused(HEAD "at 1s delay 10ms 20ms\n", 3, 7,
             "the variation exceeds the delay");
     cr_assert(reads(HEAD "at 1s pause n1 2s\nat 3s stop n1\nat 3s end\n"));

@@ -141,7 +141,7 @@ Test(chaos_replay_load, cutting_leaves_out_who_waits_for_one_left_out)
     (void)add(1, late, 3, 7);
     next = add(1, early, 4, 8);
     (void)add(1, next, 5, 9);
-    cr_assert_eq(replay_load_cut(&load, 20, 2), 0);
+    cr_assert_eq(replay_load_limit(&load, 20, 2), 0);
     cr_assert_eq(load.count, 2);
     cr_assert_eq(load.requests[0].prompt_tokens, 6);
     cr_assert_eq(load.requests[0].next, 1);

@@ -131,14 +131,14 @@ Test(chaos_wire, jitter_stays_within_its_bounds_and_uses_them)
     }
 }
 
-Test(chaos_wire, a_cut_is_of_one_direction)
+Test(chaos_wire, one_direction_is_severed_alone)
 {
     introduce();
-    wire->link[0][1].cut = true;
+    wire->link[0][1].severed = true;
     send_frame(0, 1, 7, 0);
     send_frame(1, 0, 8, 0);
     cr_assert_str_eq(due(0), "a:8");
-    cr_assert_eq(wire->counts.cut, 1);
+    cr_assert_eq(wire->counts.severed, 1);
 }
 
 static unsigned

@@ -51,33 +51,35 @@ Test(chaos_wire_command, sets_what_is_said_and_leaves_the_rest)
     cr_assert_eq(link->jitter_us, 200);
     cr_assert_eq(link->loss_permille, 20);
     cr_assert_eq(link->duplicate_permille, 3);
-    cr_assert(!link->cut);
+    cr_assert(!link->severed);
     cr_assert_eq(wire->link[2][0].delay_us, 0);
 }
 
 Test(chaos_wire_command, a_star_stands_for_all_ports)
 {
-    cr_assert(is_ok("link * n2 cut=1"));
-    cr_assert(wire->link[0][1].cut && wire->link[2][1].cut);
-    cr_assert(!wire->link[1][0].cut && !wire->link[0][2].cut);
-    cr_assert(is_ok("link * * cut=0"));
-    cr_assert(!wire->link[0][1].cut);
+    cr_assert(is_ok("link * n2 severed=1"));
+    cr_assert(wire->link[0][1].severed && wire->link[2][1].severed);
+    cr_assert(!wire->link[1][0].severed && !wire->link[0][2].severed);
+    cr_assert(is_ok("link * * severed=0"));
+    cr_assert(!wire->link[0][1].severed);
 }
 
 Test(chaos_wire_command, several_lines_are_done_all_or_none)
 {
-    cr_assert(is_ok("link n1 n2 cut=1\nlink n2 n1 cut=1"));
-    cr_assert_str_eq(say("reset\nlink n1 n9 cut=1"), "no: no such port: n9");
-    cr_assert(wire->link[0][1].cut && wire->link[1][0].cut);
+    cr_assert(is_ok("link n1 n2 severed=1\nlink n2 n1 severed=1"));
+    cr_assert_str_eq(say("reset\nlink n1 n9 severed=1"),
+                     "no: no such port: n9");
+    cr_assert(wire->link[0][1].severed && wire->link[1][0].severed);
     cr_assert(is_ok("reset"));
-    cr_assert(!wire->link[0][1].cut && !wire->link[1][0].cut);
+    cr_assert(!wire->link[0][1].severed && !wire->link[1][0].severed);
 }
 
 Test(chaos_wire_command, what_is_not_understood_is_named)
 {
     cr_assert_str_eq(say("unplug n1"), "no: no such command: unplug");
     cr_assert_str_eq(say("link n1"), "no: no such port: ");
-    cr_assert_str_eq(say("link n1 n2 cut=2"), "no: no such setting: cut=2");
+    cr_assert_str_eq(say("link n1 n2 severed=2"),
+                     "no: no such setting: severed=2");
     cr_assert_str_eq(say("link n1 n2 loss_permille=1001"),
                      "no: no such setting: loss_permille=1001");
     cr_assert_str_eq(say("link n1 n2 delay_us="),
@@ -91,5 +93,5 @@ Test(chaos_wire_command, every_answer_tells_the_counts)
 {
     wire->counts = (struct wire_counts){1, 2, 3, 4, 5, 6};
     cr_assert_str_eq(say("counts"),
-                     "ok passed=1 lost=2 cut=3 duplicated=4 full=5 odd=6");
+                     "ok passed=1 lost=2 severed=3 duplicated=4 full=5 odd=6");
 }
