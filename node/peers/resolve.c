@@ -8,12 +8,14 @@
 #include "node/peers/resolve.h"
 
 #include <ares.h>
+#include <arpa/nameser.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "node/base/list.h"
+#include "node/peers/resolve_found_internal.h"
 
 #define TRIES       2  /* of each server; the second one waits twice as long */
 #define SOCKETS_MAX 16 /* of one look-up: UDP and TCP for each server */
@@ -40,90 +42,22 @@ struct resolve {
     bool answering;
     uint32_t running;
     struct list_link lookups;
-    /* Of the look-up whose outcome was noted last. */
-    size_t ips_count;
-    size_t targets_count;
-    struct discover_ip ips[DISCOVER_IPS_MAX];
-    struct discover_target targets[DISCOVER_TARGETS_MAX];
+    struct resolve_found found; /* by the look-up that ended last */
 };
 
-/* What c-ares found */
-
-static enum discover_outcome
-outcome_of(int status)
-{
-    switch (status) {
-    case ARES_SUCCESS:
-        return DISCOVER_FOUND;
-    case ARES_ENODATA:
-    case ARES_ENOTFOUND:
-        return DISCOVER_ABSENT;
-    case ARES_ETIMEOUT:
-        return DISCOVER_TIMEOUT;
-    default:
-        return DISCOVER_FAILED;
-    }
-}
+/* What c-ares calls back */
 
 static void
-add_ip(struct resolve *resolve, const void *bytes, size_t size)
-{
-    struct discover_ip *ip = &resolve->ips[resolve->ips_count];
-
-    if (resolve->ips_count < DISCOVER_IPS_MAX) {
-        *ip = (struct discover_ip){.size = (uint8_t)size};
-        memcpy(ip->bytes, bytes, size);
-        resolve->ips_count++;
-    }
-}
-
-static void
-add_address(struct resolve *resolve, const struct sockaddr *address)
-{
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-
-    if (address->sa_family == AF_INET) {
-        memcpy(&v4, address, sizeof v4);
-        add_ip(resolve, &v4.sin_addr, sizeof v4.sin_addr);
-    } else if (address->sa_family == AF_INET6) {
-        memcpy(&v6, address, sizeof v6);
-        add_ip(resolve, &v6.sin6_addr, sizeof v6.sin6_addr);
-    }
-}
-
-static void
-on_addresses(void *context, int status, int timeouts,
-             struct ares_addrinfo *found)
+on_hosts(void *context, int status, int timeouts, struct ares_addrinfo *list)
 {
     struct lookup *lookup = context;
-    struct resolve *resolve = lookup->resolve;
 
     (void)timeouts;
     if (lookup->outcome == DISCOVER_NOT_YET) {
-        lookup->outcome = outcome_of(status);
-        resolve->ips_count = 0;
-        resolve->targets_count = 0;
-        for (const struct ares_addrinfo_node *at = found != NULL ? found->nodes
-                                                                 : NULL;
-             at != NULL; at = at->ai_next) {
-            add_address(resolve, at->ai_addr);
-        }
+        lookup->outcome =
+            resolve_found_hosts(&lookup->resolve->found, status, list);
     }
-    ares_freeaddrinfo(found);
-}
-
-static void
-add_target(struct resolve *resolve, const struct ares_srv_reply *reply)
-{
-    struct discover_target *target = &resolve->targets[resolve->targets_count];
-
-    if (resolve->targets_count < DISCOVER_TARGETS_MAX &&
-        strlen(reply->host) < sizeof target->name) {
-        *target = (struct discover_target){.port = reply->port};
-        memcpy(target->name, reply->host, strlen(reply->host));
-        resolve->targets_count++;
-    }
+    ares_freeaddrinfo(list);
 }
 
 static void
@@ -131,23 +65,12 @@ on_service(void *context, int status, int timeouts, unsigned char *answer,
            int size)
 {
     struct lookup *lookup = context;
-    struct resolve *resolve = lookup->resolve;
-    struct ares_srv_reply *replies = NULL;
 
     (void)timeouts;
-    if (lookup->outcome != DISCOVER_NOT_YET) {
-        return;
+    if (lookup->outcome == DISCOVER_NOT_YET) {
+        lookup->outcome = resolve_found_service(&lookup->resolve->found, status,
+                                                answer, size);
     }
-    if (status == ARES_SUCCESS) {
-        status = ares_parse_srv_reply(answer, size, &replies);
-    }
-    lookup->outcome = outcome_of(status);
-    resolve->ips_count = 0;
-    resolve->targets_count = 0;
-    for (const struct ares_srv_reply *at = replies; at != NULL; at = at->next) {
-        add_target(resolve, at);
-    }
-    ares_free_data(replies);
 }
 
 /* The end of a look-up */
@@ -188,13 +111,10 @@ finish(struct lookup *lookup)
                                      .outcome = lookup->outcome};
 
     if (answer.outcome == DISCOVER_FOUND) {
-        answer.ips = resolve->ips;
-        answer.ips_count = resolve->ips_count;
-        answer.targets = resolve->targets;
-        answer.targets_count = resolve->targets_count;
-        if (answer.ips_count + answer.targets_count == 0) {
-            answer.outcome = DISCOVER_ABSENT;
-        }
+        answer.ips = resolve->found.ips;
+        answer.ips_count = resolve->found.ips_count;
+        answer.targets = resolve->found.targets;
+        answer.targets_count = resolve->found.targets_count;
     }
     close_lookup(lookup, lookup->outcome);
     resolve->answering = true;
@@ -347,11 +267,11 @@ begin(struct lookup *lookup)
     if (open_channel(lookup) != ARES_SUCCESS) {
         lookup->outcome = DISCOVER_FAILED;
     } else if (lookup->kind == DISCOVER_SERVICE) {
-        ares_search(lookup->channel, lookup->name, 1 /* IN */, 33 /* SRV */,
+        ares_search(lookup->channel, lookup->name, ns_c_in, ns_t_srv,
                     on_service, lookup);
     } else {
-        ares_getaddrinfo(lookup->channel, lookup->name, NULL, &hints,
-                         on_addresses, lookup);
+        ares_getaddrinfo(lookup->channel, lookup->name, NULL, &hints, on_hosts,
+                         lookup);
     }
 }
 
