@@ -139,7 +139,7 @@ recall(struct lane *lane, const struct route_world *world, struct slice body)
         route->tokens.looked = true;
         return KNOWN_ALL;
     }
-    conversation_cut(&route->conversation, body.ptr, &route->scan, root);
+    conversation_name(&route->conversation, body.ptr, &route->scan, root);
     if (route->conversation.count == 0) {
         return KNOWN_ALL;
     }

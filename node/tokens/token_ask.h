@@ -3,12 +3,12 @@
  *
  * POST /v1/chat/completions/render (or /v1/completions/render) with the
  * client's body; where an engine has no such path (404, 405, 501), POST
- * /tokenize with the parts of it that count. Exact is only the former; the
+ * /tokenize with the parts of it that count. Only the former is exact: the
  * latter knows nothing of what templates see beside messages, tools and the
  * options of scan.h.
  *
- * What an engine can is remembered for each worker, chats and texts apart, and
- * looked at again after retry_ms. A path that has answered well once is not
+ * What an engine can do is remembered for each worker, apart for chats and for
+ * texts, and tried again after retry_ms. A path that has answered well once is not
  * given up for a single 404, but for four refusals in a row; a 404 that speaks
  * of a model is a refusal, not a missing path. A path that refuses from the
  * start, four times, is taken for missing. A worker from which four answers in
@@ -61,10 +61,13 @@ struct token_answer {
     uint32_t count;
 };
 
+/* 0 and *out, the caller's to token_ask_free(), or -ENOMEM and *out is NULL.
+ * The limits are copied. */
 int token_ask_new(struct token_ask **out, uv_loop_t *loop,
                   const struct token_ask_limits *limits) MUST_CHECK;
 
-/* No answer comes any more. The loop must run on until handles are closed. */
+/* Forgets all questions: no answer comes any more. The loop must run on until
+ * its handles are closed. NULL is fine. */
 void token_ask_free(struct token_ask *ask);
 
 /* Whether that worker may be asked: it is known to answer about chats or about
@@ -107,7 +110,7 @@ struct token_ask_stats {
     uint32_t idle; /* connections kept now */
 };
 
-/* What came of the questions since token_ask_new(). */
+/* Counters since token_ask_new(), and levels of now. */
 struct token_ask_stats token_ask_stats(const struct token_ask *ask);
 
 #endif

@@ -1,3 +1,4 @@
+/* Reads an array of token ids in one pass, without building a tree of it. */
 #include "node/tokens/token_ask_ids_internal.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ grow(struct token_ids *out)
     uint32_t room = out->room < ROOM_MIN ? ROOM_MIN : out->room;
     uint32_t *ids;
 
+    CHECK(out->count == out->room && out->room < UINT32_MAX);
     room = room > UINT32_MAX / 2 ? UINT32_MAX : 2 * room;
     ids = realloc(out->ids, room * sizeof(*ids));
     if (ids == NULL) {

@@ -22,6 +22,7 @@ struct token_ids {
     uint32_t room;
 };
 
+/* Frees the array; *ids is empty again. */
 void token_ids_fini(struct token_ids *ids);
 
 enum {
@@ -32,7 +33,8 @@ enum {
 /*
  * Reads the array at `key` of the object that json (under 4 GiB) is, or that
  * is the first of the array that it is; of an array of arrays, the first. What
- * comes after it is not looked at. 0, an outcome, or -ENOMEM.
+ * comes after it is not looked at. json and key are borrowed for the call. 0
+ * and out->ids, an outcome, or -ENOMEM; unless 0, out->ids means nothing.
  */
 int token_ids_read(struct token_ids *out, struct slice json, struct slice key)
     MUST_CHECK;

@@ -114,24 +114,30 @@ void ask_failed(struct token_question *q, enum ask_fault fault);
 
 /* token_ask_skill.c */
 
-/* Forgets what the slot's earlier workers could. */
+/* A worker of that generation is asked: what is known of an earlier worker of
+ * the slot is forgotten, and its idle connections are closed. */
 void ask_slot_renew(struct token_ask *ask, uint32_t slot, uint32_t generation);
 
-/* How the question may be asked now. */
+/* The best way to ask that worker now; ASK_NOTHING: leave it alone. A worker of
+ * a generation of which nothing is known is asked in the best way. */
 enum ask_way ask_way_now(const struct token_ask *ask, uint32_t slot,
                          uint32_t generation, bool chat);
 
+/* The question was answered well: its way works. */
 void ask_learn_good(const struct token_question *q);
 
-/* It was refused; missing: as if there were no such path. True when that way
- * is not to be gone any more, and this question may try the next. */
+/* The question was refused; missing: as if the engine had no such path. True
+ * when its way is given up for now, and the question may try the next one. */
 bool ask_learn_refused(const struct token_question *q, bool missing);
 
+/* No answer came, or a useless one: after four in a row the worker is left
+ * alone for retry_ms. */
 void ask_learn_failed(const struct token_question *q);
 
 /* token_ask_text.c */
 
-/* The header lines of requests to that worker, after Host. */
+/* Appends the header lines of requests to that worker, without Host;
+ * out->failed when memory is out. */
 void ask_text_lines(struct buf *out, const struct fleet_worker *worker);
 
 /* The target of a request of q->way; returns out. */

@@ -1,3 +1,7 @@
+/*
+ * What each worker's renderer can do: learnt from answers and refusals, and
+ * forgotten after a while, so that an engine that was upgraded is asked again.
+ */
 #include "node/tokens/token_ask_internal.h"
 
 #define REFUSALS_MAX 4U
@@ -26,6 +30,7 @@ enum ask_way
 ask_way_now(const struct token_ask *ask, uint32_t slot, uint32_t generation,
             bool chat)
 {
+    CHECK(slot < WORKERS_MAX);
     const struct ask_slot *s = &ask->slots[slot];
 
     if (s->generation != generation) {
@@ -45,6 +50,7 @@ skill_of(const struct token_question *q)
     struct ask_slot *s = &q->ask->slots[q->slot];
     struct ask_skill *skill = &s->skill[q->chat];
 
+    CHECK(q->way < ASK_NOTHING);
     if (s->generation != q->generation) {
         return NULL;
     }
@@ -76,7 +82,7 @@ ask_learn_refused(const struct token_question *q, bool missing)
     struct ask_skill *skill = skill_of(q);
 
     if (s->generation == q->generation) {
-        s->failures = 0; /* it answers */
+        s->failures = 0; /* it does answer */
     }
     if (skill == NULL) {
         return missing;

@@ -1,3 +1,7 @@
+/*
+ * The cache of tokenised conversations: finds the longest turn that is known,
+ * takes in new ones, and makes room by dropping the coldest lines.
+ */
 #include "node/tokens/token_cache.h"
 
 #include <errno.h>
@@ -61,8 +65,8 @@ token_cache_free(struct token_cache *cache)
     free(cache);
 }
 
-/* Twice the buckets, if memory and the bound allow it; else rows of turns just
- * get longer. */
+/* Doubles the buckets, if memory and the bound allow it; otherwise chains of
+ * turns just get longer. */
 static void
 grow(struct token_cache *cache)
 {
@@ -71,6 +75,7 @@ grow(struct token_cache *cache)
     size_t count = cache->buckets_count;
     struct turn **buckets;
 
+    CHECK(count != 0 && (count & (count - 1)) == 0);
     if (cache->stats.turns < count ||
         cache->stats.bytes + 2 * size > cache->bytes_max) {
         return;
@@ -162,10 +167,12 @@ answer(const struct turn *turn, const uint32_t *block_tokens,
 {
     const struct line *line = turn->line;
 
+    CHECK(sizes_count <= MIRROR_GROUPS_MAX);
     prompt->covered_bytes = covered(turn);
     prompt->groups_count = sizes_count;
     for (uint32_t i = 0; i < sizes_count; i++) {
         uint32_t g = group_of(line, block_tokens[i]);
+        CHECK(g < line->groups_count); /* is_useful() */
         prompt->groups[i] =
             (struct token_blocks){.block_tokens = block_tokens[i],
                                   .count = turn->count[g],
@@ -211,6 +218,7 @@ line_to_extend(const struct token_cache *cache,
 {
     struct turn *turn = NULL;
 
+    CHECK(conversation->count != 0);
     for (uint32_t i = conversation->count - 1; i-- > 0 && turn == NULL;) {
         turn = find_turn(cache, conversation->keys[i]);
     }
@@ -246,9 +254,10 @@ make_room(struct token_cache *cache, size_t size, struct line *last)
     return true;
 }
 
-/* A line and a turn of their own, not part of the cache yet. */
+/* Allocates a line of that shape and a turn, neither in the cache yet. False:
+ * out of memory. */
 static bool
-make(const struct line *shape, struct line **line, struct turn **turn)
+allocate(const struct line *shape, struct line **line, struct turn **turn)
 {
     size_t size = token_line_size(shape);
 
@@ -268,6 +277,7 @@ enter(struct token_cache *cache, struct turn *turn, struct line *line)
 {
     struct turn **bucket = bucket_of(cache, turn->name);
 
+    CHECK(turn->line == NULL && find_turn(cache, turn->name) == NULL);
     turn->next_hashed = *bucket;
     *bucket = turn;
     turn->next = line->turns;
@@ -292,13 +302,14 @@ token_cache_add(struct token_cache *cache,
     uint32_t last = conversation->count - 1;
 
     CHECK(sizes_count <= MIRROR_GROUPS_MAX);
+    CHECK(conversation->count <= CONVERSATION_MAX);
     if (conversation->count == 0 || sizes_count == 0) {
         return;
     }
     token_line_shape(&shape, count, block_tokens, sizes_count);
     before = line_to_extend(cache, conversation, &shape);
     if (!make_room(cache, token_line_size(&shape) + sizeof(*turn), before) ||
-        !make(&shape, &line, &turn)) {
+        !allocate(&shape, &line, &turn)) {
         cache->stats.refused++;
         return;
     }

@@ -13,7 +13,7 @@
  * earlier turns, move the tools) or open the answer otherwise than they show
  * it later. Then a prefix promises some blocks that this prompt does not have;
  * that costs a cache miss there, nothing else. Once the later turn itself was
- * tokenised it is known better: the earlier one is cut to what both share.
+ * tokenised it is known better: the earlier one is shortened to what both share.
  * Members of messages that the scanner does not look at (tool_call_id, say)
  * are not in a name; neither is a template that an engine was restarted with,
  * until the conversation is tokenised anew.
@@ -64,8 +64,8 @@ struct conversation {
  * first counts. No names (count 0): a prompt of token ids, none at all, no
  * messages in it, or more spans than the scanner had room for.
  */
-void conversation_cut(struct conversation *conversation, const char *body,
-                      const struct scan *scan, uint64_t root);
+void conversation_name(struct conversation *conversation, const char *body,
+                       const struct scan *scan, uint64_t root);
 
 /* The blocks of a prompt at one block size. */
 struct token_blocks {
@@ -78,8 +78,8 @@ struct token_prompt {
     /* Of the whole prompt. Unless `whole` an estimate: as many for each byte
      * of text as the earlier turn had, and not fewer than that had. */
     uint32_t tokens;
-    bool whole; /* every full block is there, else those of an earlier turn,
-                   or what a later one left of this */
+    bool whole; /* every full block is there; false: those of an earlier
+                   turn, or what a later turn left of this one */
     uint32_t covered_bytes; /* of the conversation's text, by what is there */
     uint32_t groups_count;
     struct token_blocks groups[MIRROR_GROUPS_MAX];
@@ -87,16 +87,19 @@ struct token_prompt {
 
 struct token_cache;
 
-/* 0 and *out, or -ENOMEM. Under a bound of a KiB or so it keeps nothing. */
+/* 0 and *out, the caller's to token_cache_free(), or -ENOMEM. bytes_max bounds
+ * all of its memory; below a KiB or so it keeps nothing. */
 int token_cache_new(struct token_cache **out, size_t bytes_max) MUST_CHECK;
 
+/* Frees all of it. NULL is fine. */
 void token_cache_free(struct token_cache *cache);
 
 /*
  * What is known of a conversation for these block sizes: true and *prompt, a
  * group for each of them in their order, whose keys are good until the next
- * token_cache_add(). Turns that were not cut to all of the sizes are passed
- * over, and earlier ones without a full block. False: nothing is known.
+ * token_cache_add(). At most MIRROR_GROUPS_MAX sizes. Turns that were not split
+ * into blocks of all the sizes are passed over, and so are earlier turns
+ * without a full block. False: nothing is known, and *prompt is unchanged.
  */
 bool token_cache_find(struct token_cache *cache,
                       const struct conversation *conversation,
@@ -104,10 +107,11 @@ bool token_cache_find(struct token_cache *cache,
                       struct token_prompt *prompt);
 
 /*
- * Keeps the tokens of a whole prompt: cut into blocks of each size (at most
- * MIRROR_GROUPS_MAX of them, none 0) below root. What was known of the same
- * name is replaced. It may be refused (too large for the bound, no memory):
- * nothing is lost but the knowledge.
+ * Keeps the keys of a whole prompt of `count` tokens, split into blocks of each
+ * size (at most MIRROR_GROUPS_MAX of them, none 0) below root. What was known
+ * of the same name is replaced. Tokens are borrowed for the call. The prompt is
+ * refused when it is too large for the bound or memory is out: that is counted
+ * and costs nothing but the knowledge.
  */
 void token_cache_add(struct token_cache *cache,
                      const struct conversation *conversation, uint64_t root,
@@ -125,10 +129,12 @@ struct token_cache_stats {
     uint64_t refused; /* turns that did not fit, or found no memory */
 };
 
+/* Copies the counters and levels of now. */
 void token_cache_stats(const struct token_cache *cache,
                        struct token_cache_stats *stats);
 
-/* Walks all of it; false and *reason: it is not as it should be. */
+/* Verifies every invariant. False and *reason (static text) when one is broken,
+ * else *reason is NULL. */
 bool token_cache_check(const struct token_cache *cache, const char **reason);
 
 #endif

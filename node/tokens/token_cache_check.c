@@ -1,6 +1,5 @@
+/* The invariants of the cache, for tests: what holds between any two calls. */
 #include "node/tokens/token_cache_line_internal.h"
-
-/* In tests: what must hold between any two calls. */
 
 static const char *
 turn_fault(const struct token_cache *cache, const struct turn *turn,

@@ -1,3 +1,7 @@
+/*
+ * Lines of keys: filling them, their order of use, and what becomes of their
+ * turns when a line grows or goes.
+ */
 #include "node/tokens/token_cache_line_internal.h"
 
 #include <stdlib.h>
@@ -8,6 +12,7 @@ void
 token_line_shape(struct line *shape, uint32_t count,
                  const uint32_t *block_tokens, uint32_t sizes_count)
 {
+    CHECK(sizes_count <= MIRROR_GROUPS_MAX);
     *shape = (struct line){.groups_count = sizes_count};
     for (uint32_t g = 0; g < sizes_count; g++) {
         CHECK(block_tokens[g] != 0);
@@ -40,6 +45,7 @@ token_line_fill(struct line *line, uint64_t root, const uint32_t *tokens)
 {
     uint64_t *keys = line->keys;
 
+    CHECK(line->groups_count <= MIRROR_GROUPS_MAX);
     for (uint32_t g = 0; g < line->groups_count; g++) {
         (void)key_chain(root, tokens, line->count[g],
                         line->block_tokens[g] * sizeof(*tokens), keys);
@@ -50,6 +56,7 @@ token_line_fill(struct line *line, uint64_t root, const uint32_t *tokens)
 static void
 unlink_line(struct token_cache *cache, struct line *line)
 {
+    CHECK(cache->warmest != NULL && cache->coldest != NULL);
     *(line->warmer != NULL ? &line->warmer->colder : &cache->warmest) =
         line->colder;
     *(line->colder != NULL ? &line->colder->warmer : &cache->coldest) =
@@ -87,19 +94,21 @@ static void
 free_line(struct token_cache *cache, struct line *line)
 {
     CHECK(line->turns == NULL && line->turns_count == 0);
+    CHECK(cache->stats.lines > 0);
     unlink_line(cache, line);
     cache->stats.lines--;
     cache->stats.bytes -= token_line_size(line);
     free(line);
 }
 
-/* Out of the table, and gone; its line does not know. */
+/* Takes a turn out of the table and frees it. Its line is not told. */
 static void
 free_turn(struct token_cache *cache, struct turn *turn)
 {
     struct turn **at = &cache->buckets[turn->name & (cache->buckets_count - 1)];
 
     while (*at != turn) {
+        CHECK(*at != NULL);
         at = &(*at)->next_hashed;
     }
     *at = turn->next_hashed;
@@ -115,6 +124,7 @@ token_line_forget(struct token_cache *cache, struct turn *turn)
     struct turn **at = &line->turns;
 
     while (*at != turn) {
+        CHECK(*at != NULL);
         at = &(*at)->next;
     }
     *at = turn->next;
@@ -146,6 +156,7 @@ shared(const struct line *a, const struct line *b, uint32_t group)
     uint32_t low = 0;
     uint32_t high = a->count[group];
 
+    CHECK(group < a->groups_count && group < b->groups_count);
     high = b->count[group] < high ? b->count[group] : high;
     while (low < high) { /* each key names all before it: halve */
         uint32_t middle = low + (high - low) / 2;

@@ -15,7 +15,7 @@ struct turn {
     uint64_t name;
     uint32_t bytes;                    /* of its text */
     uint32_t tokens;                   /* of its prompt, in blocks or not */
-    bool whole;                        /* no later turn has cut it */
+    bool whole;                        /* no later turn has shortened it */
     uint32_t count[MIRROR_GROUPS_MAX]; /* its blocks in each group */
 };
 
@@ -39,43 +39,49 @@ struct token_cache {
     struct token_cache_stats stats;
 };
 
-/* What a line of count tokens will be, but for its keys. */
+/* Fills in *shape, a line without keys: how many full blocks `count` tokens
+ * make at each of the sizes_count block sizes (at most MIRROR_GROUPS_MAX, none
+ * 0). */
 void token_line_shape(struct line *shape, uint32_t count,
                       const uint32_t *block_tokens, uint32_t sizes_count);
 
-/* With its keys; bytes. */
+/* Bytes of memory that the line takes with its keys; a shape will do. */
 size_t token_line_size(const struct line *line);
 
+/* The keys of one group (below groups_count), line->count[group] of them. */
 static inline const uint64_t *
 token_line_keys(const struct line *line, uint32_t group)
 {
     const uint64_t *keys = line->keys;
 
+    CHECK(group < MIRROR_GROUPS_MAX);
     for (uint32_t g = 0; g < group; g++) {
         keys += line->count[g];
     }
     return keys;
 }
 
+/* Whether both have the same block sizes in the same order. */
 bool token_line_same_sizes(const struct line *a, const struct line *b);
 
-/* Hashes the tokens, as many as its shape was made for. */
+/* Computes all keys of the line below `root`; tokens are as many as its shape
+ * was made for. */
 void token_line_fill(struct line *line, uint64_t root, const uint32_t *tokens);
 
-/* Puts a line into the cache, as the warmest. */
+/* Puts a line into the cache, as the warmest; the cache owns it now. */
 void token_line_enter(struct token_cache *cache, struct line *line);
 
-/* It was used now. */
+/* Makes a line of the cache the warmest. */
 void token_line_touch(struct token_cache *cache, struct line *line);
 
-/* Removes a turn; and its line, when it was the last. */
+/* Removes and frees a turn, and its line too if that was its last turn. */
 void token_line_forget(struct token_cache *cache, struct turn *turn);
 
-/* Removes a line and its turns. */
+/* Removes and frees a line and its turns. */
 void token_line_drop(struct token_cache *cache, struct line *line);
 
-/* Gives all turns of `from` to line, each cut to what the two share, and frees
- * it. */
+/* Gives all turns of `from` to `line`, each shortened to the keys that the two
+ * lines share, and frees `from`. Both are in the cache, with the same sizes. */
 void token_line_merge(struct token_cache *cache, struct line *line,
                       struct line *from);
 

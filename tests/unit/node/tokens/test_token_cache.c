@@ -20,7 +20,7 @@ cut_at(const char *body, uint64_t root, uint32_t spans_max)
 
     cr_assert_eq(scan_body(body, strlen(body), &limits, &scan), 0, "%s",
                  scan.fault);
-    conversation_cut(&conversation, body, &scan, root);
+    conversation_name(&conversation, body, &scan, root);
     return conversation;
 }
 

@@ -1,5 +1,6 @@
 /*
- * From a scanned body to the names of its conversation.
+ * Names a conversation: a scanned body becomes a chain of keys, one for each
+ * message. Every name covers all that comes before it.
  */
 #include "index/index.h"
 #include "node/tokens/token_cache.h"
@@ -15,20 +16,21 @@
 #define ITEM_MODEL  0x100U
 #define ITEM_OPTION 0x200U /* and which one */
 
-struct cutter {
+struct namer {
     const char *body;
     uint64_t key;
     uint64_t bytes; /* of text so far */
 };
 
 static void
-add_key(struct cutter *c, const void *bytes, size_t size)
+add_key(struct namer *c, const void *bytes, size_t size)
 {
+    CHECK(size <= CHUNK_BYTES);
     c->key = key_next(c->key, bytes, size);
 }
 
 static size_t
-add_plain(struct cutter *c, const char *text, size_t len)
+add_plain(struct namer *c, const char *text, size_t len)
 {
     size_t left = len;
 
@@ -45,7 +47,7 @@ add_plain(struct cutter *c, const char *text, size_t len)
 /* The same keys as add_plain() of what raw stands for, whose length it
  * returns. */
 static size_t
-add_escaped(struct cutter *c, struct slice raw)
+add_escaped(struct namer *c, struct slice raw)
 {
     char open[CHUNK_BYTES];
     char room[SCAN_PIECE_BYTES];
@@ -77,7 +79,7 @@ add_escaped(struct cutter *c, struct slice raw)
 /* One item: its bytes, then its kind and length, so that no two different
  * rows of items run together. Its length is returned. */
 static size_t
-add_item(struct cutter *c, uint32_t kind, uint32_t at, uint32_t len,
+add_item(struct namer *c, uint32_t kind, uint32_t at, uint32_t len,
          bool escaped)
 {
     const char *raw = c->body + at;
@@ -91,7 +93,7 @@ add_item(struct cutter *c, uint32_t kind, uint32_t at, uint32_t len,
 }
 
 static void
-add_head(struct cutter *c, const struct scan *scan)
+add_head(struct namer *c, const struct scan *scan)
 {
     const struct scan_text *model = &scan->model;
 
@@ -106,7 +108,7 @@ add_head(struct cutter *c, const struct scan *scan)
 }
 
 static void
-add_span(struct cutter *c, const struct scan_span *span)
+add_span(struct namer *c, const struct scan_span *span)
 {
     size_t size = add_item(c, span->kind, span->at, span->len, span->escaped);
 
@@ -116,12 +118,13 @@ add_span(struct cutter *c, const struct scan_span *span)
 /* The name of all that was added is that of the first `done` of `all`
  * messages. */
 static void
-keep(struct conversation *out, const struct cutter *c, uint32_t done,
+keep(struct conversation *out, const struct namer *c, uint32_t done,
      uint32_t all)
 {
     if (done > ENDS && all - done >= ENDS) {
         return; /* somewhere in the middle */
     }
+    CHECK(done <= all && out->count < CONVERSATION_MAX);
     out->keys[out->count] = c->key;
     out->bytes[out->count] = (uint32_t)c->bytes;
     out->count++;
@@ -139,14 +142,15 @@ count_messages(const struct scan *scan)
 }
 
 void
-conversation_cut(struct conversation *conversation, const char *body,
-                 const struct scan *scan, uint64_t root)
+conversation_name(struct conversation *conversation, const char *body,
+                  const struct scan *scan, uint64_t root)
 {
-    struct cutter c = {.body = body, .key = root};
+    struct namer c = {.body = body, .key = root};
     bool text = scan->shape == SCAN_STRING || scan->shape == SCAN_STRINGS;
     uint32_t all = text ? 1 : count_messages(scan);
     uint32_t done = 0;
 
+    CHECK(body != NULL || scan->spans_count == 0);
     conversation->count = 0;
     if (scan->spans_cut || (!text && scan->shape != SCAN_MESSAGES)) {
         return;
