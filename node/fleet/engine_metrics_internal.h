@@ -34,7 +34,8 @@ struct engine_metrics {
     struct engine_number preemptions;    /* total */
 };
 
-/* Reads a Prometheus text exposition. Whatever it is, *metrics is filled. */
+/* Reads a Prometheus text exposition: any bytes, borrowed for the call. *metrics
+ * is always filled; kind is ENGINE_OTHER where no known name came. */
 void engine_metrics_read(struct slice text, struct engine_metrics *metrics);
 
 #endif

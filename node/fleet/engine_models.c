@@ -1,3 +1,4 @@
+/* Reads a list of models as a stream of JSON tokens, then sorts the names. */
 #include "node/fleet/engine_models_internal.h"
 
 #include <errno.h>

@@ -40,14 +40,17 @@ enum {
     ENGINE_MODELS_E_BAD = 1, /* not a model list; *models is empty */
 };
 
-/* 0, ENGINE_MODELS_E_BAD, or -ENOMEM. In every case *models is the caller's
- * to engine_models_fini(). */
+/* Reads any bytes, borrowed for the call. 0, ENGINE_MODELS_E_BAD, or -ENOMEM. In
+ * every case *models is the caller's to engine_models_fini(); unless 0 it is
+ * empty. */
 int engine_models_read(struct slice body, struct engine_models *models)
     MUST_CHECK;
 
+/* Frees the list; *models is empty again. */
 void engine_models_fini(struct engine_models *models);
 
-/* The same names, adapters the same ones (left_out and kind aside). */
+/* Whether both have the same names, with the same ones as adapters. left_out and
+ * kind do not count. */
 bool engine_models_equal(const struct engine_models *a,
                          const struct engine_models *b);
 

@@ -1,3 +1,7 @@
+/*
+ * The table of workers: a slot from the moment a worker is added until another
+ * one may have it, and the passage of time.
+ */
 #include "node/fleet/fleet.h"
 
 #include <errno.h>
@@ -84,7 +88,7 @@ free_slot(const struct fleet *fleet)
     return WORKER_NONE;
 }
 
-/* What lanes are to know of a worker; the address aside. */
+/* What lanes are to know of a worker, but for its address. */
 static void
 describe(struct fleet_worker *worker, const struct config_worker *config)
 {
@@ -136,6 +140,7 @@ occupy(struct fleet *fleet, uint32_t slot, const struct config_worker *config,
     uint32_t generation = s->generation + 1;
 
     CHECK(s->state == SLOT_FREE && s->records_alive == 0);
+    CHECK(config->id[0] != '\0');
     *s = (struct fleet_slot){
         .state = SLOT_PRESENT,
         .generation = generation,
@@ -284,13 +289,14 @@ fleet_swept(struct fleet *fleet, uint32_t slot)
     fleet->slot[slot].swept = true;
 }
 
-/* Nothing of ours runs there, and no lane can send more: all views that
+/* No request of ours runs there, and no lane can send more: all views that
  * offered it are gone. */
 static bool
 is_drained(const struct fleet *fleet, uint32_t slot)
 {
     const struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->draining);
     return fleet->published->view.version >= s->drain_version &&
            fleet->freed_version + 1 >= s->drain_version &&
            gauge_read(&fleet->board.inflight[slot]) == 0;
@@ -319,6 +325,7 @@ tick_leaving(struct fleet *fleet, uint32_t slot)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->state == SLOT_LEAVING);
     if (s->swept && s->records_alive == 0 && s->events == 0 &&
         gauge_read(&fleet->board.inflight[slot]) == 0) {
         CHECK(s->record == NULL);

@@ -16,12 +16,12 @@
  * intervals are shortened by up to a tenth at random, so that probes of many
  * workers and nodes do not fall together. A connect failure seen by a lane
  * brings the next health probe forward. A probe that timed out may have been
- * lost: who is down for nothing worse is sent requests where nobody else is left
- * (fleet_view.h: doubted), rather than refusing them.
+ * lost: lanes fall back to workers that are down for no other reason when none
+ * is healthy (fleet_view.h: doubted), rather than refuse requests.
  *
  * A name may have several addresses of which only some answer (localhost is
  * ::1 and 127.0.0.1). All are tried before a worker that is not healthy is
- * called down, and one that answers is kept.
+ * called down, and an address that answers is kept.
  *
  * A new worker is not eligible before its first good health probe, and not
  * before it was asked for its models once: a list that never came means "may
@@ -145,10 +145,10 @@ struct fleet_probed {
 int fleet_new(struct fleet **out, const struct fleet_config *config,
               struct qsbr *qsbr) MUST_CHECK;
 
-/* No reader may be online. NULL is fine. */
+/* Frees all of it. No reader may be online. NULL is fine. */
 void fleet_free(struct fleet *fleet);
 
-/* What lanes are given, for the life of the fleet. */
+/* What lanes are given: the fleet's, good until fleet_free(). */
 struct fleet_board *fleet_board(struct fleet *fleet);
 
 /*
@@ -158,7 +158,8 @@ struct fleet_board *fleet_board(struct fleet *fleet);
 int fleet_add(struct fleet *fleet, const struct config_worker *worker,
               uint64_t now_us, uint32_t *slot) MUST_CHECK;
 
-/* Takes a present worker away at once; what runs there may finish. */
+/* Removes a present worker at once; requests that run there may finish. Its slot
+ * waits for fleet_swept(). */
 void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 
 /* No new requests for a present worker; when nothing runs there any more it
@@ -166,7 +167,8 @@ void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 void fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
                  uint64_t now_us);
 
-/* A present worker that drains or has drained is like any other again. */
+/* Ends the draining of a present worker: it takes requests again. Harmless for
+ * one that does not drain. */
 void fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 
 /* The slot of the present worker of that id, or WORKER_NONE. */
@@ -175,7 +177,8 @@ uint32_t fleet_find(const struct fleet *fleet, struct slice id);
 /* Slots whose removal waits for fleet_swept(). */
 struct worker_set fleet_unswept(const struct fleet *fleet);
 
-/* The index has forgotten the removed worker of that slot. */
+/* The index has forgotten the removed worker of that slot, which is one of
+ * fleet_unswept(). */
 void fleet_swept(struct fleet *fleet, uint32_t slot);
 
 /* What a lane saw; ignored when the worker is gone. */
@@ -195,13 +198,14 @@ void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
                     const struct sockaddr_storage *addresses, size_t count,
                     uint64_t now_us);
 
-/* Lets time pass up to now. */
+/* Lets time pass up to now_us, which never goes back. */
 void fleet_tick(struct fleet *fleet, uint64_t now_us);
 
-/* When fleet_tick() has something to do. */
+/* When (us) fleet_tick() has something to do; UINT64_MAX: never, as things are. */
 uint64_t fleet_deadline(const struct fleet *fleet);
 
-/* The next thing to do; false when there is none. */
+/* The next thing to do in *out; false when there is none. What *out points at is
+ * good until the next call into the fleet. */
 bool fleet_next_out(struct fleet *fleet, struct fleet_out *out) MUST_CHECK;
 
 /* Builds the view of now and publishes it. 0, or -ENOMEM: the one before
@@ -234,9 +238,10 @@ struct fleet_status {
 bool fleet_status(const struct fleet *fleet, uint32_t slot,
                   struct fleet_status *status) MUST_CHECK;
 
-/* "worker_up", ...: names of log lines. "health", "models", "metrics". Static
- * text. */
+/* "worker_up", ...: the names of log lines. Static text. */
 const char *fleet_event_name(enum fleet_event event);
+
+/* "health", "models" or "metrics". Static text. */
 const char *fleet_probe_name(enum fleet_probe probe);
 
 /* Verifies each invariant; false and *reason (static text) when one is

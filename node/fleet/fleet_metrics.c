@@ -1,4 +1,4 @@
-/* What the engines' own metrics tell of their load. */
+/* The load of workers, as their engines' own metrics tell it. */
 #include "node/fleet/fleet.h"
 #include "node/fleet/fleet_slot_internal.h"
 
@@ -7,6 +7,7 @@
 void
 fleet_metrics_forget(struct fleet *fleet, uint32_t slot)
 {
+    CHECK(slot < WORKERS_MAX);
     struct fleet_slot *s = &fleet->slot[slot];
 
     s->metrics = (struct engine_metrics){.kind = ENGINE_OTHER};
@@ -23,6 +24,7 @@ gauge_of(struct engine_number number, double scale)
 {
     double value = number.known ? number.value * scale : 0;
 
+    CHECK(scale > 0);
     return value < INT32_MAX ? (int32_t)(value + 0.5) : INT32_MAX;
 }
 
@@ -103,6 +105,7 @@ fleet_metrics_take(struct fleet *fleet, uint32_t slot,
     struct fleet_slot *s = &fleet->slot[slot];
     struct engine_metrics metrics = {.kind = ENGINE_OTHER};
 
+    CHECK(s->state == SLOT_PRESENT && result->probe == FLEET_PROBE_METRICS);
     if (fleet_is_2xx(result->status)) {
         engine_metrics_read(result->body, &metrics);
     }

@@ -32,12 +32,14 @@ static const char *const probe_names[FLEET_PROBES] = {
 const char *
 fleet_event_name(enum fleet_event event)
 {
+    CHECK(event < FLEET_EVENTS);
     return event_names[event];
 }
 
 const char *
 fleet_probe_name(enum fleet_probe probe)
 {
+    CHECK(probe < FLEET_PROBES);
     return probe_names[probe];
 }
 
@@ -60,6 +62,7 @@ static void
 take_event(struct fleet *fleet, uint32_t slot, struct fleet_out *out)
 {
     struct fleet_slot *s = &fleet->slot[slot];
+    CHECK(s->events != 0);
     enum fleet_event event = (enum fleet_event)__builtin_ctz(s->events);
 
     s->events &= s->events - 1;
@@ -109,6 +112,7 @@ take_probe(struct fleet *fleet, uint32_t slot, enum fleet_probe probe,
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->state == SLOT_PRESENT && s->now.address_len > 0);
     worker_set_remove(&fleet->want_probe[probe], slot);
     out->fresh = is_fresh(s, probe);
     fleet_probe_sent(fleet, slot, probe);

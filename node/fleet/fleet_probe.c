@@ -1,4 +1,4 @@
-/* Probes: when they are due, and what their answers mean. */
+/* Probes: when they are due, what their answers mean, and where they go. */
 #include <errno.h>
 #include <string.h>
 
@@ -40,6 +40,7 @@ after_interval(struct fleet *fleet, uint32_t ms)
 void
 fleet_probes_start(struct fleet *fleet, uint32_t slot)
 {
+    CHECK(fleet->slot[slot].state == SLOT_PRESENT);
     for (unsigned p = 0; p < FLEET_PROBES; p++) {
         fleet->slot[slot].probe[p].due_us = fleet->now_us;
     }
@@ -114,7 +115,7 @@ fleet_probe_sent(struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
     struct fleet_slot *s = &fleet->slot[slot];
     struct probe_state *state = &s->probe[probe];
 
-    CHECK(!state->flying);
+    CHECK(!state->flying && probe < FLEET_PROBES);
     state->flying = true;
     state->due_us = after_interval(fleet, interval_ms(fleet, probe));
     if (probe == FLEET_PROBE_HEALTH) {
@@ -130,6 +131,7 @@ health_good(struct fleet *fleet, uint32_t slot)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->state == SLOT_PRESENT);
     s->bad_row = 0;
     s->unanswered = 0;
     s->good_row++;
@@ -156,6 +158,7 @@ health_bad(struct fleet *fleet, uint32_t slot, const char *reason)
     struct fleet_slot *s = &fleet->slot[slot];
     bool first = s->bad_row == 0 && s->good_row == 0;
 
+    CHECK(s->state == SLOT_PRESENT && reason != NULL);
     s->good_row = 0;
     s->bad_row++;
     s->probes_failed++;
@@ -298,6 +301,7 @@ fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
     struct fleet_slot *s =
         fleet_slot_of(fleet, result->slot, result->generation);
 
+    CHECK(result->probe < FLEET_PROBES);
     fleet->now_us = now_us;
     if (s == NULL || !s->probe[result->probe].flying) {
         return;
@@ -346,11 +350,12 @@ move_to(struct fleet *fleet, uint32_t slot,
     fleet_view_changes(fleet);
 }
 
-/* Where to go next: count is not 0. */
+/* Which of the addresses to go to next; count is not 0. */
 static size_t
 choose_address(const struct fleet_slot *s,
                const struct sockaddr_storage *addresses, size_t count)
 {
+    CHECK(count != 0);
     for (size_t i = 0; i < count && s->now.address_len != 0; i++) {
         if (same_address(&s->now.address, &addresses[i])) {
             return s->unanswered == 0 ? i : (i + 1) % count;

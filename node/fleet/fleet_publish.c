@@ -1,4 +1,5 @@
-/* Views: built from the slots, published, and the ones before retired. */
+/* Views for lanes: built from the slots, published; what they replace is
+ * retired. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ free_published(struct qsbr_node *node)
 {
     struct fleet_published *published = (struct fleet_published *)(void *)node;
 
+    CHECK(published->view.version > published->fleet->freed_version);
     published->fleet->freed_version = published->view.version;
     free(published);
 }
@@ -91,6 +93,7 @@ merge(struct fleet_models_table *table, const struct listing *list,
     struct fleet_model *last = NULL;
     char *bytes = table->bytes;
 
+    CHECK(table->models.count == 0 && bytes != NULL);
     for (size_t i = 0; i < count; i++) {
         if (last == NULL || !slice_equal(last->name, list[i].name)) {
             last = &table->list[table->models.count++];
@@ -161,6 +164,7 @@ renew_records(struct fleet *fleet)
 static void
 fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
 {
+    CHECK(s->state == SLOT_PRESENT && !s->record_outdated);
     view->worker[slot] = &s->record->worker;
     view->identity[slot] = s->now.identity;
     worker_set_add(&view->present, slot);

@@ -1,7 +1,9 @@
 /*
- * The inside of a fleet. Private to fleet*.c and their tests.
+ * The inside of a fleet: a slot for each worker, and what the files of the fleet
+ * do for each other. Private to fleet*.c and their tests.
  *
- * Role: core. Thread: control.
+ * Role: core. Owns: what struct fleet owns. Thread: control. Slots named here
+ * are below WORKERS_MAX and present unless said otherwise.
  */
 #ifndef NODE_FLEET_SLOT_INTERNAL_H
 #define NODE_FLEET_SLOT_INTERNAL_H
@@ -129,6 +131,8 @@ fleet_slot_of(struct fleet *fleet, uint32_t slot, uint32_t generation)
     return s->state == SLOT_PRESENT && s->generation == generation ? s : NULL;
 }
 
+/* An event of the slot waits to be pulled; again before that is harmless. Any
+ * slot that is not free. */
 static inline void
 fleet_note(struct fleet *fleet, uint32_t slot, enum fleet_event event)
 {
@@ -136,6 +140,7 @@ fleet_note(struct fleet *fleet, uint32_t slot, enum fleet_event event)
     worker_set_add(&fleet->with_events, slot);
 }
 
+/* The published view does not say what is so now: FLEET_OUT_VIEW follows. */
 static inline void
 fleet_view_changes(struct fleet *fleet)
 {
@@ -143,6 +148,7 @@ fleet_view_changes(struct fleet *fleet)
     fleet->view_told = false;
 }
 
+/* Bytes of an IPv4 or IPv6 address. */
 static inline socklen_t
 fleet_address_len(const struct sockaddr_storage *address)
 {
@@ -150,7 +156,7 @@ fleet_address_len(const struct sockaddr_storage *address)
                                           : sizeof(struct sockaddr_in);
 }
 
-/* Ready for requests but for its breaker. */
+/* Whether it is ready for requests, its breaker aside. */
 static inline bool
 fleet_slot_able(const struct fleet_slot *s)
 {
@@ -158,8 +164,9 @@ fleet_slot_able(const struct fleet_slot *s)
            s->now.address_len > 0 && s->models_state != MODELS_UNASKED;
 }
 
-/* Not that, but for a health probe that timed out. It was well before, for it
- * was asked for its models. */
+/* Whether only a health probe that timed out keeps it from being ready: the
+ * probe may have been lost. It was well before, for it was asked for its
+ * models. */
 static inline bool
 fleet_slot_doubted(const struct fleet_slot *s)
 {
@@ -172,42 +179,46 @@ fleet_slot_doubted(const struct fleet_slot *s)
 /* Makes all probes of a new worker due. */
 void fleet_probes_start(struct fleet *fleet, uint32_t slot);
 
-/* Marks what is due in want_probe and want_resolve. */
+/* Adds the slot to want_probe and want_resolve as far as it is due. */
 void fleet_probes_due(struct fleet *fleet, uint32_t slot);
 
-/* The next time that fleet_probes_due() has something to do. */
+/* The next time (us) that fleet_probes_due() has something to do; UINT64_MAX:
+ * none is known. */
 uint64_t fleet_probes_deadline(const struct fleet *fleet, uint32_t slot);
 
-/* Brings the next health probe forward, but not to a storm of them. */
+/* Brings the next health probe forward, to a tenth of an interval after the last
+ * one at the earliest. */
 void fleet_probe_soon(struct fleet *fleet, uint32_t slot);
 
-/* A wanted probe is handed out. */
+/* A wanted probe is handed out: it is in flight now. */
 void fleet_probe_sent(struct fleet *fleet, uint32_t slot,
                       enum fleet_probe probe);
 
-/* The engine's kind as it shows itself. */
+/* An answer showed the engine's kind; ENGINE_OTHER tells nothing. */
 void fleet_recognise(struct fleet *fleet, uint32_t slot, enum engine_kind kind);
 
-/* A scrape's answer. */
+/* The answer of a FLEET_PROBE_METRICS. */
 void fleet_metrics_take(struct fleet *fleet, uint32_t slot,
                         const struct fleet_probed *result);
 
-/* The numbers are too old to be believed. */
 /* Requests that this node and its peers have open there. */
 uint32_t fleet_metrics_ours(const struct fleet *fleet, uint32_t slot);
 
-/* Nothing ran or waited there at the last scrape, and nothing of ours does. */
+/* Whether nothing ran or waited there at the last scrape, and no request of ours
+ * or of our peers runs there now. */
 bool fleet_metrics_is_idle(const struct fleet *fleet, uint32_t slot);
 
+/* The numbers are too old to be believed: all are unknown again. */
 void fleet_metrics_forget(struct fleet *fleet, uint32_t slot);
 
+/* Whether the status of an answer means success. */
 static inline bool
 fleet_is_2xx(unsigned status)
 {
     return status >= 200 && status < 300;
 }
 
-/* Frees a table that was never published or is no longer. */
+/* Frees a table that was never published or is no longer. NULL is fine. */
 void fleet_table_free(struct fleet_models_table *table);
 
 #endif

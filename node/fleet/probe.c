@@ -1,3 +1,4 @@
+/* Carries out what a fleet asks for, on a libuv loop. */
 #include "node/fleet/probe.h"
 
 #include <errno.h>

@@ -8,11 +8,12 @@
  *
  * One timer stands at the fleet's deadline. Probes go to the address that
  * lanes use, under the worker's own host name, over a connection that is kept
- * for them, but for those that the fleet wants to know whether a connection
- * can be had.
+ * for them; those that are to show whether a connection can be had (`fresh`)
+ * get a new one.
  *
  * Role: shell. Owns: its timer and calls. Thread: the loop's (control).
- * Limits: one call per worker and kind, and one connection kept; PROBE_ANSWER_BYTES_MAX of an answer.
+ * Limits: one call per worker and kind, one connection kept for each;
+ * PROBE_ANSWER_BYTES_MAX of an answer; 16 addresses of a name.
  * Errors: -errno from probe_new(); later ones are failed probes.
  */
 #ifndef NODE_PROBE_H

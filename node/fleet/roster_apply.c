@@ -1,3 +1,7 @@
+/*
+ * From what the fleet has and an entry of the roster says to the step between
+ * them; and from what an operator says to the roster.
+ */
 #include "node/fleet/roster_apply.h"
 
 #include <errno.h>
@@ -19,7 +23,7 @@ struct roster_apply {
     struct roster *roster;
     const struct config *config;
     bool secrets;
-    bool missing; /* a worker could not be had */
+    bool missing; /* a worker was left out, and may be taken in later */
     uint64_t again_us;
     struct local_key keys[WORKERS_MAX];
 };
@@ -66,7 +70,7 @@ roster_step(const struct config_worker *there, bool there_drains,
 
 /* API keys */
 
-/* Where the id's is, or WORKERS_MAX; of "": a free place. */
+/* Where the key of that id is, or WORKERS_MAX; of "": a free place. */
 static uint32_t
 find_key(const struct roster_apply *apply, const char *id)
 {
@@ -171,7 +175,7 @@ later_of_url(const struct roster_apply *apply,
     return WORKER_NONE;
 }
 
-/* Of two with one url the first by id is had, the same on all nodes. */
+/* Of two workers with one url the first by id is taken, on all nodes. */
 static int
 add_first(struct roster_apply *apply, const struct config_worker *worker,
           uint64_t now_us, uint32_t *slot)
@@ -196,7 +200,7 @@ add_first(struct roster_apply *apply, const struct config_worker *worker,
     return fleet_add(apply->fleet, worker, now_us, slot);
 }
 
-/* False: it could not be had. */
+/* False: it was left out. */
 static bool
 add(struct roster_apply *apply, const struct config_worker *worker,
     bool draining, bool quiet, uint64_t now_us)
@@ -264,7 +268,8 @@ read_entry(const struct roster_apply *apply, const struct roster_entry *entry,
     return good;
 }
 
-/* What was done. quiet: it is no news. */
+/* Carries out an entry and returns what was done. quiet: no log lines for what
+ * is left out, since it is no news. */
 static enum roster_step
 follow(struct roster_apply *apply, const struct roster_entry *entry, bool quiet,
        uint64_t now_us)
@@ -342,7 +347,7 @@ roster_apply_entry(struct roster_apply *apply, const struct roster_entry *entry,
         forget_key(apply, entry->id);
     }
     if (step == ROSTER_REMOVE || step == ROSTER_REPLACE) {
-        apply->again_us = now_us; /* what it had may be had by others now */
+        apply->again_us = now_us; /* its url or slot may serve another now */
     }
 }
 
@@ -371,6 +376,7 @@ say(struct roster_apply *apply, const struct config_worker *worker,
     struct buf spec;
     int outcome = -ENOMEM;
 
+    CHECK(worker->id[0] != '\0');
     buf_init(&spec, ROSTER_SPEC_MAX);
     roster_spec_put(worker, apply->secrets, &spec);
     if (!spec.failed && by_operator) {
@@ -423,6 +429,8 @@ roster_apply_new(struct roster_apply **out, struct fleet *fleet,
 {
     struct roster_apply *apply = calloc(1, sizeof *apply);
 
+    CHECK(fleet != NULL && roster != NULL && config != NULL);
+    *out = NULL;
     if (apply == NULL) {
         return -ENOMEM;
     }

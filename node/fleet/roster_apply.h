@@ -1,17 +1,17 @@
 /*
  * Makes the fleet what the roster says, and the roster what the operators of
- * this node say: so a worker that is added, drained or removed on one node is
- * so on all.
+ * this node say: a worker that is added, drained or removed on one node is so
+ * on all.
  *
- * An entry and what the fleet has of it make the step: a worker that is not
- * there is added, one of another spec is replaced (its slot too: nothing of
+ * What an entry says and what the fleet has determine the step: a worker that is
+ * not there is added, one of another spec is replaced (its slot too: nothing of
  * the old one is believed of the new one), draining begins or ends, and one
  * that was removed goes. Steps are idempotent, whoever makes them first.
  *
- * What this node cannot have (a spec that makes no sense here, a url that
- * another worker has, no slot) is logged once for each change of the entry and
- * left out; the latter two are tried again by roster_apply_work(). Of two
- * workers with one url the first by id is had, so all nodes have the same one.
+ * A worker that this node cannot take in (its spec makes no sense here, another
+ * worker has its url, no slot is free) is left out, with one log line for each
+ * change of the entry; in the latter two cases roster_apply_work() tries again.
+ * Of two workers with one url the first by id is taken, the same on all nodes.
  *
  * API keys. Where they do not travel (roster_spec.h), a worker whose entry has
  * none has the key that this node was told: by an operator, or by its
@@ -37,15 +37,16 @@ struct roster_apply;
 enum roster_step {
     ROSTER_KEEP,    /* it is as it is to be */
     ROSTER_ADD,     /* ... and drain it if the entry says so */
-    ROSTER_REPLACE, /* the same after removing it */
+    ROSTER_REPLACE, /* remove it, then as ROSTER_ADD */
     ROSTER_DRAIN,
     ROSTER_UNDRAIN,
     ROSTER_REMOVE,
 };
 
 /*
- * What is to be done about a worker: `there` is what the fleet has (NULL: it
- * has none), `wanted` what the entry says (NULL: it was removed).
+ * What is to be done about a worker: `there` is what the fleet has (NULL: the
+ * fleet does not have it), `wanted` what the entry says (NULL: it was removed).
+ * Both are borrowed for the call.
  */
 enum roster_step roster_step(const struct config_worker *there,
                              bool there_drains,
@@ -60,32 +61,35 @@ int roster_apply_new(struct roster_apply **out, struct fleet *fleet,
                      struct roster *roster, const struct config *config,
                      bool secrets) MUST_CHECK;
 
-/* NULL is fine. */
+/* Frees it; the fleet and the roster stay. NULL is fine. */
 void roster_apply_free(struct roster_apply *apply);
 
-/* ROSTER_CHANGED. by: the name of the node that told us; NULL: not known, or
- * said here. */
+/* Carries out an entry that changed (ROSTER_CHANGED). by: the name of the node
+ * that told us; NULL: not known, or said here. Both are borrowed for the call. */
 void roster_apply_entry(struct roster_apply *apply,
                         const struct roster_entry *entry, const char *by,
                         uint64_t now_us);
 
-/* Tries again what could not be had. To be called now and then. */
+/* Tries again to take in what was left out, once a second at most. To be called
+ * now and then. */
 void roster_apply_work(struct roster_apply *apply, uint64_t now_us);
 
 /*
- * The operations, on this node. The roster's outputs are to be pulled
- * then. 0, an outcome of the roster's, or -ENOMEM: nothing is changed.
+ * Operations on this node. Afterwards the roster's outputs are to be pulled. 0;
+ * or an outcome of roster_put(), or -ENOMEM, and nothing is changed.
  */
 
-/* Of the configuration, once; the fleet has them already. */
+/* Tells the roster the configured workers, once; the fleet has them already. */
 int roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
     MUST_CHECK;
 
-/* A worker without an API key gets the one that this node was told. */
+/* Gives a worker that has no API key the one that this node was told for its
+ * id, if any. */
 void roster_apply_complete(const struct roster_apply *apply,
                            struct config_worker *worker);
 
-/* The fleet has the worker already; its id is set. */
+/* Tells the roster a worker that an operator added. The fleet has it already; its
+ * id is set. */
 int roster_apply_put(struct roster_apply *apply,
                      const struct config_worker *worker, uint64_t now_us)
     MUST_CHECK;

@@ -1,3 +1,4 @@
+/* A worker as lines of key=value, written and read by the configuration's table. */
 #include "node/fleet/roster_spec_internal.h"
 
 #include <string.h>

@@ -23,14 +23,14 @@
 #include "index/base/check.h"
 #include "node/config/config.h"
 
-/* Appends the worker's spec; out->failed if there is no room or memory. */
+/* Appends the worker's spec; out->failed when there is no room or no memory. */
 void roster_spec_put(const struct config_worker *worker, bool secrets,
                      struct buf *out);
 
 /*
- * What an entry says. A key that is known and whose value makes no sense here
- * is a fault, and so is a worker without url. 0, or CONFIG_E_INVALID (and
- * *worker is undefined).
+ * Reads the spec of the entry `id`: any bytes, borrowed for the call. A known key
+ * whose value makes no sense here is a fault, and so is a worker without url.
+ * Faults are added to errors. 0, or CONFIG_E_INVALID (and *worker is undefined).
  */
 int roster_spec_get(const char *id, struct slice spec, bool secrets,
                     struct config_worker *worker, struct config_errors *errors)
