@@ -1,3 +1,7 @@
+/*
+ * Loads a configuration: defaults, file, environment, flags, then the checks
+ * that tie several keys together.
+ */
 #include "node/config/config.h"
 
 #include <errno.h>
@@ -23,7 +27,7 @@ config_fini(struct config *config)
     config_apply_no_workers(config);
 }
 
-/* A list of workers from the environment, between blanks. */
+/* The list of workers in the environment, separated by blanks. */
 static void
 apply_worker_list(struct config *config, const char *text,
                   const struct config_place *place,
@@ -101,6 +105,7 @@ apply_variable(struct config *config, struct slice name, const char *value,
     struct config_place place = {.source = source};
     struct slice rest = {name.ptr + 7, name.len - 7};
 
+    CHECK(name.len >= 7); /* KVASIR_ */
     (void)snprintf(source, sizeof source, "%.*s", (int)name.len, name.ptr);
     if (value[0] == '\0') {
         return;
@@ -284,7 +289,7 @@ apply_file(struct config *config, const char *path,
     buf_fini(&bytes);
 }
 
-/* The host's name as a label; "node" when it has none. */
+/* The host's name; "node" when it has none that is a label. */
 static void
 name_by_host(char name[CONFIG_LABEL_MAX])
 {

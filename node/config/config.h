@@ -94,7 +94,7 @@ struct config_events {
     uint32_t replay_timeout_ms; /* of silence within one round */
     uint32_t replay_rounds;
     uint32_t probe_ms;          /* between looks for a lost tail */
-    uint32_t silence_ms;        /* without events despite requests: say so */
+    uint32_t silence_ms;        /* without events despite requests: log it */
     uint64_t pending_bytes_max; /* per stream, while a replay runs */
     uint64_t payload_bytes_max; /* of one batch */
     uint32_t hwm;               /* messages that ZeroMQ keeps per socket */
@@ -132,7 +132,7 @@ struct config_timeouts {
     uint32_t first_byte_ms;    /* of an answer, from the request's last */
     uint32_t stream_idle_ms;   /* between two pieces of an answer */
     uint32_t upstream_idle_ms; /* a kept connection to a worker */
-    uint32_t drain_ms;         /* from SIGTERM to cutting what still runs */
+    uint32_t drain_ms;         /* from SIGTERM to aborting what still runs */
 };
 
 struct config_health {
@@ -148,8 +148,8 @@ struct config_health {
 /* Per worker, fed by requests. */
 struct config_breaker {
     uint32_t failures;    /* in a row until it opens */
-    uint32_t successes;   /* of probes in a row until it closes */
-    uint32_t open_ms;     /* before the first probe; doubles per reopening */
+    uint32_t successes;   /* of trial requests in a row until it closes */
+    uint32_t open_ms;     /* before the first trial; doubles per reopening */
     uint32_t open_max_ms; /* ... up to this */
 };
 
@@ -171,10 +171,10 @@ struct config_mesh {
     char tls_server_name[CONFIG_LABEL_MAX];
     uint32_t ingest_replicas;   /* nodes that read a worker's events */
     uint32_t ingest_give_up_ms; /* without a connection to them */
-    uint64_t log_bytes;         /* of changes, of one stream */
+    uint64_t log_bytes;         /* of one stream's latest changes */
     uint64_t logs_bytes_max;    /* ... of all streams */
-    uint32_t transfers_max;     /* streams that are had whole at one time */
-    uint32_t push_ms;           /* changes wait for company */
+    uint32_t transfers_max;     /* whole streams fetched at one time */
+    uint32_t push_ms;           /* changes wait, to be sent together */
     uint32_t ready_ms;          /* until /ready waits for peers no longer */
     struct url resolver;        /* of --join's names; host "": the system's */
 };
@@ -183,7 +183,7 @@ struct config_mesh {
 struct config_data {
     char dir[CONFIG_FILE_MAX]; /* "": no snapshots are taken */
     uint32_t interval_ms;      /* between two snapshots */
-    uint32_t changed_permille; /* of the index: takes one sooner, */
+    uint32_t changed_permille; /* of the index: a snapshot comes sooner, */
     uint32_t changed_ms;       /* ... but not before this */
     uint64_t bytes_max;        /* of a file */
     uint32_t aside_max;        /* damaged files that are kept */
@@ -240,13 +240,17 @@ enum {
     CONFIG_E_INVALID = 1, /* see the errors; *config holds the defaults */
 };
 
+/* No faults yet. */
 void config_errors_init(struct config_errors *errors);
 
+/* Frees the lines. */
 void config_errors_fini(struct config_errors *errors);
 
-/* Every key at its default, no workers, name "", lanes 0. */
+/* Every key at its default, no workers, name "", lanes 0. *config is the caller's
+ * to config_fini(). */
 void config_init(struct config *config);
 
+/* Frees the list of workers. */
 void config_fini(struct config *config);
 
 /*
@@ -257,15 +261,17 @@ void config_fini(struct config *config);
 int config_load(const struct config_sources *sources, struct config *config,
                 struct config_errors *errors) MUST_CHECK;
 
-/* The parts of config_load(), in its order; each adds its faults to errors
- * and applies what is right. `file` names the source in them. */
+/* The parts of config_load(), in its order. Each stores the values that are right
+ * and adds a line to errors for each that is not; all is borrowed for the call.
+ * `file` names the source in those lines. */
 void config_apply_yaml(struct config *config, const char *file,
                        struct slice bytes, struct config_errors *errors);
 void config_apply_environment(struct config *config, char *const *environment,
                               struct config_errors *errors);
 void config_apply_flags(struct config *config, const struct config_flag *flags,
                         size_t count, struct config_errors *errors);
-/* Bounds that tie several keys together. */
+
+/* Checks what ties several keys together; adds a line for each fault. */
 void config_check(const struct config *config, struct config_errors *errors);
 
 /*
@@ -276,23 +282,27 @@ int config_parse_worker(struct slice text, const char *where,
                         struct config_worker *worker,
                         struct config_errors *errors) MUST_CHECK;
 
-/* The same key by key, for the admin API: start from all zero, set, end. The
- * end wants a url and gives a default id. 0, or CONFIG_E_INVALID. */
+/* The same key by key, for the admin API: start from all zero, set each key, then
+ * end. Stores the value of a key; `where` starts the line of a fault. 0, or
+ * CONFIG_E_INVALID and the worker is unchanged. */
 int config_worker_set(struct config_worker *worker, struct slice key,
                       struct slice value, const char *where,
                       struct config_errors *errors);
+
+/* Wants a url, and gives a worker without id its default one. 0, or
+ * CONFIG_E_INVALID. */
 int config_worker_end(struct config_worker *worker, const char *where,
                       struct config_errors *errors) MUST_CHECK;
 
-/* What is in force, as YAML that config_apply_yaml() reads back. API keys are
- * left out. */
+/* Appends what is in force, as YAML that config_apply_yaml() reads back. API keys
+ * are left out. out->failed when it has no room; so with the next two. */
 void config_print(const struct config *config, struct buf *out);
 
-/* Every key as an option, with default and meaning, for --help. */
+/* Appends every key as an option, with default and meaning, for --help. */
 void config_print_flags(struct buf *out);
 
-/* The reference: every key with type, default, bounds, environment name and
- * meaning. */
+/* Appends the reference: every key with type, default, bounds, environment name
+ * and meaning. */
 void config_print_reference(struct buf *out);
 
 #endif

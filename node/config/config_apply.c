@@ -1,3 +1,4 @@
+/* Stores named values, or says what was expected and what may have been meant. */
 #include "node/config/config_apply_internal.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ config_apply_value(const struct config_key *key, struct slice text,
     struct typo typo = {.best = NULL};
     struct buf want;
 
+    CHECK(place->source != NULL);
     if (config_value_set(key, text, into)) {
         return;
     }
@@ -41,6 +43,7 @@ config_apply_place(const struct config_key *key, struct slice text,
     const char *want = config_joins_add(joins, text);
     char quoted[QUOTE_ROOM];
 
+    CHECK(key->type == CONFIG_PLACES);
     if (want != NULL) {
         config_error(errors, place, "%s: expected %s, not %s", key->name, want,
                      quote_text(text, quoted));
@@ -131,12 +134,14 @@ config_apply_worker(struct config *config, const struct config_worker *worker,
 {
     uint32_t count = config->workers_count;
 
+    CHECK(count <= WORKERS_MAX);
     CHECK(worker->url.host[0] != '\0' && worker->id[0] != '\0');
     if (is_repeated(config, worker, place, errors)) {
         return;
     }
     if (count == WORKERS_MAX) {
-        config_error(errors, place, "over %d workers, this build's limit",
+        config_error(errors, place,
+                     "more than %d workers, the limit of this build",
                      WORKERS_MAX);
         return;
     }

@@ -12,21 +12,23 @@
 #include "node/config/config_error_internal.h"
 #include "node/config/config_schema.h"
 
-/* Stores text as the value of a key, or adds the fault. */
+/* Stores text as the value of a key in `into` (the struct that the key's schema
+ * is of), or adds the fault and leaves it unchanged. */
 void config_apply_value(const struct config_key *key, struct slice text,
                         const struct config_place *place, void *into,
                         struct config_errors *errors);
 
-/* Adds the places in text to those of the key, or the fault. */
+/* Adds the places in text to joins, the value of a CONFIG_PLACES key; or adds the
+ * fault and leaves them unchanged. */
 void config_apply_place(const struct config_key *key, struct slice text,
                         const struct config_place *place,
                         struct config_joins *joins,
                         struct config_errors *errors);
 
 /*
- * Adds the fault of a name that is no key, with what it may have meant: a near
- * name under the same section (`section` is empty at the top), or a key of
- * that very name elsewhere.
+ * Adds the fault of a name that is no key, with what was probably meant: a
+ * similar name in the same section (`section` is empty at the top), or a key of
+ * that very name in another one.
  */
 void config_apply_unknown(const struct config_schema *schema,
                           struct slice section, struct slice name,
@@ -41,7 +43,7 @@ void config_apply_worker(struct config *config,
                          const struct config_place *place,
                          struct config_errors *errors);
 
-/* Drops the list: a later source replaces it as a whole. */
+/* Frees the list of workers: a later source replaces it as a whole. */
 void config_apply_no_workers(struct config *config);
 
 #endif

@@ -1,3 +1,4 @@
+/* The faults of a configuration, one line each, up to a bound. */
 #include "node/config/config_error_internal.h"
 
 #include <stdarg.h>
@@ -31,6 +32,8 @@ config_error(struct config_errors *errors, const struct config_place *place,
     char message[768];
     va_list args;
 
+    CHECK(place->source != NULL);
+    CHECK(errors->printed <= errors->count);
     errors->count++;
     if (!config_errors_open(errors)) {
         return;

@@ -19,7 +19,8 @@ struct config_place {
     uint32_t column;    /* from 1 */
 };
 
-/* "source:line:column: message". */
+/* Adds "source:line:column: message"; without line and column where the place has
+ * no line. Arguments are borrowed for the call. */
 __attribute__((format(printf, 3, 4))) void
 config_error(struct config_errors *errors, const struct config_place *place,
              const char *format, ...);

@@ -32,6 +32,7 @@ is_first(const struct walk *walk, const struct config_yaml_node *node,
     struct config_place place = place_of(walk, node);
     char quoted[QUOTE_ROOM];
 
+    CHECK(node->line != 0);
     if (*line != 0) {
         config_error(
             walk->errors, &place, "key %s appears twice, first in line %u",
@@ -101,8 +102,8 @@ take_value(const struct walk *walk, const struct config_key *key,
     buf_fini(&want);
 }
 
-/* The next key of a mapping and its value; NULL at its end. Keys that are not
- * text are told and passed over, so is a key whose value was never read. */
+/* The next key of a mapping and its value; NULL at its end. A key that is not
+ * text is a fault and passed over; so is a key whose value was never read. */
 static const struct config_yaml_node *
 next_pair(const struct walk *walk, uint32_t *at,
           const struct config_yaml_node **value)
@@ -145,8 +146,8 @@ take_mapping(const struct walk *walk, const struct config_schema *schema,
     }
 }
 
-/* The keys of one worker. 0, or CONFIG_E_INVALID (told, unless it is the last
- * one of a file whose reading stopped: that may only seem incomplete). */
+/* The keys of one worker. 0, or CONFIG_E_INVALID and a fault; none for the last
+ * worker of a file whose reading stopped, for it may only seem incomplete. */
 static int
 read_worker(const struct walk *walk, const struct config_yaml_node *mapping,
             const char *where, struct config_worker *worker)

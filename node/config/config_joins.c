@@ -1,3 +1,4 @@
+/* Places to look for other nodes: from text, and back to text. */
 #include "node/config/config_joins_internal.h"
 
 #include <string.h>
@@ -45,6 +46,7 @@ add_words(struct config_joins *joins, struct slice text)
     struct slice word = take_word(&text);
     struct discover_join join;
 
+    CHECK(joins->count <= CONFIG_JOINS_MAX);
     if (word.len == 0) {
         return WANT_PLACE;
     }
@@ -90,6 +92,7 @@ config_joins_want(struct slice text)
 void
 config_joins_print(const struct config_joins *joins, struct buf *out)
 {
+    CHECK(joins->count <= CONFIG_JOINS_MAX);
     for (uint32_t i = 0; i < joins->count; i++) {
         const struct discover_join *join = &joins->join[i];
         const char *blank = i != 0 ? " " : "";

@@ -1,6 +1,6 @@
 /*
- * Where to look for other nodes, as text: several places between blanks, each
- * as discover_parse() reads it.
+ * Where to look for other nodes, as text: places separated by blanks, each as
+ * discover_parse() reads it.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: CONFIG_JOINS_MAX.
  * Errors: a static text that says what was expected.
@@ -13,13 +13,13 @@
 #include "index/base/slice.h"
 #include "node/config/config.h"
 
-/* Adds the places in text (one or more of them) to joins; one that is there
- * already is no other place. NULL, or what was expected, and joins is as it
- * was. */
+/* Adds the places in text (one or more) to joins; those that are there already
+ * are not added again. NULL, or what was expected, and joins is unchanged. */
 const char *config_joins_add(struct config_joins *joins, struct slice text)
     MUST_CHECK;
 
-/* What is wrong with text; of an empty one: what it should look like. */
+/* What was expected instead of text; for an empty one: what places look like.
+ * Static text. */
 const char *config_joins_want(struct slice text);
 
 /* Appends the places, so that config_joins_add() reads them back. */

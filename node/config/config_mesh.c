@@ -1,3 +1,4 @@
+/* The keys of the mesh: what follows from them, and what contradicts. */
 #include "node/config/config_mesh.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ check_tls(const struct config_mesh *mesh, struct config_errors *errors)
     for (uint32_t i = 0; given != 0 && i < TLS_KEYS; i++) {
         if (keys[i].value[0] == '\0') {
             fault(errors, keys[i].name,
-                  "expected too: TLS needs tls_ca, tls_cert, tls_key and "
+                  "missing: TLS needs tls_ca, tls_cert, tls_key and "
                   "tls_server_name");
         }
     }
@@ -97,8 +98,8 @@ check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
               "of all interfaces");
     } else if (!advertised && is_wildcard(&mesh->listen)) {
         fault(errors, "mesh.listen",
-              "on all interfaces others do not know where: expected "
-              "mesh.advertise, this node's IP:PORT");
+              "listens on all interfaces, so others cannot know where: "
+              "expected mesh.advertise, this node's IP:PORT");
     }
     if (mesh->listen.host[0] != '\0' && !is_loopback(&mesh->listen) &&
         !config_mesh_tls(mesh) && mesh->insecure == 0) {

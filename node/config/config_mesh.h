@@ -1,5 +1,6 @@
 /*
- * What ties the keys of the mesh together.
+ * What ties the keys of the mesh together: addresses that others can reach, and
+ * TLS.
  *
  * Role: core, but for config_mesh_files(), which asks the file system.
  * Owns: nothing. Thread: any. Limits: none. Errors: lines in struct
@@ -12,19 +13,21 @@
 
 #include "node/config/config.h"
 
-/* Who is to join others has to be found by them: a port, on loopback. */
+/* A node that joins others needs a port of its own: gives it one on loopback if
+ * none is configured. */
 void config_mesh_complete(struct config_mesh *mesh);
 
-/* Addresses that others can reach, TLS whole or not at all, and not without it
- * where others are, unless told so. */
+/* Adds a line for each fault: an address that others cannot reach, an incomplete
+ * set of TLS keys, a port beyond loopback without TLS unless mesh.insecure says
+ * so, a resolver without port. */
 void config_mesh_check(const struct config_mesh *mesh,
                        struct config_errors *errors);
 
-/* The files of TLS can be read. */
+/* Adds a line for each file of TLS that cannot be read. */
 void config_mesh_files(const struct config_mesh *mesh,
                        struct config_errors *errors);
 
-/* Whether links are to have TLS. */
+/* Whether links have TLS. */
 bool config_mesh_tls(const struct config_mesh *mesh);
 
 #endif

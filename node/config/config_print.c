@@ -1,5 +1,4 @@
 /* A configuration as YAML, and the schema as reference and help. */
-
 #include "node/config/config_schema.h"
 
 static bool

@@ -67,7 +67,7 @@ extern const struct config_schema config_schema_worker;
 /* The sections of the node's keys, in their order; NULL when at is too high. */
 const struct config_section *config_schema_section(size_t at);
 
-/* The key of that name, or NULL. */
+/* The key of that whole name ("section.key"), or NULL. */
 const struct config_key *config_schema_find(const struct config_schema *schema,
                                             struct slice name);
 
@@ -76,8 +76,10 @@ const struct config_key *
 config_schema_find_in(const struct config_schema *schema, struct slice section,
                       struct slice last);
 
-/* The part of a key's name after its section, and the section ("" at top). */
+/* The part of a key's name after its section. Points into the name. */
 const char *config_key_last(const struct config_key *key);
+
+/* The section of a key's name; empty at the top. Points into the name. */
 struct slice config_key_section(const struct config_key *key);
 
 /* KVASIR_SECTION_NAME into out; returns out. */
@@ -96,19 +98,20 @@ bool config_value_set(const struct config_key *key, struct slice text,
 void config_value_print(const struct config_key *key, const void *from,
                         struct buf *out);
 
-/* The stored number of a count, size, duration, ratio or choice. */
+/* The stored number of a count, size, duration, ratio or choice, in the stored
+ * unit. */
 uint64_t config_value_number(const struct config_key *key, const void *from);
 
-/* Appends what a value of the key looks like: "a size from 1KiB to 4GiB" for
- * the reference (text is empty); with an example to say what is wrong with a
- * text that config_value_set() refused. */
+/* Appends what a value of the key looks like, "a size from 1KiB to 4GiB". With an
+ * empty text for the reference; with a text that config_value_set() refused, it
+ * says what was expected instead, with an example. */
 void config_value_describe(const struct config_key *key, struct slice text,
                            struct buf *out);
 
 /* The word for it in help texts: SIZE, DURATION, ... Static text. */
 const char *config_type_word(enum config_type type);
 
-/* Stores every key's default in `into`. */
+/* Stores every key's default in `into`, the struct that the schema is of. */
 void config_schema_defaults(const struct config_schema *schema, void *into);
 
 #endif

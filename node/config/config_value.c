@@ -30,6 +30,7 @@ static const struct unit no_units[] = {{"", 1}, {NULL, 0}};
 static const struct unit *
 units_of(enum config_type type)
 {
+    CHECK(type <= CONFIG_RATIO);
     return type == CONFIG_SIZE       ? size_units
            : type == CONFIG_DURATION ? duration_units
                                      : no_units;
@@ -110,6 +111,7 @@ parse_ratio(struct slice text, uint64_t *value)
 static bool
 parse_choice(const struct config_key *key, struct slice text, uint64_t *value)
 {
+    CHECK(key->choices != NULL);
     for (size_t i = 0; key->choices[i] != NULL; i++) {
         if (slice_equal(text, slice_of(key->choices[i]))) {
             *value = i;
@@ -171,13 +173,21 @@ set_text(const struct config_key *key, struct slice text, char *to)
     return true;
 }
 
+/* NULL, or what was expected. */
+static const char *
+parse_url(enum config_type type, struct slice text, struct url *url)
+{
+    CHECK(type == CONFIG_LISTEN || type == CONFIG_HTTP || type == CONFIG_TCP);
+    return type == CONFIG_LISTEN ? url_parse_listen(text, url)
+           : type == CONFIG_HTTP ? url_parse_http(text, url)
+                                 : url_parse_tcp(text, url);
+}
+
 static bool
 set_url(const struct config_key *key, struct slice text, void *to)
 {
     struct url url;
-    const char *want = key->type == CONFIG_LISTEN ? url_parse_listen(text, &url)
-                       : key->type == CONFIG_HTTP ? url_parse_http(text, &url)
-                                                  : url_parse_tcp(text, &url);
+    const char *want = parse_url(key->type, text, &url);
 
     if (want == NULL) {
         memcpy(to, &url, sizeof url);
@@ -185,7 +195,7 @@ set_url(const struct config_key *key, struct slice text, void *to)
     return want == NULL;
 }
 
-/* In place of those that are there. */
+/* Replaces the places that are there. */
 static bool
 set_joins(struct slice text, struct config_joins *joins)
 {
@@ -361,20 +371,12 @@ describe_choice(const struct config_key *key, struct buf *out)
     }
 }
 
-static const char *
-describe_url(enum config_type type, struct slice text)
-{
-    struct url unused;
-
-    return type == CONFIG_LISTEN ? url_parse_listen(text, &unused)
-           : type == CONFIG_HTTP ? url_parse_http(text, &unused)
-                                 : url_parse_tcp(text, &unused);
-}
-
 void
 config_value_describe(const struct config_key *key, struct slice text,
                       struct buf *out)
 {
+    struct url unused;
+
     switch (key->type) {
     case CONFIG_COUNT:
         describe_range(key, "a number", text.len != 0, out);
@@ -412,7 +414,7 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
     case CONFIG_TCP:
-        buf_add_text(out, describe_url(key->type, text));
+        buf_add_text(out, parse_url(key->type, text, &unused));
         break;
     case CONFIG_PLACES:
         buf_add_text(out, config_joins_want(text));
@@ -433,5 +435,6 @@ config_type_word(enum config_type type)
         [CONFIG_TCP] = "URL",
     };
 
+    CHECK(type < sizeof words / sizeof words[0]);
     return words[type];
 }

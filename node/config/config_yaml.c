@@ -1,3 +1,4 @@
+/* Builds the tree of a YAML document from the events of libyaml. */
 #include "node/config/config_yaml_internal.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ tell(struct reader *r, const yaml_mark_t *mark, const char *what)
     config_error(r->errors, &place, "%s", what);
 }
 
-/* A fault that nothing can be read behind. */
+/* A fault behind which nothing can be read. */
 static void
 fault(struct reader *r, const yaml_mark_t *mark, const char *what)
 {
@@ -43,6 +44,7 @@ add_node(struct reader *r, enum config_yaml_kind kind, const yaml_mark_t *mark)
     struct config_yaml *yaml = r->yaml;
     uint32_t at = yaml->count;
 
+    CHECK(at != 0 && at <= yaml->size && r->depth <= CONFIG_YAML_DEPTH_MAX);
     if (at == CONFIG_YAML_NODES_MAX) {
         fault(r, mark, "more than any configuration holds; reading stops");
         return 0;
@@ -279,6 +281,7 @@ struct slice
 config_yaml_text(const struct config_yaml *yaml,
                  const struct config_yaml_node *node)
 {
+    CHECK((size_t)node->text_at + node->text_len <= yaml->text.len);
     if (node->kind != CONFIG_YAML_SCALAR || node->text_len == 0) {
         return (struct slice){.len = 0};
     }

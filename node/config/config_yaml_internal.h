@@ -29,7 +29,7 @@
 enum config_yaml_kind {
     CONFIG_YAML_NULL, /* nothing, ~ or null */
     CONFIG_YAML_SCALAR,
-    CONFIG_YAML_REFUSED, /* an alias; the fault is told already */
+    CONFIG_YAML_REFUSED, /* an alias; its fault was added already */
     CONFIG_YAML_LIST,
     CONFIG_YAML_MAPPING, /* children alternate: key, value, key, value */
 };
@@ -54,18 +54,21 @@ struct config_yaml {
 };
 
 /*
- * Reads bytes; faults go to errors, named by `file`. *yaml holds what was read
- * before the first of them, and is the caller's to config_yaml_fini().
+ * Reads any bytes, borrowed for the call. Faults are added to errors, with `file`
+ * as their source. *yaml holds what was read before reading stopped, and is the
+ * caller's to config_yaml_fini().
  */
 void config_yaml_read(struct config_yaml *yaml, const char *file,
                       struct slice bytes, struct config_errors *errors);
 
+/* Frees the tree. */
 void config_yaml_fini(struct config_yaml *yaml);
 
+/* The node at that index (not 0, below count), good until config_yaml_fini(). */
 const struct config_yaml_node *config_yaml_node(const struct config_yaml *yaml,
                                                 uint32_t at);
 
-/* A scalar's text; empty for the others. */
+/* A scalar's text, good until config_yaml_fini(); empty for other kinds. */
 struct slice config_yaml_text(const struct config_yaml *yaml,
                               const struct config_yaml_node *node);
 

@@ -276,7 +276,7 @@ Test(node_config, repeated_and_too_many_workers_are_refused)
     config_apply_yaml(&config, "f", buf_slice(&yaml), &errors);
     cr_assert_eq(config.workers_count, WORKERS_MAX);
     (void)snprintf(last, sizeof last,
-                   "f:%d:3: over %d workers, this build's limit\n",
+                   "f:%d:3: more than %d workers, the limit of this build\n",
                    WORKERS_MAX + 2, WORKERS_MAX);
     cr_assert_str_eq(told(), last);
     buf_fini(&yaml);

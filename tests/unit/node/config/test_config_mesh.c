@@ -137,8 +137,8 @@ static const struct bad bads[] = {
      "read: expected mesh.tls_*, an address of loopback, or mesh.insecure: "
      "true\n"},
     {{{"mesh", "0.0.0.0:7946"}, {"mesh.insecure", "true"}},
-     "mesh.listen: on all interfaces others do not know where: expected "
-     "mesh.advertise, this node's IP:PORT\n"},
+     "mesh.listen: listens on all interfaces, so others cannot know where: "
+     "expected mesh.advertise, this node's IP:PORT\n"},
     {{{"mesh", "[::]:7946"},
       {"mesh.insecure", "true"},
       {"mesh.advertise", "0.0.0.0:0"}},
@@ -147,9 +147,9 @@ static const struct bad bads[] = {
     {{{"mesh.advertise", "10.0.0.1:0"}},
      "mesh.advertise: needs mesh.listen, an IP:PORT\n"},
     {{{"mesh.tls_ca", "/ca"}, {"mesh.tls_cert", "/cert"}},
-     "mesh.tls_key: expected too: TLS needs tls_ca, tls_cert, tls_key and "
+     "mesh.tls_key: missing: TLS needs tls_ca, tls_cert, tls_key and "
      "tls_server_name\n"
-     "mesh.tls_server_name: expected too: TLS needs tls_ca, tls_cert, tls_key "
+     "mesh.tls_server_name: missing: TLS needs tls_ca, tls_cert, tls_key "
      "and tls_server_name\n"},
     {{{"mesh.resolver", "[::1]:0"}},
      "mesh.resolver: expected IP:PORT, port 1 to 65535\n"},
