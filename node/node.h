@@ -13,6 +13,7 @@
 
 #include "node/base/flags.h"            /* IWYU pragma: export */
 #include "node/base/log.h"              /* IWYU pragma: export */
+#include "node/control/fact_sink.h"     /* IWYU pragma: export */
 #include "node/events/decoder.h"        /* IWYU pragma: export */
 #include "node/fleet/fleet.h"           /* IWYU pragma: export */
 #include "node/http/http_chunk.h"       /* IWYU pragma: export */
@@ -23,6 +24,7 @@
 #include "node/ingest/ingest_stream.h"  /* IWYU pragma: export */
 #include "node/ingest/snapshot_state.h" /* IWYU pragma: export */
 #include "node/peers/hints.h"           /* IWYU pragma: export */
+#include "node/peers/hub.h"             /* IWYU pragma: export */
 #include "node/peers/resolve.h"         /* IWYU pragma: export */
 #include "node/route/attempt.h"         /* IWYU pragma: export */
 #include "node/route/route.h"           /* IWYU pragma: export */

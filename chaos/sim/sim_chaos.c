@@ -257,10 +257,9 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
         break;
     case SIM_LOST:
         if (sim_runs(w, node)) {
-            gossip_local_lost(
-                cluster_gossip(w->nodes[node].cluster),
-                w->engines[sim_below(rng, w->engines_count)].stream,
-                sim_now(w, node));
+            hub_local_lost(w->nodes[node].hub,
+                           w->engines[sim_below(rng, w->engines_count)].stream,
+                           sim_now(w, node));
             sim_node_pull(w, node);
         }
         break;

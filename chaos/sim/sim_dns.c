@@ -52,6 +52,6 @@ sim_dns_answer(struct sim_world *w, uint32_t node, uint64_t ticket)
     } else {
         lie(w, ips, &result.ips_count);
     }
-    cluster_answered(n->cluster, &result, sim_now(w, node));
+    hub_answered(n->hub, &result, sim_now(w, node));
     sim_node_pull(w, node);
 }

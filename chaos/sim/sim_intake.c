@@ -362,9 +362,8 @@ say_unable(struct sim_world *w, uint32_t node, uint32_t engine, bool unable)
 {
     sim_trace(w, unable ? "unable" : "able", node, engine);
     sim_saw(w, SIM_SAW_UNABLE, unable);
-    cluster_unable(w->nodes[node].cluster, w->engines[engine].stream.worker,
-                   unable, sim_now(w, node));
-    sim_node_pull(w, node);
+    hub_unable(w->nodes[node].hub, w->engines[engine].stream.worker, unable,
+               sim_now(w, node));
 }
 
 /* Does what its reach asks for. */
@@ -431,7 +430,7 @@ sim_intake_read(struct sim_world *w, uint32_t node, uint32_t engine, bool on)
     ingest_reach_want(&f->reach, on);
     if (took) {
         sim_snapshot_unread(w, node, engine);
-        (void)ingest_stream_end(n->ingest, &f->rank, sim_now(w, node));
+        ingest_stream_end(n->ingest, &f->rank, sim_now(w, node));
     }
     settle(w, node, engine);
 }

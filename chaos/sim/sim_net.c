@@ -235,9 +235,9 @@ hand_over(struct sim_world *w, struct sim_frame *frame)
         sim_saw(w, SIM_SAW_LATE_FRAME, 1);
     }
     size_t len = sim_skew_frame(w, from, to, frame->bytes, frame->len);
-    int rc = cluster_recv(node->cluster, w->nodes[from].address, frame->from,
-                          (struct slice){(const char *)frame->bytes, len},
-                          sim_now(w, to));
+    int rc = hub_recv(node->hub, w->nodes[from].address, frame->from,
+                      (struct slice){(const char *)frame->bytes, len},
+                      sim_now(w, to));
     if (rc == CLUSTER_E_STRANGER) {
         sim_saw(w, SIM_SAW_STRANGER, 1);
     } else if (rc == CLUSTER_E_BAD || rc == CLUSTER_E_UNKNOWN) {
@@ -390,8 +390,7 @@ go_down(struct sim_world *w, uint32_t from, uint32_t to)
     }
     sim_trace(w, "down", from, to);
     tell_down(w, to, from);
-    cluster_link_down(w->nodes[from].cluster, w->nodes[to].address,
-                      sim_now(w, from));
+    hub_link_down(w->nodes[from].hub, w->nodes[to].address, sim_now(w, from));
     sim_node_pull(w, from);
     sim_net_dial(w, from, to);
 }
@@ -421,8 +420,8 @@ go_up(struct sim_world *w, uint32_t from, uint32_t to, uint64_t session)
     pipe->up = true;
     pipe->session = session;
     sim_trace(w, "up", from, to);
-    cluster_link_up(w->nodes[from].cluster, w->nodes[to].address, session,
-                    sim_now(w, from));
+    hub_link_up(w->nodes[from].hub, w->nodes[to].address, session,
+                sim_now(w, from));
     sim_node_pull(w, from);
     for (uint32_t channel = 0; channel < MESH_CHANNELS; channel++) {
         drop_stale(w, &pipe->channels[channel]);

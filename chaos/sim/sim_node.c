@@ -14,58 +14,75 @@
 #define BUDGET      4096U
 
 static uint32_t
-engine_of(const struct sim_world *w, uint64_t worker)
+number_of(const struct sim_node *n)
 {
-    for (uint32_t i = 0; i < w->engines_count; i++) {
-        if (w->engines[i].stream.worker == worker) {
-            return i;
-        }
-    }
-    return UINT32_MAX;
+    return (uint32_t)(n - n->world->nodes);
 }
 
-/* Outputs of the cluster */
+/* Streams: what they ask for and tell */
 
 static void
-did(struct sim_world *w, uint32_t node, uint32_t engine, unsigned what)
+want_work(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
 
-    if ((what & INGEST_ASKED) != 0) {
-        sim_intake_reread(w, node, engine, n->streams[engine].rank.ask);
-    }
-    if ((what & INGEST_VIEW) != 0 && !n->working) {
+    if (!n->working) {
         n->working = true;
         sim_add(w, w->time.now_us, SIM_EV_WORK, node, n->life);
     }
 }
 
 static void
-take_gossip(struct sim_world *w, uint32_t node, const struct gossip_out *out)
+on_said(void *context, const struct ingest_rank *rank,
+        const struct gossip_out *out)
 {
-    struct sim_node *n = &w->nodes[node];
-    uint32_t engine = engine_of(w, out->stream.worker);
+    struct sim_node *n = context;
+    uint32_t node = number_of(n);
+    uint32_t engine = rank->worker;
 
-    role_is_control();
-    if (out->kind == GOSSIP_BELIEF) {
-        sim_saw(w, SIM_SAW_EXPECTED, out->belief.expected);
-        sim_router_belief(w, node, out);
-        return;
-    }
-    CHECK(engine != UINT32_MAX);
     if (out->kind == GOSSIP_RESET) {
-        sim_trace(w, "reset", sim_reader_of(node, engine), out->epoch.no);
+        sim_trace(n->world, "reset", sim_reader_of(node, engine),
+                  out->epoch.no);
         n->streams[engine].pos = 0; /* the epoch may be applied once more */
-        sim_snapshot_reset(w, node, engine, out->epoch);
+        sim_snapshot_reset(n->world, node, engine, out->epoch);
     }
     if (out->kind == GOSSIP_STATE) {
-        sim_saw(w, SIM_SAW_CONTESTED, out->contested);
-        sim_saw(w, SIM_SAW_INCOMPLETE, !out->complete);
+        sim_saw(n->world, SIM_SAW_CONTESTED, out->contested);
+        sim_saw(n->world, SIM_SAW_INCOMPLETE, !out->complete);
     }
-    did(w, node, engine,
-        ingest_stream_out(n->ingest, &n->streams[engine].rank, out,
-                          sim_now(w, node)));
 }
+
+static void
+on_did(void *context, struct ingest_rank *rank, unsigned did)
+{
+    struct sim_node *n = context;
+
+    if ((did & INGEST_ASKED) != 0) {
+        sim_intake_reread(n->world, number_of(n), rank->worker, rank->ask);
+    }
+    if ((did & INGEST_VIEW) != 0) {
+        want_work(n->world, number_of(n));
+    }
+}
+
+static void
+on_lost(void *context, const struct ingest_rank *rank, const char *reason)
+{
+    struct sim_node *n = context;
+
+    (void)reason;
+    sim_trace(n->world, "lost", number_of(n), rank->worker);
+}
+
+static void
+on_read(void *context, uint32_t worker, bool on)
+{
+    struct sim_node *n = context;
+
+    sim_intake_read(n->world, number_of(n), worker, on);
+}
+
+/* The network */
 
 static void
 look_up(struct sim_world *w, uint32_t node, const struct discover_out *out)
@@ -79,24 +96,15 @@ look_up(struct sim_world *w, uint32_t node, const struct discover_out *out)
 }
 
 static void
-put_off_read(struct sim_node *n, const struct cluster_out *out)
+on_out(void *context, const struct cluster_out *out)
 {
-    CHECK(n->reads_count < SIM_READS_MAX);
-    n->reads[n->reads_count].worker = out->worker;
-    n->reads[n->reads_count++].on = out->on;
-}
+    struct sim_node *n = context;
+    struct sim_world *w = n->world;
+    uint32_t node = number_of(n);
 
-static void
-carry_out(struct sim_world *w, uint32_t node, const struct cluster_out *out)
-{
-    struct sim_node *n = &w->nodes[node];
-
-    switch (out->kind) {
+    switch ((int)out->kind) {
     case CLUSTER_SEND:
         sim_send(w, node, out);
-        break;
-    case CLUSTER_DOUBT:
-        (void)snprintf(n->doubt, sizeof n->doubt, "%s", out->address);
         break;
     case CLUSTER_DROP:
         sim_net_drop(w, node, out->address);
@@ -107,51 +115,41 @@ carry_out(struct sim_world *w, uint32_t node, const struct cluster_out *out)
     case CLUSTER_MEMBER:
         sim_check_member(w, node, out);
         break;
-    case CLUSTER_READ:
-        put_off_read(n, out);
-        break;
-    case CLUSTER_GOSSIP:
-        take_gossip(w, node, &out->gossip);
-        break;
     case CLUSTER_READY:
         n->ready = out->ready;
         sim_saw(w, SIM_SAW_LEVEL, out->ready == CLUSTER_CAUGHT_UP);
         break;
-    case CLUSTER_NEWS:
-    case CLUSTER_WORKER:
-        break;
+    default:
+        CHECK(out->kind == CLUSTER_NEWS);
     }
 }
 
-/* True: something was done, and there may be outputs of it. */
-static bool
-do_put_off(struct sim_world *w, uint32_t node)
+static void
+on_doubt(void *context, const char *address)
 {
-    struct sim_node *n = &w->nodes[node];
-    char address[SIM_ADDRESS_BYTES];
+    struct sim_node *n = context;
+    char copy[SIM_ADDRESS_BYTES];
 
-    if (n->reads_count > 0) {
-        uint32_t engine = engine_of(w, n->reads[0].worker);
-        bool on = n->reads[0].on;
-        n->reads_count--;
-        memmove(n->reads, n->reads + 1, n->reads_count * sizeof n->reads[0]);
-        sim_intake_read(w, node, engine, on);
-        return true;
-    }
-    if (n->doubt[0] != '\0') {
-        memcpy(address, n->doubt, sizeof address);
-        n->doubt[0] = '\0';
-        sim_net_doubt(w, node, address);
-        return true;
-    }
-    return false;
+    (void)snprintf(copy, sizeof copy, "%s", address);
+    sim_net_doubt(n->world, number_of(n), copy);
+}
+
+static void
+on_fault(void *context, enum hub_fault fault, uint64_t worker)
+{
+    struct sim_node *n = context;
+
+    (void)fault;
+    (void)worker;
+    sim_fail(n->world, "the hub left something undone", number_of(n),
+             UINT32_MAX);
 }
 
 static void
 arm(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
-    uint64_t due = cluster_deadline(n->cluster);
+    uint64_t due = hub_deadline(n->hub);
     uint64_t now = sim_now(w, node);
 
     if (due == SIM_NEVER) {
@@ -168,18 +166,11 @@ void
 sim_node_pull(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
-    struct cluster_out out;
 
-    if (n->pulling) {
-        return;
-    }
-    n->pulling = true;
+    role_is_control();
     do {
-        while (cluster_next_out(n->cluster, &out)) {
-            carry_out(w, node, &out);
-        }
-    } while (do_put_off(w, node) || sim_router_look(w, node));
-    n->pulling = false;
+        hub_pull(n->hub, sim_now(w, node));
+    } while (sim_router_look(w, node));
     arm(w, node);
     sim_check_node(w, node);
 }
@@ -212,13 +203,12 @@ sim_node_items(struct sim_world *w, uint32_t node)
         bool taken = f->reach.takes && f->number == item->reading;
         if ((taken || item->kind == INTAKE_CUT) &&
             !sim_snapshot_item(w, node, item)) {
-            did(w, node, item->worker,
-                ingest_stream_item(n->ingest, &f->rank, item,
-                                   (const void *)(item + 1), sim_now(w, node)));
-            sim_node_pull(w, node);
+            ingest_stream_item(n->ingest, &f->rank, item,
+                               (const void *)(item + 1), sim_now(w, node));
         }
         ring_consume(&n->items);
     }
+    sim_node_pull(w, node);
 }
 
 /* Background work */
@@ -227,32 +217,28 @@ static void
 work(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
-    struct mirror_writer_id id;
+    bool looks = sim_now(w, node) - n->looked_us >= LOOK_US;
 
     role_is_control();
     n->working = false;
     if (mirror_writer_work(n->writer, BUDGET)) {
-        did(w, node, 0, INGEST_VIEW);
+        want_work(w, node);
     }
     sim_router_work(w, node);
     (void)ledger_work(n->tools.ledger, BUDGET);
     (void)qsbr_reclaim(&n->qsbr);
-    while (mirror_writer_next_reread(n->writer, &id, sim_now(w, node))) {
-        gossip_local_lost(cluster_gossip(n->cluster),
-                          w->engines[id.worker].stream, sim_now(w, node));
-        sim_node_pull(w, node);
-    }
-    bool looks = sim_now(w, node) - n->looked_us >= LOOK_US;
+    ingest_streams_heal(n->ingest, looks, sim_now(w, node));
     if (looks) {
+        n->looked_us = sim_now(w, node);
         n->ingest->caught_up = n->ready == CLUSTER_CAUGHT_UP;
     }
     for (uint32_t i = 0; i < w->engines_count; i++) {
         if (looks) {
-            n->looked_us = sim_now(w, node);
             sim_intake_look(w, node, i);
         }
-        did(w, node, i, ingest_stream_tell(n->ingest, &n->streams[i].rank));
+        ingest_stream_tell(n->ingest, &n->streams[i].rank);
     }
+    sim_node_pull(w, node);
 }
 
 /* Beginning */
@@ -291,18 +277,27 @@ open_cluster(struct sim_world *w, uint32_t node)
     struct sim_node *n = &w->nodes[node];
     struct member_self self = {
         .id = {{rng_next(&w->draw) | 1, rng_next(&w->draw)}}};
+    const struct hub_network network = {
+        .context = n, .out = on_out, .doubt = on_doubt, .fault = on_fault};
+    const struct ingest_sink sink = {.context = n,
+                                     .said = on_said,
+                                     .did = on_did,
+                                     .lost = on_lost,
+                                     .read = on_read};
     struct discover_join join;
 
     n->id = self.id;
     memcpy(self.name, n->name, sizeof n->name);
     memcpy(self.address, n->address, sizeof n->address);
-    CHECK(cluster_new(&n->cluster, &w->config, &self, sim_now(w, node),
-                      rng_next(&w->draw)) == 0);
+    CHECK(hub_new(&n->hub, &w->config, &self, &network, sim_now(w, node),
+                  rng_next(&w->draw)) == 0);
+    n->cluster = hub_cluster(n->hub);
     CHECK(discover_parse(SLICE("dns:mesh.example:7946"), &join) == NULL);
     CHECK(cluster_join(n->cluster, &join, sim_now(w, node)) == 0);
-    n->ingest->gossip = cluster_gossip(n->cluster);
+    n->ingest->hub = n->hub;
     n->ingest->writer = n->writer;
     n->ingest->mirror = n->mirror;
+    ingest_streams_init(n->ingest, &sink);
 }
 
 static void
@@ -310,14 +305,16 @@ add_worker(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_node *n = &w->nodes[node];
 
-    role_is_control();
-    n->streams[engine].rank = (struct ingest_rank){
-        .stream = w->engines[engine].stream,
-        .worker = engine,
+    const struct ingest_source source = {
+        .identity = w->engines[engine].stream.worker,
         .generation = 1,
+        .ranks = 1,
         .replays = w->engines[engine].has_replay,
+        .rank = &n->streams[engine].rank,
     };
-    CHECK(mirror_writer_worker_add(n->writer, engine, 1, 1) == 0);
+
+    role_is_control();
+    CHECK(ingest_streams_add(n->ingest, engine, &source) == 0);
     CHECK(cluster_worker_add(n->cluster, w->engines[engine].stream.worker, 1,
                              sim_now(w, node)) == 0);
 }
@@ -334,6 +331,7 @@ sim_node_start(struct sim_world *w, uint32_t node)
     memcpy(n->cut, cut, sizeof cut);
     (void)snprintf(n->name, sizeof n->name, "n%u", node);
     (void)snprintf(n->address, sizeof n->address, "10.0.0.%u:7946", node + 1);
+    n->world = w;
     n->up = true;
     n->life = ++w->lives;
     n->clock_us = (int64_t)rng_below(&w->draw, UINT64_C(1) << 40);
@@ -349,6 +347,8 @@ sim_node_start(struct sim_world *w, uint32_t node)
     sim_snapshot_start(w, node);
     sim_add(w, w->time.now_us + WORK_MS * SIM_MS, SIM_EV_WORK, node,
             n->life | UINT64_C(1) << 63);
+    role_is_control();
+    hub_start(n->hub, sim_now(w, node));
     sim_node_pull(w, node);
 }
 
@@ -390,7 +390,7 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     sim_net_gone(w, node);
     sim_router_end(w, node);
     sim_snapshot_stop(w, node);
-    cluster_free(n->cluster);
+    hub_free(n->hub);
     mirror_writer_free(n->writer);
     mirror_free(n->mirror);
     qsbr_fini(&n->qsbr);
@@ -405,8 +405,8 @@ sim_node_kill(struct sim_world *w, uint32_t node)
 void
 sim_node_leave(struct sim_world *w, uint32_t node, uint64_t away_ms)
 {
-    cluster_leave(w->nodes[node].cluster, sim_now(w, node));
-    sim_node_pull(w, node);
+    role_is_control();
+    hub_leave(w->nodes[node].hub, sim_now(w, node));
     sim_node_kill(w, node);
     sim_add(w, w->time.now_us + away_ms * SIM_MS, SIM_EV_START, node, 0);
 }
@@ -430,8 +430,9 @@ tick(struct sim_world *w, uint32_t node)
     struct sim_node *n = &w->nodes[node];
 
     n->armed_us = SIM_NEVER;
-    if (cluster_deadline(n->cluster) <= sim_now(w, node)) {
-        cluster_tick(n->cluster, sim_now(w, node));
+    role_is_control();
+    if (hub_deadline(n->hub) <= sim_now(w, node)) {
+        hub_tick(n->hub, sim_now(w, node));
     }
     sim_node_pull(w, node);
 }

@@ -63,6 +63,15 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
     r->reader = qsbr_register(&n->qsbr);
     CHECK(r->reader != NULL);
     n->ingest->expectations = r->expectations;
+    r->slots.expectations = r->expectations;
+    r->slots.mirror = n->mirror;
+    r->slots.view = &n->view;
+    r->sink = (struct fact_sink){.fleet = r->fleet,
+                                 .board = r->board,
+                                 .belief = r->belief,
+                                 .hints = &r->hints,
+                                 .slots = &r->slots,
+                                 .streams = n->ingest};
 }
 
 /* Engines take the fleet's slots in their order, as they do the writer's. */
@@ -116,6 +125,7 @@ sim_router_start(struct sim_world *w, uint32_t node)
         .rank_peers = r->rank_peers,
     };
     hints_init(&r->hints, &world);
+    hints_attach(&r->hints, n->hub);
     hints_join(&r->hints, cluster_gossip(n->cluster), w->requests->gauge_ms,
                sim_now(w, node));
 }
@@ -130,6 +140,7 @@ sim_router_end(struct sim_world *w, uint32_t node)
         return;
     }
     sim_request_node_gone(w, node);
+    sim_saw(w, SIM_SAW_EXPECTED, r->hints.stats.expected_heard);
     route_scratch_fini(&r->scratch);
     expectations_free(r->expectations);
     fleet_free(r->fleet);
@@ -253,53 +264,15 @@ sim_router_jump(struct sim_world *w, uint32_t node)
     }
 }
 
-/* Slots of the mirror that something may be expected of: as ingest.c has it. */
-static void
-admit(struct sim_world *w, uint32_t node)
-{
-    struct sim_router *r = w->nodes[node].router;
-    const struct mirror_view *view = mirror_view_get(&w->nodes[node].view);
-    struct worker_set now;
-
-    worker_set_clear(&now);
-    for (uint32_t i = 0; i < view->groups_count; i++) {
-        WORKER_SET_EACH (slot, &view->groups[i].slots) {
-            worker_set_add(&now, slot);
-        }
-    }
-    struct worker_set gone = worker_set_minus(&r->admitted, &now);
-    struct worker_set new = worker_set_minus(&now, &r->admitted);
-    WORKER_SET_EACH (slot, &gone) {
-        expectations_close(r->expectations, slot);
-        worker_set_remove(&r->admitted, slot);
-    }
-    WORKER_SET_EACH (slot, &new) {
-        if (expectations_open(r->expectations, slot) == 0) {
-            worker_set_add(&r->admitted, slot);
-        }
-    }
-}
-
 void
 sim_router_work(struct sim_world *w, uint32_t node)
 {
     struct sim_router *r = w->nodes[node].router;
 
     if (r != NULL) {
-        admit(w, node);
+        ingest_slots_renew(&r->slots);
         (void)expectations_work(r->expectations, BUDGET, sim_now(w, node));
         (void)radix_work(r->belief, BUDGET, sim_now(w, node));
-    }
-}
-
-void
-sim_router_belief(struct sim_world *w, uint32_t node,
-                  const struct gossip_out *out)
-{
-    struct sim_router *r = w->nodes[node].router;
-
-    if (r != NULL) {
-        hints_belief_out(&r->hints, out, sim_now(w, node));
     }
 }
 
@@ -394,94 +367,14 @@ sim_router_tell_prefix(struct sim_world *w, uint32_t node,
 }
 
 static void
-take_learn(struct sim_world *w, uint32_t node, const struct fact_learn *fact)
-{
-    struct sim_router *r = w->nodes[node].router;
-    uint64_t now_us = sim_now(w, node);
-
-    hints_learn(&r->hints, fact, now_us);
-    if (fact->count != 0) {
-        int rc = radix_insert(r->belief, fact->root, fact->keys, fact->count,
-                              fact->slot, 0, now_us);
-        CHECK(rc >= 0); /* refused is fine */
-    }
-}
-
-static void
-take_expect(struct sim_world *w, uint32_t node, const struct fact_learn *fact)
-{
-    struct sim_node *n = &w->nodes[node];
-    struct sim_router *r = n->router;
-    const struct mirror_view *view = mirror_view_get(&n->view);
-    uint64_t now_us = sim_now(w, node);
-
-    hints_expect(&r->hints, fact, now_us);
-    if (worker_set_has(&r->admitted, fact->slot) &&
-        view->owner[fact->slot] == fact->owner &&
-        view->generation[fact->owner] == fact->generation) {
-        expectations_add_missing(r->expectations, n->mirror, fact->slot,
-                                 fact->keys, fact->count, now_us);
-    }
-}
-
-static void
-take_outcome(struct sim_world *w, uint32_t node,
-             const struct fact_outcome *fact)
-{
-    static const enum fleet_result results[] = {
-        [FACT_ANSWERED] = FLEET_ANSWERED,
-        [FACT_CONNECT] = FLEET_CONNECT_FAILED,
-        [FACT_TIMEOUT] = FLEET_TIMED_OUT,
-        [FACT_CLOSED] = FLEET_CUT,
-        [FACT_STATUS] = FLEET_ANSWERED_5XX,
-    };
-
-    fleet_report(w->nodes[node].router->fleet, fact->slot, fact->generation,
-                 results[fact->result], sim_now(w, node));
-}
-
-static void
-take_decision(struct sim_world *w, uint32_t node,
-              const struct fact_decision *fact)
-{
-    role_is_control();
-    struct sim_node *n = &w->nodes[node];
-    struct accuracy_answer answer = {
-        .prompt_tokens = fact->prompt_tokens,
-        .predicted_tokens = fact->predicted_tokens,
-        .cached_tokens = fact->cached_tokens,
-        .block_tokens = fact->block_tokens,
-    };
-
-    if (fact->slot == WORKER_NONE) {
-        return;
-    }
-    hints_ended(&n->router->hints, fact->slot, fact->generation,
-                sim_now(w, node));
-    if (fact->exact && fact->whole && fact->cached_known &&
-        mirror_writer_answer(n->writer, fact->slot, fact->generation,
-                             fact->rank, &answer, sim_now(w, node))) {
-        sim_saw(w, SIM_SAW_WRONG, 1);
-        n->streams[fact->slot].rank.wrong = true;
-    }
-}
-
-static void
 take_fact(struct sim_world *w, uint32_t node, const void *record)
 {
-    switch ((enum fact_kind) * (const uint32_t *)record) {
-    case FACT_LEARN:
-        take_learn(w, node, record);
-        break;
-    case FACT_EXPECT:
-        take_expect(w, node, record);
-        break;
-    case FACT_OUTCOME:
-        take_outcome(w, node, record);
-        break;
-    case FACT_DECISION:
-        take_decision(w, node, record);
-        break;
+    struct sim_node *n = &w->nodes[node];
+    const struct fact_decision *fact = record;
+
+    CHECK(fact_sink_take(&n->router->sink, record, sim_now(w, node)) == 0);
+    if (fact->kind == FACT_DECISION && fact->slot != WORKER_NONE) {
+        sim_saw(w, SIM_SAW_WRONG, n->streams[fact->slot].rank.wrong);
     }
 }
 
@@ -492,6 +385,7 @@ take_facts(struct sim_world *w, uint32_t node)
     const void *record;
     size_t size;
 
+    role_is_control();
     r->facts_armed = false;
     while ((record = ring_peek(&r->facts, &size)) != NULL) {
         take_fact(w, node, record);

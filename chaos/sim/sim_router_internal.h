@@ -6,8 +6,7 @@
  * requests.
  *
  * Imitated, because shells own it: exchange.c's loop over attempts (in
- * sim_request.c), control.c's reading of facts and on_look(), ingest.c's
- * admission of slots and its judging of answers, probe.c's HTTP.
+ * sim_request.c), control.c's on_look(), probe.c's HTTP.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -29,7 +28,8 @@ struct sim_router {
     struct route_scratch scratch;
     struct gauge rank_inflight[WORKERS_MAX];
     struct gauge rank_peers[WORKERS_MAX];
-    struct worker_set admitted;
+    struct ingest_slots slots;
+    struct fact_sink sink;
     struct ring facts;
     struct rng rng; /* the lane's */
     struct qsbr_reader *reader;
@@ -46,10 +46,6 @@ void sim_router_end(struct sim_world *w, uint32_t node);
 /* After anything that may have changed gossip: true when own gauges were told,
  * so that outputs wait. */
 bool sim_router_look(struct sim_world *w, uint32_t node);
-
-/* A peer's decision. */
-void sim_router_belief(struct sim_world *w, uint32_t node,
-                       const struct gossip_out *out);
 
 /* Background work; the mirror writer may have published a view. */
 void sim_router_work(struct sim_world *w, uint32_t node);

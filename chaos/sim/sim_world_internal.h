@@ -25,7 +25,6 @@
 #define SIM_TRUTH_SLOTS   1024U /* a power of two, over twice the blocks */
 #define SIM_ADDRESS_BYTES 32U
 #define SIM_STREAMS       SIM_ENGINES_MAX
-#define SIM_READS_MAX     64U
 #define SIM_SAID_MAX      4U
 #define SIM_CTL_FRAMES    256U
 #define SIM_MIRROR_BYTES  ((size_t)64 << 20)
@@ -194,7 +193,9 @@ struct sim_node {
     uint64_t turn_us;   /* the intake's last sign of life, own clock */
     uint64_t born_us;
     uint64_t armed_us;
-    struct cluster *cluster;
+    struct sim_world *world;
+    struct hub *hub;
+    struct cluster *cluster; /* the hub's */
     enum cluster_ready ready;
     struct qsbr qsbr;
     struct publish view;
@@ -206,16 +207,9 @@ struct sim_node {
     bool items_armed;
     bool working; /* an SIM_EV_WORK is on its way */
     uint64_t looked_us;
-    bool pulling;
     struct decoder_tools tools;
     struct sim_reader readers[SIM_ENGINES_MAX];
     bool cut[SIM_ENGINES_MAX]; /* from an engine */
-    struct {
-        uint64_t worker;
-        bool on;
-    } reads[SIM_READS_MAX]; /* put off */
-    uint32_t reads_count;
-    char doubt[SIM_ADDRESS_BYTES]; /* put off; "" */
     uint64_t steps;
     struct sim_router *router; /* sim_router_internal.h; NULL: no requests */
 };
@@ -405,7 +399,7 @@ void sim_node_start(struct sim_world *w, uint32_t node);
 void sim_node_kill(struct sim_world *w, uint32_t node);
 /* Says goodbye, ends, and is started again. */
 void sim_node_leave(struct sim_world *w, uint32_t node, uint64_t away_ms);
-/* Pulls the cluster's outputs and carries them out, until there are none. */
+/* The end of a node's turn: what was said in it goes out, and it is checked. */
 void sim_node_pull(struct sim_world *w, uint32_t node);
 /* SIM_EV_NODE, SIM_EV_WORK and the like, of a process that runs. */
 void sim_node_event(struct sim_world *w, const struct virtual_event *event);

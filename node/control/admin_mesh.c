@@ -80,7 +80,7 @@ static void ON_CONTROL
 put_members(struct control *control, struct json_out *json, bool whole)
 {
     const struct member_table *table =
-        cluster_members(peers_cluster(control->peers));
+        cluster_members(control_cluster(control));
     struct member_info member;
 
     json_out_key(json, "members");
@@ -175,7 +175,7 @@ static struct stream_row *
 list_streams(struct control *control, uint32_t *count)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
-    struct gossip *gossip = cluster_gossip(peers_cluster(control->peers));
+    struct gossip *gossip = cluster_gossip(control_cluster(control));
     struct gossip_stats stats;
 
     gossip_stats(gossip, &stats);
@@ -222,8 +222,8 @@ admin_put_readers(struct control *control, struct json_out *json,
                   uint64_t worker)
 {
     const char *names[MEMBERS_MAX];
-    uint32_t count = cluster_readers(peers_cluster(control->peers), worker,
-                                     names, MEMBERS_MAX);
+    uint32_t count =
+        cluster_readers(control_cluster(control), worker, names, MEMBERS_MAX);
 
     json_out_array_begin(json);
     for (uint32_t i = 0; i < count; i++) {
@@ -293,8 +293,8 @@ put_readers_text(struct control *control, struct json_out *json,
                  uint64_t worker)
 {
     const char *names[MEMBERS_MAX];
-    uint32_t count = cluster_readers(peers_cluster(control->peers), worker,
-                                     names, MEMBERS_MAX);
+    uint32_t count =
+        cluster_readers(control_cluster(control), worker, names, MEMBERS_MAX);
     struct buf text;
 
     buf_init(&text, (size_t)MEMBERS_MAX * (MEMBER_NAME_MAX + 1));
@@ -359,7 +359,7 @@ put_name(struct json_out *json, const struct discover_name *name)
 static void ON_CONTROL
 put_discovery(struct control *control, struct json_out *json)
 {
-    const struct discover *d = cluster_discover(peers_cluster(control->peers));
+    const struct discover *d = cluster_discover(control_cluster(control));
     const struct discover_name *names[DISCOVER_NAMES_MAX];
     struct discover_stats stats;
     uint32_t count = 0;
@@ -387,7 +387,7 @@ put_discovery(struct control *control, struct json_out *json)
 static void ON_CONTROL
 put_roster(struct control *control, struct json_out *json)
 {
-    const struct roster *roster = cluster_roster(peers_cluster(control->peers));
+    const struct roster *roster = cluster_roster(control_cluster(control));
     struct roster_stats stats;
 
     roster_stats(roster, &stats);
@@ -405,7 +405,7 @@ static void ON_CONTROL
 put_self(struct control *control, struct json_out *json)
 {
     const struct config_mesh *mesh = &control->node->config->mesh;
-    struct cluster *cluster = peers_cluster(control->peers);
+    struct cluster *cluster = control_cluster(control);
     const char *address = peers_address(control->peers);
     struct cluster_stats stats;
     struct gossip_stats gossip;

@@ -307,7 +307,7 @@ put_roster_stats(struct buf *out, const struct roster *roster)
 void
 admin_put_mesh_metrics(struct control *control, struct buf *out)
 {
-    struct cluster *cluster = peers_cluster(control->peers);
+    struct cluster *cluster = control_cluster(control);
     const struct member_table *members = cluster_members(cluster);
     struct peers_stats stats;
 

@@ -25,6 +25,12 @@ control_now_us(const struct control *control)
     return probe_now_us();
 }
 
+struct cluster *
+control_cluster(const struct control *control)
+{
+    return hub_cluster(peers_hub(control->peers));
+}
+
 bool
 control_is_ready(const struct control *control)
 {
@@ -50,91 +56,29 @@ stir(struct control *control)
 
 /* Facts */
 
-/* Whether the slot still belongs to the worker that the lane meant. */
-static const struct fleet_worker *
-worker_of(struct control *control, uint32_t slot, uint32_t generation)
-{
-    const struct fleet_view *view = fleet_view_get(control->node->board);
-    const struct fleet_worker *worker =
-        slot < WORKERS_MAX ? view->worker[slot] : NULL;
-
-    return worker != NULL && worker->generation == generation ? worker : NULL;
-}
-
-static void
-take_learn(struct control *control, const struct fact_learn *fact)
-{
-    if (worker_of(control, fact->slot, fact->generation) == NULL) {
-        return;
-    }
-    hints_learn(&control->hints, fact, control_now_us(control));
-    if (fact->count == 0) {
-        return;
-    }
-    /* A refusal is in radix_stats(); belief is a hint, and does without. */
-    int outcome = radix_insert(control->node->belief, fact->root, fact->keys,
-                               fact->count, fact->slot, (uint8_t)fact->priority,
-                               control_now_us(control));
-    if (outcome < 0) {
-        LOG_WARNING("belief_out_of_memory", KV_FAULT("error", outcome));
-    }
-}
-
-/* Peers first: what is expected already was told to them. */
 static void ON_CONTROL
-take_expect(struct control *control, const struct fact_learn *fact)
-{
-    uint64_t now_us = control_now_us(control);
-
-    hints_expect(&control->hints, fact, now_us);
-    ingest_expect(control->ingest, fact, now_us);
-}
-
-static void ON_CONTROL
-take_outcome(struct control *control, const struct fact_outcome *fact)
-{
-    static const enum fleet_result results[] = {
-        [FACT_ANSWERED] = FLEET_ANSWERED,
-        [FACT_CONNECT] = FLEET_CONNECT_FAILED,
-        [FACT_TIMEOUT] = FLEET_TIMED_OUT,
-        [FACT_CLOSED] = FLEET_CUT,
-        [FACT_STATUS] = FLEET_ANSWERED_5XX,
-    };
-
-    fleet_report(control->fleet, fact->slot, fact->generation,
-                 results[fact->result], control_now_us(control));
-}
-
-static void ON_CONTROL
-take_decision(struct control *control, const struct fact_decision *fact)
+note_decision(struct control *control, const struct fact_decision *fact)
 {
     const struct fleet_worker *worker =
-        worker_of(control, fact->slot, fact->generation);
+        fact_sink_worker(&control->sink, fact->slot, fact->generation);
 
     decisions_add(&control->decisions, fact, worker != NULL ? worker->id : "");
     if (worker != NULL) {
-        hints_ended(&control->hints, fact->slot, fact->generation,
-                    control_now_us(control));
-        ingest_answer(control->ingest, fact, control_now_us(control));
+        ingest_answered(control->ingest, fact);
     }
 }
 
 static void ON_CONTROL
 take_fact(struct control *control, const void *record)
 {
-    switch ((enum fact_kind) * (const uint32_t *)record) {
-    case FACT_LEARN:
-        take_learn(control, record);
-        break;
-    case FACT_EXPECT:
-        take_expect(control, record);
-        break;
-    case FACT_OUTCOME:
-        take_outcome(control, record);
-        break;
-    case FACT_DECISION:
-        take_decision(control, record);
-        break;
+    int outcome =
+        fact_sink_take(&control->sink, record, control_now_us(control));
+
+    if (outcome < 0) {
+        LOG_WARNING("belief_out_of_memory", KV_FAULT("error", outcome));
+    }
+    if (*(const uint32_t *)record == FACT_DECISION) {
+        note_decision(control, record);
     }
 }
 
@@ -160,7 +104,6 @@ take_facts(struct control *control)
     if (control->facts_taken != before) {
         stir(control);
         probe_poke(control->probe);
-        peers_pull(control->peers);
     }
     return control->facts_taken != before;
 }
@@ -176,15 +119,6 @@ on_take_facts(void *context)
 {
     role_is_control();
     control_take_facts(context);
-}
-
-static void
-on_pull(void *context)
-{
-    struct control *control = context;
-
-    role_is_control();
-    peers_pull(control->peers);
 }
 
 /*
@@ -271,7 +205,6 @@ on_look(uv_check_t *look)
     if (hints_tick(&control->hints, now_us)) {
         uint64_t wait_us = hints_deadline(&control->hints) - now_us;
         (void)uv_timer_start(&control->telling, on_hints, wait_us / 1000, 0);
-        peers_pull(control->peers);
     }
 }
 
@@ -309,45 +242,17 @@ on_fleet_event(void *context, const struct fleet_out *out)
     if (out->event == FLEET_ADDED) {
         admit(control, out->worker->slot, out->worker->blocks_max);
         ingest_added(control->ingest, out->worker);
-        if (ingest_has_events(out->worker)) {
-            peers_worker_add(control->peers, out->worker->identity,
-                             out->worker->ranks);
-        }
     } else if (out->event == FLEET_CAPACITY_CHANGED &&
                out->worker->blocks_max == 0) {
         admit(control, out->worker->slot,
               blocks_of_tokens(control, out->number));
     } else if (out->event == FLEET_REMOVED) {
-        peers_worker_remove(control->peers, out->worker->identity);
         ingest_removed(control->ingest, out->worker);
         radix_worker_remove(control->node->belief, out->worker->slot);
     }
 }
 
 /* What happens in the mesh */
-
-static void
-on_mesh_read(void *context, uint64_t worker, bool on)
-{
-    struct control *control = context;
-
-    role_is_control();
-    ingest_read(control->ingest, worker, on);
-}
-
-static void
-on_mesh_gossip(void *context, const struct gossip_out *out)
-{
-    struct control *control = context;
-
-    role_is_control();
-    stir(control);
-    if (out->kind == GOSSIP_BELIEF) {
-        hints_belief_out(&control->hints, out, control_now_us(control));
-    } else {
-        ingest_out(control->ingest, out);
-    }
-}
 
 static void
 on_mesh_worker(void *context, const struct roster_entry *entry)
@@ -372,30 +277,23 @@ on_mesh_refused(void *context)
     control->refused(control->refused_context);
 }
 
-static void
-on_unable(void *context, uint64_t worker, bool unable)
-{
-    struct control *control = context;
-
-    role_is_control();
-    peers_unable(control->peers, worker, unable);
-}
-
 static int
 open_peers(struct control *control)
 {
     struct peers_owner owner = {
         .context = control,
-        .read = on_mesh_read,
-        .gossip = on_mesh_gossip,
-        .worker = on_mesh_worker,
         .ready = on_mesh_ready,
         .refused = on_mesh_refused,
         .take_facts = on_take_facts,
     };
+    struct hub_roster roster = {.context = control, .changed = on_mesh_worker};
+    int error = peers_new(&control->peers, &control->loop,
+                          control->node->config, &owner);
 
-    return peers_new(&control->peers, &control->loop, control->node->config,
-                     &owner);
+    if (error == 0) {
+        hub_attach_roster(peers_hub(control->peers), &roster);
+    }
+    return error;
 }
 
 /* Without a mesh port there is nobody to tell. */
@@ -416,11 +314,24 @@ open_hints(struct control *control)
 
     hints_init(&control->hints, &world);
     if (peers_link(control->peers) != NULL) {
-        hints_join(&control->hints,
-                   cluster_gossip(peers_cluster(control->peers)), gauge_ms,
-                   control_now_us(control));
+        hints_attach(&control->hints, peers_hub(control->peers));
+        hints_join(&control->hints, hub_gossip(peers_hub(control->peers)),
+                   gauge_ms, control_now_us(control));
         CHECK(uv_timer_start(&control->telling, on_hints, 0, 0) == 0);
     }
+}
+
+static void
+open_sink(struct control *control)
+{
+    control->sink = (struct fact_sink){
+        .fleet = control->fleet,
+        .board = control->node->board,
+        .belief = control->node->belief,
+        .hints = &control->hints,
+        .slots = ingest_slots(control->ingest),
+        .streams = ingest_streams(control->ingest),
+    };
 }
 
 /* The beginning and the end */
@@ -470,10 +381,8 @@ open_ingest(struct control *control)
     struct ingest_owner owner = {
         .context = control,
         .take_facts = on_take_facts,
-        .pull = on_pull,
-        .unable = on_unable,
         .cut = on_cut,
-        .gossip = cluster_gossip(peers_cluster(control->peers)),
+        .hub = peers_hub(control->peers),
     };
 
     return ingest_new(&control->ingest, control->node, &control->loop, &owner,
@@ -544,6 +453,7 @@ control_init(struct control *control, struct node_shared *node,
     error = open_parts(control);
     if (error == 0) {
         open_hints(control);
+        open_sink(control);
         error = snapshot_start(snapshot, control);
     }
     if (error == 0) {

@@ -15,6 +15,7 @@
 
 #include "index/base/role.h"
 #include "node/control/decisions.h"
+#include "node/control/fact_sink.h"
 #include "node/control/snapshot.h"
 #include "node/fleet/fleet.h"
 #include "node/fleet/probe.h"
@@ -48,6 +49,7 @@ struct control {
     uv_timer_t telling; /* own load is due to be told to peers */
     uv_check_t look;    /* ... and theirs to be put on the board */
     struct hints hints;
+    struct fact_sink sink; /* of lanes' facts */
     uint64_t started_us;
     uint64_t facts_taken;
     bool stirred; /* something happened since the last background work */
@@ -84,6 +86,9 @@ bool control_is_ready(const struct control *control);
 /* Takes what lanes have told up to now, so that what is said next is up to
  * date. */
 void control_take_facts(struct control *control) ON_CONTROL;
+
+/* The cluster, to look at, to change its roster, and to load into. */
+struct cluster *control_cluster(const struct control *control);
 
 /* Now, as the cores below count it. */
 uint64_t control_now_us(const struct control *control);

@@ -8,7 +8,7 @@
 static struct roster *
 roster_of(const struct control *control)
 {
-    return cluster_roster(peers_cluster(control->peers));
+    return cluster_roster(control_cluster(control));
 }
 
 void
@@ -17,7 +17,7 @@ control_roster_changed(struct control *control,
 {
     const char *by =
         entry->from != 0
-            ? cluster_peer_name(peers_cluster(control->peers), entry->from)
+            ? cluster_peer_name(control_cluster(control), entry->from)
             : NULL;
 
     roster_apply_entry(control->workers, entry, by, control_now_us(control));
@@ -28,14 +28,6 @@ void
 control_roster_work(struct control *control)
 {
     roster_apply_work(control->workers, control_now_us(control));
-    probe_poke(control->probe);
-}
-
-/* What follows from an operation. */
-static void ON_CONTROL
-pull(struct control *control)
-{
-    peers_pull(control->peers);
     probe_poke(control->probe);
 }
 
@@ -107,7 +99,7 @@ control_roster_put(struct control *control, const struct config_worker *worker)
                     KV("outcome", outcome));
         outcome = outcome < 0 ? outcome : FLEET_E_FULL;
     }
-    pull(control);
+    probe_poke(control->probe);
     return outcome;
 }
 
@@ -153,7 +145,7 @@ control_roster_drain(struct control *control, struct slice id, bool draining)
     } else if (slot != WORKER_NONE) {
         fleet_undrain(control->fleet, slot, now_us);
     }
-    pull(control);
+    probe_poke(control->probe);
     return true;
 }
 
@@ -171,6 +163,6 @@ control_roster_remove(struct control *control, struct slice id)
     if (slot != WORKER_NONE) {
         fleet_remove(control->fleet, slot, now_us);
     }
-    pull(control);
+    probe_poke(control->probe);
     return true;
 }

@@ -40,7 +40,7 @@ list_streams(const struct control *control, uint64_t cut, struct facts *facts)
 static bool
 list_workers(const struct control *control, struct facts *facts)
 {
-    if (!snapshot_workers(cluster_roster(peers_cluster(control->peers)),
+    if (!snapshot_workers(cluster_roster(control_cluster(control)),
                           &facts->workers, &facts->all.workers_count)) {
         return false;
     }
@@ -70,7 +70,7 @@ list_members(const struct control *control, struct facts *facts)
         return false;
     }
     facts->all.members_count =
-        snapshot_members(cluster_members(peers_cluster(control->peers)),
+        snapshot_members(cluster_members(control_cluster(control)),
                          facts->infos, facts->members);
     facts->all.members = facts->members;
     return true;

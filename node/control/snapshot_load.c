@@ -13,7 +13,7 @@ static void ON_CONTROL
 take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
 {
     struct control *control = snapshot->control;
-    struct roster *roster = cluster_roster(peers_cluster(control->peers));
+    struct roster *roster = cluster_roster(control_cluster(control));
     char id[ROSTER_ID_MAX];
     struct roster_entry entry;
 
@@ -62,7 +62,7 @@ load_members(struct snapshot *snapshot, const struct storage_load *load)
     struct storage_records in = storage_records(bytes);
     while (storage_get_member(&in, &member)) {
         snapshot->loaded.members += snapshot_member_hint(
-            peers_cluster(control->peers), &member, control_now_us(control));
+            control_cluster(control), &member, control_now_us(control));
     }
 }
 
@@ -88,7 +88,7 @@ slot_of(void *context, uint64_t identity)
 static bool ON_CONTROL
 is_wanted(struct control *control, const struct storage_stream *stream)
 {
-    struct cluster *cluster = peers_cluster(control->peers);
+    struct cluster *cluster = control_cluster(control);
     struct fleet_status status;
     uint32_t slot = slot_of(control, stream->name.worker);
 

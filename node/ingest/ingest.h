@@ -1,19 +1,16 @@
 /*
- * Follows the engines' caches for the control thread: starts and ends event
- * sources, hands what they deliver to gossip and what comes out of gossip to
- * the mirror writer, keeps what is expected in step with the mirror's slots, and says
- * aloud when a worker's events are not what they should be.
+ * Ingest: what is known of engines' caches, on the control thread. Starts and
+ * ends event sources, hands what they deliver to the streams (ingest_stream.h),
+ * which go through gossip into the mirror, keeps what is expected in step with
+ * the mirror's slots (ingest_slots.h), and logs when a worker's events are not
+ * what they should be.
  *
- * What is known of a worker's cache is what gossip applies, and nothing else:
- * a batch that was read here takes the same way as one that a peer has read,
- * and so do states that are had whole, and questions to read again. A node
- * that does not read a worker has a sources-less stream of it, fed by peers.
- * How a stream stands is gossip's word, but while this node's own reading
- * leads it: then it is no better than that reading.
+ * What is known of a worker's cache is what gossip applies, and nothing else: a
+ * batch that was read here takes the same way as one that a peer has read, and
+ * so do states that are had whole, and questions to read again. A node that
+ * does not read a worker has streams of it without a source, fed by peers.
  *
- * Whoever owns gossip (peers.h) pulls its outputs when asked to (ingest_owner.pull), and hands those for a node to ingest_out(). No
- * call of gossip is made from within, but the two that answer an output. Time
- * is probe_now_us() for all of them.
+ * Time is probe_now_us() for all of them.
  *
  * Role: shell. Owns: the intake, the mirror writer, sidecars' streams.
  * Thread: control. Limits: items per turn, so that probes and the admin port
@@ -29,7 +26,10 @@
 #include "gossip/gossip.h"
 #include "index/base/role.h"
 #include "node/events/intake.h"
+#include "node/ingest/ingest_slots.h"
+#include "node/ingest/ingest_stream.h"
 #include "node/ingest/mirror_writer.h"
+#include "node/peers/hub.h"
 #include "node/route/shared.h"
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
@@ -43,15 +43,10 @@ struct ingest_owner {
      * at, so that a block is expected before the event that stores it. (Who
      * hands peers' frames to gossip does the same before.) */
     void (*take_facts)(void *context);
-    /* Gossip was called: pulls until there is nothing. */
-    void (*pull)(void *context);
-    /* This node can (not) reach a worker's events (ingest_reach.h); may call
-     * ingest_read() at once. */
-    void (*unable)(void *context, uint64_t worker, bool unable);
     /* The ledger's cut of that number ended, and all that it told by then is
      * applied. */
     void (*cut)(void *context, uint64_t number);
-    struct gossip *gossip; /* outlives the ingest */
+    struct hub *hub; /* outlives the ingest */
 };
 
 /* Makes the mirror writer and the intake. The loop is control's. 0 and *out, or
@@ -72,8 +67,7 @@ void ingest_stop(struct ingest *ingest) ON_CONTROL;
 /* After the loop ended and the lanes are gone. NULL is fine. */
 void ingest_free(struct ingest *ingest);
 
-/* A worker came, before its streams are added to gossip; or went, after they
- * were removed. */
+/* A worker came or went, and with it its streams, here and in the cluster. */
 void ingest_added(struct ingest *ingest, const struct fleet_worker *worker)
     ON_CONTROL;
 void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
@@ -82,14 +76,6 @@ void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
 /* Whether a worker has events to be followed: whether gossip is to have
  * streams of it. */
 bool ingest_has_events(const struct fleet_worker *worker);
-
-/* This node begins (on) or stops reading the events of the worker of that
- * identity; once more is fine. May be called while outputs are pulled, too. */
-void ingest_read(struct ingest *ingest, uint64_t worker, bool on) ON_CONTROL;
-
-/* Carries out one of gossip's outputs (any kind but SEND and BELIEF, which are
- * ignored), before the next one is pulled. */
-void ingest_out(struct ingest *ingest, const struct gossip_out *out) ON_CONTROL;
 
 /* One stream as a snapshot has it, and up to where; false: it has none now,
  * since not all of it is known, or the at-th is not there. cut: the number of the
@@ -105,16 +91,17 @@ bool ingest_image(const struct ingest *ingest, uint32_t at, uint64_t cut,
 bool ingest_restore(struct ingest *ingest, const struct storage_stream *stream)
     ON_CONTROL MUST_CHECK;
 
-/* A lane sent these blocks of tokens to a slot of the mirror. */
-void ingest_expect(struct ingest *ingest, const struct fact_learn *fact,
-                   uint64_t now_us) ON_CONTROL;
-
-/* A request ended: was its prediction right? */
-void ingest_answer(struct ingest *ingest, const struct fact_decision *fact,
-                   uint64_t now_us) ON_CONTROL;
+/* A request ended: what it says of the worker's silence. fact->slot: a worker
+ * that is there. */
+void ingest_answered(struct ingest *ingest, const struct fact_decision *fact)
+    ON_CONTROL;
 
 /* Background work, every few milliseconds; true when there is more. */
 bool ingest_work(struct ingest *ingest, uint64_t now_us) ON_CONTROL;
+
+/* Its cores, to tell them what lanes say. */
+struct ingest_streams *ingest_streams(struct ingest *ingest);
+struct ingest_slots *ingest_slots(struct ingest *ingest);
 
 /* For status and metrics. */
 const struct mirror_writer *ingest_writer(const struct ingest *ingest);

@@ -6,25 +6,25 @@
 
 /* Without memory there is none, and the engine is read from its first batch. */
 void
-ingest_position_take(struct ingest_worker *f, const struct intake_item *item,
+ingest_position_take(struct ingest_worker *w, const struct intake_item *item,
                      const struct decoder_position *position)
 {
-    ingest_position_drop(f, item->rank);
+    ingest_position_drop(w, item->rank);
     size_t size = sizeof *position + position->len;
     struct ingest_position *copy = malloc(sizeof *copy + size);
     if (copy != NULL) {
         copy->cut = item->cut;
         copy->at = (struct decoder_position *)(copy + 1);
         memcpy(copy->at, position, size);
-        f->position[item->rank] = copy;
+        w->position[item->rank] = copy;
     }
 }
 
 void
-ingest_position_drop(struct ingest_worker *f, uint32_t rank)
+ingest_position_drop(struct ingest_worker *w, uint32_t rank)
 {
-    free(f->position[rank]);
-    f->position[rank] = NULL;
+    free(w->position[rank]);
+    w->position[rank] = NULL;
 }
 
 bool
@@ -37,14 +37,14 @@ ingest_image(const struct ingest *ingest, uint32_t at, uint64_t cut,
     if (!*more) {
         return false;
     }
-    const struct ingest_worker *f = &ingest->workers[writer.worker];
-    if (!f->present || f->generation != writer.generation ||
+    const struct ingest_worker *w = &ingest->workers[writer.worker];
+    if (!w->present || w->generation != writer.generation ||
         !snapshot_stream_image(&ingest->streams,
-                               ingest_stream_name(f, writer.rank), &writer,
+                               ingest_stream_name(w, writer.rank), &writer,
                                stream)) {
         return false;
     }
-    const struct ingest_position *p = f->position[writer.rank];
+    const struct ingest_position *p = w->position[writer.rank];
     if (p != NULL && cut != 0 && p->cut == cut) {
         snapshot_stream_position(
             &ingest->streams, p->at,
@@ -56,9 +56,11 @@ ingest_image(const struct ingest *ingest, uint32_t at, uint64_t cut,
 bool
 ingest_restore(struct ingest *ingest, const struct storage_stream *stream)
 {
-    struct ingest_worker *f = ingest_find(ingest, stream->name.worker);
+    struct ingest_rank *rank = ingest_streams_rank(
+        &ingest->streams,
+        ingest_streams_find(&ingest->streams, stream->name.worker),
+        stream->name.rank);
 
-    return f != NULL && stream->name.rank < f->ranks &&
-           snapshot_stream_restore(&ingest->streams,
-                                   &f->rank[stream->name.rank], stream);
+    return rank != NULL &&
+           snapshot_stream_restore(&ingest->streams, rank, stream);
 }

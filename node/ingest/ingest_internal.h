@@ -12,12 +12,12 @@
 #include "node/events/kv_sse_link.h"
 #include "node/ingest/ingest.h"
 #include "node/ingest/ingest_reach.h"
+#include "node/ingest/ingest_slots.h"
 #include "node/ingest/ingest_stream.h"
 
 #define INGEST_RANKS_MAX 64U    /* of a worker, by the configuration */
 #define INGEST_BUDGET    16384U /* table slots of the mirror that are looked at */
-#define INGEST_HASH      1024U
-#define INGEST_GRAVES    4U /* links ended in one turn */
+#define INGEST_GRAVES    4U     /* links ended in one turn */
 
 /* Where the ledger was when one of its cuts ended. */
 struct ingest_position {
@@ -62,56 +62,48 @@ struct ingest {
     bool waking; /* it was sent */
     bool stopped;
     struct rng rng;
-    struct worker_set
-        admitted; /* slots of the mirror's view that are open among
-                                   the expected blocks */
+    struct ingest_slots slots;
     uint64_t looked_us;
     uint64_t started_us; /* 0: not yet */
     struct ingest_streams streams;
-    uint16_t by_identity[INGEST_HASH]; /* fleet slot + 1; 0: none */
     struct ingest_worker workers[WORKERS_MAX];
 };
 
-/* The worker of an identity that is present, or NULL. */
-struct ingest_worker *ingest_find(struct ingest *ingest, uint64_t identity);
-void ingest_index(struct ingest *ingest);
-
 static inline struct event_stream
-ingest_stream_name(const struct ingest_worker *f, uint32_t rank)
+ingest_stream_name(const struct ingest_worker *w, uint32_t rank)
 {
-    return (struct event_stream){.worker = f->worker->identity, .rank = rank};
+    return (struct event_stream){.worker = w->worker->identity, .rank = rank};
 }
-
-/* After a call of gossip. */
-void ingest_pull(struct ingest *ingest);
 
 /* ingest_source.c */
 void ingest_take_items(struct ingest *ingest, bool *more) ON_CONTROL;
 /* Does what its reach asks for. The worker may be gone then. */
-void ingest_reach_settle(struct ingest *ingest, struct ingest_worker *f)
+void ingest_reach_settle(struct ingest *ingest, struct ingest_worker *w)
     ON_CONTROL;
 /* The same after a look at its source. */
-void ingest_reach_watch(struct ingest *ingest, struct ingest_worker *f,
+void ingest_reach_watch(struct ingest *ingest, struct ingest_worker *w,
                         uint64_t now_us) ON_CONTROL;
 /* The worker goes. */
-void ingest_stop_reading(struct ingest *ingest, struct ingest_worker *f)
+void ingest_stop_reading(struct ingest *ingest, struct ingest_worker *w)
     ON_CONTROL;
 void ingest_bury(struct ingest *ingest) ON_CONTROL;
-void ingest_ask(struct ingest *ingest, struct ingest_worker *f, uint32_t rank)
+void ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     ON_CONTROL;
 
 /* ingest_image.c: where a rank's reading was, as the intake said; forgets it. */
-void ingest_position_take(struct ingest_worker *f,
+void ingest_position_take(struct ingest_worker *w,
                           const struct intake_item *item,
                           const struct decoder_position *position);
-void ingest_position_drop(struct ingest_worker *f, uint32_t rank);
+void ingest_position_drop(struct ingest_worker *w, uint32_t rank);
 
-/* ingest_out.c: looks at what a call of ingest_stream.h did; tells the mirror writer how
- * the stream stands now. */
-void ingest_did(struct ingest *ingest, struct ingest_worker *f, uint32_t rank,
-                unsigned did) ON_CONTROL;
-void ingest_tell_state(struct ingest *ingest, struct ingest_worker *f,
-                       uint32_t rank) ON_CONTROL;
+/* ingest_out.c: the streams' sink, which speaks of them and asks sources. */
+void ingest_said(void *context, const struct ingest_rank *rank,
+                 const struct gossip_out *out);
+void ingest_did(void *context, struct ingest_rank *rank, unsigned did);
+void ingest_lost(void *context, const struct ingest_rank *rank,
+                 const char *reason);
+/* ingest_source.c: ... and begins and ends their readings. */
+void ingest_read(void *context, uint32_t worker, bool on);
 
 /* A look at all workers, once a second: says aloud which of them serve and tell
  * nothing, and whose streams count for less than they could. */

@@ -17,27 +17,25 @@ static void ON_CONTROL
 take_item(struct ingest *ingest, const struct intake_item *item,
           const void *more)
 {
-    struct ingest_worker *f = &ingest->workers[item->worker];
+    struct ingest_worker *w = &ingest->workers[item->worker];
 
-    if (!f->present || !f->reach.takes || f->generation != item->generation ||
-        f->reading != item->reading || item->rank >= f->ranks) {
+    if (!w->present || !w->reach.takes || w->generation != item->generation ||
+        w->reading != item->reading || item->rank >= w->ranks) {
         return; /* of a reading that is over */
     }
     if (item->kind == INTAKE_BEGIN) {
-        LOG_INFO("events_begin", KV("worker", f->id), KV("rank", item->rank),
+        LOG_INFO("events_begin", KV("worker", w->id), KV("rank", item->rank),
                  KV("reason", item->reason), KV("whole", item->whole));
-        ingest_position_drop(f, item->rank);
+        ingest_position_drop(w, item->rank);
     } else if (item->kind == INTAKE_RESUME) {
-        LOG_INFO("events_resume", KV("worker", f->id), KV("rank", item->rank),
+        LOG_INFO("events_resume", KV("worker", w->id), KV("rank", item->rank),
                  KV("seq", item->seq), KV("whole", item->whole));
     } else if (item->kind == INTAKE_POSITION) {
-        ingest_position_take(f, item, more);
+        ingest_position_take(w, item, more);
         return;
     }
-    ingest_did(ingest, f, item->rank,
-               ingest_stream_item(&ingest->streams, &f->rank[item->rank], item,
-                                  more, probe_now_us()));
-    ingest_pull(ingest); /* f may be gone */
+    ingest_stream_item(&ingest->streams, &w->rank[item->rank], item, more,
+                       probe_now_us()); /* the worker may be gone */
 }
 
 void
@@ -76,13 +74,13 @@ on_sidecar(void *context, const struct intake_item *item,
 /* Beginning */
 
 static int
-add_sidecar(struct ingest *ingest, struct ingest_worker *f)
+add_sidecar(struct ingest *ingest, struct ingest_worker *w)
 {
-    const struct fleet_worker *worker = f->worker;
+    const struct fleet_worker *worker = w->worker;
     struct kv_sse_source source = {
         .slot = worker->slot,
         .generation = worker->generation,
-        .reading = f->reading,
+        .reading = w->reading,
         .identity = worker->identity,
         .ranks = worker->ranks,
         .url = worker->sse,
@@ -95,17 +93,17 @@ add_sidecar(struct ingest *ingest, struct ingest_worker *f)
 
     memcpy(source.id, worker->id, sizeof(source.id));
     memcpy(source.api_key, worker->api_key, sizeof(source.api_key));
-    return kv_sse_link_new(&f->link, ingest->loop, &source);
+    return kv_sse_link_new(&w->link, ingest->loop, &source);
 }
 
 static int
-add_events(struct ingest *ingest, const struct ingest_worker *f)
+add_events(struct ingest *ingest, const struct ingest_worker *w)
 {
-    const struct fleet_worker *worker = f->worker;
+    const struct fleet_worker *worker = w->worker;
     struct intake_worker source = {
         .slot = worker->slot,
         .generation = worker->generation,
-        .reading = f->reading,
+        .reading = w->reading,
         .identity = worker->identity,
         .ranks = worker->ranks,
         .events = worker->events,
@@ -118,34 +116,34 @@ add_events(struct ingest *ingest, const struct ingest_worker *f)
 }
 
 static bool ON_CONTROL
-unstick(struct ingest *ingest, struct ingest_worker *f)
+unstick(struct ingest *ingest, struct ingest_worker *w)
 {
-    uint32_t slot = (uint32_t)(f - ingest->workers);
+    uint32_t slot = (uint32_t)(w - ingest->workers);
 
-    if (f->stuck &&
-        intake_remove(ingest->intake, slot, f->stuck_generation) == 0) {
-        f->stuck = false;
+    if (w->stuck &&
+        intake_remove(ingest->intake, slot, w->stuck_generation) == 0) {
+        w->stuck = false;
     }
-    return !f->stuck;
+    return !w->stuck;
 }
 
 static int ON_CONTROL
-open_source(struct ingest *ingest, struct ingest_worker *f)
+open_source(struct ingest *ingest, struct ingest_worker *w)
 {
     int outcome = -EAGAIN;
 
-    if (unstick(ingest, f)) {
-        f->reading++;
-        outcome = f->worker->events.host[0] != '\0' ? add_events(ingest, f)
-                                                    : add_sidecar(ingest, f);
+    if (unstick(ingest, w)) {
+        w->reading++;
+        outcome = w->worker->events.host[0] != '\0' ? add_events(ingest, w)
+                                                    : add_sidecar(ingest, w);
     }
-    if (outcome != 0 && !f->refused) {
-        LOG_ERROR("events_refused", KV("worker", f->id),
+    if (outcome != 0 && !w->refused) {
+        LOG_ERROR("events_refused", KV("worker", w->id),
                   KV_FAULT("error", outcome),
                   KV("hint", "its requests are routed by their text, unless "
                              "another node reads it"));
     }
-    f->refused = outcome != 0;
+    w->refused = outcome != 0;
     return outcome;
 }
 
@@ -164,16 +162,16 @@ ingest_bury(struct ingest *ingest)
 }
 
 static int ON_CONTROL
-close_source(struct ingest *ingest, struct ingest_worker *f)
+close_source(struct ingest *ingest, struct ingest_worker *w)
 {
-    if (f->link == NULL) {
-        return intake_remove(ingest->intake, f->worker->slot, f->generation);
+    if (w->link == NULL) {
+        return intake_remove(ingest->intake, w->worker->slot, w->generation);
     }
     for (uint32_t grave = 0; grave < INGEST_GRAVES; grave++) {
-        if (f->gone[grave] == NULL) {
-            kv_sse_link_mute(f->link);
-            f->gone[grave] = f->link;
-            f->link = NULL;
+        if (w->gone[grave] == NULL) {
+            kv_sse_link_mute(w->link);
+            w->gone[grave] = w->link;
+            w->link = NULL;
             return 0;
         }
     }
@@ -182,96 +180,95 @@ close_source(struct ingest *ingest, struct ingest_worker *f)
 
 /* What is read of it is not taken any more. */
 static void ON_CONTROL
-end_reading(struct ingest *ingest, struct ingest_worker *f)
+end_reading(struct ingest *ingest, struct ingest_worker *w)
 {
-    for (uint32_t rank = 0; rank < f->ranks; rank++) {
-        ingest_position_drop(f, rank);
-        ingest_did(ingest, f, rank,
-                   ingest_stream_end(&ingest->streams, &f->rank[rank],
-                                     probe_now_us()));
+    for (uint32_t rank = 0; rank < w->ranks; rank++) {
+        ingest_position_drop(w, rank);
+        ingest_stream_end(&ingest->streams, &w->rank[rank], probe_now_us());
     }
 }
 
 void
-ingest_stop_reading(struct ingest *ingest, struct ingest_worker *f)
+ingest_stop_reading(struct ingest *ingest, struct ingest_worker *w)
 {
-    bool took = f->reach.takes;
+    bool took = w->reach.takes;
 
-    ingest_reach_want(&f->reach, false);
-    f->reach.unable = false; /* the cluster forgets it with the worker */
+    ingest_reach_want(&w->reach, false);
+    w->reach.unable = false; /* the cluster forgets it with the worker */
     if (took) {
-        end_reading(ingest, f);
+        end_reading(ingest, w);
     }
-    ingest_reach_settle(ingest, f);
-    CHECK(f->link == NULL);
-    if (f->reach.open) { /* unstick() tries again */
-        LOG_WARNING("events_remove_refused", KV("worker", f->id));
-        f->stuck = true;
-        f->stuck_generation = f->generation;
+    ingest_reach_settle(ingest, w);
+    CHECK(w->link == NULL);
+    if (w->reach.open) { /* unstick() tries again */
+        LOG_WARNING("events_remove_refused", KV("worker", w->id));
+        w->stuck = true;
+        w->stuck_generation = w->generation;
     }
-    f->reach = (struct ingest_reach){0};
+    w->reach = (struct ingest_reach){0};
 }
 
 /* Reaching */
 
 static enum ingest_reach_seen
-look(const struct ingest *ingest, const struct ingest_worker *f)
+look(const struct ingest *ingest, const struct ingest_worker *w)
 {
-    if (f->link != NULL) {
-        return kv_sse_link_is_connected(f->link) ? INGEST_REACH_REACHED
-               : kv_sse_link_is_failing(f->link) ? INGEST_REACH_NOT
+    if (w->link != NULL) {
+        return kv_sse_link_is_connected(w->link) ? INGEST_REACH_REACHED
+               : kv_sse_link_is_failing(w->link) ? INGEST_REACH_NOT
                                                  : INGEST_REACH_UNKNOWN;
     }
     bool live = true;
-    for (uint32_t rank = 0; rank < f->ranks; rank++) {
+    for (uint32_t rank = 0; rank < w->ranks; rank++) {
         const struct intake_numbers *n =
-            intake_numbers(ingest->intake, f->worker->slot, rank);
-        if (!f->reach.open || n == NULL ||
+            intake_numbers(ingest->intake, w->worker->slot, rank);
+        if (!w->reach.open || n == NULL ||
             gauge_read(&n->state) == KV_STREAM_CONNECTING) {
             return INGEST_REACH_NOT;
         }
-        live = live && kv_stream_state_is_live(f->rank[rank].read);
+        live = live && kv_stream_state_is_live(w->rank[rank].read);
     }
     /* While nobody can, what was known must not count for more until it is
      * read again. */
-    return live || !f->reach.unable || !f->reach.takes ? INGEST_REACH_REACHED
+    return live || !w->reach.unable || !w->reach.takes ? INGEST_REACH_REACHED
                                                        : INGEST_REACH_UNKNOWN;
 }
 
 static void ON_CONTROL
-say_unable(struct ingest *ingest, struct ingest_worker *f, bool unable)
+say_unable(struct ingest *ingest, struct ingest_worker *w, bool unable)
 {
     if (unable) {
-        LOG_WARNING("events_unreachable", KV("worker", f->id),
+        LOG_WARNING("events_unreachable", KV("worker", w->id),
                     KV("hint", "this node has no connection to its events: "
                                "others that have one read them"));
     } else {
-        LOG_INFO("events_reachable", KV("worker", f->id));
+        LOG_INFO("events_reachable", KV("worker", w->id));
     }
-    ingest->owner.unable(ingest->owner.context, f->worker->identity, unable);
+    hub_unable(ingest->streams.hub, w->worker->identity, unable,
+               probe_now_us());
 }
 
 void
-ingest_reach_settle(struct ingest *ingest, struct ingest_worker *f)
+ingest_reach_settle(struct ingest *ingest, struct ingest_worker *w)
 {
     struct ingest_reach_config config = {
         .unable_ms = ingest->node->config->mesh.ingest_give_up_ms,
         .able_ms = ABLE_MS,
     };
 
-    while (f->present) {
-        switch (ingest_reach_next(&f->reach, &config, probe_now_us())) {
+    while (w->present) {
+        switch (ingest_reach_next(&w->reach, &config, probe_now_us())) {
         case INGEST_REACH_OPEN:
-            ingest_reach_opened(&f->reach, open_source(ingest, f));
+            ingest_reach_opened(&w->reach, open_source(ingest, w));
             break;
         case INGEST_REACH_CLOSE:
-            ingest_reach_closed(&f->reach, close_source(ingest, f));
+            ingest_reach_closed(&w->reach, close_source(ingest, w));
             break;
         case INGEST_REACH_SAY_UNABLE:
-            say_unable(ingest, f, true);
+            say_unable(ingest, w, true);
             break;
         case INGEST_REACH_SAY_ABLE:
-            say_unable(ingest, f, false);
+            say_unable(ingest, w, false);
             break;
         case INGEST_REACH_NOTHING:
             return;
@@ -280,45 +277,47 @@ ingest_reach_settle(struct ingest *ingest, struct ingest_worker *f)
 }
 
 void
-ingest_reach_watch(struct ingest *ingest, struct ingest_worker *f,
+ingest_reach_watch(struct ingest *ingest, struct ingest_worker *w,
                    uint64_t now_us)
 {
-    (void)unstick(ingest, f);
-    if (f->present) {
-        ingest_reach_look(&f->reach, look(ingest, f), now_us);
-        ingest_reach_settle(ingest, f);
+    (void)unstick(ingest, w);
+    if (w->present) {
+        ingest_reach_look(&w->reach, look(ingest, w), now_us);
+        ingest_reach_settle(ingest, w);
     }
 }
 
 void
-ingest_read(struct ingest *ingest, uint64_t worker, bool on)
+ingest_read(void *context, uint32_t worker, bool on)
 {
-    struct ingest_worker *f = ingest_find(ingest, worker);
+    struct ingest *ingest = context;
+    struct ingest_worker *w = &ingest->workers[worker];
 
-    if (f == NULL || f->reach.wanted == on || ingest->stopped) {
+    role_is_control();
+    if (w->reach.wanted == on || ingest->stopped) {
         return;
     }
-    LOG_INFO("events_read", KV("worker", f->id), KV("on", on));
-    bool took = f->reach.takes;
-    ingest_reach_want(&f->reach, on);
+    LOG_INFO("events_read", KV("worker", w->id), KV("on", on));
+    bool took = w->reach.takes;
+    ingest_reach_want(&w->reach, on);
     if (took) {
-        end_reading(ingest, f);
+        end_reading(ingest, w);
     }
-    ingest_reach_settle(ingest, f);
+    ingest_reach_settle(ingest, w);
 }
 
 /* Asking */
 
 void
-ingest_ask(struct ingest *ingest, struct ingest_worker *f, uint32_t rank)
+ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
 {
-    struct ingest_rank *r = &f->rank[rank];
+    struct ingest_rank *r = &w->rank[rank];
     int outcome = 0;
 
-    if (f->reach.takes && f->link != NULL) {
-        kv_sse_link_reread(f->link, "asked for", r->ask);
-    } else if (f->reach.takes) {
-        outcome = intake_reread(ingest->intake, f->worker->slot, f->generation,
+    if (w->reach.takes && w->link != NULL) {
+        kv_sse_link_reread(w->link, "asked for", r->ask);
+    } else if (w->reach.takes) {
+        outcome = intake_reread(ingest->intake, w->worker->slot, w->generation,
                                 rank, r->ask);
     }
     r->unasked = outcome != 0;

@@ -1,16 +1,20 @@
 /*
- * A stream's way through gossip: items of its reading (decoder.h) go in, what
- * gossip says of it is carried out on the mirror writer and the mirror.
+ * The streams of all workers' events, on their way through gossip: items of a
+ * decoder (decoder.h) go in, and what gossip then says of a stream, whoever
+ * read it, is written into the mirror (mirror_writer.h).
  *
- * How a stream stands is gossip's word, but while this node's own reading
- * leads it: then it is no better than that reading. What was loaded from a
- * snapshot is stale until the own reading has caught up, or the node with its
- * peers. An engine that has said nothing is a process like any other: what a
- * node was told of the one before it is not true any more.
+ *     item -> ingest_stream_item() -> hub -> gossip
+ *     gossip -> hub -> (this core) -> mirror_writer -> mirror
  *
- * Role: core. Owns: how each stream stands. Thread: one owner. Limits: none of
- * its own. Errors: none; a lack of memory is the writer's to name (it is read
- * again).
+ * How a stream stands is for gossip to say, except while this node's own
+ * reading leads it: then it is no better than that reading. What was loaded
+ * from a snapshot is stale until the own reading has caught up, or the node
+ * with its peers. An engine that has said nothing is a process like any other:
+ * what a node was told of the one before it is not true any more.
+ *
+ * Role: core. Owns: how each stream stands. Thread: one owner. Limits:
+ * WORKERS_MAX workers. Errors: none; what does not fit into memory is noted by
+ * the mirror writer and read again.
  */
 #ifndef NODE_INGEST_STREAM_H
 #define NODE_INGEST_STREAM_H
@@ -22,7 +26,9 @@
 #include "index/base/role.h"
 #include "node/events/decoder.h"
 #include "node/ingest/mirror_writer.h"
+#include "node/peers/hub.h"
 #include "node/view/expectations.h"
+#include "node/view/facts.h"
 
 /* One stream: a rank of a worker. Names first, filled in by the owner. */
 struct ingest_rank {
@@ -42,47 +48,103 @@ struct ingest_rank {
     uint64_t ask; /* of the last REREAD */
 };
 
-/* What all streams share; all but expected (NULL: none) outlive it. */
-struct ingest_streams {
-    struct gossip *gossip;
-    struct mirror_writer *writer;
-    struct mirror *mirror;
-    struct expectations *expectations;
-    bool caught_up; /* with peers; so what was loaded is of today */
-    uint64_t page[GOSSIP_PAGE_WORDS];
-};
-
-/* What a call did, to be looked at by the caller: bits. */
+/* What a call, or one of gossip's outputs, did to a stream: bits. */
 enum {
     INGEST_TOLD = 1,      /* rank->told changed */
-    INGEST_VIEW = 2,      /* the mirror writer has something to publish */
+    INGEST_VIEW = 2,      /* the mirror writer has a view to publish */
     INGEST_NO_MEMORY = 4, /* part of a record was not applied */
     INGEST_ASKED = 8,     /* rank->ask: the source is to be read again */
 };
 
-/* An item of the stream's reading; record: with INTAKE_RECORD only. Gossip's
- * outputs are to be pulled then. */
-unsigned ingest_stream_item(struct ingest_streams *f, struct ingest_rank *rank,
-                            const struct intake_item *item,
-                            const struct event_record *record, uint64_t now_us)
+/* Who runs the sources and speaks of the streams. All are required. */
+struct ingest_sink {
+    void *context;
+    /* Gossip says this of the stream; it is carried out next. */
+    void (*said)(void *context, const struct ingest_rank *rank,
+                 const struct gossip_out *out);
+    /* did: INGEST_ bits, never none. No input of the hub's from within. */
+    void (*did)(void *context, struct ingest_rank *rank, unsigned did);
+    /* What is applied of the stream is not what it should be: it is read or
+     * fetched again. reason: static. */
+    void (*lost)(void *context, const struct ingest_rank *rank,
+                 const char *reason);
+    /* Begin (on) or stop reading the worker in that slot. */
+    void (*read)(void *context, uint32_t worker, bool on);
+};
+
+/* A worker with streams, as ingest_streams_add() was given it. */
+struct ingest_source {
+    uint64_t identity;
+    uint32_t generation;
+    uint32_t ranks; /* 0: there is none */
+    bool replays;   /* its sources can tell that they have nothing */
+    struct ingest_rank *rank;
+};
+
+#define INGEST_HASH 1024U
+
+/* What all streams share; the pointers outlive it. */
+struct ingest_streams {
+    struct hub *hub;
+    struct gossip *gossip; /* the hub's, to look at and to answer its outputs */
+    struct mirror_writer *writer;
+    struct mirror *mirror;
+    struct expectations *expectations; /* NULL: none */
+    struct ingest_sink sink;
+    bool caught_up; /* with peers; so what was loaded is of today */
+    struct ingest_source workers[WORKERS_MAX]; /* by slot of the fleet */
+    uint16_t by_identity[INGEST_HASH];         /* slot + 1; 0: none */
+    uint64_t page[GOSSIP_PAGE_WORDS];
+};
+
+/* An empty table. The members that are borrowed are set before; registers with
+ * the hub. */
+void ingest_streams_init(struct ingest_streams *s,
+                         const struct ingest_sink *sink);
+
+/* A worker came into a slot that is free. source->rank: as many as source->ranks
+ * says, filled in here, and borrowed until the worker is removed. 0, or -ENOMEM
+ * and it has no streams. */
+int ingest_streams_add(struct ingest_streams *s, uint32_t worker,
+                       const struct ingest_source *source)
+    ON_CONTROL MUST_CHECK;
+
+/* It went; its streams are not read any more (ingest_stream_end()). None in
+ * that slot is fine. */
+void ingest_streams_remove(struct ingest_streams *s, uint32_t worker)
     ON_CONTROL;
 
-/* The stream is not read here any more; the same. */
-unsigned ingest_stream_end(struct ingest_streams *f, struct ingest_rank *rank,
-                           uint64_t now_us) ON_CONTROL;
+/* The slot of the worker of an identity, or WORKER_NONE. */
+uint32_t ingest_streams_find(const struct ingest_streams *s, uint64_t identity);
 
-/* One of gossip's outputs about the stream (SEND and BELIEF are ignored). */
-unsigned ingest_stream_out(struct ingest_streams *f, struct ingest_rank *rank,
-                           const struct gossip_out *out, uint64_t now_us)
+/* A rank of the worker in a slot, or NULL. */
+struct ingest_rank *ingest_streams_rank(const struct ingest_streams *s,
+                                        uint32_t worker, uint32_t rank);
+
+/* An item of the stream's reading; record: with INTAKE_RECORD only. */
+void ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
+                        const struct intake_item *item,
+                        const struct event_record *record, uint64_t now_us)
     ON_CONTROL;
 
-/* The same about a stream that is gone here: an export is to be answered. */
-void ingest_stream_refuse(struct ingest_streams *f,
-                          const struct gossip_out *out, uint64_t now_us)
+/* The stream is not read here any more. */
+void ingest_stream_end(struct ingest_streams *s, struct ingest_rank *rank,
+                       uint64_t now_us) ON_CONTROL;
+
+/* Tells the mirror writer how the stream stands now. To be called now and then:
+ * a reading may have begun or ceased to lead since. */
+void ingest_stream_tell(struct ingest_streams *s, struct ingest_rank *rank)
     ON_CONTROL;
 
-/* Tells the mirror writer how the stream stands now. */
-unsigned ingest_stream_tell(struct ingest_streams *f, struct ingest_rank *rank)
+/* A request ended: was the prediction right? If it was not, the stream's state
+ * is had again with the next ingest_streams_heal(). */
+void ingest_stream_answer(struct ingest_streams *s,
+                          const struct fact_decision *fact, uint64_t now_us)
+    ON_CONTROL;
+
+/* Has again what answers showed to be wrong; and, once a second or so (look),
+ * what the mirror writer lost. Not from within a consumer of the hub's. */
+void ingest_streams_heal(struct ingest_streams *s, bool look, uint64_t now_us)
     ON_CONTROL;
 
 #endif

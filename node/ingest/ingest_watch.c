@@ -36,72 +36,72 @@ why_silent(const struct kv_counters *kv)
 static void
 warn_of_silence(struct ingest *ingest, uint32_t worker, uint64_t now_us)
 {
-    struct ingest_worker *f = &ingest->workers[worker];
+    struct ingest_worker *w = &ingest->workers[worker];
     uint64_t limit_us =
         ingest->node->config->events.silence_ms * UINT64_C(1000);
     uint64_t requests =
         counter_read(&ingest->node->board->counters[worker].requests);
 
-    if (f->link != NULL) {
+    if (w->link != NULL) {
         return; /* a sidecar's silence is its link's business */
     }
-    if (f->warned_us == 0) {
-        f->warned_us = now_us; /* it may have only just come */
-        f->requests = requests;
+    if (w->warned_us == 0) {
+        w->warned_us = now_us; /* it may have only just come */
+        w->requests = requests;
     }
-    if (now_us - f->warned_us < limit_us) {
+    if (now_us - w->warned_us < limit_us) {
         return;
     }
-    for (uint32_t rank = 0; rank < f->ranks && requests != f->requests;
+    for (uint32_t rank = 0; rank < w->ranks && requests != w->requests;
          rank++) {
         if (is_silent(ingest, worker, rank, now_us)) {
             const struct intake_numbers *n =
                 intake_numbers(ingest->intake, worker, rank);
-            LOG_WARNING("events_silent", KV("worker", f->id), KV("rank", rank),
-                        KV("requests", requests - f->requests),
+            LOG_WARNING("events_silent", KV("worker", w->id), KV("rank", rank),
+                        KV("requests", requests - w->requests),
                         KV("hint", why_silent(&n->kv)));
         }
     }
-    f->warned_us = now_us;
-    f->requests = requests;
-    f->computed = 0;
+    w->warned_us = now_us;
+    w->requests = requests;
+    w->computed = 0;
 }
 
 /* Why a worker's streams count for less than they could; said when it begins
  * and when it ends. */
 static void
-say_change(const struct ingest_worker *f, const char *what, bool now,
+say_change(const struct ingest_worker *w, const char *what, bool now,
            const char *hint)
 {
     if (now) {
-        LOG_WARNING("events_unused", KV("worker", f->id), KV("reason", what),
+        LOG_WARNING("events_unused", KV("worker", w->id), KV("reason", what),
                     KV("hint", hint));
     } else {
-        LOG_INFO("events_used", KV("worker", f->id), KV("after", what));
+        LOG_INFO("events_used", KV("worker", w->id), KV("after", what));
     }
 }
 
 static void
-say_changes(struct ingest_worker *f, bool contested, bool left_out, bool lost)
+say_changes(struct ingest_worker *w, bool contested, bool left_out, bool lost)
 {
-    if (f->contested != contested) {
-        say_change(f, "contested", contested,
+    if (w->contested != contested) {
+        say_change(w, "contested", contested,
                    "it began anew too often: do two engines share the "
                    "address? Its requests are routed by their text");
     }
-    if (f->left_out != left_out) {
-        say_change(f, "block size", left_out,
+    if (w->left_out != left_out) {
+        say_change(w, "block size", left_out,
                    "over 4 block sizes in the fleet: its requests are routed "
                    "by their text");
     }
-    if (f->lost != lost) {
-        say_change(f, "events lost here", lost,
+    if (w->lost != lost) {
+        say_change(w, "events lost here", lost,
                    "mirror.bytes_max reached, or events that make no sense: "
                    "it is read again");
     }
-    f->contested = contested;
-    f->left_out = left_out;
-    f->lost = lost;
+    w->contested = contested;
+    w->left_out = left_out;
+    w->lost = lost;
 }
 
 /* The mirror writer lists streams by worker. */

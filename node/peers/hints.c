@@ -427,3 +427,17 @@ hints_belief_out(struct hints *hints, const struct gossip_out *out,
         hints->stats.learned++;
     }
 }
+
+static void
+on_out(void *context, const struct gossip_out *out, uint64_t now_us)
+{
+    hints_belief_out(context, out, now_us);
+}
+
+void
+hints_attach(struct hints *hints, struct hub *hub)
+{
+    const struct hub_hints consumer = {.context = hints, .out = on_out};
+
+    hub_attach_hints(hub, &consumer);
+}

@@ -36,7 +36,8 @@
  * is heard is held against the mirror first, so that an event that came sooner
  * leaves nothing to be expected.
  *
- * Grammar: after each call the outputs of gossip are to be pulled.
+ * Grammar: after a turn's calls the outputs of gossip are to be pulled
+ * (hub_pull()).
  *
  * Role: core. Owns: nothing. Thread: control. Limits: those of gossip; workers
  * beyond gauges' workers_max are counted. Errors: -ENOMEM of belief is counted.
@@ -48,6 +49,7 @@
 #include <stdint.h>
 
 #include "gossip/gossip.h"
+#include "node/peers/hub.h"
 #include "node/view/expectations.h"
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
@@ -97,6 +99,10 @@ void hints_init(struct hints *hints, const struct hints_world *world);
  * call of this. gauge_ms: 1 or more. */
 void hints_join(struct hints *hints, struct gossip *gossip, uint32_t gauge_ms,
                 uint64_t now_us);
+
+/* Has the hub hand peers' decisions to hints_belief_out(). Before hub_start();
+ * hints outlives the hub's start and stop. */
+void hints_attach(struct hints *hints, struct hub *hub);
 
 /* Tells own numbers when they are due, and puts those of peers on the board
  * when they changed. To be called at hints_deadline() and after anything that

@@ -1,3 +1,5 @@
+/* The network of the node's cluster on the control loop: links, lookups, time,
+ * and lines in the log. */
 #include "node/peers/peers.h"
 
 #include <errno.h>
@@ -10,7 +12,6 @@
 #include "node/peers/peers_log_internal.h"
 
 #define NEVER             UINT64_MAX
-#define DOUBTS_MAX        MEMBERS_MAX
 #define LOOKUP_TIMEOUT_MS 10000U
 /* Nobody is told it: there is no link. */
 #define ALONE_ADDRESS "127.0.0.1:1"
@@ -19,21 +20,6 @@ _Static_assert((int)CLUSTER_CTL == (int)MESH_CTL &&
                    (int)CLUSTER_BULK == (int)MESH_BULK,
                "channels are the same");
 
-/* A call that had to wait until the outputs were pulled. */
-enum task_kind {
-    TASK_READ, /* on; of the owner */
-    TASK_ADD,  /* number: ranks */
-    TASK_REMOVE,
-    TASK_UNABLE,    /* number: 1 or 0 */
-    TASK_NO_LOOKUP, /* subject: the ticket of one that was not begun */
-};
-
-struct task {
-    enum task_kind kind;
-    uint32_t number;
-    uint64_t subject; /* the worker, unless said otherwise */
-};
-
 struct peers {
     uv_timer_t timer;
     uv_prepare_t sleeping; /* the loop is about to: the timer is set then, once
@@ -41,20 +27,14 @@ struct peers {
     uint64_t armed_us;     /* when it fires; NEVER: it does not */
     const struct config *config;
     struct peers_owner owner;
-    struct cluster *cluster;
+    struct hub *hub;
     struct mesh_link *link; /* NULL: no mesh port */
     struct resolve *resolve;
     struct member_id id;
     bool started;
-    bool pulling;
     bool leaving;
     bool stopped;
     struct peers_stats stats;
-    uint32_t tasks_first;
-    uint32_t tasks_count;
-    uint32_t doubts_count;
-    struct task tasks[PEERS_TASKS_MAX];
-    char doubts[DOUBTS_MAX][MESH_ADDRESS_MAX];
     uint8_t body[MESH_BODY_MAX];
 };
 
@@ -99,17 +79,7 @@ send_body(struct peers *peers, const struct cluster_out *out)
                               (struct slice){(char *)peers->body, len}));
 }
 
-/* Breaking a link is heard at once: not while outputs are pulled. */
 static void
-doubt_later(struct peers *peers, const char *address)
-{
-    if (peers->link != NULL && peers->doubts_count < DOUBTS_MAX) {
-        (void)snprintf(peers->doubts[peers->doubts_count++], MESH_ADDRESS_MAX,
-                       "%s", address);
-    }
-}
-
-static void ON_CONTROL
 take_member(struct peers *peers, const struct cluster_out *out)
 {
     peers_log_member(out->event, &out->about);
@@ -119,38 +89,25 @@ take_member(struct peers *peers, const struct cluster_out *out)
 }
 
 static void ON_CONTROL
-put_off(struct peers *peers, const struct task *task)
-{
-    uint32_t at = (peers->tasks_first + peers->tasks_count) % PEERS_TASKS_MAX;
-
-    if (peers->tasks_count == PEERS_TASKS_MAX) {
-        LOG_ERROR("mesh_tasks_full", KV("kind", (int)task->kind));
-        return;
-    }
-    peers->tasks[at] = *task;
-    peers->tasks_count++;
-}
-
-static void ON_CONTROL
 look_up(struct peers *peers, const struct discover_out *wanted)
 {
     if (resolve_ask(peers->resolve, wanted) != 0) {
         peers->stats.lookups_full++;
-        put_off(peers, &(struct task){TASK_NO_LOOKUP, 0, wanted->ticket});
+        hub_lookup_failed(peers->hub, wanted->ticket, now_us());
     }
 }
 
-static void ON_CONTROL
-carry_out(struct peers *peers, const struct cluster_out *out)
-{
-    const struct peers_owner *owner = &peers->owner;
+/* The hub's network: what the cluster has for it. */
 
-    switch (out->kind) {
+static void
+on_out(void *context, const struct cluster_out *out)
+{
+    struct peers *peers = context;
+
+    role_is_control();
+    switch ((int)out->kind) {
     case CLUSTER_SEND:
         send_body(peers, out);
-        return;
-    case CLUSTER_DOUBT:
-        doubt_later(peers, out->address);
         return;
     case CLUSTER_DROP:
         if (peers->link != NULL) {
@@ -166,87 +123,45 @@ carry_out(struct peers *peers, const struct cluster_out *out)
     case CLUSTER_MEMBER:
         take_member(peers, out);
         return;
-    case CLUSTER_READ:
-        put_off(peers, &(struct task){TASK_READ, out->on, out->worker});
-        return;
-    case CLUSTER_GOSSIP:
-        owner->gossip(owner->context, &out->gossip);
-        return;
-    case CLUSTER_WORKER:
-        owner->worker(owner->context, &out->entry);
-        return;
     case CLUSTER_READY:
         LOG_INFO("mesh_ready", KV("how", cluster_ready_name(out->ready)));
-        owner->ready(owner->context, out->ready);
+        peers->owner.ready(peers->owner.context, out->ready);
         return;
+    default:
+        CHECK(false); /* the hub has other consumers for these */
     }
 }
 
-/* What was put off */
-
-static void ON_CONTROL
-add_worker(struct peers *peers, const struct task *task)
+static void
+on_doubt(void *context, const char *address)
 {
-    int rc = cluster_worker_add(peers->cluster, task->subject, task->number,
-                                now_us());
+    struct peers *peers = context;
 
-    if (rc != 0) {
-        LOG_WARNING("events_not_followed", KV("worker", task->subject),
-                    KV("reason", rc < 0 ? "out of memory"
-                                        : "there are too many streams"));
+    if (peers->link != NULL) {
+        mesh_link_doubt(peers->link, address);
     }
 }
 
-static void ON_CONTROL
-fail_lookup(struct peers *peers, uint64_t ticket)
+static void
+on_fault(void *context, enum hub_fault fault, uint64_t worker)
 {
-    struct discover_answer answer = {.ticket = ticket,
-                                     .outcome = DISCOVER_FAILED};
-
-    cluster_answered(peers->cluster, &answer, now_us());
-}
-
-static void ON_CONTROL
-do_task(struct peers *peers, const struct task *task)
-{
-    switch (task->kind) {
-    case TASK_READ:
-        peers->owner.read(peers->owner.context, task->subject,
-                          task->number != 0);
+    (void)context;
+    switch (fault) {
+    case HUB_TASKS_FULL:
+        LOG_ERROR("mesh_tasks_full", KV("worker", worker));
         return;
-    case TASK_ADD:
-        add_worker(peers, task);
+    case HUB_STREAMS_FULL:
+        LOG_WARNING("events_not_followed", KV("worker", worker),
+                    KV("reason", "there are too many streams"));
         return;
-    case TASK_REMOVE:
-        cluster_worker_remove(peers->cluster, task->subject, now_us());
-        return;
-    case TASK_UNABLE:
-        cluster_unable(peers->cluster, task->subject, task->number != 0,
-                       now_us());
-        return;
-    case TASK_NO_LOOKUP:
-        fail_lookup(peers, task->subject);
+    case HUB_STREAMS_NO_MEMORY:
+        LOG_WARNING("events_not_followed", KV("worker", worker),
+                    KV("reason", "out of memory"));
         return;
     }
 }
 
-/* True: something was done, and there may be outputs of it. */
-static bool ON_CONTROL
-do_put_off(struct peers *peers)
-{
-    if (peers->tasks_count != 0) {
-        struct task task = peers->tasks[peers->tasks_first];
-        peers->tasks_first = (peers->tasks_first + 1) % PEERS_TASKS_MAX;
-        peers->tasks_count--;
-        do_task(peers, &task);
-        return true;
-    }
-    if (peers->doubts_count != 0) {
-        mesh_link_doubt(peers->link, peers->doubts[--peers->doubts_count]);
-        return true;
-    }
-    return false;
-}
+/* Time */
 
 static void on_timer(uv_timer_t *timer);
 
@@ -254,7 +169,7 @@ static void on_timer(uv_timer_t *timer);
 static void
 set_timer(struct peers *peers)
 {
-    uint64_t due = cluster_deadline(peers->cluster);
+    uint64_t due = hub_deadline(peers->hub);
     uint64_t now = now_us();
 
     if (due >= peers->armed_us) {
@@ -266,29 +181,14 @@ set_timer(struct peers *peers)
                          due > now ? (due - now + 999) / 1000 : 0, 0);
 }
 
-void
-peers_pull(struct peers *peers)
-{
-    struct cluster_out out;
-
-    if (peers->pulling || !peers->started || peers->stopped) {
-        return;
-    }
-    peers->pulling = true;
-    do {
-        while (cluster_next_out(peers->cluster, &out)) {
-            carry_out(peers, &out);
-        }
-    } while (do_put_off(peers));
-    peers->pulling = false;
-}
-
 static void
 on_sleeping(uv_prepare_t *sleeping)
 {
     struct peers *peers = sleeping->data;
 
+    role_is_control();
     if (peers->started && !peers->stopped) {
+        hub_pull(peers->hub, now_us());
         set_timer(peers);
     }
 }
@@ -300,35 +200,7 @@ on_timer(uv_timer_t *timer)
 
     role_is_control();
     peers->armed_us = NEVER;
-    cluster_tick(peers->cluster, now_us());
-    peers_pull(peers);
-}
-
-/* What the owner calls */
-
-static void ON_CONTROL
-do_now_or_later(struct peers *peers, const struct task *task)
-{
-    put_off(peers, task);
-    peers_pull(peers);
-}
-
-void
-peers_worker_add(struct peers *peers, uint64_t worker, uint32_t ranks)
-{
-    do_now_or_later(peers, &(struct task){TASK_ADD, ranks, worker});
-}
-
-void
-peers_worker_remove(struct peers *peers, uint64_t worker)
-{
-    do_now_or_later(peers, &(struct task){TASK_REMOVE, 0, worker});
-}
-
-void
-peers_unable(struct peers *peers, uint64_t worker, bool unable)
-{
-    do_now_or_later(peers, &(struct task){TASK_UNABLE, unable, worker});
+    hub_tick(peers->hub, now_us());
 }
 
 /* Links */
@@ -343,12 +215,11 @@ on_received(void *context, const struct mesh_link_from *from, struct slice body)
         peers->owner.take_facts(peers->owner.context);
     }
     /* Outcomes are in cluster_stats(). */
-    if (cluster_recv(peers->cluster, from->address, from->session, body,
-                     now_us()) == CLUSTER_E_BAD) {
+    if (hub_recv(peers->hub, from->address, from->session, body, now_us()) ==
+        CLUSTER_E_BAD) {
         LOG_WARNING("mesh_frame_bad", KV("address", from->address),
                     KV("member", from->name));
     }
-    peers_pull(peers);
 }
 
 static void
@@ -358,8 +229,7 @@ on_up(void *context, const char *address, uint64_t session)
 
     role_is_control();
     LOG_INFO("link_up", KV("address", address));
-    cluster_link_up(peers->cluster, address, session, now_us());
-    peers_pull(peers);
+    hub_link_up(peers->hub, address, session, now_us());
 }
 
 static void
@@ -369,8 +239,7 @@ on_down(void *context, const char *address, const char *reason)
 
     role_is_control();
     LOG_INFO("link_down", KV("address", address), KV("reason", reason));
-    cluster_link_down(peers->cluster, address, now_us());
-    peers_pull(peers);
+    hub_link_down(peers->hub, address, now_us());
 }
 
 static void
@@ -394,8 +263,7 @@ on_answered(void *context, const struct discover_answer *answer)
     struct peers *peers = context;
 
     role_is_control();
-    cluster_answered(peers->cluster, answer, now_us());
-    peers_pull(peers);
+    hub_answered(peers->hub, answer, now_us());
 }
 
 /* The beginning */
@@ -491,6 +359,8 @@ make_cluster(struct peers *peers)
     const struct config_mesh *mesh = &peers->config->mesh;
     struct cluster_config config = cluster_config_default();
     struct member_self self = {.id = peers->id};
+    struct hub_network network = {
+        .context = peers, .out = on_out, .doubt = on_doubt, .fault = on_fault};
 
     config.replicas = mesh->ingest_replicas;
     config.ready_ms = mesh->ready_ms;
@@ -502,11 +372,12 @@ make_cluster(struct peers *peers)
     (void)snprintf(
         self.address, sizeof self.address, "%s",
         peers->link != NULL ? mesh_link_address(peers->link) : ALONE_ADDRESS);
-    int rc = cluster_new(&peers->cluster, &config, &self, now_us(),
-                         seed_of_system());
+    int rc = hub_new(&peers->hub, &config, &self, &network, now_us(),
+                     seed_of_system());
 
     for (uint32_t i = 0; rc == 0 && i < mesh->join.count; i++) {
-        if (cluster_join(peers->cluster, &mesh->join.join[i], now_us()) != 0) {
+        if (cluster_join(hub_cluster(peers->hub), &mesh->join.join[i],
+                         now_us()) != 0) {
             LOG_WARNING("join_ignored", KV("reason", "there are too many"));
         }
     }
@@ -543,7 +414,7 @@ void
 peers_start(struct peers *peers)
 {
     peers->started = true;
-    peers_pull(peers);
+    hub_start(peers->hub, now_us());
 }
 
 /* The end */
@@ -553,8 +424,7 @@ peers_leave(struct peers *peers)
 {
     if (!peers->leaving) {
         peers->leaving = true;
-        cluster_leave(peers->cluster, now_us());
-        peers_pull(peers);
+        hub_leave(peers->hub, now_us());
     }
 }
 
@@ -587,6 +457,9 @@ peers_stop(struct peers *peers)
         return;
     }
     peers->stopped = true;
+    if (peers->hub != NULL) {
+        hub_stop(peers->hub);
+    }
     mesh_link_free(peers->link);
     peers->link = NULL;
     resolve_free(peers->resolve);
@@ -600,17 +473,17 @@ peers_free(struct peers *peers)
 {
     if (peers != NULL) {
         CHECK(peers->stopped);
-        cluster_free(peers->cluster);
+        hub_free(peers->hub);
         free(peers);
     }
 }
 
 /* To look at */
 
-struct cluster *
-peers_cluster(const struct peers *peers)
+struct hub *
+peers_hub(const struct peers *peers)
 {
-    return peers->cluster;
+    return peers->hub;
 }
 
 struct mesh_link *

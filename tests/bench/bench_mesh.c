@@ -157,7 +157,7 @@ close_publisher(struct publisher *p)
 static void ON_CONTROL
 look_inside(struct bench_node *node)
 {
-    struct cluster *cluster = peers_cluster(node->control.peers);
+    struct cluster *cluster = control_cluster(&node->control);
     struct cluster_stats stats;
     struct told *told = &node->told;
 

@@ -82,7 +82,7 @@ cluster_worker_add(struct cluster *cluster, uint64_t worker, uint32_t ranks,
 {
     (void)now_us;
     note(cluster, FAKE_ADD, worker, ranks);
-    return 0;
+    return cluster->add_outcome;
 }
 
 void
@@ -170,6 +170,13 @@ cluster_next_out(struct cluster *cluster, struct cluster_out *out)
     }
     *out = cluster->outs[cluster->outs_first++];
     return true;
+}
+
+struct gossip *
+cluster_gossip(struct cluster *cluster)
+{
+    (void)cluster;
+    return NULL;
 }
 
 const char *

@@ -34,6 +34,7 @@ struct cluster {
     struct cluster_config config;
     struct member_self self;
     uint64_t deadline_us;
+    int add_outcome;         /* of cluster_worker_add() */
     uint32_t *deadline_asks; /* counted there, if anywhere */
     struct cluster_out outs[FAKE_OUTS_MAX];
     uint32_t outs_first;

@@ -4,57 +4,16 @@
 #include "node/base/log.h"
 #include "node/peers/peers.h"
 
-#define WORKER UINT64_C(77)
-
 struct rig {
     uv_loop_t loop;
     struct config config;
     struct cluster *cluster;
     struct peers *peers;
-    uint32_t reads;
-    uint64_t read_worker;
-    bool read_on;
-    bool read_early; /* outputs were not all pulled */
-    uint32_t gossips;
-    uint32_t workers;
     uint32_t readies;
     uint32_t refusals;
 };
 
 static struct rig rig;
-
-static void
-on_read(void *context, uint64_t worker, bool on)
-{
-    (void)context;
-    rig.reads++;
-    rig.read_worker = worker;
-    rig.read_on = on;
-    rig.read_early = rig.cluster->outs_first != rig.cluster->outs_count;
-}
-
-static void
-on_gossip(void *context, const struct gossip_out *out)
-{
-    (void)context;
-    (void)out;
-    rig.gossips++;
-    role_is_control();
-    peers_pull(rig.peers); /* as a follow does after each call of gossip */
-}
-
-static void
-on_worker(void *context, const struct roster_entry *entry)
-{
-    (void)context;
-    role_is_control();
-    rig.workers++;
-    if (entry->removed) {
-        peers_worker_remove(rig.peers, WORKER);
-    } else {
-        peers_worker_add(rig.peers, WORKER, 4);
-    }
-}
 
 static void
 on_ready(void *context, enum cluster_ready ready)
@@ -80,12 +39,8 @@ on_take_facts(void *context)
 static void
 setup(void)
 {
-    const struct peers_owner owner = {.read = on_read,
-                                      .gossip = on_gossip,
-                                      .worker = on_worker,
-                                      .ready = on_ready,
-                                      .refused = on_refused,
-                                      .take_facts = on_take_facts};
+    const struct peers_owner owner = {
+        .ready = on_ready, .refused = on_refused, .take_facts = on_take_facts};
 
     role_is_control();
     log_init(&(struct log_options){.level = LOG_LEVEL_ERROR, .fd = 2});
@@ -116,9 +71,14 @@ TestSuite(node_peers, .init = setup, .fini = teardown);
 static void
 push(enum cluster_out_kind kind)
 {
-    struct cluster_out out = {.kind = kind, .worker = WORKER, .on = true};
+    fake_cluster_push(rig.cluster, &(struct cluster_out){.kind = kind});
+}
 
-    fake_cluster_push(rig.cluster, &out);
+static void
+pull(void)
+{
+    role_is_control();
+    hub_pull(peers_hub(rig.peers), uv_hrtime() / 1000);
 }
 
 Test(node_peers, the_cluster_is_of_this_node_and_of_the_configuration)
@@ -135,56 +95,6 @@ Test(node_peers, the_cluster_is_of_this_node_and_of_the_configuration)
     cr_assert_null(peers_link(rig.peers));
 }
 
-Test(node_peers, nothing_is_told_before_the_start)
-{
-    role_is_control();
-    push(CLUSTER_READY);
-    peers_pull(rig.peers);
-    peers_worker_add(rig.peers, WORKER, 1);
-    cr_assert_eq(rig.readies, 0);
-    cr_assert_eq(fake_cluster_calls(rig.cluster, FAKE_ADD), 0);
-    peers_start(rig.peers);
-    cr_assert_eq(rig.readies, 1);
-    cr_assert_eq(fake_cluster_calls(rig.cluster, FAKE_ADD), 1);
-}
-
-Test(node_peers, a_call_from_within_waits_until_the_outputs_are_pulled)
-{
-    role_is_control();
-    peers_start(rig.peers);
-    push(CLUSTER_WORKER);
-    push(CLUSTER_READ);
-    push(CLUSTER_GOSSIP);
-    push(CLUSTER_GOSSIP);
-    peers_pull(rig.peers);
-    cr_assert_eq(rig.gossips, 2);
-    cr_assert_eq(rig.reads, 1);
-    cr_assert_eq(rig.read_worker, WORKER);
-    cr_assert(rig.read_on && !rig.read_early);
-    cr_assert_eq(fake_cluster_calls(rig.cluster, FAKE_ADD), 1);
-    for (uint32_t i = 0; i < rig.cluster->calls_count; i++) {
-        cr_assert(!rig.cluster->calls[i].early);
-    }
-}
-
-Test(node_peers, what_is_put_off_keeps_its_order)
-{
-    struct cluster_out gone = {.kind = CLUSTER_WORKER, .entry.removed = true};
-    static const enum fake_call_kind order[] = {FAKE_NEW, FAKE_ADD, FAKE_REMOVE,
-                                                FAKE_ADD};
-
-    role_is_control();
-    peers_start(rig.peers);
-    push(CLUSTER_WORKER);
-    fake_cluster_push(rig.cluster, &gone);
-    push(CLUSTER_WORKER);
-    peers_pull(rig.peers);
-    cr_assert_eq(rig.cluster->calls_count, 4);
-    for (uint32_t i = 0; i < 4; i++) {
-        cr_assert_eq(rig.cluster->calls[i].kind, order[i]);
-    }
-}
-
 Test(node_peers, a_name_in_use_is_told_to_the_owner)
 {
     struct cluster_out out = {.kind = CLUSTER_MEMBER,
@@ -194,7 +104,7 @@ Test(node_peers, a_name_in_use_is_told_to_the_owner)
     role_is_control();
     peers_start(rig.peers);
     fake_cluster_push(rig.cluster, &out);
-    peers_pull(rig.peers);
+    pull();
     cr_assert_eq(rig.refusals, 1);
 }
 
@@ -207,7 +117,7 @@ Test(node_peers, what_nobody_can_be_sent_is_counted)
     push(CLUSTER_SEND);
     push(CLUSTER_DOUBT);
     push(CLUSTER_DROP);
-    peers_pull(rig.peers);
+    pull();
     peers_stats(rig.peers, &stats);
     cr_assert_eq(stats.sends_bad, 1);
 }
@@ -226,7 +136,7 @@ Test(node_peers, a_lookup_there_is_no_room_for_is_answered_as_failed)
         out.discover.ticket = i + 1;
         fake_cluster_push(rig.cluster, &out);
     }
-    peers_pull(rig.peers);
+    pull();
     peers_stats(rig.peers, &stats);
     cr_assert_gt(stats.lookups_full, 0);
     cr_assert_eq(fake_cluster_calls(rig.cluster, FAKE_ANSWERED),
@@ -240,9 +150,9 @@ Test(node_peers, time_is_told_when_it_is_due_and_what_comes_of_it_is_pulled)
     role_is_control();
     peers_start(rig.peers);
     rig.cluster->deadline_us = uv_hrtime() / 1000 + UINT64_C(3600000000);
-    peers_pull(rig.peers);
+    pull();
     rig.cluster->deadline_us = uv_hrtime() / 1000 + 2000; /* now sooner */
-    peers_pull(rig.peers);
+    pull();
     push(CLUSTER_READY);
     while (rig.readies == 0) {
         (void)uv_run(&rig.loop, UV_RUN_ONCE);
@@ -259,7 +169,7 @@ Test(node_peers, the_timer_is_set_once_a_turn_however_much_is_pulled)
     rig.cluster->deadline_asks = &asks;
     rig.cluster->deadline_us = UINT64_MAX;
     for (uint32_t i = 0; i < 2000; i++) {
-        peers_pull(rig.peers);
+        pull();
     }
     (void)uv_run(&rig.loop, UV_RUN_NOWAIT);
     cr_assert_eq(asks, 1);

@@ -1,0 +1,87 @@
+/* Takes what lanes tell of requests to those who learn from it. */
+#include "node/control/fact_sink.h"
+
+const struct fleet_worker *
+fact_sink_worker(const struct fact_sink *sink, uint32_t slot,
+                 uint32_t generation)
+{
+    const struct fleet_view *view = fleet_view_get(sink->board);
+    const struct fleet_worker *worker =
+        slot < WORKERS_MAX ? view->worker[slot] : NULL;
+
+    return worker != NULL && worker->generation == generation ? worker : NULL;
+}
+
+static int
+take_learn(struct fact_sink *sink, const struct fact_learn *fact,
+           uint64_t now_us)
+{
+    if (fact_sink_worker(sink, fact->slot, fact->generation) == NULL) {
+        return 0;
+    }
+    hints_learn(sink->hints, fact, now_us);
+    if (fact->count == 0) {
+        return 0;
+    }
+    /* Belief is a hint, and does without what it refuses. */
+    int outcome =
+        radix_insert(sink->belief, fact->root, fact->keys, fact->count,
+                     fact->slot, (uint8_t)fact->priority, now_us);
+    return outcome < 0 ? outcome : 0;
+}
+
+/* Peers first: what is expected already was told to them. */
+static void
+take_expect(struct fact_sink *sink, const struct fact_learn *fact,
+            uint64_t now_us)
+{
+    hints_expect(sink->hints, fact, now_us);
+    ingest_slots_expect(sink->slots, fact, now_us);
+}
+
+static void ON_CONTROL
+take_outcome(struct fact_sink *sink, const struct fact_outcome *fact,
+             uint64_t now_us)
+{
+    static const enum fleet_result results[] = {
+        [FACT_ANSWERED] = FLEET_ANSWERED,
+        [FACT_CONNECT] = FLEET_CONNECT_FAILED,
+        [FACT_TIMEOUT] = FLEET_TIMED_OUT,
+        [FACT_CLOSED] = FLEET_CUT,
+        [FACT_STATUS] = FLEET_ANSWERED_5XX,
+    };
+
+    CHECK(fact->result < sizeof results / sizeof results[0]);
+    fleet_report(sink->fleet, fact->slot, fact->generation,
+                 results[fact->result], now_us);
+}
+
+static void ON_CONTROL
+take_decision(struct fact_sink *sink, const struct fact_decision *fact,
+              uint64_t now_us)
+{
+    if (fact_sink_worker(sink, fact->slot, fact->generation) != NULL) {
+        hints_ended(sink->hints, fact->slot, fact->generation, now_us);
+        ingest_stream_answer(sink->streams, fact, now_us);
+    }
+}
+
+int
+fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
+{
+    switch ((enum fact_kind) * (const uint32_t *)record) {
+    case FACT_LEARN:
+        return take_learn(sink, record, now_us);
+    case FACT_EXPECT:
+        take_expect(sink, record, now_us);
+        return 0;
+    case FACT_OUTCOME:
+        take_outcome(sink, record, now_us);
+        return 0;
+    case FACT_DECISION:
+        take_decision(sink, record, now_us);
+        return 0;
+    }
+    CHECK(false); /* lanes write no other kind */
+    return 0;
+}

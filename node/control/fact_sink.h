@@ -1,0 +1,42 @@
+/*
+ * Where lanes' facts go (facts.h): belief, what is expected of workers' ranks,
+ * the fleet's circuit breakers, the streams that predicted, and the hints for
+ * peers.
+ *
+ * A fact about a worker that has gone since the lane wrote it is dropped: slots
+ * are used again, and generations tell workers in one slot apart.
+ *
+ * Role: core. Owns: nothing. Thread: control. Limits: those of the parts.
+ * Errors: below zero -errno; what belief refuses is in radix_stats().
+ */
+#ifndef NODE_FACT_SINK_H
+#define NODE_FACT_SINK_H
+
+#include "index/base/check.h"
+#include "index/base/role.h"
+#include "node/fleet/fleet.h"
+#include "node/ingest/ingest_slots.h"
+#include "node/ingest/ingest_stream.h"
+#include "node/peers/hints.h"
+#include "node/view/facts.h"
+
+/* The parts, all set before the first fact; they outlive it. */
+struct fact_sink {
+    struct fleet *fleet;
+    struct fleet_board *board; /* the fleet's */
+    struct radix *belief;
+    struct hints *hints;
+    struct ingest_slots *slots;
+    struct ingest_streams *streams;
+};
+
+/* The worker that a fact means, or NULL: it is gone. */
+const struct fleet_worker *fact_sink_worker(const struct fact_sink *sink,
+                                            uint32_t slot, uint32_t generation);
+
+/* Takes one fact: a record of enum fact_kind, as it stands in the ring. 0, or
+ * -ENOMEM: belief has no memory for it, and the rest of it was taken. */
+int fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
+    MUST_CHECK ON_CONTROL;
+
+#endif
