@@ -2,33 +2,8 @@
 #include <stdio.h>
 
 #include "index/index.h"
-#include "node/config/config.h"
 #include "node/elect/elect.h"
-
-static struct config config;
-static struct config_errors errors;
-
-static const char *
-told(void)
-{
-    buf_add(&errors.text, "", 1);
-    errors.text.len--;
-    return errors.text.ptr;
-}
-
-static void
-setup(void)
-{
-    config_init(&config);
-    config_errors_init(&errors);
-}
-
-static void
-teardown(void)
-{
-    config_fini(&config);
-    config_errors_fini(&errors);
-}
+#include "tests/unit/node/config/config_rig.h"
 
 TestSuite(node_config, .init = setup, .fini = teardown);
 

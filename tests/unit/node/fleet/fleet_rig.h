@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "node/fleet/fleet.h"
+#include "tests/unit/node/fleet/fleet_settings.h"
 
 #define RIG_ENGINES   8
 #define RIG_ADDRESSES 3
@@ -60,21 +61,7 @@ static inline void
 rig_start(void)
 {
     qsbr_init(&rig.qsbr);
-    rig.config = (struct fleet_config){
-        .health = {.path = "/health",
-                   .interval_ms = 2000,
-                   .timeout_ms = 1000,
-                   .failures = 1,
-                   .successes = 1,
-                   .metrics_interval_ms = 1000,
-                   .models_interval_ms = 30000},
-        .breaker = {.failures = 5,
-                    .successes = 2,
-                    .open_ms = 5000,
-                    .open_max_ms = 60000},
-        .resolve_interval_ms = 30000,
-        .seed = 1,
-    };
+    rig.config = fleet_settings();
     rig.now_us = 1000 * RIG_S;
     for (unsigned i = 0; i < RIG_ENGINES; i++) {
         rig.engine[i] = (struct rig_engine){

@@ -6,23 +6,10 @@
 
 #include "node/fleet/fleet.h"
 #include "tests/unit/failing_alloc.h"
+#include "tests/unit/node/fleet/fleet_settings.h"
 
 static struct qsbr qsbr;
 static struct fleet *fleet;
-
-static const struct fleet_config config = {
-    .health = {.path = "/health",
-               .interval_ms = 2000,
-               .failures = 1,
-               .successes = 1,
-               .metrics_interval_ms = 1000,
-               .models_interval_ms = 30000},
-    .breaker = {.failures = 5,
-                .successes = 2,
-                .open_ms = 5000,
-                .open_max_ms = 60000},
-    .resolve_interval_ms = 30000,
-};
 
 static void
 answer(const struct fleet_out *out, uint64_t now_us)
@@ -69,6 +56,7 @@ live(uint64_t n)
     uint32_t slot = WORKER_NONE;
 
     qsbr_init(&qsbr);
+    struct fleet_config config = fleet_settings();
     int error = fleet_new(&fleet, &config, &qsbr);
     if (error == 0) {
         error = fleet_add(fleet, &worker, now_us, &slot);

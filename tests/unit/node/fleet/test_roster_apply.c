@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "node/fleet/roster_apply.h"
+#include "tests/unit/node/fleet/fleet_settings.h"
 
 #define NODES 2U
 
@@ -36,21 +37,7 @@ static void
 start(struct node *node, uint32_t at)
 {
     struct roster_config roster = roster_config_default();
-    struct fleet_config fleet = {
-        .health = {.path = "/health",
-                   .interval_ms = 2000,
-                   .timeout_ms = 1000,
-                   .failures = 1,
-                   .successes = 1,
-                   .metrics_interval_ms = 1000,
-                   .models_interval_ms = 30000},
-        .breaker = {.failures = 5,
-                    .successes = 2,
-                    .open_ms = 5000,
-                    .open_max_ms = 60000},
-        .resolve_interval_ms = 30000,
-        .seed = 1,
-    };
+    struct fleet_config fleet = fleet_settings();
 
     qsbr_init(&node->qsbr);
     cr_assert_eq(fleet_new(&node->fleet, &fleet, &node->qsbr), 0);
