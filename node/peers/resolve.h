@@ -1,10 +1,10 @@
 /*
  * Carries out discovery's look-ups (mesh/discover.h) with c-ares, on the loop.
  *
- * Hosts are looked up as the system does it: /etc/hosts, the servers and the
- * search list of /etc/resolv.conf, in the order of /etc/nsswitch.conf; both
- * A and AAAA records count. SRV records come from DNS alone. An answer that
- * was truncated is asked for again by TCP.
+ * Hosts are looked up in /etc/hosts and by the servers and the search list of
+ * /etc/resolv.conf, in the order of /etc/nsswitch.conf; other sources that file
+ * may name do not count. Both A and AAAA records do. SRV records come from DNS
+ * alone. A truncated answer is asked for again by TCP.
  *
  * With a server of our own (`server`), that server alone is asked, and names
  * are absolute.
