@@ -1,3 +1,7 @@
+/*
+ * The store of cells: runs of 16-byte units in chunks, found by size class as in
+ * TLSF.
+ */
 #include "index/cell_internal.h"
 
 #include <errno.h>
@@ -39,6 +43,7 @@ struct run {
 static struct run *
 run_at(const struct cell_store *store, uint32_t ref)
 {
+    CHECK_SLOW(ref != CELL_NONE);
     return cell_at(store, ref);
 }
 
@@ -71,6 +76,7 @@ run_poison(struct run *run, uint32_t units, bool poison)
 static uint32_t
 bin_of(uint32_t n)
 {
+    CHECK(n > 0);
     if (n < ROW) {
         return n;
     }
@@ -99,6 +105,7 @@ list_push(struct cell_store *store, uint32_t ref, uint32_t units)
         (uint32_t *)(void *)((unsigned char *)run + (size_t)units * CELL_UNIT) -
         1;
 
+    CHECK(units > 0 && (run->cell.size & RUN_FREE) == 0);
     run->cell.size =
         units << RUN_SHIFT | RUN_FREE | (run->cell.size & RUN_PREV_FREE);
     run->cell.link = next;
@@ -120,6 +127,7 @@ list_remove(struct cell_store *store, uint32_t ref)
     struct run *run = run_at(store, ref);
     uint32_t bin = bin_of(run_units(run));
 
+    CHECK((run->cell.size & RUN_FREE) != 0 && store->list[bin] != CELL_NONE);
     run_poison(run, run_units(run), false);
     if (run->cell.link != CELL_NONE) {
         run_at(store, run->cell.link)->before = run->before;
@@ -147,6 +155,7 @@ list_find(const struct cell_store *store, uint32_t units)
     uint32_t row = bin / ROW;
     uint32_t bits = store->list_bits[row] & (~0U << bin % ROW);
 
+    CHECK_SLOW(row < CELL_CLASSES / ROW);
     if (bits == 0) {
         uint32_t rows = store->row_bits & (~0U << row << 1);
         if (rows == 0) {
@@ -162,6 +171,7 @@ list_find(const struct cell_store *store, uint32_t units)
 static bool
 fills_chunk(const struct cell_store *store, uint32_t ref, uint32_t units)
 {
+    CHECK_SLOW(units > 0);
     return store->chunk_units[ref >> CELL_CHUNK_LOG2] == units + 1;
 }
 
@@ -172,6 +182,7 @@ chunk_plan(const struct cell_store *store, uint32_t units)
     size_t left = store->bytes_max - store->bytes;
     size_t want = store->bytes / CELL_UNIT;
 
+    CHECK(store->bytes <= store->bytes_max);
     want = want < CHUNK_UNITS_MIN ? CHUNK_UNITS_MIN : want;
     want = want < units + 1 ? units + 1 : want;
     want = want > 1U << CELL_CHUNK_LOG2 ? 1U << CELL_CHUNK_LOG2 : want;
@@ -189,6 +200,7 @@ chunk_add(struct cell_store *store, uint32_t units)
     uint32_t number = 1;
     uint32_t plan = chunk_plan(store, units);
 
+    CHECK(units > 0);
     store->starved = false;
     while (number < store->chunks_max && store->chunk[number] != NULL) {
         number++;
@@ -220,6 +232,8 @@ chunk_drop(struct cell_store *store, uint32_t number)
 {
     size_t size = (size_t)store->chunk_units[number] * CELL_UNIT;
 
+    CHECK(store->chunk[number] != NULL && store->chunks_count > 0);
+    CHECK(store->bytes >= size);
 #if defined(POISON)
     __asan_unpoison_memory_region(store->chunk[number], size);
 #endif
@@ -237,6 +251,7 @@ cell_alloc(struct cell_store *store, size_t size)
     uint32_t units = (uint32_t)((size + CELL_UNIT - 1) / CELL_UNIT);
 
     CHECK(size >= sizeof(struct cell) && size <= CELL_SIZE_MAX);
+    CHECK_SLOW(store->used_bytes <= store->bytes);
     uint32_t ref = list_find(store, units);
     if (ref == CELL_NONE) {
         if (!chunk_add(store, units)) {
@@ -270,6 +285,7 @@ cell_free(struct cell_store *store, uint32_t ref)
     uint32_t units = run_units(run);
 
     CHECK(units > 0 && (run->cell.size & RUN_FREE) == 0);
+    CHECK(store->used_bytes >= (size_t)units * CELL_UNIT);
     store->used_bytes -= (size_t)units * CELL_UNIT;
     struct run *above = run_at(store, ref + units);
     if (above->cell.size & RUN_FREE) {
@@ -297,6 +313,7 @@ cell_free(struct cell_store *store, uint32_t ref)
 size_t
 cell_size(const struct cell_store *store, uint32_t ref)
 {
+    CHECK(ref != CELL_NONE);
     return (size_t)run_units(run_at(store, ref)) * CELL_UNIT;
 }
 
@@ -304,6 +321,7 @@ int
 cell_init(struct cell_store *store, size_t bytes_max,
           const struct radix_allocator *allocator)
 {
+    CHECK(allocator != NULL);
     /* Chunks may be small at first, hence the eight; 0 stays unused. */
     size_t chunks = bytes_max / CELL_CHUNK_MAX + 8;
     size_t table = chunks * (sizeof(unsigned char *) + sizeof(uint32_t));
@@ -336,6 +354,7 @@ cell_fini(struct cell_store *store)
     store->allocator->free(store->allocator->context, (void *)store->chunk,
                            store->fixed_bytes);
     store->chunk = NULL;
+    CHECK(store->chunks_count == 0 && store->bytes == 0);
 }
 
 /* The free runs that the lists know: count and units. */

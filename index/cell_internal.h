@@ -94,6 +94,7 @@ cell_starved(const struct cell_store *store)
 static inline size_t
 cell_room(const struct cell_store *store)
 {
+    CHECK_SLOW(store->used_bytes <= store->bytes_max);
     return store->bytes_max - store->used_bytes;
 }
 
@@ -108,6 +109,7 @@ cell_bytes(const struct cell_store *store)
 static inline void *
 cell_at(const struct cell_store *store, uint32_t ref)
 {
+    CHECK_SLOW(ref >> CELL_CHUNK_LOG2 < store->chunks_max);
     return store->chunk[ref >> CELL_CHUNK_LOG2] +
            (size_t)(ref & ((1U << CELL_CHUNK_LOG2) - 1)) * CELL_UNIT;
 }

@@ -1,3 +1,6 @@
+/*
+ * Records of the event vocabulary: checking them, and collecting their words.
+ */
 #include "index/event.h"
 
 #include "index/base/check.h"
@@ -29,6 +32,7 @@ is_op(uint64_t op)
 bool
 event_check(const uint64_t *words, uint32_t count)
 {
+    CHECK(words != NULL || count == 0);
     for (uint64_t at = 0; at < count;) {
         if (!is_op(words[at])) {
             return false;
@@ -46,6 +50,8 @@ event_words_add(struct event_words *out, enum event_kind kind, enum tier tier,
                 uint32_t count)
 {
     CHECK(kind == EVENT_CLEAR ? count == 0 : count != 0);
+    CHECK(kind < EVENT_KINDS && tier < TIERS);
+    CHECK(out->count <= out->max);
     bool joined = out->count != 0 && kind != EVENT_CLEAR &&
                   event_op_kind(out->words[out->last]) == kind &&
                   event_op_tier(out->words[out->last]) == tier;

@@ -1,7 +1,11 @@
+/*
+ * Chained keys by XXH3.
+ */
 #include "index/key.h"
 
 #include <xxhash.h>
 
+#include "index/base/check.h"
 #include "index/base/rng.h"
 
 /* Lengths go in first, so that no two different triples run together. */
@@ -11,6 +15,7 @@ key_root(struct slice model, struct slice lora, struct slice salt)
     uint64_t lens[3] = {model.len, lora.len, salt.len};
     uint64_t hash = XXH3_64bits(lens, sizeof(lens));
 
+    CHECK_SLOW(model.ptr != NULL || model.len == 0);
     hash = XXH3_64bits_withSeed(model.ptr, model.len, hash);
     hash = XXH3_64bits_withSeed(lora.ptr, lora.len, hash);
     return XXH3_64bits_withSeed(salt.ptr, salt.len, hash);
@@ -25,6 +30,7 @@ key_token_root(struct slice lora, struct slice salt)
 uint64_t
 key_next(uint64_t parent, const void *block, size_t size)
 {
+    CHECK_SLOW(block != NULL || size == 0);
     return XXH3_64bits_withSeed(block, size, parent);
 }
 
@@ -33,6 +39,7 @@ key_next_apart(uint64_t parent, uint64_t extra, const void *block, size_t size)
 {
     uint64_t seed = extra == 0 ? parent : rng_mix(parent ^ rng_mix(extra));
 
+    CHECK_SLOW(block != NULL || size == 0);
     return XXH3_64bits_withSeed(block, size, seed);
 }
 
@@ -42,6 +49,7 @@ key_chain(uint64_t parent, const void *blocks, size_t count, size_t size_bytes,
 {
     const unsigned char *at = blocks;
 
+    CHECK_SLOW(count == 0 || (blocks != NULL && keys != NULL));
     for (size_t i = 0; i < count; i++) {
         parent = XXH3_64bits_withSeed(at, size_bytes, parent);
         keys[i] = parent;
@@ -53,5 +61,6 @@ key_chain(uint64_t parent, const void *blocks, size_t count, size_t size_bytes,
 uint64_t
 key_digest(struct slice bytes)
 {
+    CHECK_SLOW(bytes.ptr != NULL || bytes.len == 0);
     return XXH3_64bits(bytes.ptr, bytes.len);
 }

@@ -1,3 +1,6 @@
+/*
+ * The ledger as a whole: its streams, background work, numbers.
+ */
 #include "index/ledger.h"
 
 #include <errno.h>
@@ -22,6 +25,7 @@ init(struct ledger *l)
 int
 ledger_new(struct ledger **out, const struct ledger_limits *limits)
 {
+    CHECK(out != NULL);
     if (limits->bytes_max < sizeof(struct ledger)) {
         return -EINVAL;
     }
@@ -61,6 +65,7 @@ ledger_free(struct ledger *ledger)
 int
 ledger_open(struct ledger *ledger, uint32_t *stream)
 {
+    CHECK(stream != NULL);
     for (uint32_t i = 0; i < LEDGER_STREAMS_MAX; i++) {
         struct stream *st = &ledger->stream[i];
         if (st->state == STREAM_FREE) {
@@ -92,6 +97,7 @@ turn(struct ledger *l, enum stream_state from, enum stream_state to)
 {
     bool any = false;
 
+    CHECK(from != to);
     for (uint32_t i = 0; i < LEDGER_STREAMS_MAX; i++) {
         if (l->stream[i].state == from) {
             l->stream[i].state = to;
@@ -104,6 +110,7 @@ turn(struct ledger *l, enum stream_state from, enum stream_state to)
 static void
 sweep_start(struct ledger *l)
 {
+    CHECK(l->cursor <= l->entries.fresh);
     if (l->cursor == 0 &&
         (turn(l, STREAM_CLOSED, STREAM_SWEEPING) || l->litter)) {
         l->litter = false;
@@ -122,6 +129,7 @@ sweep_entry(struct ledger *l, uint32_t ref)
 {
     const struct entry *entry = entry_at(l, ref);
 
+    CHECK(ref != REF_NONE && ref < l->entries.fresh);
     if (entry->link == 0) {
         return;
     }
@@ -173,6 +181,7 @@ uint64_t
 ledger_blocks(const struct ledger *ledger, uint32_t stream)
 {
     CHECK(ledger->stream[stream].state == STREAM_OPEN);
+    CHECK(stream < LEDGER_STREAMS_MAX);
     return ledger->stream[stream].blocks;
 }
 
@@ -180,6 +189,7 @@ uint32_t
 ledger_holes(const struct ledger *ledger, uint32_t stream)
 {
     CHECK(ledger->stream[stream].state == STREAM_OPEN);
+    CHECK(stream < LEDGER_STREAMS_MAX);
     return ledger->stream[stream].holes;
 }
 
@@ -198,4 +208,6 @@ ledger_stats(const struct ledger *ledger, struct ledger_stats *stats)
             stats->sweeping++;
         }
     }
+    CHECK(stats->bytes <= ledger->bytes_max);
+    CHECK(stats->open + stats->sweeping <= LEDGER_STREAMS_MAX);
 }

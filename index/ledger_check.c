@@ -1,3 +1,6 @@
+/*
+ * Verifies every invariant of the ledger by walking all of its entries.
+ */
 #include <string.h>
 
 #include "index/ledger_internal.h"

@@ -1,3 +1,6 @@
+/*
+ * Who holds an entry: up to three streams in its word, more in a bitmap.
+ */
 #include "index/ledger_internal.h"
 
 static uint32_t
@@ -5,6 +8,7 @@ inline_word(const uint32_t *streams, uint32_t count)
 {
     uint32_t word = count;
 
+    CHECK(count <= HOLDERS_INLINE);
     for (uint32_t i = 0; i < count; i++) {
         word |= streams[i] << (2 + i * STREAM_BITS);
     }
@@ -31,6 +35,7 @@ ledger_holders_add(struct ledger *l, uint32_t word, uint32_t stream)
     uint32_t count = word & 3;
 
     CHECK(!holders_has(l, word, stream));
+    CHECK(stream < LEDGER_STREAMS_MAX);
     if (count == 0 && word != 0) {
         worker_set_add(pool_at(&l->sets, word >> 2), stream);
         return word;
@@ -53,6 +58,7 @@ shrink(struct ledger *l, uint32_t word)
     uint32_t streams[HOLDERS_INLINE];
     uint32_t count = 0;
 
+    CHECK((word & 3) == 0 && word != 0);
     if (worker_set_count(set) >= HOLDERS_INLINE) {
         return word;
     }
@@ -71,6 +77,7 @@ ledger_holders_remove(struct ledger *l, uint32_t word, uint32_t stream)
     uint32_t kept = 0;
 
     CHECK(holders_has(l, word, stream));
+    CHECK(stream < LEDGER_STREAMS_MAX);
     if (count == 0) {
         worker_set_remove(pool_at(&l->sets, word >> 2), stream);
         return shrink(l, word);

@@ -24,12 +24,14 @@ ledger_parts(const struct ledger *ledger)
 {
     const struct pool *pool = &ledger->entries;
 
+    CHECK(pool->fresh >= 1);
     return pool->fresh == 1 ? 0 : ((pool->fresh - 1) >> pool->shift) + 1;
 }
 
 static uint32_t
 segment_of(const struct ledger *l, uint32_t ref)
 {
+    CHECK_SLOW(ref < l->entries.fresh);
     return ref >> l->entries.shift;
 }
 
@@ -38,6 +40,7 @@ ledger_tell_block(struct ledger *l, uint32_t ref, uint32_t parent)
 {
     uint64_t *to = watch_add(l->watch, 4);
 
+    CHECK(ref != REF_NONE && ref != parent);
     watch_mark(l->watch, segment_of(l, ref));
     if (to != NULL) {
         to[0] = watch_op(WATCH_BLOCK, 0, ref);
@@ -51,6 +54,7 @@ void
 ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
             uint32_t stream, uint32_t copies)
 {
+    CHECK(stream < LEDGER_STREAMS_MAX && copies <= UINT16_MAX);
     watch_mark(l->watch, segment_of(l, ref));
     watch_tell(l->watch, watch_op(kind, stream, ref) |
                              (uint64_t)copies << WATCH_COPIES_SHIFT);
@@ -75,6 +79,7 @@ static void
 put_copies(const struct ledger *l, uint32_t ref, const struct worker_set *set,
            struct words *out)
 {
+    CHECK(!worker_set_empty(set));
     words_push(out, worker_set_count(set));
     WORKER_SET_EACH (stream, set) {
         words_push(out, stream | (uint64_t)ledger_copies(l, ref, stream)
@@ -101,6 +106,7 @@ inline_holders(const struct worker_set *set)
     uint64_t word = worker_set_count(set);
     uint32_t shift = 2;
 
+    CHECK(word <= HOLDERS_INLINE);
     WORKER_SET_EACH (stream, set) {
         word |= (uint64_t)stream << shift;
         shift += STREAM_BITS;
@@ -117,6 +123,7 @@ put_entry(const struct ledger *l, uint32_t ref, const struct worker_set *open,
     uint64_t head = IMAGE_ALIVE | (uint64_t)ledger_parent(l, entry)
                                       << IMAGE_PARENT_SHIFT;
 
+    CHECK(entry->link != 0);
     set = worker_set_and(&set, open);
     bool odd = any_copies(l, ref, &set);
     bool few = worker_set_count(&set) <= HOLDERS_INLINE;

@@ -132,6 +132,9 @@ int ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
     MUST_CHECK;
 void ledger_pool_fini(struct ledger *l, struct pool *pool);
 
+/* One more segment. False and l->refusal when there is no room. */
+bool ledger_pool_grow(struct ledger *l, struct pool *pool) MUST_CHECK;
+
 /* One more is sure to be had. False and l->refusal. */
 bool ledger_pool_claim(struct ledger *l, struct pool *pool) MUST_CHECK;
 
@@ -143,6 +146,7 @@ void ledger_pool_give(struct pool *pool, uint32_t ref);
 static inline void *
 pool_at(const struct pool *pool, uint32_t ref)
 {
+    CHECK_SLOW(ref >> pool->shift < pool->segments);
     return pool->segment[ref >> pool->shift] +
            (size_t)(ref & ((1U << pool->shift) - 1)) * pool->size;
 }
@@ -150,6 +154,7 @@ pool_at(const struct pool *pool, uint32_t ref)
 static inline struct entry *
 entry_at(const struct ledger *l, uint32_t ref)
 {
+    CHECK_SLOW(ref != REF_NONE);
     return pool_at(&l->entries, ref);
 }
 
@@ -160,14 +165,22 @@ entry_at(const struct ledger *l, uint32_t ref)
 int ledger_names_init(struct ledger *l) MUST_CHECK;
 void ledger_names_fini(struct ledger *l);
 
+/* The head of a bucket's chain. */
+static inline uint32_t *
+name_bucket(const struct names *names, uint32_t at)
+{
+    CHECK_SLOW(at >> HEADS_SHIFT < names->segments);
+    return &names->segment[at >> HEADS_SHIFT][at & ((1U << HEADS_SHIFT) - 1)];
+}
+
+/* The head of the chain in which a name is, if it is known. */
 static inline uint32_t *
 name_head(const struct names *names, uint64_t name)
 {
     uint64_t hash = rng_mix(name);
     uint32_t at = (uint32_t)hash & (names->mask * 2 + 1);
 
-    at = at < names->buckets ? at : at & names->mask;
-    return &names->segment[at >> HEADS_SHIFT][at & ((1U << HEADS_SHIFT) - 1)];
+    return name_bucket(names, at < names->buckets ? at : at & names->mask);
 }
 
 /* The entry that the stream holds under this name, or REF_NONE. */
@@ -214,6 +227,7 @@ holders_tight(uint32_t word)
 static inline uint32_t
 holders_inline(uint32_t word, uint32_t i)
 {
+    CHECK_SLOW(i < HOLDERS_INLINE);
     return word >> (2 + i * STREAM_BITS) & ((1U << STREAM_BITS) - 1);
 }
 
@@ -222,6 +236,7 @@ holders_has(const struct ledger *l, uint32_t word, uint32_t stream)
 {
     uint32_t count = word & 3;
 
+    CHECK_SLOW(stream < LEDGER_STREAMS_MAX);
     if (count == 0) {
         return word != 0 &&
                worker_set_has(pool_at(&l->sets, word >> 2), stream);
@@ -280,6 +295,7 @@ uint32_t ledger_kids_held(const struct ledger *l, uint32_t ref,
 static inline uint32_t
 copies_in(uint32_t copies, enum tier tier)
 {
+    CHECK_SLOW(tier < TIERS);
     return copies >> (4 * (uint32_t)tier) & 15;
 }
 
@@ -288,6 +304,7 @@ copies_with(uint32_t copies, enum tier tier, uint32_t count)
 {
     uint32_t shift = 4 * (uint32_t)tier;
 
+    CHECK_SLOW(tier < TIERS && count <= 15);
     return (copies & ~(UINT32_C(15) << shift)) | count << shift;
 }
 

@@ -9,6 +9,7 @@
 uint32_t
 ledger_parent(const struct ledger *l, const struct entry *entry)
 {
+    CHECK(entry->link != 0);
     while ((entry->link & LINK_UP) == 0) {
         entry = entry_at(l, entry->link & REF_MASK);
     }
@@ -19,6 +20,7 @@ ledger_parent(const struct ledger *l, const struct entry *entry)
 static uint32_t
 next_kid(const struct entry *kid)
 {
+    CHECK_SLOW((kid->link & LINK_COUNTED) == 0);
     return (kid->link & LINK_UP) != 0 ? REF_NONE : kid->link & REF_MASK;
 }
 
@@ -27,6 +29,7 @@ list_len(const struct ledger *l, const struct entry *parent)
 {
     uint32_t len = 0;
 
+    CHECK((parent->kid & KID_COUNTED) == 0);
     for (uint32_t ref = parent->kid; ref != REF_NONE; len++) {
         ref = next_kid(entry_at(l, ref));
     }
@@ -38,6 +41,7 @@ claim_counts(struct ledger *l, uint32_t parent)
 {
     uint32_t ref = entry_at(l, parent)->kid;
 
+    CHECK((ref & KID_COUNTED) == 0);
     while (ref != REF_NONE) {
         const struct entry *kid = entry_at(l, ref);
         struct worker_set set = ledger_holders_set(l, kid->holders);
@@ -56,6 +60,7 @@ ledger_kids_claim(struct ledger *l, uint32_t ref, uint32_t stream)
 {
     const struct entry *parent = entry_at(l, ref);
 
+    CHECK(ref != REF_NONE);
     if ((parent->kid & KID_COUNTED) == 0) {
         if (list_len(l, parent) < KIDS_LIST_MAX) {
             return true;
@@ -76,6 +81,7 @@ count_kids(struct ledger *l, uint32_t parent)
 {
     uint32_t count = 0;
 
+    CHECK((entry_at(l, parent)->kid & KID_COUNTED) == 0);
     for (uint32_t ref = entry_at(l, parent)->kid; ref != REF_NONE; count++) {
         struct entry *kid = entry_at(l, ref);
         struct worker_set set = ledger_holders_set(l, kid->holders);
@@ -94,6 +100,7 @@ ledger_kids_add(struct ledger *l, uint32_t parent, uint32_t ref)
 {
     struct entry *entry = entry_at(l, ref);
 
+    CHECK(ref != REF_NONE && ref != parent);
     entry->link = LINK_UP | parent;
     if (parent == REF_NONE) {
         return;
@@ -120,6 +127,7 @@ ledger_kids_remove(struct ledger *l, uint32_t ref)
     const struct entry *entry = entry_at(l, ref);
     uint32_t parent = ledger_parent(l, entry);
 
+    CHECK(entry->holders == 0 && entry->kid == REF_NONE);
     if (parent == REF_NONE) {
         return REF_NONE;
     }

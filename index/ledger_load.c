@@ -10,16 +10,11 @@ segments_reserve(struct ledger *l, uint32_t ref)
 {
     struct pool *pool = &l->entries;
 
+    CHECK(ref != REF_NONE && ref <= REF_MASK);
     while (ref >> pool->shift >= pool->segments) {
-        if (pool->segments == pool->segments_max) {
-            l->refusal = LEDGER_E_FULL;
+        if (!ledger_pool_grow(l, pool)) {
             return false;
         }
-        unsigned char *segment = ledger_take(l, SEGMENT_BYTES);
-        if (segment == NULL) {
-            return false;
-        }
-        pool->segment[pool->segments++] = segment;
     }
     pool->fresh = pool->fresh > ref ? pool->fresh : ref + 1;
     return true;
@@ -45,6 +40,7 @@ hold(struct ledger *l, uint32_t ref, uint32_t stream)
 {
     struct entry *entry = entry_at(l, ref);
 
+    CHECK(stream < LEDGER_STREAMS_MAX && entry->link != 0);
     if (holders_has(l, entry->holders, stream)) {
         return 0;
     }
@@ -61,6 +57,7 @@ unhold(struct ledger *l, uint32_t ref, uint32_t stream)
 {
     struct entry *entry = entry_at(l, ref);
 
+    CHECK(stream < LEDGER_STREAMS_MAX);
     if (holders_has(l, entry->holders, stream)) {
         ledger_copies_set(l, ref, stream, COPIES_PLAIN);
         entry->holders = ledger_holders_remove(l, entry->holders, stream);
@@ -91,6 +88,7 @@ copies_valid(uint64_t copies)
 static int
 set_copies(struct ledger *l, uint32_t ref, uint32_t stream, uint64_t copies)
 {
+    CHECK(stream < LEDGER_STREAMS_MAX);
     if (!copies_valid(copies)) {
         return LEDGER_E_BAD;
     }
@@ -173,6 +171,7 @@ load_entry(struct ledger *l, uint32_t ref, uint64_t head, struct in *in)
     uint32_t inline_word = (uint32_t)head;
     int rc = 0;
 
+    CHECK((head & IMAGE_ALIVE) != 0);
     if (entry->link != 0) {
         return LEDGER_E_BAD;
     }
@@ -199,6 +198,7 @@ ledger_load(struct ledger *ledger, const uint64_t *words, size_t count)
     uint64_t ref = next(&in);
     int rc = 0;
 
+    CHECK(words != NULL || count == 0);
     while (in.count > 0 && rc == 0) {
         uint64_t head = next(&in);
         if ((head & IMAGE_ALIVE) == 0) {
@@ -221,6 +221,7 @@ ledger_load(struct ledger *ledger, const uint64_t *words, size_t count)
 static int
 replay_block(struct ledger *l, uint32_t ref, const uint64_t *word)
 {
+    CHECK(watch_kind(word[0]) == WATCH_BLOCK);
     if (ref == REF_NONE || ref > REF_MASK || word[3] > REF_MASK) {
         return LEDGER_E_BAD;
     }
@@ -275,6 +276,7 @@ ledger_load_journal(struct ledger *ledger, const uint64_t *words, size_t count)
     size_t after[WORKERS_MAX];
     int rc = 0;
 
+    CHECK(words != NULL || count == 0);
     if (!watch_journal_check(words, count, after)) {
         return LEDGER_E_BAD;
     }
@@ -296,6 +298,7 @@ free_rest(struct ledger *l)
 {
     struct pool *pool = &l->entries;
 
+    CHECK(pool->fresh >= 1 && pool->free == REF_NONE);
     pool->used = pool->fresh - 1;
     for (uint32_t ref = pool->fresh - 1; ref > REF_NONE; ref--) {
         if (entry_at(l, ref)->link == 0) {
@@ -314,6 +317,7 @@ hang(struct ledger *l, uint32_t ref)
     uint32_t odd = entry->link & LINK_ODD;
     struct worker_set set = ledger_holders_set(l, entry->holders);
 
+    CHECK((entry->link & LINK_UP) != 0);
     if (parent != REF_NONE && !ledger_kids_claim(l, parent, 0)) {
         return l->refusal;
     }
@@ -347,6 +351,7 @@ count_holders(struct ledger *l, uint32_t ref, uint32_t parent)
         parent == REF_NONE || (above == entry->holders && (above & 3) != 0);
     struct worker_set set;
 
+    CHECK_SLOW(ref != parent);
     if ((entry->holders & 3) == 1 && same) {
         l->stream[holders_inline(entry->holders, 0)].blocks++;
         return;
@@ -390,6 +395,7 @@ ledger_load_end(struct ledger *ledger)
 {
     struct ledger *l = ledger;
 
+    CHECK(l->names.buckets == 1 && l->cursor == 0);
     free_rest(l);
     int rc = hang_all(l);
     if (rc != 0) {

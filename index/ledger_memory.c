@@ -1,3 +1,6 @@
+/*
+ * The ledger's memory: bytes within the bound, and pools of numbered things.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -6,6 +9,7 @@
 void *
 ledger_take(struct ledger *l, size_t size)
 {
+    CHECK(size > 0 && l->bytes <= l->bytes_max);
     if (size > l->bytes_max - l->bytes) {
         l->refusal = LEDGER_E_FULL;
         return NULL;
@@ -34,6 +38,7 @@ ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
 {
     size_t segments = l->bytes_max / SEGMENT_BYTES + 1;
 
+    CHECK(size >= sizeof(uint32_t) && size <= SEGMENT_BYTES);
     *pool = (struct pool){.size = size, .fresh = 1};
     while (((size_t)size << (pool->shift + 1)) <= SEGMENT_BYTES) {
         pool->shift++;
@@ -47,6 +52,7 @@ ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
 void
 ledger_pool_fini(struct ledger *l, struct pool *pool)
 {
+    CHECK(pool->segments <= pool->segments_max);
     for (uint32_t i = 0; i < pool->segments; i++) {
         ledger_give(l, pool->segment[i], SEGMENT_BYTES);
     }
@@ -60,18 +66,27 @@ numbers(const struct pool *pool)
 }
 
 bool
+ledger_pool_grow(struct ledger *l, struct pool *pool)
+{
+    if (pool->segments == pool->segments_max) {
+        l->refusal = LEDGER_E_FULL;
+        return false;
+    }
+    unsigned char *segment = ledger_take(l, SEGMENT_BYTES);
+    if (segment == NULL) {
+        return false;
+    }
+    pool->segment[pool->segments++] = segment;
+    return true;
+}
+
+bool
 ledger_pool_claim(struct ledger *l, struct pool *pool)
 {
-    if (numbers(pool) - pool->used <= pool->claimed) {
-        if (pool->segments == pool->segments_max) {
-            l->refusal = LEDGER_E_FULL;
-            return false;
-        }
-        unsigned char *segment = ledger_take(l, SEGMENT_BYTES);
-        if (segment == NULL) {
-            return false;
-        }
-        pool->segment[pool->segments++] = segment;
+    CHECK_SLOW(pool->used + pool->claimed <= numbers(pool));
+    if (numbers(pool) - pool->used <= pool->claimed &&
+        !ledger_pool_grow(l, pool)) {
+        return false;
     }
     pool->claimed++;
     return true;
@@ -97,6 +112,7 @@ void
 ledger_pool_give(struct pool *pool, uint32_t ref)
 {
     CHECK(pool->used > 0);
+    CHECK(ref != REF_NONE && ref < pool->fresh);
     pool->used--;
     *(uint32_t *)pool_at(pool, ref) = pool->free;
     pool->free = ref;

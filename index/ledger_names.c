@@ -16,6 +16,7 @@ ledger_names_init(struct ledger *l)
     size_t segments = l->bytes_max / SEGMENT_BYTES + 1;
     size_t most = ((size_t)REF_MASK + 1) >> HEADS_SHIFT;
 
+    CHECK(names->segment == NULL);
     names->segments_max = (uint32_t)(segments < most ? segments : most);
     names->segment = ledger_take(l, names->segments_max * sizeof(void *));
     if (names->segment == NULL) {
@@ -35,6 +36,7 @@ ledger_names_fini(struct ledger *l)
 {
     struct names *names = &l->names;
 
+    CHECK(names->segments <= names->segments_max);
     for (uint32_t i = 0; i < names->segments; i++) {
         ledger_give(l, names->segment[i], SEGMENT_BYTES);
     }
@@ -46,6 +48,7 @@ ledger_held(const struct ledger *l, uint32_t stream, uint64_t name)
 {
     uint32_t ref = *name_head(&l->names, name);
 
+    CHECK(stream < LEDGER_STREAMS_MAX);
     while (ref != REF_NONE) {
         const struct entry *entry = entry_at(l, ref);
         if (entry->name == name && holders_has(l, entry->holders, stream)) {
@@ -62,6 +65,7 @@ prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
 {
     uint32_t ref[NAMES_GROUP];
 
+    CHECK(count <= NAMES_GROUP);
     /* Else gcc finds a function without effect and drops the calls. */
     __asm__ volatile("" ::: "memory");
     for (uint32_t i = 0; i < count; i++) {
@@ -96,12 +100,6 @@ ledger_prefetch(const struct ledger *ledger, const uint64_t *hashes,
     }
 }
 
-static uint32_t *
-bucket(const struct names *names, uint32_t at)
-{
-    return &names->segment[at >> HEADS_SHIFT][at & ((1U << HEADS_SHIFT) - 1)];
-}
-
 /* Asks for the chains that the next buckets will split: these come one after
  * another, so what they need is known well before, an entry further each time
  * they are nearer. */
@@ -110,9 +108,10 @@ prefetch_growth(const struct ledger *l, uint32_t fresh)
 {
     const struct names *names = &l->names;
 
+    CHECK(fresh < names->buckets);
     for (uint32_t pass = 0; pass <= PREFETCH_PASSES; pass++) {
         uint32_t ahead = (PREFETCH_PASSES + 1 - pass) * GROWTH_AHEAD;
-        uint32_t ref = *bucket(names, (fresh + ahead) & names->mask);
+        uint32_t ref = *name_bucket(names, (fresh + ahead) & names->mask);
         for (uint32_t i = 0; i < pass && ref != REF_NONE; i++) {
             ref = entry_at(l, ref)->next;
         }
@@ -129,6 +128,7 @@ grow(struct ledger *l)
     struct names *names = &l->names;
     uint32_t fresh = names->buckets;
 
+    CHECK(fresh > 0 && fresh <= names->mask * 2 + 2);
     if (fresh >> HEADS_SHIFT == names->segments) {
         if (names->segments == names->segments_max) {
             return;
@@ -144,8 +144,8 @@ grow(struct ledger *l)
     }
     names->buckets++;
     prefetch_growth(l, fresh);
-    uint32_t *from = bucket(names, fresh & names->mask);
-    uint32_t *to = bucket(names, fresh);
+    uint32_t *from = name_bucket(names, fresh & names->mask);
+    uint32_t *to = name_bucket(names, fresh);
     *to = REF_NONE;
     while (*from != REF_NONE) {
         struct entry *entry = entry_at(l, *from);
@@ -166,6 +166,7 @@ ledger_names_insert(struct ledger *l, uint32_t ref)
     struct entry *entry = entry_at(l, ref);
     uint32_t *head = name_head(&l->names, entry->name);
 
+    CHECK(ref != REF_NONE && entry->link != 0);
     entry->next = *head;
     *head = ref;
     if (l->entries.used > l->names.buckets) {
@@ -194,16 +195,16 @@ ledger_names_tidy(struct ledger *l)
         return false;
     }
     uint32_t last = names->buckets - 1;
-    uint32_t *at = bucket(names, last & names->mask);
+    uint32_t *at = name_bucket(names, last & names->mask);
     if (last == names->mask) { /* the last of its level */
         names->mask /= 2;
-        at = bucket(names, last & names->mask);
+        at = name_bucket(names, last & names->mask);
     }
     while (*at != REF_NONE) {
         at = &entry_at(l, *at)->next;
     }
-    *at = *bucket(names, last);
-    *bucket(names, last) = REF_NONE;
+    *at = *name_bucket(names, last);
+    *name_bucket(names, last) = REF_NONE;
     names->buckets--;
     if (last >> HEADS_SHIFT < names->segments - 1) {
         names->segments--;
@@ -222,6 +223,7 @@ ledger_names_fill(struct ledger *l)
     uint32_t fresh = l->entries.fresh;
     uint32_t buckets = 0;
 
+    CHECK(l->names.buckets == 1);
     do { /* chains are empty, so that a bucket more costs nothing */
         buckets = l->names.buckets;
         grow(l);

@@ -1,3 +1,6 @@
+/*
+ * One stream and one entry: how many copies it holds, entering, leaving.
+ */
 #include "index/ledger_internal.h"
 
 #define RELEASE_MAX 64 /* entries freed for one that goes; a sweep does more */
@@ -5,6 +8,7 @@
 uint32_t
 ledger_copies(const struct ledger *l, uint32_t ref, uint32_t stream)
 {
+    CHECK_SLOW(holders_has(l, entry_at(l, ref)->holders, stream));
     if ((entry_at(l, ref)->link & LINK_ODD) == 0) {
         return COPIES_PLAIN;
     }
@@ -15,6 +19,7 @@ ledger_copies(const struct ledger *l, uint32_t ref, uint32_t stream)
 bool
 ledger_copies_claim(struct ledger *l, uint32_t ref, uint32_t stream)
 {
+    CHECK(ref != REF_NONE && stream < LEDGER_STREAMS_MAX);
     if ((entry_at(l, ref)->link & LINK_ODD) != 0 &&
         ledger_rows_get(&l->copies, ref, stream) != 0) {
         return true;
@@ -26,6 +31,7 @@ ledger_copies_claim(struct ledger *l, uint32_t ref, uint32_t stream)
 static bool
 several(uint32_t copies)
 {
+    CHECK_SLOW(copies <= UINT16_MAX);
     return (copies & 0xEEEE) != 0;
 }
 
@@ -37,6 +43,7 @@ ledger_copies_set(struct ledger *l, uint32_t ref, uint32_t stream,
     struct stream *st = &l->stream[stream];
 
     CHECK(copies != 0);
+    CHECK(copies <= UINT16_MAX);
     if (copies == before) {
         return;
     }
@@ -54,6 +61,7 @@ ledger_copies_set(struct ledger *l, uint32_t ref, uint32_t stream,
 static void
 count_kid(struct ledger *l, const struct entry *kid, uint32_t stream, bool more)
 {
+    CHECK(kid->link != 0);
     if ((kid->link & LINK_COUNTED) != 0) {
         uint32_t parent = kid->link & REF_MASK;
         uint32_t held = ledger_rows_get(&l->kids, parent, stream);
@@ -68,6 +76,8 @@ ledger_enter(struct ledger *l, uint32_t ref, uint32_t stream)
     struct entry *entry = entry_at(l, ref);
     struct stream *st = &l->stream[stream];
 
+    CHECK(ref != REF_NONE && stream < LEDGER_STREAMS_MAX);
+    CHECK(entry->link != 0);
     if (st->holes > 0 && entry->kid != REF_NONE) {
         uint32_t healed = ledger_kids_held(l, ref, stream);
         CHECK(st->holes >= healed);
@@ -84,6 +94,7 @@ is_hole(const struct ledger *l, const struct entry *entry, uint32_t stream)
 {
     uint32_t parent = ledger_parent(l, entry);
 
+    CHECK_SLOW(holders_has(l, entry->holders, stream));
     return parent != REF_NONE &&
            !holders_has(l, entry_at(l, parent)->holders, stream);
 }
@@ -94,6 +105,8 @@ ledger_leave(struct ledger *l, uint32_t ref, uint32_t stream)
     struct entry *entry = entry_at(l, ref);
     struct stream *st = &l->stream[stream];
 
+    CHECK(ref != REF_NONE && stream < LEDGER_STREAMS_MAX);
+    CHECK(entry->link != 0);
     if (st->holes > 0 && is_hole(l, entry, stream)) {
         st->holes--;
     }
@@ -114,6 +127,7 @@ ledger_leave(struct ledger *l, uint32_t ref, uint32_t stream)
 void
 ledger_release(struct ledger *l, uint32_t ref)
 {
+    CHECK(ref != REF_NONE);
     for (uint32_t i = 0; i < RELEASE_MAX; i++) {
         struct entry *entry = entry_at(l, ref);
         if (entry->holders != 0 || entry->kid != REF_NONE) {

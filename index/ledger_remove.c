@@ -1,3 +1,6 @@
+/*
+ * Removing blocks by the engine's names.
+ */
 #include "index/ledger_internal.h"
 
 /* What the engine says is left is believed, where there is room for it. */
@@ -5,6 +8,7 @@ static uint32_t
 copies_left(struct ledger *l, uint32_t ref, uint32_t stream, uint32_t count,
             const uint32_t *remaining)
 {
+    CHECK(count > 0 && count <= LEDGER_COPIES_MAX);
     if (remaining == NULL) {
         return count - 1;
     }

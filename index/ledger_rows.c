@@ -9,12 +9,15 @@
 static uint64_t
 row_key(uint32_t ref, uint32_t stream)
 {
+    CHECK_SLOW(ref != REF_NONE && ref <= REF_MASK &&
+               stream < LEDGER_STREAMS_MAX);
     return (uint64_t)ref << STREAM_BITS | stream;
 }
 
 static uint32_t
 home(uint64_t hash, uint32_t size)
 {
+    CHECK_SLOW(size > 0);
     return (uint32_t)((hash & UINT32_MAX) * size >> 32);
 }
 
@@ -30,6 +33,7 @@ find(const struct row_shard *shard, uint64_t key, uint64_t hash)
 {
     uint32_t at = home(hash, shard->size);
 
+    CHECK_SLOW(shard->count < shard->size);
     while (shard->row[at] != 0 && shard->row[at] >> ROW_VALUE_BITS != key) {
         at = at + 1 == shard->size ? 0 : at + 1;
     }
@@ -56,6 +60,7 @@ resize(struct ledger *l, struct row_shard *shard, uint32_t size)
     struct row_shard next = {
         .size = size, .count = shard->count, .claimed = shard->claimed};
 
+    CHECK(size > shard->count + shard->claimed);
     next.row = ledger_take(l, (size_t)size * sizeof(uint64_t));
     if (next.row == NULL) {
         return false;
@@ -108,6 +113,7 @@ close_up(struct row_shard *shard, uint32_t hole)
     uint32_t size = shard->size;
     uint32_t at = hole;
 
+    CHECK(shard->row[hole] != 0);
     for (;;) {
         at = at + 1 == size ? 0 : at + 1;
         uint64_t row = shard->row[at];

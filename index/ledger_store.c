@@ -25,6 +25,7 @@ table_len(uint32_t count)
 {
     uint32_t len = 1;
 
+    CHECK(count <= UINT32_MAX / 4);
     while (count > SMALL_RUN && len < count * 2) {
         len *= 2;
     }
@@ -36,6 +37,7 @@ scratch_reserve(struct ledger *l, uint32_t count)
 {
     size_t len = (size_t)count + table_len(count);
 
+    CHECK(count > 0);
     if (len <= l->scratch_len) {
         return 0;
     }
@@ -53,6 +55,7 @@ scratch_reserve(struct ledger *l, uint32_t count)
 static bool
 twice_small(const struct ledger_run *run)
 {
+    CHECK(run->count <= SMALL_RUN);
     for (uint32_t i = 1; i < run->count; i++) {
         for (uint32_t k = 0; k < i; k++) {
             if (run->hashes[i] == run->hashes[k]) {
@@ -66,6 +69,7 @@ twice_small(const struct ledger_run *run)
 static bool
 twice_large(const struct ledger_run *run, uint32_t *table, uint32_t len)
 {
+    CHECK((len & (len - 1)) == 0 && len > run->count);
     for (uint32_t i = 0; i < len; i++) {
         table[i] = 0;
     }
@@ -108,6 +112,7 @@ find(const struct plan *plan, uint64_t name, uint64_t key, uint32_t parent)
     uint32_t ref = *name_head(&l->names, name);
     uint32_t same = REF_NONE;
 
+    CHECK((parent & REF_PLANNED) == 0 || (parent & REF_MASK) != REF_NONE);
     while (ref != REF_NONE) {
         const struct entry *entry = entry_at(l, ref);
         if (entry->name == name) {
@@ -130,6 +135,7 @@ claim_new(const struct plan *plan, uint32_t parent, uint32_t *ref)
 {
     struct ledger *l = plan->l;
 
+    CHECK(ref != NULL);
     if (parent != REF_NONE && (parent & REF_PLANNED) == 0 &&
         !ledger_kids_claim(l, parent, plan->stream)) {
         return false;
@@ -148,6 +154,7 @@ claim_joining(const struct plan *plan, uint32_t ref)
     struct ledger *l = plan->l;
     const struct entry *entry = entry_at(l, ref);
 
+    CHECK(!holders_has(l, entry->holders, plan->stream));
     if ((entry->link & LINK_COUNTED) != 0 &&
         !ledger_kids_claim(l, entry->link & REF_MASK, plan->stream)) {
         return false;
@@ -164,6 +171,7 @@ plan_block(struct plan *plan, uint32_t i, uint32_t parent)
                 holders_has(l, entry_at(l, ref)->holders, plan->stream);
     bool room = true;
 
+    CHECK(i == plan->planned);
     if (held && entry_at(l, ref)->key != plan->keys[i]) {
         return LEDGER_E_CONFLICT;
     }
@@ -186,6 +194,7 @@ plan_block(struct plan *plan, uint32_t i, uint32_t parent)
 static uint64_t
 block_key(const struct ledger_run *run, uint32_t i, uint64_t parent)
 {
+    CHECK(i < run->count);
     return key_next_apart(parent, run->extras == NULL ? 0 : run->extras[i],
                           run->tokens + (size_t)i * run->block_tokens,
                           (size_t)run->block_tokens * sizeof(uint32_t));
@@ -198,6 +207,7 @@ plan_run(struct plan *plan)
     uint64_t key = run->root;
     uint32_t parent = plan->parent;
 
+    CHECK(plan->planned == 0);
     if (run->has_parent) {
         key = entry_at(plan->l, parent)->key;
     }
@@ -231,6 +241,7 @@ unclaim(struct plan *plan)
 static void
 drop_plan(struct plan *plan)
 {
+    CHECK(plan->planned <= plan->run->count);
     for (uint32_t i = plan->planned; i-- > 0;) {
         if ((plan->refs[i] & REF_PLANNED) != 0) {
             ledger_pool_give(&plan->l->entries, plan->refs[i] & REF_MASK);
@@ -246,6 +257,7 @@ add_copy(struct ledger *l, uint32_t ref, uint32_t stream, enum tier tier)
     uint32_t copies = ledger_copies(l, ref, stream);
     uint32_t count = copies_in(copies, tier);
 
+    CHECK_SLOW(tier < TIERS);
     if (count < LEDGER_COPIES_MAX) {
         ledger_copies_set(l, ref, stream, copies_with(copies, tier, count + 1));
     }
@@ -259,6 +271,7 @@ make(struct plan *plan, uint32_t i)
     uint32_t ref = plan->refs[i] & REF_MASK;
     struct entry *entry = entry_at(plan->l, ref);
 
+    CHECK(i < plan->planned);
     if ((plan->refs[i] & REF_PLANNED) != 0) {
         uint32_t parent = i == 0 ? plan->parent : plan->refs[i - 1];
         *entry =
@@ -278,6 +291,7 @@ enter_block(struct plan *plan, uint32_t i)
     uint32_t ref = make(plan, i);
     enum tier tier = plan->run->tier;
 
+    CHECK(ref != REF_NONE);
     if (holders_has(l, entry_at(l, ref)->holders, plan->stream)) {
         return add_copy(l, ref, plan->stream, tier);
     }
@@ -291,6 +305,7 @@ enter_run(struct plan *plan, struct event_words *out, struct ledger_done *done)
 {
     const struct ledger_run *run = plan->run;
 
+    CHECK(plan->planned == run->count);
     for (uint32_t i = 0; i < run->count; i++) {
         uint64_t key = plan->keys[i];
         if (enter_block(plan, i)) {
@@ -320,6 +335,7 @@ ledger_store(struct ledger *ledger, uint32_t stream,
     CHECK(ledger->stream[stream].state == STREAM_OPEN);
     CHECK(run->tier < TIERS && run->block_tokens > 0);
     CHECK(!out->failed && out->max - out->count > run->count);
+    CHECK(run->count == 0 || (run->hashes != NULL && run->tokens != NULL));
     *done = (struct ledger_done){0};
     if (run->count == 0) {
         return 0;

@@ -19,12 +19,14 @@ sizes_init(struct mirror *mirror)
         mirror->size_lines[i] = lines;
         lines += lines / 4 > 0 ? lines / 4 : 1;
     }
+    CHECK(mirror->size_lines[MIRROR_SIZES - 1] > mirror->size_lines[0]);
 }
 
 int
 mirror_new(struct mirror **out, const struct mirror_limits *limits,
            struct qsbr *qsbr)
 {
+    CHECK(out != NULL && qsbr != NULL);
     if (limits->bytes_max < sizeof(struct mirror)) {
         return -EINVAL;
     }
@@ -67,6 +69,7 @@ grace_passed(struct qsbr_node *node)
                                         offsetof(struct mirror_grace, node));
     struct mirror *mirror = grace->mirror;
 
+    CHECK(grace->busy && grace->done < grace->next);
     grace->done = grace->next - 1;
     grace->busy = false;
     mirror_holder_sets_join(mirror, &mirror->holder_sets_free, &grace->leaving);
@@ -92,6 +95,7 @@ mirror_grace(struct mirror *mirror)
     grace->freeing = grace->slots;
     worker_set_clear(&grace->slots);
     qsbr_retire(mirror->qsbr, &grace->node, grace_passed);
+    CHECK(grace->holder_sets.count == 0);
 }
 
 /* ---- slots ---- */
@@ -100,6 +104,7 @@ mirror_grace(struct mirror *mirror)
 static void
 bit_set(_Atomic uint64_t *words, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     (void)atomic_fetch_or_explicit(&words[slot / 64], UINT64_C(1) << slot % 64,
                                    memory_order_release);
 }
@@ -107,6 +112,7 @@ bit_set(_Atomic uint64_t *words, uint32_t slot)
 static void
 bit_clear(_Atomic uint64_t *words, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     (void)atomic_fetch_and_explicit(
         &words[slot / 64], ~(UINT64_C(1) << slot % 64), memory_order_release);
 }
@@ -116,6 +122,7 @@ mirror_open(struct mirror *mirror, uint32_t *slot)
 {
     uint32_t at = 0;
 
+    CHECK(slot != NULL);
     while (at < WORKERS_MAX && mirror->slot[at].state != SLOT_FREE) {
         at++;
     }
@@ -127,6 +134,8 @@ int
 mirror_open_at(struct mirror *mirror, uint32_t slot)
 {
     CHECK(slot < WORKERS_MAX);
+    CHECK_SLOW(mirror->slot[slot].state != SLOT_FREE ||
+               mirror->slot[slot].held == 0);
     if (mirror->slot[slot].state != SLOT_FREE) {
         return MIRROR_E_NO_SLOT;
     }
@@ -159,6 +168,7 @@ mirror_walk_set(struct mirror *mirror, uint32_t slot)
     uint64_t opened =
         atomic_load_explicit(&mirror->opened, memory_order_relaxed) + 1;
 
+    CHECK(slot < WORKERS_MAX);
     if (mirror->slot[slot].walked) {
         return;
     }
@@ -174,6 +184,7 @@ mirror_walk_set(struct mirror *mirror, uint32_t slot)
 void
 mirror_walk_clear(struct mirror *mirror, uint32_t slot)
 {
+    CHECK(slot < WORKERS_MAX);
     if (mirror->slot[slot].walked) {
         mirror->slot[slot].walked = false;
         /* Release: who sees this sees the blocks that filled the holes. */
@@ -187,6 +198,7 @@ mirror_tear(struct mirror *mirror, uint32_t slot)
     uint64_t torn =
         atomic_load_explicit(&mirror->torn[slot], memory_order_relaxed);
 
+    CHECK(slot < WORKERS_MAX && mirror->slot[slot].walked);
     /* Release: at the end, who sees this sees the removals. At the beginning
      * it is their own release that orders them after this. */
     atomic_store_explicit(&mirror->torn[slot], torn + 1, memory_order_release);
@@ -195,6 +207,7 @@ mirror_tear(struct mirror *mirror, uint32_t slot)
 void
 mirror_tiered_mark(struct mirror *mirror, uint32_t slot, bool tiered)
 {
+    CHECK(slot < WORKERS_MAX && mirror->slot[slot].tiered == 0);
     if (tiered) {
         bit_set(mirror->tiered, slot);
     } else {
@@ -234,4 +247,7 @@ mirror_stats(const struct mirror *mirror, struct mirror_stats *stats)
         stats->open += mirror->slot[i].state == SLOT_OPEN;
         stats->sweeping += mirror->slot[i].state == SLOT_DEAD;
     }
+    CHECK(stats->bytes <= mirror->bytes_max);
+    CHECK(stats->bytes_retired <= stats->bytes);
+    CHECK(stats->blocks <= stats->holder_blocks);
 }

@@ -13,14 +13,13 @@
 /* Keys applied between two looks at what readers allow to be reused. */
 #define RECLAIM_KEYS 2048
 
-#define DEVICE_ONLY (UINT64_C(1) << TIER_DEVICE)
-
 static void
 count_block(struct mirror *mirror, uint32_t slot, uint64_t key, bool held)
 {
     struct mirror_slot *of = &mirror->slot[slot];
 
     CHECK(held || of->held > 0);
+    CHECK(slot < WORKERS_MAX && mirror->slot[slot].state != SLOT_FREE);
     watch_mark(mirror->watch, mirror_shard(mirror_hash(key)));
     of->held += held ? 1 : UINT64_MAX;
     of->digest ^= rng_mix(key);
@@ -30,6 +29,7 @@ void
 mirror_unhold(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
               uint32_t slot)
 {
+    CHECK_SLOW(mirror_word_has(mirror, word_load(entry), slot));
     count_block(mirror, slot, key_load(entry), false);
     mirror_holder_drop(mirror, shard, entry, slot);
 }
@@ -53,6 +53,7 @@ find_tiers(const struct mirror *mirror, uint32_t slot, uint64_t key,
 {
     struct mirror_wanted wanted = mirror_wanted_tiers(key, slot);
 
+    CHECK_SLOW(slot < WORKERS_MAX);
     *word = WORD_EMPTY;
     return mirror->slot[slot].tiered == 0
                ? NULL
@@ -60,9 +61,27 @@ find_tiers(const struct mirror *mirror, uint32_t slot, uint64_t key,
                              &wanted, word);
 }
 
+/* The tiers of a block that the slot holds; entry and word are those that
+ * find_tiers() found. */
+static uint64_t
+tiers_in(const struct mirror_entry *entry, uint64_t word)
+{
+    return entry != NULL ? word >> WORD_SHIFT & TIERS_MASK : TIERS_DEVICE;
+}
+
+uint64_t
+mirror_tiers_of(const struct mirror *mirror, uint32_t slot, uint64_t key)
+{
+    uint64_t word;
+    const struct mirror_entry *entry = find_tiers(mirror, slot, key, &word);
+
+    return tiers_in(entry, word);
+}
+
 static uint64_t
 tiers_word(uint32_t slot, uint64_t tiers)
 {
+    CHECK(tiers != 0 && tiers != TIERS_DEVICE && (tiers & ~TIERS_MASK) == 0);
     return WORD_TIERS | tiers << WORD_SHIFT | (uint64_t)slot << TIERED_SHIFT;
 }
 
@@ -71,6 +90,7 @@ enter_tiers(struct mirror *mirror, uint32_t slot, uint64_t key, uint64_t tiers)
 {
     bool first = mirror->slot[slot].tiered == 0;
 
+    CHECK(slot < WORKERS_MAX);
     if (first) {
         mirror_tiered_mark(mirror, slot, true);
     }
@@ -89,6 +109,7 @@ static void
 drop_tiers(struct mirror *mirror, uint32_t slot, uint64_t key,
            struct mirror_entry *entry)
 {
+    CHECK(entry != NULL);
     mirror_untier(mirror, mirror_shard(mirror_hash_tiers(key, slot)), entry,
                   slot);
 }
@@ -100,8 +121,7 @@ store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
 {
     uint64_t word;
     struct mirror_entry *entry = find_tiers(mirror, slot, key, &word);
-    uint64_t tiers =
-        entry != NULL ? word >> WORD_SHIFT & TIERS_MASK : DEVICE_ONLY;
+    uint64_t tiers = tiers_in(entry, word);
     uint64_t more = tiers | UINT64_C(1) << tier;
 
     if (more == tiers) {
@@ -123,6 +143,7 @@ static bool
 hold(struct mirror *mirror, uint32_t slot, uint64_t key,
      struct mirror_entry *entry, uint64_t word)
 {
+    CHECK((entry == NULL) == (word == WORD_EMPTY));
     if (entry != NULL) {
         return mirror_holder_add(mirror, entry, word, slot);
     }
@@ -138,6 +159,7 @@ mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
     struct mirror_entry *entry =
         mirror_find(mirror, MIRROR_HOLDERS, mirror_hash(key), &wanted, &word);
 
+    CHECK(slot < WORKERS_MAX && tier < TIERS);
     if (entry != NULL && mirror_word_has(mirror, word, slot)) {
         return store_further(mirror, slot, key, tier);
     }
@@ -167,13 +189,13 @@ take_away(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
     struct mirror_entry *entry =
         mirror_find(mirror, MIRROR_HOLDERS, hash, &wanted, &word);
 
+    CHECK(slot < WORKERS_MAX && tier < TIERS);
     if (entry == NULL || !mirror_word_has(mirror, word, slot)) {
         mirror->stats.repeated++;
         return;
     }
     struct mirror_entry *placed = find_tiers(mirror, slot, key, &tiers_of);
-    uint64_t tiers =
-        placed != NULL ? tiers_of >> WORD_SHIFT & TIERS_MASK : DEVICE_ONLY;
+    uint64_t tiers = tiers_in(placed, tiers_of);
     uint64_t left = tiers & ~(UINT64_C(1) << tier);
     if (left == tiers) {
         mirror->stats.repeated++;
@@ -182,7 +204,7 @@ take_away(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
     if (left == 0) {
         mirror_unhold(mirror, mirror_shard(hash), entry, slot);
     }
-    if (placed != NULL && (left == 0 || left == DEVICE_ONLY)) {
+    if (placed != NULL && (left == 0 || left == TIERS_DEVICE)) {
         drop_tiers(mirror, slot, key, placed);
     } else if (placed != NULL) {
         watch_mark(mirror->watch, mirror_shard(hash));
@@ -205,6 +227,7 @@ static void
 fetch(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
       uint32_t count)
 {
+    CHECK(count <= BATCH);
     for (uint32_t i = 0; i < count; i++) {
         fetch_line(mirror, MIRROR_HOLDERS, mirror_hash(keys[i]));
         if (mirror->slot[slot].tiered > 0) {
@@ -227,9 +250,11 @@ fetch(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
 static void
 refuse(struct mirror *mirror, uint32_t slot)
 {
+    CHECK(mirror->fault != 0);
     mirror->stats.refused++;
     mirror->slot[slot].lossy = true;
     mirror_walk_set(mirror, slot);
+    CHECK(mirror->slot[slot].walked);
 }
 
 /* 0, or why blocks were left out. */
@@ -244,6 +269,7 @@ apply_op(struct mirror *mirror, uint32_t slot, uint64_t op,
     int rc = 0;
 
     CHECK(event_op_kind(op) != EVENT_CLEAR && tier < TIERS);
+    CHECK(event_op_kind(op) < EVENT_KINDS);
     if (tears) {
         mirror_tear(mirror, slot);
     }
@@ -274,6 +300,7 @@ tell(struct mirror *mirror, uint32_t slot, const uint64_t *words,
 {
     uint64_t *to = watch_add(mirror->watch, (size_t)count + 1);
 
+    CHECK(count > 0);
     if (to != NULL) {
         *to = watch_op(WATCH_APPLY, slot, count);
         memcpy(to + 1, words, count * sizeof(*words));
@@ -287,6 +314,7 @@ mirror_apply(struct mirror *mirror, uint32_t slot, const uint64_t *words,
     int rc = 0;
 
     CHECK(slot < WORKERS_MAX && mirror->slot[slot].state == SLOT_OPEN);
+    CHECK(count == 0 || words != NULL);
     if (holes != 0) {
         mirror_walk_set(mirror, slot);
     }

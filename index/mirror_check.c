@@ -68,7 +68,7 @@ static bool
 check_tiers(struct tally *tally, uint64_t key, uint64_t word)
 {
     const struct mirror *mirror = tally->mirror;
-    uint32_t slot = (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
+    uint32_t slot = word_tiered(word);
     uint64_t tiers = word >> WORD_SHIFT & TIERS_MASK;
     uint64_t hash = mirror_hash(key);
     struct mirror_wanted wanted = {.key = key};
@@ -77,7 +77,7 @@ check_tiers(struct tally *tally, uint64_t key, uint64_t word)
     if ((word & WORD_TAG) != WORD_TIERS || slot >= WORKERS_MAX) {
         return fail(tally, "a tiers' word is of no kind");
     }
-    if (tiers == 0 || tiers == UINT64_C(1) << TIER_DEVICE) {
+    if (tiers == 0 || tiers == TIERS_DEVICE) {
         return fail(tally, "an entry for no tier but the device");
     }
     tally->tiered[slot]++;
@@ -97,7 +97,7 @@ check_entry(struct tally *tally, enum mirror_kind kind, uint32_t shard,
 {
     uint64_t key = key_load(entry);
     uint64_t word = word_load(entry);
-    uint32_t slot = (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
+    uint32_t slot = word_tiered(word);
     uint64_t hash = kind == MIRROR_HOLDERS ? mirror_hash(key)
                                            : mirror_hash_tiers(key, slot);
     struct mirror_wanted wanted = {.key = key};

@@ -12,12 +12,14 @@ link_of(const struct mirror *mirror, uint32_t number)
     uint32_t place;
     uint32_t segment = mirror_holder_set_segment(number, &place);
 
+    CHECK(segment < mirror->segments);
     return &mirror->segment_link[segment][place];
 }
 
 static void
 chain_add(struct mirror *mirror, struct mirror_chain *chain, uint32_t number)
 {
+    CHECK_SLOW(number < mirror->holder_sets_made);
     *link_of(mirror, number) = NOBODY;
     if (chain->count == 0) {
         chain->first = number;
@@ -32,6 +34,7 @@ void
 mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
                         struct mirror_chain *from)
 {
+    CHECK(to != from);
     if (from->count == 0) {
         return;
     }
@@ -48,6 +51,7 @@ mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
 static uint32_t
 segment_holder_sets(uint32_t segment)
 {
+    CHECK(segment < MIRROR_SEGMENTS);
     return (uint32_t)MIRROR_HOLDER_SETS << segment / 8;
 }
 
@@ -114,6 +118,7 @@ static void
 holder_set_retire(struct mirror *mirror, uint32_t number)
 {
     CHECK(mirror->holder_sets_used > 0);
+    CHECK(number < mirror->holder_sets_made);
     mirror->holder_sets_used--;
     chain_add(mirror, &mirror->grace.holder_sets, number);
 }
@@ -132,6 +137,7 @@ mirror_holder_sets_bytes(const struct mirror *mirror)
 void
 mirror_holder_sets_free(struct mirror *mirror)
 {
+    CHECK(mirror->segments <= MIRROR_SEGMENTS);
     for (uint32_t i = 0; i < mirror->segments; i++) {
         mirror_release(mirror, mirror->segment_memory[i], segment_bytes(i));
     }
@@ -142,6 +148,7 @@ mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
 {
     struct worker_set set;
 
+    CHECK_SLOW(slot < WORKERS_MAX);
     mirror_holders(mirror, word, &set);
     return worker_set_has(&set, slot);
 }
@@ -153,6 +160,7 @@ holder_set_store(struct mirror *mirror, uint32_t number,
 {
     struct mirror_holder_set *holder_set = mirror_holder_set_at(mirror, number);
 
+    CHECK(worker_set_count(set) > WORD_INLINE);
     for (uint32_t i = 0; i < WORKER_WORDS; i++) {
         atomic_store_explicit(&holder_set->word[i], set->word[i],
                               memory_order_release);
@@ -167,6 +175,7 @@ holder_set_flip(struct mirror *mirror, uint32_t number, uint32_t slot)
         &mirror_holder_set_at(mirror, number)->word[slot / 64];
     uint64_t bits = atomic_load_explicit(word, memory_order_relaxed);
 
+    CHECK(number < mirror->holder_sets_made);
     atomic_store_explicit(word, bits ^ UINT64_C(1) << slot % 64,
                           memory_order_release);
 }
@@ -176,6 +185,7 @@ word_make(const struct worker_set *set)
 {
     uint64_t word = 0;
 
+    CHECK(worker_set_count(set) >= 1 && worker_set_count(set) <= WORD_INLINE);
     WORKER_SET_EACH (slot, set) {
         word += 1 + ((uint64_t)slot
                      << (WORD_SHIFT + (word & WORD_TAG) * SLOT_BITS));
@@ -190,6 +200,8 @@ mirror_holder_add(struct mirror *mirror, struct mirror_entry *entry,
     uint64_t count = word & WORD_TAG;
     struct worker_set set;
 
+    CHECK(word_live(word) && (word & WORD_TAG) <= WORD_HOLDER_SET);
+    CHECK_SLOW(!mirror_word_has(mirror, word, slot));
     if (count == WORD_HOLDER_SET) {
         holder_set_flip(mirror, word_holder_set(word), slot);
         return true;
@@ -217,6 +229,7 @@ holder_set_drop(struct mirror *mirror, struct mirror_entry *entry,
 {
     struct worker_set set;
 
+    CHECK_SLOW(mirror_word_has(mirror, word, slot));
     mirror_holders(mirror, word, &set);
     worker_set_remove(&set, slot);
     if (worker_set_count(&set) > HOLDER_SET_LEAVE) {
@@ -235,6 +248,7 @@ mirror_holder_drop(struct mirror *mirror, uint32_t shard,
     uint32_t count = (uint32_t)(word & WORD_TAG);
     uint32_t at = 0;
 
+    CHECK(count >= 1 && count <= WORD_HOLDER_SET);
     if (count == WORD_HOLDER_SET) {
         holder_set_drop(mirror, entry, word, slot);
         return;

@@ -16,7 +16,6 @@
 #define IMAGE_COUNT_SHIFT  32
 #define IMAGE_TIERS_SHIFT  16
 #define IMAGE_BITMAP_WORDS 64 /* more are refused */
-#define DEVICE_ONLY        (UINT64_C(1) << TIER_DEVICE)
 
 void
 mirror_watch(struct mirror *mirror, struct watch *watch)
@@ -46,28 +45,16 @@ open_slots(const struct mirror *mirror)
     return set;
 }
 
-static uint64_t
-tiers_of(const struct mirror *mirror, uint32_t slot, uint64_t key)
-{
-    struct mirror_wanted wanted = mirror_wanted_tiers(key, slot);
-    uint64_t word = WORD_EMPTY;
-
-    if (mirror->slot[slot].tiered > 0) {
-        (void)mirror_find(mirror, MIRROR_TIERS, mirror_hash_tiers(key, slot),
-                          &wanted, &word);
-    }
-    return word == WORD_EMPTY ? DEVICE_ONLY : word >> WORD_SHIFT & TIERS_MASK;
-}
-
 static void
 put_list(const struct mirror *mirror, uint64_t key,
          const struct worker_set *set, struct words *out)
 {
     uint32_t count = worker_set_count(set);
 
+    CHECK(!worker_set_empty(set));
     words_push(out, IMAGE_LIST | (uint64_t)count << IMAGE_COUNT_SHIFT);
     WORKER_SET_EACH (slot, set) {
-        words_push(out, slot | tiers_of(mirror, slot, key)
+        words_push(out, slot | mirror_tiers_of(mirror, slot, key)
                                    << IMAGE_TIERS_SHIFT);
     }
 }
@@ -79,6 +66,7 @@ put_set(const struct worker_set *set, struct words *out)
     uint64_t head = count;
     uint32_t i = 0;
 
+    CHECK(count > 0);
     if (count > WORD_INLINE) {
         words_push(out,
                    IMAGE_BITMAP | (uint64_t)WORKER_WORDS << IMAGE_COUNT_SHIFT);
@@ -98,7 +86,7 @@ any_tiered(const struct mirror *mirror, uint64_t key,
            const struct worker_set *set)
 {
     WORKER_SET_EACH (slot, set) {
-        if (tiers_of(mirror, slot, key) != DEVICE_ONLY) {
+        if (mirror_tiers_of(mirror, slot, key) != TIERS_DEVICE) {
             return true;
         }
     }
@@ -132,6 +120,7 @@ is_image(const struct saved *saved, uint64_t word)
     uint64_t count = word & WORD_TAG;
     bool plain = count <= WORD_INLINE;
 
+    CHECK_SLOW(word_live(word));
     for (uint32_t i = 0; plain && i < count; i++) {
         plain = worker_set_has(&saved->plain, word_slot(word, i));
     }
@@ -145,6 +134,7 @@ put_block(const struct mirror *mirror, const struct mirror_entry *entry,
     uint64_t key = key_load(entry);
     struct worker_set set;
 
+    CHECK_SLOW(word_live(word));
     if (is_image(saved, word)) {
         uint64_t *to = words_add(out, 2);
         if (to != NULL) {
@@ -183,6 +173,7 @@ mirror_image(const struct mirror *mirror, uint32_t part, uint32_t lines,
              struct mirror_reading *at, struct words *out)
 {
     CHECK(part < MIRROR_SHARDS && lines > 0);
+    CHECK(at != NULL && out != NULL);
     const char *handle = mirror_handle_get(mirror, MIRROR_HOLDERS, part);
     uint32_t tables = mirror->fill[MIRROR_HOLDERS][part].tables;
     struct saved saved = saved_slots(mirror);
@@ -221,6 +212,7 @@ load_holder(struct loading *loading, uint64_t key, uint32_t slot,
 {
     struct mirror *mirror = loading->mirror;
 
+    CHECK(slot < WORKERS_MAX && tiers != 0);
     if (!worker_set_has(loading->slots, slot)) {
         return;
     }
@@ -255,7 +247,7 @@ load_inline(struct loading *loading, uint64_t key, uint64_t head)
         if (word_slot(head, i) >= WORKERS_MAX) {
             return false;
         }
-        load_holder(loading, key, word_slot(head, i), DEVICE_ONLY);
+        load_holder(loading, key, word_slot(head, i), TIERS_DEVICE);
     }
     return true;
 }
@@ -270,7 +262,7 @@ load_bitmap(struct loading *loading, uint64_t key, const uint64_t *bitmap,
             if (slot >= WORKERS_MAX) {
                 return false;
             }
-            load_holder(loading, key, (uint32_t)slot, DEVICE_ONLY);
+            load_holder(loading, key, (uint32_t)slot, TIERS_DEVICE);
         }
     }
     return true;
@@ -311,6 +303,7 @@ mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
 {
     struct loading loading = {.mirror = mirror, .slots = &slots->kept};
 
+    CHECK(slots != NULL && (count == 0 || words != NULL));
     if (count >= 2) {
         mirror_reserve(mirror, mirror_shard(mirror_hash(words[0])), count / 2);
     }
@@ -350,6 +343,7 @@ mirror_load_journal(struct mirror *mirror, const uint64_t *words, size_t count,
     size_t after[WORKERS_MAX];
     int rc = 0;
 
+    CHECK(slots != NULL && (count == 0 || words != NULL));
     if (!watch_journal_check(words, count, after)) {
         return MIRROR_E_BAD;
     }

@@ -41,6 +41,7 @@
 #define HOLDER_SET_LEAVE 4 /* holders at which a holder set is given up */
 #define TIERED_SHIFT     8 /* of the slot in a word of TIERS */
 #define TIERS_MASK       ((UINT64_C(1) << TIERS) - 1)
+#define TIERS_DEVICE     (UINT64_C(1) << TIER_DEVICE) /* and no other */
 
 _Static_assert(WORKERS_MAX <= 1 << SLOT_BITS, "a slot fits a holder's bits");
 
@@ -190,6 +191,7 @@ static inline const char *
 mirror_handle_get(const struct mirror *mirror, enum mirror_kind kind,
                   uint32_t shard)
 {
+    CHECK_SLOW(kind < MIRROR_KINDS && shard < MIRROR_SHARDS);
     return atomic_load_explicit(&mirror->table[kind][shard],
                                 memory_order_acquire);
 }
@@ -207,6 +209,7 @@ mirror_handle_size(const char *handle)
 static inline uint32_t
 mirror_size_lines(const struct mirror *mirror, uint32_t shard, uint32_t size)
 {
+    CHECK_SLOW(shard < MIRROR_SHARDS && size < MIRROR_SIZES);
     return (uint32_t)((uint64_t)mirror->size_lines[size] *
                       (4 * MIRROR_SHARDS + shard) / (4 * MIRROR_SHARDS));
 }
@@ -243,6 +246,7 @@ mirror_line_at(const struct mirror *mirror, const char *handle, uint64_t hash)
 {
     uint32_t lines = mirror_lines(mirror, mirror_shard(hash), handle);
 
+    CHECK_SLOW(handle != NULL);
     return mirror_handle_lines(handle) + mirror_home(hash, lines);
 }
 
@@ -283,6 +287,7 @@ struct mirror_wanted {
 static inline struct mirror_wanted
 mirror_wanted_tiers(uint64_t key, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     return (struct mirror_wanted){
         .key = key,
         .mask = SLOT_MASK << TIERED_SHIFT,
@@ -333,6 +338,7 @@ mirror_find_from(const struct mirror *mirror, const char *handle, uint64_t hash,
     struct mirror_line *first = mirror_handle_lines(handle);
     uint32_t at = mirror_home(hash, lines);
 
+    CHECK_SLOW(lines > 0);
     for (uint32_t n = 0; n < lines; n++) {
         struct mirror_line *line = &first[at];
         for (uint32_t hits = line_hits(line, wanted->key); hits != 0;
@@ -371,12 +377,21 @@ mirror_find_holders(const struct mirror *mirror, const char *handle,
 static inline uint32_t
 word_slot(uint64_t word, uint32_t i)
 {
+    CHECK_SLOW(i < WORD_INLINE);
     return (uint32_t)(word >> (WORD_SHIFT + i * SLOT_BITS) & SLOT_MASK);
+}
+
+/* The slot of a word of TIERS. */
+static inline uint32_t
+word_tiered(uint64_t word)
+{
+    return (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
 }
 
 static inline uint32_t
 word_holder_set(uint64_t word)
 {
+    CHECK_SLOW((word & WORD_TAG) == WORD_HOLDER_SET);
     return (uint32_t)(word >> HOLDER_SET_SHIFT);
 }
 
@@ -413,6 +428,7 @@ mirror_holders(const struct mirror *mirror, uint64_t word,
 {
     uint64_t tag = word & WORD_TAG;
 
+    CHECK_SLOW(tag <= WORD_HOLDER_SET);
     if (tag == WORD_HOLDER_SET) {
         const struct mirror_holder_set *holder_set =
             mirror_holder_set_at(mirror, word_holder_set(word));
@@ -516,6 +532,10 @@ void mirror_tiered_mark(struct mirror *mirror, uint32_t slot, bool tiered);
  * out. */
 void mirror_unhold(struct mirror *mirror, uint32_t shard,
                    struct mirror_entry *entry, uint32_t slot);
+
+/* The tiers that a block is in which the slot holds, a bit for each. */
+uint64_t mirror_tiers_of(const struct mirror *mirror, uint32_t slot,
+                         uint64_t key);
 
 /* Takes an entry of TIERS out. */
 void mirror_untier(struct mirror *mirror, uint32_t shard,

@@ -59,6 +59,7 @@ static void
 probe_fetch(const struct mirror *mirror, const uint64_t *keys,
             struct probes *probes)
 {
+    CHECK_SLOW(probes->count <= PROBES);
     for (uint32_t i = 0; i < probes->count; i++) {
         uint64_t hash = mirror_hash(keys[probes->at[i]]);
         const char *handle =
@@ -77,6 +78,7 @@ probe_read(const struct mirror *mirror, const uint64_t *keys,
 {
     uint64_t word[PROBES];
 
+    CHECK_SLOW(probes->count <= PROBES);
     for (uint32_t i = 0; i < probes->count; i++) {
         word[i] = mirror_find_holders(mirror, probes->handle[i],
                                       probes->hash[i], keys[probes->at[i]]);
@@ -114,6 +116,7 @@ emit(struct mirror_match *match, const struct worker_set *slots, uint32_t depth)
 static void
 walk_points(struct probes *probes, size_t from, size_t count)
 {
+    CHECK_SLOW(from <= count);
     probes->count = count - from < PROBES ? (uint32_t)(count - from) : PROBES;
     for (uint32_t i = 0; i < probes->count; i++) {
         probes->at[i] = (uint32_t)from + i;
@@ -191,6 +194,7 @@ static void
 revise(struct mirror_match *match, const struct mirror_match *again,
        const struct worker_set *slots, bool least)
 {
+    CHECK_SLOW(match != again);
     WORKER_SET_EACH (slot, slots) {
         uint32_t before =
             worker_set_has(&match->slots, slot) ? match->depth[slot] : 0;
@@ -215,6 +219,7 @@ walk_slots(const struct mirror *mirror, const uint64_t *keys, size_t count,
     uint64_t torn[WORKERS_MAX];
     struct mirror_match again;
 
+    CHECK_SLOW(!worker_set_empty(&slots));
     load_torn(mirror, &slots, torn);
     walk(mirror, keys, count, slots, match);
     slots = torn_since(mirror, &slots, torn);
@@ -237,6 +242,7 @@ static void
 settle(struct search *search, uint32_t low, uint32_t high,
        const struct worker_set *slots)
 {
+    CHECK_SLOW(low <= high);
     if (worker_set_empty(slots)) {
         return;
     }
@@ -244,6 +250,7 @@ settle(struct search *search, uint32_t low, uint32_t high,
         emit(search->match, slots, low);
         return;
     }
+    CHECK_SLOW(search->count < WORKERS_MAX);
     search->interval[search->count++] =
         (struct interval){.low = low, .high = high, .slots = *slots};
 }
@@ -254,6 +261,7 @@ ask(struct probes *probes, const struct interval *interval, uint32_t points)
 {
     uint32_t length = interval->high - interval->low;
 
+    CHECK_SLOW(points >= 1 && interval->low < interval->high);
     points = points < length ? points : length;
     uint32_t points_left = points;
     /* In 2^-32ths: 1 or more each, so no two are the same. */
@@ -272,6 +280,7 @@ split(struct search *search, const struct interval *interval,
     struct worker_set slots = interval->slots;
     uint32_t low = interval->low;
 
+    CHECK_SLOW(from + points <= probes->count);
     for (uint32_t i = from; i < from + points; i++) {
         struct worker_set out = worker_set_minus(&slots, &probes->holders[i]);
         settle(search, low, probes->at[i], &out);
@@ -304,6 +313,7 @@ round_of(struct search *search)
         split(search, &now[i], &probes, from, points[i]);
         from += points[i];
     }
+    CHECK_SLOW(from == probes.count);
 }
 
 /* The first and the last block decide most questions. */
@@ -315,6 +325,7 @@ first_round(struct search *search, uint32_t count,
     struct interval inner = {.low = 1, .high = count - 1};
     struct probes probes;
 
+    CHECK_SLOW(count > 0);
     probes.count = 1;
     probes.at[0] = 0;
     if (count > 2) {
@@ -368,6 +379,8 @@ mirror_match(const struct mirror *mirror, const struct worker_set *asked,
     struct worker_set slots = load_set(mirror->alive);
     struct search search;
 
+    CHECK_SLOW(count == 0 || keys != NULL);
+    CHECK_SLOW(count <= UINT32_MAX);
     search.mirror = mirror;
     search.keys = keys;
     search.match = match;
@@ -394,4 +407,6 @@ mirror_match(const struct mirror *mirror, const struct worker_set *asked,
     if (count > 0 && !worker_set_empty(&walked)) {
         walk_slots(mirror, keys, count, walked, match);
     }
+    CHECK_SLOW(match->best <= count);
+    CHECK_SLOW((match->best == 0) == worker_set_empty(&match->slots));
 }

@@ -23,26 +23,13 @@ struct range {
     uint64_t to; /* the last one */
 };
 
-static uint64_t
-tiers_of(const struct mirror *mirror, uint32_t slot, uint64_t key)
-{
-    struct mirror_wanted wanted = mirror_wanted_tiers(key, slot);
-    uint64_t word = WORD_EMPTY;
-
-    if (mirror->slot[slot].tiered > 0) {
-        (void)mirror_find(mirror, MIRROR_TIERS, mirror_hash_tiers(key, slot),
-                          &wanted, &word);
-    }
-    return word == WORD_EMPTY ? UINT64_C(1) << TIER_DEVICE
-                              : word >> WORD_SHIFT & TIERS_MASK;
-}
-
 static void
 put_block(const struct mirror *mirror, uint32_t slot, uint64_t key,
           struct event_words *out)
 {
-    uint64_t tiers = tiers_of(mirror, slot, key);
+    uint64_t tiers = mirror_tiers_of(mirror, slot, key);
 
+    CHECK(tiers != 0);
     for (enum tier tier = TIER_DEVICE; tier < TIERS; tier++) {
         if ((tiers >> tier & 1) != 0) {
             uint64_t *at = event_words_add(out, EVENT_STORE, tier, 1);
@@ -64,6 +51,8 @@ put_range(const struct mirror *mirror, uint32_t slot, struct range range,
     uint32_t first = mirror_home(range.from, lines);
     uint32_t least = mirror_home(range.to, lines) - first;
 
+    CHECK(range.from <= range.to);
+    CHECK(mirror_shard(range.from) == mirror_shard(range.to));
     for (uint32_t n = 0; n < lines && !out->failed; n++) {
         uint32_t at = first + n < lines ? first + n : first + n - lines;
         const struct mirror_line *line = &mirror_handle_lines(handle)[at];
@@ -107,6 +96,7 @@ range_at(const struct mirror *mirror, uint64_t from)
 static void
 undo(struct event_words *out, const struct event_words *was, uint64_t head)
 {
+    CHECK(out->failed && was->count <= out->max);
     *out = *was;
     if (out->count > 0) {
         out->words[out->last] = head;

@@ -27,6 +27,7 @@ nearest(const struct mirror *mirror, uint32_t slot, uint64_t key)
         mirror_handle_get(mirror, MIRROR_TIERS, mirror_shard(hash));
     uint64_t word = WORD_EMPTY;
 
+    CHECK_SLOW(slot < WORKERS_MAX);
     if (handle != NULL) {
         (void)mirror_find_from(mirror, handle, hash, &wanted, &word);
     }
@@ -38,6 +39,7 @@ static void
 fetch(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
       uint32_t count)
 {
+    CHECK_SLOW(count <= BATCH);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t hash = mirror_hash_tiers(keys[i], slot);
         const char *handle =
@@ -57,6 +59,7 @@ mirror_score(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
     uint64_t score = 0;
 
     CHECK(slot < WORKERS_MAX);
+    CHECK_SLOW(depth == 0 || keys != NULL);
     *worst = TIER_DEVICE;
     if (!worker_set_has(&tiered, slot)) {
         return (uint64_t)depth * weights->permille[TIER_DEVICE];

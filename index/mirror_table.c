@@ -22,6 +22,7 @@ _Static_assert(sizeof(struct mirror_table) <= LINE_BYTES, "one line");
 void *
 mirror_alloc(struct mirror *mirror, size_t bytes)
 {
+    CHECK(bytes > 0 && mirror->stats.bytes <= mirror->bytes_max);
     if (bytes > mirror->bytes_max - mirror->stats.bytes) {
         (void)qsbr_reclaim(mirror->qsbr);
     }
@@ -42,6 +43,7 @@ void
 mirror_release(struct mirror *mirror, void *memory, size_t bytes)
 {
     CHECK(mirror->stats.bytes >= bytes);
+    CHECK(memory != NULL);
     mirror->stats.bytes -= bytes;
     free(memory);
 }
@@ -49,6 +51,7 @@ mirror_release(struct mirror *mirror, void *memory, size_t bytes)
 static struct mirror_table *
 table_of(const char *handle)
 {
+    CHECK_SLOW(handle != NULL);
     return (struct mirror_table *)(void *)(mirror_handle_lines(handle) - 1);
 }
 
@@ -67,6 +70,7 @@ table_new(struct mirror *mirror, uint32_t shard, uint32_t size)
         ((size_t)mirror_size_lines(mirror, shard, size) + 2) * LINE_BYTES;
     char *memory = mirror_alloc(mirror, bytes);
 
+    CHECK(shard < MIRROR_SHARDS && size < MIRROR_SIZES);
     if (memory == NULL) {
         return NULL;
     }
@@ -87,6 +91,7 @@ table_free(struct qsbr_node *node)
                                         offsetof(struct mirror_table, node));
     struct mirror *mirror = table->mirror;
 
+    CHECK(mirror->stats.bytes_retired >= table->bytes);
     mirror->stats.bytes_retired -= table->bytes;
     mirror_release(mirror, table->memory, table->bytes);
 }
@@ -97,6 +102,8 @@ table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
 {
     const char *old = mirror_handle_get(mirror, kind, shard);
 
+    CHECK(kind < MIRROR_KINDS && shard < MIRROR_SHARDS);
+    CHECK(old != handle);
     mirror->fill[kind][shard].tables++;
     atomic_store_explicit(&mirror->table[kind][shard], handle,
                           memory_order_release);
@@ -123,6 +130,8 @@ copy_entry(struct mirror_line *lines, uint32_t count, uint64_t hash,
 {
     uint32_t at = mirror_home(hash, count);
 
+    CHECK_SLOW(word_live(from.word));
+    CHECK_SLOW(at < count);
     for (;;) {
         uint32_t used = 0;
         for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
@@ -142,10 +151,8 @@ copy_entry(struct mirror_line *lines, uint32_t count, uint64_t hash,
 static uint64_t
 hash_of(enum mirror_kind kind, uint64_t key, uint64_t word)
 {
-    return kind == MIRROR_HOLDERS
-               ? mirror_hash(key)
-               : mirror_hash_tiers(
-                     key, (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK));
+    return kind == MIRROR_HOLDERS ? mirror_hash(key)
+                                  : mirror_hash_tiers(key, word_tiered(word));
 }
 
 static void
@@ -156,6 +163,7 @@ copy(const struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     uint32_t count = mirror_lines(mirror, shard, from);
     uint32_t lines_to = mirror_lines(mirror, shard, to);
 
+    CHECK(lines_to > 0);
     for (uint32_t at = 0; at < count; at++) {
         for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
             uint64_t key = key_load(&lines[at].entry[i]);
@@ -175,6 +183,7 @@ size_for(const struct mirror *mirror, uint32_t shard, uint64_t live)
 {
     uint32_t size = 0;
 
+    CHECK(shard < MIRROR_SHARDS);
     while (size < MIRROR_SIZES &&
            (uint64_t)mirror_size_lines(mirror, shard, size) *
                    MIRROR_LINE_ENTRIES * FRESH_32 / 32 <
@@ -193,6 +202,7 @@ rebuild(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     const char *old = mirror_handle_get(mirror, kind, shard);
     uint32_t size = size_for(mirror, shard, live);
 
+    CHECK(live >= fill->live);
     if (size == MIRROR_SIZES) {
         mirror->fault = MIRROR_E_FULL;
         return false;
@@ -216,6 +226,7 @@ mirror_reserve(struct mirror *mirror, uint32_t shard, uint64_t live)
     const char *handle = mirror_handle_get(mirror, MIRROR_HOLDERS, shard);
     uint64_t entries = handle == NULL ? 0 : entries_of(mirror, shard, handle);
 
+    CHECK(shard < MIRROR_SHARDS);
     live += mirror->fill[MIRROR_HOLDERS][shard].live;
     if (live > entries * FULL_32 / 32) {
         (void)rebuild(mirror, MIRROR_HOLDERS, shard, live);
@@ -228,6 +239,7 @@ mirror_find(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
 {
     const char *handle = mirror_handle_get(mirror, kind, mirror_shard(hash));
 
+    CHECK_SLOW(kind < MIRROR_KINDS);
     *word = WORD_EMPTY;
     return handle == NULL
                ? NULL
@@ -255,6 +267,7 @@ find_place(const struct mirror *mirror, const char *handle, uint64_t hash,
     uint32_t lines = mirror_lines(mirror, mirror_shard(hash), handle);
     uint32_t at = mirror_home(hash, lines);
 
+    CHECK_SLOW(at < lines);
     for (;;) {
         struct mirror_line *line = &mirror_handle_lines(handle)[at];
         for (uint32_t i = 0; i < MIRROR_LINE_ENTRIES; i++) {
@@ -276,6 +289,7 @@ make_room(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
     uint64_t entries =
         entries_of(mirror, shard, mirror_handle_get(mirror, kind, shard));
 
+    CHECK(fill->live <= fill->used && fill->used <= entries);
     if (fill->used + 1 <= entries * FULL_32 / 32) {
         return true;
     }
@@ -295,6 +309,7 @@ mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
     struct mirror_entry *entry =
         handle == NULL ? NULL : find_place(mirror, handle, hash, key);
 
+    CHECK(word_live(word));
     if (entry == NULL || word_load(entry) == WORD_EMPTY) {
         if (!make_room(mirror, kind, shard)) {
             return false;
@@ -315,6 +330,7 @@ mirror_bury(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
             struct mirror_entry *entry)
 {
     CHECK(mirror->fill[kind][shard].live > 0);
+    CHECK_SLOW(word_live(word_load(entry)));
     word_store(entry, WORD_TOMB | mirror->grace.next << WORD_SHIFT);
     mirror->fill[kind][shard].live--;
     mirror->grace.tombs = true;
@@ -332,6 +348,7 @@ mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
                             size_for(mirror, shard, (uint64_t)fill->live + 1) <
                                 mirror_handle_size(handle));
 
+    CHECK(fill->live <= fill->used);
     if (handle == NULL || (fill->used <= entries * AHEAD_32 / 32 && !sparse)) {
         return 0;
     }

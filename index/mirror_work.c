@@ -12,6 +12,7 @@ sweep_holders(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
 {
     struct worker_set set;
 
+    CHECK(mirror->sweep.active);
     mirror_holders(mirror, word, &set);
     set = worker_set_and(&set, &mirror->sweep.now);
     WORKER_SET_EACH (slot, &set) {
@@ -25,6 +26,7 @@ sweep_entry(struct mirror *mirror, struct mirror_entry *entry)
     uint32_t shard = mirror->sweep.table % MIRROR_SHARDS;
     uint64_t word = word_load(entry);
 
+    CHECK(mirror->sweep.table < TABLES);
     if (!word_live(word)) {
         return;
     }
@@ -32,7 +34,7 @@ sweep_entry(struct mirror *mirror, struct mirror_entry *entry)
         sweep_holders(mirror, shard, entry, word);
         return;
     }
-    uint32_t slot = (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
+    uint32_t slot = word_tiered(word);
     if (worker_set_has(&mirror->sweep.now, slot)) {
         mirror_untier(mirror, shard, entry, slot);
     }
@@ -44,6 +46,7 @@ sweep_end(struct mirror *mirror)
 {
     struct mirror_sweep *sweep = &mirror->sweep;
 
+    CHECK(sweep->active && sweep->table == TABLES);
     WORKER_SET_EACH (slot, &sweep->now) {
         const struct mirror_slot *of = &mirror->slot[slot];
         CHECK(of->held == 0 && of->digest == 0 && of->tiered == 0);
@@ -65,6 +68,7 @@ sweep_begin(struct mirror *mirror)
         sweep->table = 0;
         sweep->line = 0;
     }
+    CHECK(sweep->active || worker_set_empty(&sweep->next));
 }
 
 /* One line, or the step to the next table. */
@@ -76,6 +80,7 @@ sweep_step(struct mirror *mirror)
     const char *handle = mirror_handle_get(
         mirror, (enum mirror_kind)(sweep->table / MIRROR_SHARDS), shard);
 
+    CHECK(sweep->active && sweep->table < TABLES);
     if (handle == NULL || sweep->line == mirror_lines(mirror, shard, handle)) {
         sweep->line = 0;
         if (++sweep->table == TABLES) {
@@ -93,6 +98,7 @@ sweep_step(struct mirror *mirror)
 static bool
 tidy(struct mirror *mirror, uint32_t budget)
 {
+    CHECK(mirror->tidied < TABLES);
     for (uint32_t n = 0; n < TABLES && n < budget; n++) {
         mirror->tidied = (mirror->tidied + 1) % TABLES;
         if (mirror_resize(mirror,

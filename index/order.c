@@ -1,3 +1,6 @@
+/*
+ * The 4-ary heap in which a worker's leaves wait to give way.
+ */
 #include "index/order_internal.h"
 
 #include <string.h>
@@ -28,6 +31,7 @@ struct directory {
 void
 order_init(struct order *order, uint32_t which)
 {
+    CHECK(which < 2);
     *order = (struct order){.which = which};
 }
 
@@ -37,6 +41,7 @@ entry_at(const struct order *order, const struct cell_store *store,
 {
     const struct directory *directory = cell_at(store, order->directory);
     struct page *page = cell_at(store, directory->page[place >> PAGE_LOG2]);
+    CHECK_SLOW(place >> PAGE_LOG2 < order->pages);
     return &page->entry[place & (PAGE_ENTRIES - 1)];
 }
 
@@ -47,6 +52,7 @@ entry_put(const struct order *order, const struct cell_store *store,
 {
     struct radix_record *record = cell_at(store, entry->record);
 
+    CHECK_SLOW(place < order->count);
     *entry_at(order, store, place) = *entry;
     record->place[order->which] = place;
 }
@@ -56,14 +62,16 @@ order_page(const struct order *order, const struct cell_store *store,
            uint32_t page)
 {
     const struct directory *directory = cell_at(store, order->directory);
+    CHECK(page < order->pages);
     return directory->page[page];
 }
 
 static void
 drop_page(struct order *order, struct cell_store *store)
 {
+    CHECK(order->pages > 0);
+    cell_free(store, order_page(order, store, order->pages - 1));
     order->pages--;
-    cell_free(store, order_page(order, store, order->pages));
 }
 
 void
@@ -84,6 +92,7 @@ grow_directory(struct order *order, struct cell_store *store)
     uint32_t max = order->directory_max == 0 ? DIRECTORY_LEAST
                                              : order->directory_max * 2 + 2;
 
+    CHECK(order->pages == order->directory_max);
     if (order->directory_max == DIRECTORY_AT_MOST) {
         return false;
     }
@@ -127,6 +136,7 @@ static uint32_t
 sift_up(const struct order *order, const struct cell_store *store,
         uint32_t place, uint64_t value)
 {
+    CHECK_SLOW(place < order->count);
     while (place > 0) {
         uint32_t above = (place - 1) / 4;
         const struct entry *parent = entry_at(order, store, above);
@@ -143,6 +153,7 @@ static uint32_t
 sift_down(const struct order *order, const struct cell_store *store,
           uint32_t place, uint64_t value)
 {
+    CHECK_SLOW(place < order->count);
     for (;;) {
         uint32_t first = place * 4 + 1;
         uint32_t end = first + 4 < order->count ? first + 4 : order->count;
@@ -170,6 +181,10 @@ order_push(struct order *order, struct cell_store *store, uint64_t value,
     struct entry entry = {.value = value, .record = record};
 
     CHECK(order->count < order->pages * PAGE_ENTRIES);
+    CHECK(record != CELL_NONE);
+    CHECK(
+        ((struct radix_record *)cell_at(store, record))->place[order->which] ==
+        ORDER_NOWHERE);
     uint32_t place = sift_up(order, store, order->count++, value);
     entry_put(order, store, place, &entry);
 }
@@ -181,6 +196,7 @@ order_remove(struct order *order, struct cell_store *store, uint32_t place)
     struct radix_record *gone =
         cell_at(store, order_record(order, store, place));
     struct entry last = *entry_at(order, store, --order->count);
+    CHECK(gone->place[order->which] == place);
 
     if (place < order->count) {
         uint32_t to = sift_up(order, store, place, last.value);
@@ -200,6 +216,7 @@ uint32_t
 order_record(const struct order *order, const struct cell_store *store,
              uint32_t place)
 {
+    CHECK(place < order->count);
     return entry_at(order, store, place)->record;
 }
 
@@ -207,6 +224,7 @@ uint64_t
 order_value(const struct order *order, const struct cell_store *store,
             uint32_t place)
 {
+    CHECK(place < order->count);
     return entry_at(order, store, place)->value;
 }
 

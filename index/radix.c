@@ -34,6 +34,7 @@ static const struct radix_allocator default_allocator = {.alloc = default_alloc,
 static size_t
 fixed_bytes(const struct radix_limits *limits)
 {
+    CHECK(limits->depth_max <= RADIX_DEPTH_MAX);
     return sizeof(struct radix) +
            ((size_t)limits->depth_max + 2) * sizeof(struct radix_step);
 }
@@ -49,6 +50,7 @@ radix_new(struct radix **out, const struct radix_limits *limits,
     CHECK(limits->depth_max > 0 && limits->namespaces_max > 0);
     CHECK(limits->depth_max <= RADIX_DEPTH_MAX &&
           limits->bytes_max <= RADIX_BYTES_MAX);
+    CHECK(out != NULL && qsbr != NULL);
     if (limits->bytes_max <= fixed) {
         return -EINVAL;
     }
@@ -103,10 +105,28 @@ radix_plan_alloc(struct radix *radix, size_t size)
 {
     uint32_t ref = cell_alloc(&radix->store, size);
 
+    CHECK(size >= sizeof(struct cell));
     if (ref != CELL_NONE) {
         struct cell *cell = cell_at(&radix->store, ref);
         cell->link = radix->plan;
         radix->plan = ref;
+    }
+    return ref;
+}
+
+uint32_t
+radix_record_new(struct radix *radix, const struct radix_record *as)
+{
+    uint32_t ref = radix_plan_alloc(radix, sizeof(struct radix_record));
+
+    CHECK(as->worker < WORKERS_MAX);
+    if (ref != CELL_NONE) {
+        struct radix_record *record = record_at(radix, ref);
+        struct cell cell = record->cell;
+        *record = *as;
+        record->cell = cell;
+        record->place[BY_POLICY] = ORDER_NOWHERE;
+        record->place[BY_RECENCY] = ORDER_NOWHERE;
     }
     return ref;
 }
@@ -138,6 +158,7 @@ radix_plan_abort(struct radix *radix)
 {
     (void)free_chain(radix, radix->plan);
     radix->plan = CELL_NONE;
+    CHECK_SLOW(radix->limbo_bytes <= radix->store.used_bytes);
 }
 
 /*
@@ -151,9 +172,11 @@ radix_retire(struct radix *radix, uint32_t ref)
 {
     struct cell *cell = cell_at(&radix->store, ref);
 
+    CHECK(ref != CELL_NONE && (ref & FAN_TAG) == 0);
     cell->link = radix->limbo_open;
     radix->limbo_open = ref;
     radix->limbo_bytes += cell_size(&radix->store, ref);
+    CHECK(radix->limbo_bytes <= radix->store.used_bytes);
 }
 
 static void
@@ -163,6 +186,7 @@ limbo_free(struct qsbr_node *node)
         (struct limbo *)(void *)((char *)node - offsetof(struct limbo, node));
     struct radix *radix = limbo->radix;
 
+    CHECK(limbo->busy && limbo->first != CELL_NONE);
     radix->limbo_bytes -= free_chain(radix, limbo->first);
     limbo->first = CELL_NONE;
     limbo->busy = false;
@@ -171,6 +195,7 @@ limbo_free(struct qsbr_node *node)
 void
 radix_limbo_flush(struct radix *radix)
 {
+    CHECK(radix->plan == CELL_NONE);
     for (uint32_t i = 0; i < LIMBOS && radix->limbo_open != CELL_NONE; i++) {
         struct limbo *limbo = &radix->limbo[i];
         if (!limbo->busy) {
@@ -193,6 +218,7 @@ radix_reclaim(struct radix *radix)
 static void
 publish_live(struct radix *radix, uint32_t worker)
 {
+    CHECK(worker < WORKERS_MAX);
     atomic_store_explicit(&radix->alive[worker / 64],
                           radix->live.word[worker / 64], memory_order_release);
 }
@@ -206,6 +232,7 @@ change_eviction(struct radix *radix, uint32_t worker,
     struct radix_worker old = *w;
     uint32_t leaves = old.order[BY_POLICY].count;
 
+    CHECK(w->state == WORKER_LIVE && w->eviction != eviction);
     order_init(&w->order[BY_POLICY], BY_POLICY);
     order_init(&w->order[BY_RECENCY], BY_RECENCY);
     w->eviction = eviction;
@@ -236,6 +263,7 @@ radix_worker_add(struct radix *radix, uint32_t worker, uint64_t blocks_max,
     if (w->state == WORKER_DEAD) {
         return RADIX_E_FULL;
     }
+    CHECK(w->state != WORKER_FREE || w->blocks == 0);
     if (w->state == WORKER_FREE) {
         *w = (struct radix_worker){.state = WORKER_LIVE, .eviction = eviction};
         order_init(&w->order[BY_POLICY], BY_POLICY);
@@ -276,6 +304,7 @@ sweep(struct radix *radix, uint32_t worker)
 {
     struct radix_worker *w = &radix->worker[worker];
 
+    CHECK(w->state == WORKER_DEAD);
     if (!radix_evict_dead(radix, worker)) {
         CHECK(w->blocks == 0);
         order_fini(&w->order[BY_POLICY], &radix->store);
@@ -290,6 +319,7 @@ radix_evict_any(struct radix *radix)
 {
     uint32_t worker = worker_set_next(&radix->dead, 0);
 
+    CHECK(radix->plan == CELL_NONE);
     if (worker != WORKER_NONE) {
         sweep(radix, worker);
         return true;
@@ -300,6 +330,7 @@ radix_evict_any(struct radix *radix)
 size_t
 radix_live_bytes(const struct radix *radix)
 {
+    CHECK(radix->limbo_bytes <= radix->store.used_bytes);
     return radix->store.used_bytes - radix->limbo_bytes;
 }
 
@@ -316,6 +347,7 @@ work_step(struct radix *radix)
 {
     uint32_t over = worker_set_next(&radix->over, 0);
 
+    CHECK_SLOW(over == WORKER_NONE || worker_set_has(&radix->live, over));
     if (!worker_set_empty(&radix->dead)) {
         return radix_evict_any(radix);
     }
@@ -331,6 +363,7 @@ radix_work(struct radix *radix, uint32_t budget, uint64_t now_us)
 {
     bool more = true;
 
+    CHECK(radix->plan == CELL_NONE);
     radix->clock = now_us > radix->clock ? now_us : radix->clock;
     while (budget-- > 0 && more) {
         more = work_step(radix);
@@ -351,6 +384,7 @@ radix_stats(const struct radix *radix, struct radix_stats *stats)
         radix->fixed_bytes + radix->store.fixed_bytes + radix->store.used_bytes;
     stats->bytes_retired = radix->limbo_bytes;
     stats->oldest_us = oldest == UINT64_MAX ? 0 : oldest;
+    CHECK(stats->bytes_used <= stats->bytes);
 }
 
 uint64_t

@@ -16,6 +16,7 @@ radix_leaf_value(enum radix_eviction eviction,
 {
     uint64_t touched = record->touched;
 
+    CHECK_SLOW(record->worker < WORKERS_MAX);
     switch (eviction) {
     case RADIX_LRU:
         return touched;
@@ -45,6 +46,7 @@ radix_leaf_reserve(struct radix *radix, uint32_t worker, uint32_t n)
 {
     struct radix_worker *w = &radix->worker[worker];
 
+    CHECK(worker < WORKERS_MAX);
     return order_reserve(&w->order[BY_POLICY], &radix->store, n) &&
            (!has_recency(w) ||
             order_reserve(&w->order[BY_RECENCY], &radix->store, n));
@@ -57,6 +59,7 @@ radix_leaf_add(struct radix *radix, uint32_t worker, uint32_t ref)
     const struct radix_record *record = record_at(radix, ref);
 
     CHECK(record->kids == 0 && record->place[BY_POLICY] == ORDER_NOWHERE);
+    CHECK(record->worker == worker);
     order_push(&w->order[BY_POLICY], &radix->store,
                radix_leaf_value(w->eviction, record), ref);
     if (has_recency(w)) {
@@ -70,6 +73,7 @@ radix_leaf_remove(struct radix *radix, uint32_t worker, uint32_t ref)
     struct radix_worker *w = &radix->worker[worker];
     const struct radix_record *record = record_at(radix, ref);
 
+    CHECK(record->worker == worker);
     for (uint32_t i = 0; i < 2; i++) {
         if (record->place[i] != ORDER_NOWHERE) {
             order_remove(&w->order[i], &radix->store, record->place[i]);
@@ -85,6 +89,7 @@ greatest_hold(const struct radix *radix, const struct radix_node *node)
     uint32_t count = radix_hold_list(radix, node, holder);
     uint32_t most = 0;
 
+    CHECK(slot_load(&node->holder_set) == CELL_NONE);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t held = node->len - holder[i].missing;
         most = held > most ? held : most;
@@ -113,6 +118,7 @@ inherit(struct radix_record *parent, const struct radix_record *child)
 {
     uint32_t count = (uint32_t)parent->count + (uint32_t)child->count;
 
+    CHECK(parent->worker == child->worker);
     parent->touched =
         child->touched > parent->touched ? child->touched : parent->touched;
     parent->count = count > COUNT_MAX ? COUNT_MAX : count & COUNT_MAX;
@@ -131,6 +137,7 @@ drop_hold(struct radix *radix, uint32_t ref)
     uint32_t node_ref = record->node;
     struct radix_node *node = node_at(radix, node_ref);
 
+    CHECK(record->kids == 0);
     radix_hold_remove(radix, node, record->worker);
     if (parent != CELL_NONE) {
         inherit(record_at(radix, parent), record);
@@ -158,7 +165,9 @@ give_up(struct radix *radix, uint32_t ref, uint64_t blocks, uint32_t keep)
     uint32_t held = node->len - hold_missing(hold);
 
     CHECK(record->kids == 0);
+    CHECK(hold != NULL && blocks > 0 && node->space == 0);
     uint32_t taken = blocks < held ? (uint32_t)blocks : held;
+    CHECK(radix->worker[worker].blocks >= taken);
     radix->worker[worker].blocks -= taken;
     radix->stats.holder_blocks -= taken;
     if (taken < held) {
@@ -187,6 +196,7 @@ radix_evict_worker(struct radix *radix, uint32_t worker, uint32_t keep,
     struct radix_worker *w = &radix->worker[worker];
     const struct order *order = &w->order[BY_POLICY];
 
+    CHECK(worker < WORKERS_MAX);
     while (w->blocks > w->blocks_max && order->count > 0 && steps-- > 0) {
         uint32_t taken = give_up(radix, order_record(order, &radix->store, 0),
                                  w->blocks - w->blocks_max, keep);
@@ -225,12 +235,11 @@ radix_evict_oldest(struct radix *radix)
 {
     uint32_t worker = 0;
 
+    CHECK(radix->plan == CELL_NONE);
     if (radix_oldest(radix, &worker) == UINT64_MAX) {
         return false;
     }
-    const struct radix_worker *w = &radix->worker[worker];
-    const struct order *order =
-        &w->order[has_recency(w) ? BY_RECENCY : BY_POLICY];
+    const struct order *order = recency(&radix->worker[worker]);
     radix->stats.evicted_bound += give_up(
         radix, order_record(order, &radix->store, 0), UINT64_MAX, CELL_NONE);
     return true;
@@ -241,6 +250,7 @@ radix_evict_dead(struct radix *radix, uint32_t worker)
 {
     const struct order *order = &radix->worker[worker].order[BY_POLICY];
 
+    CHECK(radix->worker[worker].state == WORKER_DEAD);
     if (order->count == 0) {
         return false;
     }

@@ -12,6 +12,7 @@
 static size_t
 fan_bytes(uint32_t slots)
 {
+    CHECK(slots >= 1 && slots <= 64);
     return offsetof(struct radix_fan, slot) + slots * sizeof(uint32_t);
 }
 
@@ -28,6 +29,7 @@ fan_pair(struct radix *radix, const uint64_t *bit, const uint32_t *child,
 {
     uint32_t ref = radix_plan_alloc(radix, fan_bytes(count));
 
+    CHECK(count == 1 || bit[0] != bit[1]);
     if (ref == CELL_NONE) {
         return CELL_NONE;
     }
@@ -51,6 +53,7 @@ fan_split(struct radix *radix, uint32_t level, uint64_t key_a, uint32_t a,
 {
     uint32_t deepest = level;
 
+    CHECK(key_a != key_b && level < FAN_LEVELS);
     while (fan_bit(key_a, deepest) == fan_bit(key_b, deepest)) {
         deepest++;
         CHECK(deepest < FAN_LEVELS);
@@ -77,6 +80,7 @@ fan_grow(struct radix *radix, const struct radix_fan *old, uint64_t bit,
     uint32_t at = fan_rank(old, bit);
     uint32_t ref = radix_plan_alloc(radix, fan_bytes(slots + 1));
 
+    CHECK((old->bitmap & bit) == 0);
     if (ref == CELL_NONE) {
         return CELL_NONE;
     }
@@ -98,6 +102,7 @@ radix_fan_prepare(struct radix *radix, _Atomic uint32_t *slot, uint64_t key,
     uint32_t ref = slot_load(slot);
     uint32_t level = 0;
 
+    CHECK(child != CELL_NONE && (child & FAN_TAG) == 0);
     *change = (struct fan_change){.slot = slot, .value = child};
     for (; (ref & FAN_TAG) != 0; level++) {
         struct radix_fan *fan = fan_at(radix, ref);
@@ -125,6 +130,7 @@ radix_fan_prepare(struct radix *radix, _Atomic uint32_t *slot, uint64_t key,
 void
 radix_fan_commit(struct radix *radix, const struct fan_change *change)
 {
+    CHECK(change->slot != NULL && change->value != CELL_NONE);
     slot_store(change->slot, change->value);
     if (change->grown != CELL_NONE) {
         fan_at(radix, change->grown)->live++;
@@ -157,6 +163,7 @@ radix_fan_place(const struct radix *radix, _Atomic uint32_t *slot, uint64_t key)
 {
     _Atomic uint32_t *way[FAN_LEVELS + 1];
     uint32_t levels = fan_way(radix, slot, key, way);
+    CHECK_SLOW(levels <= FAN_LEVELS);
     return way[levels];
 }
 
@@ -166,6 +173,7 @@ fan_last_node(const struct radix_fan *fan)
 {
     uint32_t slots = fan_slots(fan);
 
+    CHECK(fan->live == 1);
     for (uint32_t i = 0; i < slots; i++) {
         uint32_t ref = slot_load(&fan->slot[i]);
         if (ref != CELL_NONE) {
@@ -182,6 +190,7 @@ radix_fan_remove(struct radix *radix, _Atomic uint32_t *slot, uint64_t key)
     uint32_t level = fan_way(radix, slot, key, way);
     uint32_t value = CELL_NONE;
 
+    CHECK(slot_load(way[level]) != CELL_NONE);
     /* From the child's slot upwards: a fan left empty, or with one node,
      * is replaced by what is in it. */
     slot_store(way[level], CELL_NONE);

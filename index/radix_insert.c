@@ -50,6 +50,7 @@ struct insert {
 static struct radix_node *
 step_node(const struct insert *in, uint32_t step)
 {
+    CHECK_SLOW(step < in->steps);
     return node_at(in->radix, in->radix->step[step].node);
 }
 
@@ -91,6 +92,7 @@ walk(struct insert *in)
         radix->step[in->held++].record = hold->record;
         in->missing = hold_missing(hold);
     }
+    CHECK(in->held <= in->steps && in->depth <= in->count);
 }
 
 /*
@@ -104,6 +106,7 @@ stay_alike(const struct insert *in)
     const struct radix_record *record =
         record_at(in->radix, in->radix->step[in->held - 1].record);
 
+    CHECK(in->held > 0);
     switch (in->radix->worker[in->worker].eviction) {
     case RADIX_LRU:
     case RADIX_MRU:
@@ -128,6 +131,7 @@ find_split(const struct insert *in, uint32_t *step, uint32_t *len)
 {
     uint32_t last = in->steps - 1;
 
+    CHECK(step != NULL && len != NULL);
     if (in->steps < 2) {
         return false;
     }
@@ -150,24 +154,14 @@ find_split(const struct insert *in, uint32_t *step, uint32_t *len)
 
 /* A record of the worker for a node, on the plan. */
 static uint32_t
-new_record(struct insert *in, uint32_t node)
+new_record(const struct insert *in, uint32_t node)
 {
-    uint32_t ref = radix_plan_alloc(in->radix, sizeof(struct radix_record));
-
-    if (ref != CELL_NONE) {
-        struct radix_record *record = record_at(in->radix, ref);
-        record->node = node;
-        record->parent = CELL_NONE;
-        record->kids = 0;
-        record->place[BY_POLICY] = ORDER_NOWHERE;
-        record->place[BY_RECENCY] = ORDER_NOWHERE;
-        record->worker = in->worker;
-        record->touched = 0;
-        record->count = 0;
-        record->created = in->radix->clock & STAMP_MAX;
-        record->priority = 0;
-    }
-    return ref;
+    return radix_record_new(
+        in->radix,
+        &(struct radix_record){.node = node,
+                               .parent = CELL_NONE,
+                               .worker = in->worker,
+                               .created = in->radix->clock & STAMP_MAX});
 }
 
 /* How a worker will hold a step that it does not hold yet. */
@@ -176,6 +170,7 @@ step_holder(const struct insert *in, uint32_t step)
 {
     uint32_t len = step_node(in, step)->len;
 
+    CHECK(step >= in->held);
     return (struct radix_holder){
         .worker = in->worker,
         .missing = step == in->steps - 1 ? len - in->within : 0,
@@ -188,6 +183,7 @@ prepare_steps(struct insert *in)
 {
     struct radix *radix = in->radix;
 
+    CHECK(in->held <= in->steps);
     for (uint32_t i = in->held; i < in->steps; i++) {
         struct radix_step *step = &radix->step[i];
         step->record = new_record(in, step->node);
@@ -208,6 +204,7 @@ prepare_node(struct insert *in, const uint64_t *keys, uint32_t len)
     struct radix *radix = in->radix;
     struct radix_holder holder = {.worker = in->worker};
 
+    CHECK(len >= 1 && len <= in->edge_max);
     holder.record = new_record(in, CELL_NONE);
     if (holder.record == CELL_NONE) {
         return false;
@@ -240,6 +237,7 @@ prepare_node(struct insert *in, const uint64_t *keys, uint32_t len)
 static bool
 may_grow(const struct insert *in)
 {
+    CHECK_SLOW(in->within > 0 || in->steps == 0);
     if (in->steps < 2 || in->held < in->steps || !stay_alike(in)) {
         return false;
     }
@@ -257,6 +255,7 @@ prepare_growth(struct insert *in)
     uint32_t start = in->depth - in->within;
     struct radix_holder holder = {.worker = in->worker, .record = last->record};
 
+    CHECK(in->held == in->steps && in->within <= in->depth);
     in->grown = radix_node_build(in->radix, in->keys + start, in->count - start,
                                  in->keys[in->count - 1], &holder, 1);
     return in->grown != CELL_NONE;
@@ -268,6 +267,7 @@ prepare_tail(struct insert *in)
 {
     uint32_t end = in->count;
 
+    CHECK(in->edge_max >= 1);
     in->grown = CELL_NONE;
     in->first_node = in->first_record = in->last_record = CELL_NONE;
     in->nodes = 0;
@@ -305,6 +305,7 @@ gain_kid(struct insert *in, uint32_t ref)
 {
     struct radix_record *record = record_at(in->radix, ref);
 
+    CHECK(record->worker == in->worker);
     if (record->kids++ == 0) {
         radix_leaf_remove(in->radix, in->worker, ref);
     }
@@ -325,6 +326,7 @@ commit_steps(struct insert *in)
     struct radix *radix = in->radix;
     uint32_t above = CELL_NONE;
 
+    CHECK(in->steps == 0 || in->radix->step[0].node != CELL_NONE);
     if (in->held > 0) {
         uint32_t last = in->held - 1;
         struct radix_node *node = step_node(in, last);
@@ -359,6 +361,7 @@ touch(struct insert *in, uint32_t ref)
     struct radix *radix = in->radix;
     struct radix_record *record = record_at(radix, ref);
 
+    CHECK(record->worker == in->worker);
     radix_leaf_remove(radix, in->worker, ref);
     record->touched = radix->clock & STAMP_MAX;
     if (record->count < COUNT_MAX) {
@@ -379,6 +382,7 @@ commit_growth(struct insert *in)
     const struct radix_step *last = &in->radix->step[in->steps - 1];
     struct radix_record *record = record_at(in->radix, last->record);
 
+    CHECK(record->worker == in->worker && record->kids == 0);
     radix_node_replace(in->radix, last->node, in->grown, record->parent);
     record->node = in->grown;
     count_blocks(in, in->missing + in->count - in->depth);
@@ -391,6 +395,7 @@ commit(struct insert *in)
     struct radix *radix = in->radix;
     uint32_t end = CELL_NONE;
 
+    CHECK(in->grown == CELL_NONE || in->first_node == CELL_NONE);
     if (in->grown != CELL_NONE) {
         commit_growth(in);
         end = radix->step[in->steps - 1].record;
@@ -422,6 +427,7 @@ attempt(struct insert *in)
     uint32_t len;
     bool fits = true;
 
+    CHECK(radix->plan == CELL_NONE);
     walk(in);
     while (fits && find_split(in, &step, &len)) {
         fits = radix_node_split(radix, radix->step[step].node, len);
@@ -444,6 +450,7 @@ attempt(struct insert *in)
 static size_t
 estimate(const struct insert *in)
 {
+    CHECK(in->depth <= in->count && in->held <= in->steps);
     return (size_t)(in->count - in->depth) * 9 +
            (size_t)(in->steps - in->held) * 512 + 8192;
 }
@@ -459,6 +466,7 @@ make_room(struct insert *in)
     uint32_t steps = 0;
     uint32_t most = ROOM_STEPS + (in->count - in->depth) / ROOM_STEP_BLOCK;
 
+    CHECK(radix->plan == CELL_NONE);
     if (!namespaces && radix->limbo_bytes > 0) {
         /* What was retired before may be free by now; if readers hold it
          * still, evicting more would not help. */
@@ -486,6 +494,7 @@ radix_insert(struct radix *radix, uint64_t root, const uint64_t *keys,
              size_t count, uint32_t worker, uint8_t priority, uint64_t now_us)
 {
     CHECK(worker < WORKERS_MAX);
+    CHECK(count == 0 || keys != NULL);
     struct radix_worker *w = &radix->worker[worker];
     uint32_t rounds = 0;
     int rc;

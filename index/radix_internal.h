@@ -183,12 +183,14 @@ slot_store(_Atomic uint32_t *slot, uint32_t value)
 static inline struct radix_node *
 node_at(const struct radix *radix, uint32_t ref)
 {
+    CHECK_SLOW(ref != CELL_NONE && (ref & FAN_TAG) == 0);
     return cell_at(&radix->store, ref);
 }
 
 static inline struct radix_fan *
 fan_at(const struct radix *radix, uint32_t ref)
 {
+    CHECK_SLOW((ref & ~FAN_TAG) != CELL_NONE);
     return cell_at(&radix->store, ref & ~FAN_TAG);
 }
 
@@ -201,6 +203,7 @@ holder_set_at(const struct radix *radix, uint32_t ref)
 static inline struct radix_record *
 record_at(const struct radix *radix, uint32_t ref)
 {
+    CHECK_SLOW(ref != CELL_NONE);
     return cell_at(&radix->store, ref);
 }
 
@@ -232,6 +235,7 @@ fan_bit(uint64_t key, uint32_t level)
     uint64_t h = key * 0x9E3779B97F4A7C15U;
     uint32_t shift = 64 - FAN_BITS - FAN_BITS * level;
 
+    CHECK_SLOW(level < FAN_LEVELS);
     return UINT64_C(1) << (level < FAN_LEVELS - 1 ? h >> shift & 63U : h & 15U);
 }
 
@@ -269,6 +273,7 @@ node_match(const struct radix_node *node, const uint64_t *keys, size_t count)
     uint32_t low = 0;
     uint32_t high = node->len;
 
+    CHECK_SLOW(count > 0);
     if (count >= high) {
         high--;
         if (keys[high] == node->last_key) {
@@ -437,6 +442,10 @@ uint64_t radix_oldest(const struct radix *radix, uint32_t *worker);
 
 /* A new object on the plan, CELL_NONE when there is no room. */
 uint32_t radix_plan_alloc(struct radix *radix, size_t size);
+
+/* A new record on the plan, as given but for its head, and in no order;
+ * CELL_NONE when there is no room. */
+uint32_t radix_record_new(struct radix *radix, const struct radix_record *as);
 
 /* The plan was carried out: its objects are part of the tree. */
 void radix_plan_done(struct radix *radix);

@@ -28,6 +28,7 @@ item_words(const uint64_t *word, size_t count)
     uint64_t keys = word[0] >> PAGE_COUNT_SHIFT;
     size_t size = 0;
 
+    CHECK(count > 0);
     switch (word[0] & PAGE_KIND) {
     case PAGE_EDGE:
         size = keys == 0 || keys > count ? 0 : 2 + (size_t)keys;
@@ -74,6 +75,7 @@ edge_place(const struct load *load, uint64_t key)
 {
     size_t at = rng_mix(key) & (load->edges_size - 1);
 
+    CHECK_SLOW(load->edges < load->edges_size);
     while (load->edge[at] != 0 &&
            last_key(load->word + load->edge[at] - 1) != key) {
         at = (at + 1) & (load->edges_size - 1);
@@ -163,6 +165,7 @@ insert(struct load *load, const uint64_t *leaf, const uint32_t *slot_of,
     uint32_t from;
     uint64_t root;
 
+    CHECK((leaf[0] & PAGE_KIND) == PAGE_LEAF);
     if (worker >= WORKERS_MAX) {
         return RADIX_E_BAD;
     }
@@ -185,6 +188,7 @@ radix_load(struct radix *radix, const uint64_t *words, size_t count,
                         .count = count,
                         .depth_max = radix->depth_max};
 
+    CHECK(slot_of != NULL && (count == 0 || words != NULL));
     if (!count_items(&load)) {
         return RADIX_E_BAD;
     }

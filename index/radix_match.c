@@ -54,6 +54,7 @@ emit(struct radix_match *match, const struct worker_set *set, uint32_t depth)
 static void
 emit_one(struct radix_match *match, uint32_t worker, uint32_t depth)
 {
+    CHECK_SLOW(worker < WORKERS_MAX);
     if (depth > 0) {
         worker_set_add(&match->workers, worker);
         match->depth[worker] = depth;
@@ -82,6 +83,7 @@ struct walk {
 static uint32_t
 held_of(const struct walk *walk, uint32_t word)
 {
+    CHECK_SLOW((word & 0xFFFFU) <= walk->node->len);
     return word == 0 ? 0 : walk->node->len - (word & 0xFFFFU);
 }
 
@@ -90,6 +92,7 @@ held_of(const struct walk *walk, uint32_t word)
 static void
 meet(struct walk *walk, uint32_t worker, uint32_t held)
 {
+    CHECK_SLOW(worker < WORKERS_MAX && walk->few_count < INLINE_MAX);
     if (held >= walk->matched) {
         walk->few[walk->few_count++] = worker;
     } else {
@@ -104,6 +107,7 @@ word_of(const struct walk *walk, uint32_t worker)
     const struct radix_node *node = walk->node;
     uint32_t ref = slot_load(&node->holder_set);
 
+    CHECK_SLOW(worker < WORKERS_MAX);
     if (ref != CELL_NONE) {
         const struct radix_holder_set *holder_set =
             holder_set_at(walk->radix, ref);
@@ -124,6 +128,7 @@ pass_few(struct walk *walk)
 {
     uint32_t count = walk->few_count;
 
+    CHECK_SLOW(walk->by_name && count <= INLINE_MAX);
     walk->few_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t worker = walk->few[i];
@@ -135,6 +140,7 @@ pass_few(struct walk *walk)
 static void
 pass_inline(struct walk *walk)
 {
+    CHECK_SLOW(!walk->by_name && walk->few_count == 0);
     for (uint32_t i = 0; i < INLINE_MAX; i++) {
         uint32_t word = slot_load(&walk->node->hold[i].word);
         uint32_t worker = (word >> 16) - 1;
@@ -152,8 +158,8 @@ static void
 stop_parts(struct walk *walk, const struct radix_holder_set *holder_set,
            const struct worker_set *part)
 {
-    for (uint32_t worker = worker_set_next(part, 0); worker != WORKER_NONE;
-         worker = worker_set_next(part, worker + 1)) {
+    CHECK_SLOW(!worker_set_empty(part));
+    WORKER_SET_EACH (worker, part) {
         uint32_t rank = radix_holder_set_rank(holder_set, worker);
         uint32_t held = held_of(walk, slot_load(&holder_set->hold[rank].word));
         held = held < walk->matched ? held : walk->matched;
@@ -169,6 +175,7 @@ pass_holder_set(struct walk *walk, const struct radix_holder_set *holder_set)
     struct worker_set part;
     uint64_t parts = 0;
 
+    CHECK_SLOW(!walk->by_name);
     for (uint32_t i = 0; i < WORKER_WORDS; i++) {
         uint64_t full =
             atomic_load_explicit(&holder_set->full[i], memory_order_acquire);
@@ -190,6 +197,7 @@ pass_holder_set(struct walk *walk, const struct radix_holder_set *holder_set)
 static bool
 pass(struct walk *walk)
 {
+    CHECK_SLOW(walk->matched >= 1 && walk->matched <= walk->node->len);
     if (walk->by_name) {
         pass_few(walk);
         return walk->few_count > 0;
@@ -223,6 +231,7 @@ radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
     uint32_t ref = fan_find(radix, &radix->roots, root);
     bool whole = true;
 
+    CHECK_SLOW(count == 0 || keys != NULL);
     worker_set_clear(&match->workers);
     match->best = 0;
     if (ref == CELL_NONE || node_at(radix, ref)->last_key != root) {
@@ -249,4 +258,5 @@ radix_match(const struct radix *radix, uint64_t root, const uint64_t *keys,
         whole = walk.matched == walk.node->len;
     }
     finish(&walk);
+    CHECK_SLOW(match->best <= count);
 }

@@ -15,6 +15,7 @@
 static uint32_t
 hold_word(uint32_t worker, uint32_t missing)
 {
+    CHECK(worker < WORKERS_MAX && missing <= UINT16_MAX);
     return (worker + 1) << 16 | missing;
 }
 
@@ -39,6 +40,7 @@ bit_set(_Atomic uint64_t *words, uint32_t worker, bool value)
     uint64_t bit = UINT64_C(1) << (worker % 64);
     uint64_t now = atomic_load_explicit(word, memory_order_relaxed);
 
+    CHECK_SLOW(worker < WORKERS_MAX);
     now = value ? now | bit : now & ~bit;
     atomic_store_explicit(word, now, memory_order_release);
 }
@@ -56,6 +58,7 @@ radix_hold_find(const struct radix *radix, struct radix_node *node,
 {
     struct radix_holder_set *holder_set = node_holder_set(radix, node);
 
+    CHECK(worker < WORKERS_MAX);
     if (holder_set == NULL) {
         for (uint32_t i = 0; i < INLINE_MAX; i++) {
             if (word_load(&node->hold[i]) >> 16 == worker + 1) {
@@ -115,6 +118,7 @@ radix_hold_set(struct radix *radix, struct radix_node *node,
     uint32_t worker = (word_load(hold) >> 16) - 1;
 
     CHECK(missing < node->len);
+    CHECK(word_load(hold) != 0);
     word_store(hold, hold_word(worker, missing));
     if (holder_set != NULL) {
         bit_set(holder_set->full, worker, missing == 0);
@@ -124,6 +128,7 @@ radix_hold_set(struct radix *radix, struct radix_node *node,
 static size_t
 holder_set_bytes(uint32_t members)
 {
+    CHECK(members > 0 && members <= WORKERS_MAX);
     return sizeof(struct radix_holder_set) +
            members * sizeof(struct radix_hold);
 }
@@ -135,6 +140,7 @@ holder_set_build(struct radix *radix, const struct radix_holder *holders,
 {
     uint32_t ref = radix_plan_alloc(radix, holder_set_bytes(count));
 
+    CHECK(count > INLINE_MAX);
     if (ref == CELL_NONE) {
         return CELL_NONE;
     }
@@ -166,6 +172,7 @@ radix_hold_prepare(struct radix *radix, const struct radix_node *node,
     const struct radix_holder_set *old = node_holder_set(radix, node);
     uint32_t count = radix_hold_count(radix, node);
 
+    CHECK(holder->worker < WORKERS_MAX);
     *holder_set = CELL_NONE;
     if (old == NULL
             ? count < INLINE_MAX
@@ -187,6 +194,7 @@ radix_hold_commit(struct radix *radix, struct radix_node *node,
     uint32_t word = hold_word(holder->worker, holder->missing);
     struct radix_hold *hold = NULL;
 
+    CHECK(holder->record != CELL_NONE && holder->missing < node->len);
     if (holder_set != CELL_NONE) {
         uint32_t gone = slot_load(&node->holder_set);
         slot_store(&node->holder_set, holder_set);
@@ -237,6 +245,7 @@ holder_set_dissolve(struct radix *radix, struct radix_node *node)
     struct radix_holder place[INLINE_MAX] = {{.record = CELL_NONE}};
     uint32_t count = radix_hold_list(radix, node, holder);
 
+    CHECK(count <= INLINE_MAX);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t at = old_place(node, holder[i].worker);
         if (at < INLINE_MAX) {
@@ -267,6 +276,8 @@ holder_set_shrink(struct radix *radix, struct radix_node *node)
     uint32_t count = radix_hold_list(radix, node, radix->holder);
     uint32_t holder_set = holder_set_build(radix, radix->holder, count);
 
+    CHECK(count > INLINE_MAX);
+    CHECK(holder_set == CELL_NONE || radix->plan == holder_set);
     if (holder_set != CELL_NONE) {
         slot_store(&node->holder_set, holder_set);
         radix_retire(radix, old);
@@ -303,6 +314,7 @@ radix_node_build(struct radix *radix, const uint64_t *keys, uint32_t len,
     size_t bytes = sizeof(struct radix_node) + (len - 1) * sizeof(uint64_t);
 
     CHECK(len >= 1 && len <= EDGE_MAX);
+    CHECK(count >= 1);
     uint32_t ref = radix_plan_alloc(radix, bytes);
     if (ref == CELL_NONE) {
         return CELL_NONE;

@@ -31,6 +31,7 @@ radix_pages_new(const struct radix *radix)
     struct radix_pages *pages = calloc(1, sizeof(*pages));
     uint32_t size = 1024;
 
+    CHECK(radix != NULL);
     if (pages == NULL) {
         return NULL;
     }
@@ -63,6 +64,7 @@ see(struct radix_pages *pages, uint64_t key)
 {
     uint32_t at = (uint32_t)rng_mix(key) & (pages->seen_size - 1);
 
+    CHECK(pages->seen_count < pages->seen_size);
     while (pages->seen[at] != 0) {
         if (pages->seen[at] == key) {
             return true;
@@ -79,6 +81,7 @@ see(struct radix_pages *pages, uint64_t key)
 static void
 put_edge(const struct radix_node *node, uint64_t before, struct words *out)
 {
+    CHECK(node->len >= 1);
     if (node->space != 0) {
         words_push(out, PAGE_ROOT);
         words_push(out, node->last_key);
@@ -98,6 +101,7 @@ put_path(struct radix_pages *pages, uint32_t ref, struct words *out)
 {
     const struct radix *radix = pages->radix;
 
+    CHECK(ref != CELL_NONE);
     while (ref != CELL_NONE) {
         const struct radix_record *record = record_at(radix, ref);
         const struct radix_node *node = node_at(radix, record->node);
@@ -123,6 +127,7 @@ put_leaf(struct radix_pages *pages, uint32_t ref, struct words *out)
     const struct radix_hold *hold =
         radix_hold_find(radix, node, record->worker);
 
+    CHECK(record->worker == pages->worker);
     if (node->space != 0 || hold == NULL) {
         return;
     }
@@ -139,6 +144,7 @@ radix_pages_next(struct radix_pages *pages, struct words *out, size_t count)
 {
     const struct radix *radix = pages->radix;
 
+    CHECK(pages->worker <= WORKERS_MAX);
     while (pages->worker < WORKERS_MAX && out->count < count && !out->failed) {
         const struct radix_worker *worker = &radix->worker[pages->worker];
         if (worker->state != WORKER_LIVE ||

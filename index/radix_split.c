@@ -9,6 +9,8 @@
 static _Atomic uint32_t *
 children_of(struct radix *radix, uint32_t record)
 {
+    CHECK_SLOW(record == CELL_NONE ||
+               record_at(radix, record)->node != CELL_NONE);
     return record == CELL_NONE
                ? &radix->roots
                : &node_at(radix, record_at(radix, record)->node)->children;
@@ -19,6 +21,7 @@ node_retire(struct radix *radix, uint32_t ref)
 {
     uint32_t holder_set = slot_load(&node_at(radix, ref)->holder_set);
 
+    CHECK(ref != CELL_NONE);
     if (holder_set != CELL_NONE) {
         radix_retire(radix, holder_set);
     }
@@ -31,6 +34,7 @@ radix_node_replace(struct radix *radix, uint32_t ref, uint32_t by,
 {
     uint64_t key = node_first_key(node_at(radix, ref));
 
+    CHECK(by != CELL_NONE && by != ref);
     slot_store(radix_fan_place(radix, children_of(radix, parent), key), by);
     node_retire(radix, ref);
 }
@@ -39,22 +43,12 @@ radix_node_replace(struct radix *radix, uint32_t ref, uint32_t by,
 static uint32_t
 record_between(struct radix *radix, const struct radix_record *lower)
 {
-    uint32_t ref = radix_plan_alloc(radix, sizeof(struct radix_record));
-
-    if (ref != CELL_NONE) {
-        struct radix_record *record = record_at(radix, ref);
-        record->node = CELL_NONE;
-        record->parent = lower->parent;
-        record->kids = 1;
-        record->place[BY_POLICY] = ORDER_NOWHERE;
-        record->place[BY_RECENCY] = ORDER_NOWHERE;
-        record->worker = lower->worker;
-        record->touched = 0;
-        record->count = 0;
-        record->created = lower->created;
-        record->priority = 0;
-    }
-    return ref;
+    return radix_record_new(radix,
+                            &(struct radix_record){.node = CELL_NONE,
+                                                   .parent = lower->parent,
+                                                   .kids = 1,
+                                                   .worker = lower->worker,
+                                                   .created = lower->created});
 }
 
 /*
@@ -68,6 +62,7 @@ deal_holders(struct radix *radix, const struct radix_node *node, uint32_t len,
 {
     uint32_t below = 0;
 
+    CHECK(len >= 1 && len < node->len);
     for (uint32_t i = 0; i < count; i++) {
         struct radix_holder holder = radix->holder[i];
         uint32_t held = node->len - holder.missing;
@@ -94,6 +89,7 @@ move_records(struct radix *radix, uint32_t upper, uint32_t lower,
 {
     uint32_t next = 0;
 
+    CHECK(below <= count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t record = radix->upper[i].record;
         record_at(radix, record)->node = upper;
@@ -151,6 +147,7 @@ radix_node_drop(struct radix *radix, uint32_t ref, uint32_t parent)
     struct radix_node *node = node_at(radix, ref);
 
     CHECK(slot_load(&node->children) == CELL_NONE);
+    CHECK(radix_hold_count(radix, node) == 0);
     radix_fan_remove(radix, children_of(radix, parent), node_first_key(node));
     radix->stats.nodes--;
     radix->stats.namespaces -= node->space;

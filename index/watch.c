@@ -1,3 +1,6 @@
+/*
+ * Reading journals that come from a copy of the index.
+ */
 #include "index/watch.h"
 
 size_t
@@ -5,6 +8,7 @@ watch_op_words(const uint64_t *words, size_t count)
 {
     size_t size = 0;
 
+    CHECK(words != NULL || count == 0);
     if (count == 0 || watch_slot(words[0]) >= WORKERS_MAX) {
         return 0;
     }
@@ -33,6 +37,7 @@ bool
 watch_journal_check(const uint64_t *words, size_t count,
                     size_t after[WORKERS_MAX])
 {
+    CHECK(words != NULL || count == 0);
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         after[i] = 0;
     }

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "index/base/check.h"
 #include "index/base/words.h"
 #include "index/base/worker_set.h"
 
@@ -54,6 +55,7 @@ enum watch_kind {
 static inline uint64_t
 watch_op(enum watch_kind kind, uint32_t slot, uint32_t arg)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     return (uint64_t)kind | (uint64_t)slot << WATCH_SLOT_SHIFT |
            (uint64_t)arg << WATCH_ARG_SHIFT;
 }
@@ -88,6 +90,7 @@ watch_mark(struct watch *watch, uint32_t part)
 static inline uint64_t *
 watch_add(struct watch *watch, size_t n)
 {
+    CHECK_SLOW(n > 0);
     return watch == NULL || watch->journal == NULL
                ? NULL
                : words_add(watch->journal, n);

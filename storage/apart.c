@@ -1,3 +1,6 @@
+/*
+ * Verifying a file in a child process, with a pipe for its report.
+ */
 #include "storage/apart.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/*
+ * A consistent cut: parts, the journal beside them, and the facts of the end.
+ */
 #include "storage/cut.h"
 
 #include <endian.h>

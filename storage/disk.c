@@ -1,3 +1,6 @@
+/*
+ * The disk thread and the bounded queue in front of it.
+ */
 #include "storage/disk.h"
 
 #include <errno.h>

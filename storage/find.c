@@ -1,3 +1,6 @@
+/*
+ * Choosing the newest snapshot that verifies, setting aside what does not.
+ */
 #include "storage/find.h"
 
 #include <stdio.h>

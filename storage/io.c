@@ -1,3 +1,6 @@
+/*
+ * Names of outcomes, and transactions whose first failure sticks.
+ */
 #include "storage/io.h"
 
 const char *

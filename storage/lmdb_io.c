@@ -1,3 +1,6 @@
+/*
+ * LMDB behind the port, and the lock on its directory.
+ */
 #include "storage/lmdb_io.h"
 
 #include <dirent.h>

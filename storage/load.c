@@ -1,3 +1,6 @@
+/*
+ * Reading a snapshot's root and parts, each against its digest.
+ */
 #include "storage/load.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * Streams, workers and members as bytes, and back.
+ */
 #include "storage/record.h"
 
 #include "storage/bytes_internal.h"

@@ -1,3 +1,6 @@
+/*
+ * Filling an index from a snapshot, and comparing what came out.
+ */
 #include "storage/restore.h"
 
 #include <endian.h>

@@ -1,3 +1,6 @@
+/*
+ * The root record as bytes, and back: the format and its versions.
+ */
 #include "storage/root.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/*
+ * Writing a snapshot: transactions, versions of parts, failures.
+ */
 #include "storage/save.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * The simulated disk: files in memory that fail, tear and lie by seed.
+ */
 #include "storage/sim_disk.h"
 
 #include <stdio.h>

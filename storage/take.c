@@ -1,3 +1,6 @@
+/*
+ * When a snapshot is due, and the turns in which one is taken.
+ */
 #include "storage/take.h"
 
 #define SECOND_US UINT64_C(1000000)

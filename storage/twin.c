@@ -1,3 +1,6 @@
+/*
+ * The ledger's half of a snapshot, between its own thread and control.
+ */
 #include "storage/twin.h"
 
 #include <pthread.h>

@@ -1,13 +1,14 @@
 /*
  * Characters of ASCII, whatever the locale.
  *
- * Owns: nothing. Thread: any.
+ * Role: core. Owns: nothing. Thread: any. Limits: none. Errors: none.
  */
 #ifndef INDEX_BASE_ASCII_H
 #define INDEX_BASE_ASCII_H
 
 #include <stdbool.h>
 
+/* True for '0' to '9'. */
 static inline bool
 ascii_is_digit(char c)
 {

@@ -1,3 +1,6 @@
+/*
+ * A growing run of bytes: appending within a bound.
+ */
 #include "index/base/buf.h"
 
 #include <stdarg.h>
@@ -8,9 +11,18 @@
 
 #define FIRST_BYTES 256
 
+/* What is true of a buffer between two calls. */
+static bool
+buf_sound(const struct buf *buf)
+{
+    return buf->len <= buf->size && buf->size <= buf->max_bytes &&
+           (buf->size == 0) == (buf->ptr == NULL);
+}
+
 void
 buf_init(struct buf *buf, size_t max_bytes)
 {
+    CHECK(buf != NULL);
     *buf = (struct buf){.max_bytes = max_bytes};
 }
 
@@ -24,6 +36,7 @@ buf_fini(struct buf *buf)
 void
 buf_clear(struct buf *buf)
 {
+    CHECK_SLOW(buf_sound(buf));
     buf->len = 0;
     buf->failed = false;
 }
@@ -31,6 +44,7 @@ buf_clear(struct buf *buf)
 char *
 buf_reserve(struct buf *buf, size_t n)
 {
+    CHECK(buf_sound(buf));
     if (buf->failed || n > buf->max_bytes - buf->len) {
         buf->failed = true;
         return NULL;
@@ -59,6 +73,7 @@ buf_add(struct buf *buf, const void *bytes, size_t n)
 {
     char *room = n != 0 ? buf_reserve(buf, n) : NULL;
 
+    CHECK(n == 0 || bytes != NULL);
     if (room != NULL) {
         memcpy(room, bytes, n);
         buf->len += n;
@@ -74,6 +89,7 @@ buf_add_slice(struct buf *buf, struct slice s)
 void
 buf_add_text(struct buf *buf, const char *text)
 {
+    CHECK(text != NULL);
     buf_add(buf, text, strlen(text));
 }
 
@@ -117,4 +133,5 @@ buf_drop(struct buf *buf, size_t n)
     if (buf->len != 0) {
         memmove(buf->ptr, buf->ptr + n, buf->len);
     }
+    CHECK_SLOW(buf_sound(buf));
 }

@@ -1,10 +1,13 @@
 /*
  * A growing run of bytes with an upper bound, for building answers.
  *
- * The first thing that does not fit sets `failed` and everything after it is
- * dropped whole; the caller appends freely and tests once at the end.
+ * The first thing that does not fit sets `failed`, and everything after it is
+ * dropped whole. So the caller appends freely and tests `failed` once, at the
+ * end. Every function takes a buffer that was initialised. Bytes that are
+ * appended are copied; the caller keeps its own.
  *
  * Role: core. Owns: its memory. Thread: one owner. Limits: max_bytes.
+ * Errors: `failed`, when the bound is reached or memory is short.
  */
 #ifndef INDEX_BASE_BUF_H
 #define INDEX_BASE_BUF_H
@@ -23,32 +26,41 @@ struct buf {
     bool failed;      /* over the bound, or out of memory */
 };
 
-/* Allocates nothing yet. */
+/* An empty buffer of at most max_bytes. Allocates nothing yet. */
 void buf_init(struct buf *buf, size_t max_bytes);
 
+/* Frees the memory. The buffer may be initialised again. */
 void buf_fini(struct buf *buf);
 
-/* Empty again, not failed, memory kept. */
+/* Makes it empty again, and not failed. Its memory is kept. */
 void buf_clear(struct buf *buf);
 
-/* Room for n more bytes at ptr + len, or NULL (and failed). */
+/*
+ * Makes room for n more bytes and returns where they go, ptr + len, until the
+ * next call. The caller writes them and adds n to len. NULL: `failed` is set.
+ */
 char *buf_reserve(struct buf *buf, size_t n);
 
+/* Appends n bytes; bytes may be NULL when n is 0. */
 void buf_add(struct buf *buf, const void *bytes, size_t n);
 
+/* Appends the bytes of a slice. */
 void buf_add_slice(struct buf *buf, struct slice s);
 
+/* Appends a NUL-terminated text, without its NUL. */
 void buf_add_text(struct buf *buf, const char *text);
 
-/* In decimal; several times cheaper than buf_printf(). */
+/* Appends a number in decimal; several times cheaper than buf_printf(). */
 void buf_add_uint(struct buf *buf, uint64_t number);
 
+/* Appends what printf() would print, without a NUL. */
 __attribute__((format(printf, 2, 3))) void buf_printf(struct buf *buf,
                                                       const char *format, ...);
 
-/* Drops the first n bytes; n <= len. */
+/* Drops the first n bytes and moves the others down; n <= len. */
 void buf_drop(struct buf *buf, size_t n);
 
+/* What is in it, borrowed until the next call that appends or frees. */
 static inline struct slice
 buf_slice(const struct buf *buf)
 {

@@ -1,3 +1,6 @@
+/*
+ * What a failed check prints before the process aborts.
+ */
 #include "index/base/check.h"
 
 #include <stdio.h>

@@ -1,12 +1,18 @@
 /*
- * Assertions that stay in every build, and the attribute that forbids
- * dropping a result.
+ * Assertions, and the attribute that forbids dropping a result.
  *
  * CHECK guards what this program promises itself: arguments, state on entry
  * and exit. It never guards what came from the network, a disk or a
  * configuration: that is an outcome, and outcomes have names.
  *
- * Thread: any. Errors: a failed CHECK prints where and aborts.
+ * CHECK is compiled into every build. CHECK_SLOW is the form for lookups that
+ * a request waits for and for conditions that walk over data: meson's release
+ * build leaves it out (b_ndebug=if-release defines NDEBUG there), every other
+ * build has it, among them those of the tests and of the simulator. Its
+ * condition must not change anything.
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: none.
+ * Errors: a failed check prints its place and aborts the process.
  */
 #ifndef INDEX_BASE_CHECK_H
 #define INDEX_BASE_CHECK_H
@@ -22,6 +28,13 @@
     (LIKELY(condition)   \
          ? (void)0       \
          : base_check_failed(#condition, __FILE__, __LINE__, __func__))
+
+/* Type-checked in every build, evaluated in all but the release one. */
+#ifdef NDEBUG
+#define CHECK_SLOW(condition) ((void)sizeof(!(condition)))
+#else
+#define CHECK_SLOW(condition) CHECK(condition)
+#endif
 
 /* Prints the failed condition and its place to stderr, then aborts. */
 NORETURN void base_check_failed(const char *condition, const char *file,

@@ -4,7 +4,7 @@
  * ThreadSanitizer knows no fences. For it a read-modify-write of a word that
  * everyone touches orders the same; it is slow, and never in a real build.
  *
- * Thread: any.
+ * Role: core. Owns: nothing. Thread: any. Limits: none. Errors: none.
  */
 #ifndef INDEX_BASE_FENCE_H
 #define INDEX_BASE_FENCE_H
@@ -23,6 +23,7 @@
 extern _Atomic unsigned fence_word;
 #endif
 
+/* Orders every earlier store of this thread before every later load. */
 static inline void
 fence_full(void)
 {

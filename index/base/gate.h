@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "index/base/check.h"
+
 /* All zero is a gate that let nothing through yet. */
 struct gate {
     _Atomic uint64_t empty_us; /* when the bucket is empty again */
@@ -30,6 +32,7 @@ static inline bool
 gate_pass(struct gate *gate, uint64_t now_us, uint64_t interval_us,
           uint32_t burst, uint64_t *refused)
 {
+    CHECK_SLOW(burst >= 1);
     /* Relaxed throughout: the word carries all there is to agree on. */
     uint64_t empty =
         atomic_load_explicit(&gate->empty_us, memory_order_relaxed);

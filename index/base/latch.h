@@ -6,7 +6,8 @@
  * makes work visible, then takes. Both orders are store-then-load, hence
  * the full fences: else each side could miss the other.
  *
- * Thread: any.
+ * Role: core. Owns: nothing. Thread: arm by the sleeper, take by any waker.
+ * Limits: none. Errors: none.
  */
 #ifndef INDEX_BASE_LATCH_H
 #define INDEX_BASE_LATCH_H
@@ -36,12 +37,14 @@ struct latch {
 
 #if defined(LATCH_BY_RMW)
 
+/* As below. */
 static inline void
 latch_arm(struct latch *latch)
 {
     (void)atomic_exchange(&latch->armed, true);
 }
 
+/* As below. */
 static inline bool
 latch_take(struct latch *latch)
 {
@@ -50,6 +53,7 @@ latch_take(struct latch *latch)
 
 #else
 
+/* Arms the flag. The sleeper looks for work once more after this call. */
 static inline void
 latch_arm(struct latch *latch)
 {
@@ -57,7 +61,7 @@ latch_arm(struct latch *latch)
     fence_full();
 }
 
-/* True for exactly one taker per arming. */
+/* True for exactly one taker per arming, who then wakes the sleeper. */
 static inline bool
 latch_take(struct latch *latch)
 {

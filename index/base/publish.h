@@ -7,7 +7,7 @@
  * quiescent point.
  *
  * Role: core. Owns: nothing. Thread: publish_set() by the one writer,
- * publish_get() by anyone. Errors: none.
+ * publish_get() by anyone. Limits: none. Errors: none.
  */
 #ifndef INDEX_BASE_PUBLISH_H
 #define INDEX_BASE_PUBLISH_H
@@ -19,14 +19,20 @@ struct publish {
     _Atomic(const void *) value; /* NULL until the first publish_set() */
 };
 
-/* Release: whoever gets the pointer sees the object finished. */
+/*
+ * Replaces the object. Ownership stays with the writer, which retires the one
+ * before. Release: whoever gets the pointer sees the object finished.
+ */
 static inline void
 publish_set(struct publish *p, const void *object)
 {
     atomic_store_explicit(&p->value, object, memory_order_release);
 }
 
-/* Acquire: pairs with publish_set(). */
+/*
+ * The object, borrowed until the reader's next quiescent point; NULL before
+ * the first publish_set(). Acquire: pairs with publish_set().
+ */
 static inline const void *
 publish_get(const struct publish *p)
 {

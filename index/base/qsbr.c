@@ -1,3 +1,7 @@
+/*
+ * Quiescent-state-based reclamation: epochs, and the queue of what waits for
+ * readers.
+ */
 #include "index/base/qsbr.h"
 
 #include "index/base/check.h"
@@ -26,6 +30,7 @@ qsbr_fini(struct qsbr *q)
 {
     (void)qsbr_reclaim(q);
     CHECK(q->first == NULL);
+    CHECK(q->last == NULL && q->retired_count == 0);
 }
 
 struct qsbr_reader *
@@ -48,6 +53,8 @@ qsbr_online(struct qsbr *q, struct qsbr_reader *reader)
     /* Acquire: seeing epoch e, the reader sees all unlinked before e. */
     uint64_t now = atomic_load_explicit(&q->epoch, memory_order_acquire);
 
+    CHECK_SLOW(reader >= q->readers && reader < q->readers + QSBR_READERS_MAX);
+    CHECK_SLOW(now != 0);
     atomic_store_explicit(&reader->seen, now, memory_order_relaxed);
     fence_full();
 }
@@ -55,6 +62,7 @@ qsbr_online(struct qsbr *q, struct qsbr_reader *reader)
 void
 qsbr_offline(struct qsbr_reader *reader)
 {
+    CHECK(reader != NULL);
     /* Release: the last use of any pointer comes before the writer's free. */
     atomic_store_explicit(&reader->seen, 0, memory_order_release);
 }
@@ -64,6 +72,8 @@ qsbr_retire(struct qsbr *q, struct qsbr_node *node,
             void (*free)(struct qsbr_node *node))
 {
     CHECK(free != NULL);
+    CHECK((q->first == NULL) == (q->last == NULL));
+    CHECK(node != q->last);
     /* Release: the unlinking comes before the epoch that proves it. */
     uint64_t due =
         atomic_fetch_add_explicit(&q->epoch, 1, memory_order_acq_rel) + 1;

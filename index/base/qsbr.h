@@ -45,6 +45,7 @@ struct qsbr {
     struct qsbr_reader readers[QSBR_READERS_MAX];
 };
 
+/* No readers, nothing retired. */
 void qsbr_init(struct qsbr *q);
 
 /* Frees what is still retired. No reader may be online. */
@@ -56,7 +57,8 @@ void qsbr_fini(struct qsbr *q);
  */
 struct qsbr_reader *qsbr_register(struct qsbr *q);
 
-/* From here on pointers found in shared structures stay good. */
+/* From here on pointers that this thread finds in shared structures stay
+ * valid, until qsbr_offline() or the next qsbr_online(). */
 void qsbr_online(struct qsbr *q, struct qsbr_reader *reader);
 
 /* The reader holds no pointer any more, and may block. */
@@ -69,7 +71,8 @@ void qsbr_offline(struct qsbr_reader *reader);
 void qsbr_retire(struct qsbr *q, struct qsbr_node *node,
                  void (*free)(struct qsbr_node *node));
 
-/* Frees all that is due; how many that were. */
+/* Frees all that no reader can hold any more; returns how many objects that
+ * were. Never waits. */
 size_t qsbr_reclaim(struct qsbr *q);
 
 /* How many wait to be freed. */

@@ -1,3 +1,6 @@
+/*
+ * The bounded ring between two threads: reserving, committing, consuming.
+ */
 #include "index/base/ring.h"
 
 #include <errno.h>
@@ -21,6 +24,7 @@ static uint64_t *
 header_at(struct ring *ring, uint64_t position)
 {
     unsigned char *at = ring->bytes + (position & (ring->size_bytes - 1));
+    CHECK_SLOW((position & 7) == 0);
     return (uint64_t *)(void *)__builtin_assume_aligned(at, 8);
 }
 
@@ -43,6 +47,7 @@ ring_fini(struct ring *ring)
 static bool
 has_room(struct ring *ring, uint64_t end)
 {
+    CHECK_SLOW(end >= ring->known_head);
     if (end - ring->known_head <= ring->size_bytes) {
         return true;
     }
@@ -59,6 +64,7 @@ ring_reserve(struct ring *ring, size_t size)
     uint64_t lap_left = ring->size_bytes - (tail & (ring->size_bytes - 1));
     uint64_t start = lap_left < need ? tail + lap_left : tail;
 
+    CHECK(ring->bytes != NULL);
     if (size > ring->size_bytes / 4 || !has_room(ring, start + need)) {
         return NULL;
     }
@@ -77,6 +83,7 @@ ring_commit(struct ring *ring)
     /* Release: the record's bytes come before the tail that shows them. */
     atomic_store_explicit(&ring->tail, ring->reserved, memory_order_release);
     ring->reserved = 0;
+    CHECK_SLOW(ring->reserved == 0);
 }
 
 const void *
@@ -107,4 +114,5 @@ ring_consume(struct ring *ring)
 
     /* Release: the consumer's reads come before the producer's reuse. */
     atomic_store_explicit(&ring->head, next, memory_order_release);
+    CHECK_SLOW(next <= atomic_load_explicit(&ring->tail, memory_order_relaxed));
 }

@@ -8,6 +8,7 @@
  * Role: core. Owns: its memory. Thread: reserve/commit by the producer,
  * peek/consume by the consumer. Limits: size_bytes at ring_init; one record
  * at most a quarter of that, so that one record never blocks the ring.
+ * Errors: NULL when it is full or empty; -ENOMEM.
  */
 #ifndef INDEX_BASE_RING_H
 #define INDEX_BASE_RING_H
@@ -31,6 +32,7 @@ struct ring {
 /* size_bytes: a power of two, 4096 or more. 0, or -ENOMEM. */
 int ring_init(struct ring *ring, size_t size_bytes) MUST_CHECK;
 
+/* Frees the memory, records in it too. Neither side may be using it. */
 void ring_fini(struct ring *ring);
 
 /*
@@ -40,10 +42,11 @@ void ring_fini(struct ring *ring);
  */
 void *ring_reserve(struct ring *ring, size_t size);
 
-/* Hands the reserved record to the consumer. */
+/* Hands the reserved record to the consumer; one was reserved. */
 void ring_commit(struct ring *ring);
 
-/* The oldest record and its size; NULL when there is none. */
+/* The oldest record and its size in bytes, borrowed until ring_consume(); NULL
+ * when there is none. */
 const void *ring_peek(struct ring *ring, size_t *size);
 
 /* Gives the record that ring_peek() returned back to the producer. */

@@ -1,3 +1,6 @@
+/*
+ * Seeded pseudo-random numbers: xoshiro256**.
+ */
 #include "index/base/rng.h"
 
 #include "index/base/check.h"
@@ -5,6 +8,7 @@
 static uint64_t
 rotate_left(uint64_t x, unsigned bits)
 {
+    CHECK_SLOW(bits > 0 && bits < 64);
     return (x << bits) | (x >> (64 - bits));
 }
 
@@ -23,6 +27,7 @@ rng_next(struct rng *rng)
     uint64_t result = rotate_left(s[1] * 5, 7) * 9;
     uint64_t t = s[1] << 17;
 
+    CHECK_SLOW((s[0] | s[1] | s[2] | s[3]) != 0);
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];

@@ -2,7 +2,8 @@
  * A small seeded generator (xoshiro256**, Blackman and Vigna 2018, seeded by
  * splitmix64). Not for secrets.
  *
- * Role: core. Owns: nothing. Thread: one owner per generator.
+ * Role: core. Owns: nothing. Thread: one owner per generator. Limits: none.
+ * Errors: none.
  */
 #ifndef INDEX_BASE_RNG_H
 #define INDEX_BASE_RNG_H

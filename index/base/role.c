@@ -1,3 +1,6 @@
+/*
+ * The objects that clang's thread-safety analysis takes for thread roles.
+ */
 #include "index/base/role.h"
 
 struct role role_control;

@@ -33,17 +33,23 @@ extern struct role role_disk;
 #define ON_DISK    ROLE_ATTRIBUTE(requires_capability(role_disk))
 #define ANY_THREAD
 
-/* Statements of fact for the analysis; they do nothing at run time. */
+/*
+ * Statements of fact for the analysis; they do nothing at run time.
+ */
+
+/* This thread is control. */
 static inline void
 role_is_control(void) ROLE_ATTRIBUTE(assert_capability(role_control))
 {
 }
 
+/* This thread is a lane. */
 static inline void
 role_is_lane(void) ROLE_ATTRIBUTE(assert_capability(role_lane))
 {
 }
 
+/* This thread is the disk's. */
 static inline void
 role_is_disk(void) ROLE_ATTRIBUTE(assert_capability(role_disk))
 {

@@ -1,10 +1,22 @@
+/*
+ * Borrowed runs of bytes: comparing, trimming, splitting.
+ */
 #include "index/base/slice.h"
 
 #include "index/base/ascii.h"
+#include "index/base/check.h"
+
+/* What is true of every slice. */
+static bool
+slice_sound(struct slice s)
+{
+    return s.ptr != NULL || s.len == 0;
+}
 
 bool
 slice_equal_nocase(struct slice a, struct slice b)
 {
+    CHECK_SLOW(slice_sound(a) && slice_sound(b));
     if (a.len != b.len) {
         return false;
     }
@@ -22,6 +34,7 @@ slice_compare(struct slice a, struct slice b)
     size_t shorter = a.len < b.len ? a.len : b.len;
     int order = shorter != 0 ? memcmp(a.ptr, b.ptr, shorter) : 0;
 
+    CHECK_SLOW(slice_sound(a) && slice_sound(b));
     if (order != 0) {
         return order;
     }
@@ -37,6 +50,7 @@ is_blank(char c)
 struct slice
 slice_trim(struct slice s)
 {
+    CHECK_SLOW(slice_sound(s));
     while (s.len != 0 && is_blank(s.ptr[0])) {
         s.ptr++;
         s.len--;
@@ -54,6 +68,7 @@ slice_take(struct slice *rest, char separator)
         rest->len != 0 ? memchr(rest->ptr, separator, rest->len) : NULL;
     struct slice part = *rest;
 
+    CHECK_SLOW(slice_sound(*rest));
     if (end == NULL) {
         *rest = (struct slice){.len = 0};
         return part;

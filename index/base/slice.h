@@ -1,8 +1,10 @@
 /*
  * A borrowed run of bytes: pointer and length, not NUL-terminated.
  *
- * Owns: nothing. The bytes live as long as whoever lent them says.
- * Thread: any.
+ * Every slice that a function here returns lies within the one it was given.
+ *
+ * Role: core. Owns: nothing; the bytes live as long as their owner says.
+ * Thread: any. Limits: none. Errors: none.
  */
 #ifndef INDEX_BASE_SLICE_H
 #define INDEX_BASE_SLICE_H
@@ -27,6 +29,7 @@ slice_of(const char *text)
     return (struct slice){.ptr = text, .len = text != NULL ? strlen(text) : 0};
 }
 
+/* True when both have the same bytes. */
 static inline bool
 slice_equal(struct slice a, struct slice b)
 {
@@ -36,14 +39,15 @@ slice_equal(struct slice a, struct slice b)
 /* True when the two are equal after folding ASCII letters to lower case. */
 bool slice_equal_nocase(struct slice a, struct slice b);
 
-/* Order of bytes, the shorter first when one is a prefix of the other. */
+/* Below 0, 0 or above 0, as memcmp(); the shorter comes first when one is a
+ * prefix of the other. */
 int slice_compare(struct slice a, struct slice b);
 
-/* Without leading and trailing spaces and tabs. */
+/* The slice without leading and trailing spaces and tabs. */
 struct slice slice_trim(struct slice s);
 
-/* Takes what is before the first separator off the front, and the separator;
- * all of it when there is none. */
+/* Returns what is before the first separator, and takes that and the separator
+ * off the front of *rest; without a separator that is all of it. */
 struct slice slice_take(struct slice *rest, char separator);
 
 /* The same for a line that ends with LF or CR LF, which it comes without. */

@@ -1,8 +1,21 @@
+/*
+ * A growing run of 64-bit words: appending within a bound.
+ */
 #include "index/base/words.h"
 
 #include <stdlib.h>
 
+#include "index/base/check.h"
+
 #define ROOM_MIN 512
+
+/* What is true of a run of words between two calls. */
+static bool
+words_sound(const struct words *words)
+{
+    return words->count <= words->room && words->room <= words->words_max &&
+           (words->room == 0) == (words->word == NULL);
+}
 
 void
 words_init(struct words *words, size_t words_max)
@@ -13,6 +26,7 @@ words_init(struct words *words, size_t words_max)
 void
 words_fini(struct words *words)
 {
+    CHECK(words_sound(words));
     free(words->word);
     words_init(words, words->words_max);
 }
@@ -20,6 +34,7 @@ words_fini(struct words *words)
 void
 words_clear(struct words *words)
 {
+    CHECK_SLOW(words_sound(words));
     words->count = 0;
     words->failed = false;
 }
@@ -29,6 +44,7 @@ grow(struct words *words, size_t least)
 {
     size_t room = words->room + words->room / 2;
 
+    CHECK(least > words->room);
     room = room < ROOM_MIN ? ROOM_MIN : room;
     room = room < least ? least : room;
     room = room > words->words_max ? words->words_max : room;
@@ -47,6 +63,7 @@ grow(struct words *words, size_t least)
 void
 words_reserve(struct words *words, size_t n)
 {
+    CHECK_SLOW(words_sound(words));
     if (!words->failed && n <= words->words_max - words->count &&
         n > words->room - words->count) {
         (void)grow(words, words->count + n);
@@ -56,6 +73,7 @@ words_reserve(struct words *words, size_t n)
 uint64_t *
 words_add(struct words *words, size_t n)
 {
+    CHECK_SLOW(words_sound(words));
     if (words->failed || n > words->words_max - words->count ||
         (n > words->room - words->count && !grow(words, words->count + n))) {
         words->failed = true;

@@ -2,13 +2,16 @@
  * A fixed set of worker slots as a bitmap: 256 bits by default.
  *
  * Role: core. Owns: nothing, a plain value. Thread: as the memory it is in.
- * Limits: WORKERS_MAX slots, a build-time constant (64, 256 or 1024).
+ * Limits: WORKERS_MAX slots, a build-time constant (64, 256 or 1024); every
+ * slot is below it. Errors: none.
  */
 #ifndef INDEX_BASE_WORKER_SET_H
 #define INDEX_BASE_WORKER_SET_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "index/base/check.h"
 
 #ifndef WORKERS_MAX
 #define WORKERS_MAX 256
@@ -22,6 +25,7 @@ struct worker_set {
     uint64_t word[WORKER_WORDS];
 };
 
+/* Empties the set, which need not be initialised. */
 static inline void
 worker_set_clear(struct worker_set *set)
 {
@@ -30,24 +34,31 @@ worker_set_clear(struct worker_set *set)
     }
 }
 
+/* Adds a slot, in the set already or not. */
 static inline void
 worker_set_add(struct worker_set *set, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     set->word[slot / 64] |= UINT64_C(1) << (slot % 64);
 }
 
+/* Removes a slot, in the set or not. */
 static inline void
 worker_set_remove(struct worker_set *set, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     set->word[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
 }
 
+/* True when the slot is in the set. */
 static inline bool
 worker_set_has(const struct worker_set *set, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     return (set->word[slot / 64] >> (slot % 64) & 1) != 0;
 }
 
+/* True when no slot is in the set. */
 static inline bool
 worker_set_empty(const struct worker_set *set)
 {
@@ -58,6 +69,7 @@ worker_set_empty(const struct worker_set *set)
     return any == 0;
 }
 
+/* How many slots are in the set. */
 static inline uint32_t
 worker_set_count(const struct worker_set *set)
 {
@@ -68,6 +80,7 @@ worker_set_count(const struct worker_set *set)
     return count;
 }
 
+/* The slots that are in both. */
 static inline struct worker_set
 worker_set_and(const struct worker_set *a, const struct worker_set *b)
 {
@@ -78,6 +91,7 @@ worker_set_and(const struct worker_set *a, const struct worker_set *b)
     return out;
 }
 
+/* The slots of a that are not in b. */
 static inline struct worker_set
 worker_set_minus(const struct worker_set *a, const struct worker_set *b)
 {
