@@ -21,6 +21,7 @@ prepare(unsigned timeout_s)
     struct rlimit no_core = {0, 0};
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
+    CHECK(timeout_s > 0);
     for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
         (void)signal(deadly[i], SIG_DFL);
     }
@@ -39,6 +40,7 @@ write_all(int fd, const void *bytes, size_t size)
 {
     const char *at = bytes;
 
+    CHECK(fd >= 0 && bytes != NULL);
     while (size > 0) {
         ssize_t n = write(fd, at, size);
         if (n < 0 && errno == EINTR) {
@@ -58,6 +60,7 @@ read_all(int fd, void *bytes, size_t size)
 {
     char *at = bytes;
 
+    CHECK(fd >= 0 && bytes != NULL);
     while (size > 0) {
         ssize_t n = read(fd, at, size);
         if (n < 0 && errno == EINTR) {
@@ -78,6 +81,7 @@ explain_death(struct storage_report *report, const char *name, pid_t child)
 {
     int status = 0;
 
+    CHECK(child > 0);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     *report = (struct storage_report){.outcome = STORAGE_E_CORRUPT};
@@ -118,6 +122,7 @@ read_apart(reader *read_file, struct storage_io *io, const char *name,
 {
     int ends[2];
 
+    CHECK(io != NULL && name != NULL);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         cannot(report, name, "pipe");
         return;

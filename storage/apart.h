@@ -3,20 +3,25 @@
  * damaged file may kill whoever reads it (SIGSEGV, SIGBUS, an assertion). If
  * the child dies or hangs, the file is corrupt.
  *
- * Role: shell. Owns: nothing. Thread: one; others should not be running yet.
+ * Role: shell. Owns: nothing. Thread: one; others should not be running yet,
+ * because the child of a fork() has only the thread that called it.
+ * Limits: timeout_s. Errors: in the report.
  */
 #ifndef STORAGE_APART_H
 #define STORAGE_APART_H
 
 #include "storage/load.h"
 
-/* As storage_verify(). timeout_s: until the child is killed. Where no child
- * can be had, the outcome is STORAGE_E_IO and nothing was read. */
+/*
+ * storage_verify() in a child, which is killed after timeout_s (1 or more)
+ * seconds. A child that dies or is killed means STORAGE_E_CORRUPT. Without a
+ * child the outcome is STORAGE_E_IO, and nothing was read.
+ */
 void storage_verify_apart(struct storage_io *io, const char *name,
                           const char *cluster, unsigned timeout_s,
                           struct storage_report *report);
 
-/* The same for the root alone. */
+/* The same for the root alone: the report says what the file claims to be. */
 void storage_look_apart(struct storage_io *io, const char *name,
                         const char *cluster, unsigned timeout_s,
                         struct storage_report *report);

@@ -55,6 +55,7 @@ static bool
 side_init(struct side *side, uint32_t parts_max, enum storage_kind kind,
           enum storage_kind journal_kind)
 {
+    CHECK(parts_max > 0);
     side->kind = kind;
     side->journal_kind = journal_kind;
     side->watch.parts_max = parts_max;
@@ -67,6 +68,7 @@ side_init(struct side *side, uint32_t parts_max, enum storage_kind kind,
 static void
 mark_all(struct storage_cut *cut)
 {
+    CHECK(cut->side[0].watch.dirty != NULL && cut->side[1].watch.dirty != NULL);
     for (uint32_t i = 0; i < JOURNALS; i++) {
         memset(cut->side[i].watch.dirty, 1,
                cut->side[i].watch.parts_max * sizeof(bool));
@@ -78,6 +80,7 @@ storage_cut_new(const struct storage_source *source)
 {
     struct storage_cut *cut = calloc(1, sizeof(*cut));
 
+    CHECK(source->mirror != NULL || source->ledger != NULL);
     if (cut == NULL) {
         return NULL;
     }
@@ -135,6 +138,7 @@ void
 storage_cut_begin(struct storage_cut *cut, bool whole)
 {
     CHECK(cut->phase == PHASE_IDLE);
+    CHECK(cut->belief == NULL);
     if (whole) {
         mark_all(cut);
     }
@@ -218,6 +222,7 @@ static bool
 take_words(struct words *words, enum storage_kind kind, uint32_t number,
            struct storage_part *part)
 {
+    CHECK(kind > 0 && kind < STORAGE_KINDS);
     if (words->failed) {
         return false;
     }
@@ -243,6 +248,7 @@ pull_journal(struct side *side, struct storage_part *part)
 {
     uint64_t bytes = (uint64_t)(side->chunks + 1) * CHUNK_WORDS * 8;
 
+    CHECK(side->journal.failed || side->journal.count > 0);
     if (bytes > STORAGE_JOURNAL_BYTES_MAX) {
         return STORAGE_STEP_FAILED;
     }
@@ -254,6 +260,7 @@ pull_journal(struct side *side, struct storage_part *part)
 static bool
 image(const struct storage_cut *cut, struct side *side, uint32_t number)
 {
+    CHECK(number < parts_of(cut, side));
     if (side->kind == STORAGE_MIRROR) {
         return mirror_image(cut->source.mirror, number, cut->source.piece_lines,
                             &side->read, &side->image);
@@ -269,6 +276,7 @@ next_image(const struct storage_cut *cut, struct side *side)
 {
     uint32_t count = parts_of(cut, side);
 
+    CHECK(!side->reading);
     while (side->at < count && !side->watch.dirty[side->at]) {
         side->at++;
     }
@@ -285,6 +293,7 @@ static enum storage_step
 pull_image(struct storage_cut *cut, struct side *side,
            struct storage_part *part)
 {
+    CHECK(!side->reading || side->at > 0);
     if (!side->reading && !next_image(cut, side)) {
         return STORAGE_STEP_WALKED;
     }
@@ -300,6 +309,7 @@ pull_belief(struct storage_cut *cut, struct storage_part *part)
 {
     struct words out;
 
+    CHECK(cut->belief != NULL);
     words_init(&out, IMAGE_WORDS);
     if (!radix_pages_next(cut->belief, &out, BELIEF_WORDS)) {
         radix_pages_free(cut->belief);
@@ -313,6 +323,7 @@ pull_belief(struct storage_cut *cut, struct storage_part *part)
 static enum storage_step
 walk(struct storage_cut *cut, struct storage_part *part)
 {
+    CHECK(cut->phase == PHASE_WALK || cut->phase == PHASE_WALKED);
     for (uint32_t i = 0; i < JOURNALS; i++) {
         struct side *side = &cut->side[i];
         if (side->journal.failed || side->journal.count >= CHUNK_WORDS) {
@@ -335,6 +346,7 @@ walk(struct storage_cut *cut, struct storage_part *part)
 static enum storage_step
 pull_rest(struct storage_cut *cut, struct storage_part *part)
 {
+    CHECK(cut->phase == PHASE_REST);
     for (uint32_t i = 0; i < JOURNALS; i++) {
         if (!MUTANT(NO_JOURNAL) &&
             (cut->side[i].journal.failed || cut->side[i].journal.count > 0)) {
@@ -362,6 +374,7 @@ storage_cut_next(struct storage_cut *cut, struct storage_part *part)
     enum storage_step step = STORAGE_STEP_DONE;
 
     CHECK(cut->phase != PHASE_IDLE);
+    CHECK(part != NULL);
     *part = (struct storage_part){0};
     switch (cut->phase) {
     case PHASE_WALK:
@@ -389,6 +402,7 @@ static void
 put_streams(struct storage_cut *cut, const struct storage_facts *facts,
             struct storage_about *about)
 {
+    CHECK(facts->streams_count == 0 || facts->streams != NULL);
     for (uint32_t i = 0; i < facts->streams_count; i++) {
         struct storage_stream stream = facts->streams[i];
         if (stream.slot != STORAGE_NONE) {
@@ -411,6 +425,7 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
                 struct storage_about *about)
 {
     CHECK(cut->phase == PHASE_WALKED);
+    CHECK(cut->source.mirror == NULL || (facts != NULL && about != NULL));
     for (uint32_t i = 0; i < JOURNALS; i++) {
         cut->side[i].watch.journal = NULL;
     }

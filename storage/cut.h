@@ -86,32 +86,46 @@ struct storage_facts {
     const uint64_t *belief_workers;
 };
 
-/* Hangs itself into the source, which outlives it. NULL: no memory. */
+/* A cut at rest. It watches the index from now on (mirror_watch(),
+ * ledger_watch()); what source names outlives it. NULL: no memory. */
 struct storage_cut *storage_cut_new(const struct storage_source *source);
 
-/* NULL is fine. */
+/* Stops watching and frees the cut, in any phase. NULL is fine. */
 void storage_cut_free(struct storage_cut *cut);
 
-/* whole: all parts (storage_save_whole()). */
+/* Begins a cut; none runs. whole: read every part, as storage_save_whole()
+ * asks, not only those that changed since they were read. */
 void storage_cut_begin(struct storage_cut *cut, bool whole);
 
+/*
+ * One step of the cut that runs. PART: *part is the caller's, who frees its
+ * bytes or hands them to the disk. WALKED: nothing is left to be read, until
+ * something changes or storage_cut_end() is called. DONE: all is pulled.
+ * FAILED: the cut is cancelled. Reads STORAGE_PIECE_BYTES at most, about.
+ */
 enum storage_step storage_cut_next(struct storage_cut *cut,
                                    struct storage_part *part) MUST_CHECK;
 
-/* about: blocks, ledger_blocks and streams are filled in. Without a mirror the
- * facts may be NULL. Where the ledger is another cut's, each stream's
- * ledger_blocks are as the facts have them. */
+/*
+ * The moment whose state the snapshot has, after WALKED and in one turn with
+ * the facts. about: blocks, ledger_blocks and streams are filled in. Facts are
+ * copied. Without a mirror both may be NULL. Where the ledger is another
+ * cut's, each stream's ledger_blocks are as the facts have them.
+ */
 void storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
                      struct storage_about *about);
 
-/* Begun, and neither over nor cancelled, by a failure either. */
+/* True from begin until done or cancel, or a FAILED step. */
 bool storage_cut_runs(const struct storage_cut *cut);
 
-/* How the commit of the last cut went. */
+/* Ends the cut, after DONE: the disk has committed it, or has not, and then
+ * the next cut reads all parts. */
 void storage_cut_done(struct storage_cut *cut, bool committed);
+
+/* Gives the cut up; the next one reads all parts. Fine when none runs. */
 void storage_cut_cancel(struct storage_cut *cut);
 
-/* How many parts changed since they were read last, and of how many. */
+/* How many parts changed since they were read last; *parts: of how many. */
 uint32_t storage_cut_changed(const struct storage_cut *cut, uint32_t *parts);
 
 #endif

@@ -78,6 +78,7 @@ finish(struct storage_disk *disk, const struct job *job)
 {
     bool lost = take_lost(disk);
 
+    CHECK(job->kind == JOB_COMMIT || job->kind == JOB_ABORT);
     if (job->kind == JOB_COMMIT && !lost) {
         tell(disk, storage_save_commit(disk->save, &job->about));
         return;
@@ -89,6 +90,7 @@ finish(struct storage_disk *disk, const struct job *job)
 static void ON_DISK
 work(struct storage_disk *disk, const struct job *job)
 {
+    CHECK(job->kind <= JOB_ABORT);
     switch (job->kind) {
     case JOB_BEGIN:
         storage_save_begin(disk->save);
@@ -179,6 +181,7 @@ storage_disk_new_still(struct storage_disk **out, struct storage_save *save,
 {
     struct storage_disk *disk = calloc(1, sizeof(*disk));
 
+    CHECK(out != NULL && save != NULL);
     if (disk == NULL) {
         storage_save_free(save);
         return -ENOMEM;
@@ -244,6 +247,7 @@ drop_jobs(struct storage_disk *disk)
 {
     struct job job;
 
+    CHECK(disk->still);
     while (take(disk, &job)) {
         free(job.part.bytes);
     }
@@ -284,6 +288,7 @@ give(struct storage_disk *disk, const struct job *what)
     bool ends = what->kind == JOB_COMMIT || what->kind == JOB_ABORT;
     struct job *job = ends ? &disk->end : malloc(sizeof(*job));
 
+    CHECK(what->kind == JOB_PART || what->part.bytes == NULL);
     (void)pthread_mutex_lock(&disk->mutex);
     if (job == NULL) {
         disk->lost = true;
@@ -314,6 +319,7 @@ storage_disk_begin(struct storage_disk *disk)
 void
 storage_disk_part(struct storage_disk *disk, const struct storage_part *part)
 {
+    CHECK(part->kind > 0 && part->kind < STORAGE_KINDS);
     give(disk, &(struct job){.kind = JOB_PART, .part = *part});
 }
 
@@ -321,6 +327,7 @@ void
 storage_disk_commit(struct storage_disk *disk,
                     const struct storage_about *about)
 {
+    CHECK(about->cluster != NULL && about->node != NULL);
     give(disk, &(struct job){.kind = JOB_COMMIT, .about = *about});
 }
 
@@ -333,6 +340,7 @@ storage_disk_abort(struct storage_disk *disk)
 bool
 storage_disk_result(struct storage_disk *disk, struct storage_result *result)
 {
+    CHECK(result != NULL);
     (void)pthread_mutex_lock(&disk->mutex);
     bool done = disk->done;
     *result = disk->result;

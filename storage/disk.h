@@ -36,28 +36,38 @@ int storage_disk_new(struct storage_disk **out, struct storage_save *save,
 int storage_disk_new_still(struct storage_disk **out, struct storage_save *save,
                            uint64_t queue_bytes) MUST_CHECK;
 
-/* Of a disk without a thread: does what is next in the queue; false: there was
- * nothing. */
+/* Of a disk without a thread: does what is next in the queue. False: the queue
+ * is empty. */
 bool storage_disk_turn(struct storage_disk *disk);
 
 /* Finishes what is queued, then ends the thread; without one, what is queued is
  * lost. NULL is fine. */
 void storage_disk_free(struct storage_disk *disk);
 
+/* True while less than queue_bytes wait. When there is no room, the caller
+ * hands over nothing more and waits for wake(). */
 bool storage_disk_room(struct storage_disk *disk);
 
-/* One snapshot at a time: begin, parts, then commit or abort. part: its bytes
- * are taken over. */
+/* Begins a snapshot. One at a time: begin, parts, then commit or abort, then
+ * the result. */
 void storage_disk_begin(struct storage_disk *disk);
+
+/* Hands a part over; its bytes belong to the disk from now on. */
 void storage_disk_part(struct storage_disk *disk,
                        const struct storage_part *part);
-/* about: its texts live until the result. */
+
+/* Ends the snapshot with its root. about: its texts live until the result. */
 void storage_disk_commit(struct storage_disk *disk,
                          const struct storage_about *about);
+
+/* Gives the snapshot up; the one before it stays. */
 void storage_disk_abort(struct storage_disk *disk);
 
-/* The result of a commit or an abort (outcome 0, nothing was saved); false:
- * none yet. */
+/*
+ * The result of a commit or of an abort, once. After an abort the outcome is 0
+ * and nothing was saved; STORAGE_E_MEMORY when a part was lost for want of
+ * memory. False: there is none yet.
+ */
 bool storage_disk_result(struct storage_disk *disk,
                          struct storage_result *result);
 

@@ -18,6 +18,7 @@ next_older(const struct storage_names *names, uint64_t below,
 {
     bool found = false;
 
+    CHECK(names->count <= STORAGE_FILES_MAX);
     for (uint32_t i = 0; i < names->count; i++) {
         uint64_t g;
         if (storage_file_generation(names->name[i], &g) && g < below &&
@@ -82,6 +83,7 @@ storage_set_aside(struct storage_io *io, const struct storage_limits *limits,
 {
     char to[STORAGE_NAME_MAX + sizeof ASIDE];
 
+    CHECK(strlen(name) < STORAGE_NAME_MAX);
     (void)snprintf(to, sizeof to, "%s%s", name, ASIDE);
     enum storage_outcome rc = io->ops->rename(io, name, to);
     if (rc == STORAGE_OK) {
@@ -94,6 +96,7 @@ static void
 set_aside(struct storage_io *io, const struct storage_limits *limits,
           struct storage_find *find, const struct storage_report *report)
 {
+    CHECK(report->outcome != STORAGE_OK);
     if (report->outcome == STORAGE_E_EMPTY) { /* a life too short for one */
         (void)io->ops->remove(io, report->file);
         return;
@@ -158,6 +161,7 @@ storage_next_generation(struct storage_io *io, uint64_t *generation)
 {
     char name[STORAGE_NAME_MAX];
 
+    CHECK(generation != NULL);
     *generation = UINT64_MAX;
     enum storage_outcome rc = storage_newest(io, generation, name);
 
@@ -175,6 +179,7 @@ storage_newest(struct storage_io *io, uint64_t *below,
 {
     struct storage_names *names = malloc(sizeof(*names));
 
+    CHECK(below != NULL);
     enum storage_outcome rc =
         names == NULL ? STORAGE_E_MEMORY : io->ops->list(io, names);
     if (rc == STORAGE_OK && !next_older(names, *below, below)) {

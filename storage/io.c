@@ -39,6 +39,7 @@ storage_io_free(struct storage_io *io)
 void
 storage_txn_begin(struct storage_txn *txn, struct storage_io *io)
 {
+    CHECK(io != NULL);
     *txn = (struct storage_txn){.io = io};
     txn->failed = io->ops->begin(io);
     txn->open = txn->failed == STORAGE_OK;
@@ -47,6 +48,7 @@ storage_txn_begin(struct storage_txn *txn, struct storage_io *io)
 void
 storage_txn_put(struct storage_txn *txn, uint64_t key, struct slice bytes)
 {
+    CHECK(txn->failed != STORAGE_OK || txn->open);
     if (txn->failed == STORAGE_OK) {
         txn->failed = txn->io->ops->put(txn->io, key, bytes);
         txn->bytes += bytes.len;
@@ -56,6 +58,7 @@ storage_txn_put(struct storage_txn *txn, uint64_t key, struct slice bytes)
 void
 storage_txn_drop(struct storage_txn *txn, uint64_t key)
 {
+    CHECK(txn->failed != STORAGE_OK || txn->open);
     if (txn->failed == STORAGE_OK) {
         enum storage_outcome rc = txn->io->ops->drop(txn->io, key);
         txn->failed = rc == STORAGE_E_MISSING ? STORAGE_OK : rc;
@@ -82,4 +85,5 @@ storage_txn_abort(struct storage_txn *txn)
         txn->open = false;
         txn->io->ops->abort(txn->io);
     }
+    CHECK(!txn->open);
 }

@@ -45,7 +45,7 @@ enum storage_outcome {
     STORAGE_OUTCOMES,
 };
 
-/* "full", "io", ...: static text. */
+/* "disk full", "corrupt", ...: static text for logs and operators. */
 const char *storage_outcome_name(enum storage_outcome outcome);
 
 struct storage_names {
@@ -84,7 +84,7 @@ struct storage_io_ops {
     void (*free)(struct storage_io *io);
 };
 
-/* NULL is fine. */
+/* Closes what is open and frees the disk, whichever it is. NULL is fine. */
 void storage_io_free(struct storage_io *io);
 
 /*
@@ -98,12 +98,21 @@ struct storage_txn {
     uint64_t bytes; /* put since it began */
 };
 
+/* Begins a transaction on the file that is open for writing. A failure to
+ * begin sticks like any other. io outlives it. */
 void storage_txn_begin(struct storage_txn *txn, struct storage_io *io);
+
+/* Writes a value, over one that is there. bytes: copied. */
 void storage_txn_put(struct storage_txn *txn, uint64_t key, struct slice bytes);
-/* A key that is not there is fine. */
+
+/* Removes a value; a key that is not there is fine. */
 void storage_txn_drop(struct storage_txn *txn, uint64_t key);
+
+/* Ends the transaction. 0: all of it is there, after a crash too; else the
+ * first failure, and it is aborted. */
 enum storage_outcome storage_txn_commit(struct storage_txn *txn) MUST_CHECK;
-/* One that is not open is fine. */
+
+/* Drops what was put. One that is not open is fine. */
 void storage_txn_abort(struct storage_txn *txn);
 
 #endif

@@ -86,6 +86,7 @@ path_of(const struct lmdb *l, const char *name, char *path, size_t size)
 {
     int n = snprintf(path, size, "%s/%s", l->dir, name);
 
+    CHECK(l->dir != NULL);
     return n > 0 && (size_t)n < size;
 }
 
@@ -94,6 +95,7 @@ path_of(const struct lmdb *l, const char *name, char *path, size_t size)
 static enum storage_outcome
 take_lock(struct lmdb *l)
 {
+    CHECK(l->dir_fd >= 0 && l->lock_fd < 0);
     l->lock_fd = openat(l->dir_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC,
                         (mode_t)0600);
     if (l->lock_fd < 0) {
@@ -108,6 +110,7 @@ take_lock(struct lmdb *l)
 static enum storage_outcome
 open_dir(struct lmdb *l, enum storage_access access)
 {
+    CHECK(l->dir_fd < 0);
     if (access == STORAGE_WRITE && mkdir(l->dir, (mode_t)0700) != 0 &&
         errno != EEXIST) {
         return outcome_of(errno);
@@ -134,6 +137,7 @@ static enum storage_outcome
 list(struct storage_io *io, struct storage_names *names)
 {
     struct lmdb *l = lmdb_of(io);
+    CHECK(names != NULL);
     DIR *dir = opendir(l->dir);
 
     names->count = 0;
@@ -168,6 +172,7 @@ rename_file(struct storage_io *io, const char *from, const char *to)
 {
     struct lmdb *l = lmdb_of(io);
 
+    CHECK(strcmp(from, to) != 0);
     if (renameat(l->dir_fd, from, l->dir_fd, to) != 0) {
         return outcome_of(errno);
     }
@@ -206,6 +211,7 @@ env_open(struct lmdb *l, const char *path, unsigned flags, uint64_t map_bytes)
 {
     int rc = mdb_env_create(&l->env);
 
+    CHECK(rc != 0 || l->env != NULL);
     if (rc == 0 && map_bytes > 0) {
         rc = mdb_env_set_mapsize(l->env, map_bytes);
     }
@@ -222,6 +228,7 @@ make_lock(struct lmdb *l, const char *name)
 {
     char lock[STORAGE_NAME_MAX + sizeof SUFFIXES];
 
+    CHECK(l->dir_fd >= 0);
     (void)snprintf(lock, sizeof lock, "%s%s", name, SUFFIXES);
     int fd = openat(l->dir_fd, lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
@@ -243,6 +250,7 @@ env_create(struct lmdb *l, const char *path)
     uint64_t map_bytes = l->bytes_max;
     int rc = env_open(l, path, MDB_NOTLS, map_bytes);
 
+    CHECK(l->bytes_max > 0);
     while (rc == ENOMEM && map_bytes / 2 >= MAP_BYTES_MIN) {
         close_file(&l->io);
         (void)unlink(path);
@@ -324,6 +332,7 @@ create(struct storage_io *io, const char *name)
 static int
 check_length(struct lmdb *l)
 {
+    CHECK(l->env != NULL);
     MDB_envinfo info;
     MDB_stat stat_of;
     struct stat st;
@@ -424,6 +433,7 @@ put(struct storage_io *io, uint64_t key, struct slice bytes)
 {
     struct lmdb *l = lmdb_of(io);
     uint8_t room[8];
+    CHECK(l->txn != NULL);
     MDB_val name = key_bytes(key, room);
     MDB_val value = {.mv_size = bytes.len};
     int rc = mdb_put(l->txn, l->dbi, &name, &value, MDB_RESERVE);
@@ -439,6 +449,7 @@ drop(struct storage_io *io, uint64_t key)
 {
     struct lmdb *l = lmdb_of(io);
     uint8_t room[8];
+    CHECK(l->txn != NULL);
     MDB_val name = key_bytes(key, room);
 
     return outcome_of(mdb_del(l->txn, l->dbi, &name, NULL));
@@ -453,6 +464,7 @@ is_gone(const struct lmdb *l)
     char path[4096];
     int fd;
 
+    CHECK(l->env != NULL);
     if (!path_of(l, l->name, path, sizeof path) ||
         mdb_env_get_fd(l->env, &fd) != 0 || fstat(fd, &ours) != 0) {
         return false;
@@ -472,6 +484,7 @@ is_full(const struct lmdb *l)
     struct rlimit limit;
     int fd;
 
+    CHECK(l->env != NULL);
     if (mdb_env_get_fd(l->env, &fd) != 0 || fstatvfs(fd, &fs) != 0 ||
         fstat(fd, &st) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) {
         return false;
@@ -486,6 +499,7 @@ commit(struct storage_io *io)
     struct lmdb *l = lmdb_of(io);
     int rc = mdb_txn_commit(l->txn);
 
+    CHECK(l->txn != NULL);
     l->txn = NULL;
     if (rc == 0 && is_gone(l)) {
         return STORAGE_E_GONE;
@@ -498,6 +512,7 @@ abort_txn(struct storage_io *io)
 {
     struct lmdb *l = lmdb_of(io);
 
+    CHECK(l->txn != NULL);
     mdb_txn_abort(l->txn);
     l->txn = NULL;
 }
@@ -507,6 +522,7 @@ get(struct storage_io *io, uint64_t key, struct slice *bytes)
 {
     struct lmdb *l = lmdb_of(io);
     uint8_t room[8];
+    CHECK(l->txn != NULL);
     MDB_val name = key_bytes(key, room);
     MDB_val value;
     int rc = mdb_get(l->txn, l->dbi, &name, &value);
@@ -551,6 +567,7 @@ storage_lmdb_new(struct storage_io **out, const char *dir,
 {
     struct lmdb *l = calloc(1, sizeof(*l));
 
+    CHECK(out != NULL && dir != NULL);
     if (l == NULL) {
         return STORAGE_E_MEMORY;
     }

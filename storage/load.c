@@ -11,6 +11,7 @@
 static void
 describe(struct storage_report *report, const struct storage_root *root)
 {
+    CHECK(root->rows_count <= STORAGE_ROWS_MAX);
     report->generation = root->generation;
     report->number = root->number;
     report->taken_ms = root->taken_ms;
@@ -31,6 +32,7 @@ explain(struct storage_report *report, enum storage_outcome outcome,
 {
     size_t size = sizeof report->reason;
 
+    CHECK(outcome < STORAGE_OUTCOMES);
     report->outcome = outcome;
     if (outcome == STORAGE_E_VERSION) {
         (void)snprintf(report->reason, size,
@@ -74,6 +76,7 @@ storage_load_open(struct storage_load *load, struct storage_io *io,
 {
     const char *what = "file";
 
+    CHECK(io != NULL && name != NULL);
     *load = (struct storage_load){.io = io};
     *report = (struct storage_report){0};
     (void)snprintf(report->file, sizeof report->file, "%s", name);
@@ -97,6 +100,7 @@ storage_load_open(struct storage_load *load, struct storage_io *io,
 void
 storage_load_close(struct storage_load *load)
 {
+    CHECK(load->io != NULL);
     storage_root_fini(&load->root);
     load->io->ops->close(load->io);
 }
@@ -107,6 +111,8 @@ storage_load_row(const struct storage_load *load, const struct storage_row *row,
 {
     enum storage_outcome rc = load->io->ops->get(load->io, row->key, bytes);
 
+    CHECK(row >= load->root.rows &&
+          row < load->root.rows + load->root.rows_count);
     if (rc == STORAGE_E_MISSING) { /* the root says that it is there */
         return STORAGE_E_CORRUPT;
     }
@@ -124,6 +130,7 @@ storage_load_part(const struct storage_load *load, enum storage_kind kind,
     const struct storage_row *row =
         storage_root_find(&load->root, kind, number);
 
+    CHECK(kind > 0 && kind < STORAGE_KINDS);
     return row == NULL ? STORAGE_E_MISSING : storage_load_row(load, row, bytes);
 }
 

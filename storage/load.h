@@ -46,9 +46,11 @@ enum storage_outcome storage_load_open(struct storage_load *load,
                                        struct storage_report *report)
     MUST_CHECK;
 
+/* Frees the root and closes the file: what was borrowed from it is gone. */
 void storage_load_close(struct storage_load *load);
 
-/* A row's part, its digest checked; good until the file is closed. */
+/* The bytes of a row's part, borrowed until the file is closed. 0: their size
+ * and digest are those of the row; else STORAGE_E_CORRUPT or the disk's. */
 enum storage_outcome storage_load_row(const struct storage_load *load,
                                       const struct storage_row *row,
                                       struct slice *bytes) MUST_CHECK;
@@ -58,8 +60,9 @@ enum storage_outcome storage_load_part(const struct storage_load *load,
                                        enum storage_kind kind, uint32_t number,
                                        struct slice *bytes) MUST_CHECK;
 
-/* The whole file, every part: opens and closes it. Damaged files may kill the
- * process where the disk maps memory: see apart.h. */
+/* Reads the whole file, every part: opens and closes it. The outcome is in the
+ * report. A damaged file may kill the process where the disk maps memory: see
+ * apart.h. */
 void storage_verify(struct storage_io *io, const char *name,
                     const char *cluster, struct storage_report *report);
 

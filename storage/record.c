@@ -21,6 +21,7 @@ end(struct buf *out, size_t at)
     if (out->failed) {
         return;
     }
+    CHECK(at + sizeof(uint32_t) <= out->len);
     uint32_t len = (uint32_t)(out->len - at - sizeof(len));
     for (unsigned i = 0; i < sizeof(len); i++) {
         out->ptr[at + i] = (char)(uint8_t)(len >> (8 * i));

@@ -50,8 +50,14 @@ struct storage_member {
     struct slice address;
 };
 
+/* Appends a record; what its slices name is copied. out->failed: there was no
+ * room. */
 void storage_put_stream(struct buf *out, const struct storage_stream *stream);
+
+/* As above. */
 void storage_put_worker(struct buf *out, const struct storage_worker *worker);
+
+/* As above. */
 void storage_put_member(struct buf *out, const struct storage_member *member);
 
 /*
@@ -66,11 +72,18 @@ struct storage_records {
     bool failed;
 };
 
+/* Begins to read a part, which outlives what is read from it. */
 struct storage_records storage_records(struct slice bytes);
+
+/* The next record. False: there is none, or in->failed. */
 bool storage_get_stream(struct storage_records *in,
                         struct storage_stream *stream);
+
+/* As above. */
 bool storage_get_worker(struct storage_records *in,
                         struct storage_worker *worker);
+
+/* As above. */
 bool storage_get_member(struct storage_records *in,
                         struct storage_member *member);
 

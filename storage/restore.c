@@ -29,6 +29,7 @@ storage_restore_part(const struct storage_load *load, enum storage_kind kind,
 {
     enum storage_outcome rc = storage_load_part(load, kind, 0, bytes);
 
+    CHECK(kind > 0 && kind < STORAGE_KINDS);
     if (rc == STORAGE_E_MISSING) {
         *bytes = (struct slice){0};
         rc = STORAGE_OK;
@@ -45,6 +46,7 @@ storage_restore_streams(const struct storage_load *load,
     enum storage_outcome rc =
         storage_restore_part(load, STORAGE_STREAMS, &bytes);
 
+    CHECK(out != NULL && count != NULL);
     if (rc != STORAGE_OK) {
         return rc;
     }
@@ -102,6 +104,7 @@ words_of(struct restore *r, struct slice bytes, const uint64_t **words,
 static enum storage_outcome
 read_joined(struct restore *r, enum storage_kind kind, struct words *all)
 {
+    CHECK(!all->failed);
     for (uint32_t i = 0;; i++) {
         struct slice bytes;
         const uint64_t *words;
@@ -209,6 +212,7 @@ load_parts(struct restore *r, enum storage_kind kind,
     const struct storage_root *root = &r->load->root;
     enum storage_outcome rc = STORAGE_OK;
 
+    CHECK(kind == STORAGE_MIRROR || kind == STORAGE_LEDGER);
     for (uint32_t i = 0; i < root->rows_count && rc == STORAGE_OK; i++) {
         struct slice bytes;
         const uint64_t *words = NULL;
@@ -235,6 +239,7 @@ fill_mirror(struct restore *r, const struct words *journal,
 {
     enum storage_outcome rc = load_parts(r, STORAGE_MIRROR, slots);
 
+    CHECK(r->mirror != NULL);
     if (rc == STORAGE_OK) {
         rc = outcome_of_mirror(mirror_load_journal(r->mirror, journal->word,
                                                    journal->count, slots));
@@ -285,6 +290,7 @@ static enum storage_outcome
 fill_ledger(struct restore *r, const struct words *journal,
             const struct watch_slots *slots)
 {
+    CHECK(r->ledger != NULL);
     ledger_load_begin(r->ledger, slots);
     enum storage_outcome rc = load_parts(r, STORAGE_LEDGER, slots);
     if (rc == STORAGE_OK) {
@@ -333,6 +339,8 @@ storage_restore_index(const struct storage_load *load, struct mirror *mirror,
                         .streams = streams,
                         .count = count};
 
+    CHECK(mirror != NULL || ledger != NULL);
+    CHECK(count == 0 || streams != NULL);
     words_init(&r.room, SIZE_MAX / 16);
     enum storage_outcome rc = ledger == NULL ? STORAGE_OK : restore_ledger(&r);
     if (rc == STORAGE_OK && mirror != NULL) {
@@ -355,6 +363,7 @@ read_slots(const struct storage_load *load,
         storage_restore_part(load, STORAGE_BELIEF_WORKERS, &bytes);
     struct bytes_in in = {.at = bytes.ptr, .left = bytes.len};
 
+    CHECK(slot_of != NULL);
     for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         slots[i] = WORKER_NONE;
     }
@@ -379,6 +388,7 @@ storage_restore_belief(const struct storage_load *load, struct radix *radix,
     uint32_t slots[WORKERS_MAX];
     struct words all;
 
+    CHECK(radix != NULL);
     words_init(&r.room, SIZE_MAX / 16);
     words_init(&all, SIZE_MAX / 16);
     enum storage_outcome rc = read_slots(load, slot_of, context, slots);

@@ -18,7 +18,8 @@ enum storage_outcome storage_restore_streams(const struct storage_load *load,
                                              uint32_t *count) MUST_CHECK;
 
 /* The part with workers (STORAGE_ROSTER) or members, to be read with
- * storage_records(); none is an empty one. */
+ * storage_records() and borrowed from the open file; an empty one where there
+ * is none. 0, STORAGE_E_CORRUPT or the disk's. */
 enum storage_outcome storage_restore_part(const struct storage_load *load,
                                           enum storage_kind kind,
                                           struct slice *bytes) MUST_CHECK;

@@ -17,6 +17,7 @@ storage_root_encode(const struct storage_root *root, struct buf *out)
     size_t from = out->len;
 
     CHECK(root->rows_count <= STORAGE_ROWS_MAX);
+    CHECK(root->rows_count == 0 || root->rows != NULL);
     put_u64(out, STORAGE_MAGIC);
     put_u32(out, root->major);
     put_u32(out, root->minor);
@@ -82,6 +83,7 @@ get_rows(struct storage_root *root, struct bytes_in *in, uint32_t count)
 static enum storage_outcome
 decode(struct storage_root *root, struct bytes_in *in)
 {
+    CHECK(root->rows == NULL);
     if (get_u64(in) != STORAGE_MAGIC) {
         return STORAGE_E_CORRUPT;
     }
@@ -139,6 +141,7 @@ storage_root_find(const struct storage_root *root, enum storage_kind kind,
     uint32_t low = 0;
     uint32_t high = root->rows_count;
 
+    CHECK(kind > 0 && kind < STORAGE_KINDS);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (root->rows[middle].key < least) {

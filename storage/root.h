@@ -48,19 +48,23 @@ enum storage_kind {
 #define STORAGE_VERSION_BITS 24
 #define STORAGE_VERSION_MAX  ((UINT32_C(1) << STORAGE_VERSION_BITS) - 1)
 
+/* The key of a part; number is below STORAGE_ROWS_MAX. */
 static inline uint64_t
 storage_key(enum storage_kind kind, uint32_t number, uint32_t version)
 {
+    CHECK(kind > 0 && kind < STORAGE_KINDS && version <= STORAGE_VERSION_MAX);
     return (uint64_t)kind << (STORAGE_NUMBER_BITS + STORAGE_VERSION_BITS) |
            (uint64_t)number << STORAGE_VERSION_BITS | version;
 }
 
+/* The kind in a key; of a key from disk it may be none. */
 static inline uint32_t
 storage_key_kind(uint64_t key)
 {
     return (uint32_t)(key >> (STORAGE_NUMBER_BITS + STORAGE_VERSION_BITS));
 }
 
+/* The number in a key. */
 static inline uint32_t
 storage_key_number(uint64_t key)
 {
@@ -98,6 +102,7 @@ void storage_root_encode(const struct storage_root *root, struct buf *out);
 enum storage_outcome storage_root_decode(struct storage_root *root,
                                          struct slice bytes) MUST_CHECK;
 
+/* Frees the rows. A root of zeros is fine. */
 void storage_root_fini(struct storage_root *root);
 
 /* The row of a part, or NULL; numbers count from 0 and go on without gaps but

@@ -61,6 +61,7 @@ storage_save_new(struct storage_io *io, const struct storage_limits *limits,
 {
     struct storage_save *save = calloc(1, sizeof(*save));
 
+    CHECK(io != NULL && generation > 0);
     if (save != NULL) {
         save->io = io;
         save->limits = *limits;
@@ -138,6 +139,7 @@ storage_file_generation(const char *name, uint64_t *generation)
 static void
 fail(struct storage_save *save, enum storage_outcome outcome)
 {
+    CHECK(outcome < STORAGE_OUTCOMES);
     if (save->failed == STORAGE_OK) {
         save->failed = outcome;
     }
@@ -148,6 +150,7 @@ part_at(struct storage_save *save, enum storage_kind kind, uint32_t number)
 {
     struct kind *k = &save->kind[kind];
 
+    CHECK(kind < STORAGE_KINDS && number < STORAGE_ROWS_MAX);
     if (number >= k->room) {
         uint32_t room = number < 64 ? 64 : number + number / 2;
         struct part *more = realloc(k->parts, room * sizeof(*more));
@@ -170,6 +173,7 @@ open_file(struct storage_save *save)
 {
     char name[STORAGE_NAME_MAX];
 
+    CHECK(!save->open);
     storage_file_name(save->generation, name);
     enum storage_outcome rc = save->io->ops->create(save->io, name);
     save->open = rc == STORAGE_OK;
@@ -180,6 +184,7 @@ open_file(struct storage_save *save)
 static void
 renew(struct storage_save *save, enum storage_kind kind)
 {
+    CHECK(kind < STORAGE_KINDS);
     for (uint32_t i = 0; i < save->kind[kind].count; i++) {
         save->kind[kind].parts[i].next = GONE;
     }
@@ -189,6 +194,7 @@ void
 storage_save_begin(struct storage_save *save)
 {
     CHECK(!save->txn.open);
+    CHECK(save->version < STORAGE_VERSION_MAX);
     save->failed = STORAGE_OK;
     save->written = 0;
     save->parts_written = 0;
@@ -219,6 +225,7 @@ root_as_known(struct storage_save *save)
     enum storage_outcome rc =
         save->io->ops->get(save->io, STORAGE_ROOT_KEY, &bytes);
 
+    CHECK(save->open && save->doubt);
     if (rc == STORAGE_OK && storage_root_decode(&root, bytes) == STORAGE_OK) {
         number = root.number;
         storage_root_fini(&root);
@@ -257,6 +264,7 @@ commit_some(struct storage_save *save)
 {
     enum storage_outcome rc = storage_txn_commit(&save->txn);
 
+    CHECK(!save->txn.open);
     fail(save, rc);
     if (rc == STORAGE_OK && !save->doubt) {
         words_clear(&save->litter);
@@ -301,6 +309,7 @@ fill_rows(struct storage_save *save, struct storage_root *root)
 {
     uint64_t count = 0;
 
+    CHECK(root->rows == NULL);
     for (uint32_t k = 1; k < STORAGE_KINDS; k++) {
         for (uint32_t i = 0; i < save->kind[k].count; i++) {
             count += part_stays(&save->kind[k].parts[i]);
@@ -343,6 +352,7 @@ write_root(struct storage_save *save, const struct storage_about *about)
                                 .streams = about->streams};
     struct buf out;
 
+    CHECK(about->cluster != NULL && about->node != NULL);
     (void)snprintf(root.cluster, sizeof root.cluster, "%s", about->cluster);
     (void)snprintf(root.node, sizeof root.node, "%s", about->node);
     buf_init(&out, SIZE_MAX / 2);
@@ -376,6 +386,7 @@ drop_replaced(struct storage_save *save)
 static void
 settle(struct storage_save *save)
 {
+    CHECK(save->failed == STORAGE_OK && !save->txn.open);
     save->saved.parts = 0;
     save->saved.size = 0;
     for (uint32_t k = 1; k < STORAGE_KINDS; k++) {
@@ -406,6 +417,7 @@ remove_older(struct storage_save *save)
     struct storage_names *names = malloc(sizeof(*names));
     uint64_t generation;
 
+    CHECK(!save->first);
     if (names != NULL && save->io->ops->list(save->io, names) == STORAGE_OK) {
         for (uint32_t i = 0; i < names->count; i++) {
             if (storage_file_generation(names->name[i], &generation) &&
@@ -421,6 +433,7 @@ remove_older(struct storage_save *save)
 static void
 undo(struct storage_save *save)
 {
+    CHECK(!save->txn.open);
     for (enum storage_kind k = STORAGE_MIRROR; k < STORAGE_KINDS; k++) {
         for (uint32_t i = 0; i < save->kind[k].count; i++) {
             struct part *part = &save->kind[k].parts[i];
@@ -456,6 +469,7 @@ enum storage_outcome
 storage_save_commit(struct storage_save *save,
                     const struct storage_about *about)
 {
+    CHECK(save->version > 0);
     if (writing(save)) {
         write_root(save, about);
         drop_replaced(save);
@@ -492,5 +506,6 @@ storage_save_abort(struct storage_save *save)
 void
 storage_save_stats(struct storage_save *save, struct storage_saved *out)
 {
+    CHECK(out != NULL);
     *out = save->saved;
 }

@@ -31,6 +31,7 @@ struct storage_limits {
     uint32_t aside_max;   /* damaged files that are kept */
 };
 
+/* What a node uses where its configuration says nothing. */
 struct storage_limits storage_limits_default(void);
 
 /* What the root says beside the parts. Texts are copied. */
@@ -45,30 +46,40 @@ struct storage_about {
 
 struct storage_save;
 
-/* generation: above that of every file there is. io outlives it. NULL: no
- * memory. */
+/* A save that has written nothing yet. generation: above that of every file
+ * there is. io outlives it; limits are copied. NULL: no memory. */
 struct storage_save *storage_save_new(struct storage_io *io,
                                       const struct storage_limits *limits,
                                       uint64_t generation);
 
-/* Closes the file. NULL is fine. */
+/* Closes the file, and loses what was not committed. NULL is fine. */
 void storage_save_free(struct storage_save *save);
 
-/* Whether the next snapshot is to be given all parts. */
+/* True when the next snapshot is to be given all parts: the first of a file,
+ * and the one after a failure. */
 bool storage_save_whole(const struct storage_save *save);
 
-/* A failure sticks until commit or abort, one of which ends every snapshot.
- * Parts of the mirror and the ledger stay as they were if they are not given
- * again, those of other kinds do not. */
+/*
+ * Begins a snapshot, in a new file where none is open. A failure sticks until
+ * commit or abort, one of which ends every snapshot. Parts of the mirror and
+ * the ledger stay as they were if they are not given again; those of other
+ * kinds do not.
+ */
 void storage_save_begin(struct storage_save *save);
 
-/* A part as it is now; number: below STORAGE_ROWS_MAX. */
+/* Writes a part as it is now, once in a snapshot. number: below
+ * STORAGE_ROWS_MAX. bytes: borrowed for the call. */
 void storage_save_part(struct storage_save *save, enum storage_kind kind,
                        uint32_t number, struct slice bytes);
 
+/* Commits the snapshot with its root. 0: it is there, after a crash too. Else
+ * the first failure of it: the one before stands, and the next is to be given
+ * all parts. */
 enum storage_outcome storage_save_commit(struct storage_save *save,
                                          const struct storage_about *about)
     MUST_CHECK;
+
+/* Gives the snapshot up. */
 void storage_save_abort(struct storage_save *save);
 
 struct storage_saved {
@@ -81,12 +92,13 @@ struct storage_saved {
     uint32_t parts_written;
 };
 
+/* What the last snapshot that was committed is. */
 void storage_save_stats(struct storage_save *save, struct storage_saved *out);
 
-/* "kvasir-<generation in hex>.mdb". */
+/* The name of a file: "kvasir-<generation in hex>.mdb". */
 void storage_file_name(uint64_t generation, char name[STORAGE_NAME_MAX]);
 
-/* False: not such a name. */
+/* The generation in such a name. False: it is none. */
 bool storage_file_generation(const char *name, uint64_t *generation);
 
 #endif

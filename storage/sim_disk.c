@@ -67,6 +67,7 @@ copy(const char *bytes, size_t len)
 static struct value *
 find(const struct values *values, uint64_t key)
 {
+    CHECK_SLOW(values->count <= values->room);
     for (uint32_t i = 0; i < values->count; i++) {
         if (values->value[i].key == key) {
             return &values->value[i];
@@ -99,6 +100,7 @@ set(struct values *values, uint64_t key, char *bytes, size_t len)
 static void
 unset(struct values *values, struct value *value)
 {
+    CHECK(value >= values->value && value < values->value + values->count);
     free(value->bytes);
     *value = values->value[--values->count];
 }
@@ -129,6 +131,7 @@ bytes_of(const struct values *values)
 static enum storage_outcome
 operate(struct sim_disk *d)
 {
+    CHECK(d->fail_at == 0 || d->operations <= d->fail_at);
     d->operations++;
     if (d->fail_at != 0 && d->operations == d->fail_at) {
         d->fail_at = 0;
@@ -155,6 +158,7 @@ list(struct storage_io *io, struct storage_names *names)
 {
     struct sim_disk *d = disk_of(io);
 
+    CHECK(d->files <= STORAGE_FILES_MAX);
     names->count = d->files;
     for (uint32_t i = 0; i < d->files; i++) {
         memcpy(names->name[i], d->file[i].name, STORAGE_NAME_MAX);
@@ -309,6 +313,7 @@ settle(struct sim_disk *d)
 {
     struct values *now = &d->open->now;
 
+    CHECK(d->open != NULL && !d->reading);
     if (!d->lies) {
         clear(&d->open->before);
     }
@@ -332,6 +337,7 @@ commit(struct storage_io *io)
     enum storage_outcome rc = operate(d);
 
     CHECK(d->in_txn);
+    CHECK(d->open != NULL);
     for (uint32_t i = 0; i < d->files; i++) {
         used += bytes_of(&d->file[i].now);
     }
@@ -453,6 +459,7 @@ sim_disk_fail(struct storage_io *io, uint64_t nth, enum storage_outcome outcome)
 {
     struct sim_disk *d = disk_of(io);
 
+    CHECK(outcome < STORAGE_OUTCOMES);
     d->fail_at = nth == 0 ? 0 : d->operations + nth;
     d->fail_with = outcome;
 }
@@ -472,6 +479,7 @@ sim_disk_lie(struct storage_io *io, bool lies)
 static void
 tear(struct sim_disk *d, struct value *value)
 {
+    CHECK(value->bytes != NULL);
     if (value->len == 0) {
         return;
     }

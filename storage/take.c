@@ -24,6 +24,7 @@ storage_take_init(struct storage_take *take,
                   struct storage_cut *cut, struct storage_disk *disk,
                   uint64_t now_us)
 {
+    CHECK(cut != NULL && disk != NULL);
     *take = (struct storage_take){.config = *config,
                                   .cut = cut,
                                   .disk = disk,
@@ -36,6 +37,7 @@ void
 storage_take_with(struct storage_take *take, struct storage_twin *twin)
 {
     CHECK(!take->walking && !take->waiting);
+    CHECK(twin != NULL);
     take->twin = twin;
 }
 
@@ -62,6 +64,7 @@ is_due(const struct storage_take *take, uint64_t now_us)
 {
     uint32_t parts;
 
+    CHECK(!take->walking && !take->waiting);
     if (take->asked || now_us >= take->due_us) {
         return true;
     }
@@ -75,6 +78,7 @@ is_due(const struct storage_take *take, uint64_t now_us)
 static void
 begin(struct storage_take *take, uint64_t now_us)
 {
+    CHECK(!take->walking && !take->waiting);
     take->asked = false;
     take->begun_us = now_us;
     take->cut_outcome = STORAGE_OK;
@@ -93,6 +97,7 @@ retry_us(const struct storage_take *take)
 {
     uint64_t wait = take->config.retry_us;
 
+    CHECK(take->failures > 0);
     for (uint32_t i = 1; i < take->failures && wait < take->config.retry_max_us;
          i++) {
         wait *= 2;
@@ -109,6 +114,7 @@ settle(struct storage_take *take, const struct storage_result *result,
         take->cut_outcome != STORAGE_OK ? take->cut_outcome : result->outcome;
     bool good = outcome == STORAGE_OK;
 
+    CHECK(take->waiting && !take->walking);
     storage_cut_done(take->cut, good);
     if (take->twin != NULL) {
         storage_twin_settle(take->twin, good);
@@ -132,6 +138,7 @@ settle(struct storage_take *take, const struct storage_result *result,
 static enum storage_take_step
 end_cut(struct storage_take *take)
 {
+    CHECK(take->walking && !take->waiting);
     take->walking = false;
     take->waiting = true;
     return STORAGE_TAKE_WAITS;
@@ -140,6 +147,7 @@ end_cut(struct storage_take *take)
 static enum storage_take_step
 fail_cut(struct storage_take *take)
 {
+    CHECK(take->walking);
     if (take->twin != NULL) {
         storage_twin_settle(take->twin, false);
     }
@@ -153,6 +161,7 @@ fail_cut(struct storage_take *take)
 static enum storage_take_step
 meet_twin(struct storage_take *take)
 {
+    CHECK(take->twin != NULL);
     switch (storage_twin_state(take->twin)) {
     case STORAGE_TWIN_WALKED:
         storage_twin_end(take->twin);
@@ -176,6 +185,7 @@ commit(struct storage_take *take)
     enum storage_twin_state state =
         take->twin == NULL ? STORAGE_TWIN_GONE : storage_twin_state(take->twin);
 
+    CHECK(take->walking);
     if (state == STORAGE_TWIN_GONE && take->told) {
         return fail_cut(take); /* in the midst of its parts */
     }
@@ -191,6 +201,7 @@ walk(struct storage_take *take)
 {
     size_t handed = 0;
 
+    CHECK(take->walking && !take->waiting);
     if (take->twin != NULL &&
         storage_twin_state(take->twin) == STORAGE_TWIN_FAILED) {
         return fail_cut(take);
@@ -237,6 +248,7 @@ storage_take_tick(struct storage_take *take, uint64_t now_us)
 {
     struct storage_result result;
 
+    CHECK(!take->walking || !take->waiting);
     if (take->waiting) {
         if (!storage_disk_result(take->disk, &result)) {
             return STORAGE_TAKE_WAITS;
@@ -254,6 +266,7 @@ storage_take_facts(struct storage_take *take, const struct storage_facts *facts,
                    const struct storage_about *about)
 {
     CHECK(take->walking);
+    CHECK(facts != NULL && about != NULL);
     take->about = *about;
     storage_cut_end(take->cut, facts, &take->about);
 }

@@ -35,6 +35,7 @@ struct storage_take_config {
     size_t turn_bytes;
 };
 
+/* What a node uses where its configuration says nothing. */
 struct storage_take_config storage_take_config_default(void);
 
 enum storage_take_step {
@@ -74,13 +75,15 @@ struct storage_take {
     struct storage_take_status status;
 };
 
-/* cut and disk outlive it. */
+/* Begins to count the time; the first snapshot has all parts. cut and disk
+ * outlive it, config is copied. */
 void storage_take_init(struct storage_take *take,
                        const struct storage_take_config *config,
                        struct storage_cut *cut, struct storage_disk *disk,
                        uint64_t now_us);
 
-/* From the next one on; twin outlives it. */
+/* Takes the ledger's half from this twin, which outlives it. No snapshot
+ * runs. */
 void storage_take_with(struct storage_take *take, struct storage_twin *twin);
 
 /* All that the ledger told before its cut ended, in the snapshot of this number
@@ -94,13 +97,16 @@ storage_take_number(const struct storage_take *take)
     return take->told ? take->number : 0;
 }
 
-/* Ends one that runs, before the disk is freed. */
+/* Gives up the one that runs, before the disk is freed. */
 void storage_take_stop(struct storage_take *take);
 
 /* One is wanted now: before the end, or by an operator. One that runs already
  * is followed by another. */
 void storage_take_ask(struct storage_take *take);
 
+/* One turn of at most turn_bytes: begins a snapshot that is due, goes on with
+ * the one that runs, hears how it went. now_us: monotonic. What the step asks
+ * of the caller is said above. */
 enum storage_take_step storage_take_tick(struct storage_take *take,
                                          uint64_t now_us) MUST_CHECK;
 
@@ -110,8 +116,11 @@ void storage_take_facts(struct storage_take *take,
                         const struct storage_facts *facts,
                         const struct storage_about *about);
 
+/* When the next snapshot is due if not much changes before (now_us of a
+ * tick); 0: at once. */
 uint64_t storage_take_deadline(const struct storage_take *take);
 
+/* How snapshots went so far, borrowed; as of the last tick. */
 static inline const struct storage_take_status *
 storage_take_status(const struct storage_take *take)
 {

@@ -29,6 +29,7 @@ storage_twin_new(struct ledger *ledger, const struct storage_twin_calls *calls)
     struct storage_source source = {.ledger = ledger};
     struct storage_twin *twin = calloc(1, sizeof(*twin));
 
+    CHECK(ledger != NULL);
     if (twin == NULL) {
         return NULL;
     }
@@ -70,6 +71,7 @@ uint64_t
 storage_twin_begin(struct storage_twin *twin, struct storage_disk *disk,
                    bool whole)
 {
+    CHECK(disk != NULL);
     lock(twin);
     CHECK(twin->disk == NULL);
     uint64_t number = ++twin->number;
@@ -144,6 +146,7 @@ look(struct storage_twin *twin)
 static void
 tell(struct storage_twin *twin, enum storage_twin_state state)
 {
+    CHECK(twin->run != 0);
     lock(twin);
     bool heard = twin->disk != NULL && twin->number == twin->run;
     /* What was asked for meanwhile stands. */
@@ -160,6 +163,7 @@ tell(struct storage_twin *twin, enum storage_twin_state state)
 static bool
 hand(struct storage_twin *twin, const struct storage_part *part)
 {
+    CHECK(twin->run != 0);
     lock(twin);
     bool wanted = twin->disk != NULL && twin->number == twin->run;
     if (wanted) {
@@ -183,6 +187,7 @@ has_room(struct storage_twin *twin)
 static void
 stop_run(struct storage_twin *twin, bool committed)
 {
+    CHECK(twin->run != 0);
     storage_cut_done(twin->cut, committed);
     twin->run = 0;
 }
@@ -190,6 +195,7 @@ stop_run(struct storage_twin *twin, bool committed)
 static enum storage_twin_step
 end_cut(struct storage_twin *twin, uint64_t *number)
 {
+    CHECK(!twin->ended);
     storage_cut_end(twin->cut, NULL, NULL);
     twin->ended = true;
     *number = twin->run;
@@ -199,6 +205,7 @@ end_cut(struct storage_twin *twin, uint64_t *number)
 static enum storage_twin_step
 walk(struct storage_twin *twin, size_t bytes)
 {
+    CHECK(twin->run != 0 && bytes > 0);
     for (size_t handed = 0; handed < bytes;) {
         struct storage_part part;
         if (!has_room(twin)) {
@@ -261,6 +268,7 @@ storage_twin_turn(struct storage_twin *twin, size_t bytes, uint64_t *number)
 void
 storage_twin_leave(struct storage_twin *twin)
 {
+    CHECK(!twin->gone);
     lock(twin);
     twin->gone = true;
     if (twin->disk != NULL) {

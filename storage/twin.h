@@ -40,11 +40,12 @@ struct storage_twin_calls {
     void *control_context;
 };
 
-/* Before the ledger's thread runs; ledger outlives it. NULL: no memory. */
+/* Called before the ledger's thread runs; ledger outlives it, calls are copied.
+ * NULL: no memory. */
 struct storage_twin *storage_twin_new(struct ledger *ledger,
                                       const struct storage_twin_calls *calls);
 
-/* After both threads are done with it. NULL is fine. */
+/* Called when both threads are done with it. NULL is fine. */
 void storage_twin_free(struct storage_twin *twin);
 
 /* ---- control ---- */
@@ -58,13 +59,20 @@ enum storage_twin_state {
     STORAGE_TWIN_GONE,   /* the ledger's thread is: there is no ledger */
 };
 
-/* A snapshot was begun on the disk; its number, which is new with each. */
+/* A snapshot was begun on the disk, which the ledger's thread is to hand its
+ * parts to until storage_twin_settle(). Returns the snapshot's number, a new
+ * one each time. */
 uint64_t storage_twin_begin(struct storage_twin *twin,
                             struct storage_disk *disk, bool whole);
+
+/* How far the ledger's half is. */
 enum storage_twin_state storage_twin_state(struct storage_twin *twin);
+
+/* Both halves are walked: the ledger's cut is to end in its next turn. */
 void storage_twin_end(struct storage_twin *twin);
 
-/* How the snapshot went, or that it is given up; before the disk is freed. */
+/* How the snapshot went, or that it is given up. After it the disk is not
+ * touched; called before the disk is freed. */
 void storage_twin_settle(struct storage_twin *twin, bool committed);
 
 /* ---- the ledger's thread ---- */
@@ -76,11 +84,12 @@ enum storage_twin_step {
     STORAGE_TWIN_ENDED,
 };
 
-/* Hands parts over, about so many bytes. number: set with ENDED. */
+/* One turn: hands parts of about so many bytes over. *number: the snapshot's,
+ * set with ENDED. */
 enum storage_twin_step storage_twin_turn(struct storage_twin *twin,
                                          size_t bytes, uint64_t *number);
 
-/* The thread ends. */
+/* The ledger's thread ends; a snapshot that runs goes without its half. */
 void storage_twin_leave(struct storage_twin *twin);
 
 #endif
