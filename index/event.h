@@ -65,34 +65,40 @@ struct event_record {
 
 #define EVENT_HOLES_UNKNOWN UINT32_MAX
 
+/* An op word; count is 0 for EVENT_CLEAR alone. */
 static inline uint64_t
 event_op(enum event_kind kind, enum tier tier, uint32_t count)
 {
     return (uint64_t)kind | (uint64_t)tier << 8 | (uint64_t)count << 32;
 }
 
+/* The kind in an op word, of unchecked words any number. */
 static inline enum event_kind
 event_op_kind(uint64_t op)
 {
     return (enum event_kind)(op & 0xff);
 }
 
+/* The tier in an op word, of unchecked words any number. */
 static inline enum tier
 event_op_tier(uint64_t op)
 {
     return (enum tier)(op >> 8 & 0xff);
 }
 
+/* The count of keys that follow an op word. */
 static inline uint32_t
 event_op_count(uint64_t op)
 {
     return (uint32_t)(op >> 32);
 }
 
-/* "device", "host", "disk", "external". Static text. */
+/* The name of a tier, below TIERS: "device", "host", "disk" or "external".
+ * Static text. */
 const char *event_tier_name(enum tier tier);
 
-/* Whether words are whole, known ops: for records that came from elsewhere. */
+/* True when words are whole, known ops and nothing else. For records that came
+ * from elsewhere: whoever gets false refuses the record. */
 bool event_check(const uint64_t *words, uint32_t count);
 
 /*
@@ -107,9 +113,12 @@ struct event_words {
     bool failed;
 };
 
-/* Room for an op and its count keys (EVENT_CLEAR: 0, else 1 or more): where
- * the keys go, or NULL (failed). An op that goes on where the last one ended
- * (same kind and tier) is joined to it. */
+/*
+ * Makes room for an op and its count keys (EVENT_CLEAR: 0, else 1 or more) and
+ * returns where the caller writes the keys, before the next call. NULL:
+ * `failed` is set. An op of the same kind and tier as the last one is joined
+ * to it.
+ */
 uint64_t *event_words_add(struct event_words *out, enum event_kind kind,
                           enum tier tier, uint32_t count);
 

@@ -9,7 +9,8 @@
  * the same namespace, up to the chance of a 64-bit collision (3e-6 over 10
  * million blocks).
  *
- * Role: core. Owns: nothing. Thread: any. Source: XXH3 of xxHash 0.8.
+ * Role: core. Owns: nothing; what it is given is borrowed for the call.
+ * Thread: any. Limits: none. Errors: none. Source: XXH3 of xxHash 0.8.
  */
 #ifndef INDEX_KEY_H
 #define INDEX_KEY_H
@@ -19,7 +20,7 @@
 
 #include "index/base/slice.h"
 
-/* The root of a namespace; parts may be empty, ("a","") differs from
+/* The root of a namespace. Parts may be empty; ("a","") differs from
  * ("","a"). */
 uint64_t key_root(struct slice model, struct slice lora, struct slice salt);
 

@@ -101,14 +101,14 @@ struct ledger_done {
 int ledger_new(struct ledger **out, const struct ledger_limits *limits)
     MUST_CHECK;
 
-/* NULL is fine. */
+/* Frees all of it, streams that are open too. NULL is fine. */
 void ledger_free(struct ledger *ledger);
 
 /* A new, empty stream. 0 and *stream, or LEDGER_E_FULL, -ENOMEM. */
 int ledger_open(struct ledger *ledger, uint32_t *stream) MUST_CHECK;
 
-/* Forgets a stream: at once for every other call, its memory by
- * ledger_work(). */
+/* Closes an open stream. No other call knows it any more; ledger_work() gives
+ * its memory back, and then its number may be given out again. */
 void ledger_close(struct ledger *ledger, uint32_t stream);
 
 /* Sweeps closed streams and tidies tables, at most budget entries. True when
@@ -148,34 +148,47 @@ void ledger_remove(struct ledger *ledger, uint32_t stream,
                    const uint32_t *remaining, enum tier tier,
                    struct event_words *out, struct ledger_done *done);
 
-/* Blocks the stream holds, in any tier, and those of them that it holds
- * without the block before them. */
+/* How many blocks an open stream holds, in any tier. */
 uint64_t ledger_blocks(const struct ledger *ledger, uint32_t stream);
+
+/* How many of them it holds without the block before them. */
 uint32_t ledger_holes(const struct ledger *ledger, uint32_t stream);
 
 #define LEDGER_PARTS_MAX (UINT32_C(1) << 18)
 
 /*
- * Copies (watch.h), whose parts are runs of entries. The watch is told of
- * every change from now on, until NULL is hung in.
+ * Tells the watch (watch.h) of every change from now on, until the next call;
+ * NULL: nobody. The watch is borrowed, and has LEDGER_PARTS_MAX parts.
  */
 void ledger_watch(struct ledger *ledger, struct watch *watch);
+
+/* How many parts there are now: runs of entries, numbered from 0. */
 uint32_t ledger_parts(const struct ledger *ledger);
 
-/* Appends what open streams hold in a part, and what hangs together with it. */
+/* Appends the entries of a part and which open streams hold them, in the words
+ * of ledger_image.c. out->failed: there was no room. */
 void ledger_image(const struct ledger *ledger, uint32_t part,
                   struct words *out);
 
 /*
- * Fills an empty ledger: begin opens the streams, then all parts, the journal,
- * and the end, after which it can be used. 0, LEDGER_E_BAD, LEDGER_E_FULL or
- * -ENOMEM; after any but 0 all that can be done is to free it.
+ * Filling an empty ledger from a copy: begin, all parts in any order, the
+ * journal, the end; then it can be used. Words come from outside and are
+ * checked. After any outcome but 0 the ledger is good for ledger_free() alone.
  */
+
+/* Opens the streams. */
 void ledger_load_begin(struct ledger *ledger, const struct watch_slots *slots);
+
+/* The words of one part. 0, LEDGER_E_BAD, LEDGER_E_FULL or -ENOMEM. */
 int ledger_load(struct ledger *ledger, const uint64_t *words, size_t count)
     MUST_CHECK;
+
+/* The words of the whole journal. Outcomes as above. */
 int ledger_load_journal(struct ledger *ledger, const uint64_t *words,
                         size_t count) MUST_CHECK;
+
+/* Hangs the entries together and counts holes. Outcomes as above; blocks held
+ * are for the caller to compare with what it knows. */
 int ledger_load_end(struct ledger *ledger) MUST_CHECK;
 
 struct ledger_stats {
@@ -187,8 +200,11 @@ struct ledger_stats {
     uint32_t sweeping; /* streams */
 };
 
+/* How large it is, and what it holds. O(streams). */
 void ledger_stats(const struct ledger *ledger, struct ledger_stats *stats);
 
+/* Walks everything and verifies each invariant; for tests and simulations.
+ * False and *reason (static text) when one is broken. */
 bool ledger_check(const struct ledger *ledger, const char **reason);
 
 #endif

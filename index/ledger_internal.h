@@ -126,10 +126,15 @@ struct ledger {
 
 /* Zeroed; NULL and l->refusal when there is no room. */
 void *ledger_take(struct ledger *l, size_t size);
+
+/* Frees what ledger_take() returned, of this size. NULL is fine. */
 void ledger_give(struct ledger *l, void *memory, size_t size);
 
+/* An empty pool of things of size bytes. 0, LEDGER_E_FULL or -ENOMEM. */
 int ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
     MUST_CHECK;
+
+/* Frees all segments; a pool of zeros is fine. */
 void ledger_pool_fini(struct ledger *l, struct pool *pool);
 
 /* One more segment. False and l->refusal when there is no room. */
@@ -141,8 +146,11 @@ bool ledger_pool_claim(struct ledger *l, struct pool *pool) MUST_CHECK;
 /* A number that was claimed. Its first word is the pool's while it is free;
  * the content is what it was. */
 uint32_t ledger_pool_take(struct pool *pool);
+
+/* Takes a number back. */
 void ledger_pool_give(struct pool *pool, uint32_t ref);
 
+/* The thing of this number, which was given out. */
 static inline void *
 pool_at(const struct pool *pool, uint32_t ref)
 {
@@ -151,6 +159,7 @@ pool_at(const struct pool *pool, uint32_t ref)
            (size_t)(ref & ((1U << pool->shift) - 1)) * pool->size;
 }
 
+/* The entry of this number, which is not REF_NONE. */
 static inline struct entry *
 entry_at(const struct ledger *l, uint32_t ref)
 {
@@ -162,7 +171,10 @@ entry_at(const struct ledger *l, uint32_t ref)
 
 #define NAMES_GROUP 32 /* names whose misses overlap */
 
+/* An empty table. 0, LEDGER_E_FULL or -ENOMEM. */
 int ledger_names_init(struct ledger *l) MUST_CHECK;
+
+/* Frees the table; one of zeros is fine. */
 void ledger_names_fini(struct ledger *l);
 
 /* The head of a bucket's chain. */
@@ -186,7 +198,10 @@ name_head(const struct names *names, uint64_t name)
 /* The entry that the stream holds under this name, or REF_NONE. */
 uint32_t ledger_held(const struct ledger *l, uint32_t stream, uint64_t name);
 
+/* Enters an entry, which is in no chain, and grows the table if need be. */
 void ledger_names_insert(struct ledger *l, uint32_t ref);
+
+/* Takes an entry out of its chain; it is in one. */
 void ledger_names_remove(struct ledger *l, uint32_t ref);
 
 /* Enters all live entries into an empty table. */
@@ -224,6 +239,7 @@ holders_tight(uint32_t word)
     return (word & 3) == HOLDERS_INLINE;
 }
 
+/* The i-th stream that a word names. */
 static inline uint32_t
 holders_inline(uint32_t word, uint32_t i)
 {
@@ -231,6 +247,7 @@ holders_inline(uint32_t word, uint32_t i)
     return word >> (2 + i * STREAM_BITS) & ((1U << STREAM_BITS) - 1);
 }
 
+/* Whether the stream is among the holders of this word. */
 static inline bool
 holders_has(const struct ledger *l, uint32_t word, uint32_t stream)
 {
@@ -254,6 +271,8 @@ uint32_t ledger_holders_add(struct ledger *l, uint32_t word, uint32_t stream);
 /* The word without one that was in it. */
 uint32_t ledger_holders_remove(struct ledger *l, uint32_t word,
                                uint32_t stream);
+
+/* All holders of this word. */
 struct worker_set ledger_holders_set(const struct ledger *l, uint32_t word);
 
 /* ---- ledger_rows.c: the side tables ---- */
@@ -267,14 +286,21 @@ bool ledger_rows_claim(struct ledger *l, struct rows *rows, uint32_t ref,
 /* Sets, or with 0 removes; a new row was claimed. */
 void ledger_rows_put(struct rows *rows, uint32_t ref, uint32_t stream,
                      uint32_t value);
+
+/* Gives up every claim that was not used. */
 void ledger_rows_unclaim(struct rows *rows);
 /* Looks at one shard and shrinks it when it is far too large. */
 void ledger_rows_tidy(struct ledger *l, struct rows *rows);
+
+/* Frees the rows. */
 void ledger_rows_fini(struct ledger *l, struct rows *rows);
+
+/* False when a row is not where it is found, or miscounted. */
 bool ledger_rows_check(const struct rows *rows);
 
 /* ---- ledger_kids.c: which block comes before which ---- */
 
+/* The entry before this one, REF_NONE for a root's first block. */
 uint32_t ledger_parent(const struct ledger *l, const struct entry *entry);
 /* Room for a new kid of ref whom the stream will hold. */
 bool ledger_kids_claim(struct ledger *l, uint32_t ref, uint32_t stream)
@@ -292,6 +318,7 @@ uint32_t ledger_kids_held(const struct ledger *l, uint32_t ref,
 /* Copies of a block per tier, 4 bits each. */
 #define COPIES_PLAIN 1U /* one in the device: no row */
 
+/* How many copies are in this tier. */
 static inline uint32_t
 copies_in(uint32_t copies, enum tier tier)
 {
@@ -299,6 +326,7 @@ copies_in(uint32_t copies, enum tier tier)
     return copies >> (4 * (uint32_t)tier) & 15;
 }
 
+/* The same copies but for so many (0 to 15) in this tier. */
 static inline uint32_t
 copies_with(uint32_t copies, enum tier tier, uint32_t count)
 {
@@ -313,6 +341,8 @@ uint32_t ledger_copies(const struct ledger *l, uint32_t ref, uint32_t stream);
 /* Room for whatever the pair's copies may become. */
 bool ledger_copies_claim(struct ledger *l, uint32_t ref, uint32_t stream)
     MUST_CHECK;
+
+/* Sets the copies, not 0, of a pair that is held; room was claimed. */
 void ledger_copies_set(struct ledger *l, uint32_t ref, uint32_t stream,
                        uint32_t copies);
 

@@ -95,7 +95,7 @@ enum {
 int mirror_new(struct mirror **out, const struct mirror_limits *limits,
                struct qsbr *qsbr) MUST_CHECK;
 
-/* No reader may be online. NULL is fine. */
+/* Frees all of it. No reader may be online. NULL is fine. */
 void mirror_free(struct mirror *mirror);
 
 /* Takes a free slot, alive and empty. 0 and *slot, or MIRROR_E_NO_SLOT. */
@@ -104,8 +104,8 @@ int mirror_open(struct mirror *mirror, uint32_t *slot) MUST_CHECK;
 /* The same for one slot: 0, or MIRROR_E_NO_SLOT when it is not free. */
 int mirror_open_at(struct mirror *mirror, uint32_t slot) MUST_CHECK;
 
-/* The slot is dead: no match sees it from now on, in O(1). Its bits are swept
- * by mirror_work() and the slot is free again after that, and after every
+/* Closes an open slot: no match sees it from now on, in O(1). mirror_work()
+ * sweeps its bits, and the slot is free again after that, and after every
  * reader that may have known it alive. */
 void mirror_close(struct mirror *mirror, uint32_t slot);
 
@@ -166,10 +166,12 @@ uint64_t mirror_page(const struct mirror *mirror, uint32_t slot,
                      uint64_t cursor, struct event_words *out) MUST_CHECK;
 
 /*
- * Copies (watch.h), whose parts are the shards. The watch is told of every
- * change from now on, until NULL is hung in.
+ * Tells the watch (watch.h) of every change from now on, until the next call;
+ * NULL: nobody. The watch is borrowed, and has mirror_parts() parts.
  */
 void mirror_watch(struct mirror *mirror, struct watch *watch);
+
+/* How many parts there are: the shards, numbered from 0. */
 uint32_t mirror_parts(void);
 
 /* How far a part was read; all zero before the first piece. */
@@ -188,13 +190,15 @@ bool mirror_image(const struct mirror *mirror, uint32_t part, uint32_t lines,
                   struct mirror_reading *at, struct words *out) MUST_CHECK;
 
 /*
- * Fills slots, open and empty before the first call, with a part's words, and
- * after all parts with those of the journal; each slot is to be given its
- * holes after that (mirror_apply() without words). 0, MIRROR_E_BAD: some of it
- * was loaded; or as mirror_apply().
+ * Fills slots, open and empty before the first call, with the words of a part.
+ * Words come from outside and are checked. 0; MIRROR_E_BAD: they are
+ * malformed, and some of them were loaded; or as mirror_apply().
  */
 int mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
                 const struct watch_slots *slots) MUST_CHECK;
+
+/* The same for the journal, after all parts. Then each slot is to be given its
+ * holes, by mirror_apply() without words. */
 int mirror_load_journal(struct mirror *mirror, const uint64_t *words,
                         size_t count, const struct watch_slots *slots)
     MUST_CHECK;
@@ -214,16 +218,18 @@ struct mirror_stats {
     uint32_t sweeping;      /* slots */
 };
 
+/* How large it is, what it holds, what it did. O(slots + shards). */
 void mirror_stats(const struct mirror *mirror, struct mirror_stats *stats);
 
-/* Blocks that an open slot holds, in any tier. */
+/* How many blocks an open slot holds, in any tier. */
 uint64_t mirror_slot_blocks(const struct mirror *mirror, uint32_t slot);
 
 /* An order-independent digest of what an open slot holds: the XOR of
  * rng_mix(key) over its blocks, to be compared along with their count. */
 uint64_t mirror_slot_digest(const struct mirror *mirror, uint32_t slot);
 
-/* Walks everything and verifies each invariant; for tests and simulations. */
+/* Walks everything and verifies each invariant; for tests and simulations.
+ * False and *reason (static text) when one is broken. */
 bool mirror_check(const struct mirror *mirror, const char **reason);
 
 #endif

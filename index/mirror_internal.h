@@ -168,6 +168,7 @@ struct mirror {
 
 /* ---- where a key lies ---- */
 
+/* The hash of a key in HOLDERS. */
 static inline uint64_t
 mirror_hash(uint64_t key)
 {
@@ -181,12 +182,14 @@ mirror_hash_tiers(uint64_t key, uint32_t slot)
     return mirror_hash(key ^ (slot + 1) * 0xD6E8FEB86659FD93U);
 }
 
+/* The shard of a hash. */
 static inline uint32_t
 mirror_shard(uint64_t hash)
 {
     return (uint32_t)(hash >> 56);
 }
 
+/* The handle of a table as readers see it, NULL when there is none. */
 static inline const char *
 mirror_handle_get(const struct mirror *mirror, enum mirror_kind kind,
                   uint32_t shard)
@@ -196,6 +199,7 @@ mirror_handle_get(const struct mirror *mirror, enum mirror_kind kind,
                                 memory_order_acquire);
 }
 
+/* The number of the table's size in its handle. */
 static inline uint32_t
 mirror_handle_size(const char *handle)
 {
@@ -214,6 +218,7 @@ mirror_size_lines(const struct mirror *mirror, uint32_t shard, uint32_t size)
                       (4 * MIRROR_SHARDS + shard) / (4 * MIRROR_SHARDS));
 }
 
+/* Lines of the table of this handle. */
 static inline uint32_t
 mirror_lines(const struct mirror *mirror, uint32_t shard, const char *handle)
 {
@@ -241,6 +246,7 @@ mirror_home(uint64_t hash, uint32_t lines)
     return (uint32_t)((hash << 8 >> 32) * lines >> 32);
 }
 
+/* The line where the search for a hash begins. */
 static inline const struct mirror_line *
 mirror_line_at(const struct mirror *mirror, const char *handle, uint64_t hash)
 {
@@ -252,6 +258,7 @@ mirror_line_at(const struct mirror *mirror, const char *handle, uint64_t hash)
 
 /* ---- entries ---- */
 
+/* The word of an entry. */
 static inline uint64_t
 word_load(const struct mirror_entry *entry)
 {
@@ -265,12 +272,14 @@ word_store(struct mirror_entry *entry, uint64_t word)
     atomic_store_explicit(&entry->word, word, memory_order_release);
 }
 
+/* The key of an entry. */
 static inline uint64_t
 key_load(const struct mirror_entry *entry)
 {
     return atomic_load_explicit(&entry->key, memory_order_acquire);
 }
 
+/* Whether an entry with this word holds something. */
 static inline bool
 word_live(uint64_t word)
 {
@@ -284,6 +293,7 @@ struct mirror_wanted {
     uint64_t word;
 };
 
+/* What to look for in TIERS. */
 static inline struct mirror_wanted
 mirror_wanted_tiers(uint64_t key, uint32_t slot)
 {
@@ -374,6 +384,7 @@ mirror_find_holders(const struct mirror *mirror, const char *handle,
 
 /* ---- holders ---- */
 
+/* The i-th slot that a word of HOLDERS names. */
 static inline uint32_t
 word_slot(uint64_t word, uint32_t i)
 {
@@ -388,6 +399,7 @@ word_tiered(uint64_t word)
     return (uint32_t)(word >> TIERED_SHIFT & SLOT_MASK);
 }
 
+/* The number of the holder set in a word of HOLDERS. */
 static inline uint32_t
 word_holder_set(uint64_t word)
 {
@@ -410,6 +422,7 @@ mirror_holder_set_segment(uint32_t number, uint32_t *place)
 _Static_assert(MIRROR_HOLDER_SETS == 1 << 8,
                "mirror_holder_set_segment() counts on it");
 
+/* The holder set of a number that was made. */
 static inline struct mirror_holder_set *
 mirror_holder_set_at(const struct mirror *mirror, uint32_t number)
 {
@@ -449,6 +462,7 @@ mirror_holders(const struct mirror *mirror, uint64_t word,
 /* Zeroed memory that counts, or NULL and mirror->fault. */
 void *mirror_alloc(struct mirror *mirror, size_t bytes);
 
+/* Frees what mirror_alloc() returned, of this size. */
 void mirror_release(struct mirror *mirror, void *memory, size_t bytes);
 
 /* A writer's look-up: the live entry and its word, or NULL. */
@@ -488,6 +502,7 @@ bool mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key,
 
 /* ---- mirror_holder_set.c: sets of holders ---- */
 
+/* Whether the slot is among the holders of this word. */
 bool mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot);
 
 /* Adds a holder to a live entry. False: no room. */
@@ -505,6 +520,7 @@ void mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
 /* Bytes of all segments. */
 size_t mirror_holder_sets_bytes(const struct mirror *mirror);
 
+/* Frees all segments; nobody reads. */
 void mirror_holder_sets_free(struct mirror *mirror);
 
 /* ---- mirror.c ---- */

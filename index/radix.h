@@ -135,7 +135,7 @@ enum {
 int radix_new(struct radix **out, const struct radix_limits *limits,
               struct qsbr *qsbr) MUST_CHECK;
 
-/* No reader may be online. NULL is fine. */
+/* Frees all of it. No reader may be online. NULL is fine. */
 void radix_free(struct radix *radix);
 
 /*
@@ -189,14 +189,18 @@ bool radix_work(struct radix *radix, uint32_t budget, uint64_t now_us);
 /*
  * Belief, page by page, for a snapshot. The tree may change between pages:
  * nothing is on them that was not held, and a leaf that was touched meanwhile
- * may be missed. NULL: no memory. The tree outlives it.
+ * may be missed.
  */
 struct radix_pages;
+
+/* Begins before the first page. The tree outlives it. NULL: no memory. */
 struct radix_pages *radix_pages_new(const struct radix *radix);
+
+/* NULL is fine. */
 void radix_pages_free(struct radix_pages *pages);
 
-/* Appends leaves until out has count words or a few more; true when there are
- * more. */
+/* Appends leaves until out has count words or a few more. True when there are
+ * more leaves; out->failed when there was no room. */
 bool radix_pages_next(struct radix_pages *pages, struct words *out,
                       size_t count) MUST_CHECK;
 
@@ -225,9 +229,11 @@ struct radix_stats {
     uint64_t refused;        /* RADIX_E_FULL */
 };
 
+/* How large it is, what it holds, what it did. */
 void radix_stats(const struct radix *radix, struct radix_stats *stats);
 
-/* Holder-blocks of one worker. */
+/* How many blocks a worker is believed to hold, 0 when nobody is in the
+ * slot. */
 uint64_t radix_worker_blocks(const struct radix *radix, uint32_t worker);
 
 /* Walks everything and verifies each invariant; for tests and simulations.

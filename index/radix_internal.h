@@ -168,18 +168,21 @@ struct radix {
     struct radix_step *step; /* depth_max + 1 */
 };
 
+/* What a slot holds. Acquire: with it comes what it refers to. */
 static inline uint32_t
 slot_load(const _Atomic uint32_t *slot)
 {
     return atomic_load_explicit(slot, memory_order_acquire);
 }
 
+/* Changes what a slot holds. Release: with it goes what it refers to. */
 static inline void
 slot_store(_Atomic uint32_t *slot, uint32_t value)
 {
     atomic_store_explicit(slot, value, memory_order_release);
 }
 
+/* The node of a reference. */
 static inline struct radix_node *
 node_at(const struct radix *radix, uint32_t ref)
 {
@@ -187,6 +190,7 @@ node_at(const struct radix *radix, uint32_t ref)
     return cell_at(&radix->store, ref);
 }
 
+/* The fan of a reference, its tag set or not. */
 static inline struct radix_fan *
 fan_at(const struct radix *radix, uint32_t ref)
 {
@@ -194,12 +198,14 @@ fan_at(const struct radix *radix, uint32_t ref)
     return cell_at(&radix->store, ref & ~FAN_TAG);
 }
 
+/* The holder set of a reference. */
 static inline struct radix_holder_set *
 holder_set_at(const struct radix *radix, uint32_t ref)
 {
     return cell_at(&radix->store, ref);
 }
 
+/* The record of a reference. */
 static inline struct radix_record *
 record_at(const struct radix *radix, uint32_t ref)
 {
@@ -207,6 +213,7 @@ record_at(const struct radix *radix, uint32_t ref)
     return cell_at(&radix->store, ref);
 }
 
+/* The first key of a node's edge. */
 static inline uint64_t
 node_first_key(const struct radix_node *node)
 {
@@ -239,6 +246,7 @@ fan_bit(uint64_t key, uint32_t level)
     return UINT64_C(1) << (level < FAN_LEVELS - 1 ? h >> shift & 63U : h & 15U);
 }
 
+/* Which of a fan's slots the bit has. */
 static inline uint32_t
 fan_rank(const struct radix_fan *fan, uint64_t bit)
 {
@@ -316,6 +324,7 @@ bool radix_fan_prepare(struct radix *radix, _Atomic uint32_t *slot,
                        uint64_t key, uint32_t child, struct fan_change *change)
     MUST_CHECK;
 
+/* Carries a prepared change out. */
 void radix_fan_commit(struct radix *radix, const struct fan_change *change);
 
 /* The slot that holds the child beginning with key; it is there. */
@@ -359,6 +368,7 @@ uint32_t radix_hold_list(const struct radix *radix,
                          const struct radix_node *node,
                          struct radix_holder *list);
 
+/* Blocks that a holder misses at the edge's tail. */
 static inline uint32_t
 hold_missing(const struct radix_hold *hold)
 {
@@ -377,9 +387,11 @@ bool radix_hold_prepare(struct radix *radix, const struct radix_node *node,
                         const struct radix_holder *holder, uint32_t *holder_set)
     MUST_CHECK;
 
+/* Enters the holder that was prepared. */
 void radix_hold_commit(struct radix *radix, struct radix_node *node,
                        const struct radix_holder *holder, uint32_t holder_set);
 
+/* Takes a holder's hold of the node away; it has one. */
 void radix_hold_remove(struct radix *radix, struct radix_node *node,
                        uint32_t worker);
 

@@ -52,6 +52,7 @@ enum watch_kind {
 #define WATCH_COPIES_SHIFT 14
 #define WATCH_ARG_SHIFT    32
 
+/* An op of a journal; arg's meaning depends on the kind. */
 static inline uint64_t
 watch_op(enum watch_kind kind, uint32_t slot, uint32_t arg)
 {
@@ -60,24 +61,28 @@ watch_op(enum watch_kind kind, uint32_t slot, uint32_t arg)
            (uint64_t)arg << WATCH_ARG_SHIFT;
 }
 
+/* The slot of an op: of words from elsewhere up to 1023. */
 static inline uint32_t
 watch_slot(uint64_t op)
 {
     return (uint32_t)(op >> WATCH_SLOT_SHIFT & 1023);
 }
 
+/* The kind of an op, of unchecked words any number. */
 static inline enum watch_kind
 watch_kind(uint64_t op)
 {
     return (enum watch_kind)(op & 15);
 }
 
+/* What bits 32 and up of an op say. */
 static inline uint32_t
 watch_arg(uint64_t op)
 {
     return (uint32_t)(op >> WATCH_ARG_SHIFT);
 }
 
+/* A part changed. NULL: nobody watches. */
 static inline void
 watch_mark(struct watch *watch, uint32_t part)
 {
@@ -96,6 +101,7 @@ watch_add(struct watch *watch, size_t n)
                : words_add(watch->journal, n);
 }
 
+/* Appends an op to the journal, if there is one. */
 static inline void
 watch_tell(struct watch *watch, uint64_t op)
 {
