@@ -12,31 +12,31 @@
  * holes: blocks held while the block before them is not.
  *
  * A block as engines name it, (hash, key, block before it), is one entry of 32
- * bytes, and all streams that say the same stand in its holders: three by
- * number, more as a bitmap. So engines that name alike share, and engines that
- * do not (other seeds, hashes that ignore the adapter) have entries of their
- * own; what a stream is told depends on its own entries alone. What is out of
- * the ordinary for one stream and block, copies other than one in the device,
- * is a row of 8 bytes aside. A hash of one stream stands for one key as long
- * as the stream holds it. The other way round it is taken for granted: an
- * engine that names one key by two hashes is a reader short of it once the
+ * bytes. All streams that name it so are its holders: three by number, more as
+ * a bitmap. So engines with the same names share entries, and engines with
+ * other names (other seeds, hashes that ignore the adapter) have entries of
+ * their own; the answer for a stream depends on its own entries alone. Copies
+ * other than one in the device are the exception, kept for one stream and block
+ * in a row of 8 bytes elsewhere. A hash of one stream stands for one key as
+ * long as the stream holds it. The converse is assumed, not verified: if an
+ * engine names one key by two hashes, the key is gone for readers when the
  * first of them is removed.
  *
  * Copies beyond LEDGER_COPIES_MAX count as that many, so a block of more
- * copies is gone for a reader before its last one leaves, never after.
+ * copies is gone for readers before its last copy leaves, never after.
  *
- * Holes are exact at each moment. Stores never make any, their parents being
- * held. When a block leaves or returns, its kids are asked whether the stream
- * holds them: up to 8 by walking them; a block with more of them has counts
- * per stream instead, in rows of 8 bytes, no more than there are held kids. A
- * block nobody holds stays known while blocks behind it are held.
+ * Holes are exact at each moment. A store never makes one, because the parent
+ * is held. When a block leaves or returns, the ledger counts which of its kids
+ * the stream holds. Up to 8 kids are walked; a block with more has counts per
+ * stream instead, in rows of 8 bytes, no more rows than held kids. A block
+ * that nobody holds stays known while blocks behind it are held.
  *
- * What one call costs: of a block a chain of one or two entries by name, its
- * parent and kids as above. Tables grow by single buckets, the rows in 1024
- * parts, so the longest pause is one such part that moves: 0.1 ms with 6
- * million rows. A block that leaves frees at most 64 others that only it kept;
- * ledger_work() does the rest. At the bound the chains grow longer rather than
- * stores failing early. Memory of entries is kept for new ones.
+ * What one call costs: for each block a chain of one or two entries by name,
+ * and its parent and kids as above. The table of names grows bucket by bucket
+ * and the rows in 1024 parts, so the longest pause is one such part that moves:
+ * 0.1 ms with 6 million rows. A block that leaves frees at most 64 others that
+ * only it kept; ledger_work() frees the rest. At the bound chains grow longer
+ * before stores fail. Memory of entries is kept for new ones.
  *
  * Bytes for each block a stream holds (tests/bench/bench_ledger.c): 36 when it
  * is alone with it, 18 when two share, 1.2 when 64 do; 8 to 14 more for a row.

@@ -9,26 +9,26 @@
  * refers to a holder set, a bitmap of them beside the tables. Four entries
  * make a cache line, where the search for a key begins and mostly ends.
  *
- * Readers. Key and word are atomic, a change of holders is one store (of the
- * word, or of a word of the holder set's bitmap). An entry whose last holder is
- * gone is a tomb; it takes another key only after a grace period of the qsbr,
- * so a reader who finds the same key before and after it read the word read
- * that key's word. Holder sets are reused after a grace period too. A table
- * that is full is copied to one a quarter larger, published by one store and
- * retired; readers see the old one as it was, or the new one, and never wait.
- * A shard being a 256th of all, the writer stands still for that long only:
- * 0.8 ms of CPU time at 10 million blocks on a busy machine, once in about
- * 10,000 new blocks.
+ * Readers. Key and word are atomic. A change of holders is one store: of the
+ * word, or of one word of the holder set's bitmap. An entry whose last holder
+ * is gone is a tombstone (tomb). It takes another key only after a grace period
+ * of the qsbr, so a reader that finds the same key before and after it read the
+ * word has read that key's word. Holder sets are reused after a grace period
+ * too. A full table is copied to one a quarter larger, which is published by
+ * one store; the old one is retired. Readers see either of them and never wait.
+ * A copy moves one shard, a 256th of all blocks: that takes the writer 0.8 ms
+ * of CPU time at 10 million blocks on a busy machine, once in about 10,000 new
+ * blocks.
  *
- * Removal in two phases. mirror_close() clears the slot's bit of those alive,
- * which every search begins with: all its blocks are gone in O(1).
- * mirror_work() sweeps the slot's bits out of the tables, line by line. After
- * that, and after a grace period, the slot is free: nobody who knew the old
- * owner alive can meet the new one's bits.
+ * Removal in two phases. mirror_close() clears the slot's bit in the alive
+ * bitmap, with which every search begins: all its blocks are gone in O(1).
+ * mirror_work() then sweeps the slot's bits out of the tables, line by line.
+ * After that and a grace period the slot is free: no reader that saw the old
+ * owner alive can meet bits of the new one.
  *
  * Tiers. A block in the device alone, the common case, costs nothing more. Any
  * other has an entry in a second set of 256 tables, from (key, slot) to its
- * tiers; mirror_tiered() tells who has such entries at all.
+ * tiers; mirror_tiered() says which slots have such entries.
  *
  * The search (mirror_match.c). A slot without holes holds all blocks before
  * one it holds, so its depth is found by splitting intervals, for all slots
@@ -146,8 +146,8 @@ uint64_t mirror_score(const struct mirror *mirror, uint32_t slot,
                       const uint64_t *keys, uint32_t depth,
                       const struct mirror_weights *weights, enum tier *worst);
 
-/* Slots that hold something outside the device, for whom mirror_score() is
- * worth asking. Wait-free. */
+/* Slots that hold something outside the device: only their score differs from
+ * their depth. Wait-free. */
 struct worker_set mirror_tiered(const struct mirror *mirror);
 
 #define MIRROR_PAGE_MIN 32U        /* words of a page, at least */

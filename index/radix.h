@@ -10,40 +10,40 @@
  * RadixAttention, Zheng et al. 2023, from which the eviction policies come)
  * compare every token.
  *
- * Who holds a node. Blocks of one worker give way from the tail of its leaves
- * only, so what it holds of a run is a length, and what it holds of the tree
- * is closed under prefixes. A node names its holders with that length: two of
- * them in the node itself, more in a holder set beside it, a bitmap of those
- * who hold all of the run and a length for each. A match walks down with the
- * set of workers alive, keeps those who hold everything matched so far, and
- * tells the depth of each one where it drops out. It looks at workers that
- * hold something and at no others. Keeping a length for each holder instead of
- * splitting nodes where holders end makes giving up one block one store.
+ * Holders of a node. A worker's blocks are evicted from the tail of its leaves
+ * only. So what it holds of a run is a length, and what it holds of the tree is
+ * closed under prefixes. A node names its holders with that length: up to two
+ * in the node itself, more in a holder set beside it, which is a bitmap of the
+ * workers that hold all of the run and a length for each. A match walks down
+ * with the set of workers alive, keeps those that hold everything matched so
+ * far, and records the depth of each one where it drops out. It looks only at
+ * workers that hold something. Because a length is kept for each holder, and
+ * nodes are not split where holders end, evicting one block is one store.
  *
- * Readers. An edge never changes once it can be seen: a node that has to be
- * split is replaced by two new ones and retired through the qsbr; children hang
+ * Readers. An edge never changes once it is published: a node that has to be
+ * split is replaced by two new ones and retired through the qsbr. Children hang
  * in one atomic slot, or in a trie of slots that is copied to grow. So a
- * reader never waits, never tries again, and finds for each worker a depth
- * that was true at some moment of the call.
+ * reader never waits, never retries, and finds for each worker a depth that was
+ * true at some moment of the call.
  *
- * What gives way. Each (worker, node) pair has a record. It holds what orders
+ * Eviction order. Each (worker, node) pair has a record. It holds what orders
  * the worker's leaves: last touch, number of touches, creation, priority. An
- * insert writes them in the last record of its path only. Those above are
- * owed their share: a parent takes its children's over (latest, sum, greatest)
- * when it loses them, and not before it has lost all of them can it be a leaf
- * and be asked. So an insert touches one record however long the path is, and
- * the answer is the same, block by block, as if it had touched every block
- * (tests/property/property_radix.c holds it to that). Leaves wait in a 4-ary
- * heap of their worker, O(log n) per touch. Blocks of a record are alike; an
- * insert that ends within one, or goes on after blocks were given up, splits
- * it.
+ * insert writes them in the last record of its path only; the records above
+ * get their share later. A parent takes its children's values over (latest,
+ * sum, greatest) when it loses them, and it becomes a leaf, whose values count,
+ * only after it has lost all of them. So an insert touches one record however
+ * long the path is, and the eviction order is the same, block by block, as if
+ * it had touched every block (tests/property/property_radix.c verifies that).
+ * Leaves wait in a 4-ary heap per worker, O(log n) per touch. All blocks of a
+ * record have the same values; an insert that ends within a record, or goes on
+ * after blocks were evicted, splits it.
  *
  * Stamps are now_us made strictly rising, so there are no ties: the leaves of
  * a worker are never reached by the same insert.
  *
  * The bound. All memory comes from one store (cell_internal.h) whose chunks,
- * tables and waste count, retired objects included. When it is used up, an
- * insert evicts the least recently used runs of all workers, in a number of
+ * tables and waste count, retired objects included. When it is full, an insert
+ * evicts the least recently used runs of all workers, in a number of
  * steps bounded by its own length, and takes shorter nodes where free memory
  * is in pieces; radix_work() keeps some room ahead of it. While readers hold
  * on to what was retired there may be no room for a moment: the insert is

@@ -1,14 +1,14 @@
 /*
- * What whoever keeps a copy of the index (a snapshot) is told of its changes.
+ * How a copy of the index (a snapshot) follows its changes.
  *
- * A copy is made of parts, read one after another while changes go on. Two
- * things make it exact all the same: `dirty` says which parts changed since
- * they were read, so that the next copy reads those alone; and the journal has
- * everything that changed since it was hung in, in order. Parts as they were
- * read, each at its own moment, and then the journal from before the first of
- * them until after the last, give the state as it was at the journal's end:
- * what no entry of the journal touched is in its part as it was, and for the
- * rest the last entry has the last word.
+ * A copy is made of parts, which are read one after another while the index
+ * changes. Two things make it exact all the same. `dirty` says which parts
+ * changed since they were read, so that the next copy reads only those. And the
+ * journal has everything that changed since it was attached, in order. Parts,
+ * each read at a moment of its own, and then the journal from before the first
+ * of them until after the last, give the state at the journal's end: what no
+ * entry of the journal touched is in its part as it was, and for the rest the
+ * last entry counts.
  *
  * Slots (of the mirror; of the ledger, its streams) are reused. In a copy,
  * parts count for slots that were open all the time the journal was kept

@@ -1,7 +1,7 @@
 /*
  * Cutting a snapshot out of an index that goes on changing.
  *
- * Nobody stands still while ten million blocks are read, and yet what is
+ * Readers and writers go on while ten million blocks are read, and yet what is
  * written is exactly the state of one moment, the end. Three ways were weighed:
  * - all in one turn of the control loop: too long with many blocks;
  * - copying what is about to change before it does (the state of the
@@ -12,9 +12,9 @@
  *   before the first until after the last (watch.h). It grows with the changes,
  *   8 bytes for a block, and goes to disk in chunks as it does. What is in the
  *   snapshot needs nobody else (no peer's log, no engine) to be whole.
- * Where a part is large it is read in pieces, so that no turn is long; nothing
- * is different for what changes between two of them. The version vector is
- * that of the end, too. A snapshot is followed by one of the parts that
+ * A large part is read in pieces, so that no turn is long; changes between two
+ * pieces are treated like all others. The version vector is that of the end,
+ * too. A snapshot is followed by one of the parts that
  * changed since alone, until one fails: then all parts count as changed.
  *
  * Belief is not exact and is written as it is found, page by page.
@@ -42,11 +42,12 @@
 struct storage_cut;
 
 /*
- * What is cut. Mirror and ledger may each have a thread of their own, and then
- * a cut of its own, of which the other is NULL. Facts and other records go with
- * the mirror. The ledger's cut is to end first, and the mirror's only when all
- * that the ledger had told by then is applied: who goes on from there tells
- * twice what the mirror has already, which is harmless, and leaves nothing out.
+ * What is cut. The mirror and the ledger may each have a thread of its own, and
+ * then a cut of its own, with NULL for the other. Facts and other records go
+ * with the mirror. The ledger's cut ends first. The mirror's ends when all that
+ * the ledger had told by then is applied to the mirror. A start goes on from
+ * the ledger's position: it repeats what the mirror has already, which is
+ * harmless, and leaves nothing out.
  */
 struct storage_source {
     struct mirror *mirror;
@@ -56,7 +57,7 @@ struct storage_source {
                              take a tenth of a millisecond */
 };
 
-/* A part; whoever pulled it frees bytes. */
+/* A part; the caller that pulled it frees bytes. */
 struct storage_part {
     enum storage_kind kind;
     uint32_t number;

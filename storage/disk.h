@@ -1,10 +1,10 @@
 /*
  * The disk thread: a bounded queue in front of a storage_save.
  *
- * Control hands parts over and goes on; what became of a snapshot comes back as
- * a result to be collected after wake() was called. queue_bytes bound what
- * waits, exceeded by one part at most: while there is no room, control cuts no
- * more; when half of it is free again, wake() is called too.
+ * Control hands parts over and goes on. The result of a snapshot is to be
+ * collected after wake() was called. queue_bytes bound what waits, exceeded by
+ * one part at most: while there is no room, control reads no further parts;
+ * when half of the queue is free again, wake() is called too.
  *
  * Role: shell. Owns: the thread, the save, what waits. Thread: control, but for
  * wake(), which the disk thread calls; room and part, between a begin and its

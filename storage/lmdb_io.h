@@ -1,16 +1,17 @@
 /*
  * LMDB behind the port of io.h: the one place that knows it.
  *
- * What it leaves to be done by others, and is done here:
- * - No page has a checksum and a damaged file may kill whoever maps it. So a
- *   file that this process did not write is read by a child first (apart.h),
- *   and never written to.
+ * LMDB leaves this to its users, and it is done here:
+ * - Its pages have no checksums, and a damaged file may kill the process that
+ *   maps it. So a file that this process did not write is read by a child first
+ *   (apart.h), and never written to.
  * - The map is reserved once at its largest; that costs addresses, not memory.
- * - A short write is EIO to it, but most often a full disk.
- * - A file that somebody removed, or whose directory, takes all that is written
- *   and is never seen again: that is a failure here, and the next file is made
+ * - LMDB reports a short write as EIO. Most often the disk is full: then the
+ *   outcome is STORAGE_E_FULL.
+ * - A file that was removed, alone or with its directory, accepts all writes
+ *   and is never seen again. That is a failure here, and the next file is made
  *   where the directory should be.
- * - Two processes must not write into one directory: a lock on a file in it,
+ * - Two processes must not write into one directory: a lock on a file in it is
  *   held as long as the process lives.
  *
  * Commits are synchronous, the default of LMDB: data first, then the page that

@@ -44,7 +44,7 @@ struct storage_worker {
     uint32_t age_ms; /* removed: since then; of older files: 0 */
 };
 
-/* A member that was there. */
+/* A member of the mesh as the node knew it last. */
 struct storage_member {
     struct slice name;
     struct slice address;

@@ -3,12 +3,11 @@
  * it, beside the mirror's cut of control's (take.h).
  *
  * Both walk at the same time, each at its own pace, and hand their parts to one
- * disk. When both are walked control has the ledger's cut end. What its thread
- * told before that moment is applied to the mirror before the mirror's cut
- * ends, so for each stream the ledger is never ahead of the mirror. Whoever
- * goes on from there reads what came after the ledger's position and tells it
- * once more; the mirror drops what it has (by position), and nothing is left
- * out.
+ * disk. When both are walked, control ends the ledger's cut. What the ledger's
+ * thread told before that moment is applied to the mirror before the mirror's
+ * cut ends, so for each stream the ledger is never ahead of the mirror. A start
+ * reads what came after the ledger's position and tells it once more; the
+ * mirror drops what it has already, by position, and nothing is left out.
  *
  *   control                        the ledger's thread, each turn
  *   begin                          turn() -> BUSY: more at once; WAITS: soon,
@@ -20,7 +19,7 @@
  * A cut that control gives up (settle() before DONE) leaves no part behind:
  * from then on the disk is not touched.
  *
- * Role: core, but for its mutex, held for words and the handing over of a part.
+ * Role: core, but for its mutex, held while a few words or a part change hands.
  * Owns: the cut. Thread: as each call says. Limits: those of cut.h and of the
  * disk's queue. Errors: the state FAILED.
  */
