@@ -176,8 +176,11 @@ Test(index_mirror_page, any_number_serves_as_a_cursor)
     for (uint64_t i = 0; i < 64; i++) {
         struct heard heard = {.cursor = UINT64_MAX - i};
         hear(&heard, slot, 100);
-        heard.cursor = (UINT64_MAX >> i) - i;
+        cr_assert_eq(heard.cursor, MIRROR_PAGE_END);
+        uint64_t from = (UINT64_MAX >> i) - i;
+        heard.cursor = from;
         hear(&heard, slot, 100);
+        cr_assert(heard.cursor > from || from == MIRROR_PAGE_END);
     }
 }
 
