@@ -163,6 +163,19 @@ slots_of(const struct restore *r, bool of_ledger, const struct words *journal,
     return STORAGE_OK;
 }
 
+/* The journal of one kind, for the caller to free, and the slots it leaves. */
+static enum storage_outcome
+read_journal(struct restore *r, enum storage_kind kind, struct words *journal,
+             struct watch_slots *slots)
+{
+    words_init(journal, SIZE_MAX / 16);
+    enum storage_outcome rc = read_joined(r, kind, journal);
+
+    return rc == STORAGE_OK
+               ? slots_of(r, kind == STORAGE_LEDGER_JOURNAL, journal, slots)
+               : rc;
+}
+
 static enum storage_outcome
 open_slots(struct mirror *mirror, const struct watch_slots *slots)
 {
@@ -182,26 +195,17 @@ open_slots(struct mirror *mirror, const struct watch_slots *slots)
 
 /* ---- both ---- */
 
+/* bad: the index's own outcome for words that are malformed. */
 static enum storage_outcome
-outcome_of_mirror(int rc)
+outcome_of(int rc, int bad)
 {
+    CHECK(bad > 0);
     if (rc == -ENOMEM) {
         return STORAGE_E_MEMORY;
     }
-    return rc == 0              ? STORAGE_OK
-           : rc == MIRROR_E_BAD ? STORAGE_E_CORRUPT
-                                : STORAGE_E_LIMIT;
-}
-
-static enum storage_outcome
-outcome_of_ledger(int rc)
-{
-    if (rc == -ENOMEM) {
-        return STORAGE_E_MEMORY;
-    }
-    return rc == 0              ? STORAGE_OK
-           : rc == LEDGER_E_BAD ? STORAGE_E_CORRUPT
-                                : STORAGE_E_LIMIT;
+    return rc == 0     ? STORAGE_OK
+           : rc == bad ? STORAGE_E_CORRUPT
+                       : STORAGE_E_LIMIT;
 }
 
 /* The parts of one kind, each given to the index. */
@@ -225,9 +229,10 @@ load_parts(struct restore *r, enum storage_kind kind,
             rc = words_of(r, bytes, &words, &count);
         }
         if (rc == STORAGE_OK && kind == STORAGE_MIRROR) {
-            rc = outcome_of_mirror(mirror_load(r->mirror, words, count, slots));
+            rc = outcome_of(mirror_load(r->mirror, words, count, slots),
+                            MIRROR_E_BAD);
         } else if (rc == STORAGE_OK) {
-            rc = outcome_of_ledger(ledger_load(r->ledger, words, count));
+            rc = outcome_of(ledger_load(r->ledger, words, count), LEDGER_E_BAD);
         }
     }
     return rc;
@@ -241,16 +246,18 @@ fill_mirror(struct restore *r, const struct words *journal,
 
     CHECK(r->mirror != NULL);
     if (rc == STORAGE_OK) {
-        rc = outcome_of_mirror(mirror_load_journal(r->mirror, journal->word,
-                                                   journal->count, slots));
+        rc = outcome_of(mirror_load_journal(r->mirror, journal->word,
+                                            journal->count, slots),
+                        MIRROR_E_BAD);
     }
     for (uint32_t i = 0; i < r->count && rc == STORAGE_OK; i++) {
         const struct storage_stream *stream = &r->streams[i];
         if (stream->slot == STORAGE_NONE) {
             continue;
         }
-        rc = outcome_of_mirror(
-            mirror_apply(r->mirror, stream->slot, NULL, 0, stream->holes));
+        rc = outcome_of(
+            mirror_apply(r->mirror, stream->slot, NULL, 0, stream->holes),
+            MIRROR_E_BAD);
         if (!MUTANT(UNVERIFIED) &&
             (mirror_slot_blocks(r->mirror, stream->slot) != stream->blocks ||
              mirror_slot_digest(r->mirror, stream->slot) != stream->digest)) {
@@ -266,11 +273,8 @@ restore_mirror(struct restore *r)
     struct words journal;
     struct watch_slots slots;
 
-    words_init(&journal, SIZE_MAX / 16);
-    enum storage_outcome rc = read_joined(r, STORAGE_MIRROR_JOURNAL, &journal);
-    if (rc == STORAGE_OK) {
-        rc = slots_of(r, false, &journal, &slots);
-    }
+    enum storage_outcome rc =
+        read_journal(r, STORAGE_MIRROR_JOURNAL, &journal, &slots);
     if (rc == STORAGE_OK) {
         rc = open_slots(r->mirror, &slots);
     }
@@ -294,11 +298,12 @@ fill_ledger(struct restore *r, const struct words *journal,
     ledger_load_begin(r->ledger, slots);
     enum storage_outcome rc = load_parts(r, STORAGE_LEDGER, slots);
     if (rc == STORAGE_OK) {
-        rc = outcome_of_ledger(
-            ledger_load_journal(r->ledger, journal->word, journal->count));
+        rc = outcome_of(
+            ledger_load_journal(r->ledger, journal->word, journal->count),
+            LEDGER_E_BAD);
     }
     if (rc == STORAGE_OK) {
-        rc = outcome_of_ledger(ledger_load_end(r->ledger));
+        rc = outcome_of(ledger_load_end(r->ledger), LEDGER_E_BAD);
     }
     for (uint32_t i = 0; i < r->count && rc == STORAGE_OK; i++) {
         const struct storage_stream *stream = &r->streams[i];
@@ -316,11 +321,8 @@ restore_ledger(struct restore *r)
     struct words journal;
     struct watch_slots slots;
 
-    words_init(&journal, SIZE_MAX / 16);
-    enum storage_outcome rc = read_joined(r, STORAGE_LEDGER_JOURNAL, &journal);
-    if (rc == STORAGE_OK) {
-        rc = slots_of(r, true, &journal, &slots);
-    }
+    enum storage_outcome rc =
+        read_journal(r, STORAGE_LEDGER_JOURNAL, &journal, &slots);
     if (rc == STORAGE_OK) {
         rc = fill_ledger(r, &journal, &slots);
     }
@@ -396,10 +398,8 @@ storage_restore_belief(const struct storage_load *load, struct radix *radix,
         rc = read_joined(&r, STORAGE_BELIEF, &all);
     }
     if (rc == STORAGE_OK) {
-        int loaded = radix_load(radix, all.word, all.count, slots, now_us);
-        rc = loaded == 0         ? STORAGE_OK
-             : loaded == -ENOMEM ? STORAGE_E_MEMORY
-                                 : STORAGE_E_CORRUPT;
+        rc = outcome_of(radix_load(radix, all.word, all.count, slots, now_us),
+                        RADIX_E_BAD);
     }
     words_fini(&all);
     words_fini(&r.room);
