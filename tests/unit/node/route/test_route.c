@@ -31,6 +31,10 @@ Test(node_route, prompts_are_posts_of_json)
                          "Content-Length: 2\r\n"),
                  ROUTE_PROMPT);
     cr_assert_eq(kind_of("POST /v1/completions",
+                         "Content-Type: application/json ; charset=utf-8\r\n"
+                         "Content-Length: 2\r\n"),
+                 ROUTE_PROMPT);
+    cr_assert_eq(kind_of("POST /v1/completions",
                          "Content-Type: application/x-www-form-urlencoded\r\n"
                          "Content-Length: 2\r\n"),
                  ROUTE_PROMPT);
@@ -234,6 +238,30 @@ Test(node_route_rig, what_tokens_do_not_name_goes_by_text)
     cr_assert(goes_by_tokens("{\"prompt\":[1,2]}", true));
 }
 
+static uint64_t
+root_with_salt(size_t len)
+{
+    static char body[8192];
+    int at = snprintf(body, sizeof(body), "{\"prompt\":\"hi\"");
+
+    if (len > 0) {
+        at += snprintf(body + at, sizeof(body) - (size_t)at,
+                       ",\"cache_salt\":\"%0*u\"", (int)len, 7U);
+    }
+    (void)snprintf(body + at, sizeof(body) - (size_t)at, "}");
+    cr_assert_eq(route_read(&rig.scratch, slice_of(body), true), 0);
+    return route_token_root(&rig.scratch, body, &rig.view);
+}
+
+Test(node_route_rig, a_salt_sets_prompts_apart_unless_no_engine_takes_it)
+{
+    uint64_t none = root_with_salt(0);
+
+    cr_assert_neq(root_with_salt(1), none);
+    cr_assert_neq(root_with_salt(1024), none);
+    cr_assert_eq(root_with_salt(1025), none);
+}
+
 Test(node_route_rig, what_no_engine_renders_goes_by_text)
 {
     cr_assert(!goes_by_tokens("{\"prompt\":[\"a\",\"b\"]}", true));
@@ -377,4 +405,31 @@ Test(node_route_rig, who_is_doubted_is_chosen_where_nobody_else_is_left)
     worker_set_clear(&tried);
     worker_set_remove(&rig.view.eligible, WORKER);
     cr_assert_eq(elected(&tried), WORKER + 1);
+}
+
+Test(node_route_rig, prompts_that_wait_at_a_worker_count_against_it)
+{
+    static struct fleet_worker other = {.slot = WORKER + 1, .generation = 1};
+    struct worker_set tried;
+
+    worker_set_clear(&tried);
+    rig.view.worker[WORKER + 1] = &other;
+    worker_set_add(&rig.view.present, WORKER + 1);
+    worker_set_add(&rig.view.eligible, WORKER + 1);
+    worker_set_add(&rig.view.any_model, WORKER + 1);
+    for (uint32_t busy = WORKER; busy <= WORKER + 1; busy++) {
+        gauge_add(&rig.board->queued_tokens[busy], 50000);
+        for (int times = 0; times < 20; times++) {
+            cr_assert_neq(elected(&tried), (int)busy);
+        }
+        gauge_add(&rig.board->queued_tokens[busy], -50000);
+    }
+}
+
+Test(node_route_rig, another_request_does_not_inherit_tokens)
+{
+    ask();
+    cr_assert_gt(rig.scratch.tokens.prompt.groups_count, 0);
+    cr_assert(goes_by_tokens(CHAT("\"hi\""), true));
+    cr_assert_eq(rig.scratch.tokens.prompt.groups_count, 0);
 }

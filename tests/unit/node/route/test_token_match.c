@@ -143,6 +143,7 @@ Test(token_match, what_is_on_its_way_goes_on_where_the_mirror_ends)
     hold(slot, TIER_DEVICE, 0, 2);
     expectations_add(rig.expectations, slot, blocks->keys + 2, 4, 100);
     cr_assert_eq(match(3)->tokens, 24);
+    cr_assert_eq(match(3)->worth, 24);
     cr_assert_eq(match(3)->held, 2);
     cr_assert_not(expectations_work(rig.expectations, 100, 10099));
     cr_assert_eq(match(3)->tokens, 24);

@@ -172,9 +172,12 @@ Test(node_blocks, tools_come_first_wherever_they_stand)
     struct cut b = cut("{\"messages\":[" USER(
         "\"hello there\"") "],\"tools\":[{\"type\":\"function\"}]}");
     struct cut c = cut("{\"messages\":[" USER("\"hello there\"") "]}");
+    struct cut d = cut("{\"messages\":[" USER(
+        "\"hello there\"") "],\"tools\":[{\"type\":\"functions\"}]}");
 
     cr_assert(same(&a, &b));
     cr_assert_eq(shared(&a, &c), 0);
+    cr_assert_lt(shared(&a, &d), 2, "other tools, another prompt");
 }
 
 Test(node_blocks, the_rest_of_a_block_and_what_is_over_the_bound_is_left_out)

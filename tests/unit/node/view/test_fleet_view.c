@@ -116,6 +116,24 @@ Test(node_fleet_view, load_is_ours_and_that_of_others)
     fleet_board_loads(&board, &set, load, NULL);
 }
 
+Test(node_fleet_view, sets_with_all_of_64_workers_are_read_like_others)
+{
+    uint32_t load[WORKERS_MAX];
+    uint32_t queued[WORKERS_MAX];
+    struct worker_set set = {{UINT64_MAX}};
+
+    for (uint32_t slot = 0; slot < 64; slot++) {
+        gauge_set(&board.foreign[slot], (int32_t)slot + 1);
+        gauge_set(&board.peers_queued_tokens[slot], (int32_t)slot + 2);
+    }
+    fleet_board_loads(&board, &set, load, NULL);
+    fleet_board_queued(&board, &set, queued);
+    for (uint32_t slot = 0; slot < 64; slot++) {
+        cr_assert_eq(load[slot], slot + 1);
+        cr_assert_eq(queued[slot], slot + 2);
+    }
+}
+
 Test(node_fleet_view, queues_are_ours_and_those_of_peers)
 {
     uint32_t queued[WORKERS_MAX] = {[2] = 77};
