@@ -224,3 +224,23 @@ Test(gossip_gauges, a_worker_at_zero_gives_its_place_to_another)
     cr_assert_eq(sum(1, 99), 4);
     cr_assert_eq(sum(1, 105), 0);
 }
+
+Test(gossip_gauges, a_full_frame_is_all_that_its_origin_has)
+{
+    struct gossip_gauge gauge = {.inflight = 0};
+
+    for (uint32_t i = 0; i < config.workers_max; i++) {
+        set(0, 100 + i, 1);
+    }
+    lab_run(&lab, config.gauge_ms + 1);
+    lab.cut[0] = true; /* 100 goes and 99 comes while nobody hears of it */
+    cr_assert(gossip_gauge_set(lab.nodes[0].g, 100, &gauge, lab.now_us));
+    lab_run(&lab, config.gauge_ms + 1);
+    set(0, 99, 4);
+    lab_run(&lab, config.gauge_ms + 1);
+    lab.cut[0] = false;
+    lab_run(&lab, config.gauge_all_ms);
+    cr_assert_eq(sum(1, 99), 4);
+    cr_assert_eq(sum(1, 100), 0);
+    cr_assert_eq(sum(1, 101), 1);
+}
