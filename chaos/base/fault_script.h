@@ -8,21 +8,21 @@
  *   at 1s sever n1 n3                   both ways
  *   at 1s mute n2 n3                    n3 does not hear n2
  *   at 1500ms loss 20%                  of the packets between all nodes
- *   at 1.5s delay 80ms 40ms             between all nodes; give or take so much
+ *   at 1.5s delay 80ms 40ms             between all nodes: 40 to 120 ms
  *   at 3s heal                          links are perfect again
  *   at 4s kill n2                       no goodbye
  *   at 4s stop n1                       a goodbye
  *   at 5s start n2
- *   at 5s pause n3 2s                   it stands still so long
+ *   at 5s pause n3 2s                   it stands still for two seconds
  *   at 6s restart e1                    another process, with nothing in its cache
  *   at 8s end                           last of all: everything is mended
  *
- * Time begins when the mesh is together, and does not go back from line to
- * line. What cannot be is refused: the killed are not killed again, nothing is
- * done to who stands still.
+ * Time begins when the mesh is together, and never goes back from one line to
+ * the next. Impossible lines are refused: a killed node cannot be killed again,
+ * and nothing can be done to a paused one.
  *
  * Role: core. Owns: nothing; no allocation. Thread: any. Limits: FAULT_*_MAX.
- * Errors: what is wrong first, and where.
+ * Errors: the first thing that is wrong, and its place.
  */
 #ifndef CHAOS_FAULT_SCRIPT_H
 #define CHAOS_FAULT_SCRIPT_H

@@ -5,8 +5,8 @@
  * and moves the clock there. Of events of one moment the one that was added
  * first comes first, so the same calls give the same order, on every machine.
  *
- * Nothing is ever taken back: who wants an event no more ignores it when it
- * comes, by a number of its own in `what`.
+ * An event cannot be withdrawn. An owner that no longer wants one ignores it
+ * when it comes, by a number of its own in `what`.
  *
  * Role: core. Owns: one array, which grows. Thread: one owner.
  * Limits: events_max pending at a time. Errors: VIRTUAL_TIME_E_FULL, -ENOMEM.

@@ -1,12 +1,12 @@
 /*
- * A library to preload into programs under test: their clocks are wrong by as
- * much as a file says, which may change while they run. Time namespaces can do
- * neither: they shift the monotonic clock only, and only at the start.
+ * A library to preload into programs under test. It shifts their clocks by as
+ * much as a file says, and the file may change while they run. Time namespaces
+ * shift the monotonic clock alone, and only at the start.
  *
- * KVASIR_CHAOS_CLOCK is the file: two signed 64-bit numbers of this machine, by
- * how many seconds the wall clock and the monotonic clock are ahead. Without it
- * all is right. Waits of a certain length are as long as ever; one until a
- * moment ends when it should have when it began.
+ * KVASIR_CHAOS_CLOCK names a file of two signed native 64-bit numbers: by how
+ * many seconds the wall clock and the monotonic clock are ahead. Without it the
+ * clocks are right. A wait of a given length keeps its length; a wait until a
+ * given moment ends when it would have ended as of its beginning.
  */
 #include <fcntl.h>
 #include <pthread.h>

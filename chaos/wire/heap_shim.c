@@ -1,11 +1,12 @@
 /*
- * A library to preload into programs under test: how much of the heap they
- * hold, at any time, for who wants to know whether that grows. What a process
- * has resident does not tell: it grows for as long as memory that was taken at
- * the start is touched for the first time, and it hides what is freed and kept.
+ * A library to preload into programs under test. It counts how much of the heap
+ * they hold, so that a test can see whether that grows. Resident memory does
+ * not tell: it grows for as long as memory allocated at the start is touched
+ * for the first time, and it hides what the allocator keeps after free().
  *
- * KVASIR_CHAOS_HEAP is the file: two 64-bit numbers of this machine, how many
- * bytes were taken and given back so far. Not for programs with a sanitizer, which has a heap of its own.
+ * KVASIR_CHAOS_HEAP names a file of two native 64-bit numbers: the bytes
+ * allocated and the bytes freed so far. Not for programs with a sanitizer,
+ * which has a heap of its own.
  */
 #include <errno.h>
 #include <fcntl.h>

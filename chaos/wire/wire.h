@@ -1,9 +1,9 @@
 /*
  * A wire between hosts: a switch with one port per host, whose links delay,
- * shake, lose, repeat and are severed. What netem does where the kernel has it, and
- * the same everywhere: each decision is drawn from one seed, each direction of
- * each pair of ports is a link of its own, and what it does may be changed
- * while frames are under way.
+ * jitter, lose and repeat frames, or are severed. It does what netem does where
+ * the kernel has it, and does it everywhere. Every decision is drawn from one
+ * seed. Each direction of each pair of ports is a link of its own, which may be
+ * changed while frames are under way.
  *
  * A frame goes to the port where its receiver was last heard, to all others
  * when that is not known. Without jitter a link keeps the order of frames.
