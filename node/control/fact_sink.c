@@ -47,7 +47,7 @@ take_outcome(struct fact_sink *sink, const struct fact_outcome *fact,
         [FACT_ANSWERED] = FLEET_ANSWERED,
         [FACT_CONNECT] = FLEET_CONNECT_FAILED,
         [FACT_TIMEOUT] = FLEET_TIMED_OUT,
-        [FACT_CLOSED] = FLEET_CUT,
+        [FACT_CLOSED] = FLEET_SEVERED,
         [FACT_STATUS] = FLEET_ANSWERED_5XX,
     };
 

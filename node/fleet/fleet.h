@@ -80,7 +80,7 @@ enum fleet_result {
     FLEET_ANSWERED,       /* any status below 500 */
     FLEET_CONNECT_FAILED, /* refused, unreachable, connect timeout */
     FLEET_TIMED_OUT,      /* no head in time */
-    FLEET_CUT,            /* closed before the head */
+    FLEET_SEVERED,        /* closed before the head */
     FLEET_ANSWERED_5XX,   /* a status of 500 or more */
 };
 

@@ -266,7 +266,7 @@ Test(node_fleet, views_share_what_did_not_change)
     const struct fleet_models *models = rig_view()->models;
     uint64_t version = rig_view()->version;
 
-    rig_report(0, FLEET_CUT);
+    rig_report(0, FLEET_SEVERED);
     cr_assert_eq(rig_view()->version, version + 1);
     cr_assert_eq(rig_view()->worker[0], worker);
     cr_assert_eq(rig_view()->models, models);

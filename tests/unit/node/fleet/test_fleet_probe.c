@@ -368,8 +368,8 @@ Test(node_fleet_probe, dead_addresses_are_tried_in_turn_without_a_storm)
 Test(node_fleet_probe, failures_of_requests_open_the_circuit)
 {
     static const enum fleet_result failing[] = {
-        FLEET_CONNECT_FAILED, FLEET_TIMED_OUT, FLEET_CUT, FLEET_ANSWERED_5XX,
-        FLEET_ANSWERED_5XX};
+        FLEET_CONNECT_FAILED, FLEET_TIMED_OUT, FLEET_SEVERED,
+        FLEET_ANSWERED_5XX, FLEET_ANSWERED_5XX};
     uint32_t slot = rig_add(0);
 
     for (unsigned i = 0; i < 4; i++) {
