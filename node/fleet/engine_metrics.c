@@ -75,6 +75,7 @@ struct sum {
 static void
 add(struct sum *sum, unsigned age, double value)
 {
+    CHECK(value >= 0);
     if (sum->samples == 0 || age < sum->age) {
         *sum = (struct sum){.age = age};
     }

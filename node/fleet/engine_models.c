@@ -31,6 +31,7 @@ remember(struct reader *reader, const struct entry *entry)
     struct engine_models *models = reader->models;
     size_t len = (size_t)entry->id_len;
 
+    CHECK(entry->id_len > 0 && models->count < ENGINE_MODELS_MAX);
     /* Unescaped text is never longer than it was in the body. */
     CHECK(reader->bytes_used + len <= reader->bytes_room);
     char *copy = models->bytes + reader->bytes_used;
@@ -140,6 +141,7 @@ sort_names(struct engine_models *models)
 {
     size_t kept = 0;
 
+    CHECK(models->count <= ENGINE_MODELS_MAX);
     qsort(models->model, models->count, sizeof *models->model, compare_names);
     for (size_t i = 0; i < models->count; i++) {
         const struct engine_model *model = &models->model[i];

@@ -31,6 +31,7 @@ after_interval(struct fleet *fleet, uint32_t ms)
 {
     uint64_t us = (uint64_t)ms * 1000;
     uint64_t grain_us = us / GRAIN_DIVISOR;
+    CHECK(ms != 0);
     uint64_t due_us =
         fleet->now_us + us - rng_below(&fleet->rng, us / JITTER_DIVISOR + 1);
 
@@ -188,6 +189,7 @@ no_answer(struct fleet *fleet, uint32_t slot)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->state == SLOT_PRESENT);
     s->probe[FLEET_PROBE_HEALTH].alternative = false;
     s->unanswered++;
     if (s->resolve_due_us != UINT64_MAX) {
@@ -221,6 +223,8 @@ take_health(struct fleet *fleet, uint32_t slot,
     struct probe_state *probe = &fleet->slot[slot].probe[FLEET_PROBE_HEALTH];
     bool guarded = result->status == 401 || result->status == 403;
 
+    CHECK(result->probe == FLEET_PROBE_HEALTH && !probe->flying);
+    CHECK(result->status != 0 || result->failure != NULL);
     note_silence(fleet, slot, result);
     if (fleet_is_2xx(result->status) || (probe->alternative && guarded)) {
         health_good(fleet, slot);
@@ -337,6 +341,7 @@ move_to(struct fleet *fleet, uint32_t slot,
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->state == SLOT_PRESENT && s->resolve_due_us != UINT64_MAX);
     if (s->now.address_len != 0) {
         fleet_note(fleet, slot, FLEET_ADDRESS_CHANGED);
     }

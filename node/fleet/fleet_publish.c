@@ -244,6 +244,7 @@ fleet_publish(struct fleet *fleet)
     struct fleet_models_table *table = fleet->table;
     struct fleet_published *before = fleet->published;
 
+    CHECK(table != NULL || fleet->table_changed);
     if (fleet->table_changed) {
         table = build_table(fleet);
         if (table == NULL) {

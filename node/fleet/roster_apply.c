@@ -9,14 +9,10 @@
 #include <string.h>
 
 #include "node/base/log.h"
+#include "node/fleet/roster_keys_internal.h"
 #include "node/fleet/roster_spec_internal.h"
 
 #define AGAIN_US UINT64_C(1000000)
-
-struct local_key {
-    char id[CONFIG_LABEL_MAX]; /* "": free */
-    char api_key[CONFIG_SECRET_MAX];
-};
 
 struct roster_apply {
     struct fleet *fleet;
@@ -25,7 +21,7 @@ struct roster_apply {
     bool secrets;
     bool missing; /* a worker was left out, and may be taken in later */
     uint64_t again_us;
-    struct local_key keys[WORKERS_MAX];
+    struct roster_keys keys; /* empty with secrets */
 };
 
 _Static_assert(ROSTER_ID_MAX == CONFIG_LABEL_MAX, "ids are the same");
@@ -53,6 +49,8 @@ enum roster_step
 roster_step(const struct config_worker *there, bool there_drains,
             const struct config_worker *wanted, bool wanted_drains)
 {
+    CHECK(there == NULL || wanted == NULL ||
+          strcmp(there->id, wanted->id) == 0);
     if (there == NULL) {
         return wanted == NULL ? ROSTER_KEEP : ROSTER_ADD;
     }
@@ -70,18 +68,6 @@ roster_step(const struct config_worker *there, bool there_drains,
 
 /* API keys */
 
-/* Where the key of that id is, or WORKERS_MAX; of "": a free place. */
-static uint32_t
-find_key(const struct roster_apply *apply, const char *id)
-{
-    uint32_t at = 0;
-
-    while (at < WORKERS_MAX && strcmp(apply->keys[at].id, id) != 0) {
-        at++;
-    }
-    return at;
-}
-
 static const struct config_worker *
 configured(const struct roster_apply *apply, const char *id)
 {
@@ -97,16 +83,10 @@ void
 roster_apply_complete(const struct roster_apply *apply,
                       struct config_worker *worker)
 {
-    uint32_t at = find_key(apply, worker->id);
     const struct config_worker *written = configured(apply, worker->id);
 
-    if (worker->api_key[0] != '\0') {
-        return;
-    }
-    if (at < WORKERS_MAX) {
-        memcpy(worker->api_key, apply->keys[at].api_key,
-               sizeof worker->api_key);
-    } else if (written != NULL) {
+    if (worker->api_key[0] == '\0' && !roster_keys_give(&apply->keys, worker) &&
+        written != NULL) {
         memcpy(worker->api_key, written->api_key, sizeof worker->api_key);
     }
 }
@@ -115,28 +95,10 @@ roster_apply_complete(const struct roster_apply *apply,
 static void
 keep_key(struct roster_apply *apply, const struct config_worker *worker)
 {
-    uint32_t at = find_key(apply, worker->id);
-
-    if (apply->secrets || worker->api_key[0] == '\0') {
-        return;
-    }
-    at = at < WORKERS_MAX ? at : find_key(apply, "");
-    if (at == WORKERS_MAX) {
+    if (!apply->secrets && worker->api_key[0] != '\0' &&
+        !roster_keys_keep(&apply->keys, worker)) {
         LOG_WARNING("worker_key_not_kept", KV("worker", worker->id),
                     KV("keys_max", WORKERS_MAX));
-        return;
-    }
-    memcpy(apply->keys[at].id, worker->id, sizeof worker->id);
-    memcpy(apply->keys[at].api_key, worker->api_key, sizeof worker->api_key);
-}
-
-static void
-forget_key(struct roster_apply *apply, const char *id)
-{
-    uint32_t at = find_key(apply, id);
-
-    if (at < WORKERS_MAX) {
-        memset(&apply->keys[at], 0, sizeof apply->keys[at]);
     }
 }
 
@@ -344,7 +306,7 @@ roster_apply_entry(struct roster_apply *apply, const struct roster_entry *entry,
     log_step(entry, step, by);
     log_configured(apply, entry);
     if (entry->removed) {
-        forget_key(apply, entry->id);
+        roster_keys_forget(&apply->keys, entry->id);
     }
     if (step == ROSTER_REMOVE || step == ROSTER_REPLACE) {
         apply->again_us = now_us; /* its url or slot may serve another now */

@@ -40,6 +40,7 @@ roster_spec_put(const struct config_worker *worker, bool secrets,
 {
     struct config_worker named = *worker;
 
+    CHECK(worker->url.host[0] != '\0');
     named.ranks = named.ranks != 0 ? named.ranks : 1;
     for (size_t i = 0; i < config_schema_worker.count; i++) {
         const struct config_key *key = &config_schema_worker.keys[i];

@@ -1,0 +1,98 @@
+/* What values of configuration keys look like, in messages and in the reference. */
+#include "node/config/config_joins_internal.h"
+#include "node/config/config_schema.h"
+#include "node/config/config_value_internal.h"
+
+static void
+describe_range(const struct config_key *key, const char *what, bool example,
+               struct buf *out)
+{
+    buf_printf(out, "%s from ", what);
+    config_number_print(key->type, key->min, out);
+    buf_add_text(out, " to ");
+    config_number_print(key->type, key->max, out);
+    if (example && key->type != CONFIG_COUNT) {
+        buf_printf(out, " such as %s", key->fallback);
+    }
+}
+
+static void
+describe_choice(const struct config_key *key, struct buf *out)
+{
+    for (size_t i = 0; key->choices[i] != NULL; i++) {
+        bool last = key->choices[i + 1] == NULL;
+        buf_printf(out, "%s%s",
+                   i == 0 ? ""
+                   : last ? " or "
+                          : ", ",
+                   key->choices[i]);
+    }
+}
+
+void
+config_value_describe(const struct config_key *key, struct slice text,
+                      struct buf *out)
+{
+    struct url unused;
+
+    switch (key->type) {
+    case CONFIG_COUNT:
+        describe_range(key, "a number", text.len != 0, out);
+        break;
+    case CONFIG_SIZE:
+        describe_range(key, "a size", text.len != 0, out);
+        break;
+    case CONFIG_DURATION:
+        describe_range(key, "a duration", text.len != 0, out);
+        break;
+    case CONFIG_RATIO:
+        describe_range(key, "a decimal of at most three places", text.len != 0,
+                       out);
+        break;
+    case CONFIG_CHOICE:
+        describe_choice(key, out);
+        break;
+    case CONFIG_LABEL:
+        buf_printf(out, "at most %d letters, digits and ._:@-[]",
+                   CONFIG_LABEL_MAX - 1);
+        break;
+    case CONFIG_SECRET:
+        buf_printf(out, "at most %d printable characters without spaces",
+                   CONFIG_SECRET_MAX - 1);
+        break;
+    case CONFIG_PATH:
+        buf_printf(out, "a path such as %s", key->fallback);
+        break;
+    case CONFIG_FILE:
+        buf_printf(out,
+                   "a path of at most %d characters, without blanks and "
+                   "#\"\\",
+                   CONFIG_FILE_MAX - 1);
+        break;
+    case CONFIG_LISTEN:
+    case CONFIG_HTTP:
+    case CONFIG_TCP:
+        buf_add_text(out, config_url_parse(key->type, text, &unused));
+        break;
+    case CONFIG_PLACES:
+        buf_add_text(out, config_joins_want(text));
+        break;
+    }
+}
+
+const char *
+config_type_word(enum config_type type)
+{
+    static const char *const words[] = {
+        [CONFIG_COUNT] = "N",           [CONFIG_SIZE] = "SIZE",
+        [CONFIG_DURATION] = "DURATION", [CONFIG_RATIO] = "DECIMAL",
+        [CONFIG_CHOICE] = "CHOICE",     [CONFIG_LABEL] = "NAME",
+        [CONFIG_SECRET] = "SECRET",     [CONFIG_PATH] = "PATH",
+        [CONFIG_FILE] = "FILE",         [CONFIG_PLACES] = "PLACES",
+        [CONFIG_LISTEN] = "IP:PORT",    [CONFIG_HTTP] = "URL",
+        [CONFIG_TCP] = "URL",
+    };
+
+    CHECK(type < sizeof words / sizeof words[0]);
+    return words[type];
+}

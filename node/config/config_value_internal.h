@@ -1,0 +1,21 @@
+/*
+ * Parts of values: what config_value.c does for config_describe.c.
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: none. Errors: see each.
+ */
+#ifndef NODE_CONFIG_VALUE_INTERNAL_H
+#define NODE_CONFIG_VALUE_INTERNAL_H
+
+#include "node/config/config_schema.h"
+
+/* Reads text as the url of a CONFIG_LISTEN, CONFIG_HTTP or CONFIG_TCP. NULL, or
+ * what was expected (static text), and *url is undefined. */
+const char *config_url_parse(enum config_type type, struct slice text,
+                             struct url *url) MUST_CHECK;
+
+/* Appends a stored number (CONFIG_COUNT to CONFIG_RATIO) in the largest unit
+ * that leaves it whole. */
+void config_number_print(enum config_type type, uint64_t value,
+                         struct buf *out);
+
+#endif
