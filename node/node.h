@@ -26,7 +26,7 @@
 #include "node/peers/hints.h"           /* IWYU pragma: export */
 #include "node/peers/hub.h"             /* IWYU pragma: export */
 #include "node/peers/resolve.h"         /* IWYU pragma: export */
-#include "node/route/attempt.h"         /* IWYU pragma: export */
+#include "node/route/dispatch.h"        /* IWYU pragma: export */
 #include "node/route/route.h"           /* IWYU pragma: export */
 #include "node/scan/scan.h"             /* IWYU pragma: export */
 #include "node/text/json_out.h"         /* IWYU pragma: export */

@@ -5,6 +5,7 @@
 
 #include "chaos/sim/sim_bounds_internal.h"
 #include "chaos/sim/sim_router_internal.h"
+#include "index/base/role.h"
 
 #define OURS           (UINT64_C(1) << 63) /* users of the engine */
 #define STAMP_BITS     40U
@@ -13,7 +14,6 @@
 #define STREAM_MS      4000U
 #define CLIENT_MS      8000U
 #define STALL_MS       100U /* what is cut is sent again */
-#define ATTEMPTS_MAX   3U
 #define TEXT_BLOCK     (2U * SIM_BLOCK_TOKENS)
 #define CALM_BORN_US   UINT64_C(3000000)
 #define CALM_FULL_US   UINT64_C(4000000)
@@ -178,12 +178,6 @@ ask(struct sim_world *w)
 
 /* The node */
 
-static struct attempt_counts
-counts_of(struct sim_world *w, const struct sim_flight *f)
-{
-    return sim_router_counts(w->nodes[f->node].router);
-}
-
 static void
 wait_for(struct sim_world *w, struct sim_flight *f, uint64_t ms)
 {
@@ -224,167 +218,166 @@ read_prompt(struct sim_world *w, const struct sim_flight *f)
     }
 }
 
-static void
-tell_outcome(struct sim_world *w, struct sim_flight *f, enum fact_result result)
-{
-    struct fact_outcome fact = {
-        .kind = FACT_OUTCOME,
-        .slot = f->choice.lease.slot,
-        .generation = f->choice.lease.generation,
-        .result = result,
-    };
-
-    if (attempt_matters(result, f->watched)) {
-        sim_router_tell(w, f->node, &fact, sizeof fact);
-    }
-}
-
 /* The request has ended at the node, however it did. */
 static void
-close_node(struct sim_world *w, struct sim_flight *f, bool whole)
+close_node(struct sim_world *w, struct sim_flight *f, enum dispatch_end end)
 {
-    const struct route_choice *choice = &f->choice;
-    bool placed = choice->lease.taken;
-    struct fact_decision fact = {
-        .kind = FACT_DECISION,
-        .slot = placed ? choice->lease.slot : WORKER_NONE,
-        .generation = placed ? choice->lease.generation : 0,
-        .exact = choice->exact,
-        .whole = choice->placed && f->usage.prompt_tokens == f->total,
-        .predicted_tokens = choice->best.tokens,
-        .block_tokens = choice->best.block_tokens,
-        .rank = choice->best.rank,
-        .prompt_tokens = f->usage.prompt_tokens,
-        .cached_tokens = f->usage.cached_tokens,
-        .cached_known = whole,
+    struct dispatch_report report = {
+        .end = end,
+        .status = end == DISPATCH_REFUSED ? 503 : 0,
+        .usage = {.prompt_tokens = f->usage.prompt_tokens,
+                  .cached_tokens = f->usage.cached_tokens,
+                  .cached_known = true},
+        .now_us = sim_now(w, f->node),
     };
-    struct attempt_counts counts = counts_of(w, f);
 
-    sim_router_tell(w, f->node, &fact, sizeof fact);
+    role_is_lane();
+    dispatch_end(&f->dispatch, &report);
+    sim_router_told(w, f->node);
     if (f->running) {
         engine_cancel(&w->engines[f->engine].engine, f->ticket, w->time.now_us);
         f->running = false;
     }
-    attempt_end(&f->choice, &counts);
     f->open = false;
     f->stamp++;
 }
 
 static void
-refuse(struct sim_world *w, struct sim_flight *f, const char *why)
+refuse(struct sim_world *w, struct sim_flight *f)
 {
-    close_node(w, f, false);
+    bool tried = f->dispatch.refusal == DISPATCH_ALL_FAILED;
+
+    close_node(w, f, DISPATCH_REFUSED);
     if (f->wanted) {
-        end_client(w, f, why);
+        end_client(w, f, tried ? "all attempts failed" : "no worker is free");
     }
 }
 
-static int
+/* The answer broke off after its head. */
+static void
+sever(struct sim_world *w, struct sim_flight *f)
+{
+    sim_saw(w, SIM_SAW_BROKEN_OFF, 1);
+    close_node(w, f, DISPATCH_SEVERED);
+    if (f->wanted) {
+        end_client(w, f, "the answer broke off");
+    }
+}
+
+static void
 elect(struct sim_world *w, struct sim_flight *f)
 {
     struct sim_node *n = &w->nodes[f->node];
-    struct sim_router *r = n->router;
-    struct attempt_counts counts = counts_of(w, f);
-    struct attempt_prefix prefixes[2];
 
+    role_is_lane();
     read_prompt(w, f);
-    qsbr_online(&n->qsbr, r->reader);
+    qsbr_online(&n->qsbr, n->router->reader);
     struct route_world world = sim_router_world(w, f->node);
-    int outcome = route_elect(&r->scratch, &world, &f->tried_workers, &r->rng,
-                              &f->choice);
-    if (outcome == 0) {
-        uint32_t slot = f->choice.lease.slot;
-        f->watched = worker_set_has(&world.view->watched, slot);
-        f->total = r->scratch.total;
-        attempt_begin(&f->choice, &r->scratch, &counts);
-        uint32_t told =
-            attempt_prefixes(&f->choice, &r->scratch, true, prefixes);
-        for (uint32_t i = 0; i < told; i++) {
-            sim_router_tell_prefix(w, f->node, &prefixes[i]);
-        }
-        counter_add(&r->board->counters[slot].requests, 1);
-    }
-    qsbr_offline(r->reader);
-    return outcome;
+    dispatch_elect(&f->dispatch, &world);
+    qsbr_offline(n->router->reader);
+    dispatch_elected(&f->dispatch, sim_now(w, f->node));
+    sim_router_told(w, f->node);
 }
 
 static void
 note_choice(struct sim_world *w, const struct sim_flight *f)
 {
-    uint32_t slot = f->choice.lease.slot;
+    const struct route_choice *choice = &f->dispatch.choice;
+    uint32_t slot = choice->lease.slot;
 
-    sim_saw(w, SIM_SAW_AFFINITY, f->choice.elect.mode == ELECT_AFFINITY);
-    sim_saw(w, SIM_SAW_BALANCE, f->choice.elect.mode == ELECT_BALANCE);
-    sim_saw(w, SIM_SAW_IMBALANCED, f->choice.elect.imbalanced);
-    sim_saw(w, SIM_SAW_RETRIED, f->attempts > 0);
+    sim_saw(w, SIM_SAW_AFFINITY, choice->elect.mode == ELECT_AFFINITY);
+    sim_saw(w, SIM_SAW_BALANCE, choice->elect.mode == ELECT_BALANCE);
+    sim_saw(w, SIM_SAW_IMBALANCED, choice->elect.imbalanced);
+    sim_saw(w, SIM_SAW_RETRIED, f->dispatch.attempts_count > 0);
     sim_trace(w, "elect", f->node, f->number << 8 | slot);
     sim_hash(w, f->number << 8 | slot);
+    if ((f->failed_at >> slot & 1) != 0) {
+        sim_fail(w, "a worker that failed is tried again", f->node, slot);
+    }
 }
 
-/* exchange.c's place(). */
 static void
-place(struct sim_world *w, struct sim_flight *f)
+send_request(struct sim_world *w, struct sim_flight *f)
 {
-    if (f->attempts == ATTEMPTS_MAX) {
-        refuse(w, f, "all attempts failed");
-        return;
-    }
-    if (elect(w, f) != 0) {
-        refuse(w, f,
-               f->attempts != 0 ? "all attempts failed" : "no worker is free");
-        return;
-    }
     note_choice(w, f);
-    if ((f->failed_at >> f->choice.lease.slot & 1) != 0) {
-        sim_fail(w, "a worker that failed is tried again", f->node,
-                 f->choice.lease.slot);
-    }
-    f->engine = f->choice.lease.slot;
+    f->engine = f->dispatch.choice.lease.slot;
     f->stamp++;
     f->came_us = 0;
     f->breaks = false;
     f->mute = false;
     f->usage = (struct engine_usage){.prompt_tokens = 0};
     plan(w, f, STEP_SUBMIT, w->time.now_us + way_us(w));
-    wait_for(w, f,
-             w->nodes[f->node].cut[f->engine] ? CONNECT_MS : FIRST_BYTE_MS);
+    if (w->nodes[f->node].cut[f->engine]) {
+        wait_for(w, f, CONNECT_MS);
+    } else {
+        role_is_lane();
+        dispatch_connected(&f->dispatch);
+        wait_for(w, f, FIRST_BYTE_MS);
+    }
 }
 
+/* Does what is due, as exchange.c does with sockets. */
 static void
-fail_attempt(struct sim_world *w, struct sim_flight *f, enum fact_result result)
+run(struct sim_world *w, struct sim_flight *f)
 {
-    struct attempt_counts counts = counts_of(w, f);
-    uint32_t slot = f->choice.lease.slot;
+    role_is_lane();
+    for (;;) {
+        switch (dispatch_next(&f->dispatch)) {
+        case DISPATCH_ELECT:
+            elect(w, f);
+            break;
+        case DISPATCH_CONNECT:
+            send_request(w, f);
+            break;
+        case DISPATCH_REFUSE:
+            refuse(w, f);
+            return;
+        case DISPATCH_SEVER:
+            sever(w, f);
+            return;
+        case DISPATCH_ASK:
+            CHECK(false && "tokens come with the prompt");
+            return;
+        case DISPATCH_WAIT:
+            return;
+        }
+    }
+}
 
-    tell_outcome(w, f, result);
+/* The connection to the engine is gone. */
+static void
+hang_up(struct sim_world *w, struct sim_flight *f)
+{
     if (f->running) {
         engine_cancel(&w->engines[f->engine].engine, f->ticket, w->time.now_us);
         f->running = false;
     }
-    f->failed_at |= 1U << slot;
-    attempt_fail(&f->choice, &counts, &f->tried_workers, true);
-    f->attempts++;
+    f->failed_at |= 1U << f->engine;
     f->stamp++;
-    place(w, f);
 }
 
-/* The answer broke off after its head. */
 static void
-break_off(struct sim_world *w, struct sim_flight *f, const char *why)
+fail_attempt(struct sim_world *w, struct sim_flight *f,
+             enum dispatch_fault fault)
 {
-    tell_outcome(w, f, FACT_CLOSED);
-    sim_saw(w, SIM_SAW_BROKEN_OFF, 1);
-    refuse(w, f, why);
+    struct dispatch_failure failure = {.fault = fault, .status = 503};
+
+    role_is_lane();
+    hang_up(w, f);
+    dispatch_failed(&f->dispatch, &failure);
+    sim_router_told(w, f->node);
+    run(w, f);
 }
 
 static void
 take_head(struct sim_world *w, struct sim_flight *f)
 {
-    struct fleet_board *board = w->nodes[f->node].router->board;
+    uint64_t now_us = sim_now(w, f->node);
 
-    fleet_lease_answered(&f->choice.lease, board);
-    fleet_lease_began(&f->choice.lease, board); /* the first token is there */
-    tell_outcome(w, f, FACT_ANSWERED);
+    role_is_lane();
+    dispatch_answered(&f->dispatch, 200, now_us);
+    dispatch_began(&f->dispatch, now_us); /* the first token is there */
+    sim_router_told(w, f->node);
     f->headed = true;
     wait_for(w, f, STREAM_MS);
 }
@@ -392,8 +385,9 @@ take_head(struct sim_world *w, struct sim_flight *f)
 static void
 judge_prediction(struct sim_world *w, const struct sim_flight *f)
 {
-    bool exact = f->choice.exact && sim_check_is_whole(w, f->engine);
-    uint32_t promised = f->choice.best.tokens;
+    const struct route_choice *choice = &f->dispatch.choice;
+    bool exact = choice->exact && sim_check_is_whole(w, f->engine);
+    uint32_t promised = choice->best.tokens;
 
     sim_saw(w, SIM_SAW_PREDICTED, promised != 0);
     if (exact && promised != f->usage.cached_tokens) {
@@ -411,7 +405,7 @@ take_end(struct sim_world *w, struct sim_flight *f)
         judge_prediction(w, f);
     }
     f->running = false;
-    close_node(w, f, true);
+    close_node(w, f, DISPATCH_DONE);
     if (f->wanted) {
         w->requests->probes += probe;
         end_client(w, f, NULL);
@@ -427,13 +421,14 @@ arrive(struct sim_world *w, struct sim_flight *f)
         send_again(w, f, "no connection");
         return;
     }
+    role_is_lane();
     f->open = true;
     f->life = n->life;
-    f->attempts = 0;
     f->failed_at = 0;
-    worker_set_clear(&f->tried_workers);
-    f->choice = (struct route_choice){.elect = {.worker = WORKER_NONE}};
-    place(w, f);
+    dispatch_init(&f->dispatch, &n->router->dispatch, sim_now(w, f->node));
+    f->dispatch.routed = true;
+    dispatch_start(&f->dispatch, false);
+    run(w, f);
 }
 
 static void
@@ -442,20 +437,22 @@ take_due(struct sim_world *w, struct sim_flight *f)
     if (f->due_us > sim_now(w, f->node)) {
         return; /* something came meanwhile */
     }
-    if (f->headed) {
-        break_off(w, f, "the answer stands still");
-    } else {
-        fail_attempt(w, f, FACT_TIMEOUT);
-    }
+    role_is_lane();
+    hang_up(w, f);
+    dispatch_expired(&f->dispatch);
+    sim_router_told(w, f->node);
+    run(w, f);
 }
 
 static void
 take_cut(struct sim_world *w, struct sim_flight *f)
 {
     if (f->headed) {
-        break_off(w, f, "the answer broke off");
+        role_is_lane();
+        dispatch_broke_off(&f->dispatch);
+        run(w, f);
     } else {
-        fail_attempt(w, f, FACT_CLOSED);
+        fail_attempt(w, f, DISPATCH_CLOSED);
     }
 }
 
@@ -574,7 +571,7 @@ sim_request_node_gone(struct sim_world *w, uint32_t node)
                           w->time.now_us);
             f->running = false;
         }
-        f->choice.lease.taken = false;
+        f->dispatch.choice.lease.taken = false;
         f->open = false;
         f->stamp++;
         if (f->wanted) {
@@ -619,7 +616,7 @@ at_node(struct sim_world *w, struct sim_flight *f, enum step step)
         take_end(w, f);
         break;
     case STEP_STATUS:
-        fail_attempt(w, f, FACT_STATUS);
+        fail_attempt(w, f, DISPATCH_STATUS);
         break;
     case STEP_CUT:
         take_cut(w, f);
@@ -628,7 +625,7 @@ at_node(struct sim_world *w, struct sim_flight *f, enum step step)
         take_due(w, f);
         break;
     case STEP_GONE:
-        close_node(w, f, false);
+        close_node(w, f, DISPATCH_CANCELLED);
         break;
     case STEP_ARRIVE:
     case STEP_SUBMIT:

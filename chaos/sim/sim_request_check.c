@@ -9,7 +9,7 @@ sim_request_sums(const struct sim_world *w, uint32_t node, uint32_t engine)
 
     for (uint32_t i = 0; i < SIM_FLIGHTS_MAX; i++) {
         const struct sim_flight *f = &w->requests->flights[i];
-        const struct fleet_lease *lease = &f->choice.lease;
+        const struct fleet_lease *lease = &f->dispatch.choice.lease;
         if (f->open && f->node == node && lease->taken &&
             lease->slot == engine) {
             sums.open++;

@@ -4,10 +4,9 @@
  *
  * A client goes by the addresses of the name, in an order of its own for each
  * request (load_targets.h), and on to the next when nobody took its request:
- * no connection, or one that ended before a byte of an answer. A node elects,
- * sends, and on failure before the first byte elects again without that
- * worker, as exchange.c does; sim_router_internal.h has what it elects by. A request
- * ends once, at the client: answered, or not and why.
+ * no connection, or one that ended before a byte of an answer. A node does with
+ * a request what dispatch.h decides, as a lane does; sim_router_internal.h has what it
+ * elects by. A request ends once, at the client: answered, or not and why.
  *
  * Between client and node nothing is lost; a node that does not run accepts
  * and is silent, one that is down refuses.
@@ -43,13 +42,9 @@ struct sim_flight {
 
     /* The node's. */
     uint64_t life;
-    struct worker_set tried_workers;
-    struct route_choice choice;
-    uint32_t attempts;
+    struct dispatch dispatch;
     uint32_t failed_at; /* bits of engines */
-    uint32_t total;     /* tokens, or blocks of text */
-    bool watched;
-    uint64_t due_us; /* on the node's clock */
+    uint64_t due_us;    /* on the node's clock */
 
     /* The engine's. */
     bool running;

@@ -7,11 +7,12 @@
 #include "chaos/sim/sim_request_internal.h"
 #include "index/base/role.h"
 
-#define FACTS_BYTES ((size_t)16 << 10)
-#define EXPECTED_MS 2000U
-#define DEPTH_MAX   32U
-#define BUDGET      4096U
-#define PROBE_US    2000U /* an engine takes for an answer, at most */
+#define FACTS_BYTES  ((size_t)16 << 10)
+#define EXPECTED_MS  2000U
+#define DEPTH_MAX    32U
+#define ATTEMPTS_MAX 3U
+#define BUDGET       4096U
+#define PROBE_US     2000U /* an engine takes for an answer, at most */
 
 static const struct fleet_config fleet_config = {
     .health = {.path = "/health",
@@ -62,6 +63,15 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
     r->board = fleet_board(r->fleet);
     r->reader = qsbr_register(&n->qsbr);
     CHECK(r->reader != NULL);
+    r->dispatch = (struct dispatch_lane){
+        .board = r->board,
+        .rank_inflight = r->rank_inflight,
+        .scratch = &r->scratch,
+        .rng = &r->rng,
+        .metrics = &r->metrics,
+        .facts = &r->facts,
+        .attempts_max = ATTEMPTS_MAX,
+    };
     n->ingest->expectations = r->expectations;
     r->slots.expectations = r->expectations;
     r->slots.mirror = n->mirror;
@@ -325,45 +335,17 @@ take_probe(struct sim_world *w, uint32_t node, uint32_t engine,
 
 /* Facts: what lanes tell control, which looks a little later. */
 
-static void
-arm_facts(struct sim_world *w, uint32_t node)
+void
+sim_router_told(struct sim_world *w, uint32_t node)
 {
     struct sim_router *r = w->nodes[node].router;
 
-    if (!r->facts_armed) {
+    if (r->dispatch.told && !r->facts_armed) {
         r->facts_armed = true;
         sim_add(w, w->time.now_us + rng_below(&w->requests->rng, 1000),
                 SIM_EV_FACTS, node, w->nodes[node].life);
     }
-}
-
-void
-sim_router_tell(struct sim_world *w, uint32_t node, const void *fact,
-                size_t size)
-{
-    struct sim_router *r = w->nodes[node].router;
-    void *room = ring_reserve(&r->facts, size);
-
-    if (room != NULL) {
-        memcpy(room, fact, size);
-        ring_commit(&r->facts);
-        arm_facts(w, node);
-    }
-}
-
-void
-sim_router_tell_prefix(struct sim_world *w, uint32_t node,
-                       const struct attempt_prefix *prefix)
-{
-    struct sim_router *r = w->nodes[node].router;
-    struct fact_learn *fact =
-        ring_reserve(&r->facts, attempt_prefix_size(prefix));
-
-    if (fact != NULL) {
-        attempt_prefix_write(prefix, fact);
-        ring_commit(&r->facts);
-        arm_facts(w, node);
-    }
+    r->dispatch.told = false;
 }
 
 static void

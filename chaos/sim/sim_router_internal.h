@@ -1,12 +1,11 @@
 /*
  * What a simulated node needs to route requests: the cores of the request path
  * (fleet with breakers, belief, expectations, hints, the look-up and the
- * election, attempts) and, around them, what lanes and control do: probes of
+ * election, dispatch) and, around them, what lanes and control do: probes of
  * engines, the ring of facts, the board's clock. sim_request_internal.h has the
  * requests.
  *
- * Imitated, because shells own it: exchange.c's loop over attempts (in
- * sim_request.c), control.c's on_look(), probe.c's HTTP.
+ * Imitated, because shells own it: control.c's on_look(), probe.c's HTTP.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -26,6 +25,8 @@ struct sim_router {
     struct hints hints;
     struct elect_config elect;
     struct route_scratch scratch;
+    struct dispatch_lane dispatch;
+    struct metrics_lane metrics;
     struct gauge rank_inflight[WORKERS_MAX];
     struct gauge rank_peers[WORKERS_MAX];
     struct ingest_slots slots;
@@ -59,19 +60,8 @@ void sim_router_jump(struct sim_world *w, uint32_t node);
 /* What routing looks at, as of now. */
 struct route_world sim_router_world(struct sim_world *w, uint32_t node);
 
-static inline struct attempt_counts
-sim_router_counts(struct sim_router *r)
-{
-    return (struct attempt_counts){.board = r->board,
-                                   .rank_inflight = r->rank_inflight};
-}
-
-/* A lane's facts; one that finds no room is lost. */
-void sim_router_tell_prefix(struct sim_world *w, uint32_t node,
-                            const struct attempt_prefix *prefix);
-/* Another fact of a lane: size bytes; the same. */
-void sim_router_tell(struct sim_world *w, uint32_t node, const void *fact,
-                     size_t size);
+/* A lane may have told facts: control looks at them a little later. */
+void sim_router_told(struct sim_world *w, uint32_t node);
 
 /* What is wrong with the cores; NULL: nothing. */
 const char *sim_router_check(struct sim_world *w, uint32_t node);

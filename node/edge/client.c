@@ -10,8 +10,8 @@
 #define CONTINUE    "HTTP/1.1 100 Continue\r\n\r\n"
 #define CLAIM_BYTES ((size_t)1 << 20) /* of a body, before it has come */
 
-static void process(struct client *client);
-static void read_request(struct client *client);
+static void process(struct client *client) ON_LANE;
+static void read_request(struct client *client) ON_LANE;
 
 static struct client *
 client_of(struct sock *sock)
@@ -21,7 +21,7 @@ client_of(struct sock *sock)
 
 /* Buffers */
 
-static void
+static void ON_LANE
 give_in(struct client *client)
 {
     if (client->in != NULL) {
@@ -32,7 +32,7 @@ give_in(struct client *client)
     }
 }
 
-static void
+static void ON_LANE
 give_out(struct client *client)
 {
     if (client->out != NULL) {
@@ -42,7 +42,7 @@ give_out(struct client *client)
 }
 
 /* Makes room for size bytes in all; false: the node's bound is reached. */
-static bool
+static bool ON_LANE
 grow_in(struct client *client, size_t size)
 {
     size_t got;
@@ -125,7 +125,7 @@ client_close(struct client *client, bool reset)
  * reset can overtake the answer. So after an error: send, end our direction,
  * read on for a while and throw away.
  */
-static void
+static void ON_LANE
 linger(struct client *client)
 {
     client->state = CLIENT_LINGER;
@@ -135,7 +135,7 @@ linger(struct client *client)
     update_interest(client);
 }
 
-static void
+static void ON_LANE
 read_and_drop(struct client *client)
 {
     ssize_t n = sock_recv(&client->sock, client->lane->scratch,
@@ -185,7 +185,7 @@ client_drain(struct client *client)
 /* Answers */
 
 /* Copies what the kernel did not take, from byte `taken` on. */
-static int
+static int ON_LANE
 keep_rest(struct client *client, const struct iovec *parts, unsigned count,
           size_t taken)
 {
@@ -237,7 +237,7 @@ client_send(struct client *client, const struct iovec *parts, unsigned count)
     return CLIENT_E_PENDING;
 }
 
-static void
+static void ON_LANE
 flush(struct client *client)
 {
     struct iovec rest = {
@@ -327,7 +327,7 @@ enum {
     FRAME_REFUSED,
 };
 
-static int
+static int ON_LANE
 refuse_overload(struct client *client)
 {
     counter_bump(&client->lane->shared->metrics.requests_overload, 1);
@@ -336,7 +336,7 @@ refuse_overload(struct client *client)
     return FRAME_REFUSED;
 }
 
-static int
+static int ON_LANE
 refuse_too_large(struct client *client)
 {
     counter_bump(&client->lane->shared->metrics.requests_too_large, 1);
@@ -345,7 +345,7 @@ refuse_too_large(struct client *client)
     return FRAME_REFUSED;
 }
 
-static int
+static int ON_LANE
 frame_head(struct client *client)
 {
     struct lane *lane = client->lane;
@@ -376,7 +376,7 @@ frame_head(struct client *client)
 }
 
 /* The body is not all here: wait for it, asking for it if need be. */
-static int
+static int ON_LANE
 await_body(struct client *client, size_t room)
 {
     struct iovec go = {.iov_base = (void *)(uintptr_t)CONTINUE,
@@ -396,7 +396,7 @@ await_body(struct client *client, size_t room)
     return FRAME_MORE;
 }
 
-static int
+static int ON_LANE
 frame_length(struct client *client)
 {
     size_t all = client->framing.head_bytes + client->framing.body_bytes;
@@ -412,7 +412,7 @@ frame_length(struct client *client)
 }
 
 /* Decodes in place: data moves down over the framing it came in. */
-static int
+static int ON_LANE
 frame_chunked(struct client *client)
 {
     struct client_framing *f = &client->framing;
@@ -445,7 +445,7 @@ frame_chunked(struct client *client)
 
 /* Finds the end of the request at client->in. With FRAME_WHOLE the lane's
  * head is that request's. */
-static int
+static int ON_LANE
 frame(struct client *client)
 {
     struct lane *lane = client->lane;
@@ -467,7 +467,7 @@ frame(struct client *client)
     return outcome;
 }
 
-static void
+static void ON_LANE
 process(struct client *client)
 {
     struct lane *lane = client->lane;
@@ -492,7 +492,7 @@ process(struct client *client)
     update_interest(client);
 }
 
-static void
+static void ON_LANE
 read_request(struct client *client)
 {
     if (client->in == NULL && !grow_in(client, EDGE_INPUT_BYTES)) {
@@ -514,7 +514,7 @@ read_request(struct client *client)
 
 /* While an answer is on its way: pipelined bytes are kept, as far as there is
  * room, and the client's end cancels. */
-static void
+static void ON_LANE
 read_ahead(struct client *client)
 {
     if (client->in == NULL && !grow_in(client, LANE_MEMORY_SMALLEST)) {
@@ -538,6 +538,7 @@ read_ahead(struct client *client)
 static void
 on_ready(struct sock *sock, int events)
 {
+    role_is_lane();
     struct client *client = client_of(sock);
 
     if ((events & SOCK_WRITE) != 0 && client->out != NULL) {

@@ -32,12 +32,14 @@
 #include "index/base/buf.h"
 #include "index/base/ring.h"
 #include "index/base/rng.h"
+#include "index/base/role.h"
 #include "index/base/worker_set.h"
 #include "node/base/deadline.h"
 #include "node/base/sock.h"
 #include "node/edge/lane_memory_internal.h"
 #include "node/http/http_chunk.h"
 #include "node/http/http_head.h"
+#include "node/route/dispatch.h"
 #include "node/route/route.h"
 #include "node/route/shared.h"
 #include "node/tokens/token_ask.h"
@@ -47,11 +49,8 @@
 #define EDGE_SCRATCH_BYTES (64U * 1024) /* of one read from a worker */
 #define EDGE_ADDED_BYTES   (4U * 1024)  /* to a head on its way, at most */
 #define EDGE_INPUT_BYTES   (16U * 1024) /* first read of a request */
-#define EDGE_ID_MAX        64U          /* x-request-id and its NUL */
-#define EDGE_MODEL_MAX     64U          /* of a model's name in a decision */
 #define EDGE_TAIL_BYTES    640U /* end of an answer, to find its usage */
 #define EDGE_HINTS_MAX     64U  /* x-kvasir-tier and x-data-parallel-rank */
-#define EDGE_ATTEMPTS_MAX  CONFIG_ATTEMPTS_MAX
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
 
@@ -110,8 +109,6 @@ struct lane {
     struct token_cache *token_cache;
     struct token_ask *token_ask; /* NULL: no engine is ever asked */
     struct inquiry *inquiries;   /* all that are open */
-    uint32_t late_in_row;        /* waits for tokens that were in vain */
-    uint32_t unwaited;           /* requests since that went on at once */
     struct deadline_list timeouts[LANE_TIMEOUTS];
     struct client *clients; /* all of them */
     uint32_t clients_count;
@@ -124,8 +121,9 @@ struct lane {
 
     struct http_limits request_limits;
     struct http_limits response_limits;
-    struct http_head head; /* the message being looked at, no longer */
-    struct route_scratch route;
+    struct http_head head;      /* the message being looked at, no longer */
+    struct route_scratch route; /* the request being looked at, no longer */
+    struct dispatch_lane dispatch;
     struct buf text; /* heads and replies being written */
     char scratch[EDGE_SCRATCH_BYTES];
 };
@@ -176,44 +174,15 @@ struct client {
     size_t lingered;
 };
 
-enum exchange_state {
-    EXCHANGE_ASKING, /* waits for its tokens */
-    EXCHANGE_CONNECTING,
-    EXCHANGE_WAITING,   /* request sent or being sent, no answer yet */
-    EXCHANGE_STREAMING, /* the client has been sent the answer's head */
-};
-
-/* Why an attempt ended without an answer. */
-enum attempt_fault {
-    ATTEMPT_CONNECT,
-    ATTEMPT_EXHAUSTED, /* this node's fault, not the worker's */
-    ATTEMPT_CONNECT_TIMEOUT,
-    ATTEMPT_FIRST_BYTE_TIMEOUT,
-    ATTEMPT_CLOSED, /* before a byte of an answer */
-    ATTEMPT_BAD,    /* not HTTP/1.1 */
-    ATTEMPT_STATUS, /* 502, 503 or 504 */
-};
-
-struct attempt {
-    char worker[FLEET_ID_BYTES];
-    enum attempt_fault fault;
-    unsigned status; /* with ATTEMPT_STATUS */
-};
-
 struct exchange {
     struct client *client;
     struct upstream *upstream; /* NULL between attempts */
     struct exchange *next_free;
-    enum exchange_state state;
 
     /* The request. */
     enum http_method method;
     bool minor_0;
-    bool routed;        /* body was scanned: belief may learn from it */
-    bool rendered;      /* ... and is of a path for which engines render */
-    bool watched;       /* control wants to hear of a success at this worker */
-    bool retried_stale; /* a kept connection was dead: tried a fresh one */
-    struct slice body;  /* in client->in, until the answer begins */
+    struct slice body; /* in client->in, until the answer begins */
     /* METHOD, target and version, fields with their blank line, then the
      * client's Authorization line, each from where the one before ends. What
      * depends on the worker goes in between: see gather() in upstream.c. */
@@ -221,38 +190,30 @@ struct exchange {
     size_t method_end;
     size_t line_end;
     size_t fields_end;
-    uint32_t total;   /* of what overlap counts: blocks, or tokens */
-    bool total_whole; /* the tokens are all of the prompt's */
-    bool stream;
-    char id[EDGE_ID_MAX];
-    char model[EDGE_MODEL_MAX];
 
-    struct inquiry *inquiry; /* with EXCHANGE_ASKING */
+    struct inquiry *inquiry; /* while it waits for its tokens */
     struct deadline deadline;
 
-    /* Attempts. */
+    /* The attempt. */
     char hints[EDGE_HINTS_MAX]; /* header lines for the chosen worker */
     uint32_t hints_len;
-    struct worker_set tried;
-    struct route_choice choice; /* of the current attempt */
-    struct upstream_pool *pool; /* of the current attempt; NULL between */
-    struct attempt attempts[EDGE_ATTEMPTS_MAX];
-    uint32_t attempts_count;
+    struct upstream_pool *pool; /* NULL between attempts */
 
     /* The answer. */
     enum http_body body_kind;
     bool unchunk; /* a chunked answer for an HTTP/1.0 client */
     uint64_t body_left;
     struct http_chunk chunk;
-    unsigned status;
     bool finished; /* the answer is whole, its last bytes may be pending */
     char tail[EDGE_TAIL_BYTES];
     uint32_t tail_len;
 
-    uint64_t begun_us;       /* the request was whole */
-    uint64_t routed_us;      /* the election was done */
-    uint64_t first_byte_us;  /* of the answer; 0 until then */
-    uint64_t first_token_us; /* of a streamed answer's body; 0 until then */
+    struct dispatch dispatch; /* what happens to it, and when */
+    /* What was read of the body, from the first wait until the answer begins.
+     * Its keys are of the lane's memory. */
+    struct route_kept kept;
+    char *kept_keys; /* or NULL */
+    size_t kept_size;
 };
 
 enum upstream_state {
@@ -283,20 +244,20 @@ struct upstream {
 /* lane.c */
 
 /* Microseconds as of the last time the loop woke: for timeouts. */
-uint64_t lane_now_us(struct lane *lane);
+uint64_t lane_now_us(struct lane *lane) ON_LANE;
 /* Microseconds, read now: for measurements. */
 uint64_t lane_clock_us(void);
 void lane_time(struct lane *lane, struct deadline *deadline,
-               enum lane_timeout kind);
+               enum lane_timeout kind) ON_LANE;
 /* The exchange waits for its tokens, so long as tokens.wait. */
-void lane_time_tokens(struct lane *lane, struct deadline *deadline);
+void lane_time_tokens(struct lane *lane, struct deadline *deadline) ON_LANE;
 /* The lane has one client or exchange less; ends the loop when draining. */
-void lane_check_drained(struct lane *lane);
+void lane_check_drained(struct lane *lane) ON_LANE;
 
 /* client.c */
 
 /* Takes over an accepted descriptor. */
-void client_new(struct lane *lane, int fd);
+void client_new(struct lane *lane, int fd) ON_LANE;
 /*
  * Sends an answer's bytes, copying only what the kernel does not take. 0: all
  * left; CLIENT_E_PENDING: client_drained() goes on later, and nothing may be
@@ -306,125 +267,125 @@ enum {
     CLIENT_E_PENDING = 1
 };
 int client_send(struct client *client, const struct iovec *parts,
-                unsigned count) MUST_CHECK;
+                unsigned count) ON_LANE MUST_CHECK;
 /* The answer is complete: the next request, or the end of the connection. */
-void client_answered(struct client *client);
+void client_answered(struct client *client) ON_LANE;
 /* Ends the connection at once; an open exchange is cancelled. */
-void client_close(struct client *client, bool reset);
+void client_close(struct client *client, bool reset) ON_LANE;
 /* The request's bytes are no longer needed; pipelined ones stay. */
-void client_release_request(struct client *client);
-void client_expired(struct client *client);
+void client_release_request(struct client *client) ON_LANE;
+void client_expired(struct client *client) ON_LANE;
 /* Closes when idle; else after the current answer. */
-void client_drain(struct client *client);
+void client_drain(struct client *client) ON_LANE;
 
 /* request.c */
 
 /* One whole request is at client->in; lane->head holds its parsed head. */
-void request_serve(struct client *client);
+void request_serve(struct client *client) ON_LANE;
 /* Refuses what could not be read whole, and closes. */
 void request_refuse(struct client *client, unsigned status, const char *code,
-                    const char *message);
+                    const char *message) ON_LANE;
 
 /* inquiry.c */
 
 /* Makes what the lane asks and remembers: 0, or -errno. */
 int inquiry_lane_init(struct lane *lane) MUST_CHECK;
-void inquiry_lane_close(struct lane *lane); /* the loop runs on for a while */
+/* No answer comes any more; the loop runs on for a while. */
+void inquiry_lane_close(struct lane *lane) ON_LANE;
 void inquiry_lane_fini(struct lane *lane);
-/* Fills the route scratch's tokens from what is known already; the scratch has
- * just read this request. Online in the qsbr. */
-void inquiry_know(struct lane *lane, const struct route_world *world,
-                  struct slice body);
 /*
- * Looks for the tokens of x's prompt, and asks an engine where that is worth
- * it. True: x waits, and exchange_go_on() comes. False: go on now.
+ * Looks up the conversation of x, which the route scratch has just read: what
+ * is known of its tokens is in the scratch then. Asks an engine for the rest
+ * where that is worth it. True: too little is known to go without; unless
+ * inquiry_leave() is called, exchange_answered_tokens() comes.
  */
-bool inquiry_begin(struct exchange *x) MUST_CHECK;
+bool inquiry_begin(struct exchange *x) ON_LANE MUST_CHECK;
+/* What the answer said, into the route scratch, which holds the request that
+ * waits. False: nothing more is known. */
+bool inquiry_read(struct inquiry *inquiry) ON_LANE MUST_CHECK;
 /* x waits no longer; an answer is remembered all the same. */
-void inquiry_leave(struct exchange *x);
+void inquiry_leave(struct exchange *x) ON_LANE;
 
 /* exchange.c */
 
-/* The tokens came, or the time for them is over. */
-void exchange_go_on(struct exchange *x);
-void exchange_expired(struct exchange *x);
-
 /* An exchange for the client's request, not yet sent anywhere; NULL: no
  * memory. */
-struct exchange *exchange_new(struct client *client);
+struct exchange *exchange_new(struct client *client) ON_LANE;
 /* Sends the request to the first candidate; the lane's route scratch has just
- * read it. */
-void exchange_start(struct exchange *x);
-/* An answer of our own goes out instead: records it, frees x. */
-void exchange_drop(struct exchange *x, unsigned status);
-/* The attempt that was running failed; tries the next candidate, or answers
- * 502. The upstream connection is gone or no longer belongs to x. */
-void exchange_failed(struct exchange *x, enum attempt_fault fault,
-                     unsigned status);
-/* The fault behind an outcome of upstream_begin(). */
-enum attempt_fault exchange_fault_of(int outcome);
-/* The client went away. */
-void exchange_cancel(struct exchange *x);
-/* The client took everything that was pending. */
-void exchange_drained(struct exchange *x);
+ * read it. May free x. */
+void exchange_start(struct exchange *x) ON_LANE;
+/* The answer to the question for its tokens came. May free x. */
+void exchange_answered_tokens(struct exchange *x, struct inquiry *inquiry)
+    ON_LANE;
+/* The time for the tokens is over. May free x. */
+void exchange_expired(struct exchange *x) ON_LANE;
+/* The attempt that was running failed before its answer; its upstream
+ * connection is gone. May free x. */
+void exchange_failed(struct exchange *x, const struct dispatch_failure *failure)
+    ON_LANE;
+/* The worker did not do in time what the exchange waits for; likewise. */
+void exchange_late(struct exchange *x) ON_LANE;
+/* The head of the worker's answer is there. */
+void exchange_answered(struct exchange *x, unsigned status) ON_LANE;
+/* The answer ended too early: severs the client's connection, frees x. */
+void exchange_broke_off(struct exchange *x) ON_LANE;
+/* The client took everything that was pending. May free x. */
+void exchange_drained(struct exchange *x) ON_LANE;
 /* The answer is whole. Frees x. */
-void exchange_end(struct exchange *x);
-/* The answer broke off after its head was sent. Frees x, cuts the client. */
-void exchange_cut(struct exchange *x);
-/* The worker's answer has begun: its trial is decided. */
-void exchange_answered(struct exchange *x);
-/* The first bytes of a streamed answer's body go out. */
-void exchange_spoke(struct exchange *x);
+void exchange_end(struct exchange *x) ON_LANE;
+/* An answer of our own goes out instead. Frees x. */
+void exchange_drop(struct exchange *x, unsigned status) ON_LANE;
+/* The client went away. Frees x. */
+void exchange_cancel(struct exchange *x) ON_LANE;
 
 /* upstream.c */
 
 /* The lane's pool for a worker of the current view; takes a reference. */
 struct upstream_pool *upstream_pool_get(struct lane *lane,
                                         const struct fleet_view *view,
-                                        uint32_t slot);
-void upstream_pool_put(struct lane *lane, struct upstream_pool *pool);
+                                        uint32_t slot) ON_LANE;
+void upstream_pool_put(struct lane *lane, struct upstream_pool *pool) ON_LANE;
 /*
  * Gives x a connection to its pool's worker and sends, or begins to connect.
- * 0, or x has none, try another worker: UPSTREAM_E_CONNECT, this one cannot
- * be reached; UPSTREAM_E_EXHAUSTED, this node can open no connection, but may
- * have kept one to another.
+ * 0, or x has none: UPSTREAM_E_CONNECT, this worker cannot be reached;
+ * UPSTREAM_E_EXHAUSTED, this node can open no connection, but may have kept
+ * one to another.
  */
 enum {
     UPSTREAM_E_CONNECT = 1,
     UPSTREAM_E_EXHAUSTED,
 };
-int upstream_begin(struct exchange *x) MUST_CHECK;
-/* The connection failed before an answer: a kept one is replaced by a fresh
- * one once, else the exchange is told. */
-void upstream_failed(struct upstream *up, enum attempt_fault fault,
-                     unsigned status);
+int upstream_begin(struct exchange *x) ON_LANE MUST_CHECK;
+/* The connection failed before an answer: closes it and tells its exchange. */
+void upstream_failed(struct upstream *up, enum dispatch_fault fault,
+                     unsigned status) ON_LANE;
 /* The connection's exchange ended: keeps it when it can be used again. */
-void upstream_release(struct upstream *up);
-void upstream_close(struct upstream *up);
-void upstream_expired(struct upstream *up);
-void upstream_pause(struct upstream *up);
-void upstream_resume(struct upstream *up);
+void upstream_release(struct upstream *up) ON_LANE;
+void upstream_close(struct upstream *up) ON_LANE;
+void upstream_expired(struct upstream *up) ON_LANE;
+void upstream_pause(struct upstream *up) ON_LANE;
+void upstream_resume(struct upstream *up) ON_LANE;
 /* Closes what is idle. */
-void upstream_drop_idle(struct lane *lane);
+void upstream_drop_idle(struct lane *lane) ON_LANE;
 
 /* response.c */
 
 /* Bytes of an answer, in the lane's scratch or in up->partial. */
-void response_bytes(struct upstream *up, const char *bytes, size_t len);
+void response_bytes(struct upstream *up, const char *bytes, size_t len) ON_LANE;
 /* The worker closed its side (0), or the connection broke (-errno). */
-void response_end(struct upstream *up, int error);
+void response_end(struct upstream *up, int error) ON_LANE;
 
 /* reply.c */
 
 /* Sends a whole answer of our own, with the exchange's headers if any. */
 void reply_send(struct client *client, unsigned status,
-                const char *content_type, struct slice body);
+                const char *content_type, struct slice body) ON_LANE;
 /* {"error":{"message","type","code"}}; message is plain text. */
 void reply_error(struct client *client, unsigned status, const char *code,
-                 const char *message);
+                 const char *message) ON_LANE;
 /* Adds the x-kvasir-* and x-request-id lines of an exchange's answer. */
-void reply_add_headers(struct buf *out, const struct exchange *x);
+void reply_add_headers(struct buf *out, const struct exchange *x) ON_LANE;
 /* /health, /ready, /v1/models, /v1/models/ID: a ROUTE_LOCAL request. */
-void reply_local(struct client *client, const struct http_head *head);
+void reply_local(struct client *client, const struct http_head *head) ON_LANE;
 
 #endif

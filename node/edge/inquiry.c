@@ -6,10 +6,7 @@
  * An earlier turn of the same conversation is good enough to go on at once
  * when little of the text is new, for blocks that were never sent are held by
  * nobody; then the rest is asked for beside the request.
- *
- * Where engines keep answering too late, waiting only costs: after
- * LATE_IN_ROW of them in a row, one request in WAIT_ONE_IN waits, to see
- * whether they have become faster, and the others go on at once.
+ * Whether waiting is worth it is for dispatch.c to decide.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +17,6 @@
 #define ASK_CONNECTIONS  8U /* kept, per worker */
 #define ASK_AGAIN_MS     30000U
 #define ASK_ANSWER_BYTES ((size_t)64 << 20)
-#define LATE_IN_ROW      8U
-#define WAIT_ONE_IN      16U
 #define CACHE_BYTES_MIN  ((size_t)1 << 16)
 
 /* One question under way, and what its answer is remembered by. */
@@ -124,19 +119,17 @@ enum knowledge {
 
 /* From the lane's memory into the scratch. */
 static enum knowledge
-recall(struct lane *lane, const struct route_world *world, struct slice body)
+recall(struct lane *lane, const struct route_world *world, struct slice body,
+       uint64_t root)
 {
     struct route_scratch *route = &lane->route;
     struct token_prompt prompt;
     uint32_t sizes[MIRROR_GROUPS_MAX];
-    uint64_t root = route_token_root(route, body.ptr, world->view);
 
-    route->tokens.looked = true;
     if (route->scan.shape == SCAN_ID_LIST ||
         route->scan.shape == SCAN_ID_LISTS) {
         token_match_read_ids(&route->tokens, world->tokens.view, root, body.ptr,
                              &route->scan);
-        route->tokens.looked = true;
         return KNOWN_ALL;
     }
     conversation_name(&route->conversation, body.ptr, &route->scan, root);
@@ -153,15 +146,6 @@ recall(struct lane *lane, const struct route_world *world, struct slice body)
     }
     return is_enough(&route->conversation, &prompt) ? KNOWN_ENOUGH
                                                     : KNOWN_NOTHING;
-}
-
-void
-inquiry_know(struct lane *lane, const struct route_world *world,
-             struct slice body)
-{
-    if (!lane->route.tokens.looked && route_wants_tokens(&lane->route, world)) {
-        (void)recall(lane, world, body);
-    }
 }
 
 /* Asking */
@@ -185,16 +169,31 @@ remember(struct inquiry *inquiry, const struct token_answer *answer)
 static void
 on_answer(void *context, const struct token_answer *answer)
 {
+    role_is_lane();
     struct inquiry *inquiry = context;
     struct exchange *x = inquiry->x;
 
     remember(inquiry, answer);
-    free_inquiry(inquiry);
+    unlink_inquiry(inquiry);
     if (x != NULL) {
-        x->client->lane->late_in_row = 0;
         x->inquiry = NULL;
-        exchange_go_on(x);
+        exchange_answered_tokens(x, inquiry);
     }
+    free(inquiry);
+}
+
+bool
+inquiry_read(struct inquiry *inquiry)
+{
+    struct lane *lane = inquiry->lane;
+    struct token_prompt prompt;
+
+    if (!token_cache_find(lane->token_cache, &inquiry->conversation,
+                          inquiry->sizes, inquiry->sizes_count, &prompt)) {
+        return false;
+    }
+    token_match_set(&lane->route.tokens, inquiry->root, &prompt);
+    return true;
 }
 
 /* One of those that would serve the request and can tell. */
@@ -218,7 +217,8 @@ choose_engine(struct lane *lane, const struct route_world *world)
 
 /* The question's answer is remembered; NULL: nobody was asked. */
 static struct inquiry *
-ask(struct lane *lane, const struct route_world *world, struct slice body)
+ask(struct lane *lane, const struct route_world *world, struct slice body,
+    uint64_t root)
 {
     uint32_t engine =
         lane->token_ask != NULL ? choose_engine(lane, world) : WORKER_NONE;
@@ -232,7 +232,7 @@ ask(struct lane *lane, const struct route_world *world, struct slice body)
     }
     inquiry->lane = lane;
     inquiry->x = NULL;
-    inquiry->root = route_token_root(&lane->route, body.ptr, world->view);
+    inquiry->root = root;
     inquiry->asked_us = lane_clock_us();
     inquiry->sizes_count = list_sizes(world->tokens.view, inquiry->sizes);
     const struct conversation *from = &lane->route.conversation;
@@ -257,19 +257,6 @@ ask(struct lane *lane, const struct route_world *world, struct slice body)
     return inquiry;
 }
 
-static bool
-is_worth_waiting(struct lane *lane)
-{
-    if (lane->late_in_row < LATE_IN_ROW) {
-        return true;
-    }
-    if (++lane->unwaited % WAIT_ONE_IN == 0) {
-        return true;
-    }
-    counter_bump(&lane->shared->metrics.tokens_late, 1);
-    return false;
-}
-
 /* What a new request found in the lane's memory. */
 static void
 count_known(struct lane *lane)
@@ -291,21 +278,23 @@ inquiry_begin(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
     struct node_shared *node = lane->node;
+    struct route_scratch *route = &lane->route;
     struct inquiry *inquiry = NULL;
     enum knowledge known = KNOWN_ALL;
 
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node);
-    if (route_wants_tokens(&lane->route, &world)) {
-        known = recall(lane, &world, x->body);
+    if (route_wants_tokens(route, &world)) {
+        uint64_t root = route_token_root(route, x->body.ptr, world.view);
+        known = recall(lane, &world, x->body, root);
         count_known(lane);
-    }
-    /* Other policies look at no overlap: nobody is asked for their sake. */
-    if (known != KNOWN_ALL && world.elect->policy == ELECT_KVASIR) {
-        inquiry = ask(lane, &world, x->body);
+        /* Other policies look at no overlap: nobody is asked for their sake. */
+        if (known != KNOWN_ALL && world.elect->policy == ELECT_KVASIR) {
+            inquiry = ask(lane, &world, x->body, root);
+        }
     }
     qsbr_offline(lane->shared->reader);
-    if (inquiry == NULL || known == KNOWN_ENOUGH || !is_worth_waiting(lane)) {
+    if (inquiry == NULL || known == KNOWN_ENOUGH) {
         return false;
     }
     inquiry->x = x;

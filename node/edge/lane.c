@@ -61,6 +61,7 @@ accept_later(struct lane *lane, int error)
 static void
 on_listener_ready(struct sock *listener, int events)
 {
+    role_is_lane();
     struct lane *lane = listener->poll.loop->data;
 
     (void)events;
@@ -79,7 +80,7 @@ on_listener_ready(struct sock *listener, int events)
 
 /* Timeouts */
 
-static void
+static void ON_LANE
 expire(unsigned kind, struct deadline *due)
 {
     if (kind < LANE_TIMEOUT_CLIENTS) {
@@ -91,7 +92,7 @@ expire(unsigned kind, struct deadline *due)
     }
 }
 
-static void
+static void ON_LANE
 expire_all(struct lane *lane)
 {
     uint64_t now_us = lane_now_us(lane);
@@ -108,6 +109,7 @@ expire_all(struct lane *lane)
 static void
 on_tokens_due(uv_timer_t *timer)
 {
+    role_is_lane();
     struct lane *lane = timer->loop->data;
     struct deadline_list *list = &lane->timeouts[LANE_TIMEOUT_TOKENS];
     uint64_t now_us = lane_now_us(lane);
@@ -134,7 +136,7 @@ lane_time_tokens(struct lane *lane, struct deadline *deadline)
     }
 }
 
-static void
+static void ON_LANE
 cut_what_runs(struct lane *lane)
 {
     struct client *client = lane->clients;
@@ -159,6 +161,7 @@ on_turn(uv_prepare_t *turn)
 static void
 on_tick(uv_timer_t *timer)
 {
+    role_is_lane();
     struct lane *lane = timer->loop->data;
 
     counter_bump(&lane->shared->metrics.loop_ticks, 1);
@@ -195,7 +198,7 @@ lane_check_drained(struct lane *lane)
 }
 
 /* Who has connected already is answered, and told that it is the last time. */
-static void
+static void ON_LANE
 stop_listening(struct lane *lane)
 {
     for (int i = 0; i < LISTEN_BACKLOG; i++) {
@@ -212,6 +215,7 @@ stop_listening(struct lane *lane)
 static void
 on_wake(uv_async_t *wake)
 {
+    role_is_lane();
     struct lane *lane = wake->loop->data;
 
     if (gauge_read(&lane->node->cut) != 0) {
@@ -287,6 +291,22 @@ set_limits(struct lane *lane)
              l->head_bytes_max + EDGE_SCRATCH_BYTES + EDGE_ADDED_BYTES);
 }
 
+static void
+set_dispatch(struct lane *lane)
+{
+    struct node_shared *node = lane->node;
+
+    lane->dispatch = (struct dispatch_lane){
+        .board = node->board,
+        .rank_inflight = node->rank_inflight,
+        .scratch = &lane->route,
+        .rng = &lane->rng,
+        .metrics = &lane->shared->metrics,
+        .facts = &lane->shared->facts,
+        .attempts_max = node->config->policy.attempts_max,
+    };
+}
+
 static int
 open_loop(struct lane *lane)
 {
@@ -348,6 +368,7 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
         return error;
     }
     lane->route.elect.last = number; /* lanes do not start in step */
+    set_dispatch(lane);
     error = open_loop(lane);
     if (error < 0) {
         route_scratch_fini(&lane->route);
@@ -425,6 +446,7 @@ lane_join(struct lane *lane)
 void
 lane_free(struct lane *lane)
 {
+    role_is_lane(); /* no thread of its own ever ran */
     if (lane->listening) {
         lane->listening = false;
         sock_close(&lane->listener, false, on_listener_closed);

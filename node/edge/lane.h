@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "index/base/check.h"
+#include "index/base/role.h"
 #include "node/route/shared.h"
 
 struct lane;
@@ -22,10 +23,10 @@ struct lane;
  */
 int lane_new(struct lane **out, struct node_shared *node, unsigned number,
              const struct sockaddr *address, socklen_t address_len,
-             uint64_t seed, uint16_t *port) MUST_CHECK;
+             uint64_t seed, uint16_t *port) ON_CONTROL MUST_CHECK;
 
 /* Starts its thread. */
-int lane_start(struct lane *lane) MUST_CHECK;
+int lane_start(struct lane *lane) ON_CONTROL MUST_CHECK;
 
 /*
  * Asks it to finish: it stops accepting, closes idle connections, ends when
@@ -34,9 +35,9 @@ int lane_start(struct lane *lane) MUST_CHECK;
 void lane_drain(struct lane *lane);
 
 /* Waits for the end of a lane that was asked to drain, and frees it. */
-void lane_join(struct lane *lane);
+void lane_join(struct lane *lane) ON_CONTROL;
 
 /* Frees a lane that never started. */
-void lane_free(struct lane *lane);
+void lane_free(struct lane *lane) ON_CONTROL;
 
 #endif

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "index/base/counter.h"
+#include "index/base/role.h"
 
 #define LANE_MEMORY_SMALLEST 4096U
 #define LANE_MEMORY_CLASSES  20U /* up to 2 GiB */
@@ -34,9 +35,11 @@ void lane_memory_init(struct lane_memory *memory, struct counter *held,
 void lane_memory_fini(struct lane_memory *memory);
 
 /* At least size bytes; *got is how many. NULL: over the bound, or none left. */
-char *lane_memory_take(struct lane_memory *memory, size_t size, size_t *got);
+char *lane_memory_take(struct lane_memory *memory, size_t size, size_t *got)
+    ON_LANE;
 
 /* Gives back a buffer of exactly the size that was got. */
-void lane_memory_give(struct lane_memory *memory, char *buffer, size_t got);
+void lane_memory_give(struct lane_memory *memory, char *buffer, size_t got)
+    ON_LANE;
 
 #endif

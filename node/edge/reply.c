@@ -20,20 +20,21 @@ reply_add_headers(struct buf *out, const struct exchange *x)
         buf_add_text(out, "\r\nx-kvasir-worker: ");
         buf_add_text(out, x->pool->worker.id);
         buf_add_text(out, "\r\nx-kvasir-mode: ");
-        buf_add_text(out, elect_mode_name(x->choice.elect.mode));
+        buf_add_text(out, elect_mode_name(x->dispatch.choice.elect.mode));
         buf_add_text(out, "\r\nx-kvasir-overlap: ");
-        buf_add_uint(out, x->choice.elect.overlap);
+        buf_add_uint(out, x->dispatch.choice.elect.overlap);
         buf_add_text(out, "/");
-        buf_add_uint(out, x->total);
-        buf_add_text(out, x->choice.exact ? "\r\nx-kvasir-source: mirror"
-                                          : "\r\nx-kvasir-source: belief");
+        buf_add_uint(out, x->dispatch.total);
+        buf_add_text(out, x->dispatch.choice.exact
+                              ? "\r\nx-kvasir-source: mirror"
+                              : "\r\nx-kvasir-source: belief");
     }
     buf_add_text(out, "\r\nx-request-id: ");
-    buf_add_text(out, x->id);
+    buf_add_text(out, x->dispatch.id);
     buf_add(out, "\r\n", 2);
 }
 
-static void
+static void ON_LANE
 build(struct client *client, unsigned status, const char *content_type,
       struct slice body, struct buf *out)
 {
@@ -95,7 +96,7 @@ reply_error(struct client *client, unsigned status, const char *code,
 
 /* Health, readiness, models */
 
-static void
+static void ON_LANE
 reply_health(struct client *client)
 {
     reply_send(client, 200, "application/json", SLICE("{\"status\":\"ok\"}"));
@@ -112,7 +113,7 @@ has_worker(struct client *client)
     return has;
 }
 
-static void
+static void ON_LANE
 reply_ready(struct client *client)
 {
     enum cluster_ready mesh =
@@ -206,7 +207,7 @@ percent_decode(struct slice in, char *out)
     return (struct slice){.ptr = out, .len = len};
 }
 
-static void
+static void ON_LANE
 reply_models(struct client *client, struct slice only)
 {
     char name[MODEL_NAME_MAX];

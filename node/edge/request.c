@@ -24,19 +24,20 @@ set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
 {
     const struct http_header *given =
         http_head_find(head, HTTP_FIELD_REQUEST_ID);
+    char *id = x->dispatch.id;
 
     if (given != NULL && given->value.len != 0 &&
-        given->value.len < sizeof(x->id)) {
-        memcpy(x->id, given->value.ptr, given->value.len);
-        x->id[given->value.len] = '\0';
+        given->value.len < sizeof(x->dispatch.id)) {
+        memcpy(id, given->value.ptr, given->value.len);
+        id[given->value.len] = '\0';
         return;
     }
     uint64_t bits = rng_next(rng);
-    memcpy(x->id, "kv-", 3);
+    memcpy(id, "kv-", 3);
     for (unsigned i = 0; i < 16; i++) {
-        x->id[3 + i] = "0123456789abcdef"[bits >> (60 - 4 * i) & 15];
+        id[3 + i] = "0123456789abcdef"[bits >> (60 - 4 * i) & 15];
     }
-    x->id[19] = '\0';
+    id[19] = '\0';
 }
 
 /* Origin form, whatever form the client used. */
@@ -100,7 +101,7 @@ add_fields(struct exchange *x, const struct http_head *head)
         }
     }
     buf_add_text(out, "x-request-id: ");
-    buf_add_text(out, x->id);
+    buf_add_text(out, x->dispatch.id);
     if (x->body.len != 0 || head->body != HTTP_BODY_NONE ||
         http_head_find(head, HTTP_FIELD_CONTENT_LENGTH) != NULL) {
         buf_add_text(out, "\r\nContent-Length: ");
@@ -134,16 +135,17 @@ build_head(struct exchange *x, const struct http_head *head)
 static void
 note_model(struct exchange *x, struct slice model)
 {
-    size_t len =
-        model.len < sizeof(x->model) ? model.len : sizeof(x->model) - 1;
+    char *out = x->dispatch.model;
+    size_t room = sizeof(x->dispatch.model) - 1;
+    size_t len = model.len < room ? model.len : room;
 
     if (len != 0) {
-        memcpy(x->model, model.ptr, len);
+        memcpy(out, model.ptr, len);
     }
-    x->model[len] = '\0';
+    out[len] = '\0';
 }
 
-static void
+static void ON_LANE
 refuse_json(struct client *client, const struct scan *scan)
 {
     char message[160];
@@ -156,7 +158,7 @@ refuse_json(struct client *client, const struct scan *scan)
 }
 
 /* Reads the body for routing; false: it was refused, x is gone. */
-static bool
+static bool ON_LANE
 read_body(struct exchange *x, enum route_kind kind)
 {
     struct client *client = x->client;
@@ -166,22 +168,22 @@ read_body(struct exchange *x, enum route_kind kind)
         route_read_nothing(route);
         return true;
     }
-    x->rendered = route_is_rendered(&client->lane->head);
-    if (route_read(route, x->body, x->rendered) != 0) {
+    if (route_read(route, x->body, route_is_rendered(&client->lane->head)) !=
+        0) {
         refuse_json(client, &route->scan);
         return false;
     }
     struct metrics_lane *m = &client->lane->shared->metrics;
     counter_bump(&m->spans_cut, route->scan.spans_cut);
     counter_bump(&m->blocks, route->blocks.count);
-    x->routed = true;
-    x->stream = route->scan.stream;
-    x->total = route->blocks.count;
+    x->dispatch.routed = true;
+    x->dispatch.stream = route->scan.stream;
+    x->dispatch.total = route->blocks.count;
     note_model(x, route->model);
     return true;
 }
 
-static void
+static void ON_LANE
 forward(struct client *client, enum route_kind kind)
 {
     struct lane *lane = client->lane;

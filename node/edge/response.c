@@ -9,7 +9,7 @@
 /* The head */
 
 /* Keeps the beginning of a head until the rest comes. */
-static int
+static int ON_LANE
 keep_partial(struct upstream *up, const char *bytes, size_t len)
 {
     struct lane_memory *memory = &up->lane->memory;
@@ -33,7 +33,7 @@ keep_partial(struct upstream *up, const char *bytes, size_t len)
     return 0;
 }
 
-static void
+static void ON_LANE
 drop_partial(struct upstream *up)
 {
     if (up->partial != NULL) {
@@ -67,7 +67,7 @@ add_framing(struct buf *out, struct exchange *x)
     buf_add(out, "\r\n", 2);
 }
 
-static void
+static void ON_LANE
 build_head(struct exchange *x, const struct http_head *head, struct buf *out)
 {
     buf_clear(out);
@@ -91,7 +91,7 @@ build_head(struct exchange *x, const struct http_head *head, struct buf *out)
 
 /* The answer is this one: from here on there is no other worker. False when
  * its head cannot be written; then it is as if it had not come. */
-static bool
+static bool ON_LANE
 begin(struct upstream *up, const struct http_head *head)
 {
     struct exchange *x = up->exchange;
@@ -108,9 +108,7 @@ begin(struct upstream *up, const struct http_head *head)
         return false;
     }
     up->reusable = head->keep_alive && head->body != HTTP_BODY_CLOSE;
-    x->state = EXCHANGE_STREAMING;
-    x->status = head->status;
-    exchange_answered(x);
+    exchange_answered(x, head->status);
     return true;
 }
 
@@ -187,7 +185,7 @@ take_body(struct exchange *x, const char *bytes, size_t len, size_t *taken)
 }
 
 /* After these bytes the answer is whole. */
-static void
+static void ON_LANE
 finish(struct upstream *up, int sent)
 {
     struct exchange *x = up->exchange;
@@ -200,7 +198,7 @@ finish(struct upstream *up, int sent)
     } /* else exchange_drained() ends it */
 }
 
-static void
+static void ON_LANE
 send_on(struct upstream *up, const struct iovec *parts, unsigned count,
         int body)
 {
@@ -220,7 +218,7 @@ send_on(struct upstream *up, const struct iovec *parts, unsigned count,
 }
 
 /* with_head: the lane's text holds the answer's head, to go out first. */
-static void
+static void ON_LANE
 forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
 {
     struct exchange *x = up->exchange;
@@ -240,7 +238,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         body = take_body(x, bytes, len, &taken);
     }
     if (body == BODY_BAD) {
-        exchange_cut(x);
+        exchange_broke_off(x);
         return;
     }
     if (with_head) {
@@ -252,9 +250,8 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
                                         .iov_len = taken};
     }
     if (taken != 0) {
-        fleet_lease_began(&x->choice.lease, up->lane->node->board);
-        if (x->stream && x->first_token_us == 0 && x->status < 300) {
-            exchange_spoke(x);
+        if (!x->dispatch.began) {
+            dispatch_began(&x->dispatch, lane_clock_us());
         }
         note_tail(x, bytes, taken);
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
@@ -265,15 +262,9 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
     send_on(up, parts, count, body);
 }
 
-static bool
-is_retried(unsigned status)
-{
-    return status == 502 || status == 503 || status == 504;
-}
-
 /* Looks for the final head at bytes. True: it is there, *len and *bytes are
  * what follows it. False: up waits for more, or is gone. */
-static bool
+static bool ON_LANE
 find_head(struct upstream *up, const char **bytes, size_t *len)
 {
     struct lane *lane = up->lane;
@@ -288,12 +279,12 @@ find_head(struct upstream *up, const char **bytes, size_t *len)
                 memmove(up->partial, rest.ptr, rest.len);
                 up->partial_len = rest.len;
             } else if (keep_partial(up, rest.ptr, rest.len) < 0) {
-                upstream_failed(up, ATTEMPT_BAD, 0);
+                upstream_failed(up, DISPATCH_BAD, 0);
             }
             return false;
         }
         if (outcome != 0 || lane->head.status == 101) {
-            upstream_failed(up, ATTEMPT_BAD, 0);
+            upstream_failed(up, DISPATCH_BAD, 0);
             return false;
         }
         if (lane->head.status >= 200) {
@@ -306,7 +297,7 @@ find_head(struct upstream *up, const char **bytes, size_t *len)
     }
 }
 
-static void
+static void ON_LANE
 answer_begins(struct upstream *up, const char *bytes, size_t len)
 {
     struct exchange *x = up->exchange;
@@ -314,7 +305,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
 
     if (up->partial != NULL) {
         if (keep_partial(up, bytes, len) < 0) {
-            upstream_failed(up, ATTEMPT_BAD, 0);
+            upstream_failed(up, DISPATCH_BAD, 0);
             return;
         }
         bytes = up->partial;
@@ -323,12 +314,12 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     if (!find_head(up, &bytes, &len)) {
         return;
     }
-    if (is_retried(up->lane->head.status)) {
-        upstream_failed(up, ATTEMPT_STATUS, up->lane->head.status);
+    if (dispatch_is_failure(up->lane->head.status)) {
+        upstream_failed(up, DISPATCH_STATUS, up->lane->head.status);
         return;
     }
     if (!begin(up, &up->lane->head)) {
-        upstream_failed(up, ATTEMPT_BAD, 0);
+        upstream_failed(up, DISPATCH_BAD, 0);
         return;
     }
     /* An answer before the whole request was read: the rest is not sent, and
@@ -349,7 +340,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
 void
 response_bytes(struct upstream *up, const char *bytes, size_t len)
 {
-    if (up->exchange->state == EXCHANGE_STREAMING) {
+    if (up->exchange->dispatch.state == DISPATCH_STREAMING) {
         forward(up, false, bytes, len);
     } else {
         answer_begins(up, bytes, len);
@@ -361,11 +352,11 @@ response_end(struct upstream *up, int error)
 {
     struct exchange *x = up->exchange;
 
-    if (x->state != EXCHANGE_STREAMING) {
-        upstream_failed(up, ATTEMPT_CLOSED, 0);
+    if (x->dispatch.state != DISPATCH_STREAMING) {
+        upstream_failed(up, DISPATCH_CLOSED, 0);
     } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0) {
         finish(up, 0);
     } else {
-        exchange_cut(x);
+        exchange_broke_off(x);
     }
 }

@@ -61,7 +61,7 @@ upstream_pool_put(struct lane *lane, struct upstream_pool *pool)
 }
 
 /* Another worker has the slot now: what is idle closes, what is busy ends. */
-static void
+static void ON_LANE
 retire_pool(struct lane *lane, struct upstream_pool *pool)
 {
     pool->refs++; /* closing the last connection must not free it under us */
@@ -153,7 +153,7 @@ on_closed(struct sock *sock)
     give_unused(upstream_of(sock));
 }
 
-static void
+static void ON_LANE
 give_partial(struct upstream *up)
 {
     if (up->partial != NULL) {
@@ -178,29 +178,26 @@ upstream_close(struct upstream *up)
     sock_close(&up->sock, false, on_closed);
 }
 
+static void
+detach(struct upstream *up)
+{
+    up->exchange->upstream = NULL;
+    up->exchange = NULL;
+}
+
 void
-upstream_failed(struct upstream *up, enum attempt_fault fault, unsigned status)
+upstream_failed(struct upstream *up, enum dispatch_fault fault, unsigned status)
 {
     struct exchange *x = up->exchange;
-    struct metrics_lane *m = &up->lane->shared->metrics;
-    bool stale = fault == ATTEMPT_CLOSED && up->reused && !up->answered &&
-                 !x->retried_stale;
+    struct dispatch_failure failure = {
+        .fault = fault,
+        .status = status,
+        .kept = up->reused && !up->answered,
+    };
 
-    up->exchange = NULL;
-    x->upstream = NULL;
+    detach(up);
     upstream_close(up);
-    if (!stale) {
-        exchange_failed(x, fault, status);
-        return;
-    }
-    /* The engine closed a kept connection while our request was on its way;
-     * that says nothing about the engine. */
-    counter_bump(&m->retries_stale, 1);
-    x->retried_stale = true;
-    int outcome = upstream_begin(x);
-    if (outcome != 0) {
-        exchange_failed(x, exchange_fault_of(outcome), 0);
-    }
+    exchange_failed(x, &failure);
 }
 
 void
@@ -208,14 +205,12 @@ upstream_expired(struct upstream *up)
 {
     struct exchange *x = up->exchange;
 
-    if (up->state == UPSTREAM_IDLE) {
-        upstream_close(up);
-    } else if (up->state == UPSTREAM_CONNECTING) {
-        upstream_failed(up, ATTEMPT_CONNECT_TIMEOUT, 0);
-    } else if (x->state == EXCHANGE_WAITING) {
-        upstream_failed(up, ATTEMPT_FIRST_BYTE_TIMEOUT, 0);
-    } else {
-        exchange_cut(x);
+    if (x != NULL) {
+        detach(up);
+    }
+    upstream_close(up);
+    if (x != NULL) {
+        exchange_late(x);
     }
 }
 
@@ -303,7 +298,7 @@ gather(const struct exchange *x, size_t skip, struct iovec left[PARTS],
 }
 
 /* 0, or -errno: the connection is dead. */
-static int
+static int ON_LANE
 send_request(struct upstream *up)
 {
     struct exchange *x = up->exchange;
@@ -335,7 +330,7 @@ attach(struct upstream *up, struct exchange *x)
 
 /* Reading the answer */
 
-static void
+static void ON_LANE
 read_answer(struct upstream *up)
 {
     struct lane *lane = up->lane;
@@ -354,26 +349,27 @@ read_answer(struct upstream *up)
     }
 }
 
-static void
+static void ON_LANE
 on_connected(struct upstream *up)
 {
     int error = sock_connect_result(&up->sock);
 
     if (error == 0) {
         up->state = UPSTREAM_BUSY;
-        up->exchange->state = EXCHANGE_WAITING;
+        dispatch_connected(&up->exchange->dispatch);
         error = send_request(up);
     }
     if (error < 0) {
         LOG_DEBUG("connect_failed", KV("worker", up->pool->worker.id),
                   KV_FAULT("error", error));
-        upstream_failed(up, ATTEMPT_CONNECT, 0);
+        upstream_failed(up, DISPATCH_UNREACHABLE, 0);
     }
 }
 
 static void
 on_ready(struct sock *sock, int events)
 {
+    role_is_lane();
     struct upstream *up = upstream_of(sock);
 
     if (up->state == UPSTREAM_CONNECTING) {
@@ -381,7 +377,8 @@ on_ready(struct sock *sock, int events)
         return;
     }
     if ((events & SOCK_WRITE) != 0 && up->state == UPSTREAM_BUSY &&
-        up->exchange->state == EXCHANGE_WAITING && send_request(up) < 0) {
+        up->exchange->dispatch.state == DISPATCH_WAITING &&
+        send_request(up) < 0) {
         /* It may have refused us before reading everything: look first. */
         events |= SOCK_READ;
         sock_want(&up->sock, SOCK_READ);
@@ -427,7 +424,7 @@ judge_connect(const struct fleet_worker *worker, int error)
     }
 }
 
-static int
+static int ON_LANE
 connect_fresh(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
@@ -447,7 +444,6 @@ connect_fresh(struct exchange *x)
     up->state = UPSTREAM_CONNECTING;
     up->pool = x->pool;
     up->pool->refs++;
-    x->state = EXCHANGE_CONNECTING;
     attach(up, x);
     sock_want(&up->sock, SOCK_WRITE);
     lane_time(lane, &up->deadline, LANE_TIMEOUT_CONNECT);
@@ -459,18 +455,17 @@ upstream_begin(struct exchange *x)
 {
     struct lane *lane = x->client->lane;
 
-    while (x->pool->idle != NULL && !x->retried_stale) {
+    while (x->pool->idle != NULL && !x->dispatch.fresh) {
         struct upstream *up = x->pool->idle;
         unlink_idle(up);
         up->state = UPSTREAM_BUSY;
-        x->state = EXCHANGE_WAITING;
         attach(up, x);
         if (send_request(up) == 0) {
             counter_bump(&lane->shared->metrics.upstream_reused, 1);
+            dispatch_connected(&x->dispatch);
             return 0;
         }
-        x->upstream = NULL;
-        up->exchange = NULL;
+        detach(up);
         upstream_close(up);
     }
     return connect_fresh(x);

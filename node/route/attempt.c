@@ -1,4 +1,4 @@
-#include "node/route/attempt.h"
+#include "node/route/attempt_internal.h"
 
 #include <string.h>
 

@@ -205,6 +205,80 @@ route_read_nothing(struct route_scratch *scratch)
     scratch->blocks.root = 0;
 }
 
+size_t
+route_keys_count(const struct route_scratch *scratch)
+{
+    const struct token_match *tokens = &scratch->tokens;
+    size_t count = scratch->blocks.count;
+
+    for (uint32_t g = 0; tokens->known && g < tokens->prompt.groups_count;
+         g++) {
+        count += tokens->prompt.groups[g].count;
+    }
+    return count;
+}
+
+static uint64_t *
+keep_keys(uint64_t *to, const uint64_t *from, size_t count)
+{
+    if (count == 0) {
+        return to;
+    }
+    memcpy(to, from, count * sizeof(*to));
+    return to + count;
+}
+
+void
+route_keep(const struct route_scratch *scratch, struct route_kept *kept,
+           uint64_t *keys)
+{
+    const struct blocks *blocks = &scratch->blocks;
+    bool room = keys != NULL || route_keys_count(scratch) == 0;
+
+    kept->full = true;
+    kept->keys = keys;
+    kept->model = scratch->model;
+    if (scratch->model.ptr == scratch->model_text) {
+        memcpy(kept->model_text, scratch->model_text, scratch->model.len);
+        kept->model.ptr = kept->model_text;
+    }
+    kept->root = blocks->root;
+    kept->prefix_key = blocks->prefix_key;
+    kept->by_tokens = scratch->by_tokens;
+    kept->blocks_count = room ? blocks->count : 0;
+    kept->tokens_known = room && scratch->tokens.known;
+    keys = keep_keys(keys, blocks->keys, kept->blocks_count);
+    if (!kept->tokens_known) {
+        return;
+    }
+    kept->token_root = scratch->tokens.root;
+    kept->prompt = scratch->tokens.prompt;
+    for (uint32_t g = 0; g < kept->prompt.groups_count; g++) {
+        struct token_blocks *group = &kept->prompt.groups[g];
+        uint64_t *to = keys;
+        keys = keep_keys(keys, group->keys, group->count);
+        group->keys = to;
+    }
+}
+
+void
+route_resume(struct route_scratch *scratch, const struct route_kept *kept)
+{
+    struct blocks *blocks = &scratch->blocks;
+
+    CHECK(kept->full && kept->blocks_count <= blocks->blocks_max);
+    route_read_nothing(scratch);
+    scratch->model = kept->model;
+    scratch->by_tokens = kept->by_tokens;
+    blocks->root = kept->root;
+    blocks->prefix_key = kept->prefix_key;
+    blocks->count = kept->blocks_count;
+    (void)keep_keys(blocks->keys, kept->keys, kept->blocks_count);
+    if (kept->tokens_known) {
+        token_match_set(&scratch->tokens, kept->token_root, &kept->prompt);
+    }
+}
+
 uint64_t
 route_token_root(const struct route_scratch *scratch, const char *body,
                  const struct fleet_view *view)

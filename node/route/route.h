@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "index/base/rng.h"
+#include "index/base/role.h"
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
 #include "index/index.h"
@@ -23,6 +24,8 @@
 #include "node/scan/blocks.h"
 #include "node/scan/scan.h"
 #include "node/view/fleet_view.h"
+
+#define ROUTE_MODEL_MAX 256U /* bytes of a name that has escapes */
 
 /* What a request path asks for. */
 enum route_kind {
@@ -49,7 +52,7 @@ struct route_scratch {
     uint16_t kv_usage[WORKERS_MAX];
     struct elect_state elect;
     struct scan_limits limits;
-    char model_text[256];
+    char model_text[ROUTE_MODEL_MAX];
 };
 
 enum {
@@ -66,6 +69,24 @@ struct route_choice {
     bool ranked; /* the worker has ranks: best.rank is to be named */
     bool placed; /* best.slot is where the blocks will be */
     struct token_match_rank best; /* of the worker; with exact */
+};
+
+/*
+ * What is known of a request, kept while it waits and the scratch serves
+ * others: its body is scanned, its conversation looked up once.
+ */
+struct route_kept {
+    bool full;          /* there is something in it */
+    struct slice model; /* in the body, or in model_text */
+    uint64_t root;
+    uint64_t prefix_key;
+    uint32_t blocks_count;
+    bool by_tokens;
+    bool tokens_known;
+    uint64_t token_root;
+    struct token_prompt prompt;
+    const uint64_t *keys; /* of blocks of text, then of each group of prompt */
+    char model_text[ROUTE_MODEL_MAX];
 };
 
 /* What routing looks at; good while the caller is online in the qsbr. */
@@ -102,6 +123,22 @@ int route_read(struct route_scratch *scratch, struct slice body, bool rendered)
 /* A request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);
 
+/* How many keys the scratch holds of its request. */
+size_t route_keys_count(const struct route_scratch *scratch);
+
+/*
+ * Keeps what the scratch knows of its request. keys: room for as many as
+ * route_keys_count(), borrowed as long as kept is full; NULL: only the model
+ * is kept, and the request goes by load from then on. The body must stay where
+ * it is.
+ */
+void route_keep(const struct route_scratch *scratch, struct route_kept *kept,
+                uint64_t *keys);
+
+/* The scratch knows the request again; kept stays as it is, and must as long
+ * as the scratch holds the request. */
+void route_resume(struct route_scratch *scratch, const struct route_kept *kept);
+
 /* The root of the request's prefixes of tokens: adapter and salt. */
 uint64_t route_token_root(const struct route_scratch *scratch, const char *body,
                           const struct fleet_view *view);
@@ -133,7 +170,7 @@ void route_look_up(struct route_scratch *scratch,
  */
 int route_elect(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct rng *rng,
-                struct route_choice *choice) MUST_CHECK;
+                struct route_choice *choice) ON_LANE MUST_CHECK;
 
 /* Prompt tokens that the elected worker has to read, of what scratch still
  * knows of the request; of text an estimate. */

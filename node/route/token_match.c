@@ -35,7 +35,6 @@ token_match_fini(struct token_match *match)
 void
 token_match_forget(struct token_match *match)
 {
-    match->looked = false;
     match->known = false;
     match->prompt.groups_count = 0;
 }

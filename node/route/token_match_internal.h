@@ -51,8 +51,7 @@ struct token_match_rank {
 };
 
 struct token_match {
-    bool looked; /* for this request's tokens, found or not */
-    bool known;  /* prompt and root are of this request */
+    bool known; /* prompt and root are of this request */
     uint64_t root;
     struct token_prompt prompt;
 

@@ -1,9 +1,11 @@
 #include <criterion/criterion.h>
 
+#include "index/base/role.h"
 #include "node/edge/lane_memory_internal.h"
 
 Test(node_lane_memory, gives_the_same_buffer_again)
 {
+    role_is_lane();
     struct counter held = {0};
     struct lane_memory memory;
     size_t got;
@@ -22,6 +24,7 @@ Test(node_lane_memory, gives_the_same_buffer_again)
 
 Test(node_lane_memory, the_bound_holds_over_all_lanes)
 {
+    role_is_lane();
     struct counter held = {0};
     struct lane_memory one;
     struct lane_memory other;

@@ -2,7 +2,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "node/route/attempt.h"
+#include "index/base/role.h"
+#include "node/route/attempt_internal.h"
 
 #define SLOT 3U
 #define RANK 5U
@@ -22,6 +23,7 @@ static struct rig rig;
 static void
 open_rig(void)
 {
+    role_is_lane();
     rig.board = aligned_alloc(64, (sizeof *rig.board + 63) / 64 * 64);
     rig.view = calloc(1, sizeof *rig.view);
     rig.scratch = calloc(1, sizeof *rig.scratch);
@@ -59,6 +61,7 @@ Test(attempt, what_is_to_be_read_and_its_rank_are_counted_from_the_beginning)
 
 Test(attempt, one_that_ended_leaves_nothing_and_may_end_again)
 {
+    role_is_lane();
     attempt_end(&rig.choice, &rig.counts);
     attempt_end(&rig.choice, &rig.counts);
     cr_assert_eq(gauge_read(&rig.board->inflight[SLOT]), 0);
@@ -68,6 +71,7 @@ Test(attempt, one_that_ended_leaves_nothing_and_may_end_again)
 
 Test(attempt, one_that_failed_is_not_tried_again_and_counts_against_its_worker)
 {
+    role_is_lane();
     struct worker_set tried;
 
     worker_set_clear(&tried);
@@ -79,6 +83,7 @@ Test(attempt, one_that_failed_is_not_tried_again_and_counts_against_its_worker)
 
 Test(attempt, a_fault_of_the_node_itself_is_not_the_workers)
 {
+    role_is_lane();
     struct worker_set tried;
 
     worker_set_clear(&tried);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "index/base/role.h"
 #include "node/route/route.h"
 #include "node/view/expectations.h"
 
@@ -129,6 +130,7 @@ static struct rig rig;
 static void
 open_mirror(void)
 {
+    role_is_control();
     struct mirror_limits limits = {.bytes_max = (size_t)64 << 20};
     struct expectations_limits expected = {.bytes_max = (size_t)16 << 20,
                                            .ttl_ms = 10};
@@ -285,6 +287,51 @@ ask(void)
     token_match_take(&rig.scratch.tokens, &rig.mirrors, 7, ids, TOKENS);
 }
 
+Test(node_route_rig, what_was_kept_is_known_again_after_other_requests)
+{
+    static struct route_kept kept;
+    uint64_t keys[TOKENS], *blocks = rig.scratch.blocks.keys;
+
+    cr_assert_eq(
+        route_read(
+            &rig.scratch,
+            SLICE("{\"model\":\"m\\u0031\",\"prompt\":\"thirty-two bytes of "
+                  "text, then as many again, and then some more: one block\"}"),
+            true),
+        0);
+    uint64_t first = blocks[0], root = rig.scratch.blocks.root;
+    uint32_t ids[TOKENS] = {1, 2, 3};
+    token_match_take(&rig.scratch.tokens, &rig.mirrors, 7, ids, TOKENS);
+    uint64_t last = token_match_blocks(&rig.scratch.tokens, BLOCK)->keys[99];
+    cr_assert_eq(route_keys_count(&rig.scratch), 101);
+    route_keep(&rig.scratch, &kept, keys);
+
+    cr_assert_eq(route_read(&rig.scratch, SLICE("{\"prompt\":\"x\"}"), true),
+                 0);
+    memset(rig.scratch.tokens.keys, 0, 100 * sizeof(*keys));
+    route_resume(&rig.scratch, &kept);
+    cr_assert(slice_equal(rig.scratch.model, SLICE("m1")));
+    cr_assert(rig.scratch.blocks.count == 1 && blocks[0] == first);
+    cr_assert_eq(rig.scratch.blocks.root, root);
+    cr_assert(rig.scratch.tokens.known);
+    cr_assert_eq(token_match_blocks(&rig.scratch.tokens, BLOCK)->keys[99],
+                 last);
+}
+
+Test(node_route_rig, without_memory_the_model_is_kept_all_the_same)
+{
+    static struct route_kept kept;
+
+    cr_assert_eq(route_read(&rig.scratch,
+                            SLICE("{\"model\":\"m\",\"prompt\":\"x\"}"), true),
+                 0);
+    route_keep(&rig.scratch, &kept, NULL);
+    route_read_nothing(&rig.scratch);
+    route_resume(&rig.scratch, &kept);
+    cr_assert(slice_equal(rig.scratch.model, SLICE("m")));
+    cr_assert(rig.scratch.blocks.count == 0 && !rig.scratch.tokens.known);
+}
+
 static void
 hold(uint32_t slot, uint32_t count)
 {
@@ -299,6 +346,7 @@ hold(uint32_t slot, uint32_t count)
 static struct route_choice
 elect(void)
 {
+    role_is_lane();
     struct route_choice choice = {.exact = false};
     struct worker_set tried;
 
@@ -376,6 +424,7 @@ Test(node_route_rig, the_worker_chooses_while_a_rank_was_not_heard_of)
 static int
 elected(const struct worker_set *tried)
 {
+    role_is_lane();
     struct route_choice choice = {.elect = {.worker = WORKER_NONE}};
     int outcome = route_read(&rig.scratch, SLICE("{\"prompt\":\"p\"}"), false);
 

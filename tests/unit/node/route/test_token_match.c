@@ -2,6 +2,7 @@
  * never cached, and what it is worth. */
 #include <criterion/criterion.h>
 
+#include "index/base/role.h"
 #include "node/route/token_match_internal.h"
 #include "node/view/expectations.h"
 
@@ -59,6 +60,7 @@ TestSuite(token_match, .init = open_rig, .fini = close_rig);
 static uint32_t
 add_rank(uint32_t worker, uint16_t rank)
 {
+    role_is_control();
     uint32_t slot;
 
     cr_assert_eq(mirror_open(rig.mirror, &slot), 0);
@@ -136,6 +138,7 @@ Test(token_match, a_worker_without_blocks_is_there_with_none)
 
 Test(token_match, what_is_on_its_way_goes_on_where_the_mirror_ends)
 {
+    role_is_control();
     uint32_t slot = add_rank(3, 0);
 
     ask_for(40);
@@ -153,6 +156,7 @@ Test(token_match, what_is_on_its_way_goes_on_where_the_mirror_ends)
 
 Test(token_match, slots_of_several_depths_each_go_on_from_their_own)
 {
+    role_is_control();
     uint32_t first = add_rank(3, 0);
     uint32_t second = add_rank(4, 0);
     uint32_t third = add_rank(5, 0);

@@ -13,12 +13,13 @@
  * Role: core. Owns: nothing. Thread: one owner per choice; the counts any.
  * Limits: none of its own. Errors: none.
  */
-#ifndef NODE_ATTEMPT_H
-#define NODE_ATTEMPT_H
+#ifndef NODE_ATTEMPT_INTERNAL_H
+#define NODE_ATTEMPT_INTERNAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "index/base/role.h"
 #include "node/route/route.h"
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
@@ -32,7 +33,7 @@ struct attempt_counts {
 /* A request was elected to where choice says: scratch still holds it. */
 void attempt_begin(struct route_choice *choice,
                    const struct route_scratch *scratch,
-                   const struct attempt_counts *counts);
+                   const struct attempt_counts *counts) ON_LANE;
 
 /* What control is to be told of where a prompt's blocks went: a struct
  * fact_learn, with keys that are good as long as scratch holds the request. */
@@ -76,10 +77,10 @@ attempt_matters(enum fact_result result, bool watched)
  * the worker, and not this node. Ends it. */
 void attempt_fail(struct route_choice *choice,
                   const struct attempt_counts *counts, struct worker_set *tried,
-                  bool blamed);
+                  bool blamed) ON_LANE;
 
 /* Nothing of it is in flight any more. Of one that has ended: nothing. */
 void attempt_end(struct route_choice *choice,
-                 const struct attempt_counts *counts);
+                 const struct attempt_counts *counts) ON_LANE;
 
 #endif

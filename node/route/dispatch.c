@@ -1,0 +1,547 @@
+/*
+ * The way of one request through the attempts, and everything that is counted
+ * and told on it.
+ */
+#include "node/route/dispatch.h"
+
+#include <string.h>
+
+#include "node/route/attempt_internal.h"
+
+/* Where engines keep answering too late for their tokens, waiting only costs:
+ * after LATE_IN_ROW of them in a row, one request in WAIT_ONE_IN waits, to see
+ * whether they have become faster, and the others go on at once. */
+#define LATE_IN_ROW 8U
+#define WAIT_ONE_IN 16U
+
+void
+dispatch_init(struct dispatch *d, struct dispatch_lane *lane, uint64_t now_us)
+{
+    CHECK(lane->attempts_max != 0);
+    memset(d, 0, offsetof(struct dispatch, attempt));
+    d->lane = lane;
+    d->state = DISPATCH_ELECTING;
+    d->choice.elect.worker = WORKER_NONE;
+    d->status = 0;
+    d->begun_us = now_us;
+    d->routed_us = 0;
+    d->first_byte_us = 0;
+    d->first_token_us = 0;
+}
+
+enum dispatch_action
+dispatch_next(struct dispatch *d)
+{
+    enum dispatch_action due = d->due;
+
+    d->due = DISPATCH_WAIT;
+    return due;
+}
+
+/* Facts */
+
+/* Room for a fact of that size, or NULL (counted). */
+static void *
+fact_reserve(struct dispatch_lane *lane, size_t size)
+{
+    void *fact = ring_reserve(lane->facts, size);
+
+    if (fact == NULL) {
+        counter_bump(&lane->metrics->facts_lost, 1);
+    }
+    return fact;
+}
+
+static void
+fact_commit(struct dispatch_lane *lane)
+{
+    ring_commit(lane->facts);
+    lane->told = true;
+}
+
+static void
+tell_prefix(struct dispatch_lane *lane, const struct attempt_prefix *prefix)
+{
+    struct fact_learn *fact = fact_reserve(lane, attempt_prefix_size(prefix));
+
+    if (fact != NULL) {
+        attempt_prefix_write(prefix, fact);
+        fact_commit(lane);
+    }
+}
+
+/* The worker is about to hold these: as text, for when tokens are not known,
+ * and as tokens until its own events say so. */
+static void
+tell_prefixes(struct dispatch *d)
+{
+    struct attempt_prefix prefixes[2];
+    uint32_t count =
+        attempt_prefixes(&d->choice, d->lane->scratch, d->routed, prefixes);
+
+    for (uint32_t i = 0; i < count; i++) {
+        tell_prefix(d->lane, &prefixes[i]);
+    }
+}
+
+static void
+tell_outcome(struct dispatch *d, enum fact_result result)
+{
+    struct fact_outcome *fact;
+
+    if (!attempt_matters(result, d->watched)) {
+        return;
+    }
+    fact = fact_reserve(d->lane, sizeof(*fact));
+    if (fact != NULL) {
+        *fact = (struct fact_outcome){
+            .kind = FACT_OUTCOME,
+            .slot = d->choice.lease.slot,
+            .generation = d->choice.lease.generation,
+            .result = result,
+        };
+        fact_commit(d->lane);
+    }
+}
+
+static uint64_t
+since_begun(const struct dispatch *d, uint64_t at_us)
+{
+    return at_us != 0 ? at_us - d->begun_us : 0;
+}
+
+static void
+tell_decision(struct dispatch *d, const struct dispatch_report *report)
+{
+    const struct route_choice *choice = &d->choice;
+    struct fact_decision *fact = fact_reserve(d->lane, sizeof(*fact));
+    bool placed = choice->lease.taken;
+    uint64_t duration_us = report->now_us - d->begun_us;
+
+    if (fact == NULL) {
+        return;
+    }
+    *fact = (struct fact_decision){
+        .kind = FACT_DECISION,
+        .slot = placed ? choice->lease.slot : WORKER_NONE,
+        .generation = placed ? choice->lease.generation : 0,
+        .mode = choice->elect.mode,
+        .overlap = choice->elect.overlap,
+        .total = d->total,
+        .exact = choice->exact,
+        .whole = choice->placed && d->total_whole,
+        .predicted_tokens = choice->exact ? choice->best.tokens : 0,
+        .block_tokens = choice->exact ? choice->best.block_tokens : 0,
+        .rank = choice->exact ? choice->best.rank : 0,
+        .attempts = d->attempts_count + (d->status != 0),
+        .status = report->end == DISPATCH_REFUSED ? report->status : d->status,
+        .stream = d->stream,
+        .imbalanced = choice->elect.imbalanced,
+        .cut = report->end == DISPATCH_SEVERED,
+        .cancelled = report->end == DISPATCH_CANCELLED,
+        .wall_ms = report->wall_ms - duration_us / 1000,
+        .route_us = since_begun(d, d->routed_us),
+        .first_byte_us = since_begun(d, d->first_byte_us),
+        .first_token_us = since_begun(d, d->first_token_us),
+        .duration_us = duration_us,
+    };
+    if (report->end == DISPATCH_DONE) {
+        fact->prompt_tokens = report->usage.prompt_tokens;
+        fact->cached_tokens = report->usage.cached_tokens;
+        fact->cached_known = report->usage.cached_known;
+    }
+    memcpy(fact->id, d->id, sizeof(fact->id));
+    memcpy(fact->model, d->model, sizeof(fact->model));
+    fact_commit(d->lane);
+}
+
+/* Waiting for tokens */
+
+static bool
+is_worth_waiting(struct dispatch_lane *lane)
+{
+    if (lane->late_in_row < LATE_IN_ROW) {
+        return true;
+    }
+    if (++lane->unwaited % WAIT_ONE_IN == 0) {
+        return true;
+    }
+    counter_bump(&lane->metrics->tokens_late, 1);
+    return false;
+}
+
+static void
+go_elect(struct dispatch *d)
+{
+    d->state = DISPATCH_ELECTING;
+    d->due = DISPATCH_ELECT;
+}
+
+void
+dispatch_start(struct dispatch *d, bool asked)
+{
+    CHECK(d->state == DISPATCH_ELECTING && d->due == DISPATCH_WAIT);
+    if (asked && is_worth_waiting(d->lane)) {
+        d->state = DISPATCH_ASKING;
+        d->due = DISPATCH_ASK;
+    } else {
+        go_elect(d);
+    }
+}
+
+void
+dispatch_tokens(struct dispatch *d)
+{
+    CHECK(d->state == DISPATCH_ASKING);
+    d->lane->late_in_row = 0;
+    go_elect(d);
+}
+
+/* Attempts */
+
+static struct attempt_counts
+counts_of(const struct dispatch *d)
+{
+    return (struct attempt_counts){.board = d->lane->board,
+                                   .rank_inflight = d->lane->rank_inflight};
+}
+
+static void
+refuse(struct dispatch *d, enum dispatch_refusal refusal)
+{
+    struct metrics_lane *m = d->lane->metrics;
+
+    CHECK(!d->choice.lease.taken);
+    d->refusal = refusal;
+    d->state = DISPATCH_LOST;
+    d->due = DISPATCH_REFUSE;
+    switch (refusal) {
+    case DISPATCH_ALL_FAILED:
+        counter_bump(&m->all_failed, 1);
+        break;
+    case DISPATCH_NO_MODEL:
+        counter_bump(&m->requests_no_model, 1);
+        break;
+    case DISPATCH_NO_WORKER:
+        counter_bump(&m->requests_no_worker, 1);
+        break;
+    }
+}
+
+void
+dispatch_elect(struct dispatch *d, const struct route_world *world)
+{
+    struct dispatch_lane *lane = d->lane;
+    struct attempt_counts counts = counts_of(d);
+    uint32_t slot;
+
+    CHECK(d->state == DISPATCH_ELECTING && !d->choice.lease.taken);
+    d->elected =
+        route_elect(lane->scratch, world, &d->tried, lane->rng, &d->choice);
+    if (d->elected != 0) {
+        return;
+    }
+    slot = d->choice.lease.slot;
+    d->watched = worker_set_has(&world->view->watched, slot);
+    d->total = lane->scratch->total;
+    d->total_whole = lane->scratch->tokens.prompt.whole;
+    memcpy(d->worker, world->view->worker[slot]->id, sizeof(d->worker));
+    attempt_begin(&d->choice, lane->scratch, &counts);
+    counter_bump(
+        &lane->metrics->inexact,
+        !d->choice.exact && worker_set_has(&world->tokens.view->workers, slot));
+}
+
+void
+dispatch_elected(struct dispatch *d, uint64_t now_us)
+{
+    struct dispatch_lane *lane = d->lane;
+
+    CHECK(d->state == DISPATCH_ELECTING);
+    if (d->elected != 0) {
+        refuse(d, d->attempts_count != 0           ? DISPATCH_ALL_FAILED
+                  : d->elected == ROUTE_E_NO_MODEL ? DISPATCH_NO_MODEL
+                                                   : DISPATCH_NO_WORKER);
+        return;
+    }
+    if (d->routed_us == 0) {
+        d->routed_us = now_us;
+        histogram_add(&lane->metrics->route, now_us - d->begun_us);
+    }
+    tell_prefixes(d);
+    counter_add(&lane->board->counters[d->choice.lease.slot].requests, 1);
+    d->state = DISPATCH_CONNECTING;
+    d->due = DISPATCH_CONNECT;
+}
+
+void
+dispatch_connected(struct dispatch *d)
+{
+    CHECK(d->state == DISPATCH_CONNECTING && d->choice.lease.taken);
+    d->state = DISPATCH_WAITING;
+}
+
+static void
+count_failure(struct metrics_lane *m, enum dispatch_fault fault)
+{
+    switch (fault) {
+    case DISPATCH_UNREACHABLE:
+    case DISPATCH_EXHAUSTED:
+        counter_bump(&m->attempts_connect, 1);
+        break;
+    case DISPATCH_CONNECT_TIMEOUT:
+    case DISPATCH_FIRST_BYTE_TIMEOUT:
+        counter_bump(&m->attempts_timeout, 1);
+        break;
+    case DISPATCH_CLOSED:
+        counter_bump(&m->attempts_closed, 1);
+        break;
+    case DISPATCH_BAD:
+        counter_bump(&m->attempts_bad, 1);
+        break;
+    case DISPATCH_STATUS:
+        counter_bump(&m->attempts_status, 1);
+        break;
+    }
+}
+
+/* What the circuit breaker hears of it. */
+static enum fact_result
+result_of(enum dispatch_fault fault)
+{
+    switch (fault) {
+    case DISPATCH_CONNECT_TIMEOUT:
+    case DISPATCH_FIRST_BYTE_TIMEOUT:
+        return FACT_TIMEOUT;
+    case DISPATCH_CLOSED:
+    case DISPATCH_BAD:
+        return FACT_CLOSED;
+    case DISPATCH_STATUS:
+        return FACT_STATUS;
+    case DISPATCH_UNREACHABLE:
+    case DISPATCH_EXHAUSTED:
+        break;
+    }
+    return FACT_CONNECT;
+}
+
+/* The engine closed a kept connection while our request was on its way: that
+ * says nothing about the engine, which gets a new one, once. */
+static bool
+is_stale(const struct dispatch *d, const struct dispatch_failure *failure)
+{
+    return failure->fault == DISPATCH_CLOSED && failure->kept && !d->fresh;
+}
+
+static void ON_LANE
+end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
+{
+    struct dispatch_lane *lane = d->lane;
+    struct attempt_counts counts = counts_of(d);
+    struct dispatch_attempt *a = &d->attempt[d->attempts_count++];
+    bool blamed = failure->fault != DISPATCH_EXHAUSTED;
+
+    a->fault = failure->fault;
+    a->status = failure->status;
+    memcpy(a->worker, d->worker, sizeof(a->worker));
+    count_failure(lane->metrics, failure->fault);
+    counter_bump(&lane->metrics->retries, 1);
+    counter_add(&lane->board->counters[d->choice.lease.slot].retries, 1);
+    if (blamed) {
+        tell_outcome(d, result_of(failure->fault));
+    }
+    attempt_fail(&d->choice, &counts, &d->tried, blamed);
+    d->fresh = false;
+}
+
+void
+dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
+{
+    CHECK(d->state == DISPATCH_CONNECTING || d->state == DISPATCH_WAITING);
+    CHECK(d->choice.lease.taken && d->attempts_count < DISPATCH_ATTEMPTS_MAX);
+    if (is_stale(d, failure)) {
+        counter_bump(&d->lane->metrics->retries_stale, 1);
+        d->fresh = true;
+        d->state = DISPATCH_CONNECTING;
+        d->due = DISPATCH_CONNECT;
+        return;
+    }
+    end_attempt(d, failure);
+    if (d->attempts_count >= d->lane->attempts_max ||
+        d->attempts_count == DISPATCH_ATTEMPTS_MAX) {
+        refuse(d, DISPATCH_ALL_FAILED);
+    } else {
+        go_elect(d);
+    }
+}
+
+void
+dispatch_expired(struct dispatch *d)
+{
+    struct dispatch_failure failure = {.fault = DISPATCH_CONNECT_TIMEOUT};
+
+    switch (d->state) {
+    case DISPATCH_ASKING:
+        d->lane->late_in_row++;
+        counter_bump(&d->lane->metrics->tokens_late, 1);
+        go_elect(d);
+        return;
+    case DISPATCH_WAITING:
+        failure.fault = DISPATCH_FIRST_BYTE_TIMEOUT;
+        dispatch_failed(d, &failure);
+        return;
+    case DISPATCH_CONNECTING:
+        dispatch_failed(d, &failure);
+        return;
+    case DISPATCH_STREAMING:
+        dispatch_broke_off(d);
+        return;
+    case DISPATCH_ELECTING:
+    case DISPATCH_LOST:
+    case DISPATCH_ENDED:
+        break;
+    }
+    CHECK(false && "a state that waits");
+}
+
+/* The answer */
+
+static void
+count_choice(struct metrics_lane *m, const struct route_choice *choice)
+{
+    counter_bump(&m->forwarded, 1);
+    counter_bump(&m->imbalanced, choice->elect.imbalanced);
+    if (choice->exact) {
+        counter_bump(&m->exact, 1);
+        counter_bump(&m->tokens_matched, choice->best.tokens);
+    } else {
+        counter_bump(&m->blocks_matched, choice->elect.overlap);
+    }
+    switch (choice->elect.mode) {
+    case ELECT_AFFINITY:
+        counter_bump(&m->mode_affinity, 1);
+        break;
+    case ELECT_BALANCE:
+        counter_bump(&m->mode_balance, 1);
+        break;
+    case ELECT_POLICY:
+        counter_bump(&m->mode_policy, 1);
+        break;
+    }
+}
+
+static void
+count_answer(struct metrics_lane *m, unsigned status)
+{
+    if (status < 400) {
+        counter_bump(&m->answers_2xx, 1);
+    } else if (status < 500) {
+        counter_bump(&m->answers_4xx, 1);
+    } else {
+        counter_bump(&m->answers_5xx, 1);
+    }
+}
+
+void
+dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
+{
+    struct metrics_lane *m = d->lane->metrics;
+
+    CHECK(d->state == DISPATCH_WAITING && d->choice.lease.taken);
+    CHECK(status != 0 && !dispatch_is_failure(status));
+    d->state = DISPATCH_STREAMING;
+    d->status = status;
+    d->first_byte_us = now_us;
+    histogram_add(&m->first_byte, now_us - d->begun_us);
+    count_choice(m, &d->choice);
+    count_answer(m, status);
+    fleet_lease_answered(&d->choice.lease, d->lane->board);
+    tell_outcome(d, status == 500 ? FACT_STATUS : FACT_ANSWERED);
+}
+
+void
+dispatch_began(struct dispatch *d, uint64_t now_us)
+{
+    CHECK(d->state == DISPATCH_STREAMING);
+    if (d->began) {
+        return;
+    }
+    d->began = true;
+    fleet_lease_began(&d->choice.lease, d->lane->board);
+    if (d->stream && d->status < 300) {
+        d->first_token_us = now_us;
+        histogram_add(&d->lane->metrics->first_token, now_us - d->begun_us);
+    }
+}
+
+void
+dispatch_broke_off(struct dispatch *d)
+{
+    CHECK(d->state == DISPATCH_STREAMING && d->due == DISPATCH_WAIT);
+    d->state = DISPATCH_LOST;
+    d->due = DISPATCH_SEVER;
+}
+
+/* The end */
+
+static void
+count_end(struct dispatch *d, const struct dispatch_report *report)
+{
+    struct metrics_lane *m = d->lane->metrics;
+
+    histogram_add(&m->duration, report->now_us - d->begun_us);
+    switch (report->end) {
+    case DISPATCH_DONE:
+        CHECK(d->state == DISPATCH_STREAMING);
+        counter_bump(&m->prompt_tokens, report->usage.prompt_tokens);
+        counter_bump(&m->cached_tokens, report->usage.cached_tokens);
+        break;
+    case DISPATCH_CANCELLED:
+        counter_bump(&m->cancelled, 1);
+        break;
+    case DISPATCH_SEVERED:
+        CHECK(d->choice.lease.taken);
+        counter_bump(&m->cut, 1);
+        counter_add(&d->lane->board->counters[d->choice.lease.slot].streams_cut,
+                    1);
+        tell_outcome(d, FACT_CLOSED);
+        break;
+    case DISPATCH_REFUSED:
+        break;
+    }
+}
+
+void
+dispatch_end(struct dispatch *d, const struct dispatch_report *report)
+{
+    struct attempt_counts counts = counts_of(d);
+
+    CHECK(d->state != DISPATCH_ENDED);
+    count_end(d, report);
+    tell_decision(d, report);
+    attempt_end(&d->choice, &counts);
+    d->state = DISPATCH_ENDED;
+    d->due = DISPATCH_WAIT;
+}
+
+bool
+dispatch_check(const struct dispatch *d, const char **reason)
+{
+    bool severed = d->state == DISPATCH_LOST && d->status != 0;
+    bool sent = d->state == DISPATCH_CONNECTING ||
+                d->state == DISPATCH_WAITING ||
+                d->state == DISPATCH_STREAMING || severed;
+
+    *reason = NULL;
+    if (d->choice.lease.taken != sent) {
+        *reason = "a lease is held without an attempt, or the reverse";
+    } else if (d->attempts_count > DISPATCH_ATTEMPTS_MAX ||
+               d->attempts_count > d->lane->attempts_max) {
+        *reason = "more attempts than allowed";
+    } else if ((d->status != 0) != (d->first_byte_us != 0)) {
+        *reason = "an answer without a status, or the reverse";
+    } else if (d->began && d->choice.lease.queued_tokens != 0) {
+        *reason = "a prompt waits although its answer has begun";
+    }
+    return *reason == NULL;
+}

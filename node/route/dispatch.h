@@ -1,0 +1,226 @@
+/*
+ * One request on its way to a worker and back: which worker is tried, what a
+ * failure means, when the request is given up, and what control is told of it.
+ * Every decision to retry is made here, by the lanes and by the simulator
+ * alike: they say what happened, and do what dispatch_next() answers.
+ *
+ *   state        what the request does            left by
+ *   ASKING       waits for its tokens             _tokens(), _expired()
+ *   ELECTING     is to be given to a worker       _elect(), then _elected()
+ *   CONNECTING   waits for a connection           _connected(), _failed(),
+ *                                                 _expired()
+ *   WAITING      waits for an answer              _answered(), _failed(),
+ *                                                 _expired()
+ *   STREAMING    passes the answer on: there is   _broke_off(), _expired()
+ *                no other worker from here on
+ *   LOST         is refused or severed            dispatch_end() only
+ *   ENDED        nothing of it is in flight
+ *
+ * dispatch_end() ends it in every state. After each input the caller pulls
+ * actions until there is none:
+ *
+ *   while ((action = dispatch_next(&d)) != DISPATCH_WAIT) { ... }
+ *
+ * Role: core. Owns: the lease at the worker that is tried. Thread: one lane.
+ * Limits: DISPATCH_ATTEMPTS_MAX workers. Errors: none; a fact that finds no
+ * room in the ring is lost and counted.
+ */
+#ifndef NODE_DISPATCH_H
+#define NODE_DISPATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/ring.h"
+#include "index/base/rng.h"
+#include "index/base/role.h"
+#include "index/base/worker_set.h"
+#include "node/route/route.h"
+#include "node/text/usage.h"
+#include "node/view/facts.h"
+#include "node/view/fleet_view.h"
+#include "node/view/metrics.h"
+
+#define DISPATCH_ATTEMPTS_MAX CONFIG_ATTEMPTS_MAX
+
+enum dispatch_state {
+    DISPATCH_ASKING,
+    DISPATCH_ELECTING,
+    DISPATCH_CONNECTING,
+    DISPATCH_WAITING,
+    DISPATCH_STREAMING,
+    DISPATCH_LOST,
+    DISPATCH_ENDED,
+};
+
+/* What the caller is to do. */
+enum dispatch_action {
+    DISPATCH_WAIT,    /* nothing, until something happens */
+    DISPATCH_ASK,     /* call dispatch_tokens() when the tokens are there, or
+                         dispatch_expired() after tokens.wait */
+    DISPATCH_ELECT,   /* call dispatch_elect() and dispatch_elected() */
+    DISPATCH_CONNECT, /* connect to choice.lease.slot and send the request; by
+                         a new connection if `fresh` */
+    DISPATCH_REFUSE,  /* answer with an error: see `refusal` */
+    DISPATCH_SEVER,   /* the client has part of an answer: end its connection */
+};
+
+/* Why no worker takes the request. */
+enum dispatch_refusal {
+    DISPATCH_ALL_FAILED, /* see attempt[] */
+    DISPATCH_NO_MODEL,
+    DISPATCH_NO_WORKER,
+};
+
+/* Why an attempt ended without an answer. */
+enum dispatch_fault {
+    DISPATCH_UNREACHABLE,
+    DISPATCH_EXHAUSTED, /* this node's fault, not the worker's */
+    DISPATCH_CONNECT_TIMEOUT,
+    DISPATCH_FIRST_BYTE_TIMEOUT,
+    DISPATCH_CLOSED, /* before a byte of an answer */
+    DISPATCH_BAD,    /* not HTTP/1.1 */
+    DISPATCH_STATUS, /* 502, 503 or 504 */
+};
+
+struct dispatch_failure {
+    enum dispatch_fault fault;
+    unsigned status; /* with DISPATCH_STATUS */
+    bool kept;       /* on a connection that had served a request before, and
+                        no byte of this answer came */
+};
+
+/* How a request ended. */
+enum dispatch_end {
+    DISPATCH_DONE,      /* the worker's answer is whole */
+    DISPATCH_REFUSED,   /* an answer of our own went out instead */
+    DISPATCH_CANCELLED, /* the client went away */
+    DISPATCH_SEVERED,   /* the answer broke off after its head */
+};
+
+struct dispatch_report {
+    enum dispatch_end end;
+    unsigned status;    /* with DISPATCH_REFUSED: of our answer */
+    struct usage usage; /* with DISPATCH_DONE: as the engine reported */
+    uint64_t now_us;
+    uint64_t wall_ms; /* since 1970, now */
+};
+
+/* What the requests of one lane have in common; it outlives each of them. */
+struct dispatch_lane {
+    struct fleet_board *board;
+    struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
+    struct route_scratch *scratch;
+    struct rng *rng;
+    struct metrics_lane *metrics;
+    struct ring *facts; /* for control */
+    uint32_t attempts_max;
+    bool told; /* facts were added; the caller wakes control and clears it */
+    uint32_t late_in_row; /* waits for tokens that were in vain */
+    uint32_t unwaited;    /* requests since that were not let wait */
+};
+
+struct dispatch_attempt {
+    char worker[FLEET_ID_BYTES];
+    enum dispatch_fault fault;
+    unsigned status; /* with DISPATCH_STATUS */
+};
+
+struct dispatch {
+    struct dispatch_lane *lane;
+
+    /* The request: the caller sets these before dispatch_start(). */
+    bool routed;    /* by its prompt: belief may learn from it */
+    bool stream;    /* it asks for an answer in pieces */
+    uint32_t total; /* of what overlap counts: blocks, or tokens */
+    char id[FACT_ID_MAX];
+    char model[FACT_MODEL_MAX]; /* shortened to fit */
+
+    enum dispatch_state state;
+    enum dispatch_action due;
+    enum dispatch_refusal refusal; /* with DISPATCH_REFUSE */
+    bool fresh; /* a kept connection was dead: this worker gets a new one */
+
+    /* The attempt that runs, or the last one. */
+    struct route_choice choice;
+    int elected;      /* outcome of route_elect() */
+    bool watched;     /* control wants to hear of a success at this worker */
+    bool total_whole; /* the tokens are all of the prompt's */
+    bool began;       /* a byte of the answer's body came */
+    char worker[FLEET_ID_BYTES];
+
+    struct worker_set tried;
+    uint32_t attempts_count; /* that failed */
+    struct dispatch_attempt attempt[DISPATCH_ATTEMPTS_MAX];
+
+    unsigned status;         /* of the worker's answer; 0 until then */
+    uint64_t begun_us;       /* the request was whole */
+    uint64_t routed_us;      /* the first election was done */
+    uint64_t first_byte_us;  /* of the answer; 0 until then */
+    uint64_t first_token_us; /* of a streamed answer's body; 0 until then */
+};
+
+/* A request that is whole now. lane is borrowed. */
+void dispatch_init(struct dispatch *d, struct dispatch_lane *lane,
+                   uint64_t now_us) ON_LANE;
+
+/* The lane's scratch holds the request. asked: its tokens were asked for, and
+ * too little of them is known to go without; whether it waits for them is
+ * decided here. */
+void dispatch_start(struct dispatch *d, bool asked) ON_LANE;
+
+/* What to do now; each action is answered once. */
+enum dispatch_action dispatch_next(struct dispatch *d) ON_LANE;
+
+/* The tokens came, or will not come. */
+void dispatch_tokens(struct dispatch *d) ON_LANE;
+
+/* Elects a worker of the world and takes a lease there; choice.lease.taken:
+ * there is one. The lane's scratch holds the request, and the caller is online
+ * in the qsbr. */
+void dispatch_elect(struct dispatch *d, const struct route_world *world)
+    ON_LANE;
+
+/* The caller is offline again: tells control what the worker is about to hold.
+ * The scratch still holds the request. */
+void dispatch_elected(struct dispatch *d, uint64_t now_us) ON_LANE;
+
+/* The request is being sent. */
+void dispatch_connected(struct dispatch *d) ON_LANE;
+
+/* The attempt failed before its answer's head; its connection is gone. */
+void dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
+    ON_LANE;
+
+/* The time for what the state waits for is over; the connection is gone. */
+void dispatch_expired(struct dispatch *d) ON_LANE;
+
+/* The head of the worker's answer is there; its status is none of those for
+ * which dispatch_is_failure(). */
+void dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
+    ON_LANE;
+
+/* The first bytes of the answer's body are there. Again is harmless. */
+void dispatch_began(struct dispatch *d, uint64_t now_us) ON_LANE;
+
+/* The answer ended too early. */
+void dispatch_broke_off(struct dispatch *d) ON_LANE;
+
+/* The request has ended, in whatever state: control is told, the lease is
+ * given back. */
+void dispatch_end(struct dispatch *d, const struct dispatch_report *report)
+    ON_LANE;
+
+/* Whether an answer's status is a failure of the attempt: it did not reach
+ * the engine, so another worker may be asked. */
+static inline bool
+dispatch_is_failure(unsigned status)
+{
+    return status == 502 || status == 503 || status == 504;
+}
+
+/* False and *reason: it is not as it should be. */
+bool dispatch_check(const struct dispatch *d, const char **reason);
+
+#endif
