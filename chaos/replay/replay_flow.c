@@ -1,5 +1,6 @@
 /* The events of a replay: arrivals, steps of engines, and what nodes hear. */
 #include "chaos/replay/replay_flow_internal.h"
+#include "index/base/role.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -165,7 +166,7 @@ is_gone(const struct engine *engine, uint64_t key)
     return engine_blocks_match(&engine->pool, &key, 1, &unused) == 0;
 }
 
-static void
+static void ON_CONTROL
 note_changes(struct replay_world *world, uint32_t engine)
 {
     struct replay_engine *e = &world->engines[engine];
@@ -246,7 +247,7 @@ finish(struct replay_world *world, const struct engine_out *out)
                     0);
 }
 
-static int
+static int ON_CONTROL
 wake(struct replay_world *world, uint32_t engine)
 {
     struct replay_engine *e = &world->engines[engine];
@@ -559,7 +560,7 @@ read_metrics(struct replay_world *world)
 }
 
 /* A wake that another one has taken the place of is no event at all. */
-static int
+static int ON_CONTROL
 wake_if_due(struct replay_world *world, const struct virtual_event *event)
 {
     struct replay_engine *e = &world->engines[event->who];
@@ -571,7 +572,7 @@ wake_if_due(struct replay_world *world, const struct virtual_event *event)
     return wake(world, event->who);
 }
 
-static int
+static int ON_CONTROL
 happen(struct replay_world *world, const struct virtual_event *event)
 {
     switch ((enum kind)event->kind) {
@@ -606,6 +607,7 @@ happen(struct replay_world *world, const struct virtual_event *event)
 int
 replay_world_step(struct replay_world *world)
 {
+    role_is_control();
     struct virtual_event event;
 
     if (!virtual_time_next(&world->time, VIRTUAL_TIME_NEVER, &event)) {

@@ -1,5 +1,6 @@
 /* A node of a replay: lookup, election, mirror and belief as serve runs them. */
 #include "chaos/replay/replay_node.h"
+#include "index/base/role.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ open_indexes(struct replay_node *node)
 }
 
 /* One engine in its slot of everything. */
-static int
+static int ON_CONTROL
 admit(struct replay_node *node, uint32_t engine)
 {
     uint32_t slot;
@@ -81,7 +82,7 @@ admit(struct replay_node *node, uint32_t engine)
     return 0;
 }
 
-static int
+static int ON_CONTROL
 open_fleet(struct replay_node *node)
 {
     size_t size = (sizeof(*node->board) + 63) / 64 * 64;
@@ -109,6 +110,7 @@ int
 replay_node_init(struct replay_node *node,
                  const struct replay_node_config *config, uint64_t seed)
 {
+    role_is_control();
     CHECK(config->engines > 0 && config->engines <= WORKERS_MAX);
     memset(node, 0, sizeof(*node));
     node->config = *config;
@@ -193,7 +195,7 @@ read_prompt(struct replay_node *node, const struct replay_prompt *prompt)
 }
 
 /* How many of the blocks were held or expected there before. */
-static uint32_t
+static uint32_t ON_CONTROL
 expect(struct replay_node *node, const struct replay_prompt *prompt,
        const struct route_choice *choice, uint64_t now_us)
 {
@@ -216,6 +218,8 @@ void
 replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
                   uint64_t now_us, struct replay_choice *choice)
 {
+    role_is_control();
+    role_is_lane();
     struct route_choice route = {.elect = {.worker = WORKER_NONE}};
     struct worker_set tried;
     uint32_t known = 0;
@@ -249,18 +253,21 @@ void
 replay_node_queue(struct replay_node *node, struct fleet_lease *lease,
                   uint32_t tokens)
 {
+    role_is_lane();
     fleet_lease_queue(lease, node->board, tokens);
 }
 
 void
 replay_node_began(struct replay_node *node, struct fleet_lease *lease)
 {
+    role_is_lane();
     fleet_lease_began(lease, node->board);
 }
 
 void
 replay_node_leave(struct replay_node *node, struct fleet_lease *lease)
 {
+    role_is_lane();
     fleet_lease_leave(lease, node->board);
 }
 
@@ -268,6 +275,7 @@ void
 replay_node_apply(struct replay_node *node, uint32_t engine,
                   const uint64_t *words, uint32_t count)
 {
+    role_is_control();
     CHECK(node->config.events);
     expectations_confirm(node->expectations, engine, words, count);
     node->lost += mirror_apply(node->mirror, engine, words, count,
@@ -278,6 +286,7 @@ void
 replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
                   uint32_t count, uint32_t engine, uint64_t now_us)
 {
+    role_is_control();
     if (is_blind(node) || count == 0) {
         return;
     }
@@ -332,6 +341,7 @@ replay_node_pressure(struct replay_node *node, uint32_t engine,
 void
 replay_node_work(struct replay_node *node, uint64_t now_us)
 {
+    role_is_control();
     if (node->config.events) {
         (void)mirror_work(node->mirror, WORK_BUDGET);
         (void)expectations_work(node->expectations, WORK_BUDGET, now_us);

@@ -1,5 +1,6 @@
 /* Elections of those who see all: oracle and soonest. */
 #include "chaos/replay/replay_flow_internal.h"
+#include "index/base/role.h"
 
 #include "index/base/rng.h"
 
@@ -132,6 +133,7 @@ replay_divine(struct replay_world *world, const struct replay_prompt *prompt,
               const struct replay_request *request,
               struct replay_choice *choice)
 {
+    role_is_control();
     struct replay_node *node = &world->nodes[0];
     struct route_scratch *scratch = &node->scratch;
 

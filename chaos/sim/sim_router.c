@@ -277,6 +277,7 @@ sim_router_jump(struct sim_world *w, uint32_t node)
 void
 sim_router_work(struct sim_world *w, uint32_t node)
 {
+    role_is_control();
     struct sim_router *r = w->nodes[node].router;
 
     if (r != NULL) {
@@ -348,7 +349,7 @@ sim_router_told(struct sim_world *w, uint32_t node)
     r->dispatch.told = false;
 }
 
-static void
+static void ON_CONTROL
 take_fact(struct sim_world *w, uint32_t node, const void *record)
 {
     struct sim_node *n = &w->nodes[node];

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "index/base/role.h"
 #include "node/base/log.h"
 #include "node/base/sock.h"
 #include "node/control/control.h"
@@ -51,7 +52,7 @@ address_size(const struct sockaddr_storage *address)
                                           : sizeof(struct sockaddr_in);
 }
 
-static int
+static int ON_CONTROL
 make_lanes(struct serve *serve)
 {
     const struct config *config = serve->node.config;
@@ -76,7 +77,7 @@ make_lanes(struct serve *serve)
     return 0;
 }
 
-static int
+static int ON_CONTROL
 start_lanes(struct serve *serve)
 {
     for (uint32_t i = 0; i < serve->lanes_made; i++) {
@@ -90,7 +91,7 @@ start_lanes(struct serve *serve)
     return 0;
 }
 
-static void
+static void ON_CONTROL
 end_lanes(struct serve *serve)
 {
     gauge_set(&serve->node.draining, 1);
@@ -234,7 +235,7 @@ say_ready(const struct serve *serve)
 }
 
 /* Opens both ports and starts the lanes: 0, or -errno and a line was logged. */
-static int
+static int ON_CONTROL
 open_ports(struct serve *serve)
 {
     const struct config *config = serve->node.config;

@@ -1,6 +1,7 @@
 #include "node/peers/hints.h"
 
 #include "index/base/rng.h"
+#include "index/base/role.h"
 
 #define NODE_GAUGE UINT64_C(0x6b7661736972) /* no worker: the node's own rate */
 #define RANK_SALT  UINT64_C(0x72616e6b00000000)
@@ -380,7 +381,7 @@ hints_expect(struct hints *hints, const struct fact_learn *fact,
     }
 }
 
-static void
+static void ON_CONTROL
 hear_expected(struct hints *hints, const struct gossip_belief *belief,
               uint64_t now_us)
 {
@@ -428,7 +429,7 @@ hints_belief_out(struct hints *hints, const struct gossip_out *out,
     }
 }
 
-static void
+static void ON_CONTROL
 on_out(void *context, const struct gossip_out *out, uint64_t now_us)
 {
     hints_belief_out(context, out, now_us);

@@ -49,6 +49,7 @@
 #include <stdint.h>
 
 #include "gossip/gossip.h"
+#include "index/base/role.h"
 #include "node/peers/hub.h"
 #include "node/view/expectations.h"
 #include "node/view/facts.h"
@@ -117,7 +118,7 @@ void hints_learn(struct hints *hints, const struct fact_learn *fact,
 /* What a lane sent to a rank, in blocks of tokens: to the peers, but for what
  * they know. Called before it is expected here. */
 void hints_expect(struct hints *hints, const struct fact_learn *fact,
-                  uint64_t now_us);
+                  uint64_t now_us) ON_CONTROL;
 
 /* A request that this node had sent to a worker is over: the same way. */
 void hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,
@@ -126,7 +127,7 @@ void hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,
 /* A GOSSIP_BELIEF: a peer's decision, into this node's tree or among what it
  * expects. */
 void hints_belief_out(struct hints *hints, const struct gossip_out *out,
-                      uint64_t now_us);
+                      uint64_t now_us) ON_CONTROL;
 
 /* A present worker's numbers: this node's own, and the peers'. */
 struct hints_load {

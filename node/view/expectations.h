@@ -29,6 +29,7 @@
 
 #include "index/base/check.h"
 #include "index/base/qsbr.h"
+#include "index/base/role.h"
 #include "index/index.h"
 
 struct expectations;
@@ -50,15 +51,17 @@ void expectations_free(struct expectations *expectations);
 /* The slot of the mirror has an owner now: 0, or MIRROR_E_NO_SLOT while what
  * was expected of the one before is still being swept. */
 int expectations_open(struct expectations *expectations, uint32_t slot)
-    MUST_CHECK;
+    ON_CONTROL MUST_CHECK;
 
 /* It has none any more. Nothing of it is expected from now on. */
-void expectations_close(struct expectations *expectations, uint32_t slot);
+void expectations_close(struct expectations *expectations, uint32_t slot)
+    ON_CONTROL;
 
 /* These blocks, those that the rank holds left out, were sent to the owner of
  * an open slot. */
 void expectations_add(struct expectations *expectations, uint32_t slot,
-                      const uint64_t *keys, uint32_t count, uint64_t now_us);
+                      const uint64_t *keys, uint32_t count, uint64_t now_us)
+    ON_CONTROL;
 
 /* Whether the slot is open. */
 bool expectations_is_open(const struct expectations *expectations,
@@ -68,23 +71,23 @@ bool expectations_is_open(const struct expectations *expectations,
  * its mirror, or is expected to hold. */
 uint32_t expectations_depth(struct expectations *expectations,
                             const struct mirror *mirror, uint32_t slot,
-                            const uint64_t *keys, uint32_t count);
+                            const uint64_t *keys, uint32_t count) ON_CONTROL;
 
 /* expectations_add() of those that the owner does not hold yet by its mirror: what
  * it holds was stored since, and no event will tell of it. */
 void expectations_add_missing(struct expectations *expectations,
                               const struct mirror *mirror, uint32_t slot,
                               const uint64_t *keys, uint32_t count,
-                              uint64_t now_us);
+                              uint64_t now_us) ON_CONTROL;
 
 /* A record of the slot's owner: what it stores is no longer on its way. */
 void expectations_confirm(struct expectations *expectations, uint32_t slot,
-                          const uint64_t *words, uint32_t count);
+                          const uint64_t *words, uint32_t count) ON_CONTROL;
 
 /* Gives up what is too old, and sweeps; at most budget blocks. True when there
  * is more. */
 bool expectations_work(struct expectations *expectations, uint32_t budget,
-                       uint64_t now_us);
+                       uint64_t now_us) ON_CONTROL;
 
 /* For mirror_match(), under the mirror's slots. */
 const struct mirror *

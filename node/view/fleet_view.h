@@ -40,6 +40,7 @@
 #include "index/base/check.h"
 #include "index/base/counter.h"
 #include "index/base/publish.h"
+#include "index/base/role.h"
 #include "index/base/slice.h"
 #include "index/base/worker_set.h"
 #include "node/config/config.h"
@@ -216,24 +217,28 @@ void fleet_board_queued(const struct fleet_board *board,
  * again without it.
  */
 bool fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
-                      const struct fleet_view *view, uint32_t slot) MUST_CHECK;
+                      const struct fleet_view *view, uint32_t slot)
+    ON_LANE MUST_CHECK;
 
 /* The request of a taken lease has this many prompt tokens for the worker to
  * read; once. FLEET_QUEUED_MAX at most are counted. */
 void fleet_lease_queue(struct fleet_lease *lease, struct fleet_board *board,
-                       uint64_t tokens);
+                       uint64_t tokens) ON_LANE;
 
 /* Whether the worker answers is known (a head, a failure, or given up): the
  * next trial may start. Again is harmless. */
-void fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board);
+void fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board)
+    ON_LANE;
 
 /* The answer has begun, its prompt waits no longer. A head says nothing of
  * that: of a stream engines send it before they have read the prompt. Again is
  * harmless. */
-void fleet_lease_began(struct fleet_lease *lease, struct fleet_board *board);
+void fleet_lease_began(struct fleet_lease *lease, struct fleet_board *board)
+    ON_LANE;
 
 /* Nothing of the request is in flight there any more; the lease is empty
  * again. Of an empty lease: nothing. */
-void fleet_lease_leave(struct fleet_lease *lease, struct fleet_board *board);
+void fleet_lease_leave(struct fleet_lease *lease, struct fleet_board *board)
+    ON_LANE;
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
+#include "index/base/role.h"
 #include "node/fleet/fleet.h"
 
 #define STEPS   400
@@ -223,6 +224,7 @@ turn_reader(struct reader *reader)
 static void
 turn_seat(struct fleet_lease *lease)
 {
+    role_is_lane();
     const struct fleet_view *view = fleet_view_get(world.board);
     struct worker_set may = fleet_view_candidates(view, world.board);
     uint32_t slot = any_of(&may);
@@ -309,6 +311,7 @@ random_step(void)
 static void
 calm_down(void)
 {
+    role_is_lane();
     for (unsigned p = 0; p < PORTS; p++) {
         world.good[p] = true;
     }

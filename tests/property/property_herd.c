@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
+#include "index/base/role.h"
 #include "node/elect/elect.h"
 #include "node/peers/hints.h"
 #include "node/route/route.h"
@@ -259,6 +260,7 @@ carry(uint32_t from, const struct gossip_out *out)
 static void
 pull(uint32_t at)
 {
+    role_is_control();
     struct node *n = sim.nodes[at];
     struct gossip_out out;
 
@@ -349,6 +351,7 @@ believe(struct node *n, uint32_t worker)
 static void
 arrive(void)
 {
+    role_is_lane();
     uint32_t at = (uint32_t)(rng_next(&sim.arrivals) >> 32) % 105;
     double iterations = exponential(&sim.arrivals, sim.scene.iterations);
     struct node *n = sim.nodes[at % sim.nodes_count];
@@ -377,6 +380,7 @@ arrive(void)
 static void
 run_engines(void)
 {
+    role_is_lane();
     double done[ENGINES];
 
     for (uint32_t i = 0; i < ENGINES; i++) {

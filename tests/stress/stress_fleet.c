@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "index/base/rng.h"
+#include "index/base/role.h"
 #include "node/elect/elect.h"
 #include "node/fleet/fleet.h"
 
@@ -76,6 +77,7 @@ elect(struct lane *lane, const struct fleet_view *view)
 static void
 take(struct lane *lane, struct fleet_lease *lease)
 {
+    role_is_lane();
     const struct fleet_view *view = fleet_view_get(board);
     uint32_t slot = elect(lane, view);
 
@@ -92,6 +94,7 @@ take(struct lane *lane, struct fleet_lease *lease)
 static void
 leave(struct fleet_lease *lease)
 {
+    role_is_lane();
     const struct fleet_worker *worker =
         fleet_view_get(board)->worker[lease->slot];
 

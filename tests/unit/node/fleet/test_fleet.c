@@ -1,5 +1,6 @@
 /* The table: who is there, slots and their reuse, draining, views. */
 #include "fleet_rig.h"
+#include "index/base/role.h"
 
 TestSuite(node_fleet, .init = rig_start, .fini = rig_stop);
 
@@ -118,6 +119,7 @@ Test(node_fleet, a_slot_is_not_reused_before_it_is_swept)
 
 Test(node_fleet, a_slot_is_not_reused_while_requests_run_there)
 {
+    role_is_lane();
     uint32_t slot = rig_add(0);
     struct fleet_lease lease = {0};
 
@@ -168,6 +170,7 @@ Test(node_fleet, what_names_a_former_worker_of_a_slot_is_ignored)
 
 Test(node_fleet, draining_lets_requests_finish)
 {
+    role_is_lane();
     uint32_t slot = rig_add(0);
     struct fleet_lease lease = {0};
 

@@ -1,5 +1,6 @@
 /* What an engine's metrics become on the board. */
 #include "fleet_rig.h"
+#include "index/base/role.h"
 
 TestSuite(node_fleet_metrics, .init = rig_start, .fini = rig_stop);
 
@@ -37,6 +38,7 @@ Test(node_fleet_metrics, become_gauges)
 
 Test(node_fleet_metrics, load_of_others_counts_when_seen_twice)
 {
+    role_is_lane();
     struct fleet_lease lease = {0};
 
     engine_says(10, 5, 0);
@@ -83,6 +85,7 @@ Test(node_fleet_metrics, load_of_peers_is_not_counted_twice)
 
 Test(node_fleet_metrics, requests_that_ended_during_a_scrape_were_ours)
 {
+    role_is_lane();
     struct fleet_probed scrape = {.generation = 1,
                                   .probe = FLEET_PROBE_METRICS,
                                   .status = 200,

@@ -1,5 +1,6 @@
 /* Health, models, addresses, the circuit breaker: each transition. */
 #include "fleet_rig.h"
+#include "index/base/role.h"
 
 TestSuite(node_fleet_probe, .init = rig_start, .fini = rig_stop);
 
@@ -407,6 +408,7 @@ half_open_worker(void)
 
 Test(node_fleet_probe, trials_close_the_circuit)
 {
+    role_is_lane();
     uint32_t slot = half_open_worker();
 
     for (unsigned i = 0; i < 2; i++) {

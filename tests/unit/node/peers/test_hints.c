@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "index/base/rng.h"
+#include "index/base/role.h"
 #include "node/peers/hints.h"
 
 #define NODES  2
@@ -113,6 +114,7 @@ open_node(uint32_t at)
 static void
 carry(uint32_t at)
 {
+    role_is_control();
     struct node *n = &nodes[at];
     struct gossip_out out;
 
@@ -258,6 +260,7 @@ Test(node_hints, a_slot_without_its_worker_has_no_load)
 static void
 open_ranks(void)
 {
+    role_is_control();
     for (uint32_t at = 0; at < NODES; at++) {
         struct mirror_view *view = &nodes[at].mirrors;
         uint32_t worker = slot_at(at, 1);
@@ -365,6 +368,7 @@ Test(node_hints, a_node_alone_tells_nobody)
 static void
 dispatch(uint32_t at, uint32_t from, uint32_t count)
 {
+    role_is_control();
     struct fact_learn *fact = malloc(sizeof(*fact) + sizeof(keys));
 
     cr_assert_not_null(fact);
@@ -384,6 +388,7 @@ dispatch(uint32_t at, uint32_t from, uint32_t count)
 static void
 hear(enum event_kind kind, uint32_t from, uint32_t count)
 {
+    role_is_control();
     uint64_t words[101] = {event_op(kind, TIER_DEVICE, count)};
 
     memcpy(words + 1, keys + from, count * sizeof(*keys));
@@ -405,6 +410,7 @@ expected_blocks(uint32_t at)
 static uint32_t
 depth(uint32_t slot)
 {
+    role_is_control();
     return expectations_depth(nodes[1].expectations, nodes[1].mirror, slot,
                               keys, 100);
 }
@@ -470,6 +476,7 @@ Test(node_hints, an_event_that_comes_first_leaves_nothing_to_expect)
 
 Test(node_hints, what_no_event_tells_of_is_given_up)
 {
+    role_is_control();
     open_ranks();
     hear(EVENT_STORE, 0, 60);
     hear(EVENT_REMOVE, 0, 60); /* and evicted, before it is heard of */

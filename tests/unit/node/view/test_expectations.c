@@ -1,6 +1,7 @@
 /* What is on its way: until an event stores it, or it is too old. */
 #include <criterion/criterion.h>
 
+#include "index/base/role.h"
 #include "node/view/expectations.h"
 
 #define TTL_MS 10U
@@ -14,6 +15,7 @@ static uint64_t keys[64];
 static void
 open_rig(void)
 {
+    role_is_control();
     struct expectations_limits limits = {
         .bytes_max = (size_t)16 << 20,
         .ttl_ms = TTL_MS,
@@ -56,6 +58,7 @@ depth(uint32_t slot, uint32_t from)
 static void
 tell(enum event_kind kind, uint32_t slot, uint32_t from, uint32_t count)
 {
+    role_is_control();
     uint64_t words[65] = {event_op(kind, TIER_DEVICE, count)};
 
     memcpy(words + 1, keys + from, count * sizeof(*words));
@@ -64,6 +67,7 @@ tell(enum event_kind kind, uint32_t slot, uint32_t from, uint32_t count)
 
 Test(expectations, what_was_sent_is_expected)
 {
+    role_is_control();
     expectations_add(expectations, 5, keys, 10, 100);
     cr_assert_eq(depth(5, 0), 10);
     cr_assert_eq(depth(6, 0), 0);
@@ -71,6 +75,7 @@ Test(expectations, what_was_sent_is_expected)
 
 Test(expectations, what_an_event_stores_is_expected_no_longer)
 {
+    role_is_control();
     expectations_add(expectations, 5, keys, 10, 100);
     tell(EVENT_STORE, 5, 0, 4);
     cr_assert_eq(depth(5, 0), 0);
@@ -79,6 +84,7 @@ Test(expectations, what_an_event_stores_is_expected_no_longer)
 
 Test(expectations, a_removal_ends_no_expectation)
 {
+    role_is_control();
     expectations_add(expectations, 5, keys, 10, 100);
     tell(EVENT_REMOVE, 5, 0, 4);
     cr_assert_eq(depth(5, 0), 10);
@@ -86,6 +92,7 @@ Test(expectations, a_removal_ends_no_expectation)
 
 Test(expectations, events_of_others_change_nothing)
 {
+    role_is_control();
     cr_assert_eq(expectations_open(expectations, 6), 0);
     expectations_add(expectations, 5, keys, 10, 100);
     tell(EVENT_STORE, 6, 0, 10);
@@ -95,6 +102,7 @@ Test(expectations, events_of_others_change_nothing)
 
 Test(expectations, what_no_event_stores_is_given_up_for_its_age)
 {
+    role_is_control();
     struct expectations_stats stats;
 
     expectations_add(expectations, 5, keys, 10, 100);
@@ -111,6 +119,7 @@ Test(expectations, what_no_event_stores_is_given_up_for_its_age)
 
 Test(expectations, only_what_was_expected_counts_as_confirmed_or_given_up)
 {
+    role_is_control();
     struct expectations_stats stats;
 
     expectations_add(expectations, 5, keys, 10, 100);
@@ -125,6 +134,7 @@ Test(expectations, only_what_was_expected_counts_as_confirmed_or_given_up)
 
 Test(expectations, a_closed_slot_expects_nothing_nor_does_the_next_owner)
 {
+    role_is_control();
     expectations_add(expectations, 5, keys, 10, 100);
     expectations_close(expectations, 5);
     cr_assert_eq(depth(5, 0), 0);
@@ -140,6 +150,7 @@ Test(expectations, a_closed_slot_expects_nothing_nor_does_the_next_owner)
 
 Test(expectations, what_does_not_fit_is_refused_and_counted)
 {
+    role_is_control();
     struct expectations_stats stats;
 
     for (uint64_t i = 0; i < 20000; i++) {
@@ -172,6 +183,7 @@ open_mirror(uint32_t stored)
 
 Test(expectations, what_is_held_by_now_is_not_expected)
 {
+    role_is_control();
     struct mirror *mirror = open_mirror(6);
 
     expectations_add_missing(expectations, mirror, 5, keys, 10, 100);
@@ -184,6 +196,7 @@ Test(expectations, what_is_held_by_now_is_not_expected)
 
 Test(expectations, depth_goes_on_where_the_mirror_ends)
 {
+    role_is_control();
     struct mirror *mirror = open_mirror(6);
 
     cr_assert_eq(expectations_depth(expectations, mirror, 5, keys, 64), 6);

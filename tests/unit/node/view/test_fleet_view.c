@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "index/base/role.h"
 #include "node/view/fleet_view.h"
 
 static struct fleet_board board;
@@ -38,6 +39,7 @@ Test(node_fleet_view, a_model_is_found_among_sorted_names)
 
 Test(node_fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
 {
+    role_is_lane();
     struct fleet_lease a = {0};
     struct fleet_lease b = {0};
 
@@ -64,6 +66,7 @@ Test(node_fleet_view, a_half_open_worker_takes_one_trial_at_a_time)
 
 Test(node_fleet_view, a_lease_remembers_whose_it_is)
 {
+    role_is_lane();
     struct fleet_lease lease = {0};
 
     one_trial_worker();
@@ -77,6 +80,7 @@ Test(node_fleet_view, a_lease_remembers_whose_it_is)
 
 Test(node_fleet_view, a_prompt_is_queued_until_the_answer_begins)
 {
+    role_is_lane();
     struct fleet_lease lease = {0};
 
     view.worker[1] = &worker_3;
