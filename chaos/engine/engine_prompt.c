@@ -161,7 +161,7 @@ engine_prompt_render(struct engine_prompt *prompt, bool speak)
     if (scan->shape == SCAN_NO_PROMPT) {
         return bad(prompt, "there are no messages and no prompt");
     }
-    if (scan->spans_cut) {
+    if (scan->spans_truncated) {
         return bad(prompt, "the prompt has too many parts");
     }
     for (uint32_t i = 0; i < scan->spans_count; i++) {

@@ -174,7 +174,7 @@ read_body(struct exchange *x, enum route_kind kind)
         return false;
     }
     struct metrics_lane *m = &client->lane->shared->metrics;
-    counter_bump(&m->spans_cut, route->scan.spans_cut);
+    counter_bump(&m->spans_truncated, route->scan.spans_truncated);
     counter_bump(&m->blocks, route->blocks.count);
     x->dispatch.routed = true;
     x->dispatch.stream = route->scan.stream;

@@ -1,3 +1,6 @@
+/*
+ * Electing: the draw among near-equals, and the simpler policies.
+ */
 #include "node/elect/elect.h"
 
 #include "node/elect/elect_plan_internal.h"
@@ -14,12 +17,14 @@ static const char *const policy_names[] = {
 const char *
 elect_policy_name(enum elect_policy policy)
 {
+    CHECK((size_t)policy < sizeof policy_names / sizeof *policy_names);
     return policy_names[policy];
 }
 
 bool
 elect_policy_find(struct slice name, enum elect_policy *policy)
 {
+    CHECK(policy != NULL);
     for (unsigned i = 0; i < sizeof policy_names / sizeof *policy_names; i++) {
         if (slice_equal(name, slice_of(policy_names[i]))) {
             *policy = (enum elect_policy)i;
@@ -50,6 +55,7 @@ nth_slot(const struct worker_set *set, uint32_t k)
     unsigned i = 0;
     uint32_t count = (uint32_t)__builtin_popcountll(set->word[0]);
 
+    CHECK_SLOW(k < worker_set_count(set));
     while (k >= count) {
         k -= count;
         i++;
@@ -67,6 +73,7 @@ nth_slot(const struct worker_set *set, uint32_t k)
 static uint32_t
 scale(uint32_t random, uint32_t bound)
 {
+    CHECK_SLOW(bound > 0);
     return (uint32_t)((uint64_t)random * bound >> 32);
 }
 
@@ -75,6 +82,7 @@ draw_one(const struct worker_set *set, struct rng *rng)
 {
     uint32_t count = worker_set_count(set);
 
+    CHECK_SLOW(count > 0);
     return nth_slot(set,
                     count == 1 ? 0 : scale((uint32_t)rng_next(rng), count));
 }
@@ -88,6 +96,7 @@ draw_two(const struct elect_input *input, const struct elect_plan *plan,
     const struct worker_set *set = &plan->near;
     uint32_t count = worker_set_count(set);
 
+    CHECK_SLOW(count > 0);
     if (count == 1) {
         return worker_set_next(set, 0);
     }
@@ -125,6 +134,7 @@ highest_hash(const struct elect_input *input, const struct worker_set *set)
     uint32_t best = WORKER_NONE;
     uint64_t best_weight = 0;
 
+    CHECK(input->identity != NULL);
     WORKER_SET_EACH (slot, set) {
         uint64_t weight = rng_mix(input->prefix_key ^ input->identity[slot]);
         if (best == WORKER_NONE || weight > best_weight) {
@@ -142,6 +152,7 @@ draw(const struct elect_config *config, struct elect_state *state,
 {
     const struct worker_set *near = &plan->near;
 
+    CHECK_SLOW(!worker_set_empty(near));
     switch (config->policy) {
     case ELECT_KVASIR:
     case ELECT_POWER_OF_TWO:
@@ -166,6 +177,7 @@ elect_pick(const struct elect_config *config, struct elect_state *state,
 {
     struct elect_plan plan;
 
+    CHECK(input->load != NULL);
     elect_plan_make(config, input, &plan);
     *choice = (struct elect_choice){.worker = WORKER_NONE};
     if (!worker_set_empty(&plan.near)) {

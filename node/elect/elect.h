@@ -39,12 +39,12 @@
  *
  * "One with" is decided by two random choices among the near-equals (Azar,
  * Broder, Karlin, Upfal 1994; Mitzenmacher 1996): two of them are drawn, the
- * one with the lower cost wins, then the lower load, then more overlap, then the
- * first drawn. A strict best would be the same for every node that holds the same
- * view, and views are as old as the last gossip or scrape: all nodes would
- * send to one worker until they see what they did. Two draws spread them and
- * lose little: among near-equals only two are compared, and with two or fewer
- * of them the result is the exact best.
+ * one with the lower cost wins, then the lower load, then more overlap, then
+ * the first drawn. A strict best would be the same for every node that holds
+ * the same view, and views are as old as the last gossip or scrape: all nodes
+ * would send to one worker until they see what they did. Two draws spread them
+ * and lose little: among near-equals only two are compared, and with two or
+ * fewer of them the result is the exact best.
  *
  * What is near, and within tolerance:
  *
@@ -197,8 +197,10 @@ size_t elect_explain(const struct elect_config *config,
 /* How far above the least load still counts as least, in balance. */
 uint32_t elect_tolerance(const struct elect_config *config, uint32_t min_load);
 
-/* "kvasir", "round_robin", ...; "affinity", "balance", "policy". */
+/* "kvasir", "round_robin", ...: as in the configuration. Static text. */
 const char *elect_policy_name(enum elect_policy policy);
+
+/* "affinity", "balance" or "policy". Static text. */
 const char *elect_mode_name(enum elect_mode mode);
 
 /* The policy of that name: true and *policy. */

@@ -1,3 +1,6 @@
+/*
+ * Costs in tokens, and which of them are near the least.
+ */
 #include "node/elect/elect_cost_internal.h"
 
 #include "index/base/check.h"
@@ -12,6 +15,7 @@
 static uint32_t
 capped(uint64_t value, uint32_t max)
 {
+    CHECK_SLOW(max > 0);
     return value < max ? (uint32_t)value : max;
 }
 
@@ -19,6 +23,7 @@ capped(uint64_t value, uint32_t max)
 static uint64_t
 unit_cost(const struct elect_config *config, const struct elect_input *input)
 {
+    CHECK_SLOW(config->recompute_weight > 0);
     return (uint64_t)input->unit_tokens * config->recompute_weight;
 }
 
@@ -46,6 +51,7 @@ fill_waits(const struct elect_input *input, uint32_t unread, uint32_t *cost)
     static const uint32_t nothing[WORKERS_MAX];
     const uint32_t *queued = input->queued != NULL ? input->queued : nothing;
 
+    CHECK_SLOW(unread <= TOKENS_MAX);
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         uint64_t bits = input->candidates.word[i];
         const uint32_t at = i * 64;
@@ -69,6 +75,7 @@ elect_cost_fill(const struct elect_config *config,
     uint32_t unread = capped(total * unit, TOKENS_MAX);
     uint64_t enough = (uint64_t)config->cache_threshold_permille * total;
 
+    CHECK_SLOW(elect_weighs(config));
     fill_waits(input, unread, plan->cost);
     if (input->match == NULL) {
         return;
@@ -108,6 +115,7 @@ filled_since(const struct elect_config *config, const struct elect_input *input,
     uint32_t level =
         elect_level(plan->cost, &alike, least, input->unseen, each);
 
+    CHECK_SLOW(!worker_set_empty(&plan->near));
     return elect_up_to(plan->cost, &alike, level);
 }
 
@@ -120,6 +128,7 @@ elect_cost_narrow(const struct elect_config *config,
     struct worker_set keep = elect_up_to(plan->cost, &plan->near, near);
 
     CHECK(!worker_set_empty(&keep));
+    CHECK_SLOW(!worker_set_empty(&plan->near));
     if (input->unseen > 0) {
         struct worker_set since = filled_since(config, input, plan, least);
         for (unsigned i = 0; i < WORKER_WORDS; i++) {
@@ -127,4 +136,5 @@ elect_cost_narrow(const struct elect_config *config,
         }
     }
     plan->near = keep;
+    CHECK_SLOW(!worker_set_empty(&plan->near));
 }

@@ -1,3 +1,6 @@
+/*
+ * Says of each worker why it was chosen or not.
+ */
 #include <stdlib.h>
 
 #include "node/elect/elect.h"
@@ -7,6 +10,7 @@
 static const char *
 lacking(const struct elect_standing *standing, uint32_t slot)
 {
+    CHECK_SLOW(worker_set_has(&standing->present, slot));
     if (!worker_set_has(&standing->healthy, slot)) {
         return "unhealthy";
     }
@@ -72,6 +76,7 @@ compare_rows(const void *left, const void *right)
     const struct elect_row *a = left;
     const struct elect_row *b = right;
 
+    CHECK_SLOW(a->worker < WORKERS_MAX && b->worker < WORKERS_MAX);
     if (a->candidate != b->candidate) {
         return a->candidate ? -1 : 1;
     }
@@ -94,6 +99,7 @@ elect_explain(const struct elect_config *config,
     size_t count = 0;
     size_t sorted = 0; /* the chosen one stays in front */
 
+    CHECK(input->load != NULL && rows != NULL);
     elect_plan_make(config, input, &plan);
     WORKER_SET_EACH (slot, &standing->present) {
         struct elect_row row = {

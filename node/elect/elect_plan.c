@@ -51,6 +51,7 @@ elect_overlap_from(const struct elect_input *input,
 {
     struct worker_set out;
 
+    CHECK_SLOW(input->match != NULL && overlap_min > 0);
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
         const uint32_t *depths = &input->match->depth[i * 64];
         uint64_t bits = set->word[i] & input->match->workers.word[i];
@@ -69,6 +70,7 @@ elect_near_overlap(const struct elect_input *input, uint32_t best)
 {
     uint32_t slack = input->total_blocks / NEAR_OVERLAP_DIVISOR;
 
+    CHECK_SLOW(best > 0);
     return best > slack ? best - slack : 1;
 }
 
@@ -84,6 +86,7 @@ static uint32_t
 least_up_to(const struct elect_input *input, const struct worker_set *set,
             uint32_t min_load, uint32_t near)
 {
+    CHECK_SLOW(near >= min_load);
     if (input->unseen == 0) {
         return near;
     }
@@ -138,6 +141,7 @@ static void
 narrow_to_overlap(const struct elect_input *input, struct elect_plan *plan,
                   uint32_t best)
 {
+    CHECK_SLOW(best > 0);
     plan->overlap_min = elect_near_overlap(input, best);
     plan->near = elect_overlap_from(input, &plan->near, plan->overlap_min);
 }
@@ -147,6 +151,7 @@ plan_imbalanced(const struct elect_config *config,
                 const struct elect_input *input, struct elect_plan *plan,
                 uint32_t min_load)
 {
+    CHECK_SLOW(plan->imbalanced);
     plan->mode = ELECT_BALANCE;
     plan->load_max = elect_add(min_load, elect_tolerance(config, min_load));
     plan->near = elect_up_to(input->load, &plan->usable, plan->load_max);
@@ -169,6 +174,7 @@ plan_shares(const struct elect_config *config, const struct elect_input *input,
 {
     uint32_t best = best_overlap(input, &plan->usable);
 
+    CHECK_SLOW(!plan->weighed);
     if (worth_it(config, input, best)) {
         plan->mode = ELECT_AFFINITY;
         plan->near = plan->usable;
@@ -191,6 +197,7 @@ plan_costs(const struct elect_config *config, const struct elect_input *input,
 {
     uint32_t best = best_overlap(input, &plan->usable);
 
+    CHECK_SLOW(plan->weighed);
     plan->mode = ELECT_BALANCE;
     plan->near = plan->usable;
     plan->reason = best > 0 ? "prefix too short: least cost"
@@ -208,6 +215,7 @@ plan_kvasir(const struct elect_config *config, const struct elect_input *input,
 {
     struct elect_span span = elect_span_of(input->load, &plan->usable);
 
+    CHECK_SLOW(!worker_set_empty(&plan->usable));
     plan->imbalanced = span.max - span.min > imbalance_spread(config, span.min);
     plan->weighed = elect_weighs(config);
     if (plan->weighed) {
@@ -226,6 +234,7 @@ void
 elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
                   uint32_t worker)
 {
+    CHECK_SLOW(worker_set_has(&plan->near, worker));
     if (plan->weighed && !plan->imbalanced && plan->overlap_min > 0 &&
         elect_overlap(input, worker) >= plan->overlap_min) {
         plan->mode = ELECT_AFFINITY;

@@ -35,6 +35,7 @@ void elect_plan_settle(const struct elect_input *input, struct elect_plan *plan,
 static inline uint32_t
 elect_overlap(const struct elect_input *input, uint32_t worker)
 {
+    CHECK_SLOW(worker < WORKERS_MAX);
     return input->match != NULL &&
                    worker_set_has(&input->match->workers, worker)
                ? input->match->depth[worker]

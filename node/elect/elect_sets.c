@@ -1,3 +1,6 @@
+/*
+ * Sets of workers by load or cost, 64 workers at a time.
+ */
 #include "node/elect/elect_sets_internal.h"
 
 #include <string.h>
@@ -107,6 +110,7 @@ elect_level(const uint32_t *values, const struct worker_set *set,
     uint32_t high = count;
 
     CHECK(each > 0);
+    CHECK_SLOW(!worker_set_empty(set));
     while (low < high) {
         uint32_t middle = high - (high - low) / 2; /* above low */
         uint32_t level = level_at(least, middle, each);

@@ -20,6 +20,7 @@ struct elect_span {
     uint32_t max;
 };
 
+/* The least and the greatest number in a set. */
 struct elect_span elect_span_of(const uint32_t *values,
                                 const struct worker_set *set);
 
@@ -33,6 +34,7 @@ struct worker_set elect_up_to(const uint32_t *values,
 uint32_t elect_level(const uint32_t *values, const struct worker_set *set,
                      uint32_t least, uint32_t count, uint32_t each);
 
+/* The sum, or UINT32_MAX where it does not fit. */
 static inline uint32_t
 elect_add(uint32_t a, uint32_t b)
 {

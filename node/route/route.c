@@ -142,7 +142,7 @@ route_is_rendered(const struct http_head *head)
 static bool
 has_tokens(const struct scan *scan)
 {
-    if (scan->prompt_is_input || scan->media || scan->spans_cut) {
+    if (scan->prompt_is_input || scan->media || scan->spans_truncated) {
         return false;
     }
     switch (scan->shape) {
@@ -190,7 +190,7 @@ route_read(struct route_scratch *scratch, struct slice body, bool rendered)
         return ROUTE_E_SYNTAX;
     }
     find_model(scratch, body.ptr);
-    blocks_cut(&scratch->blocks, body.ptr, &scratch->scan);
+    blocks_split(&scratch->blocks, body.ptr, &scratch->scan);
     return 0;
 }
 

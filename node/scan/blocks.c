@@ -1,3 +1,6 @@
+/*
+ * From the spans of a prompt to blocks of canonical bytes and their keys.
+ */
 #include "node/scan/blocks.h"
 
 #include <stdbool.h>
@@ -13,7 +16,7 @@
 #define MARK_MEDIA 0x1d
 #define MARK_TOOLS 0x1c
 
-struct cutter {
+struct splitter {
     struct blocks *blocks;
     uint64_t parent;
     uint32_t filled; /* bytes of the open block */
@@ -21,23 +24,26 @@ struct cutter {
 };
 
 static bool
-is_full(const struct cutter *c)
+is_full(const struct splitter *c)
 {
+    CHECK_SLOW(c->blocks->count <= c->blocks->blocks_max);
     return c->blocks->count == c->blocks->blocks_max;
 }
 
 static void
-close_block(struct cutter *c, const void *bytes)
+close_block(struct splitter *c, const void *bytes)
 {
+    CHECK_SLOW(!is_full(c));
     c->parent = key_next(c->parent, bytes, c->blocks->block_bytes);
     c->blocks->keys[c->blocks->count++] = c->parent;
 }
 
 static void
-feed(struct cutter *c, const char *bytes, size_t len)
+feed(struct splitter *c, const char *bytes, size_t len)
 {
     size_t size = c->blocks->block_bytes;
 
+    CHECK_SLOW(c->filled < size);
     while (len != 0 && !is_full(c)) {
         if (c->filled == 0 && len >= size) {
             close_block(c, bytes); /* whole block in place: no copy */
@@ -58,13 +64,13 @@ feed(struct cutter *c, const char *bytes, size_t len)
 }
 
 static void
-feed_mark(struct cutter *c, char mark)
+feed_mark(struct splitter *c, char mark)
 {
     feed(c, &mark, 1);
 }
 
 static void
-feed_string(struct cutter *c, const char *raw, size_t len, bool escaped)
+feed_string(struct splitter *c, const char *raw, size_t len, bool escaped)
 {
     if (!escaped) {
         feed(c, raw, len);
@@ -80,11 +86,12 @@ feed_string(struct cutter *c, const char *raw, size_t len, bool escaped)
 
 /* [1, 22, 333]: the scanner has checked that it is an array of numbers. */
 static void
-feed_ids(struct cutter *c, const char *raw, size_t len)
+feed_ids(struct splitter *c, const char *raw, size_t len)
 {
     uint32_t id = 0;
     bool open = false;
 
+    CHECK_SLOW(raw != NULL);
     for (size_t i = 0; i < len && !is_full(c); i++) {
         if (raw[i] >= '0' && raw[i] <= '9') {
             id = id * 10 + (uint32_t)(raw[i] - '0');
@@ -101,10 +108,11 @@ feed_ids(struct cutter *c, const char *raw, size_t len)
 }
 
 static void
-feed_span(struct cutter *c, const char *body, const struct scan_span *span)
+feed_span(struct splitter *c, const char *body, const struct scan_span *span)
 {
     const char *raw = body + span->at;
 
+    CHECK_SLOW(raw != NULL);
     switch ((enum scan_span_kind)span->kind) {
     case SCAN_ROLE:
         feed_mark(c, MARK_ROLE);
@@ -190,12 +198,13 @@ text_of(const char *body, const struct scan_text *text)
 }
 
 void
-blocks_cut(struct blocks *blocks, const char *body, const struct scan *scan)
+blocks_split(struct blocks *blocks, const char *body, const struct scan *scan)
 {
-    struct cutter c;
+    struct splitter c;
 
     CHECK(blocks->block_bytes >= BLOCKS_BYTES_MIN &&
           blocks->block_bytes <= BLOCKS_BYTES_MAX);
+    CHECK(blocks->blocks_max == 0 || blocks->keys != NULL);
     blocks->root = key_root(text_of(body, &scan->model), SLICE(""),
                             text_of(body, &scan->salt));
     blocks->prefix_key = prefix_of(body, scan, blocks->root);
@@ -206,4 +215,5 @@ blocks_cut(struct blocks *blocks, const char *body, const struct scan *scan)
     for (uint32_t i = 0; i < scan->spans_count && !is_full(&c); i++) {
         feed_span(&c, body, &scan->spans[i]);
     }
+    CHECK_SLOW(blocks->count <= blocks->blocks_max);
 }

@@ -1,5 +1,5 @@
 /*
- * Cuts a prompt into blocks of bytes and names every prefix of it.
+ * Splits a prompt into blocks of bytes and names every prefix of it.
  *
  * The engine caches tokens, but without its tokenizer equal text is the best
  * sign of equal tokens. The prompt becomes one canonical run of bytes, in the
@@ -7,7 +7,7 @@
  * libraries' spellings of one conversation meet; a separator and the role
  * before each message, so that moving text between messages is another
  * prompt; media as a digest of their URL or data; token ids as 4 bytes each,
- * little endian. That run is cut into blocks of block_bytes, the rest at the
+ * little endian. That run is split into blocks of block_bytes, the rest at the
  * end is left out, and key i (index/key.h) names the first i + 1 blocks under
  * the namespace's root.
  *
@@ -36,10 +36,11 @@ struct blocks {
 };
 
 /*
- * Fills root, prefix_key, keys and count; the caller set keys, block_bytes
- * and blocks_max. body and scan: as scan_body() left them.
+ * Fills root, prefix_key, keys and count; the caller has set keys, block_bytes
+ * (BLOCKS_BYTES_MIN to BLOCKS_BYTES_MAX) and blocks_max. body and scan are as
+ * scan_body() left them, and are borrowed for the call.
  */
-void blocks_cut(struct blocks *blocks, const char *body,
-                const struct scan *scan);
+void blocks_split(struct blocks *blocks, const char *body,
+                  const struct scan *scan);
 
 #endif

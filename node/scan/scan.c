@@ -1,3 +1,6 @@
+/*
+ * The members of the body's object, and what was asked in the end.
+ */
 #include "node/scan/scan.h"
 
 #include <string.h>
@@ -178,6 +181,7 @@ member(struct top *top, struct slice name, struct token t)
 {
     enum section_id section = section_named(name);
 
+    CHECK_SLOW(t.at < top->walk.blocks.end || t.kind == 0);
     if (section != SECTIONS) {
         sections_walk(&top->sections, &top->walk, section, t);
     } else if (!option(top, name, t)) {
@@ -197,6 +201,7 @@ ends_here(const struct walk *w)
     size_t at = (size_t)w->taken + 1;
     size_t end = w->blocks.end;
 
+    CHECK_SLOW(w->taken < w->blocks.end);
     while (at < end && (w->body[at] == ' ' || w->body[at] == '\t' ||
                         w->body[at] == '\n' || w->body[at] == '\r')) {
         at++;
@@ -236,7 +241,7 @@ conclude(struct top *top)
     scan->prompt_is_input = found.is_input;
     scan->tools_raw = found.tools;
     scan->spans_count = top->walk.spans_count;
-    scan->spans_cut = top->walk.spans_cut;
+    scan->spans_truncated = top->walk.spans_truncated;
     scan->media = top->walk.media;
     for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {
         scan->has_max_tokens = top->maxes[i].present;
@@ -248,6 +253,7 @@ conclude(struct top *top)
         scan->n =
             top->n.value < UINT32_MAX ? (uint32_t)top->n.value : UINT32_MAX;
     }
+    CHECK_SLOW(scan->spans_count <= top->walk.spans_max);
 }
 
 /* Says what is wrong; nothing else that was found is worth anything. */
@@ -276,6 +282,7 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
     struct top top;
 
     CHECK(body.len <= UINT32_MAX && limits->depth_max <= SCAN_DEPTH_MAX);
+    CHECK(limits->spans_max == 0 || scan->spans != NULL);
     *scan = (struct scan){.spans = scan->spans, .n = 1, .prompts = 1};
     memset(&top.sections, 0, sizeof(top.sections));
     memset(top.maxes, 0, sizeof(top.maxes));
@@ -287,7 +294,7 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
     top.walk.spans = scan->spans;
     top.walk.spans_max = limits->spans_max;
     top.walk.spans_count = 0;
-    top.walk.spans_cut = false;
+    top.walk.spans_truncated = false;
     top.walk.media = false;
     walk_init(&top.walk, body, 0, limits->depth_max);
     if (!walk_top(&top)) {
@@ -301,6 +308,7 @@ int
 scan_body(const char *body, size_t len, const struct scan_limits *limits,
           struct scan *scan)
 {
+    CHECK(body != NULL || len == 0);
     return scan_body_with(scan_kernel_best(),
                           (struct slice){.ptr = body, .len = len}, limits,
                           scan);

@@ -121,8 +121,9 @@ struct scan {
      */
     struct scan_span *spans;
     uint32_t spans_count;
-    bool spans_cut; /* spans_max was reached: the first spans_count are right */
-    bool media;     /* some part is SCAN_MEDIA or cannot be read: tokens alone
+    bool
+        spans_truncated; /* spans_max was reached: the first spans_count are right */
+    bool media; /* some part is SCAN_MEDIA or cannot be read: tokens alone
                        do not name the prompt */
 
     const char *fault; /* static text; NULL when there is none */

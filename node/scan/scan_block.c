@@ -1,3 +1,7 @@
+/*
+ * What all kernels share: windows, containers nested deeper than a word, and the
+ * choice of a kernel.
+ */
 #include "node/scan/scan_block_internal.h"
 
 #include <string.h>
@@ -24,6 +28,7 @@ scan_window_start(struct scan_blocks *b)
     size_t left = b->end - b->next;
     size_t part = left % SCAN_BLOCK;
 
+    CHECK_SLOW(b->next <= b->end);
     w->at = b->next;
     w->count = 0;
     w->frames.count = 0;
@@ -51,6 +56,7 @@ deep_kind(const struct scan_blocks *b, int32_t depth)
 {
     unsigned bit = (unsigned)depth - 1;
 
+    CHECK_SLOW(depth <= SCAN_DEPTH_MAX + SCAN_BLOCK);
     return depth > 0 ? 0 - (b->deep_kinds[bit / 64] >> bit % 64 & 1) : 0;
 }
 
@@ -59,6 +65,7 @@ set_deep_kind(struct scan_blocks *b, int32_t depth, bool object)
 {
     unsigned bit = (unsigned)depth - 1;
 
+    CHECK_SLOW(depth <= SCAN_DEPTH_MAX + SCAN_BLOCK);
     if (depth > 0) { /* not so: brackets follow the end of the body */
         b->deep_kinds[bit / 64] &= ~(UINT64_C(1) << bit % 64);
         b->deep_kinds[bit / 64] |= (uint64_t)object << bit % 64;
@@ -70,6 +77,7 @@ scan_deep_objects(struct scan_blocks *b, unsigned k)
 {
     const struct scan_frames *f = &b->window.frames;
     struct scan_frame_carry *c = &b->frame;
+    CHECK_SLOW(k < f->count);
     int32_t depth = c->depth;
 
     CHECK(depth <= SCAN_DEPTH_MAX);

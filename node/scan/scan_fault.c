@@ -1,3 +1,6 @@
+/*
+ * Finds the first fault of a body, byte by byte.
+ */
 #include "node/scan/scan_fault_internal.h"
 
 #include <stdbool.h>
@@ -32,6 +35,7 @@ struct reader {
 static bool
 fail(struct reader *r, int outcome, const char *what)
 {
+    CHECK(outcome != 0 && what != NULL);
     r->outcome = outcome;
     r->what = r->at < r->len || outcome != SCAN_E_SYNTAX
                   ? what
@@ -49,6 +53,7 @@ syntax(struct reader *r, const char *what)
 static int
 peek(const struct reader *r)
 {
+    CHECK_SLOW(r->at <= r->len);
     return r->at < r->len ? r->body[r->at] : -1;
 }
 
@@ -72,6 +77,7 @@ skip_space(struct reader *r)
 static bool
 is_object(const struct reader *r)
 {
+    CHECK_SLOW(r->depth <= r->depth_max);
     return (r->objects[r->depth / 64] >> (r->depth % 64) & 1) != 0;
 }
 
@@ -105,6 +111,7 @@ read_escape(struct reader *r)
 {
     int c;
 
+    CHECK_SLOW(r->at < r->len);
     r->at++;
     c = peek(r);
     if (c <= 0 || strchr("\"\\/bfnrtu", c) == NULL) {
@@ -150,6 +157,7 @@ read_string(struct reader *r)
 static bool
 read_literal(struct reader *r, const char *literal)
 {
+    CHECK_SLOW(r->at < r->len);
     for (; *literal != '\0'; literal++, r->at++) {
         if (peek(r) != *literal) {
             return syntax(r, "neither true, false nor null");
@@ -204,6 +212,7 @@ read_open(struct reader *r, bool object)
 {
     uint64_t bit;
 
+    CHECK_SLOW(r->depth <= r->depth_max);
     if (r->depth == r->depth_max) {
         return fail(r, SCAN_E_DEPTH, "nested too deeply");
     }
@@ -219,6 +228,7 @@ read_open(struct reader *r, bool object)
 static bool
 read_close(struct reader *r, bool object)
 {
+    CHECK_SLOW(r->depth > 0);
     if (object != is_object(r)) {
         return syntax(r, object ? "} closes an array" : "] closes an object");
     }
@@ -333,6 +343,7 @@ scan_fault_find(const char *body, size_t len, uint32_t depth_max,
     bool good;
 
     CHECK(depth_max <= SCAN_DEPTH_MAX);
+    CHECK(body != NULL || len == 0);
     skip_space(&r);
     first = r.at;
     for (good = step(&r); good; good = step(&r)) {

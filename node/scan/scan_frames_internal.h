@@ -26,6 +26,7 @@ read_frames(struct scan_blocks *b)
         f->space[k] = m.space;
     }
     f->count = k;
+    CHECK_SLOW(k <= w->count);
 }
 
 /*
@@ -80,9 +81,11 @@ sort_frames(struct scan_frames *f, struct scan_frame_carry *c)
     return scalars & UINT64_MAX >> (64 - f->count);
 }
 
+/* Whether the scalar at this offset is a literal or a number. */
 SCAN_TARGET static inline bool
 is_scalar(const struct scan_blocks *b, size_t at)
 {
+    CHECK_SLOW(at < b->end);
     return scan_scalar(b->body, at, b->end) != SCAN_NOT_SCALAR;
 }
 
@@ -159,6 +162,7 @@ scalars_fault(struct scan_blocks *b, uint64_t set)
 SCAN_TARGET static inline bool
 too_deep(int32_t depth, int32_t depth_max, uint64_t open, uint64_t close)
 {
+    CHECK_SLOW(depth_max <= SCAN_DEPTH_MAX);
     for (uint64_t left = open | close; left != 0; left &= left - 1) {
         depth += (open & left & (0 - left)) != 0 ? 1 : -1;
         if (depth > depth_max) {
@@ -179,6 +183,7 @@ visit_brackets(const struct scan_frames *f, unsigned k, uint64_t *kinds)
     uint64_t brace = f->brace[k];
     uint64_t objects = 0 - (*kinds >> 63);
 
+    CHECK_SLOW(k < f->count);
     for (uint64_t left = open | f->close[k]; left != 0; left &= left - 1) {
         uint64_t bit = left & (0 - left);
         uint64_t inner = *kinds >> 1 | (uint64_t)((brace & bit) != 0) << 63;
@@ -199,6 +204,7 @@ find_context(struct scan_frames *f, unsigned k, uint64_t *kinds, int opens,
 {
     int objects = *kinds != UINT64_MAX ? __builtin_clzll(~*kinds) : 64;
 
+    CHECK_SLOW(k < f->count && opens >= 0 && closes >= 0);
     if ((f->tangled >> k & 1) != 0 || closes >= objects) {
         f->objects[k] = visit_brackets(f, k, kinds);
         return;
@@ -303,6 +309,7 @@ struct frame_words {
 SCAN_TARGET static inline words
 group_fault(const struct scan_frames *f, unsigned k, struct frame_words *c)
 {
+    CHECK_SLOW(k < f->count);
     words in_string = load_words(&f->in_string[k]);
     words string = load_words(&f->quote[k]) & in_string;
     words open = load_words(&f->open[k]);
@@ -354,6 +361,7 @@ grammar_fault(struct scan_blocks *b)
     return fault;
 }
 
+/* All steps, for a window whose strings are known; 0: no fault. */
 SCAN_TARGET static inline uint64_t
 frames_fault(struct scan_blocks *b)
 {

@@ -61,6 +61,7 @@ find(struct slice name, const struct slice *names, size_t count)
 {
     size_t i = 0;
 
+    CHECK_SLOW(count > 0);
     while (i < count && !slice_equal(name, names[i])) {
         i++;
     }
@@ -109,6 +110,7 @@ part(struct walk *w, uint32_t at)
     struct scan_name room;
     struct token t = walk_token(w);
 
+    CHECK_SLOW(w->body[at] == '{');
     for (; t.kind == '"'; t = walk_token(w)) {
         struct slice name = walk_name(w, walk_string(w, t.at), &room);
         struct token value = walk_token(w);

@@ -19,14 +19,15 @@ struct message {
  */
 struct mark {
     uint32_t spans_count;
-    bool spans_cut;
+    bool spans_truncated;
 };
 
 static void
 take_back(struct walk *w, struct mark mark)
 {
+    CHECK_SLOW(mark.spans_count <= w->spans_count);
     w->spans_count = mark.spans_count;
-    w->spans_cut = mark.spans_cut;
+    w->spans_truncated = mark.spans_truncated;
 }
 
 static void
@@ -65,10 +66,11 @@ message(struct walk *w, uint32_t at)
     uint32_t role = w->spans_count;
     bool placed;
 
+    CHECK_SLOW(w->body[at] == '{');
     walk_push(w, SCAN_ROLE, (struct scan_text){.at = at, .present = true});
-    placed = !w->spans_cut;
+    placed = !w->spans_truncated;
     struct mark mark = {.spans_count = w->spans_count,
-                        .spans_cut = w->spans_cut};
+                        .spans_truncated = w->spans_truncated};
     struct token t = walk_token(w);
     for (; t.kind == '"'; t = walk_token(w)) {
         message_value(w, walk_string(w, t.at), &m, mark);
@@ -124,6 +126,7 @@ pass_block(struct walk *w)
     const struct scan_frames *f = &w->blocks.window.frames;
     size_t last = w->at + 63 - (size_t)__builtin_clzll(w->tokens);
 
+    CHECK_SLOW(w->tokens != 0);
     return walk_block(w, INT32_MAX) &&
            ((f->plain >> w->frame & 1) != 0 ||
             scan_scalar(w->body, last, w->blocks.end) == SCAN_PLAIN);
@@ -140,6 +143,7 @@ ids(struct walk *w)
     const struct scan_frames *f = &w->blocks.window.frames;
     struct token t;
 
+    CHECK_SLOW(w->frame <= f->count);
     for (;;) {
         while ((f->plain >> w->frame & 1) != 0 && w->tokens != 0 &&
                (w->tokens & ~f->starts[w->frame]) == 0) {
@@ -198,6 +202,7 @@ id_list(struct walk *w, uint32_t at, struct token t)
     struct prompt none = {.shape = SCAN_NO_PROMPT};
     uint32_t after;
 
+    CHECK_SLOW(w->body[at] == '[');
     if (scan_scalar(w->body, t.at, w->blocks.end) != SCAN_PLAIN) {
         walk_leave(w, 1);
         return none;

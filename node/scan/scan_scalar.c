@@ -32,6 +32,7 @@ ends_scalar(char c)
 static size_t
 skip_digits(const char *body, size_t at, size_t end)
 {
+    CHECK_SLOW(at <= end);
     while (at < end && ascii_is_digit(body[at])) {
         at++;
     }
@@ -55,6 +56,7 @@ number_end(const char *body, size_t at, size_t end)
     size_t i = at + (body[at] == '-');
     size_t digits = i;
 
+    CHECK_SLOW(at < end);
     i = skip_digits(body, i, end);
     if (i == digits || (body[digits] == '0' && i != digits + 1)) {
         return at;
@@ -84,6 +86,7 @@ scan_scalar(const char *body, size_t at, size_t end)
     size_t after = at + literal_len(body + at, end - at);
     enum scan_scalar kind = SCAN_LITERAL;
 
+    CHECK_SLOW(at < end);
     if (after == at) {
         after = number_end(body, at, end);
         kind = ascii_is_digit(body[at]) && skip_digits(body, at, end) == after
@@ -100,6 +103,7 @@ scan_scalar(const char *body, size_t at, size_t end)
 static int64_t
 saturating(const char *body, size_t at, size_t end)
 {
+    CHECK_SLOW(at <= end);
     int64_t value = 0;
 
     for (; at < end && ascii_is_digit(body[at]); at++) {
@@ -124,6 +128,7 @@ decimal_of(const char *body, size_t at, size_t end)
     size_t point;
     size_t i;
 
+    CHECK_SLOW(at < end);
     d.digits_at = at + d.negative;
     point = skip_digits(body, d.digits_at, end);
     i = point;
@@ -152,6 +157,7 @@ decimal_of(const char *body, size_t at, size_t end)
 static int64_t
 append_digit(int64_t value, int digit)
 {
+    CHECK_SLOW(value <= 0 && digit >= 0 && digit <= 9);
     int64_t more;
 
     if (__builtin_mul_overflow(value, 10, &more) ||
@@ -164,6 +170,7 @@ append_digit(int64_t value, int digit)
 bool
 scan_integer(const char *body, size_t at, size_t end, int64_t *value)
 {
+    CHECK_SLOW(at < end && value != NULL);
     if (!ascii_is_digit(body[at]) && body[at] != '-') {
         return false;
     }

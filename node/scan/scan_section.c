@@ -1,3 +1,6 @@
+/*
+ * The sections of a prompt: found in any order, left in that of rendering.
+ */
 #include "node/scan/scan_section_internal.h"
 
 enum section_id
@@ -31,6 +34,7 @@ walk_section(struct walk *w, enum section_id id, struct token t,
 {
     struct scan_text raw;
 
+    CHECK_SLOW(id < SECTIONS);
     *s = (struct section){.at = t.at, .first = w->spans_count};
     switch (id) {
     case TOOLS:
@@ -68,6 +72,7 @@ sections_walk(struct sections *sections, struct walk *w, enum section_id id,
 {
     struct section *s = &sections->of[id];
 
+    CHECK_SLOW(id < SECTIONS);
     if (s->present && s->first + s->count == w->spans_count) {
         w->spans_count = s->first;
     }
@@ -77,6 +82,7 @@ sections_walk(struct sections *sections, struct walk *w, enum section_id id,
 static struct scan_text
 raw_of(const struct section *s)
 {
+    CHECK_SLOW(!s->present || s->at < s->end);
     if (!s->present) {
         return (struct scan_text){.present = false};
     }
@@ -148,6 +154,7 @@ arrange(struct walk *w, struct section *const *list, unsigned count)
         place += list[i]->count;
     }
     w->spans_count = place;
+    CHECK_SLOW(place <= w->spans_max);
 }
 
 /*
@@ -160,9 +167,10 @@ gather(struct walk *w, const struct section *sections,
 {
     uint32_t depth_max = (uint32_t)w->blocks.depth_max;
 
+    CHECK_SLOW(count <= SECTIONS);
     w->spans_count = 0;
-    w->spans_cut = false;
-    for (unsigned i = 0; i < count && !w->spans_cut; i++) {
+    w->spans_truncated = false;
+    for (unsigned i = 0; i < count && !w->spans_truncated; i++) {
         struct section s = *list[i];
         enum section_id id = (enum section_id)(list[i] - sections);
         struct slice body = {.ptr = w->body, .len = s.end};
@@ -179,7 +187,7 @@ sections_finish(struct sections *sections, struct walk *w)
     struct section *list[SECTIONS];
     unsigned count = meant(sections->of, list, &found);
 
-    if (w->spans_cut) {
+    if (w->spans_truncated) {
         gather(w, sections->of, list, count);
     } else {
         arrange(w, list, count);

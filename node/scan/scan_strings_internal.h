@@ -73,6 +73,7 @@ escapes_fault(struct scan_blocks *b, uint64_t set)
     uint64_t hex = b->strings.hex;
     uint64_t fault = 0;
 
+    CHECK_SLOW(w->count >= 1 && w->count <= SCAN_WINDOW);
     set |= set << 1 | (hex != 0);
     set &= UINT64_MAX >> (SCAN_WINDOW - w->count);
     for (; set != 0; set &= set - 1) {
@@ -156,6 +157,7 @@ slashed_after(const struct scan_window *w)
 {
     uint64_t slashed = 0;
 
+    CHECK_SLOW(w->count >= 1);
     for (unsigned i = w->count; i-- > 0;) {
         if (w->quote[i] != 0) {
             int last = __builtin_clzll(w->quote[i]);
@@ -198,6 +200,7 @@ find_strings(struct scan_blocks *b, uint64_t *odd)
 {
     struct scan_window *w = &b->window;
     struct scan_string_carry *c = &b->strings;
+    CHECK_SLOW(w->count >= 1 && w->count <= SCAN_WINDOW);
     words escape = all_lanes(c->escape);
     uint64_t in_string = c->in_string;
     uint64_t busy = 0;

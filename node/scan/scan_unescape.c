@@ -27,6 +27,7 @@ hex_unit(const char *s)
 static size_t
 put_utf8(unsigned c, char *out)
 {
+    CHECK_SLOW(c <= 0x10FFFF);
     if (c < 0x80) {
         out[0] = (char)c;
         return 1;
@@ -55,6 +56,7 @@ unicode(const char *s, size_t left, size_t *used)
 {
     unsigned high = hex_unit(s + 2);
 
+    CHECK_SLOW(left >= 6 && s[0] == '\\' && s[1] == 'u');
     *used = 6;
     if (high < 0xD800 || high > 0xDFFF) {
         return high;
@@ -94,6 +96,7 @@ scan_unescape(const char *raw, size_t len, char *out)
     size_t at = 0;
     size_t written = 0;
 
+    CHECK_SLOW(len == 0 || (raw != NULL && out != NULL));
     while (at < len) {
         const char *slash = memchr(raw + at, '\\', len - at);
         size_t run = slash != NULL ? (size_t)(slash - raw) - at : len - at;
@@ -118,6 +121,7 @@ scan_unescape(const char *raw, size_t len, char *out)
 static size_t
 escape_len(const char *raw)
 {
+    CHECK_SLOW(raw[0] == '\\');
     return raw[1] == 'u' ? 6 : 2;
 }
 
@@ -125,10 +129,11 @@ escape_len(const char *raw)
 static bool
 is_half(const char *raw, unsigned half)
 {
+    CHECK_SLOW(raw[0] == '\\');
     return raw[1] == 'u' && (hex_unit(raw + 2) & 0xFC00U) == half;
 }
 
-/* Length of the run of escapes at raw, cut where no pair is torn. */
+/* Length of the run of escapes at raw, ended where no pair is torn. */
 static size_t
 escapes_len(const char *raw, size_t len)
 {

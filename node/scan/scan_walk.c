@@ -1,3 +1,6 @@
+/*
+ * Going from token to token, and past values that nobody asks about.
+ */
 #include "node/scan/scan_walk_internal.h"
 
 #include <string.h>
@@ -5,6 +8,7 @@
 void
 walk_init(struct walk *w, struct slice body, size_t at, uint32_t depth_max)
 {
+    CHECK(at <= body.len);
     scan_blocks_init(&w->blocks, body.ptr, at, body.len, depth_max);
     w->body = body.ptr;
     w->frame = 0;
@@ -44,6 +48,7 @@ walk_slashed(const struct walk *w, size_t from, size_t close)
     uint64_t between = (UINT64_C(1) << last) - 1;
     uint64_t slash = w->slash & ((UINT64_C(1) << (close - w->at)) - 1);
 
+    CHECK_SLOW(from <= close && close >= window->at);
     if (from < window->at) {
         return (slash | window->carried | (window->slashed & between)) != 0;
     }
@@ -60,6 +65,7 @@ walk_leave(struct walk *w, int32_t level)
 {
     const struct scan_frames *f = &w->blocks.window.frames;
 
+    CHECK_SLOW(level > 0);
     for (;;) {
         uint64_t open = f->open[w->frame];
         uint64_t left = w->tokens & (open | f->close[w->frame]);
@@ -116,6 +122,7 @@ walk_raw(struct walk *w, struct token t)
 static uint32_t
 scalar_end(const struct walk *w, uint32_t at)
 {
+    CHECK_SLOW(at <= w->blocks.end);
     while (at < w->blocks.end && memchr(",]} \t\r\n", w->body[at], 7) == NULL) {
         at++;
     }

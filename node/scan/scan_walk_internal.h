@@ -37,8 +37,8 @@ struct walk {
     struct scan_span *spans;
     uint32_t spans_max;
     uint32_t spans_count;
-    bool spans_cut; /* one did not fit; none is written any more */
-    bool media;     /* a part was no text */
+    bool spans_truncated; /* one did not fit; none is written any more */
+    bool media;           /* a part was no text */
 
     struct scan_blocks blocks;
 };
@@ -59,6 +59,9 @@ void walk_init(struct walk *w, struct slice body, size_t at,
  */
 bool walk_block(struct walk *w, int32_t depth);
 
+/*
+ * The next token; of kind 0 at the end of the body, or of what is good of it.
+ */
 static inline struct token
 walk_token(struct walk *w)
 {
@@ -89,6 +92,7 @@ walk_string(struct walk *w, uint32_t at)
     struct token close = walk_token(w);
     bool escaped;
 
+    CHECK_SLOW(w->body[at] == '"');
     if (UNLIKELY(close.kind == 0)) {
         return (struct scan_text){.present = false};
     }
@@ -134,11 +138,12 @@ struct scan_text walk_value(struct walk *w, struct token t);
 static inline void
 walk_push(struct walk *w, enum scan_span_kind kind, struct scan_text text)
 {
-    if (!text.present || w->spans_cut) {
+    CHECK_SLOW(w->spans_count <= w->spans_max);
+    if (!text.present || w->spans_truncated) {
         return;
     }
     if (w->spans_count == w->spans_max) {
-        w->spans_cut = true;
+        w->spans_truncated = true;
         return;
     }
     w->spans[w->spans_count++] = (struct scan_span){

@@ -75,6 +75,7 @@ block_of(const struct scan_blocks *b, unsigned i)
 {
     size_t at = b->window.at + (size_t)i * SCAN_BLOCK;
 
+    CHECK_SLOW(i < b->window.count && at < b->end);
     return b->end - at >= SCAN_BLOCK ? (const unsigned char *)b->body + at
                                      : b->tail;
 }

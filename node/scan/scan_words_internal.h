@@ -14,6 +14,7 @@
 /* Eight bytes for each of the lanes. */
 typedef uint64_t words __attribute__((vector_size(8 * SCAN_LANES)));
 
+/* The words of SCAN_LANES blocks. */
 SCAN_TARGET static inline words
 load_words(const uint64_t *from)
 {
@@ -23,6 +24,7 @@ load_words(const uint64_t *from)
     return x;
 }
 
+/* Stores the words of SCAN_LANES blocks. */
 SCAN_TARGET static inline void
 store_words(uint64_t *to, words x)
 {
@@ -59,6 +61,7 @@ last_of(words x, unsigned count)
 {
     uint64_t lanes[SCAN_LANES];
 
+    CHECK_SLOW(count > 0);
     store_words(lanes, x);
     return lanes[(count - 1) % SCAN_LANES];
 }

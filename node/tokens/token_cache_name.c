@@ -152,7 +152,7 @@ conversation_name(struct conversation *conversation, const char *body,
 
     CHECK(body != NULL || scan->spans_count == 0);
     conversation->count = 0;
-    if (scan->spans_cut || (!text && scan->shape != SCAN_MESSAGES)) {
+    if (scan->spans_truncated || (!text && scan->shape != SCAN_MESSAGES)) {
         return;
     }
     add_head(&c, scan);

@@ -57,7 +57,7 @@
     X(tokens_failed, "Prompts that an engine did not tokenise")               \
     X(tokens_known, "Prompts whose tokens were known from before")            \
     X(tokens_known_part, "Prompts of which an earlier turn was known")        \
-    X(spans_cut, "Prompts with more pieces than limits.spans_max")            \
+    X(spans_truncated, "Prompts with more pieces than limits.spans_max")      \
     X(loop_turns, "Turns of the lanes' event loops")                          \
     X(loop_ticks, "Turns that were due to the 50 ms tick")                    \
     X(facts_lost, "Facts for the control thread lost to a full queue")        \

@@ -28,7 +28,7 @@ static void
 same_spans(const struct scan *few, const struct scan *all)
 {
     must(few->spans_count <= all->spans_count);
-    must(few->spans_cut == (all->spans_count > few->spans_count));
+    must(few->spans_truncated == (all->spans_count > few->spans_count));
     for (uint32_t i = 0; i < few->spans_count; i++) {
         const struct scan_span *a = &few->spans[i];
         const struct scan_span *b = &all->spans[i];
@@ -89,7 +89,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         limits.spans_max = SPANS_FEW;
         must(scan_body_with(kernel, body, &limits, &scan) == outcome);
         limits.spans_max = ORACLE_SPANS;
-        if (!first.spans_cut) {
+        if (!first.spans_truncated) {
             same_spans(&scan, &first);
         }
     }

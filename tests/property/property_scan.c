@@ -500,10 +500,11 @@ same_options(const struct scan *a, const struct scan *b)
 static bool
 same(const struct scan *a, const struct scan *b)
 {
-    return a->spans_count == b->spans_count && a->spans_cut == b->spans_cut &&
-           a->shape == b->shape && a->prompts == b->prompts &&
-           a->fault_at == b->fault_at && a->max_tokens == b->max_tokens &&
-           a->model.at == b->model.at && a->model.len == b->model.len &&
+    return a->spans_count == b->spans_count &&
+           a->spans_truncated == b->spans_truncated && a->shape == b->shape &&
+           a->prompts == b->prompts && a->fault_at == b->fault_at &&
+           a->max_tokens == b->max_tokens && a->model.at == b->model.at &&
+           a->model.len == b->model.len &&
            a->model.escaped == b->model.escaped && same_options(a, b) &&
            (a->spans_count == 0 ||
             memcmp(a->spans, b->spans, a->spans_count * sizeof(*a->spans)) ==

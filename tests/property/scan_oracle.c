@@ -294,8 +294,8 @@ right_spans(struct oracle *o)
 {
     const struct scan *scan = o->scan;
 
-    if (scan->spans_cut ? scan->spans_count > o->count
-                        : scan->spans_count != o->count) {
+    if (scan->spans_truncated ? scan->spans_count > o->count
+                              : scan->spans_count != o->count) {
         return no(o, "another count of spans");
     }
     for (uint32_t i = 0; i < scan->spans_count; i++) {

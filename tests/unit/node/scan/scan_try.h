@@ -100,7 +100,8 @@ try_slice(struct slice body, const struct scan_limits *limits)
                              kernel->name, pad, other.spans);
             cr_assert_str_eq(other.model, first.model);
             cr_assert_eq(other.scan.max_tokens, first.scan.max_tokens);
-            cr_assert_eq(other.scan.spans_cut, first.scan.spans_cut);
+            cr_assert_eq(other.scan.spans_truncated,
+                         first.scan.spans_truncated);
             if (first.outcome != 0) {
                 cr_assert_eq(other.scan.fault_at, first.scan.fault_at + pad,
                              "%s, pad %zu: %zu", kernel->name, pad,

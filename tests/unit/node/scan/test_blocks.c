@@ -24,7 +24,7 @@ cut_at(const char *body, uint32_t block_bytes, uint32_t blocks_max)
                  scan.fault, scan.fault_at);
     cut.blocks = (struct blocks){
         .keys = cut.keys, .block_bytes = block_bytes, .blocks_max = blocks_max};
-    blocks_cut(&cut.blocks, body, &scan);
+    blocks_split(&cut.blocks, body, &scan);
     return cut;
 }
 

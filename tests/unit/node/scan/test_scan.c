@@ -335,7 +335,7 @@ Test(node_scan, spans_that_are_kept_are_the_first_in_rendered_order)
         cr_assert_eq(try.outcome, 0);
         cr_assert_eq(strlen(try.spans), len, "%s", try.spans);
         cr_assert_eq(memcmp(try.spans, all, len), 0, "%s", try.spans);
-        cr_assert_eq(try.scan.spans_cut, max < 7);
+        cr_assert_eq(try.scan.spans_truncated, max < 7);
         cr_assert_eq(try.scan.shape, SCAN_MESSAGES);
     }
 }
@@ -350,7 +350,7 @@ Test(node_scan, spans_taken_back_do_not_count_against_the_limit)
         &limits);
 
     cr_assert_str_eq(try.spans, "role |text e|");
-    cr_assert(!try.scan.spans_cut);
+    cr_assert(!try.scan.spans_truncated);
 }
 
 Test(node_scan, long_strings_and_blanks_cross_blocks)
