@@ -31,7 +31,7 @@
 
 /* Type-checked in every build, evaluated in all but the release one. */
 #ifdef NDEBUG
-#define CHECK_SLOW(condition) ((void)sizeof(!(condition)))
+#define CHECK_SLOW(condition) ((void)(0 && (condition)))
 #else
 #define CHECK_SLOW(condition) CHECK(condition)
 #endif
