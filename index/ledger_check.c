@@ -26,7 +26,7 @@ check_kids(const struct ledger *l, uint32_t ref, struct sums *sums)
 
     if ((kid & KID_COUNTED) != 0) {
         sums->counts += kid & REF_MASK;
-        return (kid & REF_MASK) == 0 ? "counts no kids" : NULL;
+        return (kid & REF_MASK) == 0 ? "a count of kids is 0" : NULL;
     }
     while (kid != REF_NONE) {
         const struct entry *entry = entry_at(l, kid);
@@ -123,7 +123,7 @@ check_entry(const struct ledger *l, uint32_t ref, struct sums *sums)
     }
     if (reason == NULL && entry->holders == 0 && entry->kid == REF_NONE &&
         !l->litter && l->cursor == 0) {
-        reason = "an entry that nobody needs";
+        reason = "an entry is kept that nobody needs";
     }
     WORKER_SET_EACH (stream, &set) {
         if (reason == NULL) {
@@ -154,13 +154,13 @@ check_sums(const struct ledger *l, const struct sums *sums)
         }
     }
     if (rows != sums->copies_rows) {
-        return "a row of copies that no pair has";
+        return "a row of copies has no stream and entry";
     }
     if (sums->counts != sums->counted || counts_held != sums->counted_held) {
         return "kids are counted wrong";
     }
     if (l->entries.used != sums->entries || l->sets.used != sums->sets) {
-        return "something is lost";
+        return "entries, sets or rows are miscounted";
     }
     return NULL;
 }
@@ -173,7 +173,7 @@ check_chains(const struct ledger *l)
 
     if (l->names.buckets <= l->names.mask ||
         l->names.buckets > l->names.mask * 2 + 2) {
-        return "the name table is out of step";
+        return "the name table's mask and buckets disagree";
     }
     for (uint32_t b = 0; b < l->names.buckets; b++) {
         const uint32_t *head =

@@ -45,7 +45,7 @@ check_holders(struct tally *tally, uint64_t key, uint64_t word)
     uint64_t tag = word & WORD_TAG;
 
     if (tag > WORD_HOLDER_SET) {
-        return fail(tally, "a holders' word is of no kind");
+        return fail(tally, "a word of holders has no valid kind");
     }
     mirror_holders(tally->mirror, word, &set);
     uint32_t count = worker_set_count(&set);
@@ -75,7 +75,7 @@ check_tiers(struct tally *tally, uint64_t key, uint64_t word)
     uint64_t holders;
 
     if ((word & WORD_TAG) != WORD_TIERS || slot >= WORKERS_MAX) {
-        return fail(tally, "a tiers' word is of no kind");
+        return fail(tally, "a word of tiers has no valid kind");
     }
     if (tiers == 0 || tiers == TIERS_DEVICE) {
         return fail(tally, "an entry for no tier but the device");
@@ -157,7 +157,7 @@ check_slots(struct tally *tally)
                           i % 64 &
                       1) != 0;
         if (alive != (slot->state == SLOT_OPEN)) {
-            return fail(tally, "who is alive is not who is open");
+            return fail(tally, "the alive bitmap differs from the open slots");
         }
         if (slot->held != tally->held[i] || slot->digest != tally->digest[i]) {
             return fail(tally, "a slot's blocks are miscounted");

@@ -189,7 +189,7 @@ check_holder(struct check *check, const struct entry *entry,
 
     check->bytes += cell_size(&radix->store, holder->record);
     if (!fact(check, holder->missing < node->len,
-              "radix: a holder of nothing") ||
+              "radix: a holder holds nothing") ||
         !fact(check,
               record->node == entry->ref && record->worker == holder->worker &&
                   radix->worker[holder->worker].state != WORKER_FREE,
@@ -247,7 +247,7 @@ check_node(struct check *check)
     check->namespaces += node->space;
     check->blocks += node->space != 0 ? 0 : node->len;
     if (!fact(check, node->len >= 1 && node->len <= EDGE_MAX,
-              "radix: an edge of no length") ||
+              "radix: an edge is empty") ||
         !fact(check,
               (node->space != 0) == (entry.parent == CELL_NONE) &&
                   (node->space == 0 || node->len == 1),
@@ -258,7 +258,7 @@ check_node(struct check *check)
     }
     tally_children(check, from);
     uint32_t count = radix_hold_list(check->radix, node, check->holder);
-    bool ok = fact(check, count > 0, "radix: a node that nobody holds");
+    bool ok = fact(check, count > 0, "radix: nobody holds a node");
     for (uint32_t i = 0; ok && i < count; i++) {
         ok = check_holder(check, &entry, &check->holder[i]);
     }
@@ -295,11 +295,11 @@ check_workers(struct check *check)
             !fact(check,
                   w->order[BY_POLICY].count == check->leaves[i] &&
                       w->order[BY_RECENCY].count == second,
-                  "radix: a leaf too many in an order") ||
+                  "radix: an order has a leaf too many") ||
             !fact(check,
                   order_check(&w->order[BY_POLICY], &radix->store) &&
                       order_check(&w->order[BY_RECENCY], &radix->store),
-                  "radix: an order is out of order") ||
+                  "radix: a worker's heap is not in order") ||
             !fact(check,
                   alive == (w->state == WORKER_LIVE) &&
                       worker_set_has(&radix->dead, i) ==

@@ -87,7 +87,7 @@ explain_death(struct storage_report *report, const char *name, pid_t child)
     *report = (struct storage_report){.outcome = STORAGE_E_CORRUPT};
     (void)snprintf(report->file, sizeof report->file, "%s", name);
     (void)snprintf(report->reason, sizeof report->reason,
-                   "reading it ended in signal %d",
+                   "the process that read it was killed by signal %d",
                    WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 

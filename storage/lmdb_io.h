@@ -15,10 +15,11 @@
  *   held as long as the process lives.
  *
  * Commits are synchronous, the default of LMDB: data first, then the page that
- * points to it. A power cut costs what was not committed, never what was. The
- * cheaper modes were measured and turned down: MDB_NOMETASYNC saves under a
- * millisecond of each commit and a snapshot has few of them; MDB_NOSYNC needs
- * a file system that keeps writes in order, or a cut loses the file.
+ * points to it. A power failure costs what was not committed, never what was.
+ * The cheaper modes were measured and turned down: MDB_NOMETASYNC saves under
+ * a millisecond of each commit and a snapshot has few of them; MDB_NOSYNC
+ * needs a file system that keeps writes in order, or a power failure loses the
+ * file.
  *
  * Role: shell. Owns: the lock, one environment. Thread: one owner; another
  * process may read along. Limits: bytes_max.

@@ -511,13 +511,13 @@ turn_back(struct sim_disk *d, struct file *file, const struct value *was)
 }
 
 void
-sim_disk_crash(struct storage_io *io, bool cut)
+sim_disk_crash(struct storage_io *io, bool power)
 {
     struct sim_disk *d = disk_of(io);
 
     close_file(io);
     d->fail_at = 0;
-    for (uint32_t i = 0; i < d->files && cut; i++) {
+    for (uint32_t i = 0; i < d->files && power; i++) {
         struct file *file = &d->file[i];
         for (uint32_t k = 0; k < file->before.count; k++) {
             turn_back(d, file, &file->before.value[k]);

@@ -31,12 +31,14 @@ void sim_disk_limit(struct storage_io *io, uint64_t bytes);
 /* Commits are said to be written before they are, from now on. */
 void sim_disk_lie(struct storage_io *io, bool lies);
 
-/* The process is gone, or the power (cut): what is open is closed, what was not
- * committed is lost; with a cut also parts of what was lied about: each value
- * is as it was before, as it is now, or torn. */
-void sim_disk_crash(struct storage_io *io, bool cut);
+/*
+ * The process is gone, or with it the power. What is open is closed, and what
+ * was not committed is lost. Without power, so are parts of what was lied
+ * about: each value is as it was before, as it is now, or torn.
+ */
+void sim_disk_crash(struct storage_io *io, bool power);
 
-/* Flips a bit of a file's values, or cuts the end of one off. False: the file
+/* Flips a bit of a file's values, or truncates one. False: the file
  * is not there, or empty. */
 bool sim_disk_damage(struct storage_io *io, const char *name);
 
