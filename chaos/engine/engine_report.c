@@ -26,6 +26,7 @@ observe(struct engine_histogram *h, const double *bounds, size_t count,
 {
     size_t i = 0;
 
+    CHECK(s >= 0);
     while (i < count && s > bounds[i]) {
         i++;
     }
@@ -248,6 +249,7 @@ engine_report_write(const struct engine_report_source *sources, uint32_t count,
     struct page page = {
         .out = out, .model = model, .sources = sources, .count = count};
 
+    CHECK(count >= 1);
     put_numbers(&page);
     put_ends(&page);
     put_config(&page);

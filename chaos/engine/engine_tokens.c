@@ -50,10 +50,7 @@ grow(struct engine_ids *ids)
 {
     size_t size = ids->size != 0 ? ids->size * 2 : FIRST_IDS;
 
-    if (ids->failed || ids->count == ids->max) {
-        ids->failed = true;
-        return false;
-    }
+    CHECK(!ids->failed && ids->count < ids->max);
     uint32_t *grown = realloc(ids->ids, size * sizeof(*grown));
     if (grown == NULL) {
         ids->failed = true;
@@ -72,6 +69,7 @@ engine_ids_add(struct engine_ids *ids, uint32_t id)
         ids->failed = true;
         return;
     }
+    CHECK(ids->count < ids->size && ids->count < ids->max);
     ids->ids[ids->count++] = id;
 }
 
@@ -142,6 +140,7 @@ word_text(uint32_t id, char *out)
         if (symbol == 0 || symbol > SYMBOL_SPACE) {
             return 0;
         }
+        CHECK(n < WORD_SYMBOLS);
         out[n++] = symbols[symbol];
     }
     return n;

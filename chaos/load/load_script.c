@@ -151,6 +151,8 @@ add_sentences(struct rng *rng, const char *const *patterns, size_t count,
     size_t start = out->len;
     size_t first = opens ? 1 : 0;
 
+    CHECK(count > first);
+
     add_sentence(rng, patterns[opens ? 0 : rng_below(rng, count)], out);
     while (!out->failed && out->len - start < bytes) {
         buf_add_text(out, " ");

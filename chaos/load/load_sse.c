@@ -185,6 +185,7 @@ load_sse_feed(struct load_sse *sse, struct slice bytes)
     if (sse->done || sse->fault != NULL) {
         return sse->fault == NULL ? 0 : LOAD_SSE_E_BAD;
     }
+    CHECK(sse->read.fault == NULL);
     sse_read_give(&sse->read, bytes);
     while (r == 0 && !sse->done && sse_read_next(&sse->read, &event)) {
         if (slice_equal(event.data, SLICE("[DONE]"))) {

@@ -137,7 +137,7 @@ load_stats_retry(struct load_stats *stats, uint64_t at_us)
 void
 load_stats_end(struct load_stats *stats, const struct load_end *end)
 {
-    CHECK(ended(stats) < stats->sent);
+    CHECK(ended(stats) < stats->sent && end->outcome < LOAD_OUTCOMES);
     stats->ended[end->outcome]++;
     charge(&stats->workers, end->worker, end->outcome);
     charge(&stats->nodes, end->node, end->outcome);
@@ -151,6 +151,8 @@ load_stats_end(struct load_stats *stats, const struct load_end *end)
         stats->tokens.cached_tokens += end->usage.cached_tokens;
         stats->tokens.completion_tokens += end->usage.completion_tokens;
     }
+    CHECK(stats->first.count <= stats->sent);
+    CHECK(stats->whole.count == stats->ended[LOAD_ANSWERED]);
 }
 
 uint64_t

@@ -11,6 +11,7 @@ target_of(const struct discover_ip *ip, uint16_t port)
 {
     struct load_target target = {.key = rng_mix(port)};
 
+    CHECK(ip->size == 4 || ip->size == 16);
     if (ip->size == 4) {
         struct sockaddr_in *v4 = (struct sockaddr_in *)&target.address;
         v4->sin_family = AF_INET;
@@ -74,6 +75,7 @@ load_targets_pick(const struct load_targets *targets, uint64_t request,
     const struct load_target *best = NULL;
     uint64_t best_rank[3] = {0};
 
+    CHECK(targets->count <= LOAD_TARGETS_MAX);
     for (uint32_t i = 0; i < targets->count; i++) {
         const struct load_target *target = &targets->target[i];
         uint64_t rank[3] = {count_tried(target->key, tried, tried_count),

@@ -14,6 +14,7 @@ unlink_node(struct deadline *d)
 {
     struct deadline_list *list = d->list;
 
+    CHECK(list->first != NULL && list->last != NULL);
     if (d->prev != NULL) {
         d->prev->next = d->next;
     } else {
@@ -24,6 +25,7 @@ unlink_node(struct deadline *d)
     } else {
         list->last = d->prev;
     }
+    CHECK((list->first == NULL) == (list->last == NULL));
     d->list = NULL;
 }
 
@@ -67,6 +69,7 @@ deadline_next_due(struct deadline_list *list, uint64_t now_us)
     if (d == NULL || list->timeout_us == 0 || d->due_us > now_us) {
         return NULL;
     }
+    CHECK(d->list == list && d->prev == NULL);
     unlink_node(d);
     return d;
 }

@@ -165,6 +165,7 @@ set_number(char *at, const struct flag *flag, const char *value)
     char *end;
     double number;
 
+    CHECK(flag->min <= flag->max);
     errno = 0;
     number = strtod(value, &end);
     if (errno != 0 || end == value || *end != '\0' || !isfinite(number) ||
@@ -219,6 +220,7 @@ add_item(char *options, const struct flag *flag, const char *const *texts,
     size_t bytes = texts_count * sizeof(texts[0]);
     uint32_t count;
 
+    CHECK(flag->count_at != flag->at && flag->max >= 1);
     memcpy(&count, options + flag->count_at, sizeof(count));
     if (count >= (uint32_t)flag->max) {
         return false;
@@ -376,6 +378,7 @@ flags_parse(const struct flags *flags, void *options, char *const *argv,
         .flags = flags, .argv = argv, .fault = fault, .fault_size = fault_size};
     int outcome;
 
+    CHECK(fault != NULL && fault_size != 0);
     set_presets(flags, options);
     while ((outcome = next(&walk)) == WALK_FLAG) {
         if (!set(options, walk.flag, walk.value)) {

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "index/base/check.h"
+
 const uint64_t histogram_bound_us[HISTOGRAM_BOUNDS] = {
     10,      20,      50,       100,      200,      500,       1000,   2000,
     5000,    10000,   20000,    50000,    100000,   200000,    500000, 1000000,
@@ -24,6 +26,7 @@ histogram_add(struct histogram *h, uint64_t us)
 void
 histogram_merge(struct histogram *total, const struct histogram *from)
 {
+    CHECK(total != from);
     for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++) {
         counter_bump(&total->bucket[i], counter_read(&from->bucket[i]));
     }

@@ -30,6 +30,7 @@ int
 sock_open(struct sock *sock, uv_loop_t *loop, int fd,
           void (*ready)(struct sock *sock, int events))
 {
+    CHECK(fd >= 0 && ready != NULL);
     int error = uv_poll_init(loop, &sock->poll, fd);
 
     if (error < 0) {
@@ -51,6 +52,7 @@ sock_want(struct sock *sock, int events)
     if (sock->wanted == events) {
         return;
     }
+    CHECK(sock->fd >= 0);
     sock->wanted = events;
     if (events == 0) {
         CHECK(uv_poll_stop(&sock->poll) == 0);
@@ -69,7 +71,7 @@ on_close(uv_handle_t *handle)
 void
 sock_close(struct sock *sock, bool reset, void (*closed)(struct sock *sock))
 {
-    CHECK(sock->fd >= 0);
+    CHECK(sock->fd >= 0 && closed != NULL);
     if (reset) {
         struct linger now = {.l_onoff = 1, .l_linger = 0};
         (void)setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));

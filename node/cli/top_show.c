@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "index/base/check.h"
 #include "node/cli/top_internal.h"
 
 /* What both pages have, and what they differ by. */
@@ -385,6 +386,7 @@ top_show(const struct top_sample *before, const struct top_sample *now,
     struct pair pair = {.now = now};
     struct buf text;
 
+    CHECK(before != now);
     if (before != NULL && top_comparable(before, now)) {
         pair.before = before;
         pair.seconds = (double)(now->at_us - before->at_us) / 1e6;

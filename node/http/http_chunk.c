@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "index/base/check.h"
 #include "node/http/http_text_internal.h"
 
 #define SIZE_DIGITS_MAX 16
@@ -138,6 +139,7 @@ step_size_lf(struct http_chunk *chunk, char c)
     if (c != '\n') {
         return bad(chunk, "chunk size line does not end in CRLF");
     }
+    CHECK(chunk->digits <= SIZE_DIGITS_MAX);
     chunk->digits = 0;
     chunk->spent = 0;
     return enter(chunk, chunk->left != 0 ? STATE_DATA : STATE_TRAILER);
@@ -289,6 +291,7 @@ step(struct http_chunk *chunk, char c)
 static void
 advance(struct slice *in, size_t size)
 {
+    CHECK(size <= in->len);
     in->ptr += size;
     in->len -= size;
 }
@@ -296,6 +299,7 @@ advance(struct slice *in, size_t size)
 int
 http_chunk_next(struct http_chunk *chunk, struct slice *in, struct slice *data)
 {
+    CHECK(chunk->state <= STATE_BAD);
     *data = (struct slice){0};
     if (chunk->state == STATE_BAD) {
         return HTTP_CHUNK_E_BAD;
@@ -307,6 +311,7 @@ http_chunk_next(struct http_chunk *chunk, struct slice *in, struct slice *data)
             return HTTP_CHUNK_E_MORE;
         }
         if (chunk->state == STATE_DATA) {
+            CHECK(chunk->left != 0);
             data->ptr = in->ptr;
             data->len = in->len < chunk->left ? in->len : (size_t)chunk->left;
             advance(in, data->len);
@@ -336,6 +341,7 @@ http_chunk_walk(struct http_chunk *chunk, const char *bytes, size_t len,
     do {
         outcome = http_chunk_next(chunk, &in, &data);
     } while (outcome == HTTP_CHUNK_E_DATA);
+    CHECK(in.len <= len);
     *taken = len - in.len;
     return outcome;
 }

@@ -22,6 +22,7 @@ give(struct httpc *call, struct slice piece)
         call->piece(call->context, piece);
         return;
     }
+    CHECK(!call->over && call->body.len <= call->answer_bytes_max);
     if (piece.len > call->answer_bytes_max - call->body.len) {
         httpc_finish(call, HTTPC_TOO_LARGE);
         return;
@@ -36,6 +37,7 @@ give(struct httpc *call, struct slice piece)
 static void
 feed_length(struct httpc *call, struct slice bytes)
 {
+    CHECK(!call->over && call->has_head);
     if (bytes.len > call->left) {
         bytes.len = (size_t)call->left;
         call->extra = true;
@@ -127,6 +129,7 @@ find_head(struct httpc *call)
 static void
 take_head(struct httpc *call, struct slice bytes)
 {
+    CHECK(!call->over && !call->has_head);
     buf_add_slice(&call->in, bytes);
     if (call->in.failed) {
         call->error = -ENOMEM;
@@ -232,6 +235,7 @@ send_request(struct httpc *call)
 void
 httpc_answer_start(struct httpc *call)
 {
+    CHECK(call->has_tcp && !call->connecting);
     uv_stream_t *stream = (uv_stream_t *)&call->conn->tcp;
     int error = call->reused ? 0 : uv_read_start(stream, on_alloc, on_read);
 

@@ -58,6 +58,7 @@ httpc_conn_take(struct httpc *call, const struct sockaddr *address)
         httpc_hang_up(call->waits);
         return false;
     }
+    CHECK(!call->has_tcp && (*call->waits)->call == NULL);
     free(call->conn); /* was not opened */
     call->conn = *call->waits;
     *call->waits = NULL;
@@ -75,6 +76,7 @@ httpc_conn_leave(struct httpc *call)
         call->head.body == HTTP_BODY_CLOSE) {
         return;
     }
+    CHECK(conn->call == call);
     conn->call = NULL;
     conn->waits = call->waits;
     *call->waits = conn;

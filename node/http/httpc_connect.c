@@ -108,6 +108,8 @@ on_connect(uv_connect_t *connect, int status)
 static void
 try_next(struct httpc *call)
 {
+    CHECK(!call->over && !call->has_tcp);
+    CHECK(call->addresses_tried <= call->addresses_count);
     if (call->addresses_tried == call->addresses_count) {
         httpc_finish(call, HTTPC_CONNECT);
         return;

@@ -4,6 +4,7 @@
 static uint64_t
 taken(const struct httpd_conn *conn)
 {
+    CHECK(httpd_out_unsent(conn) <= conn->queued);
     return conn->queued - httpd_out_unsent(conn);
 }
 
@@ -43,6 +44,7 @@ drained(struct httpd_conn *conn)
 {
     const struct httpd_handler *handler = &conn->httpd->handler;
 
+    CHECK(httpd_out_unsent(conn) == 0);
     conn->out_at = 0;
     buf_clear(&conn->out);
     httpd_out_trim(&conn->out);
@@ -73,6 +75,7 @@ httpd_out_ready(struct httpd_conn *conn)
         httpd_conn_close(conn);
         return;
     }
+    CHECK((size_t)n <= unsent);
     conn->out_at += (size_t)n;
     if (httpd_out_unsent(conn) == 0) {
         drained(conn);
@@ -95,6 +98,7 @@ keep_rest(struct httpd_conn *conn, const struct iovec *pieces, unsigned count,
         took -= skip;
         buf_add(&conn->out, bytes + skip, pieces[i].iov_len - skip);
     }
+    CHECK(took == 0);
     conn->queued += conn->out.len - before;
 }
 

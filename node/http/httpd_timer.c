@@ -67,6 +67,7 @@ httpd_timer_init(struct httpd *httpd)
 void
 httpd_timer_arm(struct httpd_conn *conn, enum httpd_deadline which)
 {
+    CHECK(which < HTTPD_DEADLINES);
     struct httpd *httpd = conn->httpd;
     struct deadline_list *list = &httpd->deadlines[which];
 

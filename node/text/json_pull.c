@@ -99,6 +99,7 @@ read_string(struct json_pull *pull, enum pull_token token)
 {
     size_t start = ++pull->at;
 
+    CHECK(pull->bytes.ptr[start - 1] == '"');
     pull->escaped = false;
     for (;;) {
         int c = peek(pull);
@@ -198,6 +199,7 @@ open_container(struct json_pull *pull, bool array)
 static void
 value_ended(struct json_pull *pull)
 {
+    CHECK(pull->at <= pull->bytes.len && pull->depth <= JSON_PULL_DEPTH_MAX);
     pull->expect = pull->depth > 0 ? EXPECT_COMMA_OR_END : EXPECT_NOTHING;
 }
 
@@ -379,6 +381,7 @@ take_char(struct slice text, size_t *at, char out[4])
     static const char names[] = "\"\\/bfnrt";
     static const char meant[] = "\"\\/\b\f\n\r\t";
 
+    CHECK(*at < text.len);
     if (text.ptr[*at] != '\\') {
         out[0] = text.ptr[(*at)++];
         return 1;

@@ -136,13 +136,16 @@ put_value(struct buf *out, struct json_pull *pull, enum pull_token token,
         switch (token) {
         case PULL_OBJECT:
         case PULL_ARRAY:
+            CHECK(path.depth < JSON_PULL_DEPTH_MAX);
             path.name[path.depth++] = (struct slice){.len = 0};
             break;
         case PULL_OBJECT_END:
         case PULL_ARRAY_END:
+            CHECK(path.depth > 0);
             path.depth--;
             break;
         case PULL_KEY:
+            CHECK(path.depth > 0);
             path.name[path.depth - 1] = pull->text;
             name = pull->text;
             break;
@@ -254,6 +257,7 @@ put_row(struct buf *out, const struct table *table, const struct cell *cells)
         if (column->width == 0) {
             continue;
         }
+        CHECK(cell->width <= column->width);
         size_t pad = column->width - cell->width;
         put_spaces(out, cell->len != 0 ? owed + (column->text ? 0 : pad) : 0);
         buf_add(out, cell->bytes, cell->len);

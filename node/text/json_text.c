@@ -94,6 +94,7 @@ escape_one(struct slice text, size_t len, char out[JSON_TEXT_CHAR_MAX])
 {
     unsigned char first = byte_at(text, 0);
 
+    CHECK(len <= text.len && len <= 4);
     if (len == 0) {
         memcpy(out, REPLACEMENT, 3);
         return 3;
@@ -115,6 +116,7 @@ json_text_escape(struct slice *text, char *out, size_t room)
         char one[JSON_TEXT_CHAR_MAX];
         size_t len = json_text_char(*text);
         size_t size = escape_one(*text, len, one);
+        CHECK(size >= 1 && size <= sizeof(one));
         if (size > room - used) {
             break;
         }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "index/base/check.h"
 #include "node/text/json_text.h"
 
 const char *
@@ -18,6 +19,7 @@ quote_text(struct slice text, char out[QUOTE_ROOM])
         len += 3;
     }
     out[len++] = '"';
+    CHECK(len < QUOTE_ROOM);
     out[len] = '\0';
     return out;
 }

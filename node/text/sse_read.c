@@ -53,6 +53,7 @@ fail(struct sse_read *sse, const char *why)
 static void
 drop_given(struct sse_read *sse, size_t n)
 {
+    CHECK(n <= sse->given.len);
     sse->given.ptr += n;
     sse->given.len -= n;
 }
@@ -61,6 +62,7 @@ drop_given(struct sse_read *sse, size_t n)
 static void
 skip_mark(struct sse_read *sse)
 {
+    CHECK(sse->line.len == 0);
     while (sse->mark < MARK_BYTES && sse->given.len > 0) {
         if (sse->given.ptr[0] != byte_order_mark[sse->mark]) {
             buf_add(&sse->line, byte_order_mark, sse->mark);
@@ -180,6 +182,7 @@ line_len(struct slice bytes)
 static bool
 step(struct sse_read *sse)
 {
+    CHECK(sse->given.len > 0 && sse->mark == MARK_BYTES);
     size_t len = line_len(sse->given);
     struct slice line = {sse->given.ptr, len};
     bool whole = len < sse->given.len;
@@ -224,6 +227,7 @@ sse_read_next(struct sse_read *sse, struct sse_event *event)
             sse->after_cr = false;
             drop_given(sse, 1);
         } else if (step(sse)) {
+            CHECK(sse->has_data && sse->line.len == 0);
             sse->handed_out = true;
             *event = (struct sse_event){
                 .type = {sse->type, sse->type_len},

@@ -3,6 +3,8 @@
 
 #include <stdbool.h>
 
+#include "index/base/check.h"
+
 static size_t
 least(size_t a, size_t b)
 {
@@ -15,6 +17,7 @@ distance_of(struct slice a, struct slice b)
 {
     size_t row[3][TYPO_WORD_MAX + 1] = {{0}};
 
+    CHECK(a.len <= TYPO_WORD_MAX && b.len <= TYPO_WORD_MAX);
     for (size_t j = 0; j <= b.len; j++) {
         row[1][j] = j;
     }

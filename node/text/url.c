@@ -186,8 +186,9 @@ url_authority(const struct url *url, char *out)
 {
     bool v6 = strchr(url->host, ':') != NULL;
 
-    (void)snprintf(out, URL_TEXT_MAX, "%s%s%s:%u", v6 ? "[" : "", url->host,
-                   v6 ? "]" : "", (unsigned)url->port);
+    int len = snprintf(out, URL_TEXT_MAX, "%s%s%s:%u", v6 ? "[" : "", url->host,
+                       v6 ? "]" : "", (unsigned)url->port);
+    CHECK(len > 0 && len < URL_TEXT_MAX);
     return out;
 }
 

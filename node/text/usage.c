@@ -1,6 +1,8 @@
 /* Token counts at the end of an engine's answer. */
 #include "node/text/usage.h"
 
+#include "index/base/check.h"
+
 /* Where the last `name` in tail ends; NULL when there is none. */
 static const char *
 find_last(struct slice tail, struct slice name)
@@ -32,6 +34,7 @@ last_number(struct slice tail, struct slice name, uint32_t *out)
     if (at == NULL) {
         return false;
     }
+    CHECK(at > tail.ptr && at <= end);
     while (at < end && (*at == ':' || *at == ' ')) {
         at++;
     }
