@@ -12,13 +12,13 @@ static const struct flag flags[] = {
     {"port", FLAG_COUNT, AT(port), 0, 65535, "N", "8000",
      "port; 0: a free one"},
     {"model", FLAG_LIST, AT(models), 0, ENGINE_SERVED_MAX, "NAME", MODEL_PRESET,
-     "model that it serves; may be repeated: further ones\n"
-     "are adapters of the first",
+     "model to serve; if repeated, the further ones are\n"
+     "adapters of the first",
      AT(models_count)},
     {"name", FLAG_TEXT, AT(name), 0, 0, "NAME", "engine",
-     "in its log and its answers"},
+     "its name in the log and in answers"},
     {"blocks", FLAG_COUNT, AT(blocks), 1, 1U << 24, "N", "4096",
-     "size of the prefix cache"},
+     "blocks of the prefix cache"},
     {"block-size", FLAG_COUNT, AT(block_size), 1, 1024, "N", "16",
      "tokens of one block"},
     {"max-running", FLAG_COUNT, AT(running_max), 1, 65536, "N", "128",
@@ -26,32 +26,33 @@ static const struct flag flags[] = {
     {"max-batched-tokens", FLAG_COUNT, AT(batch_tokens_max), 1, 1U << 20, "N",
      "8192", "tokens of one step; chunks longer prompts"},
     {"max-requests", FLAG_COUNT, AT(requests_max), 1, 1U << 20, "N", "16384",
-     "running and waiting; 503 above"},
+     "requests running and waiting; 503 above"},
     {"max-connections", FLAG_COUNT, AT(connections_max), 1, 1U << 20, "N",
-     "16384", "of clients; 503 above"},
+     "16384", "connections of clients; 503 above"},
     {"max-model-len", FLAG_COUNT, AT(model_len_max), 0, 1U << 24, "N", "0",
-     "tokens of prompt and answer; 400 above; 0: 32768, or\n"
-     "what the blocks hold if that is less"},
+     "tokens of prompt and answer; 400 above; 0: 32768,\n"
+     "or what the blocks hold if that is less"},
     {"prefill-tps", FLAG_COUNT, AT(prefill_tokens_per_s), 1, 4e9, "N", "8000",
-     "prompt tokens computed in a second"},
-    {"step-ms", FLAG_REAL, AT(step_ms), 0, 1e6, "MS", "8", "time of a step"},
+     "prompt tokens computed per second"},
+    {"step-ms", FLAG_REAL, AT(step_ms), 0, 1e6, "MS", "8",
+     "duration of a step"},
     {"step-per-seq-ms", FLAG_REAL, AT(step_per_seq_ms), 0, 1e6, "MS", "0.65",
-     "time that each sequence in it adds"},
+     "what each sequence in it adds to that"},
     {"jitter-permille", FLAG_COUNT, AT(jitter_permille), 0, 1000, "N", "0",
-     "how much steps vary in time, either way"},
+     "variation of the duration of steps"},
     {"speed", FLAG_REAL, AT(speed), 0.001, 1e6, "X", "1", "divides all times"},
     {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
-     "of the jitter and of the block hashes"},
+     "seed of the jitter and of the block hashes"},
     {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
-     "engines behind the one port, each with all above;\n"
-     "rank r publishes on the ports below plus r"},
+     "engines behind one port, each with the sizes above;\n"
+     "rank r adds r to the ports below"},
     {"events", FLAG_TEXT, AT(events), 0, 0, "P|URL", NULL,
      "publish cache events here: a port, or a ZeroMQ\n"
      "endpoint, tcp://ADDRESS:PORT; port 0: a free one"},
     {"replay", FLAG_TEXT, AT(replay), 0, 0, "P|URL", NULL,
-     "and replay missed ones here"},
+     "replay missed events here"},
     {"event-topic", FLAG_TEXT, AT(event_topic), 0, 0, "TEXT", NULL,
-     "their topic; none: the empty one"},
+     "topic of the events; default: the empty one"},
     {"event-encoding", FLAG_CHOICE, AT(event_encoding), 0, 0,
      "map|array|sglang-map|sglang-array", "map",
      "vLLM's since 0.24 and before, and SGLang's"},
@@ -67,8 +68,8 @@ static const struct flag flags[] = {
      "4: with topic, vLLM's since 0.26; 3: before that,\n"
      "and SGLang's"},
     {"replay-hwm", FLAG_COUNT, AT(replay_hwm), 0, 1U << 30, "N", "1000",
-     "messages of a replay that may wait; what exceeds\n"
-     "that is lost, as in engines; 0: nothing is"},
+     "messages of a replay that may wait; more are lost,\n"
+     "as in real engines; 0: no limit"},
     {"help", FLAG_SWITCH, AT(help), 0, 0, NULL, NULL, "this text"},
 };
 
@@ -89,24 +90,25 @@ engine_options_parse(struct engine_options *options, char **argv, char *fault,
 static const char manual_head[] =
     "kvasir-engine: an LLM engine without a GPU, to try routers on.\n"
     "\n"
-    "It answers OpenAI requests with made-up words, but queues, batches, "
-    "caches\n"
-    "prefixes and takes its time as vLLM does: the same prompt gets the same\n"
-    "words, a prompt whose beginning it has seen gets them sooner, and many\n"
-    "requests at once make each of them slower. `usage` tells how many prompt\n"
-    "tokens came from the cache.\n"
+    "It answers OpenAI requests with made-up words, but it queues, batches,\n"
+    "caches prefixes and takes its time as vLLM does. The same prompt gets "
+    "the\n"
+    "same words, a prompt whose beginning is cached gets them sooner, and "
+    "many\n"
+    "requests at once slow each other down. `usage` says how many prompt "
+    "tokens\n"
+    "came from the cache.\n"
     "\n"
     "usage: kvasir-engine [--FLAG VALUE]...\n"
     "\n";
 
 static const char manual_tail[] =
     "\n"
-    "When it listens it prints `ready http=HOST:PORT events=URL replay=URL` "
-    "on\n"
-    "stdout, the URLs only if they were asked for; the log goes to stderr.\n"
-    "SIGTERM: finishes what it has begun and exits with 0. Exit codes: 0 "
-    "fine,\n"
-    "1 failed, 2 bad usage.\n"
+    "Once it listens it prints `ready http=HOST:PORT events=URL replay=URL` "
+    "to\n"
+    "stdout, the URLs only if the flags ask for them; the log goes to stderr.\n"
+    "On SIGTERM it finishes open requests and exits with 0. Exit codes: 0\n"
+    "success, 1 failure, 2 bad usage.\n"
     "\n"
     "endpoints\n"
     "  POST /v1/chat/completions, /v1/completions    `stream` or not; one "
@@ -122,34 +124,35 @@ static const char manual_tail[] =
     "event's\n"
     "       number\n"
     "\n"
-    "misbehaviour: POST /chaos with any of these members, as JSON; each stays\n"
+    "misbehaviour: POST /chaos with a JSON object of these members; each "
+    "stays\n"
     "until it is used up or set again; GET /chaos shows them\n"
     "  \"health\": 503               what GET /health answers; 200: healthy\n"
     "  \"fail_status\": 500          answer generation requests with this\n"
     "  \"fail_count\": N             ... the next N of them\n"
     "  \"hang_count\": N             take the next N, and never answer\n"
-    "  \"die_after_tokens\": K       cut the connection behind K tokens\n"
+    "  \"die_after_tokens\": K       abort the connection after K tokens\n"
     "  \"die_count\": N              ... of the next N requests\n"
-    "  \"speed_percent\": P          from now on, of --speed\n"
-    "  \"stall_ms\": T               freeze the whole process once, for T ms: "
-    "it\n"
-    "                              accepts, reads and sends nothing\n"
-    "  \"exit\": CODE                leave at once, without goodbye\n"
-    "  \"restart\": 1               cut all requests and forget everything, as "
-    "a\n"
-    "                              new process would: an empty cache, other "
-    "block\n"
-    "                              hashes, events from 0, nothing to replay\n"
-    "and of the events\n"
-    "  \"events\": 0                publish nothing from now on; 1: again\n"
-    "  \"events_stalled\": 1        batches and replays wait; 0: go on\n"
+    "  \"speed_percent\": P          run at this share of --speed from now on\n"
+    "  \"stall_ms\": T               freeze the whole process once, for T ms\n"
+    "  \"exit\": CODE                exit at once, without closing anything\n"
+    "  \"restart\": 1               abort all requests and start like a new\n"
+    "                              process: an empty cache, other block "
+    "hashes,\n"
+    "                              events from 0, nothing to replay\n"
+    "misbehaviour of the events\n"
+    "  \"events\": 0                publish nothing from now on; 1: publish "
+    "again\n"
+    "  \"events_stalled\": 1        hold batches and replays back; 0: send "
+    "them\n"
     "  \"events_stall_ms\": T       ... for so long\n"
     "  \"event_drop_count\": N      lose the next N live messages\n"
     "  \"replay_mute_count\": N     do not answer the next N replays\n"
-    "  \"replay_hole_every\": K     leave each K-th batch out, but the first "
+    "  \"replay_hole_every\": K     leave out each K-th batch but the first "
     "(2)\n"
     "  \"replay_hole_count\": N     ... of the next N replays\n"
-    "  \"replay_noend_count\": N    no end marker behind the next N replays\n"
+    "  \"replay_noend_count\": N    send no end marker after the next N "
+    "replays\n"
     "Counts of 4294967295 never run out.\n";
 
 void

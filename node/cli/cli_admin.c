@@ -133,8 +133,8 @@ tell_failure(const struct url *url, const struct answer *answer,
     (void)url_authority(url, authority);
     if (answer->outcome == HTTPC_CONNECT || answer->outcome == HTTPC_RESOLVE) {
         buf_printf(fault,
-                   "cannot reach a node at %s: %s (its admin port is --admin "
-                   "HOST:PORT)",
+                   "cannot reach a node at %s: %s (--admin HOST:PORT names its "
+                   "admin port)",
                    authority,
                    answer->error != 0
                        ? uv_strerror_r(answer->error, reason, sizeof reason)

@@ -11,12 +11,12 @@ static const char help[] =
     "usage: kvasir explain [--admin HOST:PORT] [--json] < REQUEST.json\n"
     "\n"
     "Reads an OpenAI request body from stdin and shows where a running node\n"
-    "would send it, and why: every worker with its overlap, load and verdict.\n"
-    "Nothing is forwarded.\n"
+    "would send it and why: each worker with its overlap, load and verdict.\n"
+    "The request is not forwarded.\n"
     "\n"
     "  --admin HOST:PORT  the node's admin port; default: KVASIR_ADMIN, else\n"
     "                     127.0.0.1:9080\n"
-    "  --json             the answer of /admin/explain as it is\n"
+    "  --json             print the answer of /admin/explain unchanged\n"
     "  -h, --help         this text\n"
     "\n"
     "examples:\n"
@@ -24,8 +24,8 @@ static const char help[] =
     "  echo '{\"model\":\"m\",\"prompt\":\"Once upon a time\"}' | kvasir "
     "explain\n";
 
-/* All of stdin: true, or false when it was empty, too large or unreadable
- * (told). */
+/* Reads all of stdin. False: it was empty, too large or unreadable, which was
+ * printed. */
 static bool
 read_stdin(struct buf *body)
 {
@@ -41,7 +41,7 @@ read_stdin(struct buf *body)
     if (ferror(stdin)) {
         fault = "cannot read stdin";
     } else if (body->failed) {
-        fault = "the request is over 64 MiB";
+        fault = "the request is larger than 64 MiB";
     } else if (body->len == 0) {
         fault = "expected a request body on stdin";
     }

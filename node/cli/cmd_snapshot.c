@@ -16,17 +16,18 @@ static const char help[] =
     "usage: kvasir snapshot verify [--cluster NAME] [--json] DIR\n"
     "       kvasir snapshot info [--json] DIR\n"
     "\n"
-    "Looks into the newest snapshot of a node's data directory (its --data),\n"
-    "also while the node runs. Changes nothing.\n"
+    "Inspects the newest snapshot in a node's data directory (its --data), "
+    "also\n"
+    "while the node runs. Changes nothing.\n"
     "\n"
-    "  verify          reads all of it and compares each part with its "
-    "digest,\n"
-    "                  in a process of its own, which a damaged file may "
-    "kill;\n"
-    "                  exit code 1 if a start would refuse it\n"
-    "  info            reads what it says of itself\n"
-    "  --cluster NAME  refuse it if it is of another cluster\n"
-    "  --json          as JSON\n"
+    "  verify          read all of it and compare each part with its digest; "
+    "exit\n"
+    "                  code 1 if a node would refuse to start from it. A "
+    "damaged\n"
+    "                  file can crash only the child process that reads it\n"
+    "  info            read only the summary in its header\n"
+    "  --cluster NAME  refuse a snapshot of another cluster\n"
+    "  --json          print JSON\n"
     "  -h, --help      this text\n"
     "\n"
     "examples:\n"
@@ -205,14 +206,14 @@ cmd_snapshot(char *const *argv)
         return cli_print("snapshot", SLICE(help));
     }
     if (request.operands[WHAT] == NULL) {
-        return refuse("verify or info, and a directory", "");
+        return refuse("expected verify or info, and a directory", "");
     }
     if (strcmp(request.operands[WHAT], "verify") != 0 &&
         strcmp(request.operands[WHAT], "info") != 0) {
-        return refuse("verify or info, not ", request.operands[WHAT]);
+        return refuse("expected verify or info, not ", request.operands[WHAT]);
     }
     if (request.operands[DIR] == NULL) {
-        return refuse("which directory?", "");
+        return refuse("expected a directory", "");
     }
     look(&request, &report);
     if (report.file[0] == '\0' && report.outcome != STORAGE_OK) {

@@ -17,9 +17,9 @@ static const struct command commands[] = {
     {"status", cmd_status, "show the state of a running node"},
     {"top", cmd_top, "show what a running node does, live"},
     {"explain", cmd_explain, "show where a request would go, and why"},
-    {"check", cmd_check, "check a configuration and show what is in force"},
-    {"snapshot", cmd_snapshot, "look into the snapshot of a data directory"},
-    {"engine", cmd_engine, "run a stand-in engine, for trying things out"},
+    {"check", cmd_check, "check a configuration and show the result"},
+    {"snapshot", cmd_snapshot, "inspect the snapshots in a data directory"},
+    {"engine", cmd_engine, "run a stand-in engine to try things on"},
     {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
 };
 
@@ -37,10 +37,10 @@ print_help(FILE *to, int code)
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].purpose);
     }
     (void)fprintf(to, "\n"
-                      "`kvasir COMMAND --help` tells all about one of them; "
-                      "`kvasir --version` which this is.\n"
-                      "Exit codes: 0 fine, 1 failed while running, 2 bad usage "
-                      "or configuration.\n");
+                      "`kvasir COMMAND --help` describes a command, "
+                      "`kvasir --version` prints the version.\n"
+                      "Exit codes: 0 success, 1 failure while running, 2 bad "
+                      "usage or configuration.\n");
     return fflush(to) == 0 ? code : CMD_FAILED;
 }
 

@@ -1,8 +1,8 @@
 /*
  * A small HTTP/1.1 client on a libuv loop, for what is not on the request
  * path: health checks, model lists, metric scrapes, the CLI, load clients.
- * One connection per call, closed afterwards, unless the request says where it
- * may wait for the next one.
+ * A call has a connection of its own, which it closes, unless the request names
+ * a place where the connection waits for the next call.
  *
  * A name's addresses are tried in the order of the resolver; each gets its
  * share of the time that is left, the last one all of it. 1xx answers are
@@ -33,7 +33,7 @@ enum httpc_outcome {
     HTTPC_RESOLVE,   /* the name has no address */
     HTTPC_CONNECT,   /* refused or unreachable */
     HTTPC_TIMEOUT,   /* not done within timeout_ms */
-    HTTPC_CLOSED,    /* cut before the answer was whole */
+    HTTPC_CLOSED,    /* closed before the answer was whole */
     HTTPC_BAD,       /* not HTTP/1.x */
     HTTPC_TOO_LARGE, /* over answer_bytes_max */
 };
@@ -55,10 +55,10 @@ struct httpc_request {
      * the Host header. Copied. */
     const struct sockaddr *address;
     /*
-     * Optional, with an address: a place, NULL or filled by an earlier call,
-     * for the connection between calls. One that leads elsewhere, or that the
-     * server closed before a byte of an answer, costs nothing but the time: the
-     * call goes on with a new one. Outlives the call.
+     * Optional, with an address: a place for the connection between calls, NULL
+     * at first. If the connection there leads elsewhere, or the server closed it
+     * before the first byte of an answer, the call opens a new one. The place
+     * outlives the call.
      */
     struct httpc_conn **waits;
     const char *method;      /* copied */

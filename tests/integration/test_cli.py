@@ -283,8 +283,8 @@ class Asking(unittest.TestCase):
         self.assertEqual(told.returncode, 1)
         self.assertEqual(told.stderr,
                          f"kvasir status: cannot reach a node at {address}: "
-                         "connection refused (its admin port is --admin "
-                         "HOST:PORT)\n")
+                         "connection refused (--admin HOST:PORT names its "
+                         "admin port)\n")
 
     def test_a_bad_address_is_bad_usage(self):
         for args, env, source in [(["--admin", "x"], {}, "--admin"),
