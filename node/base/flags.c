@@ -374,11 +374,12 @@ int
 flags_parse(const struct flags *flags, void *options, char *const *argv,
             char *fault, size_t fault_size)
 {
-    struct walk walk = {
-        .flags = flags, .argv = argv, .fault = fault, .fault_size = fault_size};
+    struct walk walk = {.flags = flags, .argv = argv};
     int outcome;
 
     CHECK(fault != NULL && fault_size != 0);
+    walk.fault = fault;
+    walk.fault_size = fault_size;
     set_presets(flags, options);
     while ((outcome = next(&walk)) == WALK_FLAG) {
         if (!set(options, walk.flag, walk.value)) {
