@@ -51,7 +51,7 @@ engine_call_gone(struct engine_server *server, struct engine_call *call)
 }
 
 void
-engine_call_cut_hanging(struct engine_server *server)
+engine_call_abort_hanging(struct engine_server *server)
 {
     for (uint32_t i = 0; i < server->calls_count; i++) {
         struct engine_call *call = &server->calls[i];
@@ -63,7 +63,7 @@ engine_call_cut_hanging(struct engine_server *server)
 }
 
 void
-engine_call_cut_all(struct engine_server *server)
+engine_call_abort_all(struct engine_server *server)
 {
     for (uint32_t i = 0; i < server->calls_count; i++) {
         struct engine_call *call = &server->calls[i];

@@ -263,7 +263,7 @@ on_signal(uv_signal_t *signal, int number)
     }
     server->stopping = true;
     httpd_stop(server->httpd);
-    engine_call_cut_hanging(server);
+    engine_call_abort_hanging(server);
     CHECK(uv_timer_start(&server->stop_timer, on_stop_timer, 0, STOP_POLL_MS) ==
           0);
 }

@@ -161,10 +161,10 @@ void engine_call_output(struct engine_server *server,
 /* The client of a call has gone. */
 void engine_call_gone(struct engine_server *server, struct engine_call *call);
 
-/* Cuts the calls that hang on purpose: they would never end. */
-void engine_call_cut_hanging(struct engine_server *server);
+/* Aborts the calls that hang on purpose: they would never end. */
+void engine_call_abort_hanging(struct engine_server *server);
 
-/* Cuts all calls; the model does not hear of it. */
-void engine_call_cut_all(struct engine_server *server);
+/* Aborts all calls without telling the model. */
+void engine_call_abort_all(struct engine_server *server);
 
 #endif

@@ -269,7 +269,7 @@ engine_ranks_restart(struct engine_server *server)
         free(fresh);
         return r;
     }
-    engine_call_cut_all(server);
+    engine_call_abort_all(server);
     for (uint32_t i = 0; i < count; i++) {
         struct engine_rank *rank = &server->ranks[i];
         engine_fini(&rank->engine);

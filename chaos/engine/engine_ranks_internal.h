@@ -66,7 +66,7 @@ void engine_ranks_resume(struct engine_server *server);
 /* Events wait for so long. */
 void engine_ranks_stall(struct engine_server *server, uint32_t ms);
 
-/* Cuts all calls and forgets everything, as a new process would, but for the
+/* Aborts all calls and forgets everything, as a new process would, but for the
  * ports and the orders. 0, or -ENOMEM and nothing changed. */
 int engine_ranks_restart(struct engine_server *server) MUST_CHECK;
 

@@ -69,9 +69,9 @@ put_role(struct engine_server *server, const struct engine_call *call)
                  "\"finish_reason\":null}]}\n\n");
 }
 
-/* Cuts a connection, and forgets what it was for. */
+/* Aborts a connection and drops its call. */
 static void
-cut(struct engine_server *server, struct engine_call *call)
+abort_call(struct engine_server *server, struct engine_call *call)
 {
     struct engine_rank *rank = engine_call_rank(server, call);
 
@@ -81,8 +81,8 @@ cut(struct engine_server *server, struct engine_call *call)
     engine_call_drop(server, call);
 }
 
-/* Sends what is in server->out. False: the client takes nothing, and was
- * cut. */
+/* Sends what is in server->out. False: the client took nothing, and its
+ * connection was aborted. */
 static bool
 send_out(struct engine_server *server, struct engine_call *call)
 {
@@ -91,7 +91,7 @@ send_out(struct engine_server *server, struct engine_call *call)
         return true;
     }
     LOG_WARNING("client_too_slow", KV("unsent_max", ENGINE_UNSENT_BYTES_MAX));
-    cut(server, call);
+    abort_call(server, call);
     return false;
 }
 
@@ -208,7 +208,7 @@ engine_call_output(struct engine_server *server, const struct engine_out *out)
     } else if (out->kind == ENGINE_OUT_END) {
         answer_whole(server, call, &out->usage);
     } else if (out->index == call->die_after_tokens) {
-        cut(server, call);
+        abort_call(server, call);
     } else if (call->stream) {
         stream_token(server, call, out);
     }

@@ -5,7 +5,7 @@
  * alone; English comes to nearly 4 bytes per token, code, digits and other
  * scripts to 2 or 3; a longer text with the same beginning has the same
  * tokens, but for the last two of the shorter one; and text that the engine
- * generated is cut into the same ids again when a client sends it back.
+ * generated is split into the same ids again when a client sends it back.
  *
  * An id holds its bytes, so ids decode to exactly the text they came from:
  *

@@ -1,5 +1,5 @@
 /*
- * One conversation as the bodies of its requests: each turn sends all that was
+ * One conversation as the bodies of its requests: each turn sends everything
  * said so far.
  *
  *   load_chat_begin(&chat, model, max_tokens);
@@ -8,7 +8,7 @@
  *   load_chat_open(&chat, "assistant"); ...   <- the answer, then the next turn
  *
  * Role: core. Owns: one buffer. Thread: one owner. Limits: bytes_max.
- * Errors: the body comes out empty when memory or room was short.
+ * Errors: the body is empty when memory or room was short.
  */
 #ifndef CHAOS_LOAD_CHAT_INTERNAL_H
 #define CHAOS_LOAD_CHAT_INTERNAL_H

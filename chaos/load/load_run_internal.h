@@ -67,8 +67,8 @@ struct load_run {
     char target[LOAD_TARGET_MAX];
 };
 
-/* Sets everything going; the loop then runs until the last conversation is
- * over. 0, or -errno, and then nothing is left behind. */
+/* Starts everything; the loop then runs until the last conversation is over. 0,
+ * or -errno and nothing is left behind. */
 int load_run_init(struct load_run *run, uv_loop_t *loop,
                   const struct load_options *options) MUST_CHECK;
 

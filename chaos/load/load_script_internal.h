@@ -18,7 +18,7 @@
 
 #include "index/base/buf.h"
 
-#define LOAD_SCRIPT_THINK_MAX 10 /* pauses are cut at so many times the mean */
+#define LOAD_SCRIPT_THINK_MAX 10 /* longest pause, in mean pauses */
 
 struct load_script {
     uint64_t seed;

@@ -22,7 +22,7 @@
 #include "index/base/slice.h"
 
 #define LOAD_WORKERS_MAX      256
-#define LOAD_WORKER_BYTES_MAX 128  /* of a name; the rest of it is cut */
+#define LOAD_WORKER_BYTES_MAX 128  /* of a name; the rest is dropped */
 #define LOAD_SECONDS_MAX      3600 /* the last one stands for all after it */
 
 enum load_outcome {
@@ -30,7 +30,7 @@ enum load_outcome {
     LOAD_CONNECT,  /* no connection, or no address */
     LOAD_TIMEOUT,  /* not answered whole in time */
     LOAD_STATUS,   /* not 2xx */
-    LOAD_CUT,      /* the connection ended before the answer did */
+    LOAD_CUT,      /* the connection closed before the answer ended */
     LOAD_NO_DONE,  /* the answer ended well, but without [DONE] */
     LOAD_BAD,      /* not HTTP, or not such a stream */
     LOAD_STOPPED,  /* the load itself was stopped meanwhile */

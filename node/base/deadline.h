@@ -1,7 +1,7 @@
 /*
- * Timeouts of many things at once, in constant time each: one list per kind of
- * timeout. Everything in a list waits equally long, so the list is in order of
- * expiry by itself and only its head is ever looked at.
+ * Timeouts of many things, each operation in constant time: one list for each
+ * length of timeout. All members of a list wait equally long, so the list is in
+ * order of expiry without sorting, and only its head needs to be looked at.
  *
  * Role: core. Owns: nothing; nodes are embedded in what they time.
  * Thread: the lists' one owner.
@@ -36,7 +36,7 @@ void deadline_list_init(struct deadline_list *list, uint64_t timeout_us);
 void deadline_set(struct deadline *d, struct deadline_list *list,
                   uint64_t now_us);
 
-/* Not timed any more; fine when it was not. */
+/* Ends the timeout; does nothing if there is none. */
 void deadline_clear(struct deadline *d);
 
 /* Takes the first expired one out of its list, or NULL. */

@@ -25,7 +25,8 @@ extern const uint64_t histogram_bound_us[HISTOGRAM_BOUNDS];
 /* Counts one latency in microseconds. By one thread only. */
 void histogram_add(struct histogram *h, uint64_t us);
 
-/* Adds what from holds to the plain sums of total, which is not shared. */
+/* Adds from, which another thread may be writing, to total, which only the
+ * caller has. */
 void histogram_merge(struct histogram *total, const struct histogram *from);
 
 /* Prometheus text, in seconds: NAME_bucket{le=""}, NAME_sum, NAME_count. */

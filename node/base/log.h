@@ -10,15 +10,15 @@
  * line: text is quoted and escaped (see log_line.h).
  *
  * Each call site is rate-limited by itself: LOG_BURST lines at once, then one
- * per LOG_INTERVAL_US. What is over that is dropped, and the next line that
- * passes ends in dropped=N. A reader of the descriptor who stops reading costs
- * lines, not requests: a line that could not be written without waiting is
- * lost, and the next one says lost=N.
+ * per LOG_INTERVAL_US. Lines above that are dropped, and the next line ends in
+ * dropped=N. If nobody reads the descriptor, lines are lost but no request
+ * waits: a line that cannot be written at once is lost, and the next line ends
+ * in lost=N.
  *
  * Role: shell. Owns: nothing but its settings. Thread: any, once log_init()
  * was called before the first of them started; no lock is taken, the line is
  * built on the stack and leaves in one write(2). Limits: LOG_LINE_MAX,
- * LOG_VALUE_MAX; longer values are cut and end in "...". Errors: none.
+ * LOG_VALUE_MAX; longer values are shortened and end in "...". Errors: none.
  */
 #ifndef NODE_LOG_H
 #define NODE_LOG_H

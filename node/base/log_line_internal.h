@@ -4,7 +4,7 @@
  * Nobody can forge a line or a field: in logfmt a value that is not plain
  * printable ASCII is quoted, with \" \\ \n \r \t and \xHH inside (so no
  * terminal sequence survives either); in JSON it is a JSON string. A value
- * whose escaped form is over LOG_VALUE_MAX is cut and ends in "..."; fields
+ * whose escaped form exceeds LOG_VALUE_MAX is shortened to end in "..."; fields
  * that do not fit the line any more are left out and counted: cut=N.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: LOG_LINE_MAX,

@@ -2,11 +2,11 @@
  * One non-blocking TCP socket on a libuv loop: readiness from libuv, bytes by
  * recv and sendmsg.
  *
- * Readiness (uv_poll) instead of libuv's streams on purpose: the request path
- * reads into a buffer it chooses at that moment, learns at once how much of a
- * gathered write the kernel took, and allocates no write requests. Changing
- * what is waited for costs two system calls in libuv 1.44, so the hot path
- * waits for reading all the time and for writing only when the kernel is full.
+ * It uses readiness (uv_poll) instead of libuv's streams, because the request
+ * path chooses its buffer when it reads, learns at once how much of a gathered
+ * write the kernel took, and allocates no write requests. To change what is
+ * waited for costs two system calls in libuv 1.44, so the request path always
+ * waits for reading, and for writing only while the kernel's buffer is full.
  *
  * Role: shell. Owns: the descriptor from sock_open() to sock_close().
  * Thread: the loop's. Errors: below zero -errno.

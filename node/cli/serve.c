@@ -161,7 +161,7 @@ on_signal(uv_signal_t *handle, int number)
     struct serve *serve = handle->data;
 
     if (gauge_read(&serve->node.draining) != 0) {
-        LOG_WARNING("cut", KV("signal", number));
+        LOG_WARNING("aborting", KV("signal", number));
         gauge_set(&serve->node.cut, 1);
     } else {
         LOG_INFO("drain", KV("signal", number),

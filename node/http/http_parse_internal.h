@@ -8,7 +8,7 @@
  * first two look at bytes in their order and answer HTTP_E_MORE at the end of
  * input; the third sees only whole heads. So a head that is accepted answers
  * HTTP_E_MORE for each of its prefixes, and one that is refused stays refused
- * however it is cut.
+ * whatever pieces it comes in.
  *
  * Role: core, private to the HTTP files. Owns: nothing. Thread: any.
  * Limits: struct http_limits. Errors: the outcomes of http_head.h.

@@ -31,7 +31,7 @@
 /* In use, waiting, or closing; its handle's data is itself. */
 struct httpc_conn {
     uv_tcp_t tcp;
-    struct httpc *call;        /* whose it is; NULL: nobody's */
+    struct httpc *call;        /* the call that uses it, or NULL */
     struct httpc_conn **waits; /* where it waits */
     struct sockaddr_storage peer;
     char raw[HTTPC_READ_BYTES];

@@ -59,7 +59,7 @@ struct httpd_stats {
     uint64_t bad_requests;   /* answered 4xx or 5xx by the server itself */
     uint64_t idle_timeouts;  /* closed between requests */
     uint64_t read_timeouts;  /* answered 408 */
-    uint64_t write_timeouts; /* cut for taking nothing */
+    uint64_t write_timeouts; /* aborted: the client took nothing */
     uint64_t gone;           /* clients that left before the answer ended */
     uint64_t sends_refused;  /* httpd_send() over unsent_bytes_max */
     uint32_t connections;
@@ -113,7 +113,7 @@ void httpd_answer(struct httpd_request *request, unsigned status,
                   struct slice body);
 
 /* An OpenAI-shaped JSON error: {"error":{"message","type","code"}}, the type
- * taken from the status. message is UTF-8 and cut after 1024 bytes. */
+ * taken from the status. message: any text, see http_error_body(). */
 void httpd_error(struct httpd_request *request, unsigned status,
                  const char *code, const char *message);
 
@@ -124,13 +124,13 @@ void httpd_begin(struct httpd_request *request, unsigned status,
 
 /* Copies a piece out. 0, or -ENOBUFS when unsent_bytes_max is reached (wait
  * for `drained`; the piece was not taken). When nothing is unsent a piece is
- * taken whatever its size. On a connection already cut it does nothing. */
+ * taken whatever its size. Does nothing when the connection is closed. */
 int httpd_send(struct httpd_request *request, struct slice piece) MUST_CHECK;
 
 /* The answer is complete; `request` is no longer valid. */
 void httpd_end(struct httpd_request *request);
 
-/* Cuts the connection in the middle of the answer (faults, tests). */
+/* Aborts the connection in the middle of the answer (faults, tests). */
 void httpd_abort(struct httpd_request *request);
 
 #endif

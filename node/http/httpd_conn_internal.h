@@ -171,7 +171,7 @@ void httpd_conn_flushed(struct httpd_conn *conn);
 /* The connection's deadline has passed; it is on no list. */
 void httpd_conn_expired(struct httpd_conn *conn);
 
-/* Cuts the connection; harmless when it already is. */
+/* Aborts the connection; does nothing if it is closed. */
 void httpd_conn_close(struct httpd_conn *conn);
 
 /* httpd_answer.c */
@@ -183,7 +183,7 @@ void httpd_answer_refuse(struct httpd_conn *conn, unsigned status,
 /* httpd_out.c */
 
 /* Gives the bytes to the kernel as far as it takes them now, and keeps a copy
- * of the rest. Cuts the connection when that fails. */
+ * of the rest. Aborts the connection when that fails. */
 void httpd_out_write(struct httpd_conn *conn, const struct iovec *pieces,
                      unsigned count);
 

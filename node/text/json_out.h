@@ -1,9 +1,9 @@
 /*
  * Writes JSON (RFC 8259) onto a buffer; cannot write anything else.
  *
- * Nesting and the order of keys and values are CHECKed, text of any bytes is
- * escaped to valid UTF-8 (json_text.h), commas are put by the writer. A buffer
- * that is full shows in buf->failed, and the document is then not whole.
+ * The writer puts the commas, CHECKs nesting and the order of keys and values,
+ * and escapes text of any bytes to valid UTF-8 (json_text.h). If the buffer is
+ * full, buf->failed is set and the document is not whole.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: JSON_OUT_DEPTH_MAX.
  */

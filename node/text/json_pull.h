@@ -5,10 +5,10 @@
  *   json_pull_init(&pull, bytes);
  *   while ((token = json_pull_next(&pull)) > PULL_END) ...
  *
- * Strict (RFC 8259): one value and nothing behind it but blanks, no trailing
- * commas, numbers as the grammar has them, control characters escaped, UTF-8
- * well-formed. Keys are handed out as they come, duplicates too. Nothing is
- * unescaped until asked for.
+ * Strict (RFC 8259): one value and nothing but blanks after it, no trailing
+ * commas, numbers by the grammar, control characters escaped, well-formed
+ * UTF-8. Keys are returned as they come, duplicates too. Text is unescaped only
+ * on request.
  *
  * Role: core. Owns: nothing; slices point into the caller's bytes.
  * Thread: any. Limits: JSON_PULL_DEPTH_MAX. Errors: PULL_BAD, sticky, with
@@ -70,7 +70,7 @@ bool json_pull_skip(struct json_pull *pull) MUST_CHECK;
 bool json_pull_is(const struct json_pull *pull, struct slice text);
 
 /*
- * Copies the key or string just returned, unescaped, with a NUL behind, into
+ * Copies the key or string just returned, unescaped, with a NUL at its end, into
  * room bytes. A lone surrogate becomes U+FFFD. Its length, or -1 when it does
  * not fit or holds a NUL itself.
  */

@@ -8,7 +8,7 @@
 #include "node/text/json_text.h"
 
 #define KEY_WIDTH   12   /* of the names of top-level lines */
-#define SCRATCH_MAX 4096 /* of a value before it is cut to a cell */
+#define SCRATCH_MAX 4096 /* of a value before it is shortened to a cell */
 
 struct column {
     struct slice name;

@@ -1,14 +1,14 @@
 /*
  * Shows a JSON document to people: what `kvasir status` and `explain` print.
  *
- * Members of the top-level object become lines: a scalar "key  value"; an
- * object its members as "name=value" with inner names joined by dots; a list of
- * objects a table, one row each, one column for each name that has a value
- * somewhere; a list of scalars the values. So whatever a newer node answers is
- * shown, and --json has the whole truth.
+ * Each member of the top-level object becomes a line: a scalar as "key  value",
+ * an object as "name=value" with inner names joined by dots, a list of scalars
+ * as its values. A list of objects becomes a table with one row for each and
+ * one column for each name that has a value somewhere. So new members of newer
+ * nodes are shown, too; --json prints everything.
  *
- * Nothing that a terminal would obey passes: text stays as escaped in JSON,
- * and C1 controls become "?".
+ * No terminal control passes: text stays escaped as in JSON, and C1 controls
+ * become "?".
  *
  * Role: core. Owns: nothing. Thread: any. Limits: JSON_SHOW_COLUMNS_MAX
  * columns, JSON_SHOW_CELL_MAX bytes of one cell. Errors: a named outcome.

@@ -2,10 +2,10 @@
  * Walks the samples of a Prometheus text exposition (format 0.0.4, and the
  * sample lines of OpenMetrics 1.0) in place.
  *
- * Tolerant by line: comments and blank lines are passed over, a line that is
- * no sample is counted and passed over, timestamps and exemplars are ignored.
- * A line is taken apart only as far as its name and labels; its number is
- * read when asked for, since a router wants a dozen of a thousand lines.
+ * Tolerant line by line: skips comments and blank lines, counts and skips lines
+ * that are not samples, ignores timestamps and exemplars. Only the name and the
+ * labels of a line are parsed; its number is read on request, because a router
+ * needs a dozen of a thousand lines.
  *
  * Role: core. Owns: nothing; slices point into the caller's text.
  * Thread: any. Limits: none but the text's. Errors: none.

@@ -11,8 +11,8 @@
 #define QUOTE_MAX  80              /* bytes of the text shown */
 #define QUOTE_ROOM (QUOTE_MAX + 6) /* with quotes, "..." and NUL */
 
-/* text between double quotes: escaped as in JSON, on one line, cut with "..."
- * when it is long. Returns out. */
+/* Writes text to out between double quotes, escaped as in JSON, on one line;
+ * what exceeds QUOTE_MAX becomes "...". Returns out. */
 const char *quote_text(struct slice text, char out[QUOTE_ROOM]);
 
 #endif

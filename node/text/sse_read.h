@@ -5,14 +5,15 @@
  *   sse_read_give(&sse, piece);
  *   while (sse_read_next(&sse, &event)) ...
  *
- * Lines end in LF, CR or CRLF, also with a piece's end between the two; a byte
- * order mark at the start is skipped; what begins with a colon is a comment;
- * a field without a colon has an empty value; one space after the colon is not
- * part of it. An event is whole at the empty line, and one that the end of the
- * stream cuts off never was. One without a data line is none, but its id
- * counts: an id is the last one given, until another is, and an empty one says
- * that there is none. Where this departs: bytes stay as they are (no
- * replacement of bad UTF-8), and an event without a type has an empty one.
+ * Lines end in LF, CR or CRLF, even if a piece ends between the two. A byte
+ * order mark at the start is skipped. A line that begins with a colon is a
+ * comment; a field without a colon has an empty value; one space after the
+ * colon is not part of the value. An empty line ends an event; an event that
+ * the end of the stream interrupts is dropped. An event without a data line is
+ * dropped too, but its id counts: an id holds until the next one, and an empty
+ * id means that there is none. Two departures from the standard: bytes stay as
+ * they are (bad UTF-8 is not replaced), and an event without a type has an
+ * empty one.
  *
  * Role: core. Owns: its buffers. Thread: one owner. Limits: bytes_max of a
  * line and of an event's data, SSE_READ_ID_MAX, SSE_READ_TYPE_MAX.

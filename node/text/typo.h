@@ -1,5 +1,5 @@
 /*
- * Finds what a mistyped word was probably meant to be.
+ * Finds the known word that a misspelt one probably stands for.
  *
  * The distance is optimal string alignment (Damerau-Levenshtein without
  * repeated edits of one place): insertions, deletions, substitutions and
@@ -14,7 +14,7 @@
 
 #include "index/base/slice.h"
 
-#define TYPO_WORD_MAX 48 /* longer words are nobody's typo */
+#define TYPO_WORD_MAX 48 /* longer words are not compared */
 
 /* The best candidate so far; all zero at first. */
 struct typo {

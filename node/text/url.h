@@ -1,9 +1,9 @@
 /*
- * Where something listens: http://HOST[:PORT][/PATH], tcp://HOST:PORT, and
- * bare HOST:PORT.
+ * Addresses of services: http://HOST[:PORT][/PATH], tcp://HOST:PORT, and bare
+ * HOST:PORT.
  *
- * The subset of RFC 3986 that an operator has a use for: no user, no query,
- * no fragment; a name, an IPv4 address or a bracketed IPv6 address.
+ * The subset of RFC 3986 that operators need: no user, query or fragment; the
+ * host is a name, an IPv4 address or a bracketed IPv6 address.
  *
  * Role: core. Owns: nothing; the results are plain values.
  * Thread: any. Limits: URL_HOST_MAX, URL_PATH_MAX. Errors: a static text that

@@ -1,6 +1,6 @@
 /*
- * Finds an engine's own account of a request at the end of its answer:
- * "prompt_tokens" and "cached_tokens" of the usage object, plain JSON or SSE.
+ * Finds what an engine says that a request used, at the end of its answer:
+ * "prompt_tokens" and "cached_tokens" of the usage object, in JSON or SSE.
  *
  * A search, not a parse: the answer is passed on byte for byte and only its
  * last bytes are kept. A generated text cannot fake it, because in JSON text
