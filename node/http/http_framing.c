@@ -179,6 +179,7 @@ read_expect(struct http_parse *parse)
 int
 http_parse_request_framing(struct http_parse *parse)
 {
+    CHECK(!parse->response && parse->head->headers_count <= HTTP_HEADERS_MAX);
     int outcome = read_body(parse);
 
     if (outcome == 0) {
@@ -205,6 +206,7 @@ http_parse_response_framing(struct http_parse *parse,
     struct http_head *head = parse->head;
     int outcome;
 
+    CHECK(parse->response && head->headers_count <= HTTP_HEADERS_MAX);
     head->body = HTTP_BODY_CLOSE;
     outcome = read_body(parse);
     if (outcome != 0) {

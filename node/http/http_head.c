@@ -9,6 +9,7 @@ http_parse_refuse(struct http_parse *parse, int outcome, unsigned status,
                   const char *at, const char *text)
 {
     CHECK(outcome == HTTP_E_BAD || outcome == HTTP_E_LIMIT);
+    CHECK(at >= parse->start && at <= parse->end);
     parse->head->fault = text;
     parse->head->fault_at = (size_t)(at - parse->start);
     parse->head->fault_status = parse->response ? 502 : status;
@@ -30,6 +31,7 @@ is_digit(char c)
 int
 http_parse_version(struct http_parse *parse)
 {
+    CHECK(parse->at <= parse->end);
     const char *at = parse->at;
     size_t left = (size_t)(parse->end - at);
 
@@ -54,6 +56,7 @@ http_parse_version(struct http_parse *parse)
 int
 http_parse_line_end(struct http_parse *parse)
 {
+    CHECK(parse->at <= parse->end);
     const char *at = parse->at;
     size_t left = (size_t)(parse->end - at);
 

@@ -188,6 +188,7 @@ http_parse_request_line(struct http_parse *parse)
 {
     int outcome;
 
+    CHECK(!parse->response && parse->at == parse->start);
     if (parse->at != parse->end && *parse->at == '\r') {
         outcome = http_parse_line_end(parse);
         if (outcome != 0) {
@@ -213,6 +214,7 @@ http_parse_host(struct http_parse *parse)
     struct http_head *head = parse->head;
     const struct http_header *host = http_head_find(head, HTTP_FIELD_HOST);
 
+    CHECK(!parse->response);
     if (host == NULL) {
         return head->minor == 0 ? 0
                                 : http_parse_bad(parse, parse->at, "no Host");

@@ -54,6 +54,7 @@ read_reason(struct http_parse *parse)
 int
 http_parse_status_line(struct http_parse *parse)
 {
+    CHECK(parse->response && parse->at == parse->start);
     int outcome = http_parse_version(parse);
 
     if (outcome == 0) {
