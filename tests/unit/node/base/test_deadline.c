@@ -55,6 +55,8 @@ Test(node_deadline, moving_between_lists_leaves_the_first)
     deadline_clear(&a);
     cr_assert_eq(deadline_next_due(&quick, 15), &b);
     cr_assert_eq(deadline_next_due(&slow, 1000), &c);
+    deadline_clear(&a);
+    deadline_clear(&c);
     cr_assert_null(slow.first);
     cr_assert_null(slow.last);
 }

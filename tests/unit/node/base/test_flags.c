@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "node/base/flags.h"
 
@@ -47,7 +48,9 @@ static const struct flag table[] = {
      .at = AT(count),
      .min = 1,
      .max = 9,
-     .preset = "3"},
+     .value = "N",
+     .preset = "3",
+     .help = "how many"},
     {.name = "seconds",
      .kind = FLAG_REAL,
      .at = AT(seconds),
@@ -56,7 +59,8 @@ static const struct flag table[] = {
     {.name = "choice",
      .kind = FLAG_CHOICE,
      .at = AT(choice),
-     .value = "one|two"},
+     .value = "one|two",
+     .help = "which one"},
     {.name = "DIR",
      .kind = FLAG_OPERAND,
      .at = AT(operands),
@@ -64,14 +68,16 @@ static const struct flag table[] = {
      .count_at = AT(operands_count)},
 };
 
-static const struct flags all = {table, sizeof table / sizeof table[0]};
-static const struct flags no_operands = {table, all.count - 1};
+#define TABLE_COUNT (sizeof table / sizeof table[0])
+
+static const struct flags all = {table, TABLE_COUNT};
+static const struct flags no_operands = {table, TABLE_COUNT - 1};
 static char fault[FLAGS_FAULT_MAX];
 
 static int
 parse(const struct flags *flags, const char *const *words)
 {
-    static char copy[16][64];
+    static char copy[16][2 * FLAGS_TEXT_MAX];
     char *argv[17];
     int argc = 0;
 
@@ -161,6 +167,36 @@ Test(node_flags, faults_name_the_option_and_what_is_near)
     expect_fault("--config appears twice", PARSE("--config=a", "-cb"));
     expect_fault("--help takes no value", PARSE("--help=yes"));
     expect_fault("--help takes no value", PARSE("-hx"));
+}
+
+Test(node_flags, the_manual_names_values_choices_and_presets)
+{
+    struct buf out;
+
+    buf_init(&out, 4096);
+    flags_help(&all, &out);
+    buf_add(&out, "", 1);
+    cr_assert_not_null(strstr(out.ptr, "  --choice WORD "));
+    cr_assert_not_null(strstr(out.ptr, "  one|two:\n"));
+    cr_assert_not_null(strstr(out.ptr, "which one\n"));
+    cr_assert_not_null(strstr(out.ptr, "  --count N "));
+    cr_assert_not_null(strstr(out.ptr, "how many (3)\n"));
+    cr_assert_null(strstr(out.ptr, "DIR"));
+    buf_fini(&out);
+}
+
+Test(node_flags, a_name_is_plain_and_not_too_long)
+{
+    char name[FLAGS_TEXT_MAX + 2];
+
+    memset(name, 'x', sizeof name);
+    name[FLAGS_TEXT_MAX] = '\0';
+    cr_assert_eq(PARSE("--name", name), 0);
+    name[FLAGS_TEXT_MAX] = 'x';
+    name[FLAGS_TEXT_MAX + 1] = '\0';
+    cr_assert_eq(PARSE("--name", name), FLAGS_E_BAD);
+    cr_assert_eq(PARSE("--name", "a\"b"), FLAGS_E_BAD);
+    cr_assert_eq(PARSE("--name", ""), FLAGS_E_BAD);
 }
 
 Test(node_flags, faults_say_what_was_expected)

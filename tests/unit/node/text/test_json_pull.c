@@ -90,7 +90,7 @@ Test(node_json_pull, depth_is_bounded)
 
     memset(text, '[', JSON_PULL_DEPTH_MAX);
     memset(text + JSON_PULL_DEPTH_MAX, ']', JSON_PULL_DEPTH_MAX);
-    text[2 * JSON_PULL_DEPTH_MAX] = '\0';
+    text[sizeof text - 3] = '\0';
     const char *seen = tokens_of(text);
     cr_assert_eq(seen[strlen(seen) - 1], '.');
     memset(text, '[', sizeof text - 1);
@@ -145,6 +145,37 @@ Test(node_json_pull, copies_unescaped)
     cr_assert_eq(copy_of("\"\"", out, 1), 0);
     cr_assert_eq(copy_of("\"\"", out, 0), -1);
     cr_assert_eq(copy_of("\"a\\u0000b\"", out, 64), -1);
+}
+
+static const char *
+copied(const char *text)
+{
+    static char copy[16];
+
+    json_pull_init(&pull, slice_of(text));
+    cr_assert_eq(json_pull_next(&pull), PULL_STRING);
+    cr_assert_geq(json_pull_copy(&pull, copy, sizeof copy), 0);
+    return copy;
+}
+
+Test(node_json_pull, code_points_take_as_few_bytes_as_they_need)
+{
+    cr_assert_str_eq(copied("\"\\u007f\""), "\x7f");
+    cr_assert_str_eq(copied("\"\\u0080\""), "\xc2\x80");
+    cr_assert_str_eq(copied("\"\\u07ff\""), "\xdf\xbf");
+    cr_assert_str_eq(copied("\"\\u0800\""), "\xe0\xa0\x80");
+    cr_assert_str_eq(copied("\"\\uffff\""), "\xef\xbf\xbf");
+    cr_assert_str_eq(copied("\"\\ud800\\udc00\""), "\xf0\x90\x80\x80");
+}
+
+Test(node_json_pull, each_string_says_for_itself_whether_it_has_escapes)
+{
+    json_pull_init(&pull, SLICE("[\"\\n\",\"n\"]"));
+    cr_assert_eq(json_pull_next(&pull), PULL_ARRAY);
+    cr_assert_eq(json_pull_next(&pull), PULL_STRING);
+    cr_assert(pull.escaped);
+    cr_assert_eq(json_pull_next(&pull), PULL_STRING);
+    cr_assert_not(pull.escaped);
 }
 
 Test(node_json_pull, compares_unescaped)
