@@ -465,7 +465,7 @@ void *mirror_alloc(struct mirror *mirror, size_t bytes);
 /* Frees what mirror_alloc() returned, of this size. */
 void mirror_release(struct mirror *mirror, void *memory, size_t bytes);
 
-/* A writer's look-up: the live entry and its word, or NULL. */
+/* A writer's lookup: the live entry and its word, or NULL. */
 struct mirror_entry *mirror_find(const struct mirror *mirror,
                                  enum mirror_kind kind, uint64_t hash,
                                  const struct mirror_wanted *wanted,

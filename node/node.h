@@ -4,7 +4,7 @@
  * An HTTP server and client on a libuv loop, strict HTTP/1.1 heads and chunked
  * bodies, the scanner of request bodies, JSON in and out, lookups of names,
  * and the log; and the way of a request to its worker, for those who replay
- * it: what is expected, the look-up and the election; and the way of an event
+ * it: what is expected, the lookup and the election; and the way of an event
  * to the mirror, and from there to a snapshot and back, for those who simulate
  * it.
  */

@@ -1,6 +1,6 @@
 /*
  * What a simulated node needs to route requests: the cores of the request path
- * (fleet with breakers, belief, expectations, hints, the look-up and the
+ * (fleet with breakers, belief, expectations, hints, the lookup and the
  * election, dispatch) and, around them, what lanes and control do: probes of
  * engines, the ring of facts, the board's clock. sim_request_internal.h has the
  * requests.

@@ -73,7 +73,7 @@ struct fleet_slot {
     uint64_t since_us;
     uint64_t health_sent_us;
     uint32_t health_sent;   /* how many */
-    size_t addresses_count; /* of the last look-up */
+    size_t addresses_count; /* of the last lookup */
     size_t unanswered;      /* health probes in a row that nobody answered */
 
     struct engine_models models;

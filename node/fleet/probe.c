@@ -20,7 +20,7 @@ struct call {
     enum fleet_probe kind;
 };
 
-/* One look-up of a name. It cannot always be cancelled, so it may outlive its
+/* One lookup of a name. It cannot always be cancelled, so it may outlive its
  * worker, but not its probe. */
 struct lookup {
     uv_getaddrinfo_t request;
@@ -36,7 +36,7 @@ struct probe {
     uv_timer_t timer;
     bool poking;
     bool closing;
-    uint32_t holds; /* the timer and look-ups that libuv still has */
+    uint32_t holds; /* the timer and lookups that libuv still has */
     struct call call[WORKERS_MAX][FLEET_PROBES];
     struct httpc_conn *waits[WORKERS_MAX][FLEET_PROBES]; /* between calls */
 };

@@ -1,5 +1,5 @@
 /*
- * Runs what a fleet asks for: probes over HTTP, look-ups of names, views, log
+ * Runs what a fleet asks for: probes over HTTP, lookups of names, views, log
  * lines. It decides nothing.
  *
  *   probe_new(&probe, loop, fleet, &owner);

@@ -1,5 +1,5 @@
 /*
- * Look-ups on a libuv loop: a c-ares channel, a timer and some polls for each.
+ * Lookups on a libuv loop: a c-ares channel, a timer and some polls for each.
  *
  * c-ares calls back from within its own functions, where its channel must not
  * be destroyed. So callbacks only note what came, and settle() acts on it
@@ -18,7 +18,7 @@
 #include "node/peers/resolve_found_internal.h"
 
 #define TRIES       2  /* of each server; the second one waits twice as long */
-#define SOCKETS_MAX 16 /* of one look-up: UDP and TCP for each server */
+#define SOCKETS_MAX 16 /* of one lookup: UDP and TCP for each server */
 
 struct lookup {
     struct list_link link; /* in resolve->lookups, until it is closing */
@@ -28,7 +28,7 @@ struct lookup {
     enum discover_kind kind;
     enum discover_outcome outcome; /* DISCOVER_NOT_YET while it runs */
     ares_channel channel;          /* NULL: not begun */
-    uint32_t handles;              /* not closed yet; 0 frees the look-up */
+    uint32_t handles;              /* not closed yet; 0 frees the lookup */
     uv_timer_t timer;
     uv_poll_t polls[SOCKETS_MAX]; /* data is NULL where unused */
     char name[DISCOVER_NAME_MAX + 1];
@@ -42,7 +42,7 @@ struct resolve {
     bool answering;
     uint32_t running;
     struct list_link lookups;
-    struct resolve_found found; /* by the look-up that ended last */
+    struct resolve_found found; /* by the lookup that ended last */
 };
 
 /* What c-ares calls back */
@@ -73,7 +73,7 @@ on_service(void *context, int status, int timeouts, unsigned char *answer,
     }
 }
 
-/* The end of a look-up */
+/* The end of a lookup */
 
 static void
 drop(struct lookup *lookup)
@@ -234,7 +234,7 @@ open_channel(struct lookup *lookup)
     char dns_only[] = "b";
     struct ares_options options = {
         /* The tries of a server last one and two of these: two silent
-         * servers are given up before the look-up as a whole is. */
+         * servers are given up before the lookup as a whole is. */
         .timeout = (int)(resolve->timeout_ms / 7 + 1),
         .tries = TRIES,
         .lookups = dns_only,

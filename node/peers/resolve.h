@@ -1,5 +1,5 @@
 /*
- * Carries out discovery's look-ups (mesh/discover.h) with c-ares, on the loop.
+ * Carries out discovery's lookups (mesh/discover.h) with c-ares, on the loop.
  *
  * Hosts are looked up in /etc/hosts and by the servers and the search list of
  * /etc/resolv.conf, in the order of /etc/nsswitch.conf; other sources that file
@@ -9,14 +9,14 @@
  * With a server of our own (`server`), that server alone is asked, and names
  * are absolute.
  *
- * Each look-up has a c-ares channel of its own, because a channel reads the
- * system's files only when it is made, cannot cancel one of several look-ups,
+ * Each lookup has a c-ares channel of its own, because a channel reads the
+ * system's files only when it is made, cannot cancel one of several lookups,
  * and sends all of them from one port. So a changed /etc/resolv.conf counts
- * from the next look-up on, and to end a look-up is to destroy its channel.
+ * from the next lookup on, and to end a lookup is to destroy its channel.
  *
  * Nothing here blocks, but for reading those files.
  *
- * Role: shell. Owns: the look-ups, their sockets and timers. Thread: the
+ * Role: shell. Owns: the lookups, their sockets and timers. Thread: the
  * loop's. Limits: RESOLVE_LOOKUPS_MAX at a time; of an answer the first
  * DISCOVER_IPS_MAX addresses or DISCOVER_TARGETS_MAX targets, the others are
  * left out. Errors: outcomes in the answer.
@@ -36,7 +36,7 @@
 struct resolve;
 
 struct resolve_config {
-    uint32_t timeout_ms;      /* of a look-up as a whole; 1 or more */
+    uint32_t timeout_ms;      /* of a lookup as a whole; 1 or more */
     const struct url *server; /* an IP address and a port, borrowed for the
                                  call; NULL or port 0: the system's servers */
 };
@@ -58,7 +58,7 @@ int resolve_new(struct resolve **out, uv_loop_t *loop,
                 const struct resolve_config *config,
                 const struct resolve_owner *owner) MUST_CHECK;
 
-/* Begins the look-up of a DISCOVER_OUT_RESOLVE, whose texts are copied.
+/* Begins the lookup of a DISCOVER_OUT_RESOLVE, whose texts are copied.
  *
  * The outcome in the answer is DISCOVER_FOUND with one address or target at
  * least; DISCOVER_ABSENT when there is no such name or it has no such
@@ -69,7 +69,7 @@ int resolve_new(struct resolve **out, uv_loop_t *loop,
 int resolve_ask(struct resolve *resolve, const struct discover_out *out)
     MUST_CHECK;
 
-/* Cancels all look-ups: no callback follows. The loop must run on until their
+/* Cancels all lookups: no callback follows. The loop must run on until their
  * handles are closed, which takes no longer than one turn. NULL is fine. */
 void resolve_free(struct resolve *resolve);
 

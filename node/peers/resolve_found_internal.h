@@ -1,5 +1,5 @@
 /*
- * What a look-up found: the answers of c-ares as addresses and targets.
+ * What a lookup found: the answers of c-ares as addresses and targets.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: DISCOVER_IPS_MAX addresses
  * and DISCOVER_TARGETS_MAX targets; the others are left out. Errors: outcomes.

@@ -1,5 +1,5 @@
 /*
- * A fleet under random workers, engines, lanes, look-ups and time. After each
+ * A fleet under random workers, engines, lanes, lookups and time. After each
  * step fleet_check() holds and what was pulled is lawful; when the world calms
  * down every worker is where it should be, and when all are gone nothing is
  * left. Run under AddressSanitizer it also says that no reader is ever left
@@ -23,7 +23,7 @@
 #define PENDING 1024
 #define S       UINT64_C(1000000)
 
-/* A probe or look-up that was pulled and not yet answered. */
+/* A probe or lookup that was pulled and not yet answered. */
 struct pending {
     bool lookup;
     enum fleet_probe probe;

@@ -1,5 +1,5 @@
 /*
- * Look-ups with a server of our own: dnsmasq on a free port, and ports where
+ * Lookups with a server of our own: dnsmasq on a free port, and ports where
  * nobody answers.
  */
 #include "tests/unit/node/peers/resolve_rig.h"

@@ -1,5 +1,5 @@
 /*
- * Look-ups as the system is set up: each test has a network and an /etc of its
+ * Lookups as the system is set up: each test has a network and an /etc of its
  * own, in namespaces, with dnsmasq at port 53.
  */
 #include <fcntl.h>
