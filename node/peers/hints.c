@@ -1,3 +1,7 @@
+/*
+ * Hints: load, decisions and expectations, from lanes to gossip and from gossip
+ * to the board, the belief and the expectations.
+ */
 #include "node/peers/hints.h"
 
 #include "index/base/rng.h"

@@ -1,3 +1,4 @@
+/* Log lines about members, names and refused connections; rate-limited by kind. */
 #include "node/peers/peers_log_internal.h"
 
 #include "node/base/log.h"

@@ -10,14 +10,16 @@
 
 #include "mesh/mesh.h"
 
-/* Something happened to a member. */
+/* Writes what happened to a member, with a hint where an operator should act. */
 void peers_log_member(enum member_event event,
                       const struct member_update *about);
 
-/* A name's lookups end otherwise than before. */
+/* Writes that the lookups of a name end with another outcome than before; a
+ * warning unless it was found. */
 void peers_log_news(const struct discover_out *news);
 
-/* A connection was closed, or not made, from this side. */
+/* Writes that this side closed or refused a connection of `from`; what: the
+ * details; count: how often that was so. Texts are borrowed for the call. */
 void peers_log_refused(enum mesh_refusal reason, const char *from,
                        const char *what, uint64_t count);
 
