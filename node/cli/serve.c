@@ -11,6 +11,7 @@
 #include "index/base/role.h"
 #include "node/base/log.h"
 #include "node/base/sock.h"
+#include "node/control/admin.h"
 #include "node/control/control.h"
 #include "node/edge/lane.h"
 
@@ -252,8 +253,7 @@ open_ports(struct serve *serve)
     }
     error = url_sockaddr(&config->admin, &admin);
     if (error == 0) {
-        error = control_open_admin(&serve->control,
-                                   (const struct sockaddr *)&admin);
+        error = admin_open(&serve->control, (const struct sockaddr *)&admin);
     }
     if (error < 0) {
         LOG_ERROR("admin_listen_failed", KV("host", config->admin.host),

@@ -8,6 +8,9 @@
 #include <stdio.h>
 
 #define DECISIONS_DEFAULT 100U
+#define ADMIN_BODY_BYTES  ((size_t)64 << 20)
+#define ADMIN_IDLE_MS     30000U
+#define ADMIN_WRITE_MS    30000U
 
 void
 admin_answer(struct httpd_request *request, const char *content_type,
@@ -176,7 +179,7 @@ static const struct endpoint endpoints[] = {
     {{"/metrics", 8}, HTTP_GET, NULL, answer_metrics},
 };
 
-void
+static void
 admin_request(void *context, struct httpd_request *request)
 {
     struct control *control = context;
@@ -211,4 +214,28 @@ admin_request(void *context, struct httpd_request *request)
                     "known here: /metrics and /admin/status, mesh, workers, "
                     "index, decisions, explain, snapshot");
     }
+}
+
+int
+admin_open(struct control *control, const struct sockaddr *address)
+{
+    const struct config_limits *limits = &control->node->config->limits;
+    struct httpd_limits admin = {
+        .connections_max = limits->admin_connections_max,
+        .head_bytes_max = limits->head_bytes_max,
+        .body_bytes_max = limits->body_bytes_max < ADMIN_BODY_BYTES
+                              ? limits->body_bytes_max
+                              : ADMIN_BODY_BYTES,
+        .unsent_bytes_max = ADMIN_BYTES_MAX,
+        .idle_timeout_ms = ADMIN_IDLE_MS,
+        .write_timeout_ms = ADMIN_WRITE_MS,
+    };
+    struct httpd_handler handler = {
+        .context = control,
+        .request = admin_request,
+        .gone = admin_gone,
+    };
+
+    return httpd_new(&control->admin, &control->loop, address, &admin,
+                     &handler);
 }

@@ -16,8 +16,9 @@
 
 #define ADMIN_BYTES_MAX ((size_t)16 << 20)
 
-/* The httpd handler: context is the struct control. */
-void admin_request(void *context, struct httpd_request *request);
+/* Opens the admin port; control_stop() closes it. 0, or -errno. */
+int admin_open(struct control *control, const struct sockaddr *address)
+    MUST_CHECK;
 
 /* /admin/status */
 void admin_put_status(struct control *control, struct json_out *json)

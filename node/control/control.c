@@ -1,10 +1,11 @@
+/* The control thread: its parts, its turns, and what goes from one part to
+ * another. */
 #include "node/control/control.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "node/base/log.h"
-#include "node/control/admin.h"
 #include "node/control/control_roster.h"
 
 #define FACTS_MS         1U   /* between two looks at the rings while awake */
@@ -12,9 +13,6 @@
 #define WORK_MS          20U
 #define WORK_IDLE_MS     100U /* while there is nothing to do */
 #define WORK_STEPS       4096U
-#define ADMIN_BODY_BYTES ((size_t)64 << 20)
-#define ADMIN_IDLE_MS    30000U
-#define ADMIN_WRITE_MS   30000U
 #define ASK_ANSWER_BYTES ((size_t)64 << 20)
 #define ASK_AGAIN_MS     30000U
 
@@ -334,6 +332,23 @@ open_sink(struct control *control)
     };
 }
 
+static int ON_CONTROL
+open_snapshot(struct control *control)
+{
+    const struct snapshot_parts parts = {
+        .loop = &control->loop,
+        .node = control->node,
+        .fleet = control->fleet,
+        .ingest = control->ingest,
+        .cluster = control_cluster(control),
+        .meshed = peers_link(control->peers) != NULL,
+        .context = control,
+        .worker = on_mesh_worker,
+    };
+
+    return snapshot_start(control->snapshot, &parts);
+}
+
 /* The beginning and the end */
 
 static void
@@ -454,7 +469,7 @@ control_init(struct control *control, struct node_shared *node,
     if (error == 0) {
         open_hints(control);
         open_sink(control);
-        error = snapshot_start(snapshot, control);
+        error = open_snapshot(control);
     }
     if (error == 0) {
         error = ingest_start(control->ingest);
@@ -467,30 +482,6 @@ control_init(struct control *control, struct node_shared *node,
     (void)uv_run(&control->loop, UV_RUN_DEFAULT);
     control_fini(control);
     return error;
-}
-
-int
-control_open_admin(struct control *control, const struct sockaddr *address)
-{
-    const struct config_limits *limits = &control->node->config->limits;
-    struct httpd_limits admin = {
-        .connections_max = limits->admin_connections_max,
-        .head_bytes_max = limits->head_bytes_max,
-        .body_bytes_max = limits->body_bytes_max < ADMIN_BODY_BYTES
-                              ? limits->body_bytes_max
-                              : ADMIN_BODY_BYTES,
-        .unsent_bytes_max = ADMIN_BYTES_MAX,
-        .idle_timeout_ms = ADMIN_IDLE_MS,
-        .write_timeout_ms = ADMIN_WRITE_MS,
-    };
-    struct httpd_handler handler = {
-        .context = control,
-        .request = admin_request,
-        .gone = admin_gone,
-    };
-
-    return httpd_new(&control->admin, &control->loop, address, &admin,
-                     &handler);
 }
 
 void

@@ -37,8 +37,8 @@ struct control {
     struct peers *peers;
     struct ingest *ingest;
     struct roster_apply *workers; /* control_roster.h */
-    struct httpd *admin;
-    struct snapshot *snapshot; /* borrowed; NULL: none are taken */
+    struct httpd *admin;          /* admin_open(); NULL: not yet */
+    struct snapshot *snapshot;    /* borrowed; NULL: none are taken */
     struct decisions decisions;
     struct route_scratch explain; /* for /admin/explain */
     struct token_ask *token_ask;  /* the same; NULL: tokens.wait is 0 */
@@ -68,10 +68,6 @@ struct control {
  */
 int control_init(struct control *control, struct node_shared *node,
                  struct snapshot *snapshot, uint64_t seed) MUST_CHECK;
-
-/* Opens the admin port: 0, or -errno. */
-int control_open_admin(struct control *control, const struct sockaddr *address)
-    MUST_CHECK;
 
 /* Stops probes and the admin port; the loop then runs out of work. */
 void control_stop(struct control *control) ON_CONTROL;

@@ -368,27 +368,27 @@ snapshot_told(struct snapshot *snapshot, uint64_t number)
 static int ON_CONTROL
 open_cuts(struct snapshot *snapshot)
 {
-    struct control *control = snapshot->control;
-    struct storage_source source = {.mirror = control->node->mirror,
-                                    .radix = control->node->belief};
+    const struct snapshot_parts *parts = &snapshot->parts;
+    struct storage_source source = {.mirror = parts->node->mirror,
+                                    .radix = parts->node->belief};
 
     snapshot->cut = storage_cut_new(&source);
     if (snapshot->cut == NULL) {
         return -ENOMEM;
     }
-    return intake_twin(ingest_own_intake(control->ingest), &snapshot->twin,
+    return intake_twin(ingest_own_intake(parts->ingest), &snapshot->twin,
                        wake_up, snapshot);
 }
 
 int
-snapshot_start(struct snapshot *snapshot, struct control *control)
+snapshot_start(struct snapshot *snapshot, const struct snapshot_parts *parts)
 {
     if (snapshot == NULL) {
         return 0;
     }
-    snapshot->control = control;
-    CHECK(uv_timer_init(&control->loop, &snapshot->timer) == 0);
-    CHECK(uv_async_init(&control->loop, &snapshot->wake, on_wake) == 0);
+    snapshot->parts = *parts;
+    CHECK(uv_timer_init(parts->loop, &snapshot->timer) == 0);
+    CHECK(uv_async_init(parts->loop, &snapshot->wake, on_wake) == 0);
     snapshot->timer.data = snapshot;
     snapshot->wake.data = snapshot;
     snapshot->started = true;

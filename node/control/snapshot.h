@@ -35,16 +35,32 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
 #include "index/base/check.h"
 #include "index/base/role.h"
 #include "node/config/config.h"
+#include "node/fleet/fleet.h"
+#include "node/ingest/ingest.h"
 #include "storage/storage.h"
 
 #define SNAPSHOT_WAITERS_MAX 16U
 
 struct snapshot;
-struct control;
+
+/* What snapshots are taken of and put back into; all of it outlives
+ * snapshot_stop(). */
+struct snapshot_parts {
+    uv_loop_t *loop;
+    const struct node_shared *node; /* mirror, belief, board */
+    struct fleet *fleet;
+    struct ingest *ingest;
+    struct cluster *cluster;
+    bool meshed; /* there is a mesh port */
+    void *context;
+    /* The roster has this entry from the snapshot; its texts are borrowed. */
+    void (*worker)(void *context, const struct roster_entry *entry);
+};
 
 /*
  * Takes the directory and finds what to start from; before any thread runs. 0
@@ -55,11 +71,11 @@ struct control;
 int snapshot_open(struct snapshot **out, const struct config *config)
     MUST_CHECK;
 
-/* Puts back what was found into control's parts, which are new, and has the
+/* Puts back what was found into the parts (copied), which are new, and has the
  * first of this life's snapshots taken in due time. NULL is fine. 0 or
  * -errno; a snapshot that cannot be loaded is no error. */
-int snapshot_start(struct snapshot *snapshot, struct control *control)
-    MUST_CHECK ON_CONTROL;
+int snapshot_start(struct snapshot *snapshot,
+                   const struct snapshot_parts *parts) MUST_CHECK ON_CONTROL;
 
 /* Before the end: takes a last one; true once that went well or failed, or
  * takes too long. To be called again and again. NULL is fine. */

@@ -16,19 +16,20 @@ struct facts {
 /* Streams */
 
 static bool ON_CONTROL
-list_streams(const struct control *control, uint64_t cut, struct facts *facts)
+list_streams(const struct snapshot_parts *parts, uint64_t cut,
+             struct facts *facts)
 {
     struct mirror_writer_stats stats;
     bool more = true;
 
-    mirror_writer_stats(ingest_writer(control->ingest), &stats);
+    mirror_writer_stats(ingest_writer(parts->ingest), &stats);
     facts->streams = calloc((size_t)stats.streams + 1, sizeof *facts->streams);
     if (facts->streams == NULL) {
         return false;
     }
     for (uint32_t at = 0; more && at < stats.streams; at++) {
         facts->all.streams_count +=
-            ingest_image(control->ingest, at, cut,
+            ingest_image(parts->ingest, at, cut,
                          &facts->streams[facts->all.streams_count], &more);
     }
     facts->all.streams = facts->streams;
@@ -38,10 +39,10 @@ list_streams(const struct control *control, uint64_t cut, struct facts *facts)
 /* Workers */
 
 static bool
-list_workers(const struct control *control, struct facts *facts)
+list_workers(const struct snapshot_parts *parts, struct facts *facts)
 {
-    if (!snapshot_workers(cluster_roster(control_cluster(control)),
-                          &facts->workers, &facts->all.workers_count)) {
+    if (!snapshot_workers(cluster_roster(parts->cluster), &facts->workers,
+                          &facts->all.workers_count)) {
         return false;
     }
     facts->all.workers = facts->workers;
@@ -49,9 +50,9 @@ list_workers(const struct control *control, struct facts *facts)
 }
 
 static void
-list_belief(const struct control *control, struct facts *facts)
+list_belief(const struct snapshot_parts *parts, struct facts *facts)
 {
-    const struct fleet_view *view = fleet_view_get(control->node->board);
+    const struct fleet_view *view = fleet_view_get(parts->node->board);
 
     WORKER_SET_EACH (slot, &view->present) {
         facts->belief[slot] = view->worker[slot]->identity;
@@ -62,16 +63,15 @@ list_belief(const struct control *control, struct facts *facts)
 /* Members */
 
 static bool
-list_members(const struct control *control, struct facts *facts)
+list_members(const struct snapshot_parts *parts, struct facts *facts)
 {
     facts->infos = calloc(MEMBERS_MAX, sizeof *facts->infos);
     facts->members = calloc(MEMBERS_MAX, sizeof *facts->members);
     if (facts->infos == NULL || facts->members == NULL) {
         return false;
     }
-    facts->all.members_count =
-        snapshot_members(cluster_members(control_cluster(control)),
-                         facts->infos, facts->members);
+    facts->all.members_count = snapshot_members(cluster_members(parts->cluster),
+                                                facts->infos, facts->members);
     facts->all.members = facts->members;
     return true;
 }
@@ -79,17 +79,17 @@ list_members(const struct control *control, struct facts *facts)
 bool
 snapshot_tell_facts(struct snapshot *snapshot)
 {
-    const struct control *control = snapshot->control;
+    const struct snapshot_parts *parts = &snapshot->parts;
     struct facts *facts = calloc(1, sizeof *facts);
     struct storage_about about = {.cluster = snapshot->config->mesh.cluster,
                                   .node = snapshot->config->name,
                                   .taken_ms = snapshot_wall_ms()};
     uint64_t cut = storage_take_number(&snapshot->take);
-    bool made = facts != NULL && list_streams(control, cut, facts) &&
-                list_workers(control, facts) && list_members(control, facts);
+    bool made = facts != NULL && list_streams(parts, cut, facts) &&
+                list_workers(parts, facts) && list_members(parts, facts);
 
     if (made) {
-        list_belief(control, facts);
+        list_belief(parts, facts);
         storage_take_facts(&snapshot->take, &facts->all, &about);
     }
     if (facts != NULL) {

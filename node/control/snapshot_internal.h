@@ -10,7 +10,6 @@
 
 #include <uv.h>
 
-#include "node/control/control.h"
 #include "node/control/snapshot.h"
 
 struct snapshot_waiter {
@@ -21,7 +20,7 @@ struct snapshot_waiter {
 
 struct snapshot {
     const struct config *config;
-    struct control *control;
+    struct snapshot_parts parts;
     struct storage_limits limits;
     struct storage_io *io; /* NULL: the directory could not be had yet */
     struct storage_find found;
@@ -45,7 +44,7 @@ struct snapshot {
 /* Wall clock. */
 uint64_t snapshot_wall_ms(void);
 
-/* snapshot_load.c: fills control's parts from the file that was found. */
+/* snapshot_load.c: fills the parts from the file that was found. */
 void snapshot_load(struct snapshot *snapshot) ON_CONTROL;
 
 /* snapshot_facts.c: answers STORAGE_TAKE_FACTS; false: no memory. */

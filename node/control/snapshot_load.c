@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "node/base/log.h"
-#include "node/control/control_roster.h"
 #include "node/control/snapshot_internal.h"
 #include "node/fleet/probe.h"
 #include "node/ingest/snapshot_state.h"
@@ -12,15 +11,15 @@
 static void ON_CONTROL
 take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
 {
-    struct control *control = snapshot->control;
-    struct roster *roster = cluster_roster(control_cluster(control));
+    const struct snapshot_parts *parts = &snapshot->parts;
+    struct roster *roster = cluster_roster(parts->cluster);
     char id[ROSTER_ID_MAX];
     struct roster_entry entry;
 
     if (!snapshot_worker_entry(worker, snapshot->loaded.age_ms, id, &entry)) {
         return;
     }
-    int outcome = roster_load(roster, &entry, control_now_us(control));
+    int outcome = roster_load(roster, &entry, probe_now_us());
     if (outcome != 0) {
         LOG_WARNING("snapshot_worker_refused", KV("worker", id),
                     KV("outcome", outcome));
@@ -28,7 +27,7 @@ take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
     }
     snapshot->loaded.workers++;
     if (roster_find(roster, id, &entry)) {
-        control_roster_changed(control, &entry);
+        parts->worker(parts->context, &entry);
     }
 }
 
@@ -51,18 +50,18 @@ load_workers(struct snapshot *snapshot, const struct storage_load *load)
 static void ON_CONTROL
 load_members(struct snapshot *snapshot, const struct storage_load *load)
 {
-    struct control *control = snapshot->control;
+    const struct snapshot_parts *parts = &snapshot->parts;
     struct slice bytes;
     struct storage_member member;
 
-    if (peers_link(control->peers) == NULL ||
+    if (!parts->meshed ||
         storage_restore_part(load, STORAGE_MEMBERS, &bytes) != STORAGE_OK) {
         return;
     }
     struct storage_records in = storage_records(bytes);
     while (storage_get_member(&in, &member)) {
-        snapshot->loaded.members += snapshot_member_hint(
-            control_cluster(control), &member, control_now_us(control));
+        snapshot->loaded.members +=
+            snapshot_member_hint(parts->cluster, &member, probe_now_us());
     }
 }
 
@@ -70,13 +69,12 @@ load_members(struct snapshot *snapshot, const struct storage_load *load)
 
 /* The fleet's slot of the worker of that identity, or WORKER_NONE. */
 static uint32_t
-slot_of(void *context, uint64_t identity)
+find_worker(const struct snapshot_parts *parts, uint64_t identity)
 {
-    const struct control *control = context;
     struct fleet_status status;
 
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
-        if (fleet_status(control->fleet, slot, &status) &&
+        if (fleet_status(parts->fleet, slot, &status) &&
             status.worker->identity == identity) {
             return slot;
         }
@@ -84,21 +82,27 @@ slot_of(void *context, uint64_t identity)
     return WORKER_NONE;
 }
 
+static uint32_t
+slot_of(void *context, uint64_t identity)
+{
+    return find_worker(context, identity);
+}
+
 /* Whether the stream's worker is followed here; then gossip has its streams. */
 static bool ON_CONTROL
-is_wanted(struct control *control, const struct storage_stream *stream)
+is_wanted(const struct snapshot_parts *parts,
+          const struct storage_stream *stream)
 {
-    struct cluster *cluster = control_cluster(control);
+    struct cluster *cluster = parts->cluster;
     struct fleet_status status;
-    uint32_t slot = slot_of(control, stream->name.worker);
+    uint32_t slot = find_worker(parts, stream->name.worker);
 
     return stream->slot < WORKERS_MAX && slot != WORKER_NONE &&
-           fleet_status(control->fleet, slot, &status) &&
+           fleet_status(parts->fleet, slot, &status) &&
            ingest_has_events(status.worker) &&
            stream->name.rank < status.worker->ranks &&
            cluster_worker_add(cluster, status.worker->identity,
-                              status.worker->ranks,
-                              control_now_us(control)) == 0;
+                              status.worker->ranks, probe_now_us()) == 0;
 }
 
 /* Those that are wanted go first; how many they are. */
@@ -109,7 +113,7 @@ choose(struct snapshot *snapshot, struct storage_stream *streams,
     uint32_t wanted = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (!is_wanted(snapshot->control, &streams[i])) {
+        if (!is_wanted(&snapshot->parts, &streams[i])) {
             continue;
         }
         streams[wanted] = streams[i];
@@ -128,7 +132,7 @@ static enum storage_outcome ON_CONTROL
 load_ledger(struct snapshot *snapshot, const struct storage_load *load,
             struct storage_stream *streams, uint32_t count)
 {
-    struct intake *intake = ingest_own_intake(snapshot->control->ingest);
+    struct intake *intake = ingest_own_intake(snapshot->parts.ingest);
     uint64_t begun_us = probe_now_us();
     bool any = false;
 
@@ -160,7 +164,7 @@ static void ON_CONTROL
 resume_stream(struct snapshot *snapshot, const struct storage_stream *stream,
               bool there)
 {
-    struct intake *intake = ingest_own_intake(snapshot->control->ingest);
+    struct intake *intake = ingest_own_intake(snapshot->parts.ingest);
 
     if (stream->ledger == STORAGE_NONE) {
         return;
@@ -177,10 +181,10 @@ resume_stream(struct snapshot *snapshot, const struct storage_stream *stream,
 static bool ON_CONTROL
 restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
 {
-    struct control *control = snapshot->control;
+    const struct snapshot_parts *parts = &snapshot->parts;
 
-    if (!ingest_restore(control->ingest, stream)) {
-        mirror_close(control->node->mirror, stream->slot);
+    if (!ingest_restore(parts->ingest, stream)) {
+        mirror_close(parts->node->mirror, stream->slot);
         snapshot->loaded.left_out++;
         return false;
     }
@@ -192,7 +196,7 @@ restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
 static enum storage_outcome ON_CONTROL
 load_streams(struct snapshot *snapshot, const struct storage_load *load)
 {
-    struct control *control = snapshot->control;
+    const struct snapshot_parts *parts = &snapshot->parts;
     struct storage_stream *streams = NULL;
     uint32_t count = 0;
     enum storage_outcome rc = storage_restore_streams(load, &streams, &count);
@@ -201,8 +205,7 @@ load_streams(struct snapshot *snapshot, const struct storage_load *load)
         return rc;
     }
     count = choose(snapshot, streams, count);
-    rc = storage_restore_index(load, control->node->mirror, NULL, streams,
-                               count);
+    rc = storage_restore_index(load, parts->node->mirror, NULL, streams, count);
     enum storage_outcome ledger =
         rc == STORAGE_OK ? load_ledger(snapshot, load, streams, count) : rc;
     for (uint32_t i = 0; rc == STORAGE_OK && i < count; i++) {
@@ -216,12 +219,12 @@ load_streams(struct snapshot *snapshot, const struct storage_load *load)
 static enum storage_outcome ON_CONTROL
 load_belief(struct snapshot *snapshot, const struct storage_load *load)
 {
-    struct control *control = snapshot->control;
+    const struct snapshot_parts *parts = &snapshot->parts;
     struct radix_stats stats;
     enum storage_outcome rc = storage_restore_belief(
-        load, control->node->belief, slot_of, control, control_now_us(control));
+        load, parts->node->belief, slot_of, &snapshot->parts, probe_now_us());
 
-    radix_stats(control->node->belief, &stats);
+    radix_stats(parts->node->belief, &stats);
     snapshot->loaded.belief_blocks = stats.blocks;
     return rc;
 }
@@ -236,7 +239,7 @@ load_all(struct snapshot *snapshot, const struct storage_load *load)
     enum storage_outcome streams = load_streams(snapshot, load);
     enum storage_outcome belief = load_belief(snapshot, load);
     /* Lanes are to see it with their first request. */
-    ingest_work(snapshot->control->ingest, control_now_us(snapshot->control));
+    ingest_work(snapshot->parts.ingest, probe_now_us());
     if (streams != STORAGE_OK) {
         return storage_outcome_name(streams);
     }
