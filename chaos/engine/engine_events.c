@@ -1,7 +1,7 @@
 /* Cache events as the batches that engines publish. */
 #include "chaos/engine/engine_events.h"
 
-#include "chaos/engine/engine_events_pack.h"
+#include "index/base/pack.h"
 
 /* Positions in vLLM's arrays. */
 enum {
@@ -88,19 +88,19 @@ put_hash(struct engine_batch *batch, uint64_t key)
     unsigned char bytes[ENGINE_EVENTS_HASH_BYTES];
 
     if (is_sglang(batch)) {
-        engine_pack_int(&batch->events, (int64_t)key);
+        pack_int(&batch->events, (int64_t)key);
         return;
     }
     if (!batch->format.hash_bytes) {
-        engine_pack_uint(&batch->events, key);
+        pack_uint(&batch->events, key);
         return;
     }
     for (uint32_t i = 0; i < sizeof(bytes); i++) {
         uint64_t word = i / 8 == 3 ? key : rng_mix(key + i / 8);
         bytes[i] = (unsigned char)(word >> 8 * (7 - i % 8));
     }
-    engine_pack_bytes(&batch->events,
-                      (struct slice){(const char *)bytes, sizeof(bytes)});
+    pack_bytes(&batch->events,
+               (struct slice){(const char *)bytes, sizeof(bytes)});
 }
 
 /* A text, or nil for the empty one. */
@@ -108,9 +108,9 @@ static void
 put_text(struct engine_batch *batch, struct slice text)
 {
     if (text.len > 0) {
-        engine_pack_text(&batch->events, text);
+        pack_text(&batch->events, text);
     } else {
-        engine_pack_nil(&batch->events);
+        pack_nil(&batch->events);
     }
 }
 
@@ -119,7 +119,7 @@ static void
 put_name(struct engine_batch *batch, struct slice name)
 {
     if (is_map(batch)) {
-        engine_pack_text(&batch->events, name);
+        pack_text(&batch->events, name);
     }
 }
 
@@ -128,12 +128,12 @@ static void
 put_event(struct engine_batch *batch, struct slice tag, uint32_t members)
 {
     if (is_map(batch)) {
-        engine_pack_map(&batch->events, members);
-        engine_pack_text(&batch->events, SLICE("type"));
+        pack_map(&batch->events, members);
+        pack_text(&batch->events, SLICE("type"));
     } else {
-        engine_pack_array(&batch->events, members);
+        pack_array(&batch->events, members);
     }
-    engine_pack_text(&batch->events, tag);
+    pack_text(&batch->events, tag);
     batch->count++;
 }
 
@@ -143,7 +143,7 @@ put_hashes(struct engine_batch *batch)
     uint32_t count = run_len(batch);
 
     put_name(batch, SLICE("block_hashes"));
-    engine_pack_array(&batch->events, count);
+    pack_array(&batch->events, count);
     for (uint32_t i = 0; i < count; i++) {
         put_hash(batch, run_key(batch, i));
     }
@@ -153,14 +153,14 @@ static void
 put_medium(struct engine_batch *batch)
 {
     put_name(batch, SLICE("medium"));
-    engine_pack_text(&batch->events, SLICE("GPU"));
+    pack_text(&batch->events, SLICE("GPU"));
 }
 
 static void
 put_group(struct engine_batch *batch)
 {
     put_name(batch, SLICE("group_idx"));
-    engine_pack_uint(&batch->events, 0);
+    pack_uint(&batch->events, 0);
 }
 
 /* What the blocks' hashes hold beside their tokens: the adapter in each, the
@@ -172,20 +172,20 @@ put_extra_keys(struct engine_batch *batch)
     uint32_t count = run_len(batch);
 
     put_name(batch, SLICE("extra_keys"));
-    engine_pack_array(&batch->events, count);
+    pack_array(&batch->events, count);
     for (uint32_t i = 0; i < count; i++) {
         bool salted = owner->salt.len > 0 && batch->first.depth + i == 0;
         uint32_t keys = (owner->lora_name.len > 0) + (uint32_t)salted;
         if (keys == 0) {
-            engine_pack_nil(&batch->events);
+            pack_nil(&batch->events);
             continue;
         }
-        engine_pack_array(&batch->events, keys);
+        pack_array(&batch->events, keys);
         if (owner->lora_name.len > 0) {
-            engine_pack_text(&batch->events, owner->lora_name);
+            pack_text(&batch->events, owner->lora_name);
         }
         if (salted) {
-            engine_pack_text(&batch->events, owner->salt);
+            pack_text(&batch->events, owner->salt);
         }
     }
 }
@@ -200,24 +200,24 @@ put_stored_common(struct engine_batch *batch)
     put_hashes(batch);
     put_name(batch, SLICE("parent_block_hash"));
     if (batch->first.depth == 0) {
-        engine_pack_nil(out);
+        pack_nil(out);
     } else {
         put_hash(batch, batch->first.parent);
     }
     put_name(batch, SLICE("token_ids"));
-    engine_pack_array(out, count);
+    pack_array(out, count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t id;
         memcpy(&id, batch->tokens.ptr + i * sizeof(id), sizeof(id));
-        engine_pack_uint(out, id);
+        pack_uint(out, id);
     }
     put_name(batch, SLICE("block_size"));
-    engine_pack_uint(out, batch->format.block_tokens);
+    pack_uint(out, batch->format.block_tokens);
     put_name(batch, SLICE("lora_id"));
     if (batch->owner.lora_name.len == 0 || is_sglang(batch)) {
-        engine_pack_nil(out);
+        pack_nil(out);
     } else {
-        engine_pack_uint(out, batch->owner.lora_id);
+        pack_uint(out, batch->owner.lora_id);
     }
 }
 
@@ -248,7 +248,7 @@ put_stored_vllm(struct engine_batch *batch)
     }
     if (slots > SLOT_KIND) {
         put_name(batch, SLICE("kv_cache_spec_kind"));
-        engine_pack_text(&batch->events, SLICE("full_attention"));
+        pack_text(&batch->events, SLICE("full_attention"));
     }
 }
 
@@ -266,14 +266,14 @@ put_stored_sglang(struct engine_batch *batch)
     put_medium(batch);
     if (salted) {
         if (!is_map(batch)) {
-            engine_pack_map(&batch->events, 1);
+            pack_map(&batch->events, 1);
         }
-        engine_pack_text(&batch->events, SLICE("cache_salt"));
-        engine_pack_text(&batch->events, owner->salt);
+        pack_text(&batch->events, SLICE("cache_salt"));
+        pack_text(&batch->events, owner->salt);
     }
     if (named) {
         put_name(batch, SLICE("lora_name"));
-        engine_pack_text(&batch->events, owner->lora_name);
+        pack_text(&batch->events, owner->lora_name);
     }
 }
 
@@ -378,12 +378,12 @@ engine_batch_seal(struct engine_batch *batch, double ts, struct buf *out)
     close_run(batch);
     bool ranked = batch->format.encoding != ENGINE_EVENTS_ARRAY ||
                   batch->format.slots > ENGINE_EVENTS_SLOTS_MIN;
-    engine_pack_array(out, ranked ? 3 : 2);
-    engine_pack_real(out, ts);
-    engine_pack_array(out, batch->count);
+    pack_array(out, ranked ? 3 : 2);
+    pack_real(out, ts);
+    pack_array(out, batch->count);
     buf_add_slice(out, buf_slice(&batch->events));
     if (ranked) {
-        engine_pack_uint(out, batch->format.rank);
+        pack_uint(out, batch->format.rank);
     }
     out->failed |= batch->events.failed;
     engine_batch_clear(batch);

@@ -29,6 +29,14 @@ struct buf {
 /* An empty buffer of at most max_bytes. Allocates nothing yet. */
 void buf_init(struct buf *buf, size_t max_bytes);
 
+/* Over the caller's bytes instead of memory of its own: nothing is allocated,
+ * and nothing is to be given back by buf_fini(). */
+static inline struct buf
+buf_over(void *bytes, size_t size)
+{
+    return (struct buf){.ptr = bytes, .size = size, .max_bytes = size};
+}
+
 /* Frees the memory. The buffer may be initialised again. */
 void buf_fini(struct buf *buf);
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "chaos/engine/engine_events_pack.h"
+#include "index/base/pack.h"
 #include "index/base/rng.h"
 #include "index/index.h"
 #include "node/events/kv_apply_internal.h"
@@ -87,7 +87,7 @@ pack_tokens(struct buf *out, uint64_t name)
 {
     for (uint32_t i = 0; i < TOKENS; i++) {
         name = name * 0x9E3779B97F4A7C15U + 1;
-        engine_pack_uint(out, (uint32_t)(name >> 40) % VOCABULARY);
+        pack_uint(out, (uint32_t)(name >> 40) % VOCABULARY);
     }
 }
 
@@ -95,7 +95,7 @@ static void
 pack_key(struct buf *out, bool maps, const char *key)
 {
     if (maps) {
-        engine_pack_text(out, slice_of(key));
+        pack_text(out, slice_of(key));
     }
 }
 
@@ -104,39 +104,39 @@ pack_stored(struct buf *out, const struct shape *shape, uint32_t who,
             uint32_t lane, uint64_t from)
 {
     if (shape->maps) {
-        engine_pack_map(out, 9);
+        pack_map(out, 9);
     } else {
-        engine_pack_array(out, 7);
+        pack_array(out, 7);
     }
     pack_key(out, shape->maps, "type");
-    engine_pack_text(out, SLICE("BlockStored"));
+    pack_text(out, SLICE("BlockStored"));
     pack_key(out, shape->maps, "block_hashes");
-    engine_pack_array(out, shape->blocks);
+    pack_array(out, shape->blocks);
     for (uint32_t i = 0; i < shape->blocks; i++) {
-        engine_pack_uint(out, name_of(who, lane, from + i));
+        pack_uint(out, name_of(who, lane, from + i));
     }
     pack_key(out, shape->maps, "parent_block_hash");
     if (from % CONVERSATION == 0) {
-        engine_pack_nil(out);
+        pack_nil(out);
     } else {
-        engine_pack_uint(out, name_of(who, lane, from - 1));
+        pack_uint(out, name_of(who, lane, from - 1));
     }
     pack_key(out, shape->maps, "token_ids");
-    engine_pack_array(out, shape->blocks * TOKENS);
+    pack_array(out, shape->blocks * TOKENS);
     for (uint32_t i = 0; i < shape->blocks; i++) {
         pack_tokens(out, name_of(who, lane, from + i));
     }
     pack_key(out, shape->maps, "block_size");
-    engine_pack_uint(out, TOKENS);
+    pack_uint(out, TOKENS);
     pack_key(out, shape->maps, "lora_id");
-    engine_pack_nil(out);
+    pack_nil(out);
     pack_key(out, shape->maps, "medium");
-    engine_pack_text(out, SLICE("GPU"));
+    pack_text(out, SLICE("GPU"));
     if (shape->maps) {
-        engine_pack_text(out, SLICE("group_idx"));
-        engine_pack_uint(out, 0);
-        engine_pack_text(out, SLICE("kv_cache_spec_kind"));
-        engine_pack_text(out, SLICE("full_attention"));
+        pack_text(out, SLICE("group_idx"));
+        pack_uint(out, 0);
+        pack_text(out, SLICE("kv_cache_spec_kind"));
+        pack_text(out, SLICE("full_attention"));
     }
 }
 
@@ -144,20 +144,20 @@ static void
 pack_removed(struct buf *out, const struct shape *shape, uint64_t name)
 {
     if (shape->maps) {
-        engine_pack_map(out, 4);
+        pack_map(out, 4);
     } else {
-        engine_pack_array(out, 3);
+        pack_array(out, 3);
     }
     pack_key(out, shape->maps, "type");
-    engine_pack_text(out, SLICE("BlockRemoved"));
+    pack_text(out, SLICE("BlockRemoved"));
     pack_key(out, shape->maps, "block_hashes");
-    engine_pack_array(out, 1);
-    engine_pack_uint(out, name);
+    pack_array(out, 1);
+    pack_uint(out, name);
     pack_key(out, shape->maps, "medium");
-    engine_pack_text(out, SLICE("GPU"));
+    pack_text(out, SLICE("GPU"));
     if (shape->maps) {
-        engine_pack_text(out, SLICE("group_idx"));
-        engine_pack_uint(out, 0);
+        pack_text(out, SLICE("group_idx"));
+        pack_uint(out, 0);
     }
 }
 
@@ -176,9 +176,9 @@ pack_batch(struct buf *out, const struct shape *shape, uint32_t who,
     struct teller *t = &teller[who];
 
     buf_clear(out);
-    engine_pack_array(out, 3);
-    engine_pack_real(out, 1e9);
-    engine_pack_array(out, LANES * (1 + (evicting ? shape->blocks : 0)));
+    pack_array(out, 3);
+    pack_real(out, 1e9);
+    pack_array(out, LANES * (1 + (evicting ? shape->blocks : 0)));
     for (uint32_t lane = 0; lane < LANES; lane++) {
         pack_stored(out, shape, who, lane, t->stored);
     }
@@ -188,7 +188,7 @@ pack_batch(struct buf *out, const struct shape *shape, uint32_t who,
             pack_removed(out, shape, name_of(who, lane, block));
         }
     }
-    engine_pack_uint(out, 0);
+    pack_uint(out, 0);
     t->stored += shape->blocks;
     t->evicted += evicting ? shape->blocks : 0;
     CHECK(!out->failed);
