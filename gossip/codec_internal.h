@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "index/base/buf.h"
 #include "index/base/check.h"
 #include "index/index.h"
 
@@ -49,6 +50,13 @@ void codec_put_u64(struct codec_out *out, uint64_t value);
 void codec_put_varint(struct codec_out *out, uint64_t value);
 void codec_put_bytes(struct codec_out *out, const void *bytes, size_t len);
 
+/* The room that is left, to pack maps into; len grows by what they took. */
+static inline struct buf
+codec_rest(const struct codec_out *out)
+{
+    return buf_over(out->bytes + out->len, out->max - out->len);
+}
+
 struct codec_in {
     const uint8_t *at;
     const uint8_t *end;
@@ -59,6 +67,14 @@ static inline size_t
 codec_left(const struct codec_in *in)
 {
     return (size_t)(in->end - in->at);
+}
+
+/* What is left, as it is; nothing where the reader has failed. */
+static inline struct slice
+codec_slice(const struct codec_in *in)
+{
+    return (struct slice){.ptr = (const char *)in->at,
+                          .len = in->failed ? 0 : codec_left(in)};
 }
 
 uint8_t codec_get_u8(struct codec_in *in);

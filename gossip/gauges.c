@@ -1,12 +1,15 @@
+/*
+ * Load by origin. A frame of gauges is a run of msgpack maps
+ * (index/base/pack.h): a head of v, the version, and all, whether rows that it
+ * does not have are at zero; then a row for each worker: w worker, f requests
+ * in flight, b blocks held, q tokens queued. What is zero may be left out.
+ */
 #include <stdlib.h>
 
 #include "gossip/gossip_internal.h"
+#include "index/base/pack.h"
 
-#define ROW_BYTES 40U
-
-enum {
-    GAUGES_ALL = 1
-};
+#define ROW_BYTES 40U /* of a row, at most */
 
 /* The row's place, or count. Origins that were told of workers in one order
  * have them at the same places: `likely` is looked at first. */
@@ -194,24 +197,51 @@ gossip_gauges_move(struct gossip *g, uint64_t peer,
     }
 }
 
+static void
+put_head(struct buf *out, uint64_t version, bool all)
+{
+    struct pack_map map = pack_open(out);
+
+    pack_put_uint(&map, "v", version);
+    pack_put_flag(&map, "all", all);
+    pack_close(&map);
+}
+
+static void
+put_row(struct buf *out, const struct gossip_gauge_row *row)
+{
+    struct pack_map map = pack_open(out);
+
+    pack_put_uint(&map, "w", row->worker);
+    if (row->gauge.inflight != 0) {
+        pack_put_uint(&map, "f", row->gauge.inflight);
+    }
+    if (row->gauge.blocks != 0) {
+        pack_put_uint(&map, "b", row->gauge.blocks);
+    }
+    if (row->gauge.queued_tokens != 0) {
+        pack_put_uint(&map, "q", row->gauge.queued_tokens);
+    }
+    pack_close(&map);
+}
+
 /* A frame of all rows, or of those changed after a version. */
 static void
 send_rows(struct gossip *g, bool all, uint64_t after)
 {
     gossip_belief_flush(g); /* what it says was before these */
     gossip_frame_begin(g, GOSSIP_FRAME_GAUGES);
-    codec_put_u8(&g->build, all ? GAUGES_ALL : 0);
-    codec_put_varint(&g->build, g->own.version);
+    struct buf out = codec_rest(&g->build);
+    put_head(&out, g->own.version, all);
     for (uint32_t i = 0; i < g->own.count; i++) {
         const struct gossip_gauge_row *row = &g->own.rows[i];
-        bool room = g->build.max - g->build.len >= ROW_BYTES;
+        bool room = out.size - out.len >= ROW_BYTES;
         if (room && (all || row->version > after)) {
-            codec_put_u64(&g->build, row->worker);
-            codec_put_varint(&g->build, row->gauge.inflight);
-            codec_put_varint(&g->build, row->gauge.blocks);
-            codec_put_varint(&g->build, row->gauge.queued_tokens);
+            put_row(&out, row);
         }
     }
+    CHECK(!out.failed);
+    g->build.len += out.len;
     gossip_frame_send(g, 0, GOSSIP_CTL);
     g->gauge_sent = g->own.version;
 }
@@ -268,26 +298,32 @@ gossip_gauges_timer(const struct gossip *g)
     return at_us;
 }
 
-static bool
-get_row(struct codec_in *in, uint64_t *worker, struct gossip_gauge *gauge)
+static struct gossip_gauge
+get_row(struct unpack *in, uint64_t *worker)
 {
-    *worker = codec_get_u64(in);
-    gauge->inflight = codec_get_count(in, UINT32_MAX);
-    gauge->blocks = codec_get_count(in, UINT32_MAX);
-    gauge->queued_tokens = codec_get_varint(in);
-    return !in->failed;
+    *worker = unpack_uint(in, "w", UINT64_MAX);
+    return (struct gossip_gauge){
+        .inflight = (uint32_t)unpack_uint(in, "f", UINT32_MAX),
+        .blocks = (uint32_t)unpack_uint(in, "b", UINT32_MAX),
+        .queued_tokens = unpack_uint(in, "q", UINT64_MAX),
+    };
 }
 
 /* The newest version wins: frames that overtake each other change nothing. A
  * frame of what changed needs the one before it only for rows that the next
  * full one brings anyway. */
 int
-gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in in)
+gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes)
 {
     struct gossip_origin *origin = &g->origins[gossip_peer_at(g, peer)];
-    bool all = (codec_get_u8(&in) & GAUGES_ALL) != 0;
-    uint64_t version = codec_get_varint(&in);
+    struct unpack in;
 
+    unpack_init(&in, codec_slice(&bytes));
+    if (!unpack_next(&in)) {
+        return GOSSIP_E_BAD;
+    }
+    bool all = unpack_flag(&in, "all");
+    uint64_t version = unpack_uint(&in, "v", UINT64_MAX);
     if (in.failed) {
         return GOSSIP_E_BAD;
     }
@@ -301,16 +337,15 @@ gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in in)
     origin->version = version;
     origin->heard_us = g->now_us;
     origin->count = all ? 0 : origin->count;
-    while (codec_left(&in) > 0) {
-        uint64_t worker = 0;
-        struct gossip_gauge gauge = {0};
-        if (!get_row(&in, &worker, &gauge)) {
-            return GOSSIP_E_BAD;
-        }
-        struct gossip_gauge_row *row = make_row(g, origin, worker);
+    while (unpack_next(&in)) {
+        uint64_t worker;
+        struct gossip_gauge gauge = get_row(&in, &worker);
+        struct gossip_gauge_row *row = unpack_has(&in, "w") && !in.failed
+                                           ? make_row(g, origin, worker)
+                                           : NULL;
         if (row != NULL) {
             row->gauge = gauge;
         }
     }
-    return 0;
+    return in.failed ? GOSSIP_E_BAD : 0;
 }

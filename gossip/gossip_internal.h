@@ -391,7 +391,7 @@ uint64_t gossip_gauges_timer(const struct gossip *g);
 void gossip_gauges_forget(struct gossip_origin *origin);
 void gossip_gauges_move(struct gossip *g, uint64_t peer,
                         const struct gossip_belief *belief, uint64_t told);
-int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in in);
+int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes);
 
 /* belief.c */
 void gossip_belief_tick(struct gossip *g);

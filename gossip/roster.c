@@ -236,7 +236,6 @@ int
 roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
             size_t len, uint64_t now_us)
 {
-    struct codec_in in = {.at = bytes, .end = bytes + len};
     uint32_t at = peer != 0 ? place_of(roster, peer) : PLACE_NONE;
 
     roster_at_time(roster, now_us);
@@ -246,7 +245,8 @@ roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
         roster->stats.frames_stranger++;
         return ROSTER_E_STRANGER;
     }
-    int outcome = roster_frame_take(roster, at, in);
+    int outcome =
+        roster_frame_take(roster, at, (struct slice){(const char *)bytes, len});
     roster->stats.frames_bad += outcome == ROSTER_E_BAD;
     return outcome;
 }

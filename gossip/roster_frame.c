@@ -1,19 +1,26 @@
+/*
+ * The roster's frames: a kind, then msgpack maps (index/base/pack.h).
+ *
+ *   summary  d, the digest
+ *   entries  ask, whether the peer is to send its own; then a map for each
+ *            entry: id, v version, rm removed, dr draining, spec, age (in ms,
+ *            of what was removed and of what a configuration says)
+ *
+ * The kind is a byte that msgpack reads as a number. What is false or empty may
+ * be left out; a map without an id is a later version's and is skipped.
+ */
 #include <string.h>
 
 #include "gossip/roster_internal.h"
+#include "index/base/pack.h"
 
 enum {
-    FRAME_SUMMARY = 1, /* u64 digest */
-    FRAME_ENTRIES,     /* u8 flags, then entries, each after its length */
+    FRAME_SUMMARY = 1,
+    FRAME_ENTRIES,
 };
 
-enum {
-    ENTRIES_ASK = 1, /* send me yours */
-};
-
-enum {
-    ENTRY_REMOVED = 1, /* no spec; its age in ms follows */
-                       /* ... so does that of what a configuration says */
+enum { /* in digests */
+    ENTRY_REMOVED = 1,
     ENTRY_DRAINING = 2,
 };
 
@@ -31,55 +38,62 @@ roster_put_said(struct codec_out *out, const struct roster_entry *entry)
     codec_put_bytes(out, entry->spec.ptr, entry->spec.len);
 }
 
-void
-roster_put_entry(struct codec_out *out, const struct roster_entry *entry)
+static void
+put_entry(struct buf *out, const struct roster_entry *entry)
 {
-    uint8_t bytes[ROSTER_ENTRY_BYTES];
-    struct codec_out part = {.bytes = bytes, .max = sizeof bytes};
+    struct pack_map map = pack_open(out);
 
-    roster_put_said(&part, entry);
-    if (entry->removed || roster_is_configured(entry->version)) {
-        codec_put_varint(&part, entry->age_ms);
+    pack_put_text(&map, "id", slice_of(entry->id));
+    pack_put_uint(&map, "v", entry->version);
+    if (entry->removed) {
+        pack_put_flag(&map, "rm", true);
     }
-    CHECK(!part.failed);
-    codec_put_varint(out, part.len);
-    codec_put_bytes(out, bytes, part.len);
+    if (entry->draining) {
+        pack_put_flag(&map, "dr", true);
+    }
+    if (entry->spec.len > 0) {
+        pack_put_bytes(&map, "spec", entry->spec);
+    }
+    if (entry->removed || roster_is_configured(entry->version)) {
+        pack_put_uint(&map, "age", entry->age_ms);
+    }
+    pack_close(&map);
 }
 
-bool
-roster_get_entry(struct codec_in *in, char id[ROSTER_ID_MAX],
-                 struct roster_entry *entry)
+/* The age of what a configuration says, of a node that does not say it, is as
+ * old as can be. */
+static uint32_t
+get_age(struct unpack *in, const struct roster_entry *entry)
 {
-    struct codec_in part = codec_get_part(in, codec_get_varint(in));
-    uint8_t flags = codec_get_u8(&part);
+    if (entry->removed || unpack_has(in, "age")) {
+        return (uint32_t)unpack_uint(in, "age", UINT32_MAX);
+    }
+    return roster_is_configured(entry->version) ? UINT32_MAX : 0;
+}
+
+/* The entry of the map that is open, checked; its id goes to id, its spec lends
+ * from the frame. False: in failed. */
+static bool
+get_entry(struct unpack *in, char id[ROSTER_ID_MAX], struct roster_entry *entry)
+{
+    struct slice text = unpack_text(in, "id", ROSTER_ID_MAX - 1);
 
     *entry = (struct roster_entry){
         .id = id,
-        .version = codec_get_varint(&part),
-        .removed = (flags & ENTRY_REMOVED) != 0,
-        .draining = (flags & ENTRY_DRAINING) != 0,
+        .version = unpack_uint(in, "v", UINT64_MAX),
+        .removed = unpack_flag(in, "rm"),
+        .draining = unpack_flag(in, "dr"),
+        .spec = unpack_bytes(in, "spec", ROSTER_SPEC_MAX),
     };
-    uint32_t id_len = codec_get_count(&part, ROSTER_ID_MAX - 1);
-    struct codec_in text = codec_get_part(&part, id_len);
-    uint32_t spec_len = codec_get_count(&part, ROSTER_SPEC_MAX);
-    struct codec_in spec = codec_get_part(&part, spec_len);
-    if (entry->removed) {
-        entry->age_ms = codec_get_count(&part, UINT32_MAX);
-    } else if (roster_is_configured(entry->version)) {
-        entry->age_ms = codec_left(&part) > 0
-                            ? codec_get_count(&part, UINT32_MAX)
-                            : UINT32_MAX; /* of a node that does not say */
+    if (entry->removed || roster_is_configured(entry->version)) {
+        entry->age_ms = get_age(in, entry);
     }
-    if (part.failed || memchr(text.at, 0, id_len) != NULL) {
+    if (in->failed || memchr(text.ptr, 0, text.len) != NULL) {
         in->failed = true;
         return false;
     }
-    memcpy(id, text.at, id_len);
-    id[id_len] = 0;
-    if (spec_len > 0) {
-        entry->spec =
-            (struct slice){.ptr = (const char *)spec.at, .len = spec_len};
-    }
+    memcpy(id, text.ptr, text.len);
+    id[text.len] = 0;
     in->failed = roster_entry_check(entry) != 0;
     return !in->failed;
 }
@@ -92,63 +106,84 @@ bit(uint32_t at)
     return UINT64_C(1) << at;
 }
 
-static size_t
-put_summary(struct roster *roster, struct codec_out *out, uint32_t at)
+static void
+put_kind(struct buf *out, uint8_t kind)
 {
-    roster->peers[at].summary = false;
-    codec_put_u8(out, FRAME_SUMMARY);
-    codec_put_u64(out, roster_digest(roster));
-    return out->len;
+    buf_add(out, &kind, 1);
 }
 
-/* As many of the rows owed as the frame takes. */
-static size_t
-put_entries(struct roster *roster, struct codec_out *out, uint32_t at)
+static void
+put_summary(struct roster *roster, struct buf *out, uint32_t at)
 {
-    struct roster_peer *peer = &roster->peers[at];
-    uint32_t entries = 0;
-    bool more = false;
+    roster->peers[at].summary = false;
+    put_kind(out, FRAME_SUMMARY);
+    struct pack_map map = pack_open(out);
+    pack_put_uint(&map, "d", roster_digest(roster));
+    pack_close(&map);
+}
 
-    codec_put_u8(out, FRAME_ENTRIES);
-    codec_put_u8(out, 0);
+static void
+put_ask(struct buf *out, bool ask)
+{
+    struct pack_map map = pack_open(out);
+
+    pack_put_flag(&map, "ask", ask);
+    pack_close(&map);
+}
+
+/* As many of the rows owed as the frame takes. True: all of them. */
+static bool
+put_rows(struct roster *roster, struct buf *out, uint32_t at)
+{
     for (uint32_t i = 0; i < roster->count; i++) {
         struct roster_row *row = roster->rows[i];
         if ((row->owed & bit(at)) == 0) {
             continue;
         }
-        if (out->max - out->len < ROSTER_ENTRY_BYTES) {
-            more = true;
-            break;
+        if (out->size - out->len < ROSTER_ENTRY_BYTES) {
+            return false;
         }
         struct roster_entry entry = roster_row_entry(roster, row);
-        roster_put_entry(out, &entry);
+        put_entry(out, &entry);
         row->owed &= ~bit(at);
-        entries++;
     }
-    peer->owed = more;
-    if (!more && peer->ask) {
-        out->bytes[1] |= ENTRIES_ASK;
+    return true;
+}
+
+/* Asks with the last frame of what is owed. */
+static void
+put_entries(struct roster *roster, struct buf *out, uint32_t at)
+{
+    struct roster_peer *peer = &roster->peers[at];
+
+    put_kind(out, FRAME_ENTRIES);
+    size_t head = out->len;
+    put_ask(out, false);
+    size_t rows = out->len;
+    peer->owed = !put_rows(roster, out, at);
+    if (!peer->owed && peer->ask) {
+        struct buf again = buf_over(out->ptr + head, rows - head);
+        put_ask(&again, true); /* of the same size */
+        CHECK(again.len == rows - head);
         peer->ask = false;
-        return out->len;
+    } else if (out->len == rows) {
+        out->len = 0; /* the rows are not there any more: nothing to say */
     }
-    return entries > 0 ? out->len : 0;
 }
 
 size_t
 roster_frame_next(struct roster *roster, uint32_t at)
 {
     const struct roster_peer *peer = &roster->peers[at];
-    struct codec_out out = {.bytes = roster->frame,
-                            .max = roster->config.frame_bytes};
-    size_t len = 0;
+    struct buf out = buf_over(roster->frame, roster->config.frame_bytes);
 
     if (peer->summary) {
-        len = put_summary(roster, &out, at);
+        put_summary(roster, &out, at);
     } else if (peer->owed || peer->ask) {
-        len = put_entries(roster, &out, at);
+        put_entries(roster, &out, at);
     }
     CHECK(!out.failed);
-    return len;
+    return out.len;
 }
 
 /* In */
@@ -191,29 +226,28 @@ take_entry(struct roster *roster, uint32_t at, const struct roster_entry *entry)
 }
 
 static int
-take_entries(struct roster *roster, uint32_t at, struct codec_in in)
+take_entries(struct roster *roster, uint32_t at, struct unpack *in)
 {
     char id[ROSTER_ID_MAX];
     struct roster_entry entry;
-    uint8_t flags = codec_get_u8(&in);
 
-    if (!in.failed && (flags & ENTRIES_ASK) != 0) {
+    if (unpack_flag(in, "ask")) {
         owe_all(roster, at);
     }
-    while (!in.failed && codec_left(&in) > 0) {
-        if (roster_get_entry(&in, id, &entry)) {
+    while (unpack_next(in)) {
+        if (unpack_has(in, "id") && get_entry(in, id, &entry)) {
             take_entry(roster, at, &entry);
         }
     }
-    return in.failed ? ROSTER_E_BAD : 0;
+    return in->failed ? ROSTER_E_BAD : 0;
 }
 
 static int
-take_summary(struct roster *roster, uint32_t at, struct codec_in in)
+take_summary(struct roster *roster, uint32_t at, struct unpack *in)
 {
-    uint64_t digest = codec_get_u64(&in);
+    uint64_t digest = unpack_uint(in, "d", UINT64_MAX);
 
-    if (in.failed) {
+    if (in->failed || !unpack_has(in, "d")) {
         return ROSTER_E_BAD;
     }
     if (digest == roster_digest(roster)) {
@@ -227,20 +261,23 @@ take_summary(struct roster *roster, uint32_t at, struct codec_in in)
 }
 
 int
-roster_frame_take(struct roster *roster, uint32_t at, struct codec_in in)
+roster_frame_take(struct roster *roster, uint32_t at, struct slice bytes)
 {
-    uint8_t kind = codec_get_u8(&in);
+    struct unpack in;
 
-    if (in.failed) {
+    if (bytes.len == 0) {
         return ROSTER_E_BAD;
     }
-    switch (kind) {
-    case FRAME_SUMMARY:
-        return take_summary(roster, at, in);
-    case FRAME_ENTRIES:
-        return take_entries(roster, at, in);
-    default: /* of a later version */
+    uint8_t kind = (uint8_t)bytes.ptr[0];
+    if (kind != FRAME_SUMMARY &&
+        kind != FRAME_ENTRIES) { /* a later version's */
         roster->stats.frames_unknown++;
         return 0;
     }
+    unpack_init(&in, (struct slice){bytes.ptr + 1, bytes.len - 1});
+    if (!unpack_next(&in)) {
+        return ROSTER_E_BAD;
+    }
+    return kind == FRAME_SUMMARY ? take_summary(roster, at, &in)
+                                 : take_entries(roster, at, &in);
 }

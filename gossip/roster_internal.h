@@ -123,17 +123,12 @@ void roster_rows_tick(struct roster *roster);
 
 /* The entry without its age: what digests are of. */
 void roster_put_said(struct codec_out *out, const struct roster_entry *entry);
-void roster_put_entry(struct codec_out *out, const struct roster_entry *entry);
-
-/* The next entry of a frame, checked; its id goes to id. False: in failed. */
-bool roster_get_entry(struct codec_in *in, char id[ROSTER_ID_MAX],
-                      struct roster_entry *entry) MUST_CHECK;
 
 /* The next frame for the peer at that place: how long it is; 0: none. */
 size_t roster_frame_next(struct roster *roster, uint32_t at);
 
 /* A frame from the peer at that place: 0 or ROSTER_E_BAD. */
-int roster_frame_take(struct roster *roster, uint32_t at, struct codec_in in)
+int roster_frame_take(struct roster *roster, uint32_t at, struct slice bytes)
     MUST_CHECK;
 
 #endif

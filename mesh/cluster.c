@@ -44,7 +44,7 @@ make_parts(struct cluster *c, const struct member_self *self, uint64_t seed)
     }
     discover_init(&c->discover, &config->discover, c->now_us,
                   rng_mix(seed + 3));
-    c->claims_bytes = malloc(16 + (size_t)config->gossip.streams_max * 8);
+    c->claims_bytes = malloc(cluster_claims_size(&config->gossip));
     return c->claims_bytes == NULL ? -ENOMEM : rc;
 }
 

@@ -1,32 +1,35 @@
 /*
- * Who cannot reach the events of which workers, as bytes: version u64, count
- * u32, that many workers u64 in rising order; little endian. What a later
- * version adds stands behind and is skipped.
+ * Who cannot reach the events of which workers. It travels as a msgpack map: v
+ * is the version, w a bin of the workers, eight bytes each, little endian and
+ * in rising order.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "index/base/pack.h"
 #include "mesh/cluster_internal.h"
 
-#define CLAIMS_HEAD 12U
-
 static void
-put_number(uint8_t *at, uint64_t value, uint32_t bytes)
+put_worker(struct buf *out, uint64_t worker)
 {
-    for (uint32_t i = 0; i < bytes; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
+    uint8_t bytes[8];
+
+    for (unsigned i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)(worker >> 8 * i);
     }
+    buf_add(out, bytes, sizeof bytes);
 }
 
 static uint64_t
-get_number(const char *at, uint32_t bytes)
+get_worker(struct slice workers, uint32_t at)
 {
-    uint64_t value = 0;
+    const char *bytes = workers.ptr + (size_t)at * 8;
+    uint64_t worker = 0;
 
-    for (uint32_t i = 0; i < bytes; i++) {
-        value |= (uint64_t)(uint8_t)at[i] << (8 * i);
+    for (unsigned i = 0; i < 8; i++) {
+        worker |= (uint64_t)(uint8_t)bytes[i] << 8 * i;
     }
-    return value;
+    return worker;
 }
 
 static struct cluster_claims *
@@ -76,11 +79,10 @@ cluster_claims_say(const struct cluster *c, uint64_t session, uint64_t worker)
 }
 
 static bool
-rises(const char *workers, uint32_t count)
+rises(struct slice workers)
 {
-    for (uint32_t i = 1; i < count; i++) {
-        if (get_number(workers + (size_t)(i - 1) * 8, 8) >=
-            get_number(workers + (size_t)i * 8, 8)) {
+    for (uint32_t i = 1; i < workers.len / 8; i++) {
+        if (get_worker(workers, i - 1) >= get_worker(workers, i)) {
             return false;
         }
     }
@@ -89,16 +91,16 @@ rises(const char *workers, uint32_t count)
 
 /* Takes the place of what was said before; false: no room, it comes again. */
 static bool
-replace(struct cluster_claims *claims, uint64_t version, const char *workers,
-        uint32_t count)
+replace(struct cluster_claims *claims, uint64_t version, struct slice workers)
 {
+    uint32_t count = (uint32_t)(workers.len / 8);
     uint64_t *copy = count > 0 ? malloc(count * sizeof *copy) : NULL;
 
     if (count > 0 && copy == NULL) {
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        copy[i] = get_number(workers + (size_t)i * 8, 8);
+        copy[i] = get_worker(workers, i);
     }
     free(claims->workers);
     claims->workers = copy;
@@ -111,18 +113,19 @@ int
 cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail)
 {
     const struct cluster_row *row = cluster_row_of(c, session);
+    struct unpack in;
 
     if (row == NULL || row->self || !cluster_row_counts(row)) {
         return CLUSTER_E_STRANGER;
     }
-    if (tail.len < CLAIMS_HEAD) {
+    unpack_init(&in, tail);
+    if (!unpack_next(&in)) {
         return CLUSTER_E_BAD;
     }
-    uint64_t version = get_number(tail.ptr, 8);
-    uint32_t count = (uint32_t)get_number(tail.ptr + 8, 4);
-    const char *workers = tail.ptr + CLAIMS_HEAD;
-    if (count > GOSSIP_STREAMS_MAX ||
-        tail.len - CLAIMS_HEAD < (size_t)count * 8 || !rises(workers, count)) {
+    uint64_t version = unpack_uint(&in, "v", UINT64_MAX);
+    struct slice workers =
+        unpack_bytes(&in, "w", (size_t)GOSSIP_STREAMS_MAX * 8);
+    if (in.failed || workers.len % 8 != 0 || !rises(workers)) {
         return CLUSTER_E_BAD;
     }
     struct cluster_claims *claims = find(c, session);
@@ -131,7 +134,7 @@ cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail)
         (claims->session == session && version <= claims->version)) {
         return 0;
     }
-    if (replace(claims, version, workers, count)) {
+    if (replace(claims, version, workers)) {
         claims->session = session;
         cluster_workers_rank(c);
     }
@@ -169,18 +172,24 @@ cluster_claims_tick(struct cluster *c)
 static size_t
 build(struct cluster *c)
 {
-    uint32_t count = 0;
+    struct buf out =
+        buf_over(c->claims_bytes, cluster_claims_size(&c->config.gossip));
+    struct pack_map map = pack_open(&out);
+    size_t count = 0;
 
     for (uint32_t i = 0; i < c->workers_count; i++) {
+        count += c->workers[i].unable;
+    }
+    pack_put_uint(&map, "v", c->version);
+    pack_put_bytes_head(&map, "w", count * 8);
+    for (uint32_t i = 0; i < c->workers_count; i++) {
         if (c->workers[i].unable) {
-            put_number(c->claims_bytes + CLAIMS_HEAD + (size_t)count * 8,
-                       c->workers[i].id, 8);
-            count++;
+            put_worker(&out, c->workers[i].id);
         }
     }
-    put_number(c->claims_bytes, c->version, 8);
-    put_number(c->claims_bytes + 8, count, 4);
-    return CLAIMS_HEAD + (size_t)count * 8;
+    pack_close(&map);
+    CHECK(!out.failed);
+    return out.len;
 }
 
 bool

@@ -166,6 +166,12 @@ bool cluster_reads_next(struct cluster *c, struct cluster_out *out);
 /* cluster_claims.c: who cannot reach which workers */
 bool cluster_claims_say(const struct cluster *c, uint64_t session,
                         uint64_t worker);
+/* Bytes that our own claims take at most. */
+static inline size_t
+cluster_claims_size(const struct gossip_config *config)
+{
+    return 32 + (size_t)config->streams_max * 8;
+}
 int cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail);
 void cluster_claims_changed(struct cluster *c);
 void cluster_claims_tick(struct cluster *c);

@@ -1,8 +1,10 @@
+/* Frames between nodes: head, checksum and hello. */
 #include "mesh/frame.h"
 
 #include <string.h>
 
 #include "index/base/mutant.h"
+#include "index/base/pack.h"
 #include "index/index.h"
 
 #define SUM_AT 32U /* in the head: all before it, then all after it */
@@ -79,100 +81,52 @@ frame_read(const uint8_t *bytes, size_t size, struct frame *frame)
     return 0;
 }
 
-static uint8_t *
-put_text(uint8_t *at, const char text[FRAME_TEXT_MAX])
-{
-    size_t len = strlen(text);
-
-    CHECK(len > 0 && len < FRAME_TEXT_MAX);
-    *at++ = (uint8_t)len;
-    memcpy(at, text, len);
-    return at + len;
-}
+static const char *const echo_keys[FRAME_CHANNELS] = {"echo_ctl", "echo_bulk"};
 
 size_t
 frame_hello_write(const struct frame_hello *hello, uint8_t *bytes)
 {
-    uint8_t *at = bytes;
+    struct buf out = buf_over(bytes, FRAME_HELLO_MAX);
+    struct pack_map map = pack_open(&out);
 
     CHECK(hello->channel < FRAME_CHANNELS && hello->nonce != 0);
-    *at++ = hello->channel;
-    *at++ = hello->major_min;
-    *at++ = hello->major_max;
-    at = put_text(at, hello->cluster);
-    at = put_text(at, hello->name);
-    at = put_text(at, hello->address);
-    put(at, hello->nonce, 8);
-    at += 8;
-    for (unsigned channel = 0; channel < FRAME_CHANNELS; channel++, at += 8) {
-        put(at, hello->echo[channel], 8);
+    pack_put_uint(&map, "channel", hello->channel);
+    pack_put_uint(&map, "min", hello->major_min);
+    pack_put_uint(&map, "max", hello->major_max);
+    pack_put_text(&map, "cluster", slice_of(hello->cluster));
+    pack_put_text(&map, "name", slice_of(hello->name));
+    pack_put_text(&map, "address", slice_of(hello->address));
+    pack_put_uint(&map, "nonce", hello->nonce);
+    for (unsigned i = 0; i < FRAME_CHANNELS; i++) {
+        pack_put_uint(&map, echo_keys[i], hello->echo[i]);
     }
-    CHECK((size_t)(at - bytes) <= FRAME_HELLO_MAX);
-    return (size_t)(at - bytes);
-}
-
-/* Reads from the front of what is left; what is not there sets `bad`. */
-struct reader {
-    struct slice left;
-    bool bad;
-};
-
-static const uint8_t *
-take(struct reader *reader, size_t size)
-{
-    const uint8_t *at = (const uint8_t *)reader->left.ptr;
-
-    if (reader->bad || reader->left.len < size) {
-        reader->bad = true;
-        return NULL;
-    }
-    reader->left.ptr += size;
-    reader->left.len -= size;
-    return at;
-}
-
-static uint64_t
-take_number(struct reader *reader, unsigned count)
-{
-    const uint8_t *at = take(reader, count);
-
-    return at != NULL ? get(at, count) : 0;
-}
-
-static void
-take_text(struct reader *reader, char text[FRAME_TEXT_MAX])
-{
-    size_t len = take_number(reader, 1);
-    const uint8_t *at = take(reader, len);
-
-    if (at == NULL || len == 0 || len >= FRAME_TEXT_MAX) {
-        reader->bad = true;
-        return;
-    }
-    for (size_t i = 0; i < len; i++) {
-        reader->bad = reader->bad || at[i] <= ' ' || at[i] > '~';
-        text[i] = (char)at[i];
-    }
-    text[len] = '\0';
+    pack_close(&map);
+    CHECK(!out.failed);
+    return out.len;
 }
 
 int
 frame_hello_read(struct slice body, struct frame_hello *hello)
 {
-    struct reader reader = {.left = body};
+    struct unpack in;
 
     memset(hello, 0, sizeof *hello);
-    hello->channel = (uint8_t)take_number(&reader, 1);
-    hello->major_min = (uint8_t)take_number(&reader, 1);
-    hello->major_max = (uint8_t)take_number(&reader, 1);
-    take_text(&reader, hello->cluster);
-    take_text(&reader, hello->name);
-    take_text(&reader, hello->address);
-    hello->nonce = take_number(&reader, 8);
-    for (unsigned channel = 0; channel < FRAME_CHANNELS; channel++) {
-        hello->echo[channel] = take_number(&reader, 8);
+    unpack_init(&in, body);
+    if (!unpack_next(&in)) {
+        return FRAME_E_HELLO;
     }
-    if (reader.bad || hello->channel >= FRAME_CHANNELS || hello->nonce == 0 ||
+    hello->channel = (uint8_t)unpack_uint(&in, "channel", FRAME_CHANNELS - 1);
+    hello->major_min = (uint8_t)unpack_uint(&in, "min", UINT8_MAX);
+    hello->major_max = (uint8_t)unpack_uint(&in, "max", UINT8_MAX);
+    unpack_word(&in, "cluster", hello->cluster, sizeof hello->cluster);
+    unpack_word(&in, "name", hello->name, sizeof hello->name);
+    unpack_word(&in, "address", hello->address, sizeof hello->address);
+    hello->nonce = unpack_uint(&in, "nonce", UINT64_MAX);
+    for (unsigned i = 0; i < FRAME_CHANNELS; i++) {
+        hello->echo[i] = unpack_uint(&in, echo_keys[i], UINT64_MAX);
+    }
+    if (in.failed || hello->cluster[0] == '\0' || hello->name[0] == '\0' ||
+        hello->address[0] == '\0' || hello->nonce == 0 ||
         hello->major_min > hello->major_max) {
         return FRAME_E_HELLO;
     }

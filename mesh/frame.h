@@ -15,14 +15,17 @@
  *
  * The first frame of a connection is a hello: who I am, which cluster I am of,
  * where I am reached, which channel this connection is, a number of this
- * connection, and the last such number I heard from you on each channel. Who gets
- * its own number back is heard. Hellos of both channels are numbered together: one
- * that another overtook says what is not true any more. A hello is written in the lowest major version
- * its sender speaks and says the highest; the two then speak the lower of
- * their highest ones.
+ * connection, and the last such number I heard from you on each channel. Who
+ * gets its own number back is heard. Hellos of both channels are numbered
+ * together: one that another overtook says what is not true any more. A hello
+ * is a msgpack map (index/base/pack.h) under the keys channel, min, max,
+ * cluster, name, address, nonce, echo_ctl and echo_bulk; a key that is not
+ * known is skipped. It is written in the lowest major version that its sender
+ * speaks and says the highest; the two then speak the lower of their highest
+ * ones.
  *
- * The design's sketch of this page had msgpack here; fields at fixed places
- * and a size serve the same growth and leave a reader nothing to bound.
+ * Major version 1 had hellos, memberships, rosters and gauges at fixed places
+ * instead of msgpack. It is refused.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: FRAME_BODY_MAX.
  */
@@ -36,14 +39,14 @@
 #include "index/base/slice.h"
 
 #define FRAME_MAGIC     0x5253564BU /* "KVSR" as bytes */
-#define FRAME_MAJOR_MIN 1U          /* versions this build speaks */
-#define FRAME_MAJOR_MAX 1U
+#define FRAME_MAJOR_MIN 2U          /* versions this build speaks */
+#define FRAME_MAJOR_MAX 2U
 #define FRAME_MINOR     0U
 #define FRAME_HEAD_SIZE 40U
 #define FRAME_BODY_MAX  ((size_t)256 << 10)
-#define FRAME_TEXT_MAX  64U /* of a hello's texts, with the NUL */
-#define FRAME_CHANNELS  2U  /* control and bulk, see link.h */
-#define FRAME_HELLO_MAX (4U + 3U * FRAME_TEXT_MAX + (1U + FRAME_CHANNELS) * 8U)
+#define FRAME_TEXT_MAX  64U  /* of a hello's texts, with the NUL */
+#define FRAME_CHANNELS  2U   /* control and bulk, see link.h */
+#define FRAME_HELLO_MAX 320U /* bytes; its texts are most of it */
 
 enum frame_type {
     FRAME_HELLO = 1, /* may come again on a connection: what was heard anew */

@@ -92,8 +92,8 @@ take_hello(struct mesh_link *link, struct inlet *inlet,
     }
     if (hello.major_min > FRAME_MAJOR_MAX ||
         hello.major_max < FRAME_MAJOR_MIN) {
-        (void)snprintf(what, sizeof what, "%u..%u", hello.major_min,
-                       hello.major_max);
+        (void)snprintf(what, sizeof what, "%u..%u, this node speaks %u",
+                       hello.major_min, hello.major_max, FRAME_MAJOR_MAX);
         link_refuse(link, inlet, MESH_REFUSED_VERSION, what);
         return;
     }
@@ -141,10 +141,11 @@ static void
 refuse_unread(struct mesh_link *link, struct inlet *inlet, int rc,
               const struct frame *frame)
 {
-    char what[32];
+    char what[FRAME_TEXT_MAX];
 
     if (rc == FRAME_E_VERSION) {
-        (void)snprintf(what, sizeof what, "%u.%u", frame->major, frame->minor);
+        (void)snprintf(what, sizeof what, "%u.%u, this node speaks %u",
+                       frame->major, frame->minor, FRAME_MAJOR_MAX);
         link_refuse(link, inlet, MESH_REFUSED_VERSION, what);
         return;
     }

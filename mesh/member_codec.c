@@ -1,204 +1,137 @@
+/* Messages of the membership as msgpack maps. */
 #include "mesh/member_codec.h"
 
 #include <string.h>
 
-struct writer {
-    uint8_t *at;
-};
+#include "index/base/pack.h"
 
+#define ID_SIZE 16U
+
+/* An id of zeros is left out. */
 static void
-put(struct writer *w, uint64_t value, unsigned size)
+put_id(struct pack_map *map, const char *key, struct member_id id)
 {
-    for (unsigned i = 0; i < size; i++) {
-        *w->at++ = (uint8_t)(value >> (8 * i));
+    uint8_t bytes[ID_SIZE];
+
+    for (unsigned i = 0; i < ID_SIZE; i++) {
+        bytes[i] = (uint8_t)(id.word[i / 8] >> 8 * (i % 8));
+    }
+    if (!member_id_zero(id)) {
+        pack_put_bytes(map, key, (struct slice){(const char *)bytes, ID_SIZE});
     }
 }
 
 static void
-put_id(struct writer *w, struct member_id id)
+put_record(struct buf *out, const struct member_update *u)
 {
-    put(w, id.word[0], 8);
-    put(w, id.word[1], 8);
+    struct pack_map map = pack_open(out);
+
+    put_id(&map, "id", u->id);
+    put_id(&map, "by", u->by);
+    pack_put_uint(&map, "i", u->incarnation);
+    pack_put_uint(&map, "age", u->age_ms);
+    pack_put_uint(&map, "s", u->state);
+    pack_put_text(&map, "n", slice_of(u->name));
+    pack_put_text(&map, "a", slice_of(u->address));
+    pack_close(&map);
 }
 
 static void
-put_text(struct writer *w, const char *text, size_t max)
+put_head(struct buf *out, const struct member_message *m)
 {
-    size_t len = strnlen(text, max - 1);
+    struct pack_map map = pack_open(out);
 
-    put(w, len, 1);
-    memcpy(w->at, text, len);
-    w->at += len;
-}
-
-/* Fills in the size that was left open at `at`. */
-static void
-close_size(const struct writer *w, uint8_t *at)
-{
-    struct writer size = {.at = at};
-
-    put(&size, (uint64_t)(w->at - at) - 2, 2);
-}
-
-static void
-put_record(struct writer *w, const struct member_update *u)
-{
-    uint8_t *size = w->at;
-
-    put(w, 0, 2);
-    put_id(w, u->id);
-    put_id(w, u->by);
-    put(w, u->incarnation, 4);
-    put(w, u->age_ms, 4);
-    put(w, u->state, 1);
-    put_text(w, u->name, MEMBER_NAME_MAX);
-    put_text(w, u->address, MEMBER_ADDRESS_MAX);
-    close_size(w, size);
+    pack_put_uint(&map, "k", m->kind);
+    pack_put_uint(&map, "n", m->number);
+    pack_put_uint(&map, "up", m->up_ms);
+    put_id(&map, "t", m->target);
+    if (m->target_address[0] != '\0') {
+        pack_put_text(&map, "at", slice_of(m->target_address));
+    }
+    pack_put_uint(&map, "u", m->updates_count);
+    pack_close(&map);
 }
 
 size_t
 member_codec_write(const struct member_message *m,
                    uint8_t bytes[MEMBER_CODEC_MAX])
 {
-    struct writer w = {.at = bytes};
+    struct buf out = buf_over(bytes, MEMBER_CODEC_MAX);
 
     CHECK(m->updates_count <= MEMBERS_MAX && m->kind < MEMBER_KINDS);
-    put(&w, MEMBER_CODEC_VERSION, 1);
-    put(&w, m->kind, 1);
-    put(&w, 0, 2);
-    put(&w, m->number, 4);
-    put(&w, m->up_ms, 8);
-    put_id(&w, m->target);
-    put_text(&w, m->target_address, MEMBER_ADDRESS_MAX);
-    close_size(&w, bytes + 2);
-    put_record(&w, &m->from);
-    put(&w, m->updates_count, 1);
+    put_head(&out, m);
+    put_record(&out, &m->from);
     for (uint32_t i = 0; i < m->updates_count; i++) {
-        put_record(&w, &m->updates[i]);
+        put_record(&out, &m->updates[i]);
     }
-    CHECK((size_t)(w.at - bytes) <= MEMBER_CODEC_MAX);
-    return (size_t)(w.at - bytes);
-}
-
-/* What is left to read; failed for good once something was missing. */
-struct reader {
-    const uint8_t *at;
-    size_t left;
-    bool failed;
-};
-
-static uint64_t
-take(struct reader *r, unsigned size)
-{
-    uint64_t value = 0;
-
-    if (r->left < size) {
-        r->failed = true;
-        r->left = 0;
-        return 0;
-    }
-    for (unsigned i = 0; i < size; i++) {
-        value |= (uint64_t)r->at[i] << (8 * i);
-    }
-    r->at += size;
-    r->left -= size;
-    return value;
+    CHECK(!out.failed);
+    return out.len;
 }
 
 static struct member_id
-take_id(struct reader *r)
+get_id(struct unpack *in, const char *key)
 {
-    struct member_id id;
+    struct slice bytes = unpack_bytes(in, key, ID_SIZE);
+    struct member_id id = {{0}};
 
-    id.word[0] = take(r, 8);
-    id.word[1] = take(r, 8);
+    in->failed |= bytes.len != 0 && bytes.len != ID_SIZE;
+    for (unsigned i = 0; i < bytes.len; i++) {
+        id.word[i / 8] |= (uint64_t)(uint8_t)bytes.ptr[i] << 8 * (i % 8);
+    }
     return id;
 }
 
+/* The next map, which must be there and be a record. */
 static void
-take_text(struct reader *r, char *text, size_t max)
+get_record(struct unpack *in, struct member_update *u)
 {
-    size_t len = (size_t)take(r, 1);
-
-    memset(text, 0, max);
-    if (len >= max || r->left < len) {
-        r->failed = true;
+    if (!unpack_next(in)) {
+        in->failed = true;
         return;
     }
-    for (size_t i = 0; i < len; i++) {
-        r->failed = r->failed || r->at[i] <= ' ' || r->at[i] > '~';
-        text[i] = (char)r->at[i];
-    }
-    r->at += len;
-    r->left -= len;
-}
-
-/* The part whose size is said next; the rest continues behind it. */
-static struct reader
-take_part(struct reader *r)
-{
-    size_t size = (size_t)take(r, 2);
-    struct reader part = {.at = r->at, .left = size};
-
-    if (r->failed || r->left < size) {
-        r->failed = true;
-        return (struct reader){.at = r->at, .failed = true};
-    }
-    r->at += size;
-    r->left -= size;
-    return part;
+    *u = (struct member_update){
+        .id = get_id(in, "id"),
+        .by = get_id(in, "by"),
+        .incarnation = (uint32_t)unpack_uint(in, "i", UINT32_MAX),
+        .age_ms = (uint32_t)unpack_uint(in, "age", UINT32_MAX),
+        .state = (uint8_t)unpack_uint(in, "s", MEMBER_LEFT),
+    };
+    unpack_word(in, "n", u->name, sizeof u->name);
+    unpack_word(in, "a", u->address, sizeof u->address);
+    in->failed |=
+        member_id_zero(u->id) || u->name[0] == '\0' || u->address[0] == '\0';
 }
 
 static void
-take_record(struct reader *r, struct member_update *u)
+get_head(struct unpack *in, struct member_message *m)
 {
-    struct reader part = take_part(r);
-
-    u->id = take_id(&part);
-    u->by = take_id(&part);
-    u->incarnation = (uint32_t)take(&part, 4);
-    u->age_ms = (uint32_t)take(&part, 4);
-    u->state = (uint8_t)take(&part, 1);
-    take_text(&part, u->name, sizeof u->name);
-    take_text(&part, u->address, sizeof u->address);
-    r->failed = r->failed || part.failed || member_id_zero(u->id) ||
-                u->state > MEMBER_LEFT || u->name[0] == '\0' ||
-                u->address[0] == '\0';
-}
-
-static void
-take_head(struct reader *r, struct member_message *m)
-{
-    struct reader head = take_part(r);
-
-    m->number = (uint32_t)take(&head, 4);
-    m->up_ms = take(&head, 8);
-    m->target = take_id(&head);
-    take_text(&head, m->target_address, sizeof m->target_address);
-    r->failed = r->failed || head.failed;
+    m->number = (uint32_t)unpack_uint(in, "n", UINT32_MAX);
+    m->up_ms = unpack_uint(in, "up", UINT64_MAX);
+    m->target = get_id(in, "t");
+    memset(m->target_address, 0, sizeof m->target_address);
+    unpack_word(in, "at", m->target_address, sizeof m->target_address);
+    uint64_t count = unpack_uint(in, "u", UINT32_MAX);
+    m->updates_count = count < MEMBERS_MAX ? (uint32_t)count : MEMBERS_MAX;
 }
 
 int
 member_codec_read(const uint8_t *bytes, size_t size, struct member_message *m)
 {
-    struct reader r = {.at = bytes, .left = size};
-    uint64_t version = take(&r, 1);
-    uint64_t kind = take(&r, 1);
+    struct unpack in;
 
-    if (r.failed || version == 0) {
+    unpack_init(&in, (struct slice){(const char *)bytes, size});
+    if (!unpack_next(&in) || !unpack_has(&in, "k")) {
         return MEMBER_CODEC_BAD;
     }
-    if (kind >= MEMBER_KINDS) {
+    uint64_t kind = unpack_uint(&in, "k", UINT64_MAX);
+    if (!in.failed && kind >= MEMBER_KINDS) {
         return MEMBER_CODEC_UNKNOWN;
     }
     m->kind = (enum member_kind)kind;
-    take_head(&r, m);
-    take_record(&r, &m->from);
-    uint64_t count = take(&r, 1);
-
-    m->updates_count = count < MEMBERS_MAX ? (uint32_t)count : MEMBERS_MAX;
-    for (uint32_t i = 0; i < m->updates_count && !r.failed; i++) {
-        take_record(&r, &m->updates[i]);
+    get_head(&in, m);
+    get_record(&in, &m->from);
+    for (uint32_t i = 0; i < m->updates_count && !in.failed; i++) {
+        get_record(&in, &m->updates[i]);
     }
-    return r.failed ? MEMBER_CODEC_BAD : 0;
+    return in.failed ? MEMBER_CODEC_BAD : 0;
 }

@@ -1,19 +1,17 @@
 /*
  * Messages of the membership as bytes.
  *
- *   message  version u8, kind u8, size u16 of the head
- *     head   number u32, up_ms u64, target id, target_address text
- *     record the sender
- *     count  u8, then as many records
- *   record   size u16 of what follows:
- *            id, by id, incarnation u32, age_ms u32, state u8, name text,
- *            address text
- *   id       two u64; text: length u8, bytes
+ * A message is a run of msgpack maps (index/base/pack.h): a head, the sender,
+ * then as many records as the head says.
  *
- * Little endian. Whoever adds a field adds it at the end of a head, a record
- * or the message, and whoever does not know it skips it; a kind that is not
- * known is not an error (MEMBER_CODEC_UNKNOWN), so that members one version
- * apart understand each other. A field that is not there is one.
+ *   head    k kind, n number, up up_ms, t target, at target_address, u records
+ *   record  id, by, i incarnation, age age_ms, s state, n name, a address
+ *
+ * An id is a bin of its two words, little endian; one of zeros is left out, as
+ * is an empty target_address. Keys that are not known are skipped, and so are
+ * maps after the last record. A kind that is not known is not an error
+ * (MEMBER_CODEC_UNKNOWN), so that members one version apart understand each
+ * other.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: MEMBER_CODEC_MAX.
  */
@@ -22,15 +20,12 @@
 
 #include "mesh/member.h"
 
-#define MEMBER_CODEC_VERSION 1U
-#define MEMBER_CODEC_RECORD_MAX \
-    (2U + 4U * 8U + 4U + 4U + 1U + MEMBER_NAME_MAX + MEMBER_ADDRESS_MAX)
-#define MEMBER_CODEC_MAX                                \
-    (4U + 4U + 8U + 2U * 8U + MEMBER_ADDRESS_MAX + 1U + \
-     (MEMBERS_MAX + 1U) * MEMBER_CODEC_RECORD_MAX)
+#define MEMBER_CODEC_RECORD_MAX (72U + MEMBER_NAME_MAX + MEMBER_ADDRESS_MAX)
+#define MEMBER_CODEC_MAX \
+    (128U + (MEMBERS_MAX + 1U) * MEMBER_CODEC_RECORD_MAX) /* bytes */
 
 enum {
-    MEMBER_CODEC_BAD = 1, /* cut off, or says what cannot be */
+    MEMBER_CODEC_BAD = 1, /* not whole, or says what cannot be */
     MEMBER_CODEC_UNKNOWN, /* of a kind that a later version has: ignore it */
 };
 

@@ -25,7 +25,7 @@ static const struct {
     int outcome; /* from a peer */
 } strange[] = {
     {{BODY_LATER, 1, 2, 3}, 4, CLUSTER_E_UNKNOWN},
-    {{BODY_MEMBER, 1, 99, 0, 0}, 5, CLUSTER_E_UNKNOWN},
+    {{BODY_MEMBER, 0x81, 0xa1, 'k', 99}, 5, CLUSTER_E_UNKNOWN},
     {{BODY_GOSSIP, 200, 0, 1, 2, 3}, 6, 0},
     {{BODY_GOSSIP, 2, 0x80, 255, 255}, 5, 0},
     {{BODY_ROSTER, 77, 1, 2}, 4, 0},
@@ -133,6 +133,18 @@ say_strange(struct sim_world *w, uint32_t from, uint32_t to)
     sim_saw(w, SIM_SAW_SKIPPED, 1);
 }
 
+/* A msgpack map of SIM_SKEW_MORE bytes, under a key that nobody knows: a bin,
+ * of nil. */
+static void
+append_map(uint8_t *bytes)
+{
+    memset(bytes, 0x5a, SIM_SKEW_MORE);
+    bytes[0] = 0x81;
+    bytes[1] = 0xc4;
+    bytes[2] = SIM_SKEW_MORE - 4;
+    bytes[SIM_SKEW_MORE - 1] = 0xc0;
+}
+
 size_t
 sim_skew_frame(struct sim_world *w, uint32_t from, uint32_t to, uint8_t *body,
                size_t len)
@@ -147,9 +159,9 @@ sim_skew_frame(struct sim_world *w, uint32_t from, uint32_t to, uint8_t *body,
         check_links(w, to, body, len);
         say_strange(w, from, to);
     }
-    if (body[0] != BODY_MEMBER && body[0] != BODY_CLAIMS) {
+    if (body[0] == BODY_GOSSIP) {
         return len;
     }
-    memset(body + len, 0x5a, SIM_SKEW_MORE); /* a field that is not known */
+    append_map(body + len);
     return len + SIM_SKEW_MORE;
 }

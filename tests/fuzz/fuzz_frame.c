@@ -1,7 +1,7 @@
 /*
  * Frames and hellos: whatever comes is read within its bounds, and what was
- * read is written the same again. Bytes are tried as they are, then as the
- * body of a frame that is whole, so that the checksum stops nothing.
+ * read is written and read again the same. Bytes are tried as they are, then
+ * as the body of a frame that is whole, so that the checksum stops nothing.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ try_hello(struct slice body)
         return;
     }
     size_t size = frame_hello_write(&hello, bytes);
-    CHECK(size <= body.len && memcmp(bytes, body.ptr, size) == 0);
+    CHECK(size <= FRAME_HELLO_MAX);
     CHECK(frame_hello_read((struct slice){(char *)bytes, size}, &again) == 0);
     CHECK(memcmp(&hello, &again, sizeof hello) == 0);
 }

@@ -8,6 +8,11 @@ import unittest
 
 import harness
 
+try:
+    import mesh_frames
+except ModuleNotFoundError:
+    mesh_frames = None
+
 DNSMASQ = "/usr/sbin/dnsmasq"
 
 
@@ -56,6 +61,26 @@ class MeshCase(harness.Case):
         nodes = [first, self.node("b", *more, join=[seed]), self.node("c", *more, join=[seed])]
         self.together(nodes)
         return nodes
+
+
+@unittest.skipUnless(mesh_frames, "no python3-msgpack, see deploy/packages test")
+class Frames(MeshCase):
+    def setUp(self):
+        super().setUp()
+        self.ear = mesh_frames.Ear()
+        self.addCleanup(self.ear.close)
+
+    def test_any_msgpack_tool_reads_a_hello_and_a_membership_message(self):
+        node = self.node("a", join=[self.ear.address])
+        major, _, (hello,) = self.ear.wait_for(lambda read: read[1] == mesh_frames.HELLO)
+        self.assertEqual((major, hello["min"], hello["max"]), (2, 2, 2))
+        self.assertEqual((hello["name"], hello["address"]), ("a", node.ready["mesh"]))
+        _, _, message = self.ear.wait_for(
+            lambda read: read[1] == mesh_frames.DATA and read[2][0] == mesh_frames.MEMBERSHIP)
+        _, head, sender, *records = message
+        self.assertEqual((sender["n"], sender["a"]), ("a", node.ready["mesh"]))
+        self.assertEqual(head["u"], len(records))
+        self.assertEqual(len(sender["id"]), 16)
 
 
 class Membership(MeshCase):

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gossip/roster_internal.h"
+#include "index/base/pack.h"
 
 #define NODES 3U
 #define START UINT64_C(1000000)
@@ -363,14 +364,16 @@ Test(roster, contradictions_end)
     configure(0, "mine");
     settle();
     for (uint32_t i = 0; i < 3 * ROSTER_BIDS; i++) {
-        uint8_t bytes[128] = {2, 0}; /* FRAME_ENTRIES */
-        struct codec_out out = {.bytes = bytes, .max = sizeof bytes, .len = 2};
-        struct roster_entry entry = {.id = "w",
-                                     .version = version(0, "w") + 1,
-                                     .spec = SLICE("ancient"),
-                                     .age_ms = UINT32_MAX};
-        roster_put_entry(&out, &entry);
-        cr_assert_eq(roster_recv(nodes[0].r, 2, bytes, out.len, now_us), 0);
+        uint8_t bytes[128] = {2, 0x80}; /* FRAME_ENTRIES, an empty head */
+        struct buf frame = buf_over(bytes, sizeof bytes);
+        frame.len = 2;
+        struct pack_map entry = pack_open(&frame);
+        pack_put_text(&entry, "id", SLICE("w"));
+        pack_put_uint(&entry, "v", version(0, "w") + 1);
+        pack_put_bytes(&entry, "spec", SLICE("ancient"));
+        pack_put_uint(&entry, "age", UINT32_MAX);
+        pack_close(&entry);
+        cr_assert_eq(roster_recv(nodes[0].r, 2, bytes, frame.len, now_us), 0);
         cr_assert_str_eq(says(0, "w"), i < ROSTER_BIDS ? "mine" : "ancient");
     }
     end();
@@ -662,7 +665,7 @@ Test(roster, a_version_that_cannot_rise_is_an_outcome)
 Test(roster, peers_have_a_bound_and_strangers_are_not_heard)
 {
     struct roster_config config = roster_config_default();
-    static const uint8_t frame[] = {2, 0};
+    static const uint8_t frame[] = {2, 0x80};
 
     config.peers_max = 2;
     begin(1, &config);
@@ -683,9 +686,9 @@ Test(roster, peers_have_a_bound_and_strangers_are_not_heard)
 
 Test(roster, what_stands_before_a_fault_is_taken)
 {
-    /* entries: "a" version 2 spec "s"; then one whose id is too long */
-    static const uint8_t frame[] = {2,   0, 6, 0, 2,   1,   'a', 1,
-                                    's', 5, 0, 2, 200, 'b', 'b'};
+    /* entries: "a" version 2 spec "s"; then one whose id is no text */
+    static const char frame[] = "\2\x80\x83\xa2id\xa1"
+                                "a\xa1v\2\xa4spec\xc4\1s\x82\xa2id\7\xa1v\2";
     static const uint8_t unknown[] = {77, 1, 2, 3};
     struct roster_stats stats;
 
@@ -695,7 +698,8 @@ Test(roster, what_stands_before_a_fault_is_taken)
                                      .summary_ms = 1000,
                                      .tombstone_ms = 1000});
     cr_assert_eq(roster_peer_up(nodes[0].r, 7, now_us), 0);
-    cr_assert_eq(roster_recv(nodes[0].r, 7, frame, sizeof frame, now_us),
+    cr_assert_eq(roster_recv(nodes[0].r, 7, (const uint8_t *)frame,
+                             sizeof frame - 1, now_us),
                  ROSTER_E_BAD);
     cr_assert_str_eq(says(0, "a"), "s");
     cr_assert_eq(roster_recv(nodes[0].r, 7, unknown, sizeof unknown, now_us), 0,

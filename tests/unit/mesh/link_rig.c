@@ -315,7 +315,7 @@ rig_say_hello(nng_socket stranger, const struct frame_hello *hello,
 {
     uint8_t bytes[FRAME_HEAD_SIZE + FRAME_HELLO_MAX];
     const struct frame frame = {
-        .major = 1, .type = FRAME_HELLO, .session = session};
+        .major = FRAME_MAJOR_MAX, .type = FRAME_HELLO, .session = session};
     size_t size =
         FRAME_HEAD_SIZE + frame_hello_write(hello, bytes + FRAME_HEAD_SIZE);
 

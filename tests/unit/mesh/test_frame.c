@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "index/base/pack.h"
 #include "index/index.h"
 
 static const struct frame sample = {.major = FRAME_MAJOR_MAX,
@@ -39,7 +40,7 @@ Test(mesh_frame, starts_with_its_magic_whatever_the_machine)
     uint8_t bytes[100];
 
     (void)seal(bytes, "x");
-    cr_assert_eq(memcmp(bytes, "KVSR\1\0\3\50\x88\x77\x66\x55", 12), 0);
+    cr_assert_eq(memcmp(bytes, "KVSR\2\0\3\50\x88\x77\x66\x55", 12), 0);
 }
 
 Test(mesh_frame, an_empty_body_is_a_body)
@@ -177,38 +178,75 @@ Test(mesh_frame, the_longest_hello_fits)
     cr_assert_eq(strlen(hello.address), FRAME_TEXT_MAX - 1);
 }
 
-Test(mesh_frame, fields_added_to_a_hello_are_skipped_and_missing_ones_are_not)
+static int
+read_hello(const struct buf *body)
 {
-    uint8_t bytes[FRAME_HELLO_MAX + 9] = {0};
     struct frame_hello hello;
-    size_t size = frame_hello_write(&hello_sample, bytes);
 
-    cr_assert_eq(
-        frame_hello_read((struct slice){(char *)bytes, size + 9}, &hello), 0);
-    for (size_t cut = 0; cut < size; cut++) {
-        cr_assert_eq(
-            frame_hello_read((struct slice){(char *)bytes, cut}, &hello),
-            FRAME_E_HELLO);
+    return frame_hello_read(buf_slice(body), &hello);
+}
+
+Test(mesh_frame, keys_added_to_a_hello_are_skipped_and_missing_ones_are_not)
+{
+    uint8_t bytes[FRAME_HELLO_MAX + 16] = {0};
+    struct buf body = buf_over(bytes, sizeof bytes);
+
+    body.len = frame_hello_write(&hello_sample, bytes);
+    for (size_t cut = body.len; cut-- > 0;) {
+        struct buf shorter = {.ptr = body.ptr, .len = cut};
+        cr_assert_eq(read_hello(&shorter), FRAME_E_HELLO);
     }
+    pack_text(&body, SLICE("later"));
+    pack_array(&body, 0);
+    bytes[0]++; /* the map's pairs */
+    cr_assert_eq(read_hello(&body), 0);
+}
+
+/* The sample with one key written as it cannot be. */
+static int
+read_with(const char *key, uint64_t number, const char *text)
+{
+    char bytes[200];
+    struct buf body = buf_over(bytes, sizeof bytes);
+    static const char *const numbers[] = {"channel", "min", "max", "nonce"};
+    static const char *const texts[] = {"cluster", "name", "address"};
+
+    pack_map(&body, 7);
+    for (unsigned i = 0; i < 4; i++) {
+        pack_text(&body, slice_of(numbers[i]));
+        pack_uint(&body, strcmp(key, numbers[i]) == 0 ? number : 1);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        pack_text(&body, slice_of(texts[i]));
+        pack_text(&body, slice_of(strcmp(key, texts[i]) == 0 ? text : "blue"));
+    }
+    return read_hello(&body);
 }
 
 Test(mesh_frame, a_hello_that_cannot_be_is_refused)
 {
-    uint8_t bytes[FRAME_HELLO_MAX];
-    struct frame_hello hello;
-    size_t size = frame_hello_write(&hello_sample, bytes);
-    struct slice body = {(char *)bytes, size};
+    cr_assert_eq(read_with("", 0, ""), 0);
+    cr_assert_eq(read_with("channel", FRAME_CHANNELS, ""), FRAME_E_HELLO);
+    cr_assert_eq(read_with("min", 2, ""), FRAME_E_HELLO, "over the highest");
+    cr_assert_eq(read_with("max", 256, ""), FRAME_E_HELLO);
+    cr_assert_eq(read_with("nonce", 0, ""), FRAME_E_HELLO);
+    cr_assert_eq(read_with("name", 0, ""), FRAME_E_HELLO);
+    cr_assert_eq(read_with("cluster", 0, "b\nlue"), FRAME_E_HELLO,
+                 "a text goes to logs");
+}
 
-    bytes[0] = FRAME_CHANNELS;
-    cr_assert_eq(frame_hello_read(body, &hello), FRAME_E_HELLO);
-    bytes[0] = 0;
-    bytes[1] = 4; /* the lowest over the highest */
-    cr_assert_eq(frame_hello_read(body, &hello), FRAME_E_HELLO);
-    bytes[1] = 1;
-    cr_assert_eq(frame_hello_read(body, &hello), 0);
-    bytes[4] = '\n'; /* in a text that goes to logs */
-    cr_assert_eq(frame_hello_read(body, &hello), FRAME_E_HELLO);
-    bytes[4] = 'b';
-    memset(bytes + size - 24, 0, 8); /* no nonce */
-    cr_assert_eq(frame_hello_read(body, &hello), FRAME_E_HELLO);
+/* Byte for byte what major version 1 wrote. */
+Test(mesh_frame, a_frame_of_the_version_before_is_refused_by_name)
+{
+    static const uint8_t hello[] = {0, 1, 1, 1, 'b', 1, 'n', 1, 'a', 5};
+    uint8_t bytes[FRAME_HEAD_SIZE + sizeof hello];
+    struct frame old = sample;
+    struct frame frame;
+
+    old.major = 1;
+    old.type = FRAME_HELLO;
+    memcpy(bytes + FRAME_HEAD_SIZE, hello, sizeof hello);
+    frame_seal(&old, bytes, sizeof bytes);
+    cr_assert_eq(frame_read(bytes, sizeof bytes, &frame), FRAME_E_VERSION);
+    cr_assert_eq(frame.major, 1);
 }

@@ -143,7 +143,8 @@ Test(mesh_link, connections_of_a_superseded_process_are_closed)
     nng_socket old = rig_stranger(0);
     nng_socket young = rig_stranger(0);
     struct frame_hello hello = rig_hello("127.0.0.1:9");
-    struct frame data = {.major = 1, .type = FRAME_DATA, .session = 1000};
+    struct frame data = {
+        .major = FRAME_MAJOR_MAX, .type = FRAME_DATA, .session = 1000};
 
     rig_say_hello(old, &hello, 1000);
     data.sequence = 1;

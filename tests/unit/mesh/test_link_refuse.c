@@ -8,8 +8,10 @@
 
 TestSuite(mesh_link_refuse, .init = rig_init, .fini = rig_fini, .timeout = 60);
 
-static const struct frame data = {
-    .major = 1, .type = FRAME_DATA, .session = 1000, .sequence = 1};
+static const struct frame data = {.major = FRAME_MAJOR_MAX,
+                                  .type = FRAME_DATA,
+                                  .session = 1000,
+                                  .sequence = 1};
 
 /* One refusal, for that reason; nothing was told. NNG dials again for the
  * stranger, so it is closed before the connections are counted. */
@@ -85,12 +87,22 @@ Test(mesh_link_refuse, frames_before_a_hello)
 
 Test(mesh_link_refuse, a_later_major_version_by_its_number)
 {
-    struct frame later = {.major = 2, .minor = 7, .type = FRAME_HELLO};
+    struct frame later = {.major = 3, .minor = 7, .type = FRAME_HELLO};
 
     (void)rig_open_default(0);
     nng_socket stranger = rig_stranger(0);
     rig_say_frame(stranger, &later, "whatever a hello is then");
-    expect(stranger, MESH_REFUSED_VERSION, "2.7");
+    expect(stranger, MESH_REFUSED_VERSION, "3.7, this node speaks 2");
+}
+
+Test(mesh_link_refuse, an_earlier_major_version_by_its_number)
+{
+    struct frame earlier = {.major = 1, .type = FRAME_HELLO};
+
+    (void)rig_open_default(0);
+    nng_socket stranger = rig_stranger(0);
+    rig_say_frame(stranger, &earlier, "a hello as it was before msgpack");
+    expect(stranger, MESH_REFUSED_VERSION, "1.0, this node speaks 2");
 }
 
 /* It can write our hellos, but says that it speaks only later versions. */
@@ -100,10 +112,10 @@ Test(mesh_link_refuse, versions_that_do_not_meet)
     nng_socket stranger = rig_stranger(0);
     struct frame_hello hello = rig_hello("127.0.0.1:9");
 
-    hello.major_min = 2;
-    hello.major_max = 3;
+    hello.major_min = 3;
+    hello.major_max = 4;
     rig_say_hello(stranger, &hello, 1000);
-    expect(stranger, MESH_REFUSED_VERSION, "2..3");
+    expect(stranger, MESH_REFUSED_VERSION, "3..4, this node speaks 2");
 }
 
 Test(mesh_link_refuse, an_address_it_does_not_come_from)
@@ -158,13 +170,15 @@ Test(mesh_link_refuse, a_message_over_the_size)
 Test(mesh_link_refuse, not_who_is_a_minor_version_ahead)
 {
     uint8_t bytes[FRAME_HEAD_SIZE + FRAME_HELLO_MAX + 4] = {0};
-    struct frame frame = {
-        .major = 1, .minor = 9, .type = FRAME_HELLO, .session = 1000};
+    struct frame frame = {.major = FRAME_MAJOR_MAX,
+                          .minor = 9,
+                          .type = FRAME_HELLO,
+                          .session = 1000};
     struct frame_hello hello = rig_hello("127.0.0.1:9");
 
     (void)rig_open_default(0);
     nng_socket stranger = rig_stranger(0);
-    hello.major_max = 2;
+    hello.major_max = FRAME_MAJOR_MAX + 1;
     size_t size =
         FRAME_HEAD_SIZE + frame_hello_write(&hello, bytes + FRAME_HEAD_SIZE);
     frame_seal(&frame, bytes, size + 4);

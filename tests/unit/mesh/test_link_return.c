@@ -216,8 +216,10 @@ hand_say(struct hand *hand, enum mesh_channel channel, uint64_t number,
 {
     struct frame_hello hello = rig_hello(hand->address);
     uint8_t bytes[FRAME_HEAD_SIZE + FRAME_HELLO_MAX];
-    const struct frame frame = {
-        .major = 1, .type = FRAME_HELLO, .session = 1000, .sequence = number};
+    const struct frame frame = {.major = FRAME_MAJOR_MAX,
+                                .type = FRAME_HELLO,
+                                .session = 1000,
+                                .sequence = number};
 
     hello.channel = (uint8_t)channel;
     for (unsigned i = 0; i < MESH_CHANNELS; i++) {
@@ -272,8 +274,10 @@ Test(mesh_link_return, a_hello_that_was_overtaken_says_nothing)
 
     hand_meet(&hand);
     hand_say(&hand, MESH_CTL, 19, false);
-    const struct frame data = {
-        .major = 1, .type = FRAME_DATA, .session = 1000, .sequence = 1};
+    const struct frame data = {.major = FRAME_MAJOR_MAX,
+                               .type = FRAME_DATA,
+                               .session = 1000,
+                               .sequence = 1};
     rig_say_frame(hand.push[MESH_CTL], &data, "after it");
     RIG_UNTIL(rig.nodes[0].received[MESH_CTL] == 1);
     cr_assert_eq(rig.nodes[0].downs, 0);

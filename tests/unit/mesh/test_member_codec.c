@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "index/base/pack.h"
 #include "mesh/mesh.h"
 
 static uint8_t bytes[MEMBER_CODEC_MAX + 64];
@@ -50,27 +51,43 @@ Test(mesh_member_codec, whatever_is_cut_off_is_bad)
     }
 }
 
+/* As written, with one more pair in the map at `at`, which ends at `end`. */
+static size_t
+add_pair(size_t size, size_t at, size_t end)
+{
+    static const char pair[] = "\xa5later\x92\x01\xc0";
+    size_t len = sizeof pair - 1;
+
+    memmove(bytes + end + len, bytes + end, size - end);
+    memcpy(bytes + end, pair, len);
+    bytes[at]++; /* of up to 15 pairs */
+    return size + len;
+}
+
+/* Where the at-th map begins. */
+static size_t
+map_at(size_t size, uint32_t at)
+{
+    struct unpack maps;
+
+    unpack_init(&maps, (struct slice){(char *)bytes, size});
+    for (uint32_t i = 0; i < at; i++) {
+        cr_assert(unpack_next(&maps));
+    }
+    return size - maps.left.len;
+}
+
 Test(mesh_member_codec, what_a_later_version_adds_is_skipped)
 {
     fill(1);
     size_t size = member_codec_write(&in, bytes);
-    /* At the end of the message, */
-    memset(bytes + size, 0xAB, 9);
-    cr_assert_eq(member_codec_read(bytes, size + 9, &out), 0);
-    /* and of the head. */
-    size_t head = 4 + (size_t)bytes[2] + ((size_t)bytes[3] << 8);
-    memmove(bytes + head + 3, bytes + head, size - head);
-    memset(bytes + head, 0xCD, 3);
-    bytes[2] = (uint8_t)(bytes[2] + 3);
-    /* and of a record. */
-    size += 3;
-    size_t record = head + 3;
-    size_t end = record + 2 + bytes[record];
-    memmove(bytes + end + 2, bytes + end, size - end);
-    bytes[record] = (uint8_t)(bytes[record] + 2);
-    bytes[0] = 2;
+
+    for (uint32_t i = 0; i < 3; i++) { /* head, sender, record */
+        size = add_pair(size, map_at(size, i), map_at(size, i + 1));
+    }
+    memcpy(bytes + size, "\x81\xa1x\x01", 4); /* and after the last */
     memset(&out, 0, sizeof out);
-    cr_assert_eq(member_codec_read(bytes, size + 2, &out), 0);
+    cr_assert_eq(member_codec_read(bytes, size + 4, &out), 0);
     cr_assert_eq(memcmp(&in, &out, sizeof in), 0);
 }
 
@@ -78,10 +95,19 @@ Test(mesh_member_codec, an_unknown_kind_is_no_error)
 {
     fill(0);
     size_t size = member_codec_write(&in, bytes);
-    bytes[1] = MEMBER_KINDS;
+    cr_assert_eq(memcmp(bytes + 1, "\xa1k", 2), 0);
+    bytes[3] = MEMBER_KINDS;
     cr_assert_eq(member_codec_read(bytes, size, &out), MEMBER_CODEC_UNKNOWN);
-    bytes[0] = 0;
+    bytes[2] = 'K';
     cr_assert_eq(member_codec_read(bytes, size, &out), MEMBER_CODEC_BAD);
+}
+
+Test(mesh_member_codec, a_record_that_was_announced_must_be_there)
+{
+    fill(2);
+    size_t size = member_codec_write(&in, bytes);
+    cr_assert_eq(member_codec_read(bytes, map_at(size, 3), &out),
+                 MEMBER_CODEC_BAD);
 }
 
 static int
