@@ -6,10 +6,33 @@
 #include <stdlib.h>
 
 #include "index/base/mutant.h"
+#include "index/base/pack.h"
 #include "index/index.h"
 #include "storage/bytes_internal.h"
 
 #define ROW_BYTES 24U
+
+static void
+put_map(const struct storage_root *root, struct buf *out)
+{
+    struct pack_map map = pack_open(out);
+
+    pack_put_uint(&map, "generation", root->generation);
+    pack_put_uint(&map, "number", root->number);
+    pack_put_uint(&map, "taken_ms", root->taken_ms);
+    pack_put_uint(&map, "blocks", root->blocks);
+    pack_put_uint(&map, "ledger_blocks", root->ledger_blocks);
+    pack_put_uint(&map, "streams", root->streams);
+    pack_put_text(&map, "cluster", slice_of(root->cluster));
+    pack_put_text(&map, "node", slice_of(root->node));
+    pack_put_bytes_head(&map, "rows", (size_t)root->rows_count * ROW_BYTES);
+    for (uint32_t i = 0; i < root->rows_count; i++) {
+        put_u64(out, root->rows[i].key);
+        put_u64(out, root->rows[i].size);
+        put_u64(out, root->rows[i].digest);
+    }
+    pack_close(&map);
+}
 
 void
 storage_root_encode(const struct storage_root *root, struct buf *out)
@@ -21,20 +44,7 @@ storage_root_encode(const struct storage_root *root, struct buf *out)
     put_u64(out, STORAGE_MAGIC);
     put_u32(out, root->major);
     put_u32(out, root->minor);
-    put_u64(out, root->generation);
-    put_u64(out, root->number);
-    put_u64(out, root->taken_ms);
-    put_u64(out, root->blocks);
-    put_u64(out, root->ledger_blocks);
-    put_u32(out, root->streams);
-    put_u32(out, root->rows_count);
-    put_text(out, slice_of(root->cluster));
-    put_text(out, slice_of(root->node));
-    for (uint32_t i = 0; i < root->rows_count; i++) {
-        put_u64(out, root->rows[i].key);
-        put_u64(out, root->rows[i].size);
-        put_u64(out, root->rows[i].digest);
-    }
+    put_map(root, out);
     if (!out->failed) {
         put_u64(out, key_digest((struct slice){.ptr = out->ptr + from,
                                                .len = out->len - from}));
@@ -42,27 +52,20 @@ storage_root_encode(const struct storage_root *root, struct buf *out)
 }
 
 static void
-get_name(struct bytes_in *in, char name[STORAGE_TEXT_MAX])
+get_name(struct unpack *in, const char *key, char name[STORAGE_TEXT_MAX])
 {
-    struct slice text = get_text(in);
+    struct slice text = unpack_text(in, key, STORAGE_TEXT_MAX - 1);
 
-    if (text.len >= STORAGE_TEXT_MAX) {
-        in->failed = true;
-        return;
-    }
-    if (text.len > 0) {
-        memcpy(name, text.ptr, text.len);
-    }
+    memcpy(name, text.ptr, text.len);
     name[text.len] = '\0';
 }
 
 static enum storage_outcome
-get_rows(struct storage_root *root, struct bytes_in *in, uint32_t count)
+get_rows(struct storage_root *root, struct slice bytes)
 {
-    if (in->failed || count > STORAGE_ROWS_MAX ||
-        (uint64_t)count * ROW_BYTES > in->left) {
-        return STORAGE_E_CORRUPT;
-    }
+    struct bytes_in in = {.at = bytes.ptr, .left = bytes.len};
+    uint32_t count = (uint32_t)(bytes.len / ROW_BYTES);
+
     root->rows = calloc((size_t)count + 1, sizeof(*root->rows));
     if (root->rows == NULL) {
         return STORAGE_E_MEMORY;
@@ -70,14 +73,37 @@ get_rows(struct storage_root *root, struct bytes_in *in, uint32_t count)
     root->rows_count = count;
     for (uint32_t i = 0; i < count; i++) {
         struct storage_row *row = &root->rows[i];
-        *row = (struct storage_row){.key = get_u64(in)};
-        row->size = get_u64(in);
-        row->digest = get_u64(in);
+        *row = (struct storage_row){.key = get_u64(&in)};
+        row->size = get_u64(&in);
+        row->digest = get_u64(&in);
         if (i > 0 && row->key <= row[-1].key) {
             return STORAGE_E_CORRUPT;
         }
     }
     return STORAGE_OK;
+}
+
+static enum storage_outcome
+get_map(struct storage_root *root, struct slice bytes)
+{
+    struct unpack in;
+
+    unpack_init(&in, bytes);
+    if (!unpack_next(&in)) {
+        return STORAGE_E_CORRUPT;
+    }
+    root->generation = unpack_uint(&in, "generation", UINT64_MAX);
+    root->number = unpack_uint(&in, "number", UINT64_MAX);
+    root->taken_ms = unpack_uint(&in, "taken_ms", UINT64_MAX);
+    root->blocks = unpack_uint(&in, "blocks", UINT64_MAX);
+    root->ledger_blocks = unpack_uint(&in, "ledger_blocks", UINT64_MAX);
+    root->streams = (uint32_t)unpack_uint(&in, "streams", UINT32_MAX);
+    get_name(&in, "cluster", root->cluster);
+    get_name(&in, "node", root->node);
+    struct slice rows =
+        unpack_bytes(&in, "rows", (size_t)STORAGE_ROWS_MAX * ROW_BYTES);
+    return in.failed || rows.len % ROW_BYTES != 0 ? STORAGE_E_CORRUPT
+                                                  : get_rows(root, rows);
 }
 
 static enum storage_outcome
@@ -92,16 +118,9 @@ decode(struct storage_root *root, struct bytes_in *in)
     if (!in->failed && root->major != STORAGE_MAJOR) {
         return STORAGE_E_VERSION;
     }
-    root->generation = get_u64(in);
-    root->number = get_u64(in);
-    root->taken_ms = get_u64(in);
-    root->blocks = get_u64(in);
-    root->ledger_blocks = get_u64(in);
-    root->streams = get_u32(in);
-    uint32_t rows = get_u32(in);
-    get_name(in, root->cluster);
-    get_name(in, root->node);
-    return get_rows(root, in, rows);
+    return in->failed
+               ? STORAGE_E_CORRUPT
+               : get_map(root, (struct slice){.ptr = in->at, .len = in->left});
 }
 
 enum storage_outcome

@@ -3,15 +3,11 @@
  * each with its size and digest. Without a root that names them, parts are
  * nothing; so a snapshot is there whole from the commit that writes its root.
  *
- * All numbers are little endian and of fixed size:
- *   u64 magic   u32 major   u32 minor
- *   u64 generation  u64 number  u64 taken_ms  u64 blocks  u64 ledger_blocks
- *   u32 streams     u32 rows
- *   u32 len, cluster   u32 len, node
- *   rows of u64 key, u64 size, u64 digest
- *   u64 digest of all before it
- * A later minor version may put more between the rows and the digest. A later
- * major one is refused by its number.
+ * u64 magic, u32 major, u32 minor, little endian and so in every version; then
+ * a msgpack map (index/base/pack.h); then a u64 digest of all before it. The
+ * map's keys are the names below; rows is a bin of u64 key, u64 size, u64
+ * digest each, little endian. A later minor version may add keys, which are
+ * skipped. Another major version is refused by its number: 1 had no msgpack.
  *
  * Role: core. Owns: rows. Thread: one owner. Limits: STORAGE_ROWS_MAX,
  * STORAGE_TEXT_MAX. Errors: named outcomes.
@@ -23,7 +19,7 @@
 #include "storage/io.h"
 
 #define STORAGE_MAGIC    UINT64_C(0x3130504E5356414B) /* "KAVSNP01" */
-#define STORAGE_MAJOR    1U
+#define STORAGE_MAJOR    2U
 #define STORAGE_MINOR    0U
 #define STORAGE_ROWS_MAX (UINT32_C(1) << 20)
 #define STORAGE_TEXT_MAX 256U /* of a cluster's or a node's name, its NUL too */
