@@ -13,7 +13,7 @@ gossip_config_default(void)
         .streams_max = 1024,
         .log_bytes = 256 * 1024,
         .log_records = 4096,
-        .logs_bytes_max = 64 * 1024 * 1024,
+        .logs_bytes_max = (size_t)64 << 20,
         .frame_bytes = 256 * 1024,
         .sends_max = 8192,
         .exports_max = 4,

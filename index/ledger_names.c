@@ -59,6 +59,20 @@ ledger_held(const struct ledger *l, uint32_t stream, uint64_t name)
     return REF_NONE;
 }
 
+/* Asks for the entry that follows `ref`, unless that is the one of the name. */
+static uint32_t
+prefetch_next(const struct ledger *l, uint32_t ref, uint64_t name)
+{
+    if (ref == REF_NONE || entry_at(l, ref)->name == name) {
+        return ref;
+    }
+    ref = entry_at(l, ref)->next;
+    if (ref != REF_NONE) {
+        __builtin_prefetch(entry_at(l, ref), 1);
+    }
+    return ref;
+}
+
 /* Each pass needs what the one before it asked for. */
 static void
 prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
@@ -79,12 +93,7 @@ prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
     }
     for (uint32_t pass = 0; pass < PREFETCH_PASSES; pass++) {
         for (uint32_t i = 0; i < count; i++) {
-            if (ref[i] != REF_NONE && entry_at(l, ref[i])->name != names[i]) {
-                ref[i] = entry_at(l, ref[i])->next;
-                if (ref[i] != REF_NONE) {
-                    __builtin_prefetch(entry_at(l, ref[i]), 1);
-                }
-            }
+            ref[i] = prefetch_next(l, ref[i], names[i]);
         }
     }
 }

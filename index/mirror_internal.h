@@ -215,7 +215,8 @@ mirror_size_lines(const struct mirror *mirror, uint32_t shard, uint32_t size)
 {
     CHECK_SLOW(shard < MIRROR_SHARDS && size < MIRROR_SIZES);
     return (uint32_t)((uint64_t)mirror->size_lines[size] *
-                      (4 * MIRROR_SHARDS + shard) / (4 * MIRROR_SHARDS));
+                      (UINT64_C(4) * MIRROR_SHARDS + shard) /
+                      (UINT64_C(4) * MIRROR_SHARDS));
 }
 
 /* Lines of the table of this handle. */

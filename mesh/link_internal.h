@@ -18,6 +18,7 @@
 #include "mesh/link.h"
 
 _Static_assert(MESH_ADDRESS_MAX == FRAME_TEXT_MAX, "a hello holds addresses");
+/* NOLINTNEXTLINE(misc-redundant-expression): two equal definitions. */
 _Static_assert(MESH_BODY_MAX == FRAME_BODY_MAX, "a frame holds bodies");
 _Static_assert((unsigned)MESH_CHANNELS == FRAME_CHANNELS,
                "a hello names channels");

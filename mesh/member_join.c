@@ -78,7 +78,7 @@ member_hint_drop(struct member_table *t, const char *address)
 void
 member_hints_tick(struct member_table *t)
 {
-    uint64_t most = HINT_PERIODS * t->config.probe_ms * MS;
+    uint64_t most = (uint64_t)HINT_PERIODS * t->config.probe_ms * MS;
 
     for (uint32_t i = 0; i < HINTS_MAX; i++) {
         struct member_hint *hint = &t->hints[i];

@@ -27,7 +27,7 @@ prepare(unsigned timeout_s)
     }
     sigset_t none;
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     if (null >= 0) {
         (void)dup2(null, STDERR_FILENO);
@@ -96,8 +96,7 @@ cannot(struct storage_report *report, const char *name, const char *what)
 {
     *report = (struct storage_report){.outcome = STORAGE_E_IO};
     (void)snprintf(report->file, sizeof report->file, "%s", name);
-    (void)snprintf(report->reason, sizeof report->reason, "%s: %s", what,
-                   strerror(errno));
+    (void)snprintf(report->reason, sizeof report->reason, "%s: %m", what);
 }
 
 static void

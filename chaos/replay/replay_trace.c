@@ -234,7 +234,8 @@ read_lengths_line(struct replay_reader *reader)
         return replay_reader_bad(reader, "expected two numbers");
     }
     uint64_t seconds = days_of(date[0], date[1], date[2]) * 86400 +
-                       date[3] * 3600U + date[4] * 60U + date[5];
+                       date[3] * UINT64_C(3600) + date[4] * UINT64_C(60) +
+                       date[5];
     row = (struct row){.time = seconds * 1000000 + us, .output = lengths[1]};
     uint64_t text = rng_mix(rng_mix(LENGTHS_SALT) + reader->load->count);
     int outcome = replay_load_run(reader->load, text, 0, lengths[0]);

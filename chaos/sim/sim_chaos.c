@@ -98,7 +98,8 @@ sim_chaos_begin(struct sim_world *w)
             sim_add(
                 w,
                 w->time.now_us +
-                    (1 + sim_below(&w->chaos[i], 2 * w->rate_ms[i])) * SIM_MS,
+                    (1 + sim_below(&w->chaos[i], UINT64_C(2) * w->rate_ms[i])) *
+                        SIM_MS,
                 SIM_EV_CHAOS, i, 0);
         }
     }
@@ -313,10 +314,10 @@ sim_chaos_event(struct sim_world *w, enum sim_fault fault)
     } else {
         break_node(w, fault, sim_below(rng, w->nodes_count));
     }
-    sim_add(
-        w,
-        w->time.now_us + (1 + sim_below(rng, 2 * w->rate_ms[fault])) * SIM_MS,
-        SIM_EV_CHAOS, fault, 0);
+    sim_add(w,
+            w->time.now_us +
+                (1 + sim_below(rng, UINT64_C(2) * w->rate_ms[fault])) * SIM_MS,
+            SIM_EV_CHAOS, fault, 0);
 }
 
 void

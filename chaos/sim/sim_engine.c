@@ -217,7 +217,7 @@ sim_prompt_draw(struct rng *rng, uint64_t number, struct sim_prompt *prompt)
     uint32_t blocks = 1 + sim_below(rng, SIM_PROMPT_BLOCKS);
 
     prompt->family = sim_below(rng, FAMILIES);
-    prompt->own = sim_below(rng, 2 * SIM_PROMPT_BLOCKS);
+    prompt->own = sim_below(rng, UINT64_C(2) * SIM_PROMPT_BLOCKS);
     prompt->number = number;
     prompt->len = blocks * SIM_BLOCK_TOKENS + sim_below(rng, 4);
     prompt->output_len = 1 + sim_below(rng, 6);

@@ -14,7 +14,7 @@
 #define STREAM_MS      4000U
 #define CLIENT_MS      8000U
 #define STALL_MS       100U /* what is cut is sent again */
-#define TEXT_BLOCK     (2U * SIM_BLOCK_TOKENS)
+#define TEXT_BLOCK     ((size_t)2 * SIM_BLOCK_TOKENS)
 #define CALM_BORN_US   UINT64_C(3000000)
 #define CALM_FULL_US   UINT64_C(4000000)
 #define CALM_BROKEN_US UINT64_C(12000000)

@@ -64,7 +64,7 @@ set_links(struct sim_world *w, const struct fault_event *event)
         break;
     case FAULT_DELAY:
         w->delay_us = (a - b) * SIM_MS;
-        w->jitter_us = 2 * b * SIM_MS;
+        w->jitter_us = UINT64_C(2) * b * SIM_MS;
         break;
     default:
         CHECK(false);

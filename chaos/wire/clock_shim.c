@@ -57,36 +57,36 @@ shift_of(clockid_t clock)
 }
 
 int
-clock_gettime(clockid_t clock, struct timespec *now)
+clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-    int rc = (int)syscall(SYS_clock_gettime, clock, now);
+    int rc = (int)syscall(SYS_clock_gettime, clock_id, tp);
 
     if (rc == 0) {
-        now->tv_sec += shift_of(clock);
+        tp->tv_sec += shift_of(clock_id);
     }
     return rc;
 }
 
 int
-gettimeofday(struct timeval *restrict now, void *restrict zone)
+gettimeofday(struct timeval *restrict tv, void *restrict tz)
 {
     struct timespec fine;
     int rc = clock_gettime(CLOCK_REALTIME, &fine);
 
-    (void)zone;
-    now->tv_sec = fine.tv_sec;
-    now->tv_usec = fine.tv_nsec / 1000;
+    (void)tz;
+    tv->tv_sec = fine.tv_sec;
+    tv->tv_usec = fine.tv_nsec / 1000;
     return rc;
 }
 
 time_t
-time(time_t *at)
+time(time_t *timer)
 {
     struct timespec now = {.tv_sec = -1};
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (at != NULL) {
-        *at = now.tv_sec;
+    if (timer != NULL) {
+        *timer = now.tv_sec;
     }
     return now.tv_sec;
 }
@@ -104,16 +104,16 @@ distance_s(clockid_t clock, const struct timespec *until)
 /* By which clock a condition waits is its own secret: by the one that is
  * closer. */
 int
-pthread_cond_timedwait(pthread_cond_t *restrict condition,
+pthread_cond_timedwait(pthread_cond_t *restrict cond,
                        pthread_mutex_t *restrict mutex,
-                       const struct timespec *restrict until)
+                       const struct timespec *restrict abstime)
 {
-    clockid_t clock =
-        distance_s(CLOCK_MONOTONIC, until) < distance_s(CLOCK_REALTIME, until)
-            ? CLOCK_MONOTONIC
-            : CLOCK_REALTIME;
-    struct timespec truly = *until;
+    clockid_t clock = distance_s(CLOCK_MONOTONIC, abstime) <
+                              distance_s(CLOCK_REALTIME, abstime)
+                          ? CLOCK_MONOTONIC
+                          : CLOCK_REALTIME;
+    struct timespec truly = *abstime;
 
     truly.tv_sec -= shift_of(clock);
-    return pthread_cond_clockwait(condition, mutex, clock, &truly);
+    return pthread_cond_clockwait(cond, mutex, clock, &truly);
 }

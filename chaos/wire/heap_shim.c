@@ -66,16 +66,16 @@ malloc(size_t size)
 }
 
 void *
-calloc(size_t members, size_t size)
+calloc(size_t nmemb, size_t size)
 {
-    return count(__libc_calloc(members, size));
+    return count(__libc_calloc(nmemb, size));
 }
 
 void *
-realloc(void *old, size_t size)
+realloc(void *ptr, size_t size)
 {
-    size_t was = old != NULL ? malloc_usable_size(old) : 0;
-    void *new = __libc_realloc(old, size);
+    size_t was = ptr != NULL ? malloc_usable_size(ptr) : 0;
+    void *new = __libc_realloc(ptr, size);
 
     if (new != NULL || size == 0) {
         counter_add(&heap->given_bytes, was);
@@ -90,17 +90,17 @@ aligned_alloc(size_t alignment, size_t size)
 }
 
 int
-posix_memalign(void **out, size_t alignment, size_t size)
+posix_memalign(void **memptr, size_t alignment, size_t size)
 {
-    *out = count(__libc_memalign(alignment, size));
-    return *out != NULL ? 0 : ENOMEM;
+    *memptr = count(__libc_memalign(alignment, size));
+    return *memptr != NULL ? 0 : ENOMEM;
 }
 
 void
-free(void *memory)
+free(void *ptr)
 {
-    if (memory != NULL) {
-        counter_add(&heap->given_bytes, malloc_usable_size(memory));
+    if (ptr != NULL) {
+        counter_add(&heap->given_bytes, malloc_usable_size(ptr));
     }
-    __libc_free(memory);
+    __libc_free(ptr);
 }

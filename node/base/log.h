@@ -174,17 +174,17 @@ log_field_fault(const char *key, int fault)
 /* A literal event, then what was given (a trailing comma is fine). */
 #define LOG_FIELDS(event, ...) log_field_text("event", "" event), __VA_ARGS__
 
-/* LOG_AT(level, event, fields...); the event is a literal [a-z0-9_]+. */
-#define LOG_AT(level, ...)                                                 \
-    do {                                                                   \
-        if (log_enabled(level)) {                                          \
-            static struct log_site log_site_here;                          \
-            const struct log_field log_fields_here[] = {                   \
-                LOG_FIELDS(__VA_ARGS__, )};                                \
-            log_write(&log_site_here, (level), log_fields_here,            \
-                      sizeof log_fields_here / sizeof log_fields_here[0]); \
-        }                                                                  \
-    } while (0)
+/* LOG_AT(level, event, fields...); the event is a literal [a-z0-9_]+. Runs
+ * once: "while" is an "if" that no "else" can attach itself to. */
+#define LOG_AT(level, ...)                                             \
+    while (log_enabled(level)) {                                       \
+        static struct log_site log_site_here;                          \
+        const struct log_field log_fields_here[] = {                   \
+            LOG_FIELDS(__VA_ARGS__, )};                                \
+        log_write(&log_site_here, (level), log_fields_here,            \
+                  sizeof log_fields_here / sizeof log_fields_here[0]); \
+        break;                                                         \
+    }
 
 #define LOG_ERROR(...)   LOG_AT(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define LOG_WARNING(...) LOG_AT(LOG_LEVEL_WARNING, __VA_ARGS__)

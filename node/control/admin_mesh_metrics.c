@@ -36,7 +36,7 @@ put_rows(struct buf *out, const char *prefix, const struct row *rows,
 }
 
 #define PUT_ROWS(out, prefix, rows, stats) \
-    put_rows(out, prefix, rows, sizeof rows / sizeof rows[0], stats)
+    put_rows(out, prefix, rows, sizeof(rows) / sizeof(rows)[0], stats)
 
 static void
 put_labelled(struct buf *out, const char *name, const char *label,

@@ -46,9 +46,9 @@
 #include "node/tokens/token_cache.h"
 #include "node/view/metrics.h"
 
-#define EDGE_SCRATCH_BYTES (64U * 1024) /* of one read from a worker */
-#define EDGE_ADDED_BYTES   (4U * 1024)  /* to a head on its way, at most */
-#define EDGE_INPUT_BYTES   (16U * 1024) /* first read of a request */
+#define EDGE_SCRATCH_BYTES ((size_t)64 << 10) /* of one read from a worker */
+#define EDGE_ADDED_BYTES   ((size_t)4 << 10) /* to a head on its way, at most */
+#define EDGE_INPUT_BYTES   ((size_t)16 << 10) /* first read of a request */
 #define EDGE_TAIL_BYTES    640U /* end of an answer, to find its usage */
 #define EDGE_HINTS_MAX     64U  /* x-kvasir-tier and x-data-parallel-rank */
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)

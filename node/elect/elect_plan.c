@@ -35,7 +35,7 @@ best_overlap(const struct elect_input *input, const struct worker_set *set)
     uint32_t best = 0;
 
     for (unsigned i = 0; i < WORKER_WORDS && input->match != NULL; i++) {
-        const uint32_t *depths = &input->match->depth[i * 64];
+        const uint32_t *depths = &input->match->depth[(size_t)i * 64];
         uint64_t bits = set->word[i] & input->match->workers.word[i];
         for (; bits != 0; bits &= bits - 1) {
             uint32_t depth = depths[__builtin_ctzll(bits)];
@@ -53,7 +53,7 @@ elect_overlap_from(const struct elect_input *input,
 
     CHECK_SLOW(input->match != NULL && overlap_min > 0);
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *depths = &input->match->depth[i * 64];
+        const uint32_t *depths = &input->match->depth[(size_t)i * 64];
         uint64_t bits = set->word[i] & input->match->workers.word[i];
         out.word[i] = 0;
         for (; bits != 0; bits &= bits - 1) {

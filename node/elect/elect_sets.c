@@ -27,7 +27,7 @@ elect_span_of(const uint32_t *values, const struct worker_set *set)
     struct elect_span span = {.min = UINT32_MAX, .max = 0};
 
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *some = &values[i * 64];
+        const uint32_t *some = &values[(size_t)i * 64];
         if (set->word[i] == UINT64_MAX) {
             widen_full(&span, some);
             continue;
@@ -53,7 +53,7 @@ full_up_to(const uint32_t values[64], uint32_t most)
     }
     for (unsigned i = 0; i < 8; i++) {
         uint64_t eight;
-        memcpy(&eight, keep + i * 8, sizeof eight);
+        memcpy(&eight, keep + (size_t)i * 8, sizeof eight);
         /* Gathers the low bits of the eight bytes in the top byte. */
         out |= (eight * UINT64_C(0x0102040810204080) >> 56) << (i * 8);
     }
@@ -66,7 +66,7 @@ elect_up_to(const uint32_t *values, const struct worker_set *set, uint32_t most)
     struct worker_set out;
 
     for (unsigned i = 0; i < WORKER_WORDS; i++) {
-        const uint32_t *some = &values[i * 64];
+        const uint32_t *some = &values[(size_t)i * 64];
         if (set->word[i] == UINT64_MAX) {
             out.word[i] = full_up_to(some, most);
             continue;

@@ -116,9 +116,9 @@ uint32_t kv_read_ids(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
 
 /* The fields that are arrays: read the value at `at` into the event and mark
  * it. What is behind it, or NULL. */
-const uint8_t *kv_read_tokens(struct kv_decode *d, const uint8_t *at);
-const uint8_t *kv_read_hashes(struct kv_decode *d, const uint8_t *at);
-const uint8_t *kv_read_remaining(struct kv_decode *d, const uint8_t *at);
+const uint8_t *kv_read_tokens(struct kv_decode *d, const uint8_t *start);
+const uint8_t *kv_read_hashes(struct kv_decode *d, const uint8_t *start);
+const uint8_t *kv_read_remaining(struct kv_decode *d, const uint8_t *start);
 
 /*
  * One event. Returns what is behind it, or NULL when the payload is broken

@@ -80,7 +80,8 @@ token_read(const uint8_t *at, const uint8_t *end, struct token *token)
         return at;
     }
     if (lead < 0x90) {
-        return token_read_items(at, end, TOKEN_MAP, 2 * (lead & 0xfU), token);
+        return token_read_items(at, end, TOKEN_MAP, 2 * (lead & UINT64_C(0xf)),
+                                token);
     }
     if (lead < 0xa0) {
         return token_read_items(at, end, TOKEN_ARRAY, lead & 0xfU, token);

@@ -25,7 +25,7 @@
 #include "index/base/check.h"
 #include "node/fleet/fleet.h"
 
-#define PROBE_ANSWER_BYTES_MAX (8U * 1024 * 1024)
+#define PROBE_ANSWER_BYTES_MAX ((size_t)8 << 20)
 
 struct probe;
 

@@ -35,9 +35,9 @@ scan_window_start(struct scan_blocks *b)
     if (left == 0 || !b->ok || b->closed) {
         return false;
     }
-    if (left >= SCAN_WINDOW * SCAN_BLOCK) {
+    if (left >= (size_t)SCAN_WINDOW * SCAN_BLOCK) {
         w->count = SCAN_WINDOW;
-        b->next += SCAN_WINDOW * SCAN_BLOCK;
+        b->next += (size_t)SCAN_WINDOW * SCAN_BLOCK;
         return true;
     }
     w->count = (unsigned)(left / SCAN_BLOCK);

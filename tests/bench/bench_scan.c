@@ -49,9 +49,6 @@ static unsigned long allocations;
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *ptr, size_t size);
-void *malloc(size_t size);
-void *calloc(size_t count, size_t size);
-void *realloc(void *ptr, size_t size);
 
 void *
 malloc(size_t size)
@@ -61,10 +58,10 @@ malloc(size_t size)
 }
 
 void *
-calloc(size_t count, size_t size)
+calloc(size_t nmemb, size_t size)
 {
     allocations++;
-    return __libc_calloc(count, size);
+    return __libc_calloc(nmemb, size);
 }
 
 void *

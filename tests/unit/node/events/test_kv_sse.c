@@ -86,7 +86,7 @@ expect_at(const char *expected, int line)
               expected);
     buf_clear(&out);
 }
-#define expect(expected) expect_at((expected), __LINE__)
+#define EXPECT(expected) expect_at((expected), __LINE__)
 
 static void
 event(const char *id, const char *type, const char *data)
@@ -149,7 +149,7 @@ Test(node_kv_sse, each_type_is_what_it_says)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         event("b-2", cases[i].type,
               "{\"prefix_hash\":\"0000000000000ABC\",\"token_count\":160}");
-        expect(cases[i].words);
+        EXPECT(cases[i].words);
     }
     cr_assert_eq(sse.stats.applied, 7);
 }
@@ -179,7 +179,7 @@ Test(node_kv_sse, a_tier_is_taken_where_it_is_told)
         (void)snprintf(data, sizeof data, "{\"tier\":\"%s\",\"prefix_hash\":1}",
                        cases[i].tier);
         event("b-2", cases[i].type, data);
-        expect(cases[i].words);
+        EXPECT(cases[i].words);
     }
     cr_assert_eq(sse.stats.drop_tier, 3);
 }
@@ -188,11 +188,11 @@ Test(node_kv_sse, a_key_is_16_digits_or_a_number)
 {
     live();
     created("b-2", "\"ffffffffffffffff\"");
-    expect("rank0: store.device=ffffffffffffffff;");
+    EXPECT("rank0: store.device=ffffffffffffffff;");
     created("b-2", "18446744073709551615");
-    expect("rank0: store.device=ffffffffffffffff;");
+    EXPECT("rank0: store.device=ffffffffffffffff;");
     created("b-2", "0");
-    expect("rank0: store.device=0;");
+    EXPECT("rank0: store.device=0;");
     static const char *const bad[] = {
         "\"fffffffffffffff\"",
         "\"fffffffffffffffff\"",
@@ -208,7 +208,7 @@ Test(node_kv_sse, a_key_is_16_digits_or_a_number)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         created("b-2", bad[i]);
-        expect("");
+        EXPECT("");
     }
     cr_assert_eq(sse.stats.drop_malformed, sizeof bad / sizeof *bad);
 }
@@ -231,12 +231,12 @@ Test(node_kv_sse, data_that_breaks_the_contract_is_dropped)
     live();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         event("b-2", "cache_created", bad[i]);
-        expect("");
+        EXPECT("");
     }
     cr_assert_eq(sse.stats.drop_malformed, sizeof bad / sizeof *bad);
     event("b-2", "cache_created",
           "{\"prefix_hash\":1,\"more\":{\"rank\":[9]},\"token_count\":32}");
-    expect("rank0: store.device=1;");
+    EXPECT("rank0: store.device=1;");
 }
 
 Test(node_kv_sse, the_first_event_tells_the_block_size)
@@ -248,11 +248,11 @@ Test(node_kv_sse, the_first_event_tells_the_block_size)
     created("2", "2"); /* 16 tokens */
     event("3", "cache_created", "{\"prefix_hash\":1,\"block_tokens\":16}");
     event("4", "cache_created", "{\"prefix_hash\":1,\"token_count\":0}");
-    expect("");
+    EXPECT("");
     cr_assert_eq(sse.stats.drop_unaligned, 2);
     cr_assert_eq(sse.stats.drop_block_size, 1);
     event("5", "cache_created", "{\"prefix_hash\":9,\"token_count\":64}");
-    expect("rank0: store.device=9;");
+    EXPECT("rank0: store.device=9;");
 }
 
 Test(node_kv_sse, without_a_word_a_block_has_16_tokens)
@@ -268,12 +268,12 @@ Test(node_kv_sse, ranks_are_told_apart_and_purged_together)
 {
     kv_sse_init(&sse, 77, 3, 1);
     connect_it();
-    expect("begin0;begin1;begin2;partial0;partial1;partial2;");
+    EXPECT("begin0;begin1;begin2;partial0;partial1;partial2;");
     event("5", "cache_created", "{\"prefix_hash\":1,\"rank\":2}");
     event("6", "cache_purged", "{}");
     event("7", "cache_purged", "{\"rank\":1}");
     event("8", "cache_purged", "{\"rank\":3}");
-    expect("begin0;begin1;begin2;partial0;partial1;partial2;"
+    EXPECT("begin0;begin1;begin2;partial0;partial1;partial2;"
            "rank2: store.device=1;"
            "rank0: clear.device;rank1: clear.device;rank2: clear.device;"
            "rank1: clear.device;");
@@ -285,28 +285,28 @@ Test(node_kv_sse, other_events_are_skipped)
     live();
     event("b-3", "heartbeat", "");
     event("b-4", "", "{}");
-    expect("");
+    EXPECT("");
     cr_assert_eq(sse.stats.other, 2);
 }
 
 Test(node_kv_sse, who_starts_at_the_first_number_tells_all)
 {
     connect_it();
-    expect("begin0;partial0;");
+    EXPECT("begin0;partial0;");
     created("1", "1");
-    expect("begin0;live0;rank0: store.device=1;");
+    EXPECT("begin0;live0;rank0: store.device=1;");
 }
 
 Test(node_kv_sse, who_starts_later_or_without_numbers_does_not)
 {
     connect_it();
     created("b-2", "1");
-    expect("begin0;partial0;begin0;partial0;rank0: store.device=1;");
+    EXPECT("begin0;partial0;begin0;partial0;rank0: store.device=1;");
     teardown();
     setup();
     connect_it();
     created("x", "1");
-    expect("begin0;partial0;rank0: store.device=1;");
+    EXPECT("begin0;partial0;rank0: store.device=1;");
 }
 
 Test(node_kv_sse, the_next_number_goes_on_after_a_lost_connection)
@@ -314,12 +314,12 @@ Test(node_kv_sse, the_next_number_goes_on_after_a_lost_connection)
     live();
     uint64_t epoch = sse.process;
     lose_it();
-    expect("connecting0;");
+    EXPECT("connecting0;");
     cr_assert(slice_equal(kv_sse_last_id(&sse), SLICE("b-2")));
     connect_it();
-    expect(""); /* nothing is proved yet */
+    EXPECT(""); /* nothing is proved yet */
     created("b-3", "3");
-    expect("live0;rank0: store.device=3;");
+    EXPECT("live0;rank0: store.device=3;");
     cr_assert_eq(sse.process, epoch);
     cr_assert_eq(sse.stats.resumed, 1);
     cr_assert_eq(sse.stats.restarted, 0);
@@ -332,9 +332,9 @@ Test(node_kv_sse, a_heartbeat_with_the_last_id_proves_as_much)
     connect_it();
     buf_clear(&out);
     event("b-2", "heartbeat", "");
-    expect("live0;");
+    EXPECT("live0;");
     created("b-3", "3");
-    expect("rank0: store.device=3;");
+    EXPECT("rank0: store.device=3;");
 }
 
 Test(node_kv_sse, anything_else_starts_a_new_epoch)
@@ -366,7 +366,7 @@ Test(node_kv_sse, anything_else_starts_a_new_epoch)
         created(cases[i].id, "3");
         (void)snprintf(expected, sizeof expected,
                        "begin0;%srank0: store.device=3;", cases[i].state);
-        expect(expected);
+        EXPECT(expected);
         cr_assert_neq(sse.process, epoch);
         cr_assert_eq(sse.stats.restarted, 1);
     }
@@ -379,7 +379,7 @@ Test(node_kv_sse, without_ids_every_connection_is_an_epoch)
     lose_it();
     buf_clear(&out);
     connect_it();
-    expect("begin0;partial0;");
+    EXPECT("begin0;partial0;");
 }
 
 Test(node_kv_sse, an_epoch_without_an_event_needs_no_other)
@@ -387,7 +387,7 @@ Test(node_kv_sse, an_epoch_without_an_event_needs_no_other)
     connect_it();
     lose_it();
     connect_it();
-    expect("begin0;partial0;connecting0;partial0;");
+    EXPECT("begin0;partial0;connecting0;partial0;");
 }
 
 Test(node_kv_sse, a_number_left_out_hangs_up_and_asks_again)
@@ -395,7 +395,7 @@ Test(node_kv_sse, a_number_left_out_hangs_up_and_asks_again)
     live();
     created("b-4", "4");
     created("b-5", "5");
-    expect("hangup;");
+    EXPECT("hangup;");
     cr_assert_eq(sse.stats.gaps, 1);
     cr_assert_eq(sse.stats.drop_gap, 2);
     cr_assert(slice_equal(kv_sse_last_id(&sse), SLICE("b-2")));
@@ -403,7 +403,7 @@ Test(node_kv_sse, a_number_left_out_hangs_up_and_asks_again)
     connect_it();
     buf_clear(&out);
     created("b-3", "3");
-    expect("live0;rank0: store.device=3;");
+    EXPECT("live0;rank0: store.device=3;");
 }
 
 Test(node_kv_sse, ids_that_do_not_count_hang_nothing_up)
@@ -413,24 +413,24 @@ Test(node_kv_sse, ids_that_do_not_count_hang_nothing_up)
     created("1700000500", "2");
     created("1700000501", "3");
     created("1700000900", "4");
-    expect("begin0;partial0;begin0;partial0;rank0: store.device=1;"
+    EXPECT("begin0;partial0;begin0;partial0;rank0: store.device=1;"
            "rank0: store.device=2;"
            "rank0: store.device=3;rank0: store.device=4;");
     cr_assert_eq(kv_sse_last_id(&sse).len, 0);
     lose_it();
     buf_clear(&out);
     connect_it();
-    expect("begin0;partial0;");
+    EXPECT("begin0;partial0;");
 }
 
 Test(node_kv_sse, a_source_that_counts_anew_is_another_one)
 {
     live();
     created("c-1", "9");
-    expect("begin0;live0;rank0: store.device=9;");
+    EXPECT("begin0;live0;rank0: store.device=9;");
     created("c-2", "8");
     created("b-9", "7");
-    expect("rank0: store.device=8;begin0;partial0;rank0: store.device=7;");
+    EXPECT("rank0: store.device=8;begin0;partial0;rank0: store.device=7;");
 }
 
 Test(node_kv_sse, a_reread_forgets_and_connects_anew)
@@ -438,14 +438,14 @@ Test(node_kv_sse, a_reread_forgets_and_connects_anew)
     live();
     kv_sse_reread(&sse, "wrong", 3);
     pull();
-    expect("begin0;connecting0;hangup;");
+    EXPECT("begin0;connecting0;hangup;");
     cr_assert_eq(kv_sse_last_id(&sse).len, 0);
     created("b-3", "3");
-    expect(""); /* of the old connection */
+    EXPECT(""); /* of the old connection */
     lose_it();
     connect_it();
     created("b-4", "4");
-    expect("partial0;begin0;partial0;rank0: store.device=4;");
+    EXPECT("partial0;begin0;partial0;rank0: store.device=4;");
     cr_assert_eq(asked, 3);
 }
 

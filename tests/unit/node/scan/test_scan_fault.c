@@ -111,7 +111,7 @@ utf8(const char *text, int at)
     if (at < 0) {
         (void)try_body(body);
     } else {
-        try_fault(body, SCAN_E_SYNTAX, (size_t)(7 + at));
+        try_fault(body, SCAN_E_SYNTAX, 7 + (size_t)at);
     }
 }
 
