@@ -31,6 +31,8 @@ number(const char *text)
 Test(node_promtext, samples_in_all_their_shapes)
 {
     cr_assert_eq(number("up 1"), 1);
+    cr_assert_eq(number("node:HTTP_2xx_total 1"), 1);
+    cr_assert(slice_equal(sample.name, SLICE("node:HTTP_2xx_total")));
     cr_assert_eq(number("up\t1\n"), 1);
     cr_assert_eq(number("  up  1.5  \r\n"), 1.5);
     cr_assert_eq(number("up{} 2"), 2);

@@ -28,6 +28,7 @@ Test(node_typo, one_slip_is_seen_through)
 Test(node_typo, what_resembles_nothing_stays_alone)
 {
     cr_assert_null(nearest("workers"));
+    cr_assert_null(nearest("xxxxts")); /* a swap excuses no other letter */
     cr_assert_null(nearest("x"));
     cr_assert_null(nearest(""));
     cr_assert_null(

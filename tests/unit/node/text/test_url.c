@@ -118,6 +118,20 @@ Test(node_url, peers_may_be_names_but_need_a_port)
     cr_assert_not_null(url_parse_peer(SLICE("localhost"), &url));
 }
 
+Test(node_url, a_host_may_be_as_long_as_dns_allows)
+{
+    char text[URL_HOST_MAX + 16];
+    struct url url;
+
+    memset(text, 'z', URL_HOST_MAX - 1);
+    strcpy(text + URL_HOST_MAX - 1, ":80");
+    cr_assert_null(url_parse_peer(slice_of(text), &url));
+    cr_assert_eq(strlen(url.host), URL_HOST_MAX - 1);
+    memset(text, 'z', URL_HOST_MAX);
+    strcpy(text + URL_HOST_MAX, ":80");
+    cr_assert_not_null(url_parse_peer(slice_of(text), &url));
+}
+
 Test(node_url, authority_puts_ipv6_in_brackets)
 {
     char text[URL_TEXT_MAX];
