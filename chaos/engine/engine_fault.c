@@ -43,6 +43,7 @@ obey_all(struct slice object, const struct order *orders, size_t count,
          const char **why)
 {
     for (size_t i = 0; i < count; i++) {
+        CHECK(orders[i].min <= orders[i].max);
         if (obey(object, &orders[i]) == ENGINE_JSON_E_OTHER) {
             *why = orders[i].why;
             return ENGINE_FAULT_E_BAD;
@@ -110,6 +111,7 @@ engine_faults_order(struct engine_faults *faults, struct slice object,
     if (r != 0) {
         return r;
     }
+    CHECK(f.events <= 1 && f.events_stalled <= 1 && f.replay_hole_every >= 1);
     orders->has_exit = orders->exit_code != NO_EXIT;
     f.events_stalled |= orders->events_stall_ms != 0;
     *faults = f;
@@ -131,6 +133,7 @@ engine_faults_draw(struct engine_faults *faults)
 {
     struct engine_fate fate = {.die_after_tokens = ENGINE_FAULT_NEVER};
 
+    CHECK(faults->health_status >= 200 && faults->fail_status >= 400);
     if (use_up(&faults->hang_count)) {
         fate.hang = true;
     } else if (use_up(&faults->fail_count)) {

@@ -52,6 +52,7 @@ unescape(struct engine_prompt *prompt, uint32_t at, uint32_t len, bool escaped)
 {
     struct slice raw = {prompt->body.ptr + at, len};
 
+    CHECK(at <= prompt->body.len && len <= prompt->body.len - at);
     if (!escaped) {
         return raw;
     }
@@ -156,6 +157,7 @@ engine_prompt_render(struct engine_prompt *prompt, bool speak)
     const struct scan *scan = &prompt->scan;
     struct place place = {.chat = scan->shape == SCAN_MESSAGES};
 
+    CHECK(scan->fault == NULL && scan->spans_count <= ENGINE_SPANS_MAX);
     prompt->ids.count = 0;
     prompt->ids.failed = false;
     if (scan->shape == SCAN_NO_PROMPT) {

@@ -38,12 +38,14 @@ enum {
 /* The alphabets that each byte belongs to. */
 extern const uint8_t http_text_class[256];
 
+/* Whether the byte belongs to the alphabet: one of the above, or several. */
 static inline bool
 http_text_is(char c, unsigned alphabet)
 {
     return (http_text_class[(unsigned char)c] & alphabet) != 0;
 }
 
+/* The scalar search behind all that follow. */
 static inline const char *
 http_text_end(const char *at, const char *end, unsigned alphabet)
 {
@@ -62,12 +64,14 @@ http_text_at_most(__m128i bytes, char most)
     return _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(most)), bytes);
 }
 
+/* Bit i: the highest bit of byte i. */
 static inline unsigned
 http_text_mask(__m128i bytes)
 {
     return (unsigned)_mm_movemask_epi8(bytes);
 }
 
+/* The 16 bytes at `at`, which needs no alignment. */
 static inline __m128i
 http_text_load(const char *at)
 {
@@ -88,6 +92,7 @@ http_text_plain_mask(__m128i bytes)
     return http_text_mask(_mm_or_si128(letter, _mm_or_si128(digit, dash)));
 }
 
+/* Bit i: byte i may not stand in a field's value. */
 static inline unsigned
 http_text_not_field_mask(__m128i bytes)
 {
@@ -98,6 +103,7 @@ http_text_not_field_mask(__m128i bytes)
     return http_text_mask(_mm_or_si128(_mm_andnot_si128(tab, control), delete));
 }
 
+/* Bit i: byte i may stand in a target. */
 static inline unsigned
 http_text_target_mask(__m128i bytes)
 {
@@ -110,6 +116,7 @@ http_text_target_mask(__m128i bytes)
 
 #endif
 
+/* Where the token, the value or the target that begins at `at` ends. */
 static inline const char *
 http_text_token_end(const char *at, const char *end)
 {
@@ -159,6 +166,7 @@ http_text_target_end(const char *at, const char *end)
     return http_text_end(at, end, HTTP_TEXT_TARGET);
 }
 
+/* The next 8 (or 4) bytes with bit 5 set, which makes letters lower case. */
 static inline uint64_t
 http_text_folded_8(const char *at)
 {
