@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import select
 import shutil
 import socket
 import subprocess
@@ -336,6 +337,8 @@ class Asking(unittest.TestCase):
 
         def until(text):
             while text not in drawn:
+                ready, _, _ = select.select([master], [], [], 60)
+                self.assertTrue(ready, f"top is {top.poll()}, drawn {bytes(drawn)}")
                 drawn.extend(os.read(master, 65536))
             del drawn[:drawn.index(text) + len(text)]
 
