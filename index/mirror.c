@@ -73,6 +73,7 @@ grace_passed(struct qsbr_node *node)
     grace->done = grace->next - 1;
     grace->busy = false;
     mirror_holder_sets_join(mirror, &mirror->holder_sets_free, &grace->leaving);
+    CHECK(mirror_holder_sets_sound(mirror));
     WORKER_SET_EACH (slot, &grace->freeing) {
         mirror->slot[slot].state = SLOT_FREE;
     }
@@ -95,7 +96,7 @@ mirror_grace(struct mirror *mirror)
     grace->freeing = grace->slots;
     worker_set_clear(&grace->slots);
     qsbr_retire(mirror->qsbr, &grace->node, grace_passed);
-    CHECK(grace->holder_sets.count == 0);
+    CHECK(grace->holder_sets.count == 0 && mirror_holder_sets_sound(mirror));
 }
 
 /* ---- slots ---- */

@@ -177,12 +177,9 @@ static bool
 check_memory(struct tally *tally)
 {
     const struct mirror *mirror = tally->mirror;
-    uint64_t holder_sets =
-        (uint64_t)mirror->holder_sets_used + mirror->holder_sets_free.count +
-        mirror->grace.holder_sets.count + mirror->grace.leaving.count;
 
     if (tally->holder_sets != mirror->holder_sets_used ||
-        holder_sets != mirror->holder_sets_made) {
+        !mirror_holder_sets_sound(mirror)) {
         return fail(tally, "a holder set is lost");
     }
     if (tally->bytes + mirror->stats.bytes_retired != mirror->stats.bytes ||

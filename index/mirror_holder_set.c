@@ -48,6 +48,16 @@ mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
     *from = (struct mirror_chain){.count = 0};
 }
 
+bool
+mirror_holder_sets_sound(const struct mirror *mirror)
+{
+    uint64_t idle = (uint64_t)mirror->holder_sets_free.count +
+                    mirror->grace.holder_sets.count +
+                    mirror->grace.leaving.count;
+
+    return idle + mirror->holder_sets_used == mirror->holder_sets_made;
+}
+
 static uint32_t
 segment_holder_sets(uint32_t segment)
 {
@@ -110,6 +120,7 @@ holder_set_new(struct mirror *mirror)
         mirror->holder_sets_made++;
     }
     mirror->holder_sets_used++;
+    CHECK(mirror_holder_sets_sound(mirror));
     return number;
 }
 
@@ -121,6 +132,7 @@ holder_set_retire(struct mirror *mirror, uint32_t number)
     CHECK(number < mirror->holder_sets_made);
     mirror->holder_sets_used--;
     chain_add(mirror, &mirror->grace.holder_sets, number);
+    CHECK(mirror_holder_sets_sound(mirror));
 }
 
 size_t

@@ -518,6 +518,9 @@ void mirror_holder_drop(struct mirror *mirror, uint32_t shard,
 void mirror_holder_sets_join(struct mirror *mirror, struct mirror_chain *to,
                              struct mirror_chain *from);
 
+/* Every holder set that was made is used, free or waits for readers. */
+bool mirror_holder_sets_sound(const struct mirror *mirror);
+
 /* Bytes of all segments. */
 size_t mirror_holder_sets_bytes(const struct mirror *mirror);
 

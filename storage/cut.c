@@ -51,6 +51,22 @@ struct storage_cut {
 static const enum storage_kind rest_kinds[RESTS] = {
     STORAGE_STREAMS, STORAGE_ROSTER, STORAGE_MEMBERS, STORAGE_BELIEF_WORKERS};
 
+/* What is true of a cut between two calls: it keeps journals from the begin to
+ * the end, and reads belief before it is walked. */
+static bool
+cut_sound(const struct storage_cut *cut)
+{
+    bool walks = cut->phase == PHASE_WALK || cut->phase == PHASE_WALKED;
+
+    for (uint32_t i = 0; i < JOURNALS; i++) {
+        if ((cut->side[i].watch.journal != NULL) != walks ||
+            (cut->side[i].reading && !walks)) {
+            return false;
+        }
+    }
+    return cut->belief == NULL || cut->phase == PHASE_WALK;
+}
+
 static bool
 side_init(struct side *side, uint32_t parts_max, enum storage_kind kind,
           enum storage_kind journal_kind)
@@ -137,8 +153,7 @@ storage_cut_free(struct storage_cut *cut)
 void
 storage_cut_begin(struct storage_cut *cut, bool whole)
 {
-    CHECK(cut->phase == PHASE_IDLE);
-    CHECK(cut->belief == NULL);
+    CHECK(cut->phase == PHASE_IDLE && cut_sound(cut));
     if (whole) {
         mark_all(cut);
     }
@@ -171,6 +186,7 @@ storage_cut_cancel(struct storage_cut *cut)
     cut->belief = NULL;
     mark_all(cut);
     cut->phase = PHASE_IDLE;
+    CHECK(cut_sound(cut));
 }
 
 bool
@@ -373,7 +389,7 @@ storage_cut_next(struct storage_cut *cut, struct storage_part *part)
 {
     enum storage_step step = STORAGE_STEP_DONE;
 
-    CHECK(cut->phase != PHASE_IDLE);
+    CHECK(cut->phase != PHASE_IDLE && cut_sound(cut));
     CHECK(part != NULL);
     *part = (struct storage_part){0};
     switch (cut->phase) {
@@ -434,6 +450,7 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
     }
     cut->rest_at = cut->source.mirror == NULL ? RESTS : 0;
     cut->phase = PHASE_REST;
+    CHECK(cut_sound(cut));
     if (cut->source.mirror == NULL) {
         return;
     }

@@ -47,6 +47,14 @@ struct storage_disk {
     struct storage_result result;
 };
 
+/* What is true of the queue while the mutex is held. */
+static bool
+queue_sound(const struct storage_disk *disk)
+{
+    return disk->first == NULL ? disk->last == NULL
+                               : disk->last != NULL && disk->last->next == NULL;
+}
+
 static void
 tell(struct storage_disk *disk, enum storage_outcome outcome)
 {
@@ -123,6 +131,7 @@ take(struct storage_disk *disk, struct job *out)
         disk->first = job->next;
         disk->last = job->next == NULL ? NULL : disk->last;
     }
+    CHECK(queue_sound(disk));
     (void)pthread_mutex_unlock(&disk->mutex);
     if (taken && job != &disk->end) {
         free(job);
@@ -138,6 +147,7 @@ give_back(struct storage_disk *disk, const struct job *job)
 
     (void)pthread_mutex_lock(&disk->mutex);
     bool was_full = disk->waiting >= half;
+    CHECK(disk->waiting >= job->part.len);
     disk->waiting -= job->part.len;
     bool room = was_full && disk->waiting < half;
     (void)pthread_mutex_unlock(&disk->mutex);
@@ -302,6 +312,7 @@ give(struct storage_disk *disk, const struct job *what)
         }
         disk->last = job;
         disk->waiting += job->part.len;
+        CHECK(queue_sound(disk));
         (void)pthread_cond_signal(&disk->cond);
     }
     (void)pthread_mutex_unlock(&disk->mutex);
