@@ -305,7 +305,8 @@ Test(chaos_engine_events, a_payload_that_does_not_fit_fails)
     engine_batch_seal(&batch, TS, &out);
     cr_assert(out.failed);
     buf_clear(&out);
-    batch.keys.max_bytes = 8;
+    buf_fini(&batch.keys);
+    buf_init(&batch.keys, 8);
     store(0);
     store(1);
     out.max_bytes = 1000;
