@@ -65,6 +65,7 @@ struct pack_map {
     uint32_t pairs;
 };
 
+/* Begins a map at the end of out, which pack_close() ends. */
 struct pack_map pack_open(struct buf *out);
 
 /* One pair each, PACK_PAIRS_MAX in all; key: NUL-terminated and short, as it
@@ -77,6 +78,7 @@ void pack_put_bytes(struct pack_map *map, const char *key, struct slice bytes);
 /* The head of a bin: len bytes must be added to out before anything else. */
 void pack_put_bytes_head(struct pack_map *map, const char *key, size_t len);
 
+/* Ends the map: writes how many pairs it has. */
 void pack_close(struct pack_map *map);
 
 /* What the library builds of a map: 24 bytes an element, and what it takes to

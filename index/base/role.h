@@ -20,6 +20,7 @@
 #define ROLE_ATTRIBUTE(x)
 #endif
 
+/* What a thread is. Of no use at run time. */
 struct ROLE_ATTRIBUTE(capability("role")) role {
     char unused;
 };
