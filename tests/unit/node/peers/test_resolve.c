@@ -277,3 +277,11 @@ Test(node_resolve, a_server_that_is_not_there_says_nothing_of_the_name)
     cr_assert_eq(look_up(DISCOVER_SERVICE, "one.test"), DISCOVER_FAILED);
     rig_fini();
 }
+
+Test(node_resolve, a_server_that_is_no_address_fails_every_lookup)
+{
+    rig_init("not-an-address", 53, 30000);
+    cr_assert_eq(look_up(DISCOVER_HOST, "one.test"), DISCOVER_FAILED);
+    cr_assert_eq(look_up(DISCOVER_SERVICE, "one.test"), DISCOVER_FAILED);
+    rig_fini();
+}

@@ -28,6 +28,7 @@ read_part(size_t size)
 Test(node_resolve_found, a_target_has_its_name_and_its_port)
 {
     cr_assert_eq(read_part(sizeof answer), DISCOVER_FOUND);
+    cr_assert_eq(found.ips_count, 0);
     cr_assert_eq(found.targets_count, 1);
     cr_assert_str_eq(found.targets[0].name, "node.x");
     cr_assert_eq(found.targets[0].port, 7001);
