@@ -246,11 +246,10 @@ set_url(char *at, const char *value)
 static bool
 set_server(char *at, const char *value)
 {
-    struct in_addr unused;
     struct url url;
 
     if (url_parse_peer(slice_of(value), &url) != NULL ||
-        inet_pton(AF_INET, url.host, &unused) != 1) {
+        !is_address(url.host)) {
         return false;
     }
     memcpy(at, &url, sizeof(url));
@@ -335,7 +334,7 @@ refuse(struct walk *walk)
         wanted = "http://HOST[:PORT][/PATH]";
         break;
     case FLAG_SERVER:
-        wanted = "IPV4:PORT";
+        wanted = "IP:PORT";
         break;
     case FLAG_CHOICE:
         wanted = flag->value;

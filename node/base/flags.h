@@ -34,7 +34,7 @@ enum flag_kind {
     FLAG_LIST,    /* const char *[max]: texts, as often as it is given */
     FLAG_HOST,    /* const char *: an IP address */
     FLAG_URL,     /* struct url: http://HOST[:PORT][/PATH] */
-    FLAG_SERVER,  /* struct url: IPv4:PORT */
+    FLAG_SERVER,  /* struct url: IP:PORT, IPv6 in brackets */
     FLAG_COUNT,   /* uint64_t */
     FLAG_REAL,    /* double */
     FLAG_CHOICE,  /* uint32_t: which of the words of `value`, "one|another" */

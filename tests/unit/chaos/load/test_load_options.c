@@ -48,6 +48,16 @@ Test(chaos_load_options, flags_are_taken_over)
     cr_assert_eq(load_options_script(&options).groups, 0);
 }
 
+Test(chaos_load_options, a_dns_server_has_an_address_of_either_family)
+{
+    cr_assert_eq(parse("--resolver [::1]:5353"), 0);
+    cr_assert_str_eq(options.resolver.host, "::1");
+    cr_assert_eq(parse("--resolver 127.0.0.1:5353"), 0);
+    cr_assert_str_eq(options.resolver.host, "127.0.0.1");
+    cr_assert_eq(options.resolver.port, 5353);
+    cr_assert_eq(parse("--resolver localhost:5353"), FLAGS_E_BAD);
+}
+
 Test(chaos_load_options, what_is_wrong_is_named)
 {
     static const char *const bad[] = {
