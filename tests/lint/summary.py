@@ -5,7 +5,8 @@ summary.py SANITIZER_DIR testlog.json...   exit 1 when anything failed, left a
 sanitizer report, when a log is missing or empty.
 
 meson's other report, for JUnit, takes a test that ran out of time for a good
-one, and so one that dies after its last subtest.
+one, and so one that dies after its last subtest. A program of subtests that ran
+none has failed.
 """
 import json
 import pathlib
@@ -19,6 +20,11 @@ passed = 0
 failed, skipped = [], []
 
 
+def speaks_tap(test):
+    """Whether it was told to, as Criterion is, and not whether it did."""
+    return any(part.startswith("--tap") for part in test.get("command", []))
+
+
 def add(test):
     """Counts one program: by its subtests where it has them."""
     global passed
@@ -29,6 +35,8 @@ def add(test):
     if result == "SKIP":
         why = re.search(r"skipped:? *(.*)", said + test.get("stderr", ""))
         skipped.append(f"{name}: {why.group(1)}" if why else name)
+    elif result == "OK" and not subtests and speaks_tap(test):
+        failed.append(f"{name}: ran no subtest")
     elif result == "OK" and not bad:
         passed += not subtests
     else:
