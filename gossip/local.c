@@ -145,7 +145,8 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
         return; /* begun before the question: says nothing */
     } else if (reading->whole || is_alone(g)) {
         reading->tolerant = !reading->whole;
-        mint(g, s, reading->process, reading->whole, "another process");
+        mint(g, s, reading->process, reading->whole,
+             s->epoch.no == 0 ? "first process" : "another process");
     }
 }
 

@@ -219,14 +219,14 @@ static int
 expect(struct http_chunk *chunk, char c, char wanted, enum state next)
 {
     return c == wanted ? enter(chunk, next)
-                       : bad(chunk, "line does not end in CRLF");
+                       : bad(chunk, "a line does not end in CRLF");
 }
 
 static int
 step_end(struct http_chunk *chunk, char c)
 {
     if (c != '\n') {
-        return bad(chunk, "line does not end in CRLF");
+        return bad(chunk, "a line does not end in CRLF");
     }
     chunk->state = STATE_DONE;
     return 0;

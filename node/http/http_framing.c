@@ -40,15 +40,16 @@ read_length(struct http_parse *parse)
     uint64_t length = 0;
 
     if (repeats(head, HTTP_FIELD_CONTENT_LENGTH)) {
-        return http_parse_bad(parse, text.ptr, "several Content-Length");
+        return http_parse_bad(parse, text.ptr, "more than one Content-Length");
     }
     if (text.len == 0 || text.len > LENGTH_DIGITS_MAX || tab_follows(text)) {
-        return http_parse_bad(parse, text.ptr, "not a valid Content-Length");
+        return http_parse_bad(parse, text.ptr,
+                              "Content-Length is not a valid number");
     }
     for (size_t i = 0; i < text.len; i++) {
         if (!http_text_is(text.ptr[i], HTTP_TEXT_DIGIT)) {
             return http_parse_bad(parse, text.ptr + i,
-                                  "not a valid Content-Length");
+                                  "Content-Length is not a valid number");
         }
         length = length * 10 + (uint64_t)(text.ptr[i] - '0');
     }
@@ -73,7 +74,8 @@ refuse_codings(struct http_parse *parse, struct slice text)
                                      "transfer coding other than chunked");
         }
     }
-    return http_parse_bad(parse, text.ptr, "not one chunked");
+    return http_parse_bad(parse, text.ptr,
+                          "Transfer-Encoding is not exactly chunked");
 }
 
 static int
@@ -84,15 +86,17 @@ read_coding(struct http_parse *parse)
         http_head_find(head, HTTP_FIELD_TRANSFER_ENCODING)->value;
 
     if (has(head, HTTP_FIELD_CONTENT_LENGTH)) {
-        return http_parse_bad(parse, text.ptr,
-                              "Content-Length and Transfer-Encoding");
+        return http_parse_bad(
+            parse, text.ptr,
+            "both Content-Length and Transfer-Encoding are given");
     }
     if (head->minor == 0) {
         return http_parse_bad(parse, text.ptr,
-                              "Transfer-Encoding under HTTP/1.0");
+                              "Transfer-Encoding in an HTTP/1.0 message");
     }
     if (repeats(head, HTTP_FIELD_TRANSFER_ENCODING)) {
-        return http_parse_bad(parse, text.ptr, "several Transfer-Encoding");
+        return http_parse_bad(parse, text.ptr,
+                              "more than one Transfer-Encoding");
     }
     if (!slice_equal_nocase(text, SLICE("chunked")) || tab_follows(text)) {
         return refuse_codings(parse, text);

@@ -36,13 +36,13 @@ http_parse_version(struct http_parse *parse)
     size_t left = (size_t)(parse->end - at);
 
     if (memcmp(at, "HTTP/", left < 5 ? left : 5) != 0) {
-        return http_parse_bad(parse, at, "not an HTTP version");
+        return http_parse_bad(parse, at, "an HTTP version was expected");
     }
     if (left < 8) {
         return HTTP_E_MORE;
     }
     if (!is_digit(at[5]) || at[6] != '.' || !is_digit(at[7])) {
-        return http_parse_bad(parse, at, "not an HTTP version");
+        return http_parse_bad(parse, at, "an HTTP version was expected");
     }
     if (at[5] != '1' || at[7] > '1') {
         return http_parse_refuse(parse, HTTP_E_BAD, 505, at,
@@ -61,10 +61,10 @@ http_parse_line_end(struct http_parse *parse)
     size_t left = (size_t)(parse->end - at);
 
     if (left != 0 && at[0] != '\r') {
-        return http_parse_bad(parse, at, "line does not end in CRLF");
+        return http_parse_bad(parse, at, "a line does not end in CRLF");
     }
     if (left > 1 && at[1] != '\n') {
-        return http_parse_bad(parse, at + 1, "CR without LF");
+        return http_parse_bad(parse, at + 1, "a CR is not followed by LF");
     }
     if (left < 2) {
         return HTTP_E_MORE;
@@ -160,16 +160,18 @@ refuse_name(struct http_parse *parse, const char *line, const char *stop)
         return HTTP_E_MORE;
     }
     if (stop != line) {
-        return http_parse_bad(parse, stop,
-                              *stop == ' ' || *stop == '\t'
-                                  ? "blank before the colon of a header"
-                                  : "header name is not a token");
+        return http_parse_bad(
+            parse, stop,
+            *stop == ' ' || *stop == '\t'
+                ? "a blank stands before the colon of a header"
+                : "the name of a header is not a token");
     }
     if (*stop == ' ' || *stop == '\t') {
-        return http_parse_bad(parse, stop, "folded header line");
+        return http_parse_bad(parse, stop, "a header is folded over two lines");
     }
     return http_parse_bad(
-        parse, stop, *stop == ':' ? "header without a name" : "not a header");
+        parse, stop,
+        *stop == ':' ? "a header has no name" : "a line is not a header");
 }
 
 /*

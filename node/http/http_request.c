@@ -54,7 +54,8 @@ read_method(struct http_parse *parse)
         return HTTP_E_MORE;
     }
     if (stop == at || *stop != ' ') {
-        return http_parse_bad(parse, stop, "not a method and a space");
+        return http_parse_bad(parse, stop,
+                              "the request line does not begin with a method");
     }
     parse->head->method = method;
     parse->head->method_id = method_of(method);
@@ -112,7 +113,7 @@ split_absolute(struct http_parse *parse)
         scheme = 8;
     } else {
         return http_parse_bad(parse, target.ptr,
-                              "target is neither a path nor an http URL");
+                              "the target is neither a path nor an http URL");
     }
     at = target.ptr + scheme;
     while (at != end && *at != '/' && *at != '?') {
@@ -122,7 +123,7 @@ split_absolute(struct http_parse *parse)
     parse->authority.len = (size_t)(at - parse->authority.ptr);
     if (!is_authority(parse->authority)) {
         return http_parse_bad(parse, parse->authority.ptr,
-                              "target has no valid host");
+                              "the target has no valid host");
     }
     parse->head->path = (struct slice){.ptr = at, .len = (size_t)(end - at)};
     return 0;
@@ -140,7 +141,7 @@ split_target(struct http_parse *parse)
     if (head->target.ptr[0] == '*') {
         if (head->target.len != 1 || head->method_id != HTTP_OPTIONS) {
             return http_parse_bad(parse, head->target.ptr,
-                                  "asterisk is a target for OPTIONS only");
+                                  "the target * is for OPTIONS alone");
         }
         return 0;
     }
@@ -167,7 +168,7 @@ read_target(struct http_parse *parse)
     if (len > parse->limits->target_bytes_max) {
         return http_parse_refuse(parse, HTTP_E_LIMIT, 414,
                                  at + parse->limits->target_bytes_max,
-                                 "target too long");
+                                 "the target is too long");
     }
     if (stop == parse->end) {
         return HTTP_E_MORE;
@@ -175,8 +176,8 @@ read_target(struct http_parse *parse)
     if (len == 0 || *stop != ' ') {
         return http_parse_bad(parse, stop,
                               *stop == '\r' || *stop == '\n'
-                                  ? "request line without an HTTP version"
-                                  : "byte that no target may hold");
+                                  ? "the request line has no HTTP version"
+                                  : "the target contains an invalid byte");
     }
     parse->head->target = (struct slice){.ptr = at, .len = len};
     parse->at = stop + 1;
@@ -217,18 +218,20 @@ http_parse_host(struct http_parse *parse)
     CHECK(!parse->response);
     if (host == NULL) {
         return head->minor == 0 ? 0
-                                : http_parse_bad(parse, parse->at, "no Host");
+                                : http_parse_bad(parse, parse->at,
+                                                 "the Host header is missing");
     }
     if ((head->fields_repeated & (1U << HTTP_FIELD_HOST)) != 0) {
-        return http_parse_bad(parse, parse->at, "several Host");
+        return http_parse_bad(parse, parse->at, "more than one Host header");
     }
     if (!is_authority(host->value)) {
-        return http_parse_bad(parse, host->value.ptr, "not a valid Host");
+        return http_parse_bad(parse, host->value.ptr,
+                              "the Host header is not valid");
     }
     if (parse->authority.len != 0 &&
         !slice_equal_nocase(parse->authority, host->value)) {
         return http_parse_bad(parse, host->value.ptr,
-                              "Host differs from the target's");
+                              "the Host header differs from the target's host");
     }
     return 0;
 }

@@ -14,14 +14,15 @@ read_status(struct http_parse *parse)
             return HTTP_E_MORE;
         }
         if (i == 0 ? at[i] != ' ' : !http_text_is(at[i], HTTP_TEXT_DIGIT)) {
-            return http_parse_bad(parse, at + i, "not a status code");
+            return http_parse_bad(parse, at + i, "a status code was expected");
         }
         if (i != 0) {
             status = status * 10 + (unsigned)(at[i] - '0');
         }
     }
     if (status < 100 || status > 599) {
-        return http_parse_bad(parse, at + 1, "status is not 100 to 599");
+        return http_parse_bad(parse, at + 1,
+                              "the status code is not between 100 and 599");
     }
     parse->head->status = status;
     parse->at = at + 4;
@@ -42,7 +43,7 @@ read_reason(struct http_parse *parse)
         return http_parse_line_end(parse);
     }
     if (*at != ' ') {
-        return http_parse_bad(parse, at, "not a status code");
+        return http_parse_bad(parse, at, "a status code was expected");
     }
     at++;
     stop = http_text_field_end(at, parse->end);
