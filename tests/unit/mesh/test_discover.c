@@ -213,6 +213,7 @@ Test(mesh_discover, every_address_of_an_answer_is_hinted_with_the_port)
     discover_answered(&d, &answer, now);
     pull();
     cr_assert_eq(got.hints, 3);
+    cr_assert_eq(d.stats.hints, 3);
     cr_assert(hinted("10.0.0.1:7946"));
     cr_assert(hinted("10.0.0.3:7946"));
     cr_assert(hinted("[2001:db8::2]:7946"));

@@ -103,6 +103,8 @@ Test(mesh_discover_join, what_cannot_be_looked_up_is_refused)
         "[fe80::1%eth0]:80",
         "[10.0.0.1]:80",
         "[mesh]:80",
+        /* One byte longer than the longest address. */
+        "[0000:0000:0000:0000:0000:ffff:255.255.255.2555]:80",
         "dns:",
         "dns:mesh",
         "dns::80",
