@@ -239,8 +239,8 @@ say_unable(struct ingest *ingest, struct ingest_worker *w, bool unable)
 {
     if (unable) {
         LOG_WARNING("events_unreachable", KV("worker", w->id),
-                    KV("hint", "this node has no connection to its events: "
-                               "others that have one read them"));
+                    KV("hint", "this node cannot reach its events; a peer "
+                               "that can reads them instead"));
     } else {
         LOG_INFO("events_reachable", KV("worker", w->id));
     }
