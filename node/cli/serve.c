@@ -233,6 +233,11 @@ say_ready(const struct serve *serve)
     LOG_INFO("ready", KV("node", config->name), KV("serve", serving),
              KV("admin", admin), KV("mesh", mesh != NULL ? mesh : "none"),
              KV("lanes", config->lanes), KV("workers", config->workers_count));
+    if (config->workers_count == 0 && mesh == NULL) {
+        LOG_WARNING("no_workers",
+                    KV("hint", "requests are refused until a worker is added: "
+                               "--worker URL, or POST /admin/workers"));
+    }
 }
 
 /* Opens both ports and starts the lanes: 0, or -errno and a line was logged. */
