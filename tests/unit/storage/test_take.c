@@ -88,8 +88,10 @@ tick(struct rig *rig, uint64_t now_us)
     for (;;) {
         switch (storage_take_tick(&rig->take, now_us)) {
         case STORAGE_TAKE_IDLE:
+            cr_assert(!status->running);
             return status->taken + status->failed != before;
         case STORAGE_TAKE_FACTS:
+            cr_assert(status->running);
             storage_take_facts(&rig->take, &facts, &about);
             break;
         case STORAGE_TAKE_WAITS:
