@@ -7,7 +7,7 @@
  * or, as JSON lines, {"ts":"...","level":"warning","event":"worker_down",...}.
  * KV() takes text, slices, bools and integers by their C type; KV_FAULT() a
  * -errno, printed by name. Whatever bytes a value holds, the line stays one
- * line: text is quoted and escaped (see log_line.h).
+ * line: text is quoted and escaped (see log_line_internal.h).
  *
  * Each call site is rate-limited by itself: LOG_BURST lines at once, then one
  * per LOG_INTERVAL_US. Lines above that are dropped, and the next line ends in

@@ -34,7 +34,7 @@ wait_cost(uint32_t queued, uint32_t requests)
            capped(requests, REQUESTS_MAX) * ELECT_REQUEST_TOKENS;
 }
 
-/* A word of the set that is full: see elect_sets.h. */
+/* A word of the set that is full: see elect_sets_internal.h. */
 static void
 fill_full(uint32_t *restrict cost, const uint32_t *restrict load,
           const uint32_t *restrict queued, uint32_t unread)

@@ -1,6 +1,6 @@
 /*
  * Decodes one rank's events: what its stream says (kv_stream.h), put into
- * the ledger (kv_apply.h), as items for whoever keeps the streams
+ * the ledger (kv_apply_internal.h), as items for whoever keeps the streams
  * (ingest_stream.h).
  *
  * A batch is applied whole before any of it is told. One that does not fit
@@ -135,8 +135,8 @@ void decoder_take(struct decoder *decoder, const struct kv_out *out,
  */
 bool decoder_image(const struct decoder *decoder, struct buf *out) MUST_CHECK;
 
-/* Whether these bytes, of a file, are such an image, of a version that is known;
- * *seq: of the last batch. */
+/* Whether these bytes, of a file, are such an image, of a version that is
+ * known; *seq: of the last batch. */
 bool decoder_image_check(struct slice bytes, uint64_t *seq) MUST_CHECK;
 
 /* A new reading, whose ledger_stream is what the ledger had. False: it begins

@@ -1,6 +1,7 @@
 /*
- * The connection to one worker's stream of cache events (kv_sse.h has the
- * contract): GETs its `sse` URL, reads, reconnects, and hands on what comes.
+ * The connection to one worker's stream of cache events (kv_sse_internal.h has
+ * the contract): GETs its `sse` URL, reads, reconnects, and hands on what
+ * comes.
  *
  * A connection that fails or ends is followed by another one after a wait that
  * doubles from retry_ms (or what the source asks for with `retry`) up to

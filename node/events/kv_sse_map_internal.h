@@ -1,5 +1,6 @@
 /*
- * One event's data as the words of a record; see kv_sse.h for the contract.
+ * One event's data as the words of a record; see kv_sse_internal.h for the
+ * contract.
  */
 #ifndef NODE_KV_SSE_MAP_INTERNAL_H
 #define NODE_KV_SSE_MAP_INTERNAL_H

@@ -3,9 +3,9 @@
  * this node say: a worker that is added, drained or removed on one node is so
  * on all.
  *
- * What an entry says and what the fleet has determine the step: a worker that is
- * not there is added, one of another spec is replaced (its slot too: nothing of
- * the old one is believed of the new one), draining begins or ends, and one
+ * What an entry says and what the fleet has determine the step: a worker that
+ * is not there is added, one of another spec is replaced (its slot too: nothing
+ * of the old one is believed of the new one), draining begins or ends, and one
  * that was removed goes. Steps are idempotent, whoever makes them first.
  *
  * A worker that this node cannot take in (its spec makes no sense here, another
@@ -13,8 +13,8 @@
  * change of the entry; in the latter two cases roster_apply_work() tries again.
  * Of two workers with one url the first by id is taken, the same on all nodes.
  *
- * API keys. Where they do not travel (roster_spec.h), a worker whose entry has
- * none has the key that this node was told: by an operator, or by its
+ * API keys. Where they do not travel (roster_spec_internal.h), a worker whose
+ * entry has none has the key that this node was told: by an operator, or by its
  * configuration.
  *
  * Role: core, but that it logs. Owns: keys that operators said here.
@@ -65,7 +65,8 @@ int roster_apply_new(struct roster_apply **out, struct fleet *fleet,
 void roster_apply_free(struct roster_apply *apply);
 
 /* Carries out an entry that changed (ROSTER_CHANGED). by: the name of the node
- * that told us; NULL: not known, or said here. Both are borrowed for the call. */
+ * that told us; NULL: not known, or said here. Both are borrowed for the
+ * call. */
 void roster_apply_entry(struct roster_apply *apply,
                         const struct roster_entry *entry, const char *by,
                         uint64_t now_us);
@@ -88,8 +89,8 @@ int roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
 void roster_apply_complete(const struct roster_apply *apply,
                            struct config_worker *worker);
 
-/* Tells the roster a worker that an operator added. The fleet has it already; its
- * id is set. */
+/* Tells the roster a worker that an operator added. The fleet has it already;
+ * its id is set. */
 int roster_apply_put(struct roster_apply *apply,
                      const struct config_worker *worker, uint64_t now_us)
     MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
  * A small HTTP/1.1 server on one libuv loop: the admin port, the stand-in
- * engine. Not the serving port, whose request path is edge.h.
+ * engine. Not the serving port, whose request path is edge_internal.h.
  *
  * A request is handed over whole (head and body); the handler answers now, or
  * later, at once or in pieces. Keep-alive, pipelining (one request at a time),

@@ -4,10 +4,10 @@
  *
  * A kernel turns 64 bytes into words in which bit i speaks of byte i, and the
  * JSON grammar is then decided by arithmetic on whole words, the same for
- * every kernel (scan_window.h has the essay). It reads a window of blocks at a
- * time. The walk sees tokens only from windows that were found good, so it
- * never meets a fault: it meets tokens in an order that JSON allows, or the
- * end.
+ * every kernel (scan_window_internal.h has the essay). It reads a window of
+ * blocks at a time. The walk sees tokens only from windows that were found
+ * good, so it never meets a fault: it meets tokens in an order that JSON
+ * allows, or the end.
  *
  * Role: core. Owns: nothing. Thread: any, one per struct scan_blocks.
  * Limits: SCAN_DEPTH_MAX levels. Errors: `ok` goes false once and for all; what

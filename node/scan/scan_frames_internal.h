@@ -1,6 +1,6 @@
 /*
  * What is outside strings: the grammar, and the tokens that the walk will
- * see. Part of each of the scanner's kernels: see scan_window.h.
+ * see. Part of each of the scanner's kernels: see scan_window_internal.h.
  */
 #include <limits.h>
 

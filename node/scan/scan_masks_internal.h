@@ -1,7 +1,7 @@
 /*
  * What a kernel of the scanner says of 64 bytes: bit i speaks of byte i.
- * Private to scan; scan_window.h uses them. Split by when they are needed, so
- * that plain text costs four masks and no more.
+ * Private to scan; scan_window_internal.h uses them. Split by when they are
+ * needed, so that plain text costs four masks and no more.
  *
  * Role: core. Owns: nothing, plain values.
  */

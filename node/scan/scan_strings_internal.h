@@ -1,6 +1,6 @@
 /*
  * Strings: where they are, and whether what is in them is good. Part of each
- * of the scanner's kernels: see scan_window.h.
+ * of the scanner's kernels: see scan_window_internal.h.
  */
 #include "node/scan/scan_block_internal.h"
 

@@ -28,10 +28,11 @@
  *   there is a comma, a close bracket or, by 5, a colon after a key.
  *
  * Each rule is a few operations, and they are done for several blocks at once
- * (scan_words.h): what one block leaves to the next goes from lane to lane.
- * Only to know the contexts are brackets visited, and of those only the ones
- * that are not plain to see (scan_frames.h). Escapes, UTF-8, control
- * characters and digits are checked on words as well, in blocks that have any.
+ * (scan_words_internal.h): what one block leaves to the next goes from lane to
+ * lane. Only to know the contexts are brackets visited, and of those only the
+ * ones that are not plain to see (scan_frames_internal.h). Escapes, UTF-8,
+ * control characters and digits are checked on words as well, in blocks that
+ * have any.
  *
  * So what nobody asks about (tool schemas, response formats) is checked but
  * never walked, and text costs little more than reading it.
@@ -46,9 +47,10 @@
  */
 
 /*
- * The kernel defines SCAN_TARGET and SCAN_LANES, includes scan_words.h, and
- * defines these, all `SCAN_TARGET static inline`; the structs are in
- * scan_masks.h. Bit i of a mask speaks of the block's byte i.
+ * The kernel defines SCAN_TARGET and SCAN_LANES, includes
+ * scan_words_internal.h, and defines these, all `SCAN_TARGET static inline`;
+ * the structs are in scan_masks_internal.h. Bit i of a mask speaks of the
+ * block's byte i.
  *
  *   struct text_sum                what a window's bytes have in common
  *   struct text_sum text_none(void)

@@ -2,7 +2,7 @@
  * Words of several blocks side by side: the arithmetic of the scanner on
  * SCAN_LANES blocks at once, in the compiler's vector extension, so that it
  * reads as plain C and fits every processor. Part of each of the scanner's
- * kernels: see scan_window.h.
+ * kernels: see scan_window_internal.h.
  *
  * Lane k is block k of a group; what one block leaves to the next goes from
  * lane to lane, and from a group's last lane to the next group's first.
