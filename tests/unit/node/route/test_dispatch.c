@@ -243,6 +243,44 @@ Test(dispatch, an_answer_is_passed_on_and_control_learns_the_prefix)
     cr_assert_eq(decision->prompt_tokens, 9);
 }
 
+Test(dispatch, what_a_request_came_to_is_counted_and_told)
+{
+    struct dispatch_report report = {.end = DISPATCH_DONE, .wall_ms = 1000000};
+    const struct blocks *blocks = &rig.scratch.blocks;
+    uint32_t count;
+
+    report.usage = (struct usage){
+        .prompt_tokens = 40, .cached_tokens = 32, .cached_known = true};
+    start(false);
+    answer(200);
+    cr_assert_eq(counter_read(&rig.metrics.mode_balance), 1);
+    report.now_us = rig.now_us;
+    dispatch_end(&rig.d, &report);
+    const struct fact_decision *told = facts(FACT_DECISION, &count);
+    cr_assert_eq(told->prompt_tokens, 40);
+    cr_assert_eq(told->cached_tokens, 32);
+    cr_assert(told->cached_known && told->first_token_us == 0);
+
+    cr_assert_eq(radix_worker_add(rig.belief, 1, 1000, RADIX_LRU), 0);
+    cr_assert_eq(radix_insert(rig.belief, blocks->root, blocks->keys,
+                              blocks->count, 1, 0, 1),
+                 0);
+    start(false);
+    answer(200);
+    report.now_us = rig.now_us;
+    dispatch_end(&rig.d, &report);
+    told = facts(FACT_DECISION, &count);
+    cr_assert_eq(told->slot, 1);
+    cr_assert_eq(told->overlap, blocks->count);
+    cr_assert_eq(counter_read(&rig.metrics.forwarded), 2);
+    cr_assert_eq(counter_read(&rig.metrics.mode_affinity), 1);
+    cr_assert_eq(counter_read(&rig.metrics.mode_balance), 1);
+    cr_assert_eq(counter_read(&rig.metrics.blocks_matched), blocks->count);
+    cr_assert_eq(counter_read(&rig.metrics.exact), 0);
+    cr_assert_eq(counter_read(&rig.metrics.prompt_tokens), 80);
+    cr_assert_eq(counter_read(&rig.metrics.cached_tokens), 64);
+}
+
 Test(dispatch, a_success_is_not_told_of_a_worker_that_nobody_watches)
 {
     uint32_t count;
@@ -515,6 +553,7 @@ Test(dispatch, where_tokens_keep_coming_late_few_requests_wait)
         end(DISPATCH_CANCELLED);
     }
     cr_assert_eq(waited, 2);
+    cr_assert_eq(counter_read(&rig.metrics.tokens_late), 8 + 32 - waited);
 }
 
 Test(dispatch, tokens_in_time_end_the_distrust)
