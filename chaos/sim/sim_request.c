@@ -491,6 +491,11 @@ submit(struct sim_world *w, struct sim_flight *f)
     if (w->nodes[f->node].cut[f->engine]) {
         return; /* nobody there: it is due */
     }
+    if (f->dispatch.state == DISPATCH_CONNECTING) { /* healed meanwhile */
+        role_is_lane();
+        dispatch_connected(&f->dispatch);
+        wait_for(w, f, FIRST_BYTE_MS);
+    }
     uint32_t how = is_sick(w) ? sim_below(&w->chaos[SIM_SICK], 4) : 4;
     if (how == 0) {
         say(w, f, STEP_CUT);
