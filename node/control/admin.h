@@ -52,7 +52,7 @@ void admin_put_decisions(struct control *control, struct json_out *json,
 void admin_explain(struct control *control, struct httpd_request *request)
     ON_CONTROL;
 
-/* The httpd's word that a client went away before its answer. */
+/* An httpd handler: a client went away before its answer. */
 void admin_gone(void *context, struct httpd_request *request);
 
 /* What was written, unless it outgrew its bound: half an answer is none. */

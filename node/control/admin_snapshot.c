@@ -1,3 +1,4 @@
+/* What the admin port says of snapshots, and takes of them on demand. */
 #include "node/control/admin_snapshot.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Workers of the configuration and of operators, by way of the roster. */
 #include "node/control/control_roster.h"
 
 #include <errno.h>

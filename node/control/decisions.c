@@ -1,3 +1,4 @@
+/* A ring of the last requests, for /admin/decisions. */
 #include "node/control/decisions.h"
 
 #include <errno.h>

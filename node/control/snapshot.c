@@ -1,3 +1,5 @@
+/* The life of snapshots: when one is taken, in which turns, who waits for it.
+ * */
 #include "node/control/snapshot.h"
 
 #include <errno.h>

@@ -9,21 +9,22 @@
  * A start goes on from there: streams of workers that are there (by identity)
  * have their blocks and the position up to which these are true, so engines and
  * peers tell what came since and no more. A stream whose engine is another
- * process by now is dropped when that shows; until its engine or peers are caught
- * up with, a stream counts for mirror.stale. What the configuration says of
- * workers is newer than what a snapshot remembers of an older configuration, so
- * of the roster only operators' words come back.
+ * process by now is dropped when that shows; until its engine or peers are
+ * caught up with, a stream counts for mirror.stale. What the configuration says
+ * of workers is newer than what a snapshot remembers of an older configuration,
+ * so of the roster only what operators changed comes back.
  *
- * So are the names that engines give their blocks (the ledger), with how far each
- * engine was read: of one that is still the same process, no batch from before is
- * asked for, and its replay need not reach further back. The ledger belongs to
- * the intake's thread, which cuts its half of each snapshot itself
- * (storage/twin.h) and is not ahead of the mirror's. What cannot be gone on from
- * is as if it had not been saved: the engine is read from its first batch, and
- * what is known is left out by gossip. So it is with sidecars, and with engines
- * without a replay, which could not prove that they are the same.
+ * So are the names that engines give their blocks (the ledger), with how far
+ * each engine was read: of one that is still the same process, no batch from
+ * before is asked for, and its replay need not reach further back. The ledger
+ * belongs to the intake's thread, which cuts its half of each snapshot itself
+ * (storage/twin.h) and is not ahead of the mirror's. What cannot be gone on
+ * from is as if it had not been saved: the engine is read from its first batch,
+ * and what is known is left out by gossip. So it is with sidecars, and with
+ * engines without a replay, which could not prove that they are the same.
  *
- * A disk that is full, from the first start on, costs snapshots and nothing else.
+ * A disk that is full, from the first start on, costs snapshots and nothing
+ * else.
  *
  * Role: shell. Owns: the directory's lock, the disk thread, its timer.
  * Thread: control. Limits: config.data; SNAPSHOT_WAITERS_MAX.
@@ -115,7 +116,7 @@ struct snapshot_loaded {
     uint32_t refused;  /* files that were set aside or passed over */
     uint64_t blocks;
     uint64_t belief_blocks;
-    uint32_t workers; /* of operators' words */
+    uint32_t workers; /* that operators changed */
     uint32_t members;
 };
 

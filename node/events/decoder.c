@@ -1,3 +1,4 @@
+/* One rank's batches into the ledger, and what they changed as items. */
 #include "node/events/decoder.h"
 #include "index/base/mutant.h"
 
@@ -109,7 +110,7 @@ begin(struct decoder *decoder, const struct kv_out *out)
 /* What one batch says, on its way into records. */
 struct batch {
     uint64_t seq;
-    uint64_t print;
+    uint64_t fingerprint;
     uint64_t sent_us;
     uint64_t *words; /* whole ops; those taken are overwritten */
     uint32_t left;
@@ -173,7 +174,7 @@ emit_record(struct decoder *decoder, struct batch *batch)
     struct event_record *record = (void *)(item + 1);
     *item = item_of(decoder, INTAKE_RECORD);
     item->sent_us = batch->sent_us;
-    item->print = batch->print;
+    item->fingerprint = batch->fingerprint;
     *record = (struct event_record){
         .stream = {.worker = decoder->identity, .rank = decoder->rank},
         .epoch = decoder->process,
@@ -225,13 +226,14 @@ sent_us(struct slice payload)
 static void
 take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 {
-    if (decoder->unfit_print == out->print && decoder->unfit_seq == out->seq) {
+    if (decoder->unfit_fingerprint == out->fingerprint &&
+        decoder->unfit_seq == out->seq) {
         note(decoder, DECODER_DO_NOT_FIT, out->seq);
         kv_stream_not_whole(decoder->stream);
         tell_gap(decoder);
         return;
     }
-    decoder->unfit_print = out->print;
+    decoder->unfit_fingerprint = out->fingerprint;
     decoder->unfit_seq = out->seq;
     kv_stream_reread(decoder->stream, "events missing", 0, now_us);
 }
@@ -254,7 +256,7 @@ tell(struct decoder *decoder, const struct kv_out *out,
      const struct event_words *words)
 {
     emit_records(decoder, (struct batch){.seq = out->seq,
-                                         .print = out->print,
+                                         .fingerprint = out->fingerprint,
                                          .sent_us = sent_us(out->payload),
                                          .words = words->words,
                                          .left = words->count});

@@ -49,16 +49,16 @@ struct intake_item {
     uint32_t worker;     /* the worker's slot in the fleet */
     uint32_t generation; /* ... and its generation */
     uint32_t rank;
-    uint32_t reading; /* the worker's, struct intake_worker */
-    uint32_t state;   /* enum kv_stream_state, of now */
-    bool whole;       /* BEGIN, RESUME: everything since the process began
+    uint32_t reading;     /* the worker's, struct intake_worker */
+    uint32_t state;       /* enum kv_stream_state, of now */
+    bool whole;           /* BEGIN, RESUME: everything since the process began
                          follows, or came */
-    bool last;        /* RECORD: of its batch */
-    uint64_t process; /* BEGIN, RESUME: its name */
-    uint64_t seq;     /* RESUME: of the last batch */
-    uint64_t cut;     /* POSITION, CUT: its number */
-    uint64_t ask;     /* BEGIN: the last question known when it began */
-    uint64_t print;   /* RECORD: of the batch */
+    bool last;            /* RECORD: of its batch */
+    uint64_t process;     /* BEGIN, RESUME: its name */
+    uint64_t seq;         /* RESUME: of the last batch */
+    uint64_t cut;         /* POSITION, CUT: its number */
+    uint64_t ask;         /* BEGIN: the last question known when it began */
+    uint64_t fingerprint; /* RECORD: of the batch */
     uint64_t sent_us; /* RECORD: the batch's own wall clock time; 0: unknown */
     char reason[40];  /* BEGIN */
 };
@@ -116,11 +116,11 @@ struct decoder {
     struct kv_apply apply;
     bool has_ledger; /* ledger_stream is open */
     uint32_t ledger_stream;
-    uint64_t process;     /* that is read */
-    bool whole;           /* ... from its beginning, without a gap */
-    bool gap;             /* one was told, and no record since */
-    uint64_t unfit_seq;   /* of the last batch that did not fit */
-    uint64_t unfit_print; /* ... and its digest; 0: none yet */
+    uint64_t process;           /* that is read */
+    bool whole;                 /* ... from its beginning, without a gap */
+    bool gap;                   /* one was told, and no record since */
+    uint64_t unfit_seq;         /* of the last batch that did not fit */
+    uint64_t unfit_fingerprint; /* ... and its digest; 0: none yet */
 };
 
 /* Carries out one of the stream's outputs: APPLY, BEGIN, GAP or STATE; the

@@ -2,10 +2,11 @@
  * A reading as bytes: numbers of 8 bytes, little endian, in this order.
  *   version
  *   flags          IMAGE_*
- *   the stream     process, first_seq, first_print, next_seq, count, prints
+ *   the stream     process, first_seq, first_fingerprint, next_seq, count,
+ *                  fingerprints
  *   what it knows  block_tokens, group, skipped_groups, count, lone blocks,
  *                  words of `dropped`
- *   a batch that did not fit: seq, print
+ *   a batch that did not fit: seq, fingerprint
  * Another order or meaning is another version, and an image of a version that
  * is not known is not used.
  */
@@ -15,7 +16,7 @@
 
 #define VERSION     1U
 #define DROPPED     (KV_DROPPED_BITS / 64)
-#define NUMBERS_MAX (14U + KV_STREAM_PRINTS + KV_LONE_MAX + DROPPED)
+#define NUMBERS_MAX (14U + KV_STREAM_FINGERPRINTS + KV_LONE_MAX + DROPPED)
 
 _Static_assert(NUMBERS_MAX * 8 <= DECODER_BYTES_MAX, "an image has its room");
 
@@ -83,15 +84,15 @@ decoder_image(const struct decoder *decoder, struct buf *out)
     put(out, flags_of(decoder, &stream));
     put(out, stream.process);
     put(out, stream.first_seq);
-    put(out, stream.first_print);
+    put(out, stream.first_fingerprint);
     put(out, stream.next_seq);
-    put(out, stream.prints_count);
-    for (uint32_t i = 0; i < stream.prints_count; i++) {
-        put(out, stream.prints[i]);
+    put(out, stream.fingerprints_count);
+    for (uint32_t i = 0; i < stream.fingerprints_count; i++) {
+        put(out, stream.fingerprints[i]);
     }
     put_apply(out, &decoder->apply);
     put(out, decoder->unfit_seq);
-    put(out, decoder->unfit_print);
+    put(out, decoder->unfit_fingerprint);
     return !out->failed;
 }
 
@@ -102,7 +103,7 @@ struct image {
     struct kv_stream_image stream;
     struct kv_apply apply;
     uint64_t unfit_seq;
-    uint64_t unfit_print;
+    uint64_t unfit_fingerprint;
 };
 
 struct in {
@@ -146,13 +147,14 @@ get_stream(struct in *in, uint64_t flags, struct kv_stream_image *stream)
     stream->unread = (flags & IMAGE_UNREAD) != 0;
     stream->process = get(in);
     stream->first_seq = get(in);
-    stream->first_print = get(in);
+    stream->first_fingerprint = get(in);
     stream->next_seq = get_below(in, UINT64_MAX - 1);
-    stream->prints_count = (uint32_t)get_below(in, KV_STREAM_PRINTS);
-    for (uint32_t i = 0; i < stream->prints_count; i++) {
-        stream->prints[i] = get(in);
+    stream->fingerprints_count =
+        (uint32_t)get_below(in, KV_STREAM_FINGERPRINTS);
+    for (uint32_t i = 0; i < stream->fingerprints_count; i++) {
+        stream->fingerprints[i] = get(in);
     }
-    in->failed = in->failed || stream->prints_count == 0 ||
+    in->failed = in->failed || stream->fingerprints_count == 0 ||
                  stream->next_seq <= stream->first_seq;
 }
 
@@ -187,7 +189,7 @@ read_image(struct slice bytes, struct image *image)
     get_stream(&in, image->flags, &image->stream);
     get_apply(&in, image->flags, &image->apply);
     image->unfit_seq = get(&in);
-    image->unfit_print = get(&in);
+    image->unfit_fingerprint = get(&in);
     return !in.failed && in.left == 0;
 }
 
@@ -220,6 +222,6 @@ decoder_resume(struct decoder *decoder, uint32_t ledger_stream,
     image.apply.rank = decoder->apply.rank;
     decoder->apply = image.apply;
     decoder->unfit_seq = image.unfit_seq;
-    decoder->unfit_print = image.unfit_print;
+    decoder->unfit_fingerprint = image.unfit_fingerprint;
     return true;
 }

@@ -1,3 +1,4 @@
+/* Control's side of the intake: its life, and commands to its thread. */
 #include "node/events/intake.h"
 
 #include <errno.h>

@@ -7,16 +7,17 @@
  * when that is lost it is closed and another one opened, for ZeroMQ would
  * connect again by itself and go on as if nothing had happened, with messages
  * of two engine processes in one queue. So it is after a sleep of the thread,
- * too (SIGSTOP, a suspended machine). Each turn takes at most a budget of messages from each socket, so
- * that one flooding engine starves nobody. When the ring to control is full it
- * stops reading: what waits then waits in ZeroMQ up to its high-water mark,
- * and beyond that is lost there, seen as a gap and replayed.
+ * too (SIGSTOP, a suspended machine). Each turn takes at most a budget of
+ * messages from each socket, so that one flooding engine starves nobody. When
+ * the ring to control is full it stops reading: what waits then waits in ZeroMQ
+ * up to its high-water mark, and beyond that is lost there, seen as a gap and
+ * replayed.
  *
  * The ledger can be filled from a snapshot before the thread starts; what was
  * read of a worker then waits for intake_add() of that worker, whose streams go
  * on from there. Snapshots of the ledger are cut by the thread itself
- * (storage/twin.h), which then says in the ring, behind all that it told, how far
- * each stream is.
+ * (storage/twin.h), which then says in the ring, behind all that it told, how
+ * far each stream is.
  *
  * Role: shell. Owns: its thread, its sockets, the ledger, the streams.
  * Thread: intake_* by control; the inside by its own thread.
@@ -73,8 +74,8 @@ struct ledger *intake_ledger(const struct intake *intake);
  * none, and the start will fail. */
 int intake_ledger_renew(struct intake *intake) MUST_CHECK;
 
-/* What was read of a rank, and its stream in the ledger; bytes (decoder_image())
- * are copied. False: no memory, or too many. */
+/* What was read of a rank, and its stream in the ledger; bytes
+ * (decoder_image()) are copied. False: no memory, or too many. */
 bool intake_load(struct intake *intake, struct event_stream name,
                  uint32_t ledger_stream, struct slice bytes) MUST_CHECK;
 

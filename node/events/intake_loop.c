@@ -1,3 +1,4 @@
+/* The intake's thread: commands, polls, turns, its half of a snapshot. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

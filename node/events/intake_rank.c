@@ -1,3 +1,4 @@
+/* One rank's sockets: connected, read within budgets, closed, opened anew. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Decoded events into the ledger, and the blocks that they change as words. */
 #include "node/events/kv_apply_internal.h"
 
 #include <stdio.h>

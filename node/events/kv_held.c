@@ -1,3 +1,4 @@
+/* Live batches that wait for a replay to reach them, under one bound. */
 #include "node/events/kv_held_internal.h"
 
 #include <stdlib.h>
@@ -28,7 +29,7 @@ kv_held_clear(struct kv_held *held)
 }
 
 bool
-kv_held_put(struct kv_held *held, uint64_t seq, uint64_t print,
+kv_held_put(struct kv_held *held, uint64_t seq, uint64_t fingerprint,
             struct slice payload)
 {
     CHECK(seq != UINT64_MAX);
@@ -48,7 +49,7 @@ kv_held_put(struct kv_held *held, uint64_t seq, uint64_t print,
         return false;
     }
     message->seq = seq;
-    message->print = print;
+    message->fingerprint = fingerprint;
     message->len = payload.len;
     if (payload.len > 0) {
         memcpy(message->bytes, payload.ptr, payload.len);

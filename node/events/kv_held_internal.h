@@ -2,9 +2,9 @@
  * Messages of one stream that came too early, by seq.
  *
  * A table that seq picks the place in directly: two messages that lie
- * KV_HELD_WINDOW apart cannot both be held, and the later comer is refused,
- * as it is over the bound in bytes; but one message is always held. The table is there only while something
- * is held.
+ * KV_HELD_WINDOW apart cannot both be held, and the later comer is refused, as
+ * it is over the bound in bytes; but one message is always held. The table is
+ * there only while something is held.
  *
  * Role: core. Owns: copies of the messages. Thread: one owner.
  * Limits: KV_HELD_WINDOW, bytes_max. Errors: false is refused.
@@ -24,7 +24,7 @@
 
 struct kv_message {
     uint64_t seq;
-    uint64_t print; /* key_digest() of the payload */
+    uint64_t fingerprint; /* key_digest() of the payload */
     size_t len;
     char bytes[];
 };
@@ -48,7 +48,7 @@ void kv_held_init(struct kv_held *held, size_t bytes_max);
 void kv_held_clear(struct kv_held *held);
 
 /* Keeps a copy. False: there is no room, or that place is taken. */
-bool kv_held_put(struct kv_held *held, uint64_t seq, uint64_t print,
+bool kv_held_put(struct kv_held *held, uint64_t seq, uint64_t fingerprint,
                  struct slice payload) MUST_CHECK;
 
 /* The held message of that seq, or NULL; good until the next call. */

@@ -176,7 +176,7 @@ take_first(struct kv_sse *sse, struct slice id)
     bool counts = number_of(id, &number, &prefix);
 
     if (counts) {
-        sse->process = rng_mix(key_digest(id) ^ rng_mix(sse->print));
+        sse->process = rng_mix(key_digest(id) ^ rng_mix(sse->fingerprint));
     }
     if (counts || sse->ask_told != sse->ask) {
         sse->ask_told = sse->ask;
@@ -247,7 +247,7 @@ kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
 
     CHECK(sse->connected && sse->begun);
     sse->stats.events++;
-    sse->print = key_digest(event->data);
+    sse->fingerprint = key_digest(event->data);
     if (sse->hung) {
         sse->stats.drop_gap++;
         return;
@@ -286,7 +286,8 @@ kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
 bool
 kv_sse_next_out(struct kv_sse *sse, struct kv_sse_out *out)
 {
-    *out = (struct kv_sse_out){.state = sse->state, .print = sse->print};
+    *out = (struct kv_sse_out){.state = sse->state,
+                               .fingerprint = sse->fingerprint};
     if (sse->begin_rank < sse->ranks) {
         out->kind = KV_SSE_BEGIN;
         out->reason = sse->reason;

@@ -39,11 +39,11 @@
  * since it began (LIVE); of any other, earlier blocks are not known (PARTIAL).
  *
  * Names. A reading begins twice: with the connection, under a name of its own
- * (what was known before is not to be used any more), and with the first
- * event where that counts, which gives the source its name: by that event, so
- * that all who hear it from there on find the same, and a record's seq is then
- * the event's number. Where ids do not count, records are numbered as they come,
- * so that two nodes cannot compare what they read of such a source. A question
+ * (what was known before is not to be used any more), and with the first event
+ * where that counts, which gives the source its name: by that event, so that
+ * all who hear it from there on find the same, and a record's seq is then the
+ * event's number. Where ids do not count, records are numbered as they come, so
+ * that two nodes cannot compare what they read of such a source. A question
  * (kv_sse_reread()) is answered with the first event.
  *
  * How many blocks are held without the one before them a source of this kind
@@ -106,12 +106,12 @@ enum kv_sse_out_kind {
 
 struct kv_sse_out {
     enum kv_sse_out_kind kind;
-    uint32_t rank;      /* not HANGUP */
-    uint64_t process;   /* BEGIN: its name */
-    bool whole;         /* BEGIN: all since it began follows */
-    uint64_t ask;       /* BEGIN: the last question that it answers */
-    const char *reason; /* BEGIN: static text */
-    uint64_t print;     /* RECORD: of the event */
+    uint32_t rank;        /* not HANGUP */
+    uint64_t process;     /* BEGIN: its name */
+    bool whole;           /* BEGIN: all since it began follows */
+    uint64_t ask;         /* BEGIN: the last question that it answers */
+    const char *reason;   /* BEGIN: static text */
+    uint64_t fingerprint; /* RECORD: of the event */
     enum kv_stream_state state;
     const struct event_record *record; /* RECORD; good until the next call */
 };
@@ -133,7 +133,7 @@ struct kv_sse {
     uint64_t ask;      /* the last question */
     uint64_t ask_told; /* ... as the last BEGIN has it */
     uint64_t seq;
-    uint64_t print;        /* of the last event */
+    uint64_t fingerprint;  /* of the last event */
     uint32_t block_tokens; /* 0: not known yet */
 
     enum kv_sse_ids ids;

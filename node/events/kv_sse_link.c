@@ -1,3 +1,4 @@
+/* A sidecar's connection on the control loop, and its items. */
 #include "node/events/kv_sse_link.h"
 
 #include <errno.h>
@@ -45,7 +46,7 @@ deliver(struct kv_sse_link *link, enum intake_item_kind kind,
         .last = true, /* an event is a batch */
         .process = out->process,
         .ask = out->ask,
-        .print = out->print,
+        .fingerprint = out->fingerprint,
     };
 
     (void)snprintf(item.reason, sizeof item.reason, "%s",

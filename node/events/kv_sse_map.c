@@ -1,3 +1,4 @@
+/* One event's JSON of a sidecar, as the words of a record. */
 #include "node/events/kv_sse_map_internal.h"
 
 #include "index/base/ascii.h"

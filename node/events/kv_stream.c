@@ -1,3 +1,4 @@
+/* One rank's batches in order: live ones, gaps, and what a restart means. */
 #include "node/events/kv_stream.h"
 
 #include <errno.h>
@@ -73,15 +74,17 @@ kv_stream_free(struct kv_stream *stream)
 /* The epoch */
 
 enum kv_known
-kv_stream_known(const struct kv_stream *stream, uint64_t seq, uint64_t print)
+kv_stream_known(const struct kv_stream *stream, uint64_t seq,
+                uint64_t fingerprint)
 {
     const struct kv_recent *recent = &stream->recent[seq % KV_STREAM_RECENT];
 
-    /* print 0 is an empty place: as seldom as any print, and harmless. */
-    if (stream->blank || recent->print == 0 || recent->seq != seq) {
+    /* fingerprint 0 is an empty place: as seldom as any fingerprint, and
+     * harmless. */
+    if (stream->blank || recent->fingerprint == 0 || recent->seq != seq) {
         return KV_KNOWN_NOT;
     }
-    return recent->print == print ? KV_KNOWN_SAME : KV_KNOWN_OTHER;
+    return recent->fingerprint == fingerprint ? KV_KNOWN_SAME : KV_KNOWN_OTHER;
 }
 
 static void
@@ -123,39 +126,40 @@ push_gap(struct kv_stream *stream)
 
 /* This message is the epoch's first known one, applied next. */
 static void
-start_at(struct kv_stream *stream, uint64_t seq, uint64_t print)
+start_at(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
     stream->opened = false;
     stream->blank = false;
     stream->complete = seq == 0;
     stream->first_seq = seq;
-    stream->first_print = print;
+    stream->first_fingerprint = fingerprint;
     stream->next_seq = seq;
 }
 
 /* A new epoch whose first known message is this one, of a process that is
  * named by what it said first: any observer can find that out. */
 void
-kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t print,
+kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
                 uint64_t ask, const char *reason)
 {
     CHECK(reason != NULL);
     wipe(stream);
-    start_at(stream, seq, print);
+    start_at(stream, seq, fingerprint);
     stream->part = seq != 0;
-    stream->process = seq == 0 ? print : rng_mix(print ^ rng_mix(seq));
+    stream->process =
+        seq == 0 ? fingerprint : rng_mix(fingerprint ^ rng_mix(seq));
     push_begin(stream, ask, reason);
 }
 
 /* The same process from this message on: a reading that begins in the middle
  * once more keeps its name. */
 static void
-begin_again(struct kv_stream *stream, uint64_t seq, uint64_t print,
+begin_again(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
             const char *reason)
 {
     CHECK(stream->part && seq != 0);
     wipe(stream);
-    start_at(stream, seq, print);
+    start_at(stream, seq, fingerprint);
     push_begin(stream, stream->ask, reason);
     push_gap(stream);
 }
@@ -185,14 +189,14 @@ kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
 
 /* A live copy of what was applied says where the live connection leads. */
 static void
-compare_pending(struct kv_stream *stream, uint64_t seq, uint64_t print)
+compare_pending(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
     struct kv_message *live = kv_held_take(&stream->pending, seq);
 
     if (live == NULL) {
         return;
     }
-    stream->linked = live->print == print || MUTANT(TRUST_LIVE);
+    stream->linked = live->fingerprint == fingerprint || MUTANT(TRUST_LIVE);
     if (!stream->linked) {
         kv_held_clear(&stream->pending);
     }
@@ -200,19 +204,20 @@ compare_pending(struct kv_stream *stream, uint64_t seq, uint64_t print)
 }
 
 void
-kv_stream_apply(struct kv_stream *stream, uint64_t print, struct slice payload)
+kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
+                struct slice payload)
 {
     uint64_t seq = stream->next_seq;
 
     CHECK(!stream->blank && !stream->dead && seq != UINT64_MAX);
     stream->recent[seq % KV_STREAM_RECENT] =
-        (struct kv_recent){.seq = seq, .print = print};
+        (struct kv_recent){.seq = seq, .fingerprint = fingerprint};
     stream->next_seq = seq + 1;
     free(kv_held_take(&stream->early, seq));
-    compare_pending(stream, seq, print);
+    compare_pending(stream, seq, fingerprint);
     kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_APPLY,
                                             .seq = seq,
-                                            .print = print,
+                                            .fingerprint = fingerprint,
                                             .payload = payload});
 }
 
@@ -356,7 +361,7 @@ kv_stream_disconnected(struct kv_stream *stream, uint64_t now_us)
 /* Live messages */
 
 static void
-begin_live(struct kv_stream *stream, uint64_t seq, uint64_t print,
+begin_live(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
            const char *reason)
 {
     if (stream->round.active) {
@@ -366,9 +371,9 @@ begin_live(struct kv_stream *stream, uint64_t seq, uint64_t print,
         }
     }
     if (stream->opened && seq > 0) {
-        start_at(stream, seq, print);
+        start_at(stream, seq, fingerprint);
     } else {
-        kv_stream_begin(stream, seq, print, stream->ask, reason);
+        kv_stream_begin(stream, seq, fingerprint, stream->ask, reason);
     }
     stream->linked = true;
     stream->unread = seq > 0;
@@ -386,11 +391,11 @@ skip_to(struct kv_stream *stream, uint64_t seq)
 
 /* Batches are missing, and no replay has them. */
 static void
-jump(struct kv_stream *stream, uint64_t seq, uint64_t print)
+jump(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
     counter_bump(&stream->counters->gaps, 1);
     if (stream->part) {
-        begin_again(stream, seq, print, "gap");
+        begin_again(stream, seq, fingerprint, "gap");
         stream->linked = true;
     } else {
         skip_to(stream, seq);
@@ -401,21 +406,21 @@ jump(struct kv_stream *stream, uint64_t seq, uint64_t print)
 /* Without a replay the connection is the only witness: what comes by another
  * one begins anew. */
 static void
-live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t print,
+live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
              struct slice payload)
 {
     const char *reason = "first";
 
     if (!stream->blank) {
-        if (kv_stream_known(stream, seq, print) == KV_KNOWN_SAME) {
+        if (kv_stream_known(stream, seq, fingerprint) == KV_KNOWN_SAME) {
             stream->linked = true;
             return;
         }
         if (stream->linked && seq >= stream->next_seq) {
             if (seq > stream->next_seq) {
-                jump(stream, seq, print);
+                jump(stream, seq, fingerprint);
             }
-            kv_stream_apply(stream, print, payload);
+            kv_stream_apply(stream, fingerprint, payload);
             return;
         }
         if (!stream->linked) {
@@ -425,16 +430,16 @@ live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t print,
             reason = "restarted";
         }
     }
-    begin_live(stream, seq, print, reason);
-    kv_stream_apply(stream, print, payload);
+    begin_live(stream, seq, fingerprint, reason);
+    kv_stream_apply(stream, fingerprint, payload);
 }
 
 static bool
-is_pending(const struct kv_stream *stream, uint64_t seq, uint64_t print)
+is_pending(const struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
     const struct kv_message *held = kv_held_find(&stream->pending, seq);
 
-    return held != NULL && held->print == print;
+    return held != NULL && held->fingerprint == fingerprint;
 }
 
 /* What runs backwards is not one process: nothing that came by this
@@ -448,10 +453,10 @@ doubt(struct kv_stream *stream)
 }
 
 static void
-hold_pending(struct kv_stream *stream, uint64_t seq, uint64_t print,
+hold_pending(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
              struct slice payload)
 {
-    if (!kv_held_put(&stream->pending, seq, print, payload)) {
+    if (!kv_held_put(&stream->pending, seq, fingerprint, payload)) {
         counter_bump(&stream->counters->pending_dropped, 1);
     }
     if (stream->linked && !stream->gap) {
@@ -464,11 +469,11 @@ hold_pending(struct kv_stream *stream, uint64_t seq, uint64_t print,
 }
 
 static void
-live_aided(struct kv_stream *stream, uint64_t seq, uint64_t print,
+live_aided(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
            struct slice payload)
 {
     enum kv_known known =
-        stream->dead ? KV_KNOWN_NOT : kv_stream_known(stream, seq, print);
+        stream->dead ? KV_KNOWN_NOT : kv_stream_known(stream, seq, fingerprint);
 
     if (known == KV_KNOWN_SAME) {
         if (!stream->linked) { /* what came before it ran ahead of it */
@@ -477,11 +482,11 @@ live_aided(struct kv_stream *stream, uint64_t seq, uint64_t print,
             stream->live_last = seq;
             stream->has_live_last = true;
         } else if (MUTANT(BATCH_TWICE) && seq + 1 == stream->next_seq) {
-            kv_stream_apply(stream, print, payload);
+            kv_stream_apply(stream, fingerprint, payload);
         }
         return;
     }
-    if (is_pending(stream, seq, print)) {
+    if (is_pending(stream, seq, fingerprint)) {
         return;
     }
     if (stream->has_live_last && seq <= stream->live_last) {
@@ -491,16 +496,16 @@ live_aided(struct kv_stream *stream, uint64_t seq, uint64_t print,
     stream->live_last = seq;
     if (known == KV_KNOWN_OTHER) {
         kv_stream_restart(stream, "restarted");
-        hold_pending(stream, seq, print, payload);
+        hold_pending(stream, seq, fingerprint, payload);
     } else if (stream->linked && seq == stream->next_seq) {
-        kv_stream_apply(stream, print, payload);
+        kv_stream_apply(stream, fingerprint, payload);
     } else if (stream->blank && seq == 0) {
-        begin_live(stream, seq, print, "first");
+        begin_live(stream, seq, fingerprint, "first");
         stream->proved = true;
         stream->wanted = false;
-        kv_stream_apply(stream, print, payload);
+        kv_stream_apply(stream, fingerprint, payload);
     } else {
-        hold_pending(stream, seq, print, payload);
+        hold_pending(stream, seq, fingerprint, payload);
     }
 }
 
@@ -508,7 +513,7 @@ void
 kv_stream_live(struct kv_stream *stream, uint64_t seq, struct slice payload,
                uint64_t now_us)
 {
-    uint64_t print = key_digest(payload);
+    uint64_t fingerprint = key_digest(payload);
 
     stream->now_us = now_us;
     counter_bump(&stream->counters->messages, 1);
@@ -517,9 +522,9 @@ kv_stream_live(struct kv_stream *stream, uint64_t seq, struct slice payload,
     }
     stream->quiet_us = now_us;
     if (kv_stream_unaided(stream)) {
-        live_unaided(stream, seq, print, payload);
+        live_unaided(stream, seq, fingerprint, payload);
     } else {
-        live_aided(stream, seq, print, payload);
+        live_aided(stream, seq, fingerprint, payload);
     }
 }
 
@@ -613,9 +618,9 @@ first_held(struct kv_stream *stream)
     struct kv_message *first = kv_held_take(&stream->pending, seq);
     bool proved = stream->proved;
     if (!stream->blank && stream->linked && seq > stream->next_seq) {
-        jump(stream, seq, first->print);
+        jump(stream, seq, first->fingerprint);
     } else {
-        begin_live(stream, seq, first->print,
+        begin_live(stream, seq, first->fingerprint,
                    stream->blank ? "first" : "reconnected");
     }
     stream->proved = proved;
@@ -641,7 +646,7 @@ apply_held(struct kv_stream *stream)
     if (message == NULL) {
         return false;
     }
-    kv_stream_apply(stream, message->print, kv_message_payload(message));
+    kv_stream_apply(stream, message->fingerprint, kv_message_payload(message));
     stream->lent = message;
     return true;
 }

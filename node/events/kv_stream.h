@@ -3,25 +3,25 @@
  * when the engine is another process.
  *
  * Numbering. An engine's process numbers its batches from 0, one by one, and
- * says nowhere which process it is. What tells processes apart is the print of
- * a batch (key_digest() of its payload, which holds the engine's clock): the
- * same seq with another print is another process. An epoch is one reading of
- * one process; BEGIN tells of it. The process is named by the print of seq 0,
- * so that all observers of it find the same name, and by the first batch that
- * is known and its seq where seq 0 is gone. One that has said nothing yet is
- * KV_STREAM_EMPTY.
+ * says nowhere which process it is. What tells processes apart is the
+ * fingerprint of a batch (key_digest() of its payload, which holds the engine's
+ * clock): the same seq with another fingerprint is another process. An epoch is
+ * one reading of one process; BEGIN tells of it. The process is named by the
+ * fingerprint of seq 0, so that all observers of it find the same name, and by
+ * the first batch that is known and its seq where seq 0 is gone. One that has
+ * said nothing yet is KV_STREAM_EMPTY.
  *
  * Two sources. Live messages come by the event socket, and all between
  * kv_stream_connected() and kv_stream_disconnected() must have come by one TCP
  * connection: the shell opens a fresh socket for each. Replays answer from a
- * given seq on, then say that this is all. The replay is the authority: what
- * it does not confirm is not trusted, and it is always asked from the last
- * applied batch on, that one included, so that its print proves (or disproves)
- * that the answer is of the epoch's process. The first reply is taken as it
- * is; engines lose replies in the middle and at the end, never the first.
+ * given seq on, then say that this is all. The replay is the authority: what it
+ * does not confirm is not trusted, and it is always asked from the last applied
+ * batch on, that one included, so that its fingerprint proves (or disproves)
+ * that the answer is of the epoch's process. The first reply is taken as it is;
+ * engines lose replies in the middle and at the end, never the first.
  *
  *   first reply is the last applied batch    same process, go on
- *   ... under another print                  restarted: read from 0
+ *   ... under another fingerprint                  restarted: read from 0
  *   first reply is beyond it                 history is gone: a new epoch from
  *                                            there on, partial
  *   the end marker alone                     restarted: read from 0, which
@@ -29,19 +29,19 @@
  *
  * Linking. That a live message follows on does not say that it is of the same
  * process: a restarted engine comes to the same seq again. So a connection is
- * linked to the epoch only by a message that came both ways, live and
- * replayed, with the same print. Until then live messages wait (pending), and
- * cause the replay that will prove them. Once linked, contiguous messages are
- * applied as they come, also while a replay runs: replies are judged against
- * what was known when they were asked for.
+ * linked to the epoch only by a message that came both ways, live and replayed,
+ * with the same fingerprint. Until then live messages wait (pending), and cause
+ * the replay that will prove them. Once linked, contiguous messages are applied
+ * as they come, also while a replay runs: replies are judged against what was
+ * known when they were asked for.
  *
- * Holes. Replies beyond a hole are kept, and the replay is asked again from
- * the hole on, as long as that helps; three answers in a row that do not help
- * make the hole permanent (engines do skip a seq when publishing fails): it is
- * jumped over, which GAP tells, and the stream is partial. A round without an end marker ends
- * by silence and is asked again; replay_rounds silent rounds in a row, and
- * nobody answers there: the stream goes on as one without a replay, and looks
- * again from time to time.
+ * Holes. Replies beyond a hole are kept, and the replay is asked again from the
+ * hole on, as long as that helps; three answers in a row that do not help make
+ * the hole permanent (engines do skip a seq when publishing fails): it is
+ * jumped over, which GAP tells, and the stream is partial. A round without an
+ * end marker ends by silence and is asked again; replay_rounds silent rounds in
+ * a row, and nobody answers there: the stream goes on as one without a replay,
+ * and looks again from time to time.
  *
  * The lost tail and the idle restart show in no live message, so an idle
  * stream is probed.
@@ -120,7 +120,7 @@ struct kv_out {
     uint64_t process; /* BEGIN: its name */
     uint64_t ask;     /* BEGIN: of the last kv_stream_reread() before it */
     bool whole;       /* BEGIN: everything since the process started follows */
-    uint64_t print;   /* APPLY: of the payload */
+    uint64_t fingerprint; /* APPLY: of the payload */
     struct slice payload;
     const char *reason;
     enum kv_stream_state state;
@@ -159,16 +159,17 @@ void kv_stream_reread(struct kv_stream *stream, const char *reason,
 void kv_stream_cleared(struct kv_stream *stream);
 
 /* How far the reading is: enough to go on from there in another life. */
-#define KV_STREAM_PRINTS 16U
+#define KV_STREAM_FINGERPRINTS 16U
 struct kv_stream_image {
     uint64_t process;
     uint64_t first_seq;
-    uint64_t first_print;
+    uint64_t first_fingerprint;
     uint64_t next_seq;
     bool complete;
     bool unread;
-    uint32_t prints_count;             /* 1 or more */
-    uint64_t prints[KV_STREAM_PRINTS]; /* of the batches before next_seq, the
+    uint32_t fingerprints_count; /* 1 or more */
+    uint64_t fingerprints
+        [KV_STREAM_FINGERPRINTS]; /* of the batches before next_seq, the
                                           last one first; 0: not known */
 };
 
@@ -179,9 +180,9 @@ bool kv_stream_image(const struct kv_stream *stream,
                      struct kv_stream_image *image) MUST_CHECK;
 
 /* A new stream, before it is connected: as if it had read so far and lost the
- * connection, so that the first replay says whether the engine is still the same
- * process and has what came since. False: the image makes no sense, or there is
- * no replay; nothing changed. */
+ * connection, so that the first replay says whether the engine is still the
+ * same process and has what came since. False: the image makes no sense, or
+ * there is no replay; nothing changed. */
 bool kv_stream_resume(struct kv_stream *stream,
                       const struct kv_stream_image *image) MUST_CHECK;
 

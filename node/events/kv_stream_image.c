@@ -13,19 +13,20 @@ kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)
     *image = (struct kv_stream_image){
         .process = stream->process,
         .first_seq = stream->first_seq,
-        .first_print = stream->first_print,
+        .first_fingerprint = stream->first_fingerprint,
         .next_seq = stream->next_seq + (MUTANT(READ_NEW) ? 1 : 0),
         .complete = stream->complete,
         .unread = stream->unread,
     };
     uint64_t applied = stream->next_seq - stream->first_seq;
-    image->prints_count =
-        applied < KV_STREAM_PRINTS ? (uint32_t)applied : KV_STREAM_PRINTS;
-    for (uint32_t i = 0; i < image->prints_count; i++) {
+    image->fingerprints_count = applied < KV_STREAM_FINGERPRINTS
+                                    ? (uint32_t)applied
+                                    : KV_STREAM_FINGERPRINTS;
+    for (uint32_t i = 0; i < image->fingerprints_count; i++) {
         uint64_t seq = stream->next_seq - 1 - i;
         const struct kv_recent *recent =
             &stream->recent[seq % KV_STREAM_RECENT];
-        image->prints[i] = recent->seq == seq ? recent->print : 0;
+        image->fingerprints[i] = recent->seq == seq ? recent->fingerprint : 0;
     }
     return true;
 }
@@ -34,9 +35,10 @@ static bool
 makes_sense(const struct kv_stream_image *image)
 {
     return image->next_seq != UINT64_MAX &&
-           image->next_seq > image->first_seq && image->prints_count > 0 &&
-           image->prints_count <= KV_STREAM_PRINTS &&
-           image->prints_count <= image->next_seq - image->first_seq;
+           image->next_seq > image->first_seq &&
+           image->fingerprints_count > 0 &&
+           image->fingerprints_count <= KV_STREAM_FINGERPRINTS &&
+           image->fingerprints_count <= image->next_seq - image->first_seq;
 }
 
 bool
@@ -49,14 +51,14 @@ kv_stream_resume(struct kv_stream *stream, const struct kv_stream_image *image)
     stream->blank = false;
     stream->process = image->process;
     stream->first_seq = image->first_seq;
-    stream->first_print = image->first_print;
+    stream->first_fingerprint = image->first_fingerprint;
     stream->next_seq = image->next_seq;
     stream->complete = image->complete;
     stream->unread = image->unread;
-    for (uint32_t i = 0; i < image->prints_count; i++) {
+    for (uint32_t i = 0; i < image->fingerprints_count; i++) {
         uint64_t seq = image->next_seq - 1 - i;
-        stream->recent[seq % KV_STREAM_RECENT] =
-            (struct kv_recent){.seq = seq, .print = image->prints[i]};
+        stream->recent[seq % KV_STREAM_RECENT] = (struct kv_recent){
+            .seq = seq, .fingerprint = image->fingerprints[i]};
     }
     return true;
 }

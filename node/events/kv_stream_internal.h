@@ -9,24 +9,24 @@
 #include "node/events/kv_held_internal.h"
 #include "node/events/kv_stream.h"
 
-#define KV_STREAM_RECENT  512U /* applied messages whose print is kept */
+#define KV_STREAM_RECENT  512U /* applied messages whose fingerprint is kept */
 #define KV_STREAM_OUTS    8U
 #define KV_STREAM_CONFIRM 3U /* equal replies that make a hole permanent */
 
 struct kv_recent {
     uint64_t seq;
-    uint64_t print;
+    uint64_t fingerprint;
 };
 
 /* A replay that runs, and what was known when it was asked for. */
 struct kv_round {
     bool active;
-    bool fresh;     /* from 0, whoever answers */
-    bool heard;     /* a reply came */
-    bool lost;      /* a reply could not be held */
-    uint64_t ask;   /* the last question when it was asked for */
-    uint64_t from;  /* not fresh: the last applied one */
-    uint64_t print; /* ... and its print */
+    bool fresh;           /* from 0, whoever answers */
+    bool heard;           /* a reply came */
+    bool lost;            /* a reply could not be held */
+    uint64_t ask;         /* the last question when it was asked for */
+    uint64_t from;        /* not fresh: the last applied one */
+    uint64_t fingerprint; /* ... and its fingerprint */
     uint64_t silent_at_us;
     uint64_t next_before; /* to see whether the round helped */
     uint32_t early_before;
@@ -64,7 +64,7 @@ struct kv_stream {
     bool part;       /* `process` names a reading that began in the middle */
     uint64_t process;
     uint64_t first_seq;
-    uint64_t first_print;
+    uint64_t first_fingerprint;
     uint64_t next_seq;
     struct kv_recent recent[KV_STREAM_RECENT];
 
@@ -119,14 +119,14 @@ kv_stream_unaided(const struct kv_stream *stream)
 }
 
 enum kv_known kv_stream_known(const struct kv_stream *stream, uint64_t seq,
-                              uint64_t print);
+                              uint64_t fingerprint);
 void kv_stream_push(struct kv_stream *stream, const struct kv_out *out);
-void kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t print,
-                     uint64_t ask, const char *reason);
+void kv_stream_begin(struct kv_stream *stream, uint64_t seq,
+                     uint64_t fingerprint, uint64_t ask, const char *reason);
 /* Nothing is known any more. empty: nor is there anything, as a replay said. */
 void kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
                       const char *reason);
-void kv_stream_apply(struct kv_stream *stream, uint64_t print,
+void kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
                      struct slice payload);
 /* The epoch is not what is out there (any more): read from 0. */
 void kv_stream_restart(struct kv_stream *stream, const char *reason);

@@ -1,3 +1,4 @@
+/* Replays of a stream: asked for, compared, joined with what is live. */
 #include "node/events/kv_stream_internal.h"
 
 #define SILENT_PROBES 8U /* probe intervals between tries at a silent replay */
@@ -29,9 +30,9 @@ listen_on(struct kv_stream *stream)
 }
 
 /*
- * From the last applied message on, that one included: its print proves that
- * the answer is of the same process. All there is when nothing was applied, or
- * what was is dead.
+ * From the last applied message on, that one included: its fingerprint proves
+ * that the answer is of the same process. All there is when nothing was
+ * applied, or what was is dead.
  */
 void
 kv_round_ask(struct kv_stream *stream)
@@ -50,7 +51,8 @@ kv_round_ask(struct kv_stream *stream)
         .fresh = fresh,
         .ask = stream->ask,
         .from = from,
-        .print = fresh ? 0 : stream->recent[from % KV_STREAM_RECENT].print,
+        .fingerprint =
+            fresh ? 0 : stream->recent[from % KV_STREAM_RECENT].fingerprint,
         .next_before = stream->next_seq,
         .early_before = stream->early.count,
         .early_top = stream->early_top,
@@ -256,19 +258,20 @@ kv_round_tick(struct kv_stream *stream)
 
 /* The first one tells who answers. True when there is nothing more to do. */
 static bool
-meet(struct kv_stream *stream, uint64_t seq, uint64_t print)
+meet(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
     struct kv_round *round = &stream->round;
 
     if (round->fresh) {
         bool same = !stream->blank && !stream->force &&
-                    seq == stream->first_seq && print == stream->first_print;
+                    seq == stream->first_seq &&
+                    fingerprint == stream->first_fingerprint;
         if (same) { /* as before: whoever made us doubt is gone */
             stream->dead = false;
             round->fresh = false;
             return false;
         }
-        kv_stream_begin(stream, seq, print, round->ask,
+        kv_stream_begin(stream, seq, fingerprint, round->ask,
                         stream->dead || stream->force ? stream->why : "first");
         stream->linked = false;
         stream->reading = true;
@@ -279,12 +282,13 @@ meet(struct kv_stream *stream, uint64_t seq, uint64_t print)
     }
     if (seq > round->from) {
         counter_bump(&stream->counters->gaps, 1);
-        kv_stream_begin(stream, seq, print, round->ask, "history is gone");
+        kv_stream_begin(stream, seq, fingerprint, round->ask,
+                        "history is gone");
         stream->linked = false;
         stream->reading = true;
         return false;
     }
-    if (print != round->print) {
+    if (fingerprint != round->fingerprint) {
         kv_stream_restart(stream, "restarted");
         return true;
     }
@@ -292,18 +296,18 @@ meet(struct kv_stream *stream, uint64_t seq, uint64_t print)
 }
 
 static void
-hold_early(struct kv_stream *stream, uint64_t seq, uint64_t print,
+hold_early(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
            struct slice payload)
 {
     const struct kv_message *held = kv_held_find(&stream->early, seq);
 
     if (held != NULL) {
-        if (held->print != print) {
+        if (held->fingerprint != fingerprint) {
             kv_stream_restart(stream, "restarted");
         }
         return;
     }
-    if (!kv_held_put(&stream->early, seq, print, payload)) {
+    if (!kv_held_put(&stream->early, seq, fingerprint, payload)) {
         stream->round.lost = true;
         return;
     }
@@ -319,7 +323,7 @@ void
 kv_stream_replayed(struct kv_stream *stream, uint64_t seq, struct slice payload,
                    uint64_t now_us)
 {
-    uint64_t print = key_digest(payload);
+    uint64_t fingerprint = key_digest(payload);
 
     stream->now_us = now_us;
     counter_bump(&stream->counters->messages, 1);
@@ -330,15 +334,15 @@ kv_stream_replayed(struct kv_stream *stream, uint64_t seq, struct slice payload,
     stream->silent = false;
     if (!stream->round.heard) {
         stream->round.heard = true;
-        if (meet(stream, seq, print)) {
+        if (meet(stream, seq, fingerprint)) {
             return;
         }
     }
     if (seq == stream->next_seq) {
-        kv_stream_apply(stream, print, payload);
+        kv_stream_apply(stream, fingerprint, payload);
     } else if (seq > stream->next_seq) {
-        hold_early(stream, seq, print, payload);
-    } else if (kv_stream_known(stream, seq, print) == KV_KNOWN_OTHER) {
+        hold_early(stream, seq, fingerprint, payload);
+    } else if (kv_stream_known(stream, seq, fingerprint) == KV_KNOWN_OTHER) {
         kv_stream_restart(stream, "restarted");
     }
 }

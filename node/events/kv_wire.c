@@ -1,3 +1,4 @@
+/* Reads a batch of KV events, event by event, without a copy. */
 #include "node/events/kv_wire_internal.h"
 
 #include <errno.h>

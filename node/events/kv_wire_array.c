@@ -1,3 +1,4 @@
+/* The arrays of an event: blocks' hashes, token ids, remaining counts. */
 #include <stdlib.h>
 
 #include "node/events/kv_wire_event_internal.h"

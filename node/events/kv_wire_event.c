@@ -1,3 +1,4 @@
+/* Which field of an event is which, and what may be in it. */
 #include "node/events/kv_wire_event_internal.h"
 
 #define TAIL_FIRST 9  /* slots of an array that are told apart by type, */

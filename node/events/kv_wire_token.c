@@ -1,3 +1,4 @@
+/* The next msgpack value, within the bytes that are there. */
 #include "node/events/kv_wire_token_internal.h"
 
 #include "index/base/check.h"

@@ -78,10 +78,10 @@ void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
 bool ingest_has_events(const struct fleet_worker *worker);
 
 /* One stream as a snapshot has it, and up to where; false: it has none now,
- * since not all of it is known, or the at-th is not there. cut: the number of the
- * ledger's, 0: none; what is read here of the stream is as that cut has it, and
- * without a ledger if it began anew since (its bytes are good until the next
- * item). more: there are further ones. */
+ * since not all of it is known, or the at-th is not there. cut: the number of
+ * the ledger's, 0: none; what is read here of the stream is as that cut has it,
+ * and without a ledger if it began anew since (its bytes are good until the
+ * next item). more: there are further ones. */
 bool ingest_image(const struct ingest *ingest, uint32_t at, uint64_t cut,
                   struct storage_stream *stream, bool *more) ON_CONTROL;
 

@@ -2,7 +2,7 @@
  * The inside of ingest, shared by its files: ingest.c has the beginning and
  * the end, and what lanes tell; ingest_source.c starts sources and takes what
  * they deliver; ingest_out.c carries out what gossip says; ingest_watch.c
- * speaks aloud.
+ * logs warnings.
  *
  * Role: shell, private to ingest. Thread: control.
  */
@@ -90,7 +90,8 @@ void ingest_bury(struct ingest *ingest) ON_CONTROL;
 void ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     ON_CONTROL;
 
-/* ingest_image.c: where a rank's reading was, as the intake said; forgets it. */
+/* ingest_image.c: where a rank's reading was, as the intake said; forgets it.
+ * */
 void ingest_position_take(struct ingest_worker *w,
                           const struct intake_item *item,
                           const struct decoder_position *position);
@@ -105,7 +106,7 @@ void ingest_lost(void *context, const struct ingest_rank *rank,
 /* ingest_source.c: ... and begins and ends their readings. */
 void ingest_read(void *context, uint32_t worker, bool on);
 
-/* A look at all workers, once a second: says aloud which of them serve and tell
+/* A look at all workers, once a second: warns of those that serve and tell
  * nothing, and whose streams count for less than they could. */
 void ingest_watch(struct ingest *ingest, uint64_t now_us) ON_CONTROL;
 

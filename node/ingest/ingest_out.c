@@ -1,4 +1,5 @@
-/* The streams' sink: lines in the log, a view for lanes, questions to sources. */
+/* The streams' sink: lines in the log, a view for lanes, questions to sources.
+ * */
 #include "node/base/log.h"
 #include "node/ingest/ingest_internal.h"
 

@@ -1,3 +1,4 @@
+/* Whether a source is to be opened, closed, or said to be out of reach. */
 #include "node/ingest/ingest_reach.h"
 
 #include "index/base/check.h"

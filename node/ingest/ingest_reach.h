@@ -61,7 +61,7 @@ struct ingest_reach {
     uint64_t looked_us;
 };
 
-/* The cluster's word. */
+/* The cluster says who is to read. */
 void ingest_reach_want(struct ingest_reach *reach, bool on);
 
 /* A look at the source; none that is open: NOT. */

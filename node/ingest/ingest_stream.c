@@ -186,8 +186,8 @@ ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
         begin(s, rank, item, now_us);
         return;
     case INTAKE_RECORD:
-        hub_local_record(s->hub, rank->stream, record, item->print, item->last,
-                         now_us);
+        hub_local_record(s->hub, rank->stream, record, item->fingerprint,
+                         item->last, now_us);
         return;
     case INTAKE_GAP:
         hub_local_gap(s->hub, rank->stream, now_us);

@@ -102,9 +102,9 @@ struct ingest_streams {
 void ingest_streams_init(struct ingest_streams *s,
                          const struct ingest_sink *sink);
 
-/* A worker came into a slot that is free. source->rank: as many as source->ranks
- * says, filled in here, and borrowed until the worker is removed. 0, or -ENOMEM
- * and it has no streams. */
+/* A worker came into a slot that is free. source->rank: as many as
+ * source->ranks says, filled in here, and borrowed until the worker is removed.
+ * 0, or -ENOMEM and it has no streams. */
 int ingest_streams_add(struct ingest_streams *s, uint32_t worker,
                        const struct ingest_source *source)
     ON_CONTROL MUST_CHECK;

@@ -1,4 +1,4 @@
-/* What is said aloud of workers' events, in words for three in the morning. */
+/* Warnings about workers' events: which are silent, and which are not used. */
 #include "node/base/log.h"
 #include "node/ingest/ingest_internal.h"
 

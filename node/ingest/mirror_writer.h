@@ -1,7 +1,7 @@
 /*
- * The mirror writer: control's end of every stream. What gossip has applied comes in,
- * whoever read it; the mirror is written, and lanes are told which of its
- * slots are whose.
+ * The mirror writer: control's end of every stream. What gossip has applied
+ * comes in, whoever read it; the mirror is written, and lanes are told which of
+ * its slots are whose.
  *
  * A stream is a rank of a worker. A new epoch takes a new slot of the mirror
  * and closes the old one, so that forgetting a cache is one store; a CLEAR
@@ -11,11 +11,11 @@
  * stream's, or older than its last one, are dropped and counted.
  *
  * Slots run out: a closed one is free again only when it was swept. A stream
- * that found none goes on without, and mirror_writer_work() tries again. What it was
- * told meanwhile is lost, so once it has a slot it takes no further records
- * and is to be read again; an empty slot then serves the new epoch, which so
- * needs no second one. The same without the pause when the mirror is full:
- * what did not fit is lost, what is there stays true, at a discount.
+ * that found none goes on without, and mirror_writer_work() tries again. What
+ * it was told meanwhile is lost, so once it has a slot it takes no further
+ * records and is to be read again; an empty slot then serves the new epoch,
+ * which so needs no second one. The same without the pause when the mirror is
+ * full: what did not fit is lost, what is there stays true, at a discount.
  *
  * Trust. A stream that misses events (stale, a replay in the middle of an
  * epoch, no connection, something lost) counts for stale_permille; one that
@@ -27,8 +27,8 @@
  * Contested. Two engines sit behind one address, or one cannot stay up: gossip
  * tells when it is so, and such a stream is not in the view.
  *
- * What lanes see is published by mirror_writer_work() alone. A slot that is in the
- * published view is closed right after the next one, which has it not: the
+ * What lanes see is published by mirror_writer_work() alone. A slot that is in
+ * the published view is closed right after the next one, which has it not: the
  * mirror then gives it to another stream only when no reader is left who may
  * take that stream's blocks for the old owner's.
  *
@@ -193,7 +193,8 @@ bool mirror_writer_next_reread(struct mirror_writer *writer,
 bool mirror_writer_work(struct mirror_writer *writer, uint32_t budget)
     ON_CONTROL;
 
-/* The streams in order of worker and rank: the at-th, false at the end. O(1). */
+/* The streams in order of worker and rank: the at-th, false at the end. O(1).
+ * */
 bool mirror_writer_status(const struct mirror_writer *writer, uint32_t at,
                           struct mirror_writer_status *status)
     ON_CONTROL MUST_CHECK;

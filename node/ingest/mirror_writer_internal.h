@@ -1,5 +1,6 @@
 /*
- * The inside of the mirror writer: its streams. The essay is at the head of mirror_writer.h.
+ * The inside of the mirror writer: its streams. The essay is at the head of
+ * mirror_writer.h.
  */
 #ifndef NODE_MIRROR_WRITER_INTERNAL_H
 #define NODE_MIRROR_WRITER_INTERNAL_H
@@ -54,7 +55,7 @@ struct mirror_writer {
     struct mirror_writer_worker worker[WORKERS_MAX];
 };
 
-/* How far its word is taken. */
+/* How far a stream is trusted, in thousandths. */
 uint32_t mirror_writer_stream_trust(const struct mirror_writer *writer,
                                     const struct mirror_writer_stream *stream);
 

@@ -1,3 +1,4 @@
+/* Streams, workers and members as a snapshot has them, and back. */
 #include "node/ingest/snapshot_state.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  *
  * A stream of which not all is known has no image. One that is put back goes on
  * from its position; until its engine or peers are caught up with, it is stale
- * (ingest_stream.h). Of the roster only operators' words come back: version 1
- * is what a configuration said, and today's may say otherwise.
+ * (ingest_stream.h). Of the roster only what operators changed comes back:
+ * version 1 is what a configuration said, and today's may say otherwise.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: the callers'.
  * Errors: false.
@@ -17,8 +17,8 @@
 #include "node/ingest/ingest_stream.h"
 #include "storage/storage.h"
 
-/* A stream as it is now, by what the mirror writer says of it; false: it has none, or
- * not all of it is known. */
+/* A stream as it is now, by what the mirror writer says of it; false: it has
+ * none, or not all of it is known. */
 bool snapshot_stream_image(const struct ingest_streams *ingest,
                            struct event_stream name,
                            const struct mirror_writer_status *status,
@@ -37,8 +37,8 @@ void snapshot_stream_position(const struct ingest_streams *ingest,
 bool snapshot_stream_resumes(const struct storage_stream *stream);
 
 /* A stream whose slot of the mirror is open and filled, in a node that was told
- * nothing of it yet: goes on from there. False: the mirror writer has it from elsewhere,
- * and the slot is still the caller's. */
+ * nothing of it yet: goes on from there. False: the mirror writer has it from
+ * elsewhere, and the slot is still the caller's. */
 bool snapshot_stream_restore(struct ingest_streams *ingest,
                              struct ingest_rank *rank,
                              const struct storage_stream *stream)

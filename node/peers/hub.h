@@ -64,7 +64,8 @@ struct hub_network {
 struct hub_streams {
     void *context;
     /* Any of gossip's outputs but SEND and BELIEF, carried out before this
-     * returns: by gossip_digest() and gossip_exported() where it asks for it. */
+     * returns: by gossip_digest() and gossip_exported() where it asks for it.
+     * */
     void (*out)(void *context, const struct gossip_out *out, uint64_t now_us);
     /* Begin (on) or stop reading the events of a worker, by its identity. */
     void (*read)(void *context, uint64_t worker, bool on, uint64_t now_us);
@@ -91,7 +92,8 @@ int hub_new(struct hub **out, const struct cluster_config *config,
 /* NULL is fine. */
 void hub_free(struct hub *hub);
 
-/* Registers a consumer; copied. What has none is dropped. Before hub_start(). */
+/* Registers a consumer; copied. What has none is dropped. Before hub_start().
+ * */
 void hub_attach_streams(struct hub *hub, const struct hub_streams *streams);
 void hub_attach_hints(struct hub *hub, const struct hub_hints *hints);
 void hub_attach_roster(struct hub *hub, const struct hub_roster *roster);

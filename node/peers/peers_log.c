@@ -1,4 +1,5 @@
-/* Log lines about members, names and refused connections; rate-limited by kind. */
+/* Log lines about members, names and refused connections; rate-limited by kind.
+ * */
 #include "node/peers/peers_log_internal.h"
 
 #include "node/base/log.h"

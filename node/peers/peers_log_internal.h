@@ -10,7 +10,8 @@
 
 #include "mesh/mesh.h"
 
-/* Writes what happened to a member, with a hint where an operator should act. */
+/* Writes what happened to a member, with a hint where an operator should act.
+ * */
 void peers_log_member(enum member_event event,
                       const struct member_update *about);
 

@@ -161,7 +161,7 @@ apply_through(const struct intake_item *item)
                            item->ask, now_us);
     } else if (item->kind == INTAKE_RECORD) {
         gossip_local_record(gossip, stream, (const void *)(item + 1),
-                            item->print, item->last, now_us);
+                            item->fingerprint, item->last, now_us);
     } else if (item->kind == INTAKE_STATE) {
         gossip_local_live(gossip, stream, true, now_us);
     }

@@ -125,11 +125,12 @@ take_apply(const struct kv_out *out)
 
     REQUIRE(out->payload.len == sizeof batch);
     memcpy(&batch, out->payload.ptr, sizeof batch);
-    REQUIRE(out->seq == batch.seq && out->print == key_digest(out->payload));
+    REQUIRE(out->seq == batch.seq &&
+            out->fingerprint == key_digest(out->payload));
     if (!world.any) {
         world.from_0 = batch.seq == 0;
         REQUIRE(world.from_0 == world.whole);
-        REQUIRE(!world.whole || world.epoch == out->print);
+        REQUIRE(!world.whole || world.epoch == out->fingerprint);
         world.contiguous = true;
     } else {
         REQUIRE(batch.process == world.last.process);

@@ -46,7 +46,7 @@ rig_take(const struct kv_out *out)
 {
     switch (out->kind) {
     case KV_OUT_APPLY:
-        cr_assert_eq(out->print, key_digest(out->payload));
+        cr_assert_eq(out->fingerprint, key_digest(out->payload));
         cr_assert_lt(rig.applied_count, APPLIED_MAX);
         (void)snprintf(rig.applied[rig.applied_count++], sizeof rig.applied[0],
                        "%.*s", (int)out->payload.len, out->payload.ptr);

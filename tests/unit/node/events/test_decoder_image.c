@@ -32,24 +32,25 @@ new_decoder(struct one *o)
 static void
 setup(void)
 {
-    struct kv_stream_image stream = {.process = 0x1122334455667788,
-                                     .first_seq = 4,
-                                     .first_print = 99,
-                                     .next_seq = 300,
-                                     .complete = true,
-                                     .unread = true,
-                                     .prints_count = KV_STREAM_PRINTS};
+    struct kv_stream_image stream = {
+        .process = 0x1122334455667788,
+        .first_seq = 4,
+        .first_fingerprint = 99,
+        .next_seq = 300,
+        .complete = true,
+        .unread = true,
+        .fingerprints_count = KV_STREAM_FINGERPRINTS};
 
     new_decoder(&one);
     new_decoder(&other);
-    for (uint32_t i = 0; i < KV_STREAM_PRINTS; i++) {
-        stream.prints[i] = rng_mix(i);
+    for (uint32_t i = 0; i < KV_STREAM_FINGERPRINTS; i++) {
+        stream.fingerprints[i] = rng_mix(i);
     }
     cr_assert(kv_stream_resume(one.decoder.stream, &stream));
     one.decoder.process = stream.process;
     one.decoder.gap = true;
     one.decoder.unfit_seq = 77;
-    one.decoder.unfit_print = 78;
+    one.decoder.unfit_fingerprint = 78;
     one.decoder.apply = (struct kv_apply){.block_tokens = 16,
                                           .has_group = true,
                                           .group = 2,
@@ -94,7 +95,7 @@ Test(node_decoder_image, what_comes_back_is_what_was_there)
     cr_assert_eq(r->process, one.decoder.process);
     cr_assert_eq(memcmp(&r->apply, &one.decoder.apply, sizeof r->apply), 0);
     cr_assert_eq(r->unfit_seq, 77);
-    cr_assert_eq(r->unfit_print, 78);
+    cr_assert_eq(r->unfit_fingerprint, 78);
     cr_assert_eq(kv_stream_next_seq(r->stream), 300);
     take(&other.decoder, &again);
     cr_assert(slice_equal(buf_slice(&again), buf_slice(&bytes)));

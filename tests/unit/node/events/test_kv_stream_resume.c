@@ -83,7 +83,7 @@ Test(node_kv_stream_resume, its_own_image_is_the_one_it_had)
 
     cr_assert(kv_stream_image(rig.stream, &again));
     cr_assert_eq(memcmp(&again, &image, sizeof image), 0);
-    cr_assert_eq(image.prints_count, KV_STREAM_PRINTS);
+    cr_assert_eq(image.fingerprints_count, KV_STREAM_FINGERPRINTS);
 }
 
 Test(node_kv_stream_resume, what_makes_no_sense_is_refused)
@@ -97,9 +97,9 @@ Test(node_kv_stream_resume, what_makes_no_sense_is_refused)
     }
     bad[0].next_seq = UINT64_MAX;
     bad[1].next_seq = bad[1].first_seq;
-    bad[2].prints_count = 0;
-    bad[3].prints_count = KV_STREAM_PRINTS + 1;
-    bad[4].first_seq = bad[4].next_seq - 2; /* more prints than batches */
+    bad[2].fingerprints_count = 0;
+    bad[3].fingerprints_count = KV_STREAM_FINGERPRINTS + 1;
+    bad[4].first_seq = bad[4].next_seq - 2; /* more fingerprints than batches */
     for (size_t i = 0; i < 5; i++) {
         cr_assert_not(kv_stream_resume(rig.stream, &bad[i]), "%zu", i);
     }

@@ -161,7 +161,7 @@ put_reading(struct buf *out)
                                             .retry_ms = 100,
                                             .pending_bytes_max = 1 << 20};
     struct kv_stream_image image = {
-        .process = 7, .first_seq = 3, .next_seq = 10, .prints_count = 1};
+        .process = 7, .first_seq = 3, .next_seq = 10, .fingerprints_count = 1};
     struct kv_counters counters = {.batches = {0}};
     struct decoder reading = {.rank = 0};
 
