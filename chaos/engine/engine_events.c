@@ -78,6 +78,7 @@ run_key(const struct engine_batch *batch, uint32_t i)
 {
     uint64_t key;
 
+    CHECK(i < run_len(batch));
     memcpy(&key, batch->keys.ptr + i * sizeof(key), sizeof(key));
     return key;
 }

@@ -15,6 +15,7 @@ drop_oldest(struct engine_events_log *log)
 {
     struct engine_events_entry *e = entry(log, log->first_seq++);
 
+    CHECK(log->first_seq <= log->next_seq && e->len <= log->bytes);
     log->bytes -= e->len;
     free(e->bytes);
     *e = (struct engine_events_entry){.bytes = NULL};
@@ -51,6 +52,7 @@ engine_events_log_push(struct engine_events_log *log, struct slice payload)
                                     log->bytes > log->bytes_max)) {
         drop_oldest(log);
     }
+    CHECK(seq - log->first_seq < log->steps_max);
     log->next_seq++;
     struct engine_events_entry *e = entry(log, seq);
     e->bytes = payload.len > 0 ? malloc(payload.len) : NULL;
@@ -80,6 +82,7 @@ engine_events_log_clear(struct engine_events_log *log)
     while (log->first_seq < log->next_seq) {
         drop_oldest(log);
     }
+    CHECK(log->bytes == 0);
     log->first_seq = 0;
     log->next_seq = 0;
 }

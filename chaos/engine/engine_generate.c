@@ -27,12 +27,14 @@ take_call(struct engine_server *server, struct httpd_request *request)
 struct engine_rank *
 engine_call_rank(struct engine_server *server, const struct engine_call *call)
 {
+    CHECK(call->rank < server->options->ranks);
     return &server->ranks[call->rank];
 }
 
 void
 engine_call_drop(struct engine_server *server, struct engine_call *call)
 {
+    CHECK(server->idle_count < server->options->requests_max);
     call->request = NULL;
     free(call->salt);
     call->salt = NULL;

@@ -57,6 +57,7 @@ put_requests(const struct load_report *report, struct buf *out)
     uint64_t failed = load_stats_failed(stats);
     const char *before = " (";
 
+    CHECK(stats->sent <= planned(report));
     buf_add_text(out, "requests  ");
     put_count(out, stats->sent);
     buf_add_text(out, " sent, ");

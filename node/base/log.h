@@ -108,8 +108,8 @@ void log_stats(struct log_stats *stats);
 /* "error", "warning", "info", "debug". Static text. */
 const char *log_level_text(enum log_level level);
 
-/* One field each, for KV() and KV_FAULT(); key and value are borrowed until the
- * line is written. text may be NULL, which is an empty text. fault: -errno. */
+/* One field, for KV() and KV_FAULT(); key and value are borrowed until the line
+ * is written. A value of NULL is an empty text. */
 static inline struct log_field
 log_field_text(const char *key, const char *value)
 {
@@ -117,6 +117,7 @@ log_field_text(const char *key, const char *value)
         .key = key, .kind = LOG_KIND_TEXT, .as.text = slice_of(value)};
 }
 
+/* The same of text that does not end in NUL. */
 static inline struct log_field
 log_field_slice(const char *key, struct slice value)
 {
@@ -124,6 +125,7 @@ log_field_slice(const char *key, struct slice value)
         .key = key, .kind = LOG_KIND_TEXT, .as.text = value};
 }
 
+/* The same of a signed integer. */
 static inline struct log_field
 log_field_int(const char *key, int64_t value)
 {
@@ -131,6 +133,7 @@ log_field_int(const char *key, int64_t value)
         .key = key, .kind = LOG_KIND_INT, .as.number = value};
 }
 
+/* The same of an unsigned integer. */
 static inline struct log_field
 log_field_uint(const char *key, uint64_t value)
 {
@@ -138,6 +141,7 @@ log_field_uint(const char *key, uint64_t value)
         .key = key, .kind = LOG_KIND_UINT, .as.size = value};
 }
 
+/* The same of a bool, written as true or false. */
 static inline struct log_field
 log_field_bool(const char *key, bool value)
 {
@@ -145,6 +149,7 @@ log_field_bool(const char *key, bool value)
         .key = key, .kind = LOG_KIND_BOOL, .as.truth = value};
 }
 
+/* The same of -errno, written by its name. */
 static inline struct log_field
 log_field_fault(const char *key, int fault)
 {

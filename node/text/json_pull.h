@@ -57,6 +57,7 @@ struct json_pull {
 /* bytes are borrowed while the reader is used. */
 void json_pull_init(struct json_pull *pull, struct slice bytes);
 
+/* Reads the next token. PULL_BAD is final, and `fault` says why. */
 enum pull_token json_pull_next(struct json_pull *pull) MUST_CHECK;
 
 /*
