@@ -401,6 +401,9 @@ take_end(struct sim_world *w, struct sim_flight *f)
 {
     bool probe = f->probe;
 
+    if (!f->headed) { /* it stalled, and came with the rest */
+        take_head(w, f);
+    }
     if (probe) {
         judge_prediction(w, f);
     }
