@@ -1,3 +1,7 @@
+/*
+ * Routing decisions on their way to peers and from them: batched into frames,
+ * lossy, and never asked for again.
+ */
 #include <stdlib.h>
 #include <string.h>
 

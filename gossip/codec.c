@@ -1,3 +1,4 @@
+/* Numbers and record bodies as bytes, and back. */
 #include "gossip/codec_internal.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@
 void
 codec_put_bytes(struct codec_out *out, const void *bytes, size_t len)
 {
+    CHECK(out->len <= out->max);
     if (out->failed || len > out->max - out->len) {
         out->failed = true;
         return;
@@ -77,6 +79,7 @@ codec_put_varint(struct codec_out *out, uint64_t value)
 static bool
 has(struct codec_in *in, uint64_t len)
 {
+    CHECK(in->failed || in->at <= in->end);
     if (in->failed || len > codec_left(in)) {
         in->failed = true;
     }

@@ -11,8 +11,8 @@
  * again.
  *
  *   u8      flags (below)
- *   u32     fingerprint of the batch, its lower half: one that differs is proof, and
- *           one that agrees by chance is followed by others
+ *   u32     fingerprint of the batch, its lower half: one that differs is
+ *           proof, and one that agrees by chance is followed by others
  *   varint  holes, block_tokens: each only if its flag says so
  *   varint  words when decoded
  *   ops     varint (count << 4 | tier << 2 | kind), then count keys of 8 bytes
@@ -44,10 +44,16 @@ struct codec_out {
     bool failed; /* something did not fit: what is there is not to be used */
 };
 
+/* Append a number, little endian, or bytes as they are. What does not fit sets
+ * `failed`, and nothing is appended from then on. */
 void codec_put_u8(struct codec_out *out, uint8_t value);
 void codec_put_u32(struct codec_out *out, uint32_t value);
 void codec_put_u64(struct codec_out *out, uint64_t value);
+
+/* Appends a number in one to ten bytes, seven bits each. Fails as above. */
 void codec_put_varint(struct codec_out *out, uint64_t value);
+
+/* Appends len bytes; bytes may be NULL when len is 0. Fails as above. */
 void codec_put_bytes(struct codec_out *out, const void *bytes, size_t len);
 
 /* The room that is left, to pack maps into; len grows by what they took. */
@@ -63,6 +69,7 @@ struct codec_in {
     bool failed;
 };
 
+/* How many bytes are left to read. */
 static inline size_t
 codec_left(const struct codec_in *in)
 {
@@ -77,12 +84,18 @@ codec_slice(const struct codec_in *in)
                           .len = in->failed ? 0 : codec_left(in)};
 }
 
+/* Take a number off the front, little endian. 0 and `failed` when it is not
+ * there. */
 uint8_t codec_get_u8(struct codec_in *in);
 uint32_t codec_get_u32(struct codec_in *in);
 uint64_t codec_get_u64(struct codec_in *in);
+
+/* Takes a varint of at most 64 bits. 0 and `failed` when there is none. */
 uint64_t codec_get_varint(struct codec_in *in);
+
 /* A varint that must be max or less. */
 uint32_t codec_get_count(struct codec_in *in, uint32_t max);
+
 /* The next len bytes as a reader of their own. */
 struct codec_in codec_get_part(struct codec_in *in, uint64_t len);
 

@@ -1,3 +1,4 @@
+/* One stream's latest records, within a bound that all logs share. */
 #include "gossip/delta_log_internal.h"
 
 #include <stdlib.h>
@@ -9,8 +10,11 @@
 void
 delta_log_fini(struct delta_log *log, struct delta_log_store *store)
 {
-    store->bytes -=
+    size_t size =
         log->bytes_size + log->entries_size * sizeof(struct delta_log_entry);
+
+    CHECK(store->bytes >= size);
+    store->bytes -= size;
     free(log->bytes);
     free(log->entries);
     *log = (struct delta_log){0};
@@ -52,6 +56,7 @@ head(const struct delta_log *log)
 static void
 drop_first(struct delta_log *log, struct delta_log_store *store)
 {
+    CHECK(log->count > 0);
     log->low = log->entries[log->first].pos;
     log->first++;
     log->count--;
@@ -96,6 +101,7 @@ grown(uint32_t size, uint32_t first, uint64_t need, uint32_t max)
 static void *
 resize(struct delta_log_store *store, void *memory, size_t before, size_t after)
 {
+    CHECK(store->bytes <= store->bytes_max);
     if (after <= before || after - before > store->bytes_max - store->bytes) {
         return NULL;
     }
@@ -182,6 +188,7 @@ delta_log_append(struct delta_log *log, struct delta_log_store *store,
         (struct delta_log_entry){.pos = pos, .at = log->tail, .len = len};
     log->tail += len;
     log->high = pos;
+    CHECK(log->tail <= log->bytes_size && log->low < log->high);
     return true;
 }
 

@@ -59,6 +59,8 @@ bool delta_log_append(struct delta_log *log, struct delta_log_store *store,
  * none is. */
 uint32_t delta_log_after(const struct delta_log *log, uint64_t pos);
 
+/* The at-th entry, 0 being the oldest; at < count. Good until the log
+ * changes. */
 static inline const struct delta_log_entry *
 delta_log_entry_at(const struct delta_log *log, uint32_t at)
 {
@@ -73,6 +75,8 @@ delta_log_covers(const struct delta_log *log, uint64_t pos)
     return log->low <= pos && pos <= log->high;
 }
 
+/* Verifies the invariants of one log. False: *reason says which one is broken,
+ * static text. */
 bool delta_log_check(const struct delta_log *log,
                      const struct delta_log_store *store, const char **reason);
 

@@ -1,3 +1,7 @@
+/*
+ * The door of gossip: making and freeing, streams, peers, frames that come in,
+ * time, and what can be seen from outside.
+ */
 #include "gossip/gossip.h"
 
 #include <errno.h>

@@ -9,9 +9,9 @@
  * 1. A stream is a sequence of records, numbered alike by all who read it. An
  *    epoch is one such sequence: what one process of the engine said from its
  *    start on. Its id is the process's identity, derived from evidence (the
- *    fingerprint of the first batch), so two readers name it alike without a word
- *    between them. A position is (seq of the batch << 8 | part), and a record
- *    covers the positions after the one before it up to its own.
+ *    fingerprint of the first batch), so two readers name it alike without
+ *    talking to each other. A position is (seq of the batch << 8 | part), and a
+ *    record covers the positions after the one before it up to its own.
  * 2. A replica at a position is the result of all records up to there. It
  *    takes a record that begins at or before its position and ends after it,
  *    drops one that ends before, and asks for what is missing if it begins
@@ -38,21 +38,21 @@
  *
  * Partial readings. A reader that cannot see the process's first batch any
  * more does not know the process's identity, nor names of blocks from before.
- * It is a follower: its records are not applied but held against the
- * log by position and fingerprint. While they agree, or the replica keeps up with
+ * It is a follower: its records are not applied but compared with the log by
+ * position and fingerprint. While they agree, or the replica keeps up with
  * them by others' deltas, there is a better reader, and all is well. When the
- * fingerprints differ, or the replica stays behind (or ahead of) the live reading
- * for judge_ms, there is none: it takes over, by reading again and minting an
- * epoch of its own, which is not complete; at once where there are no peers.
- * Before, it asks who leads the epoch (WHO). To a living reader it yields, as
- * long as it has itself heard nothing since, or the replica has moved: two who
- * both began in the middle would else take over from each other without end,
- * and drop what is known each time. What it reads to take over counts only
- * against the epoch that was judged, not against one that came since.
- * The same for a reader that lost
- * batches for good: the others' logs may have them; only if nobody does, the
- * stream goes on without (a record then says that something before it is
- * missing) in an epoch derived from the process's.
+ * fingerprints differ, or the replica stays behind (or ahead of) the live
+ * reading for judge_ms, there is none: it takes over, by reading again and
+ * minting an epoch of its own, which is not complete; at once where there are
+ * no peers. Before, it asks who leads the epoch (WHO). To a living reader it
+ * yields, as long as it has itself heard nothing since, or the replica has
+ * moved: two who both began in the middle would else take over from each other
+ * without end, and drop what is known each time. What it reads to take over
+ * counts only against the epoch that was judged, not against one that came
+ * since. The same for a reader that lost batches for good: the others' logs may
+ * have them; only if nobody does, the stream goes on without (a record then
+ * says that something before it is missing) in an epoch derived from the
+ * process's.
  *
  * `complete`: the set is the engine's own at this position. It is a property
  * of epoch and position, the same on all nodes: true from the start of a
@@ -202,6 +202,7 @@ struct gossip_config {
     uint32_t belief_bytes;    /* of decisions that wait; frame_bytes at most */
 };
 
+/* What a node uses unless its configuration says otherwise. */
 struct gossip_config gossip_config_default(void);
 
 enum {
@@ -290,6 +291,9 @@ void gossip_free(struct gossip *g);
  * GOSSIP_E_FULL or -ENOMEM. */
 int gossip_stream_add(struct gossip *g, struct event_stream stream,
                       uint64_t now_us) MUST_CHECK;
+
+/* The stream is no longer wanted: its state is dropped, and its number is
+ * remembered for tombstone_ms. One that is not there is ignored. */
 void gossip_stream_remove(struct gossip *g, struct event_stream stream,
                           uint64_t now_us);
 
@@ -386,7 +390,13 @@ void gossip_exported(struct gossip *g, uint64_t token, const uint64_t *words,
 
 /* A link to a peer came up (again: it is new), or went. 0 or GOSSIP_E_FULL. */
 int gossip_peer_up(struct gossip *g, uint64_t peer, uint64_t now_us) MUST_CHECK;
+
+/* The link to a peer went: nothing is sent to it, and what it was asked is
+ * asked of others. One that is not up is ignored. */
 void gossip_peer_down(struct gossip *g, uint64_t peer, uint64_t now_us);
+
+/* Whether the membership suspects a peer: the next reader pushes in its place
+ * while it does. One that is not up is ignored. */
 void gossip_peer_suspect(struct gossip *g, uint64_t peer, bool suspect,
                          uint64_t now_us);
 
@@ -394,11 +404,15 @@ void gossip_peer_suspect(struct gossip *g, uint64_t peer, bool suspect,
 int gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes,
                 size_t len, uint64_t now_us) MUST_CHECK;
 
+/* Lets time pass up to now_us, which must not be before that of any earlier
+ * call. */
 void gossip_tick(struct gossip *g, uint64_t now_us);
 
 /* When gossip_tick() is due. */
 uint64_t gossip_deadline(const struct gossip *g);
 
+/* The next output; false when there is none. What it points at is good until
+ * the next call. */
 bool gossip_next_out(struct gossip *g, struct gossip_out *out) MUST_CHECK;
 
 /* Gauges of one worker. */
@@ -495,6 +509,7 @@ struct gossip_stats {
     uint32_t streams, tombstones, peers;
 };
 
+/* The counters since gossip_new(), and what there is now. */
 void gossip_stats(const struct gossip *g, struct gossip_stats *stats);
 
 /* Walks everything and verifies each invariant; for tests and simulations. */

@@ -1,3 +1,4 @@
+/* The invariants of gossip, for tests and simulations. */
 #include "gossip/gossip_internal.h"
 
 static bool

@@ -261,18 +261,22 @@ struct gossip {
     struct event_record *record;
 };
 
+/* Milliseconds as microseconds. */
 static inline uint64_t
 gossip_us(uint32_t ms)
 {
     return (uint64_t)ms * 1000;
 }
 
+/* The position of a part of the batch of that seq; part is at most
+ * GOSSIP_PART_LAST. */
 static inline uint64_t
 gossip_pos(uint64_t seq, uint32_t part)
 {
     return seq << 8 | part;
 }
 
+/* The replica is between the first page of a transfer and its end. */
 static inline bool
 gossip_is_torn(const struct gossip_stream *s)
 {
@@ -297,22 +301,45 @@ gossip_leads(const struct gossip_stream *s)
 /* gossip.c */
 struct gossip_stream *gossip_find(const struct gossip *g,
                                   struct event_stream name);
+
+/* The place of a peer that is up, or GOSSIP_PEER_NONE. */
 uint32_t gossip_peer_at(const struct gossip *g, uint64_t peer);
+
+/* The peer is up and not suspected. */
 bool gossip_peer_is_good(const struct gossip *g, uint64_t peer);
+
+/* The stream changed its epoch too often lately: two engines may sit behind one
+ * address. */
 bool gossip_is_contested(const struct gossip_stream *s, uint64_t now_us);
+
+/* What is known of the stream may be out of date; see gossip.h. */
 bool gossip_is_stale(const struct gossip *g, const struct gossip_stream *s);
 
 /* out.c: what goes out */
 void gossip_ready(struct gossip *g, struct gossip_stream *s);
+
+/* tick_streams() runs at that time, or before. */
 void gossip_wake_at(struct gossip *g, uint64_t at_us);
+
+/* Begins a frame of that type in g->build, in place of what was there. */
 void gossip_frame_begin(struct gossip *g, enum gossip_frame_type type);
+
 /* Sends what was built to a peer, or to all (0). */
 void gossip_frame_send(struct gossip *g, uint64_t peer,
                        enum gossip_channel channel);
+
+/* Drops the frame that has waited longest; there must be one. */
 void gossip_send_drop(struct gossip *g);
+
+/* Appends the stream's name to the frame that is being built. */
 void gossip_put_stream(struct gossip *g, const struct gossip_stream *s);
+
+/* Queues a record to be applied that stands in no log; the body is copied.
+ * False: no memory, which is counted. */
 bool gossip_direct_add(struct gossip *g, struct gossip_stream *s, uint64_t pos,
                        const uint8_t *body, uint32_t len);
+
+/* Drops all records queued so. */
 void gossip_direct_drop(struct gossip_stream *s);
 
 /* stream.c: a replica and its epoch */
@@ -321,83 +348,182 @@ enum gossip_took {
     GOSSIP_TOOK_OLD,
     GOSSIP_TOOK_GAP
 };
+
+/* The stream is in another epoch, which is not the one it is in: its state is
+ * dropped. reason: static text, for RESET. */
 void gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
                          struct gossip_epoch epoch, bool whole,
                          const char *reason);
+
+/* Drops the state and keeps the epoch, which is applied once more from its
+ * start. */
 void gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
                          const char *reason);
+
 /* The epoch that a peer is in, if it is news: true when both are in it now. */
 bool gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
                         struct gossip_epoch epoch, bool whole);
+
+/* The gate: takes a sound record of the stream's epoch that covers (prev, pos],
+ * if it follows on. */
 enum gossip_took gossip_stream_take(struct gossip *g, struct gossip_stream *s,
                                     uint64_t prev, uint64_t pos,
                                     struct codec_in body);
+
+/* The replica is at pos now, by this record; pos is beyond where it was. */
 void gossip_stream_applied(struct gossip_stream *s,
                            const struct codec_body *body, uint64_t pos);
+
+/* Somebody has the epoch's records up to pos. */
 void gossip_stream_known(struct gossip *g, struct gossip_stream *s,
                          uint64_t pos);
+
+/* The replica moved, or what is known did: starts or stops the clocks for being
+ * behind and for being torn. */
 void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
 
 /* local.c: readings */
+
+/* Asks the intake to read the stream from its start; reason: static text. */
 void gossip_reread(struct gossip *g, struct gossip_stream *s,
                    enum gossip_asked why, const char *reason);
+
+/* The state is wrong: who leads reads again, others transfer it from `from`
+ * (0: from nobody yet). Does nothing within heal_ms of the last attempt. */
 void gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from);
+
 /* The stream is in another epoch, of a peer: what the reading is to it. */
 void gossip_local_met(struct gossip *g, struct gossip_stream *s);
+
+/* Up to where this node could read the epoch again by itself; 0: not at all. */
 uint64_t gossip_local_known(const struct gossip_stream *s);
+
+/* Judges a follower whose time is up. */
 void gossip_local_tick(struct gossip *g, struct gossip_stream *s);
+
+/* When gossip_local_tick() has something to do; UINT64_MAX: never. */
 uint64_t gossip_local_timer(const struct gossip *g,
                             const struct gossip_stream *s);
 
 /* push.c: deltas */
+
+/* Pushes the stream's new records within push_ms, if this node is to push. */
 void gossip_push_want(struct gossip *g, struct gossip_stream *s);
+
+/* Sends the deltas that are due. */
 void gossip_push_tick(struct gossip *g);
+
+/* Starts or stops the clock for records that the primary has not pushed. */
 void gossip_push_lag(struct gossip *g, struct gossip_stream *s);
+
+/* This node pushes the stream's records to its peers. */
 bool gossip_pushes(const struct gossip *g, const struct gossip_stream *s);
+
+/* Sends a peer the records after `from`, as many as fit in a frame. */
 void gossip_answer(struct gossip *g, const struct gossip_stream *s,
                    uint64_t peer, uint64_t from);
+
+/* A frame of that type from a peer that is up, after its first two bytes. 0, or
+ * GOSSIP_E_BAD: what stood before the fault was taken. The same for each
+ * gossip_recv_...() below. */
 int gossip_recv_delta(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* pull.c: questions for records */
+
+/* Asks a peer for the records after what the replica has. */
 void gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer);
+
 /* Any that is up, at random; 0: none is. */
 uint64_t gossip_some_peer(struct gossip *g);
+
+/* Asks again, of somebody else, what was not answered in time. */
 void gossip_pull_tick(struct gossip *g, struct gossip_stream *s);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_pull(struct gossip *g, uint64_t peer, struct codec_in in);
+
+/* As gossip_recv_delta(): the peer's log does not reach that far back. */
 int gossip_recv_lost(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* who.c: whether an epoch has a living reader */
+
+/* Asks all peers whether a living reader leads the stream's epoch. */
 void gossip_who_ask(struct gossip *g, const struct gossip_stream *s);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* vector.c: anti-entropy */
+
+/* Sends a summary to a random peer when it is time. */
 void gossip_vector_tick(struct gossip *g);
+
+/* Sends a peer the whole vector; reply: it answers the peer's own. */
 void gossip_vector_send(struct gossip *g, uint64_t peer, bool reply);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_summary(struct gossip *g, uint64_t peer, struct codec_in in);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_vector(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* transfer.c: whole states */
+
+/* Begins to take the stream's state from a peer, or notes that it is wanted
+ * while transfers_max run. */
 void gossip_transfer_start(struct gossip *g, struct gossip_stream *s,
                            uint64_t peer);
+
+/* Ends a transfer, whatever became of it; none is fine. */
 void gossip_transfer_stop(struct gossip *g, struct gossip_stream *s);
+
+/* Asks again for a page that did not come in time, and begins what is
+ * wanted. */
 void gossip_transfer_tick(struct gossip *g, struct gossip_stream *s);
+
+/* Transfers from this peer have failed: it went. */
 void gossip_transfer_drop_peer(struct gossip *g, uint64_t peer);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_ask(struct gossip *g, uint64_t peer, struct codec_in in);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* gauges.c */
+
+/* Sends this node's gauges and forgets those of silent peers, each when due. */
 void gossip_gauges_tick(struct gossip *g);
+
+/* When gossip_gauges_tick() has something to do; UINT64_MAX: never. */
 uint64_t gossip_gauges_timer(const struct gossip *g);
+
+/* Drops all gauges of an origin and gives their memory back. */
 void gossip_gauges_forget(struct gossip_origin *origin);
+
+/* A request of the peer began or ended after it sent its gauges of version
+ * `told`. */
 void gossip_gauges_move(struct gossip *g, uint64_t peer,
                         const struct gossip_belief *belief, uint64_t told);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes);
 
 /* belief.c */
+
+/* Sends the decisions that wait, when it is time. */
 void gossip_belief_tick(struct gossip *g);
+
+/* Sends the decisions that wait at once. */
 void gossip_belief_flush(struct gossip *g);
+
+/* The next decision of the frame that is being handed out; false: none. */
 bool gossip_belief_out(struct gossip *g, struct gossip_out *out);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_belief(struct gossip *g, uint64_t peer, struct codec_in in);
+
+/* As gossip_recv_delta(). */
 int gossip_recv_expect(struct gossip *g, uint64_t peer, struct codec_in in);
 
 #endif

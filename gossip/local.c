@@ -1,3 +1,7 @@
+/*
+ * This node's own readings of engines: whether one leads its stream or follows
+ * who does, and when a follower takes over.
+ */
 #include "gossip/gossip_internal.h"
 
 /* The epoch of a process whose batches cannot all be had by anybody. */

@@ -1,3 +1,7 @@
+/*
+ * What comes out: frames for peers, records to apply, states, exports, and
+ * requests to read again.
+ */
 #include <stdlib.h>
 #include <string.h>
 

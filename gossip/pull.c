@@ -1,8 +1,10 @@
+/* Questions for missing records, and what a peer answers. */
 #include "gossip/gossip_internal.h"
 
 static void
 ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
+    CHECK(peer != 0 && !s->pull.open && s->epoch.no != 0);
     s->pull = (struct gossip_pull){
         .open = true,
         .peer = peer,

@@ -1,3 +1,4 @@
+/* Deltas: records pushed to all peers, and those that come from them. */
 #include "gossip/gossip_internal.h"
 
 enum {

@@ -1,3 +1,4 @@
+/* The door of the roster: operations, peers, time and outputs. */
 #include "gossip/roster.h"
 
 #include <errno.h>

@@ -22,8 +22,8 @@
  * its spec, for tombstone_ms, so that a node that was away does not bring it
  * back; the oldest give way when entries_max is reached.
  *
- * A change is pushed to all peers at once. Every summary_ms +- jitter_ms, and at
- * peer_up(), a node sends one peer the digest of all entries; where they
+ * A change is pushed to all peers at once. Every summary_ms +- jitter_ms, and
+ * at peer_up(), a node sends one peer the digest of all entries; where they
  * differ, both send each other everything, in frames of frame_bytes. Who hears
  * what is older than its own says so at once.
  *
@@ -64,6 +64,7 @@ struct roster_config {
     uint32_t contradict_ms; /* a configuration is younger by more than that */
 };
 
+/* What a node uses unless its configuration says otherwise. */
 struct roster_config roster_config_default(void);
 
 enum {
@@ -100,6 +101,8 @@ struct roster_out {
     struct roster_entry entry; /* CHANGED */
 };
 
+/* Makes an empty roster. now_us: any clock that does not go back. seed: of the
+ * jitter. *out is owned by the caller. 0 or -ENOMEM. */
 int roster_new(struct roster **out, const struct roster_config *config,
                uint64_t now_us, uint64_t seed) MUST_CHECK;
 
@@ -117,9 +120,10 @@ int roster_configure(struct roster *roster, const char *id, struct slice spec,
 int roster_load(struct roster *roster, const struct roster_entry *entry,
                 uint64_t now_us) MUST_CHECK;
 
-/* An operation of an operator. put: adds the worker, or gives it another spec, and
- * ends its draining. Those that change nothing are no change, nor is draining
- * or removing what is not there. 0, or an outcome above, or -ENOMEM. */
+/* Operations of an operator. put: adds the worker, or gives it another spec,
+ * and ends its draining. Those that change nothing are no change, nor is
+ * draining or removing what is not there. 0, or an outcome above, or -ENOMEM.
+ */
 int roster_put(struct roster *roster, const char *id, struct slice spec,
                uint64_t now_us) MUST_CHECK;
 int roster_drain(struct roster *roster, const char *id, bool draining,
@@ -130,6 +134,8 @@ int roster_remove(struct roster *roster, const char *id, uint64_t now_us)
 /* peer is not 0. 0, or ROSTER_E_FULL. */
 int roster_peer_up(struct roster *roster, uint64_t peer, uint64_t now_us)
     MUST_CHECK;
+
+/* The link to a peer went; one that is not up is ignored. */
 void roster_peer_down(struct roster *roster, uint64_t peer);
 
 /* 0, ROSTER_E_BAD or ROSTER_E_STRANGER; an entry there is no room or memory
@@ -137,9 +143,14 @@ void roster_peer_down(struct roster *roster, uint64_t peer);
 int roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
                 size_t len, uint64_t now_us) MUST_CHECK;
 
+/* Lets time pass up to now_us: tombstones fade, summaries go out. */
 void roster_tick(struct roster *roster, uint64_t now_us);
+
+/* When roster_tick() has something to do; UINT64_MAX: never. */
 uint64_t roster_deadline(const struct roster *roster);
 
+/* The next output; false when there is none. What it points at is good until
+ * the next call. */
 bool roster_next_out(struct roster *roster, struct roster_out *out) MUST_CHECK;
 
 /* In order of ids, the removed ones included; false at the end. */
@@ -167,8 +178,11 @@ struct roster_stats {
     uint32_t entries, removed;
 };
 
+/* The counters since roster_new(), and how many entries there are. */
 void roster_stats(const struct roster *roster, struct roster_stats *stats);
 
+/* Verifies each invariant. False: *reason says which one is broken, static
+ * text. */
 bool roster_check(const struct roster *roster, const char **reason);
 
 #endif

@@ -103,6 +103,7 @@ get_entry(struct unpack *in, char id[ROSTER_ID_MAX], struct roster_entry *entry)
 static uint64_t
 bit(uint32_t at)
 {
+    CHECK(at < ROSTER_PEERS_MAX);
     return UINT64_C(1) << at;
 }
 

@@ -1,3 +1,7 @@
+/*
+ * What this node's configuration says of workers, and when it contradicts what
+ * it hears.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

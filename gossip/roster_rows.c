@@ -1,3 +1,7 @@
+/*
+ * The entries of the roster: their order, merging, room, digest, and the
+ * invariants.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

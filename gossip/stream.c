@@ -1,3 +1,4 @@
+/* The gate of a stream: which epoch it is in, and which record follows on. */
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
 
@@ -16,6 +17,7 @@ empty(struct gossip *g, struct gossip_stream *s, const char *reason)
     s->pull.open = false;
     s->reset = reason;
     gossip_ready(g, s);
+    CHECK(!s->transfer.active && s->direct == NULL && !gossip_is_torn(s));
 }
 
 void
@@ -101,6 +103,7 @@ gossip_stream_known(struct gossip *g, struct gossip_stream *s, uint64_t pos)
 {
     s->known = pos > s->known ? pos : s->known;
     gossip_stream_moved(g, s);
+    CHECK(s->known >= pos);
 }
 
 /* The replica is at pos, by this record. */

@@ -1,3 +1,4 @@
+/* Transfer of a stream's whole state, page by page, on both sides. */
 #include "gossip/gossip_internal.h"
 
 enum page_status {
@@ -17,6 +18,7 @@ send_ask(struct gossip *g, struct gossip_stream *s)
 {
     struct gossip_transfer *t = &s->transfer;
 
+    CHECK(t->active && t->peer != 0);
     t->token = ++g->tokens;
     t->due_us = g->now_us + gossip_us(g->config.question_ms);
     gossip_frame_begin(g, GOSSIP_FRAME_ASK);
@@ -33,6 +35,7 @@ gossip_transfer_start(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
     struct gossip_transfer *t = &s->transfer;
 
+    CHECK(peer != 0);
     if (t->active) {
         return;
     }
@@ -57,6 +60,7 @@ void
 gossip_transfer_stop(struct gossip *g, struct gossip_stream *s)
 {
     if (s->transfer.active) {
+        CHECK(g->transfers > 0);
         g->transfers--;
     }
     s->transfer = (struct gossip_transfer){.again_us = s->transfer.again_us};
@@ -67,6 +71,7 @@ fail(struct gossip *g, struct gossip_stream *s)
 {
     bool begun = s->transfer.begun;
 
+    CHECK(s->transfer.active);
     g->stats.transfers_failed++;
     gossip_transfer_stop(g, s);
     s->transfer.again_us = g->now_us + rng_below(&g->rng, AGAIN_US);
@@ -273,6 +278,7 @@ begin_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
 {
     struct gossip_transfer kept = s->transfer;
 
+    CHECK(kept.active && !kept.begun);
     s->transfer.active = false; /* a reset ends transfers, but not this one */
     gossip_stream_reset(g, s, "transfer");
     s->transfer = kept;
@@ -304,6 +310,7 @@ end_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
 {
     uint64_t peer = s->transfer.peer;
 
+    CHECK(s->transfer.active && s->transfer.begun);
     if (s->pos == page->pos && !tell_holes(g, s, page)) {
         fail(g, s);
         return;

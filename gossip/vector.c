@@ -1,3 +1,4 @@
+/* Anti-entropy: summaries, version vectors and digests. */
 #include "gossip/gossip_internal.h"
 
 enum {

@@ -1,3 +1,4 @@
+/* Asks peers whether a living reader leads a stream's epoch, and answers. */
 #include "gossip/gossip_internal.h"
 
 enum {

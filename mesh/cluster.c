@@ -1,3 +1,4 @@
+/* The door of the cluster: what comes in, and when the next tick is due. */
 #include "mesh/cluster.h"
 
 #include <errno.h>

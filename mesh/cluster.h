@@ -66,6 +66,7 @@ struct cluster_config {
     uint32_t ready_ms;
 };
 
+/* What a node uses unless its configuration says otherwise. */
 struct cluster_config cluster_config_default(void);
 
 enum {
@@ -148,8 +149,8 @@ void cluster_worker_remove(struct cluster *cluster, uint64_t worker,
 void cluster_unable(struct cluster *cluster, uint64_t worker, bool unable,
                     uint64_t now_us);
 
-/* Links, as link.h tells of them; none goes down by CLUSTER_DROP. A body from a peer: 0 or an outcome
- * above. */
+/* Links, as link.h tells of them; none goes down by CLUSTER_DROP. A body from
+ * a peer: 0 or an outcome above. */
 void cluster_link_up(struct cluster *cluster, const char *address,
                      uint64_t session, uint64_t now_us);
 void cluster_link_down(struct cluster *cluster, const char *address,
@@ -164,9 +165,14 @@ void cluster_answered(struct cluster *cluster,
 /* Says goodbye; then only outputs are pulled. */
 void cluster_leave(struct cluster *cluster, uint64_t now_us);
 
+/* Lets time pass up to now_us. Times may repeat but not go back. */
 void cluster_tick(struct cluster *cluster, uint64_t now_us);
+
+/* When cluster_tick() has something to do; UINT64_MAX: never, once it left. */
 uint64_t cluster_deadline(const struct cluster *cluster);
 
+/* The next output; false when there is none. What it points at is good until
+ * the next call. */
 bool cluster_next_out(struct cluster *cluster, struct cluster_out *out)
     MUST_CHECK;
 
@@ -177,6 +183,7 @@ struct roster *cluster_roster(struct cluster *cluster);
 const struct member_table *cluster_members(const struct cluster *cluster);
 const struct discover *cluster_discover(const struct cluster *cluster);
 
+/* How far this node has caught up with the others. */
 enum cluster_ready cluster_ready(const struct cluster *cluster);
 
 /* Who reads a worker's events, in order of rank: names of members, good until
@@ -194,8 +201,11 @@ struct cluster_stats {
     uint32_t reading; /* workers, by this node */
 };
 
+/* The counters since cluster_new(), and what there is now. */
 void cluster_stats(const struct cluster *cluster, struct cluster_stats *stats);
 
+/* Verifies each invariant of the cluster. False: *reason says which one is
+ * broken, static text. */
 bool cluster_check(const struct cluster *cluster, const char **reason);
 
 #endif

@@ -138,6 +138,7 @@ struct cluster {
     struct cluster_stats stats;
 };
 
+/* The member is alive or suspect. */
 static inline bool
 cluster_row_counts(const struct cluster_row *row)
 {
@@ -145,52 +146,101 @@ cluster_row_counts(const struct cluster_row *row)
 }
 
 /* cluster_peers.c: members, links, and who is a peer */
+
+/* Copies the members anew. */
 void cluster_rows_load(struct cluster *c);
+
+/* Works out anew who is a peer, and tells gossip and the roster. */
 void cluster_peers_sync(struct cluster *c);
+
+/* The member of that session, or NULL. */
 const struct cluster_row *cluster_row_of(const struct cluster *c,
                                          uint64_t session);
+
+/* The peer of that session, or NULL; session is not 0. */
 struct cluster_peer *cluster_peer_of(struct cluster *c, uint64_t session);
+
+/* The session of the process that the link to an address reaches; 0: no link is
+ * up. */
 uint64_t cluster_link_session(const struct cluster *c, const char *address);
+
+/* Takes in what the membership says: links to doubt or drop, rows to renew. */
 void cluster_member_event(struct cluster *c, enum member_event event,
                           const struct member_update *about);
 
 /* cluster_workers.c: who reads what */
+
+/* Works out anew who reads which worker, and tells gossip. */
 void cluster_workers_rank(struct cluster *c);
+
+/* Ends hand-overs whose time is up. */
 void cluster_workers_tick(struct cluster *c);
+
+/* A frame of gossip came: a hand-over may be over. */
 void cluster_workers_heard(struct cluster *c);
+
+/* The worker of that identity, or NULL. */
 struct cluster_worker *cluster_worker_of(const struct cluster *c, uint64_t id);
+
 /* A worker may be added soon: what was compared so far says nothing of it. */
 void cluster_worker_told(struct cluster *c, const struct roster_entry *entry);
+
+/* The next CLUSTER_READ; false: none. */
 bool cluster_reads_next(struct cluster *c, struct cluster_out *out);
 
 /* cluster_claims.c: who cannot reach which workers */
+
+/* Whether that process, ourselves included, says that it cannot reach the
+ * worker. */
 bool cluster_claims_say(const struct cluster *c, uint64_t session,
                         uint64_t worker);
+
 /* Bytes that our own claims take at most. */
 static inline size_t
 cluster_claims_size(const struct gossip_config *config)
 {
     return 32 + (size_t)config->streams_max * 8;
 }
+
+/* Claims of a member: 0, CLUSTER_E_BAD or CLUSTER_E_STRANGER. */
 int cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail);
+
+/* Ours changed: all peers are owed them. */
 void cluster_claims_changed(struct cluster *c);
+
+/* Repeats ours to all peers every CLUSTER_CLAIMS_US. */
 void cluster_claims_tick(struct cluster *c);
+
+/* The next frame of our claims; false: nobody is owed one. */
 bool cluster_claims_next(struct cluster *c, struct cluster_out *out);
+
 /* Those of who is gone are dropped. */
 void cluster_claims_prune(struct cluster *c);
+
+/* Gives the memory of all claims back. */
 void cluster_claims_fini(struct cluster *c);
 
 /* cluster.c: everything that follows from members and links */
 void cluster_refresh(struct cluster *c);
 
 /* cluster_ready.c */
+
+/* Works out anew whether this node has caught up. */
 void cluster_ready_update(struct cluster *c);
+
+/* When cluster_ready_update() may change by time alone; UINT64_MAX: never. */
 uint64_t cluster_ready_deadline(const struct cluster *c);
 
 /* cluster_out.c: hints wait for their turn */
+
+/* Keeps an address for the membership; one that waits already, and one too
+ * many, is ignored. */
 void cluster_hint_put(struct cluster *c, const char *address);
+
 /* True: some were handed over. */
 bool cluster_hints_turn(struct cluster *c);
+
+/* When the next hints are to be handed over; UINT64_MAX: none wait. */
 uint64_t cluster_hints_deadline(const struct cluster *c);
 
 #endif

@@ -1,3 +1,4 @@
+/* What comes out, in order of urgency, and hints that wait for their turn. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* From members and links to peers: who is up for gossip and the roster. */
 #include <stdio.h>
 #include <string.h>
 
@@ -240,6 +241,7 @@ link_to(struct cluster *c, const struct cluster_row *row)
 static void
 peer_down(struct cluster *c, struct cluster_peer *peer)
 {
+    CHECK(peer->session != 0 && c->stats.peers_up > 0);
     gossip_peer_down(c->gossip, peer->session, c->now_us);
     roster_peer_down(c->roster, peer->session);
     *peer = (struct cluster_peer){0};
@@ -251,6 +253,7 @@ peer_up(struct cluster *c, uint64_t session, const char *address)
 {
     struct cluster_peer *peer = cluster_peer_of(c, 0);
 
+    CHECK(session != 0 && session != c->self && address[0] != '\0');
     if (peer == NULL || gossip_peer_up(c->gossip, session, c->now_us) != 0) {
         return;
     }

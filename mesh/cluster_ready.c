@@ -1,3 +1,4 @@
+/* Whether this node has caught up with the others. */
 #include "mesh/cluster_internal.h"
 
 const char *

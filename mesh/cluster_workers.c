@@ -1,3 +1,4 @@
+/* Which node reads which worker's events, and how that is handed over. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

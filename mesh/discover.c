@@ -1,3 +1,6 @@
+/*
+ * Where other nodes may be: looks at joins when they are due, and gives hints.
+ */
 #include "mesh/discover.h"
 
 #include <string.h>

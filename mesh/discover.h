@@ -218,6 +218,7 @@ uint64_t discover_deadline(const struct discover *d);
 /* The next thing to do; false when there is none. */
 bool discover_next_out(struct discover *d, struct discover_out *out) MUST_CHECK;
 
+/* The counters since discover_init(), and what is known now. */
 void discover_stats(const struct discover *d, struct discover_stats *stats);
 
 /* "found", "absent", "timeout", ...: for logs and metrics. Static text. */

@@ -1,3 +1,4 @@
+/* What discovery knows, names and addresses, and which of them gives way. */
 #include "mesh/discover_internal.h"
 
 #include <string.h>

@@ -1,3 +1,6 @@
+/*
+ * The door of links: opening and closing, sending, time, and what can be seen.
+ */
 #include "mesh/link.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
  * Links: bytes from this node to others and back, bounded, over NNG 1.5.2.
  *
  * PUSH -> PULL: a node has one PULL listener, and for each peer two PUSH
- * sockets with one dialer each, the channels `ctl` and `bulk`. Chosen because it
- * is the one protocol that addresses a peer, says so when it is full instead
+ * sockets with one dialer each, the channels `ctl` and `bulk`. Chosen because
+ * it is the one protocol that addresses a peer, says so when it is full instead
  * of losing silently, and accepts a peer that restarted. In bursts of 128
  * frames BUS lost 57 %, PAIR1 poly 72 %, both silently (PUB 0.14 % with a
  * buffer of 1,024, 40 to 94 % when flooded); plain PAIR1 turned a restarted
@@ -13,11 +13,12 @@
  * answer, so there is a link each way; and it cannot overtake, so there are
  * two channels: a probe of the membership never waits behind a page of state.
  *
- * A link is up when both sides hear each other on both channels: each connection
- * starts with a hello (frame.h) that carries a random number, and the other
- * side's hellos carry it back. So a loss in one direction, a process that was
- * replaced behind an address, and a stranger that accepts connections are all
- * seen for what they are. Who says hello and is not known is dialled back.
+ * A link is up when both sides hear each other on both channels: each
+ * connection starts with a hello (frame.h) that carries a random number, and
+ * the other side's hellos carry it back. So a loss in one direction, a process
+ * that was replaced behind an address, and a stranger that accepts connections
+ * are all seen for what they are. Who says hello and is not known is dialled
+ * back.
  *
  * - Redialling is ours (NNG's delays are broken in 1.5.2, and a connection it
  *   holds through a partition resumed 23 s after a cut of 30 s; closed and
@@ -196,7 +197,8 @@ const char *mesh_link_warning(const struct mesh_link *link);
  * A copy of body goes to who is at address. Never waits. The peer is dialled
  * if it is not known. 0: queued, which is no promise. MESH_LINK_E_FULL, ctl:
  * not queued; bulk: all that waited is dropped too, and nothing is taken until
- * resumed(), or up() again. Other outcomes: DOWN, SIZE, ADDRESS, PEERS; -ENOMEM.
+ * resumed(), or up() again. Other outcomes: DOWN, SIZE, ADDRESS, PEERS;
+ * -ENOMEM.
  */
 int mesh_link_send(struct mesh_link *link, const char *address,
                    enum mesh_channel channel, struct slice body) MUST_CHECK;
@@ -247,6 +249,8 @@ struct mesh_link_stats {
     uint32_t inbox_peak; /* frames at once, ever */
     size_t inbox_peak_bytes;
 };
+
+/* The counters since mesh_link_new(), and what there is now. */
 void mesh_link_stats(struct mesh_link *link, struct mesh_link_stats *stats);
 
 /* "garbage", "version", ...: labels of a metric. Static text. */

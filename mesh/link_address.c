@@ -1,3 +1,4 @@
+/* Numeric addresses, in one spelling each. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

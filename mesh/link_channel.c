@@ -1,3 +1,7 @@
+/*
+ * What goes to a peer by one of its two channels: the queue, when to dial, and
+ * hellos.
+ */
 #include "mesh/link_internal.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The PULL socket: inbound connections, and the inbox of what they brought. */
 #include "mesh/link_internal.h"
 
 #include <nng/protocol/pipeline0/pull.h>

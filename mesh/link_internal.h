@@ -4,8 +4,8 @@
  * `lock` guards what NNG's threads and the loop share: the inbox, which
  * inlets exist, and the part of a channel marked so. It is held for a few
  * instructions and never across a call into NNG. NNG's callbacks
- * (channel_on_*, inlet_on_*) do no more than note, move one message on, and wake
- * the loop.
+ * (channel_on_*, inlet_on_*) do no more than note, move one message on, and
+ * wake the loop.
  */
 #ifndef MESH_LINK_INTERNAL_H
 #define MESH_LINK_INTERNAL_H
@@ -183,6 +183,7 @@ struct mesh_link {
     size_t inbox_peak_bytes;
 };
 
+/* The loop's time of this turn. */
 static inline uint64_t
 link_now_us(const struct mesh_link *link)
 {
@@ -199,6 +200,8 @@ void link_closed(struct mesh_link *link);
 /* The canonical form of a numeric HOST:PORT; false when it is none. */
 bool link_address_read(const char *text, char out[MESH_ADDRESS_MAX]) MUST_CHECK;
 
+/* Whether a canonical address is of loopback, or stands for any host; its
+ * port. */
 bool link_address_loopback(const char *address);
 bool link_address_wildcard(const char *address);
 uint16_t link_address_port(const char *address);
@@ -211,6 +214,8 @@ void link_address_to_loopback(char address[MESH_ADDRESS_MAX]);
 /* True when the two name the same host, or loopback both. */
 bool link_address_same_host(const char *a, const char *b);
 
+/* Where a connection comes from, as a canonical address; "unknown" when it is
+ * neither IPv4 nor IPv6. */
 void link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX]);
 
 /* link_tls.c */
@@ -218,6 +223,8 @@ void link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX]);
 /* Both configs, 0; or -errno or MESH_LINK_E_CONFIG, and *why. */
 int link_tls_open(struct mesh_link *link, const struct mesh_link_tls *tls,
                   const char **why) MUST_CHECK;
+
+/* Gives back what link_tls_open() made; nothing is fine. */
 void link_tls_close(struct mesh_link *link);
 
 /* link_outlet.c */
@@ -243,6 +250,8 @@ void sweep(struct mesh_link *link);
 /* NNG's error as -errno. */
 int link_errno(int rv);
 
+/* Makes a channel that dials at its next tick. 0 or -ENOMEM; after either,
+ * channel_fini() is due. */
 int channel_open(struct channel *channel, struct peer *peer,
                  enum mesh_channel kind) MUST_CHECK;
 
@@ -261,8 +270,8 @@ void channel_close(struct channel *channel);
 /* After channel_close(), or a failed channel_open(). */
 void channel_fini(struct channel *channel);
 
-/* From its outlet, on NNG's threads, under the lock. on_sent: true when the loop
- * is to be woken; *next is what to send now, or NULL. */
+/* From its outlet, on NNG's threads, under the lock. on_sent: true when the
+ * loop is to be woken; *next is what to send now, or NULL. */
 void channel_on_attached(struct channel *channel);
 void channel_on_broken(struct channel *channel);
 bool channel_on_sent(struct channel *channel, bool sent, nng_msg **next);
@@ -288,10 +297,13 @@ void channel_hurry(struct channel *channel);
 /* News from NNG's threads. NULL, or why the connection is gone. */
 const char *channel_news(struct channel *channel);
 
+/* Lets time pass: dials, repeats hellos, says that it is idle, drops what is
+ * stale. */
 void channel_tick(struct channel *channel, uint64_t now_us);
 
 /* link_peer.c */
 
+/* The peer at a canonical address, or NULL. */
 struct peer *peer_find(const struct mesh_link *link, const char *address);
 
 /* 0 and *out, MESH_LINK_E_ADDRESS, MESH_LINK_E_PEERS, or -errno. */
@@ -300,6 +312,9 @@ int peer_get(struct mesh_link *link, const char *address, struct peer **out)
 
 /* Leaves the list; its memory goes later, from the loop. */
 void peer_close(struct peer *peer);
+
+/* Gives back the memory of peers that left the list and whose outlets are
+ * gone. */
 void peer_free_closed(struct mesh_link *link);
 
 /* Our hello on this channel, with what we heard. */
@@ -316,6 +331,7 @@ void peer_heard(struct peer *peer, struct inlet *inlet,
 /* The connection is not the peer's any more. */
 void peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason);
 
+/* Lets time pass for both channels, and forgets a peer that nobody wants. */
 void peer_tick(struct peer *peer, uint64_t now_us);
 
 /* link_inlet.c */
@@ -326,6 +342,7 @@ void peer_tick(struct peer *peer, uint64_t now_us);
  * quiet for so long. */
 #define LINK_QUIET_MS 200U
 
+/* Listens at a numeric address. 0 or -errno. */
 int inlet_open(struct mesh_link *link, const char *listen) MUST_CHECK;
 
 /* On any thread: nothing is received any more, and after LINK_QUIET_MS it can
@@ -343,6 +360,7 @@ void inlet_news(struct mesh_link *link);
 /* Asks NNG for the next message unless it is asked or the inbox is full. */
 void inlet_arm(struct mesh_link *link);
 
+/* Closes connections that are silent or never said hello. */
 void inlet_tick(struct mesh_link *link, uint64_t now_us);
 
 /* Closes a connection that did nothing wrong. */
@@ -354,6 +372,8 @@ void inlet_close(struct mesh_link *link, struct inlet *inlet,
 /* One message of an inlet's, or of none (NULL). */
 void link_judge(struct mesh_link *link, struct inlet *inlet, nng_msg *msg);
 
+/* Closes a connection that did something wrong, counts why, and tells the
+ * owner; what: what it said to be, or what was wrong. */
 void link_refuse(struct mesh_link *link, struct inlet *inlet,
                  enum mesh_refusal reason, const char *what);
 

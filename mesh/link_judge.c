@@ -1,3 +1,6 @@
+/*
+ * Whose frames are taken: reads each message and refuses what is not a peer's.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* One outbound connection, from dialling to closing. */
 #include "mesh/link_internal.h"
 
 #include <nng/protocol/pipeline0/push.h>

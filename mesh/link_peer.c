@@ -1,3 +1,6 @@
+/*
+ * What both sides of a link know of each other, and from it whether it is up.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Certificates and keys for NNG. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Counts what NNG refused before there was a connection. */
 #include <string.h>
 
 #include "mesh/link_internal.h"

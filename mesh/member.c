@@ -1,3 +1,7 @@
+/*
+ * The door of the membership: messages that come in, and when the next tick is
+ * due.
+ */
 #include "mesh/member.h"
 
 #include <errno.h>

@@ -242,6 +242,8 @@ struct member_stats {
     uint64_t relays_dropped; /* too many pings for others at once */
     uint64_t woken;          /* times it was stopped for long */
 };
+
+/* The counters since member_new(); good as long as the table. */
 const struct member_stats *member_stats(const struct member_table *table);
 
 /* "alive", "suspect", "dead", "left"; "member_joined", ...: names of log
@@ -249,12 +251,14 @@ const struct member_stats *member_stats(const struct member_table *table);
 const char *member_state_name(enum member_state state);
 const char *member_event_name(enum member_event event);
 
+/* The same process. */
 static inline bool
 member_id_equal(struct member_id a, struct member_id b)
 {
     return a.word[0] == b.word[0] && a.word[1] == b.word[1];
 }
 
+/* No process: nobody draws this id. */
 static inline bool
 member_id_zero(struct member_id id)
 {

@@ -1,3 +1,4 @@
+/* The invariants of the member table, for tests and simulations. */
 #include <string.h>
 
 #include "mesh/member_internal.h"

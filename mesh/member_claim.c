@@ -1,3 +1,4 @@
+/* What others say of members: incarnations, suspicion and death. */
 #include <string.h>
 
 #include "index/base/mutant.h"

@@ -127,12 +127,14 @@ struct member_table {
     struct member_message message; /* the one pulled last */
 };
 
+/* Ourselves, as we tell others. */
 static inline struct member_update *
 member_me(struct member_table *t)
 {
     return &t->entries[SELF].is;
 }
 
+/* The slot holds a member. */
 static inline bool
 entry_used(const struct member_entry *e)
 {
@@ -146,6 +148,7 @@ entry_counts(const struct member_entry *e)
     return entry_used(e) && e->is.state <= MEMBER_SUSPECT;
 }
 
+/* It is dead, or left. */
 static inline bool
 entry_gone(const struct member_entry *e)
 {
@@ -156,79 +159,148 @@ entry_gone(const struct member_entry *e)
 uint32_t member_find_id(const struct member_table *t, struct member_id id);
 uint32_t member_find_name(const struct member_table *t, const char *name);
 uint32_t member_find_address(const struct member_table *t, const char *address);
+
 /* A free slot, taken from the longest dead if need be; sorted in. */
 uint32_t member_insert(struct member_table *t, const struct member_update *u);
+
+/* Empties a slot that is not our own. */
 void member_remove(struct member_table *t, uint32_t slot);
+
 /* A random alive member but ourselves and not in the set `but`. */
 uint32_t member_any_alive(struct member_table *t, uint64_t but);
+
 /* Others that are alive and not suspected, without `but`. */
 uint32_t member_count_well(const struct member_table *t, uint32_t but);
 
 /* member_out.c: what is to be said. */
 void member_notify(struct member_table *t, enum member_event event,
                    const struct member_update *about);
+
 /* A message of that kind; fields beside may be filled in afterwards. NULL:
  * dropped, the queue is full. */
 struct member_send *member_send(struct member_table *t, enum member_kind kind,
                                 const char *address);
+
 /* An entry's news ride on messages from now on; loud: to everyone at once. */
 void member_tell(struct member_table *t, uint32_t slot, bool loud);
+
+/* Sends the news to all living members now. */
 void member_tell_all(struct member_table *t);
+
 /* Never 0. */
 uint32_t member_draw_number(struct member_table *t);
+
+/* Sends a ping of that number to a member. */
 void member_ping(struct member_table *t, const struct member_update *whom,
                  uint32_t number);
 
 /* member_claim.c: what others say. */
+
+/* Takes what somebody says of a member, if it is news. */
 void member_claim(struct member_table *t, const struct member_update *u);
+
 /* A message's sender, about itself. False: ignore the message. */
 bool member_claim_direct(struct member_table *t,
                          const struct member_message *m);
+
+/* A living member, not ourselves, is suspected by `by` from now on. */
 void member_suspect(struct member_table *t, uint32_t slot, struct member_id by);
+
 /* Our own pings of a suspect failed. */
 void member_verdict(struct member_table *t, uint32_t slot);
+
 /* When a suspect is dead, if our own pings fail until then. */
 uint64_t member_suspect_until(const struct member_table *t, uint32_t slot);
+
+/* Declares a suspect dead when its time is up and our own pings failed. */
 void member_suspect_tick(struct member_table *t, uint32_t slot);
+
 /* The challenger takes over the entry of its name. */
 void member_replace(struct member_table *t, uint32_t slot,
                     const struct member_update *by);
+
 /* Raises our incarnation above what is said of us. */
 void member_refute(struct member_table *t, uint32_t incarnation);
 
 /* member_probe.c: who is there. */
+
+/* A span in milliseconds as microseconds, longer the worse our own health
+ * is. */
 uint64_t member_stretched_us(const struct member_table *t, uint32_t ms);
+
+/* Worsens the local health, to MEMBER_HEALTH_MAX at most. */
 void member_worsen(struct member_table *t, uint32_t by);
+
+/* Begins a probe of a member out of turn, unless one runs. */
 void member_probe_now(struct member_table *t, uint32_t slot);
+
+/* The next step of a probe that is due: pings, helpers, the verdict. */
 void member_probe_tick(struct member_table *t, uint32_t slot);
+
+/* When a member that is probed now counts as probed: a little earlier, at
+ * random, so that members do not all probe in the same order. */
 uint64_t member_probed_us(struct member_table *t);
 void member_probe_turn(struct member_table *t); /* the next in turn */
+
+/* Pings a dead member now and then, and forgets it in the end. */
 void member_dead_tick(struct member_table *t, uint32_t slot);
+
+/* A message of that kind came, whose sender was taken by member_claim_direct().
+ * The same for each member_got_...() below. */
 void member_got_ping(struct member_table *t, const struct member_message *m);
+
+/* As member_got_ping(). */
 void member_got_ping_req(struct member_table *t,
                          const struct member_message *m);
+
+/* As member_got_ping(). */
 void member_got_ack(struct member_table *t, const struct member_message *m);
+
+/* As member_got_ping(). */
 void member_got_nack(struct member_table *t, const struct member_message *m);
+
 /* Asks a random one, not in the set `but`, to ping for us: who, or NOBODY. */
 uint32_t member_ask_helper(struct member_table *t,
                            const struct member_update *whom, uint32_t number,
                            uint64_t but);
+
+/* Ends pings for others that were not answered, with a NACK. */
 void member_relays_tick(struct member_table *t);
 
 /* member_name.c: two processes under one name. */
+
+/* A second process claims a name that is in use: asks both who answers. */
 void member_question(struct member_table *t,
                      const struct member_update *challenger);
+
+/* An ACK may answer a question of names. */
 void member_question_ack(struct member_table *t,
                          const struct member_message *m);
+
+/* Decides the questions of names whose time is up. */
 void member_question_tick(struct member_table *t);
+
+/* As member_got_ping(). */
 void member_got_refuse(struct member_table *t, const struct member_message *m);
 
 /* member_join.c: finding others. */
+
+/* Keeps an address where somebody may be; of too many the oldest goes. */
 void member_hint_add(struct member_table *t, const char *address);
+
+/* Sends a SYNC to each hint that is due. */
 void member_hints_tick(struct member_table *t);
+
+/* Somebody is known there now: the hint is done. */
 void member_hint_drop(struct member_table *t, const char *address);
+
+/* Sends a SYNC to an address. */
 void member_sync(struct member_table *t, const char *address);
+
+/* A full exchange with a random member, when it is time. */
 void member_sync_tick(struct member_table *t);
+
+/* As member_got_ping(). */
 void member_got_sync(struct member_table *t, const struct member_message *m);
 
 /* A span that varies by a tenth up or down. */

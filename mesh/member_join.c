@@ -1,3 +1,4 @@
+/* How others are found: hints, and full exchanges. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* What a message carries when it is pulled: the newest of the news first. */
 #include <string.h>
 
 #include "mesh/member_internal.h"
@@ -20,6 +21,7 @@ member_notify(struct member_table *t, enum member_event event,
 struct member_send *
 member_send(struct member_table *t, enum member_kind kind, const char *address)
 {
+    CHECK(kind < MEMBER_KINDS && t->sends_count <= SENDS_MAX);
     if (t->sends_count == SENDS_MAX) {
         t->stats.sends_dropped++;
         return NULL;
@@ -58,6 +60,7 @@ tellings(uint32_t members)
 void
 member_tell(struct member_table *t, uint32_t slot, bool loud)
 {
+    CHECK(slot < MEMBERS_MAX && entry_used(&t->entries[slot]));
     t->entries[slot].tellings = tellings(t->count);
     if (loud) {
         member_tell_all(t);

@@ -1,3 +1,4 @@
+/* Who is there: pings, helpers, local health, and looks at the dead. */
 #include <string.h>
 
 #include "mesh/member_internal.h"
@@ -190,6 +191,7 @@ member_dead_tick(struct member_table *t, uint32_t slot)
 {
     struct member_entry *e = &t->entries[slot];
 
+    CHECK(slot != SELF && entry_gone(e));
     if (t->now_us >= e->since_us + t->config.forget_ms * MS) {
         struct member_update is = e->is;
         member_remove(t, slot);

@@ -1,3 +1,4 @@
+/* The entries of the member table and their order. */
 #include <string.h>
 
 #include "mesh/member_internal.h"
@@ -126,6 +127,7 @@ member_any_alive(struct member_table *t, uint64_t but)
             found = slot;
         }
     }
+    CHECK(found != SELF);
     return found;
 }
 

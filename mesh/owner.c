@@ -1,3 +1,4 @@
+/* Who reads a stream and who pushes it, by rendezvous hash. */
 #include "mesh/owner.h"
 
 #include "index/base/check.h"
@@ -45,6 +46,7 @@ owner_rank(const struct event_stream *stream,
     bool able = anyone_able(members, count);
     uint32_t len = 0;
 
+    CHECK(wanted == 0 || ranked != NULL);
     for (uint32_t i = 0; i < count; i++) {
         if (able && members[i].unable) {
             continue;
@@ -95,6 +97,7 @@ owner_update(struct owner *owner, const struct owner_view *view,
     } else if (now_us >= owner->hand_over_us) {
         *owner = (struct owner){.role = due};
     }
+    CHECK(owner->role >= due);
     return owner->role;
 }
 
@@ -124,5 +127,6 @@ owner_role_name(enum owner_role role)
         [OWNER_PUSHES] = "pushes",
     };
 
+    CHECK(role <= OWNER_PUSHES);
     return names[role];
 }
