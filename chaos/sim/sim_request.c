@@ -13,23 +13,23 @@
 #define FIRST_BYTE_MS  2500U
 #define STREAM_MS      4000U
 #define CLIENT_MS      8000U
-#define STALL_MS       100U /* what is cut is sent again */
+#define STALL_MS       100U /* what is lost is sent again */
 #define TEXT_BLOCK     ((size_t)2 * SIM_BLOCK_TOKENS)
 #define CALM_BORN_US   UINT64_C(3000000)
 #define CALM_FULL_US   UINT64_C(4000000)
 #define CALM_BROKEN_US UINT64_C(12000000)
 
 enum step {
-    STEP_ARRIVE, /* at its node */
-    STEP_SUBMIT, /* at the engine */
-    STEP_HEAD,   /* of the answer, at the node */
-    STEP_END,    /* of the answer, at the node */
-    STEP_STATUS, /* 503, at the node */
-    STEP_CUT,    /* the engine is gone: at the node */
-    STEP_DUE,    /* the node waits no longer */
-    STEP_LOST,   /* the node is gone: at the client */
-    STEP_BORED,  /* the client waits no longer */
-    STEP_GONE,   /* the client is gone: at the node */
+    STEP_ARRIVE,  /* at its node */
+    STEP_SUBMIT,  /* at the engine */
+    STEP_HEAD,    /* of the answer, at the node */
+    STEP_END,     /* of the answer, at the node */
+    STEP_STATUS,  /* 503, at the node */
+    STEP_SEVERED, /* the engine is gone: at the node */
+    STEP_DUE,     /* the node waits no longer */
+    STEP_LOST,    /* the node is gone: at the client */
+    STEP_BORED,   /* the client waits no longer */
+    STEP_GONE,    /* the client is gone: at the node */
 };
 
 static struct rng *
@@ -448,7 +448,7 @@ take_due(struct sim_world *w, struct sim_flight *f)
 }
 
 static void
-take_cut(struct sim_world *w, struct sim_flight *f)
+take_severed(struct sim_world *w, struct sim_flight *f)
 {
     if (f->headed) {
         role_is_lane();
@@ -501,7 +501,7 @@ submit(struct sim_world *w, struct sim_flight *f)
     }
     uint32_t how = is_sick(w) ? sim_below(&w->chaos[SIM_SICK], 4) : 4;
     if (how == 0) {
-        say(w, f, STEP_CUT);
+        say(w, f, STEP_SEVERED);
         return;
     }
     if (how == 1) {
@@ -537,7 +537,7 @@ sim_request_out(struct sim_world *w, uint32_t engine,
     if (out->kind == ENGINE_OUT_FIRST && !f->mute) {
         say(w, f, STEP_HEAD);
         if (f->breaks) {
-            say(w, f, STEP_CUT);
+            say(w, f, STEP_SEVERED);
         }
     } else if (out->kind == ENGINE_OUT_END) {
         f->running = false;
@@ -559,7 +559,7 @@ sim_request_engine_gone(struct sim_world *w, uint32_t engine)
         if (f->open && f->running && f->engine == engine) {
             f->running = false;
             f->came_us = w->time.now_us + 2 * SIM_MS;
-            plan(w, f, STEP_CUT, f->came_us);
+            plan(w, f, STEP_SEVERED, f->came_us);
         }
     }
 }
@@ -626,8 +626,8 @@ at_node(struct sim_world *w, struct sim_flight *f, enum step step)
     case STEP_STATUS:
         fail_attempt(w, f, DISPATCH_STATUS);
         break;
-    case STEP_CUT:
-        take_cut(w, f);
+    case STEP_SEVERED:
+        take_severed(w, f);
         break;
     case STEP_DUE:
         take_due(w, f);

@@ -163,7 +163,7 @@ on_signal(uv_signal_t *handle, int number)
 
     if (gauge_read(&serve->node.draining) != 0) {
         LOG_WARNING("aborting", KV("signal", number));
-        gauge_set(&serve->node.cut, 1);
+        gauge_set(&serve->node.sever, 1);
     } else {
         LOG_INFO("drain", KV("signal", number),
                  KV("inflight", gauge_read(&serve->node.inflight)));

@@ -247,7 +247,7 @@ put_decision(struct json_out *json, const struct fact_decision *d,
     json_out_put_uint(json, "attempts", d->attempts);
     json_out_put_uint(json, "status", d->status);
     json_out_put_bool(json, "stream", d->stream);
-    json_out_put_bool(json, "cut", d->cut);
+    json_out_put_bool(json, "cut", d->severed);
     json_out_put_bool(json, "cancelled", d->cancelled);
     json_out_put_uint(json, "prompt_tokens", d->prompt_tokens);
     json_out_put_uint(json, "cached_tokens", d->cached_tokens);

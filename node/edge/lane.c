@@ -1,3 +1,4 @@
+/* A lane's loop: accepting connections, timeouts, draining, its beginning and end. */
 #include "node/edge/lane.h"
 
 #include <errno.h>
@@ -137,7 +138,7 @@ lane_time_tokens(struct lane *lane, struct deadline *deadline)
 }
 
 static void ON_LANE
-cut_what_runs(struct lane *lane)
+sever_what_runs(struct lane *lane)
 {
     struct client *client = lane->clients;
 
@@ -167,7 +168,7 @@ on_tick(uv_timer_t *timer)
     counter_bump(&lane->shared->metrics.loop_ticks, 1);
     expire_all(lane);
     if (lane->draining && lane_now_us(lane) >= lane->drain_due_us) {
-        cut_what_runs(lane);
+        sever_what_runs(lane);
     }
     lane_check_drained(lane);
 }
@@ -218,8 +219,8 @@ on_wake(uv_async_t *wake)
     role_is_lane();
     struct lane *lane = wake->loop->data;
 
-    if (gauge_read(&lane->node->cut) != 0) {
-        cut_what_runs(lane);
+    if (gauge_read(&lane->node->sever) != 0) {
+        sever_what_runs(lane);
     }
     if (lane->draining || gauge_read(&lane->node->draining) == 0) {
         return;

@@ -30,7 +30,7 @@ int lane_start(struct lane *lane) ON_CONTROL MUST_CHECK;
 
 /*
  * Asks it to finish: it stops accepting, closes idle connections, ends when
- * the running requests have, and cuts them after timeouts.drain. Thread: any.
+ * the running requests have, and severs them after timeouts.drain. Thread: any.
  */
 void lane_drain(struct lane *lane);
 

@@ -17,7 +17,7 @@
  * workers and nodes do not fall together. A connect failure seen by a lane
  * brings the next health probe forward. A probe that timed out may have been
  * lost: lanes fall back to workers that are down for no other reason when none
- * is healthy (fleet_view.h: doubted), rather than refuse requests.
+ * is healthy (fleet_view.h: suspect), rather than refuse requests.
  *
  * A name may have several addresses of which only some answer (localhost is
  * ::1 and 127.0.0.1). All are tried before a worker that is not healthy is

@@ -190,7 +190,7 @@ fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
         worker_set_add(&view->trial, slot);
     }
     if (fleet_slot_doubted(s)) {
-        worker_set_add(&view->doubted, slot);
+        worker_set_add(&view->suspect, slot);
     }
 }
 

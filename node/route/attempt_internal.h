@@ -1,6 +1,6 @@
 /*
- * An attempt at a worker: what it counts while it lasts, and what control is
- * told of it. exchange.c moves the bytes around it.
+ * An attempt at a worker: what it counts while it lasts, and which prefixes
+ * control is told of. dispatch.c decides when it begins and ends.
  *
  *   route_elect(..., tried, rng, &choice)      takes a lease
  *   attempt_begin(&choice, ...)                what there is to be read
@@ -58,7 +58,7 @@ void attempt_prefix_write(const struct attempt_prefix *prefix,
                           struct fact_learn *fact);
 
 /*
- * FACT_LEARN, of no blocks unless `text`: the request's text was cut; then,
+ * FACT_LEARN, of no blocks unless `text`: the request's text was split; then,
  * if it is known where they will be, FACT_EXPECT of the blocks of tokens that
  * are not held there. Returns how many.
  */

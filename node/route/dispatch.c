@@ -137,7 +137,7 @@ tell_decision(struct dispatch *d, const struct dispatch_report *report)
         .status = report->end == DISPATCH_REFUSED ? report->status : d->status,
         .stream = d->stream,
         .imbalanced = choice->elect.imbalanced,
-        .cut = report->end == DISPATCH_SEVERED,
+        .severed = report->end == DISPATCH_SEVERED,
         .cancelled = report->end == DISPATCH_CANCELLED,
         .wall_ms = report->wall_ms - duration_us / 1000,
         .route_us = since_begun(d, d->routed_us),

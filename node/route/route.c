@@ -1,3 +1,4 @@
+/* Reads a request, looks up what workers hold of it, and elects one. */
 #include "node/route/route.h"
 
 #include <errno.h>
@@ -393,7 +394,7 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
 
     struct worker_set left = worker_set_minus(&able, tried);
     if (worker_set_empty(&left)) {
-        left = worker_set_and(&view->doubted, &serves);
+        left = worker_set_and(&view->suspect, &serves);
         left = worker_set_minus(&left, tried);
     }
 

@@ -1,5 +1,5 @@
 /*
- * From a request's bytes to its worker: scan, cut into blocks, look up, elect.
+ * From a request's bytes to its worker: scan, split into blocks, look up, elect.
  * The lanes and /admin/explain go through the same three steps.
  *
  * Role: core. Owns: its scratch memory. Thread: one owner per scratch; the
@@ -114,7 +114,7 @@ enum route_kind route_kind_of(const struct http_head *head);
 bool route_is_rendered(const struct http_head *head);
 
 /*
- * Scans a body and cuts its prompt; rendered: the body is of a path for which
+ * Scans a body and splits its prompt; rendered: the body is of a path for which
  * route_is_rendered(). 0 or ROUTE_E_SYNTAX.
  */
 int route_read(struct route_scratch *scratch, struct slice body, bool rendered)

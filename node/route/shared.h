@@ -52,7 +52,7 @@ struct node_shared {
     struct gauge rank_peers[WORKERS_MAX];
     struct gauge connections; /* client connections of all lanes */
     struct gauge draining;    /* 1 from SIGTERM on */
-    struct gauge cut;         /* 1 from a second one on */
+    struct gauge sever;       /* 1 from a second one on: end what runs */
     struct gauge lanes_running;
     struct gauge mesh_ready; /* enum cluster_ready, by control */
 

@@ -1,3 +1,4 @@
+/* Splits a prompt of tokens into blocks, and looks these up in the mirrors. */
 #include "node/route/token_match_internal.h"
 
 #include <errno.h>
@@ -63,8 +64,9 @@ read_ids(struct token_match *match, const char *raw, size_t len)
 
 /* Keys of the full blocks of the ids that were read. */
 static void
-cut_ids(struct token_match *match, uint32_t block_tokens, uint32_t at)
+split_ids(struct token_match *match, uint32_t block_tokens, uint32_t at)
 {
+    CHECK(block_tokens != 0 && at < MIRROR_GROUPS_MAX);
     uint32_t count = match->prompt.tokens / block_tokens;
     uint64_t *keys = match->keys + (size_t)at * match->depth_max;
 
@@ -83,8 +85,8 @@ cut_ids(struct token_match *match, uint32_t block_tokens, uint32_t at)
 
 /* What ids holds is the whole request, unless there was no room for more. */
 static void
-cut_all(struct token_match *match, const struct mirror_view *view,
-        uint64_t root, uint32_t count)
+split_all(struct token_match *match, const struct mirror_view *view,
+          uint64_t root, uint32_t count)
 {
     match->known = true;
     match->root = root;
@@ -94,7 +96,7 @@ cut_all(struct token_match *match, const struct mirror_view *view,
         .groups_count = view->groups_count,
     };
     for (uint32_t g = 0; g < view->groups_count; g++) {
-        cut_ids(match, view->groups[g].block_tokens, g);
+        split_ids(match, view->groups[g].block_tokens, g);
     }
 }
 
@@ -106,7 +108,7 @@ token_match_take(struct token_match *match, const struct mirror_view *view,
     if (count != 0) {
         memcpy(match->ids, tokens, count * sizeof(*tokens));
     }
-    cut_all(match, view, root, count);
+    split_all(match, view, root, count);
 }
 
 void
@@ -116,8 +118,8 @@ token_match_read_ids(struct token_match *match, const struct mirror_view *view,
     for (uint32_t i = 0; i < scan->spans_count; i++) {
         const struct scan_span *span = &scan->spans[i];
         if (span->kind == SCAN_IDS) {
-            cut_all(match, view, root,
-                    read_ids(match, body + span->at, span->len));
+            split_all(match, view, root,
+                      read_ids(match, body + span->at, span->len));
             return;
         }
     }
@@ -127,6 +129,7 @@ void
 token_match_set(struct token_match *match, uint64_t root,
                 const struct token_prompt *prompt)
 {
+    CHECK(prompt->groups_count <= MIRROR_GROUPS_MAX);
     match->known = true;
     match->root = root;
     match->prompt = *prompt;
@@ -210,6 +213,7 @@ worth_of(struct token_match *match, const struct token_match_world *world,
     uint32_t held = held_by(match, slot);
     uint32_t depth = match->depth[slot];
     enum tier worst;
+    CHECK(depth >= held && depth <= blocks->count);
     uint64_t score = score_of(match, world, blocks, slot, held, &worst) +
                      (uint64_t)(depth - held) * 1000;
 

@@ -1,7 +1,8 @@
 /*
- * What lanes tell the control thread, as records in a ring: which prefix was
- * sent where, how an attempt went, how a request ended. A lost fact costs a
- * cache miss or a line in /admin/decisions, never a request.
+ * Facts: what lanes tell the control thread, as records in a ring. They say
+ * which prefix was sent to which worker, how an attempt went, and how a request
+ * ended. A lost fact costs a cache miss or a line in /admin/decisions, never a
+ * request.
  *
  * Role: core. Owns: nothing. Thread: written by a lane, read by control.
  */
@@ -44,7 +45,7 @@ enum fact_result {
     FACT_STATUS, /* 5xx */
 };
 
-/* How one attempt went: the circuit breaker's food. */
+/* How one attempt went: the input of the circuit breaker. */
 struct fact_outcome {
     uint32_t kind;
     uint32_t slot;
@@ -72,7 +73,7 @@ struct fact_decision {
     bool cached_known; /* the engine reported cached_tokens */
     bool stream;
     bool imbalanced;
-    bool cut;         /* broke off after the first byte */
+    bool severed;     /* broke off after the first byte */
     bool cancelled;   /* the client went away */
     uint64_t wall_ms; /* since 1970, when the request was whole */
     uint64_t route_us;
@@ -80,7 +81,7 @@ struct fact_decision {
     uint64_t first_token_us; /* 0: none, or not a stream */
     uint64_t duration_us;
     char id[FACT_ID_MAX];
-    char model[FACT_MODEL_MAX]; /* cut to fit */
+    char model[FACT_MODEL_MAX]; /* shortened to fit */
 };
 
 #endif

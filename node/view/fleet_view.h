@@ -109,10 +109,10 @@ struct fleet_view {
     struct worker_set eligible;
     /* The same with a half-open breaker: one request at a time may try it. */
     struct worker_set trial;
-    /* Neither, for nothing but a health probe that timed out: where nobody else
-     * is left, they may yet answer. Failures there open their breakers, which
-     * ends that. */
-    struct worker_set doubted;
+    /* Suspect: unhealthy only because a health probe timed out. Requests fall
+     * back to them when no other worker is left. Failures open their breakers,
+     * and an open breaker ends the suspicion. */
+    struct worker_set suspect;
     /* Workers with failures on record: control wants to hear of successes
      * there too. Of others only failures need to be handed to it. */
     struct worker_set watched;
@@ -127,8 +127,8 @@ struct fleet_view {
 /* Totals of one slot's present worker. */
 struct fleet_counters {
     _Alignas(64) struct counter requests; /* attempts that were sent */
-    struct counter failures;    /* connect, timeout, cut, 5xx before a byte */
-    struct counter retries;     /* attempts given to another worker instead */
+    struct counter failures; /* connect, timeout, closed, 5xx before a byte */
+    struct counter retries;  /* attempts given to another worker instead */
     struct counter streams_cut; /* upstream lost after the first byte */
 };
 
@@ -164,8 +164,9 @@ struct fleet_board {
     struct fleet_counters counters[WORKERS_MAX];
 };
 
-/* A request's place at a worker, from sending to the last byte. All zero is
- * no lease. */
+/* A request's place at a worker, from its election to the last byte of the
+ * answer. All zero: no lease. The owner gives it back with
+ * fleet_lease_leave(). */
 struct fleet_lease {
     uint32_t slot;
     uint32_t generation;
@@ -212,9 +213,9 @@ void fleet_board_queued(const struct fleet_board *board,
                         const struct worker_set *set, uint32_t *queued);
 
 /*
- * Counts a request in at a worker of the view. False when the worker is
- * half-open and another request is trying it: nothing was counted, elect
- * again without it.
+ * Takes a lease at a worker of the view; *lease holds none before. False: the
+ * worker is half-open and another request has its trial. Nothing was counted
+ * then; elect again without it.
  */
 bool fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
                       const struct fleet_view *view, uint32_t slot)
@@ -225,19 +226,19 @@ bool fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
 void fleet_lease_queue(struct fleet_lease *lease, struct fleet_board *board,
                        uint64_t tokens) ON_LANE;
 
-/* Whether the worker answers is known (a head, a failure, or given up): the
- * next trial may start. Again is harmless. */
+/* It is known whether the worker answers: a head came, the attempt failed, or
+ * it was given up. The next trial may start. Calling it again is harmless. */
 void fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board)
     ON_LANE;
 
-/* The answer has begun, its prompt waits no longer. A head says nothing of
- * that: of a stream engines send it before they have read the prompt. Again is
- * harmless. */
+/* The answer's body has begun, so its prompt no longer waits. A head does not
+ * show that: engines send the head of a stream before they read the prompt.
+ * Calling it again is harmless. */
 void fleet_lease_began(struct fleet_lease *lease, struct fleet_board *board)
     ON_LANE;
 
-/* Nothing of the request is in flight there any more; the lease is empty
- * again. Of an empty lease: nothing. */
+/* Gives the lease back: nothing of the request is in flight there any more.
+ * Without a lease it does nothing. */
 void fleet_lease_leave(struct fleet_lease *lease, struct fleet_board *board)
     ON_LANE;
 

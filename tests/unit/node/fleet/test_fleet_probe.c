@@ -23,7 +23,7 @@ Test(node_fleet_probe, a_new_worker_waits_for_its_first_good_probe)
 static bool
 is_doubted(uint32_t slot)
 {
-    return worker_set_has(&rig_view()->doubted, slot);
+    return worker_set_has(&rig_view()->suspect, slot);
 }
 
 Test(node_fleet_probe, who_is_down_for_a_timeout_alone_is_doubted)

@@ -445,7 +445,7 @@ Test(node_route_rig, who_is_doubted_is_chosen_where_nobody_else_is_left)
     rig.view.worker[WORKER + 1] = &other;
     worker_set_add(&rig.view.present, WORKER + 1);
     worker_set_add(&rig.view.any_model, WORKER + 1);
-    worker_set_add(&rig.view.doubted, WORKER + 1);
+    worker_set_add(&rig.view.suspect, WORKER + 1);
     cr_assert_eq(elected(&tried), WORKER);
     worker_set_add(&tried, WORKER);
     cr_assert_eq(elected(&tried), WORKER + 1);
