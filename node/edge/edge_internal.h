@@ -6,7 +6,7 @@
  *   client.c    one client connection: reading requests, writing answers
  *   request.c   a whole request: refused, answered here, or made an exchange
  *   inquiry.c   what a request's tokens are, asked of an engine
- *   exchange.c  one request on its way: attempts, retries, its end
+ *   exchange.c  one request on its way: does what node/route/dispatch.h decides
  *   upstream.c  connections to workers and their pools
  *   response.c  a worker's answer on its way back
  *   reply.c     answers of our own
@@ -247,6 +247,8 @@ struct upstream {
 uint64_t lane_now_us(struct lane *lane) ON_LANE;
 /* Microseconds, read now: for measurements. */
 uint64_t lane_clock_us(void);
+/* Starts the deadline anew: it expires after what the configuration gives that
+ * kind, counted from lane_now_us(). */
 void lane_time(struct lane *lane, struct deadline *deadline,
                enum lane_timeout kind) ON_LANE;
 /* The exchange waits for its tokens, so long as tokens.wait. */
@@ -274,6 +276,7 @@ void client_answered(struct client *client) ON_LANE;
 void client_close(struct client *client, bool reset) ON_LANE;
 /* The request's bytes are no longer needed; pipelined ones stay. */
 void client_release_request(struct client *client) ON_LANE;
+/* Its deadline is over: answers 408 to half a request, else closes. */
 void client_expired(struct client *client) ON_LANE;
 /* Closes when idle; else after the current answer. */
 void client_drain(struct client *client) ON_LANE;
@@ -292,6 +295,7 @@ void request_refuse(struct client *client, unsigned status, const char *code,
 int inquiry_lane_init(struct lane *lane) MUST_CHECK;
 /* No answer comes any more; the loop runs on for a while. */
 void inquiry_lane_close(struct lane *lane) ON_LANE;
+/* Frees what inquiry_lane_init() made. */
 void inquiry_lane_fini(struct lane *lane);
 /*
  * Looks up the conversation of x, which the route scratch has just read: what
@@ -344,6 +348,7 @@ void exchange_cancel(struct exchange *x) ON_LANE;
 struct upstream_pool *upstream_pool_get(struct lane *lane,
                                         const struct fleet_view *view,
                                         uint32_t slot) ON_LANE;
+/* Gives a reference back; the last one of a retired pool frees it. */
 void upstream_pool_put(struct lane *lane, struct upstream_pool *pool) ON_LANE;
 /*
  * Gives x a connection to its pool's worker and sends, or begins to connect.
@@ -361,9 +366,13 @@ void upstream_failed(struct upstream *up, enum dispatch_fault fault,
                      unsigned status) ON_LANE;
 /* The connection's exchange ended: keeps it when it can be used again. */
 void upstream_release(struct upstream *up) ON_LANE;
+/* Closes the connection; it has no exchange. */
 void upstream_close(struct upstream *up) ON_LANE;
+/* Its deadline is over: closes it, and tells its exchange if it has one. */
 void upstream_expired(struct upstream *up) ON_LANE;
+/* The client takes no more for now: reads nothing, and no time runs. */
 void upstream_pause(struct upstream *up) ON_LANE;
+/* Reads on; timeouts.stream_idle runs from now. */
 void upstream_resume(struct upstream *up) ON_LANE;
 /* Closes what is idle. */
 void upstream_drop_idle(struct lane *lane) ON_LANE;

@@ -20,6 +20,7 @@ exchange_new(struct client *client)
     struct exchange *x = lane->free_exchanges;
     struct buf head;
 
+    CHECK(client->exchange == NULL);
     if (x != NULL) {
         lane->free_exchanges = x->next_free;
         head = x->head; /* its memory is kept from request to request */
@@ -126,6 +127,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
         .wall_ms = wall_ms(),
     };
 
+    CHECK(x->client->exchange == x);
     if (how == DISPATCH_DONE) {
         usage_find((struct slice){.ptr = x->tail, .len = x->tail_len},
                    &report.usage);

@@ -282,6 +282,7 @@ inquiry_begin(struct exchange *x)
     struct inquiry *inquiry = NULL;
     enum knowledge known = KNOWN_ALL;
 
+    CHECK(x->inquiry == NULL && x->dispatch.routed);
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node);
     if (route_wants_tokens(route, &world)) {

@@ -1,3 +1,4 @@
+/* Free lists of buffers, one for each power of two. */
 #include "node/edge/lane_memory_internal.h"
 
 #include <stdlib.h>

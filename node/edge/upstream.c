@@ -22,6 +22,7 @@ unlink_idle(struct upstream *up)
 {
     struct upstream_pool *pool = up->pool;
 
+    CHECK(up->state == UPSTREAM_IDLE && pool->idle_count != 0);
     if (up->prev != NULL) {
         up->prev->next = up->next;
     } else {
@@ -321,6 +322,7 @@ send_request(struct upstream *up)
 static void
 attach(struct upstream *up, struct exchange *x)
 {
+    CHECK(up->exchange == NULL && x->upstream == NULL);
     up->exchange = x;
     x->upstream = up;
     up->sent = 0;

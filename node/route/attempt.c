@@ -1,3 +1,4 @@
+/* What an attempt counts on the board, and which prefixes control is told of. */
 #include "node/route/attempt_internal.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Makes and frees what lanes and the control thread share. */
 #include "node/route/shared.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Counts answers against predictions, and decides when a mirror is read again. */
 #include "node/view/accuracy.h"
 
 #include "index/base/check.h"
@@ -20,6 +21,7 @@ count(struct accuracy *accuracy, const struct accuracy_answer *answer)
     bool over = predicted > cached;
     uint32_t apart = over ? predicted - cached : cached - predicted;
 
+    CHECK(answer->block_tokens != 0);
     accuracy->answers++;
     if (apart <= answer->block_tokens) {
         accuracy->exact++;
@@ -41,6 +43,8 @@ window_is_wrong(const struct accuracy *accuracy,
 {
     uint32_t wrong = (uint32_t)__builtin_popcountll(accuracy->wrong_bits);
 
+    CHECK(accuracy->window_count <= ACCURACY_WINDOW);
+    CHECK(wrong <= accuracy->window_count);
     return wrong > 0 &&
            (uint64_t)wrong * 1000 >=
                (uint64_t)config->wrong_permille * accuracy->window_count;

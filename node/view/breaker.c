@@ -1,3 +1,4 @@
+/* The three states of a circuit breaker. */
 #include "node/view/breaker.h"
 
 #include "index/base/check.h"
@@ -37,6 +38,7 @@ open_up(struct breaker *breaker, const struct config_breaker *config,
         .open_ms = open_ms,
         .open_until_us = now_us + (uint64_t)open_ms * 1000,
     };
+    CHECK(breaker->open_until_us >= now_us);
     return true;
 }
 
@@ -44,6 +46,7 @@ static bool
 report_half_open(struct breaker *breaker, const struct config_breaker *config,
                  bool success, uint64_t now_us)
 {
+    CHECK(breaker->state == BREAKER_HALF_OPEN && breaker->failures == 0);
     if (!success) {
         return open_up(breaker, config, now_us);
     }

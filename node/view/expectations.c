@@ -1,3 +1,4 @@
+/* An index of expected blocks, and a queue that says when each is given up. */
 #include "node/view/expectations.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Looking up workers in a view, reading the board, and leases on it. */
 #include "node/view/fleet_view.h"
 
 #include "index/base/mutant.h"
@@ -184,6 +185,7 @@ fleet_lease_queue(struct fleet_lease *lease, struct fleet_board *board,
 void
 fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board)
 {
+    CHECK(lease->taken || !lease->trial);
     if (lease->trial && !MUTANT(TRIAL_STAYS)) {
         gauge_set(&board->trial[lease->slot], 0);
         lease->trial = false;
@@ -193,6 +195,7 @@ fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board)
 void
 fleet_lease_began(struct fleet_lease *lease, struct fleet_board *board)
 {
+    CHECK(lease->taken || lease->queued_tokens == 0);
     if (lease->queued_tokens != 0) {
         gauge_add(&board->queued_tokens[lease->slot],
                   -(int32_t)lease->queued_tokens);

@@ -1,3 +1,4 @@
+/* Adds up the lanes' counters and prints them. */
 #include "node/view/metrics.h"
 
 #include <inttypes.h>
