@@ -612,7 +612,9 @@ at_node(struct sim_world *w, struct sim_flight *f, enum step step)
         plan(w, f, step, w->nodes[f->node].paused_us + 1);
         return;
     }
-    if (from_engine && w->nodes[f->node].cut[f->engine]) {
+    /* An end does not overtake a head that had to be sent again. */
+    bool ahead = step == STEP_END && !f->headed;
+    if (from_engine && (ahead || w->nodes[f->node].cut[f->engine])) {
         plan(w, f, step, w->time.now_us + STALL_MS * SIM_MS);
         return;
     }
