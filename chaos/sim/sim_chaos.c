@@ -258,6 +258,7 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
         break;
     case SIM_LOST:
         if (sim_runs(w, node)) {
+            role_is_control();
             hub_local_lost(w->nodes[node].hub,
                            w->engines[sim_below(rng, w->engines_count)].stream,
                            sim_now(w, node));

@@ -52,6 +52,7 @@ sim_dns_answer(struct sim_world *w, uint32_t node, uint64_t ticket)
     } else {
         lie(w, ips, &result.ips_count);
     }
+    role_is_control();
     hub_answered(n->hub, &result, sim_now(w, node));
     sim_node_pull(w, node);
 }

@@ -362,6 +362,7 @@ say_unable(struct sim_world *w, uint32_t node, uint32_t engine, bool unable)
 {
     sim_trace(w, unable ? "unable" : "able", node, engine);
     sim_saw(w, SIM_SAW_UNABLE, unable);
+    role_is_control();
     hub_unable(w->nodes[node].hub, w->engines[engine].stream.worker, unable,
                sim_now(w, node));
 }

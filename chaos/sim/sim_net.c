@@ -235,6 +235,7 @@ hand_over(struct sim_world *w, struct sim_frame *frame)
         sim_saw(w, SIM_SAW_LATE_FRAME, 1);
     }
     size_t len = sim_skew_frame(w, from, to, frame->bytes, frame->len);
+    role_is_control();
     int rc = hub_recv(node->hub, w->nodes[from].address, frame->from,
                       (struct slice){(const char *)frame->bytes, len},
                       sim_now(w, to));
@@ -390,6 +391,7 @@ go_down(struct sim_world *w, uint32_t from, uint32_t to)
     }
     sim_trace(w, "down", from, to);
     tell_down(w, to, from);
+    role_is_control();
     hub_link_down(w->nodes[from].hub, w->nodes[to].address, sim_now(w, from));
     sim_node_pull(w, from);
     sim_net_dial(w, from, to);
@@ -420,6 +422,7 @@ go_up(struct sim_world *w, uint32_t from, uint32_t to, uint64_t session)
     pipe->up = true;
     pipe->session = session;
     sim_trace(w, "up", from, to);
+    role_is_control();
     hub_link_up(w->nodes[from].hub, w->nodes[to].address, session,
                 sim_now(w, from));
     sim_node_pull(w, from);

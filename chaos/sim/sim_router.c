@@ -281,6 +281,7 @@ sim_router_work(struct sim_world *w, uint32_t node)
     struct sim_router *r = w->nodes[node].router;
 
     if (r != NULL) {
+        role_is_control();
         ingest_slots_renew(&r->slots);
         (void)expectations_work(r->expectations, BUDGET, sim_now(w, node));
         (void)radix_work(r->belief, BUDGET, sim_now(w, node));

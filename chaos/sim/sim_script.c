@@ -101,6 +101,7 @@ hurt_node(struct sim_world *w, const struct fault_event *event)
         sim_node_pause(w, who, event->argument[1]);
     } else {
         if (event->verb == FAULT_STOP) {
+            role_is_control();
             hub_leave(w->nodes[who].hub, sim_now(w, who));
         }
         sim_node_kill(w, who);

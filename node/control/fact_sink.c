@@ -31,7 +31,7 @@ take_learn(struct fact_sink *sink, const struct fact_learn *fact,
 }
 
 /* Peers first: what is expected already was told to them. */
-static void
+static void ON_CONTROL
 take_expect(struct fact_sink *sink, const struct fact_learn *fact,
             uint64_t now_us)
 {

@@ -14,6 +14,7 @@
 #define NODE_INGEST_SLOTS_H
 
 #include "index/base/publish.h"
+#include "index/base/role.h"
 #include "index/index.h"
 #include "node/view/expectations.h"
 #include "node/view/facts.h"
@@ -29,11 +30,12 @@ struct ingest_slots {
 };
 
 /* The view may be another one: closes what left it, opens what came. */
-void ingest_slots_renew(struct ingest_slots *slots);
+void ingest_slots_renew(struct ingest_slots *slots) ON_CONTROL;
 
 /* A FACT_EXPECT: a lane sent these blocks of tokens to a slot. Nothing is
  * expected where the slot is another's by now. */
 void ingest_slots_expect(struct ingest_slots *slots,
-                         const struct fact_learn *fact, uint64_t now_us);
+                         const struct fact_learn *fact, uint64_t now_us)
+    ON_CONTROL;
 
 #endif
