@@ -16,6 +16,7 @@
  * and peers_start(). 0, or -errno with one line in the log. */
 int control_roster_open(struct control *control) MUST_CHECK ON_CONTROL;
 
+/* Frees what control_roster_open() made; also after it failed. */
 void control_roster_close(struct control *control);
 
 /* The roster's entry is not as it was told last. */

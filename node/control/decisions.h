@@ -24,6 +24,7 @@ struct decisions {
 /* 0 or -ENOMEM. size may be 0: nothing is kept. */
 int decisions_init(struct decisions *d, uint32_t size) MUST_CHECK;
 
+/* Frees the entries, not *d. */
 void decisions_fini(struct decisions *d);
 
 /* worker: the id behind fact->slot, or "" for none; copied, cut to fit. */

@@ -129,6 +129,7 @@ struct snapshot_status {
     struct snapshot_loaded loaded;
 };
 
+/* Copies what the last snapshot was, and what is going on. */
 void snapshot_status(const struct snapshot *snapshot,
                      struct snapshot_status *status) ON_CONTROL;
 

@@ -102,6 +102,7 @@ enum kv_stream_state {
     KV_STREAM_STALE,      /* events are missing: do not trust it */
 };
 
+/* For logs and metrics: static, in lower case. */
 const char *kv_stream_state_name(enum kv_stream_state state);
 
 enum kv_out_kind {
@@ -131,6 +132,7 @@ int kv_stream_new(struct kv_stream **out, const struct kv_stream_config *config,
                   struct kv_counters *counters, uint64_t now_us, uint64_t seed)
     MUST_CHECK;
 
+/* NULL is fine. Outputs that were not pulled are dropped. */
 void kv_stream_free(struct kv_stream *stream);
 
 /* The event socket's connection came up, or went down. */
@@ -186,14 +188,19 @@ bool kv_stream_image(const struct kv_stream *stream,
 bool kv_stream_resume(struct kv_stream *stream,
                       const struct kv_stream_image *image) MUST_CHECK;
 
+/* Time passed: asks again, or gives up, where a wait is over. Pull the outputs
+ * afterwards. */
 void kv_stream_tick(struct kv_stream *stream, uint64_t now_us);
 
 /* UINT64_MAX: never. */
 uint64_t kv_stream_deadline(const struct kv_stream *stream);
 
+/* The next thing to do, in order; false: none. *out borrows its payload until
+ * the next call into the stream. */
 bool kv_stream_next_out(struct kv_stream *stream, struct kv_out *out)
     MUST_CHECK;
 
+/* What the stream claims at the moment, without the outputs still to pull. */
 enum kv_stream_state kv_stream_state(const struct kv_stream *stream);
 
 /* Whether a state says that the living process is followed, step by step. */
@@ -214,6 +221,7 @@ void kv_stream_not_whole(struct kv_stream *stream);
 /* The seq after the last applied one. */
 uint64_t kv_stream_next_seq(const struct kv_stream *stream);
 
+/* Whether the invariants hold; otherwise *reason, static, says which does not. */
 bool kv_stream_check(const struct kv_stream *stream, const char **reason);
 
 #endif

@@ -199,9 +199,11 @@ bool mirror_writer_status(const struct mirror_writer *writer, uint32_t at,
                           struct mirror_writer_status *status)
     ON_CONTROL MUST_CHECK;
 
+/* Copies the counters since mirror_writer_new(). */
 void mirror_writer_stats(const struct mirror_writer *writer,
                          struct mirror_writer_stats *stats) ON_CONTROL;
 
+/* Whether the invariants hold; otherwise *reason, static, says which does not. */
 bool mirror_writer_check(const struct mirror_writer *writer,
                          const char **reason) ON_CONTROL;
 

@@ -135,6 +135,7 @@ struct hints_load {
     struct gossip_gauge peers;
 };
 
+/* Of the worker in a slot; the peers' part is zero without a mesh. */
 struct hints_load hints_load(const struct hints *hints, uint32_t slot);
 
 #endif

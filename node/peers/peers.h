@@ -82,6 +82,7 @@ struct mesh_link *peers_link(const struct peers *peers);
 /* Where others reach us; NULL: no mesh port. */
 const char *peers_address(const struct peers *peers);
 
+/* Copies the counters since peers_new(). */
 void peers_stats(const struct peers *peers, struct peers_stats *stats);
 
 #endif

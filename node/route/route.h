@@ -104,8 +104,10 @@ struct route_world {
 int route_scratch_init(struct route_scratch *scratch,
                        const struct config *config) MUST_CHECK;
 
+/* Frees what route_scratch_init() allocated. */
 void route_scratch_fini(struct route_scratch *scratch);
 
+/* By path, method and content type. */
 enum route_kind route_kind_of(const struct http_head *head);
 
 /* Whether engines' renderers know the bodies of this path: chats and

@@ -102,6 +102,7 @@ struct expectations_stats {
     uint64_t refused;   /* no room */
 };
 
+/* Copies the counters and what is expected now. */
 void expectations_stats(const struct expectations *expectations,
                         struct expectations_stats *stats);
 

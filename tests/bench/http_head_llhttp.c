@@ -1,3 +1,4 @@
+/* llhttp's callbacks, which gather names and values into one table. */
 #include "tests/bench/http_head_llhttp.h"
 
 #include <llhttp.h>

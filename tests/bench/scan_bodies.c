@@ -1,3 +1,4 @@
+/* Words, escapes and tool calls, put together to a chat of the wanted size. */
 #include "scan_bodies.h"
 
 #include "index/base/rng.h"

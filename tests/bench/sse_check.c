@@ -1,3 +1,4 @@
+/* A state machine over bytes, which never sees more than one at a time. */
 #include <string.h>
 
 #include "sse_check.h"

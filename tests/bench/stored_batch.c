@@ -1,3 +1,4 @@
+/* Writes the msgpack of a batch by hand. */
 #include "tests/bench/stored_batch.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Reads one message with both parsers and compares what each says. */
 #include "tests/fuzz/http_differ.h"
 
 #include "index/base/buf.h"

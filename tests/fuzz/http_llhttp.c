@@ -1,3 +1,4 @@
+/* llhttp's callbacks, which write down what they are told. */
 #include "tests/fuzz/http_llhttp.h"
 
 #include <llhttp.h>

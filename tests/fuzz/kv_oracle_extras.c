@@ -1,3 +1,7 @@
+/*
+ * The oracle's part for extra keys: which of them make one prompt's blocks differ
+ * from another's.
+ */
 #include "index/index.h"
 #include "tests/fuzz/kv_oracle.h"
 #include "tests/fuzz/kv_walk.h"

@@ -1,3 +1,4 @@
+/* Walks a msgpack value by its lengths, to its end or to a fault. */
 #include "tests/fuzz/kv_walk.h"
 
 #include "index/base/check.h"

@@ -1,3 +1,4 @@
+/* What must hold in the world: after each step, and once all is quiet. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

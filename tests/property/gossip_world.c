@@ -1,3 +1,4 @@
+/* The steps of the world: engines, readers, nodes and the network. */
 #include "gossip_world.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* The changes of the index, and their memory for a replay. */
 #include "tests/property/storage_world.h"
 
 #include <stdio.h>

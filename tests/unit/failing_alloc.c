@@ -1,3 +1,4 @@
+/* The wrapped allocators, which count down to the failure. */
 #include "failing_alloc.h"
 
 #include <stddef.h>

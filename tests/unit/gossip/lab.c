@@ -1,3 +1,4 @@
+/* The nodes of the bench, and how frames get from one to another. */
 #include "lab.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The network and the hosts: sending, losing, dying, restarting. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

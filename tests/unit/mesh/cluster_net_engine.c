@@ -1,3 +1,4 @@
+/* The engines: what they store, and who reads them. */
 #include <stdlib.h>
 #include <string.h>
 

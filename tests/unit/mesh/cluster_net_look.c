@@ -1,3 +1,4 @@
+/* Questions of tests to the net: who knows whom, who agrees with whom. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* The packets under way, as a heap by arrival, and the hosts that take them. */
 #include "member_net.h"
 
 #include <stdio.h>

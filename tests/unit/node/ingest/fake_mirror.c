@@ -1,3 +1,4 @@
+/* The functions of index/mirror.h, over plain arrays. */
 #include "fake_mirror.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The functions of mesh/cluster.h, which note each call. */
 #include "fake_cluster.h"
 
 #include <criterion/criterion.h>
