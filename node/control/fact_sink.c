@@ -1,5 +1,6 @@
 /* Takes what lanes tell of requests to those who learn from it. */
 #include "node/control/fact_sink.h"
+#include "index/base/role.h"
 
 const struct fleet_worker *
 fact_sink_worker(const struct fact_sink *sink, uint32_t slot,

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "index/base/role.h"
 #include "node/route/dispatch.h"
 #include "node/view/breaker.h"
 
@@ -245,6 +246,7 @@ Test(dispatch, an_answer_is_passed_on_and_control_learns_the_prefix)
 
 Test(dispatch, what_a_request_came_to_is_counted_and_told)
 {
+    role_is_lane();
     struct dispatch_report report = {.end = DISPATCH_DONE, .wall_ms = 1000000};
     const struct blocks *blocks = &rig.scratch.blocks;
     uint32_t count;
