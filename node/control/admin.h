@@ -38,8 +38,10 @@ void admin_put_streams(struct control *control, struct json_out *json,
 /* All streams, a short flat row for each. */
 void admin_put_stream_rows(struct control *control, struct json_out *json)
     ON_CONTROL;
+/* The mirror, the ledger, and what is expected: of the index. */
 void admin_put_mirror(struct control *control, struct json_out *json)
     ON_CONTROL;
+/* Metrics of streams, the mirror and the ledger. */
 void admin_put_event_metrics(struct control *control, struct buf *out)
     ON_CONTROL;
 

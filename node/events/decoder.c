@@ -318,6 +318,7 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 void
 decoder_take(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 {
+    CHECK(decoder->stream != NULL && decoder->tools->ledger != NULL);
     switch (out->kind) {
     case KV_OUT_APPLY:
         apply(decoder, out, now_us);

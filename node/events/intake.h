@@ -98,8 +98,11 @@ void intake_free(struct intake *intake);
  * WORKERS_MAX ranks; -EEXIST: another worker is followed in that slot. */
 int intake_add(struct intake *intake, const struct intake_worker *worker)
     MUST_CHECK;
+/* Forget the worker of that generation; the same outcomes. */
 int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
     MUST_CHECK;
+/* Read a rank of it from scratch (ask: the question's number, 0: none); the
+ * same outcomes. */
 int intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
                   uint32_t rank, uint64_t ask) MUST_CHECK;
 

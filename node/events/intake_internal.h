@@ -108,8 +108,11 @@ struct intake {
     struct intake_poll *poll;
 };
 
+/* Monotonic, the thread's clock. */
 uint64_t intake_now_us(void);
+/* The thread's main function; arg: the struct intake. */
 void intake_thread(void *arg);
+/* Frees a worker's ranks, whose sockets are closed. NULL is fine. */
 void intake_source_free(struct intake_source *source);
 
 /* The thread may sleep. */
@@ -119,24 +122,37 @@ int intake_send_command(struct intake *intake,
                         const struct intake_command *command) MUST_CHECK;
 /* A new rank goes on from what was loaded of it, if anything was. */
 void intake_load_rank(struct intake *intake, struct intake_rank *rank);
+/* What was loaded and not taken is freed. */
 void intake_load_drop(struct intake *intake);
 
+/* Whether intake_free() was called: the thread is to end. */
 bool intake_is_ending(const struct intake *intake);
 
 /* Rank */
 void intake_rank_open(struct intake_rank *rank);
+/* Closes its sockets; the rank may be opened again. */
 void intake_rank_close(struct intake_rank *rank);
+/* The machine slept: its connection is taken for lost. */
 void intake_rank_suspend(struct intake_rank *rank);
+/* Does what is due: ticks, connects again, carries out what its stream
+ * wants. */
 void intake_rank_turn(struct intake_rank *rank);
+/* Reads its SUB socket, INTAKE_LIVE_BUDGET messages at most. */
 void intake_rank_read_live(struct intake_rank *rank);
+/* Reads what ZeroMQ says of its connection. */
 void intake_rank_read_monitor(struct intake_rank *rank);
+/* Reads its DEALER, INTAKE_REPLAY_BUDGET messages at most. */
 void intake_rank_read_replay(struct intake_rank *rank);
+/* Reads from scratch; ask: the question's number, 0: none. */
 void intake_rank_reread(struct intake_rank *rank, uint64_t ask);
+/* When intake_rank_turn() is due, in microseconds. */
 uint64_t intake_rank_deadline(const struct intake_rank *rank);
 
 /* Emit: what a stream says, carried out. Of a fresh rank of the source. */
 void intake_emit_open(struct intake_rank *rank, uint32_t number);
+/* Carries out an output of the rank's stream, but those of sockets. */
 void intake_emit(struct intake_rank *rank, const struct kv_out *out);
+/* Wakes control if something was emitted since the last call. */
 void intake_emit_wake(struct intake *intake);
 /* The ledger's cut ended, behind what was emitted. */
 void intake_emit_cut(struct intake *intake, uint64_t cut);

@@ -42,6 +42,7 @@ kv_message_payload(const struct kv_message *message)
     return (struct slice){.ptr = message->bytes, .len = message->len};
 }
 
+/* Nothing is held; bytes_max: of payloads, but one message always fits. */
 void kv_held_init(struct kv_held *held, size_t bytes_max);
 
 /* Forgets everything. */
@@ -63,6 +64,7 @@ uint64_t kv_held_lowest(const struct kv_held *held);
 /* Forgets what is below seq. */
 void kv_held_drop_below(struct kv_held *held, uint64_t seq);
 
+/* Verifies counts and order. False: *reason, static, says what is wrong. */
 bool kv_held_check(const struct kv_held *held, const char **reason);
 
 #endif

@@ -158,6 +158,7 @@ void kv_sse_init(struct kv_sse *sse, uint64_t identity, uint32_t ranks,
 
 /* The event stream began to arrive; ended. */
 void kv_sse_connected(struct kv_sse *sse);
+/* The connection is gone: what was half read is dropped. */
 void kv_sse_disconnected(struct kv_sse *sse);
 
 /* One event of it; borrowed for the call. */

@@ -78,6 +78,7 @@ void kv_sse_link_reread(struct kv_sse_link *link, const char *reason,
 /* Whether the stream began to arrive; whether the last try ended without an
  * event and the next one has brought nothing yet. */
 bool kv_sse_link_is_connected(const struct kv_sse_link *link);
+/* Whether it tries to connect, and has not yet. */
 bool kv_sse_link_is_failing(const struct kv_sse_link *link);
 
 /* Good as long as the link. */

@@ -120,6 +120,7 @@ kv_stream_unaided(const struct kv_stream *stream)
 
 enum kv_known kv_stream_known(const struct kv_stream *stream, uint64_t seq,
                               uint64_t fingerprint);
+/* Appends an output; the payload of one is borrowed until it is pulled. */
 void kv_stream_push(struct kv_stream *stream, const struct kv_out *out);
 void kv_stream_begin(struct kv_stream *stream, uint64_t seq,
                      uint64_t fingerprint, uint64_t ask, const char *reason);
@@ -130,13 +131,19 @@ void kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
                      struct slice payload);
 /* The epoch is not what is out there (any more): read from 0. */
 void kv_stream_restart(struct kv_stream *stream, const char *reason);
+/* The reading begins anew, from the first batch that a replay has. reason:
+ * static. */
 void kv_stream_read_again(struct kv_stream *stream, const char *reason);
 
 /* Rounds. */
 void kv_round_want(struct kv_stream *stream);
+/* A replay is asked for after a few probe intervals. */
 void kv_round_later(struct kv_stream *stream);
+/* Asks for a replay now. */
 void kv_round_ask(struct kv_stream *stream);
+/* Hangs up the replay that runs, if one does. */
 void kv_round_stop(struct kv_stream *stream);
+/* Replays that took too long, or are due. */
 void kv_round_tick(struct kv_stream *stream);
 
 #endif

@@ -117,6 +117,7 @@ struct kv_reader; /* keeps its arrays from batch to batch */
 int kv_reader_new(struct kv_reader **out, const struct kv_limits *limits)
     MUST_CHECK;
 
+/* NULL is fine. */
 void kv_reader_free(struct kv_reader *reader);
 
 enum {

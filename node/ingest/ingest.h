@@ -70,6 +70,8 @@ void ingest_free(struct ingest *ingest);
 /* A worker came or went, and with it its streams, here and in the cluster. */
 void ingest_added(struct ingest *ingest, const struct fleet_worker *worker)
     ON_CONTROL;
+/* It went: its source is closed, and its streams are gone, here and in the
+ * cluster. */
 void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
     ON_CONTROL;
 
@@ -101,10 +103,12 @@ bool ingest_work(struct ingest *ingest, uint64_t now_us) ON_CONTROL;
 
 /* Its cores, to tell them what lanes say. */
 struct ingest_streams *ingest_streams(struct ingest *ingest);
+/* Which slots something may be expected of. */
 struct ingest_slots *ingest_slots(struct ingest *ingest);
 
 /* For status and metrics. */
 const struct mirror_writer *ingest_writer(const struct ingest *ingest);
+/* For status and metrics; NULL after ingest_stop(). */
 const struct intake *ingest_intake(const struct ingest *ingest);
 
 #endif

@@ -86,6 +86,7 @@ void ingest_reach_watch(struct ingest *ingest, struct ingest_worker *w,
 /* The worker goes. */
 void ingest_stop_reading(struct ingest *ingest, struct ingest_worker *w)
     ON_CONTROL;
+/* Frees links of sidecars that ended in an earlier call. */
 void ingest_bury(struct ingest *ingest) ON_CONTROL;
 void ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     ON_CONTROL;
@@ -95,12 +96,15 @@ void ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
 void ingest_position_take(struct ingest_worker *w,
                           const struct intake_item *item,
                           const struct decoder_position *position);
+/* Forgets where the rank's reading was. */
 void ingest_position_drop(struct ingest_worker *w, uint32_t rank);
 
 /* ingest_out.c: the streams' sink, which speaks of them and asks sources. */
 void ingest_said(void *context, const struct ingest_rank *rank,
                  const struct gossip_out *out);
+/* Logs the state, asks for a view, asks the source. */
 void ingest_did(void *context, struct ingest_rank *rank, unsigned did);
+/* Logs that a stream is had again, and why. */
 void ingest_lost(void *context, const struct ingest_rank *rank,
                  const char *reason);
 /* ingest_source.c: ... and begins and ends their readings. */

@@ -6,6 +6,7 @@
 void
 ingest_reach_want(struct ingest_reach *reach, bool on)
 {
+    CHECK(!reach->takes || (reach->open && reach->wanted));
     reach->wanted = on;
     reach->takes = reach->takes && on;
 }

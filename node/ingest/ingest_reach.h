@@ -75,6 +75,7 @@ ingest_reach_next(struct ingest_reach *reach,
 
 /* How OPEN and CLOSE went: 0, or anything else where nothing was done. */
 void ingest_reach_opened(struct ingest_reach *reach, int outcome);
+/* How CLOSE went; the same. */
 void ingest_reach_closed(struct ingest_reach *reach, int outcome);
 
 #endif

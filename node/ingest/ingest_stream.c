@@ -141,6 +141,7 @@ tell(struct ingest_streams *s, struct ingest_rank *rank)
 void
 ingest_stream_tell(struct ingest_streams *s, struct ingest_rank *rank)
 {
+    CHECK(rank->worker < WORKERS_MAX);
     note(s, rank, tell(s, rank));
 }
 

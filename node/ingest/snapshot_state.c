@@ -78,6 +78,8 @@ snapshot_stream_restore(struct ingest_streams *ingest, struct ingest_rank *rank,
         .block_tokens = stream->block_tokens,
     };
 
+    CHECK(stream->name.worker == rank->stream.worker &&
+          stream->name.rank == rank->stream.rank);
     if (!mirror_writer_restore(ingest->writer, &id, &restored)) {
         return false;
     }

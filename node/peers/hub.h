@@ -95,12 +95,15 @@ void hub_free(struct hub *hub);
 /* Registers a consumer; copied. What has none is dropped. Before hub_start().
  * */
 void hub_attach_streams(struct hub *hub, const struct hub_streams *streams);
+/* The same, for what peers tell besides events. */
 void hub_attach_hints(struct hub *hub, const struct hub_hints *hints);
+/* The same, for the roster's entries. */
 void hub_attach_roster(struct hub *hub, const struct hub_roster *roster);
 
 /* From now on outputs are pulled. After hub_stop() no consumer is called any
  * more, and inputs change the cluster alone. */
 void hub_start(struct hub *hub, uint64_t now_us) ON_CONTROL;
+/* No consumer is called any more. Again is harmless. */
 void hub_stop(struct hub *hub);
 
 /* The end of a turn: carries out what was said in the roster, in gauges and in
@@ -114,18 +117,25 @@ void hub_pull(struct hub *hub, uint64_t now_us) ON_CONTROL;
 void hub_local_begin(struct hub *hub, struct event_stream stream,
                      uint64_t process, bool whole, uint64_t ask,
                      uint64_t now_us) ON_CONTROL;
+/* A reading goes on where a snapshot had it, after the batch of that seq. */
 void hub_local_resume(struct hub *hub, struct event_stream stream,
                       uint64_t process, bool whole, uint64_t seq,
                       uint64_t now_us) ON_CONTROL;
+/* One batch of the reading, or part of it (last: the end of it). The record
+ * is borrowed for the call; fingerprint: of the whole batch. */
 void hub_local_record(struct hub *hub, struct event_stream stream,
                       const struct event_record *record, uint64_t fingerprint,
                       bool last, uint64_t now_us) ON_CONTROL;
+/* Batches of the reading are missing for good. */
 void hub_local_gap(struct hub *hub, struct event_stream stream, uint64_t now_us)
     ON_CONTROL;
+/* The reading is proved to follow the living process, or is not. */
 void hub_local_live(struct hub *hub, struct event_stream stream, bool live,
                     uint64_t now_us) ON_CONTROL;
+/* The node reads the stream no longer. */
 void hub_local_end(struct hub *hub, struct event_stream stream, uint64_t now_us)
     ON_CONTROL;
+/* What was applied of the stream was lost: it is had again. */
 void hub_local_lost(struct hub *hub, struct event_stream stream,
                     uint64_t now_us) ON_CONTROL;
 
@@ -133,8 +143,10 @@ void hub_local_lost(struct hub *hub, struct event_stream stream,
  * cluster_worker_remove(), cluster_unable(). From within a consumer, too. */
 void hub_worker_add(struct hub *hub, uint64_t worker, uint32_t ranks,
                     uint64_t now_us) ON_CONTROL;
+/* The worker is read by nobody any more; unknown ones are ignored. */
 void hub_worker_remove(struct hub *hub, uint64_t worker, uint64_t now_us)
     ON_CONTROL;
+/* This node can (not) reach the worker's events. */
 void hub_unable(struct hub *hub, uint64_t worker, bool unable, uint64_t now_us)
     ON_CONTROL;
 
@@ -143,13 +155,18 @@ void hub_unable(struct hub *hub, uint64_t worker, bool unable, uint64_t now_us)
  * be told from hub_network.doubt(). */
 int hub_recv(struct hub *hub, const char *address, uint64_t session,
              struct slice body, uint64_t now_us) MUST_CHECK ON_CONTROL;
+/* A link to address is up, to the process of that session. */
 void hub_link_up(struct hub *hub, const char *address, uint64_t session,
                  uint64_t now_us) ON_CONTROL;
+/* The link to address is gone. May be told from hub_network.doubt(). */
 void hub_link_down(struct hub *hub, const char *address, uint64_t now_us)
     ON_CONTROL;
+/* How a lookup ended. */
 void hub_answered(struct hub *hub, const struct discover_answer *answer,
                   uint64_t now_us) ON_CONTROL;
+/* Time has passed: to be called at hub_deadline(). */
 void hub_tick(struct hub *hub, uint64_t now_us) ON_CONTROL;
+/* Says goodbye to the members; frames of it go out at once. */
 void hub_leave(struct hub *hub, uint64_t now_us) ON_CONTROL;
 
 /* The lookup of that ticket was not begun. From within a consumer, too. */
@@ -162,6 +179,8 @@ uint64_t hub_deadline(const struct hub *hub);
 /* To look at, to write what can wait (above), and to load a snapshot into
  * before hub_start(). */
 struct cluster *hub_cluster(const struct hub *hub);
+/* The cluster's gossip: to look at, for gauges and beliefs, and to answer
+ * hub_streams.out(). */
 struct gossip *hub_gossip(const struct hub *hub);
 
 #endif
