@@ -161,6 +161,7 @@ judge(const struct load_user *user, const struct httpc_answer *answer)
 {
     switch (answer->outcome) {
     case HTTPC_OK:
+        CHECK(answer->head != NULL);
         if (answer->head->status / 100 != 2) {
             return LOAD_STATUS;
         }
