@@ -9,7 +9,8 @@ Test(node_httpd_accept, without_descriptors_it_waits_and_goes_on)
     struct rig rig;
     struct raw_socket wire;
     struct raw_socket_reply reply;
-    struct rlimit limit, none;
+    struct rlimit limit;
+    struct rlimit none;
 
     rig_init(&rig, &rig_limits);
     raw_socket_open(&wire, &rig.loop, rig.port);
@@ -56,7 +57,8 @@ Test(node_httpd_accept, connections_come_and_go)
 Test(node_httpd_accept, stopping_lets_open_requests_end)
 {
     struct rig rig;
-    struct raw_socket open, idle;
+    struct raw_socket open;
+    struct raw_socket idle;
     struct raw_socket_reply reply;
 
     rig_init(&rig, &rig_limits);

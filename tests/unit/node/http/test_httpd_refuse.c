@@ -208,7 +208,8 @@ Test(node_httpd_refuse, a_body_that_trickles_gains_no_time)
 Test(node_httpd_refuse, over_its_connections_it_says_503)
 {
     struct rig rig;
-    struct raw_socket first, second;
+    struct raw_socket first;
+    struct raw_socket second;
     struct raw_socket_reply reply;
     struct httpd_limits limits = rig_limits;
 

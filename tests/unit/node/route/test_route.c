@@ -290,7 +290,8 @@ ask(void)
 Test(node_route_rig, what_was_kept_is_known_again_after_other_requests)
 {
     static struct route_kept kept;
-    uint64_t keys[TOKENS], *blocks = rig.scratch.blocks.keys;
+    uint64_t keys[TOKENS];
+    uint64_t *blocks = rig.scratch.blocks.keys;
 
     cr_assert_eq(
         route_read(
@@ -299,7 +300,8 @@ Test(node_route_rig, what_was_kept_is_known_again_after_other_requests)
                   "text, then as many again, and then some more: one block\"}"),
             true),
         0);
-    uint64_t first = blocks[0], root = rig.scratch.blocks.root;
+    uint64_t first = blocks[0];
+    uint64_t root = rig.scratch.blocks.root;
     uint32_t ids[TOKENS] = {1, 2, 3};
     token_match_take(&rig.scratch.tokens, &rig.mirrors, 7, ids, TOKENS);
     uint64_t last = token_match_blocks(&rig.scratch.tokens, BLOCK)->keys[99];
