@@ -73,9 +73,11 @@ serve(const char *host)
     return pid;
 }
 
+/* Named by the hosts file, as on every Debian machine: c-ares 1.18.1 knows it
+ * without one, too, but then leaks the name's ten bytes. */
 Test(node_resolve_system, localhost_needs_no_server)
 {
-    enter_system("");
+    enter_system("127.0.0.1 localhost\n");
     rig_init(NULL, 0, 30000);
     cr_assert_eq(look_up(DISCOVER_HOST, "localhost"), DISCOVER_FOUND);
     cr_assert_geq(rig.ips_count, 1);
