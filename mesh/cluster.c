@@ -35,6 +35,7 @@ make_parts(struct cluster *c, const struct member_self *self, uint64_t seed)
     int rc = member_new(&c->members, &config->member, self, c->now_us,
                         rng_mix(seed));
 
+    CHECK(c->self != 0 && c->gossip == NULL && c->roster == NULL);
     if (rc == 0) {
         rc = gossip_new(&c->gossip, &config->gossip, c->self, c->now_us,
                         rng_mix(seed + 1));
@@ -56,6 +57,7 @@ cluster_new(struct cluster **out, const struct cluster_config *config,
     struct cluster *c = calloc(1, sizeof *c);
 
     CHECK(config->replicas > 0 && self->id.word[0] != 0);
+    CHECK(out != NULL && now_us != UINT64_MAX);
     CHECK(config->gossip.frame_bytes < CLUSTER_BODY_MAX &&
           config->roster.frame_bytes < CLUSTER_BODY_MAX);
     if (c == NULL) {
@@ -94,6 +96,7 @@ cluster_free(struct cluster *c)
 static void
 pass(struct cluster *c, uint64_t now_us)
 {
+    CHECK(now_us != UINT64_MAX);
     c->now_us = now_us > c->now_us ? now_us : c->now_us;
 }
 
@@ -101,6 +104,7 @@ int
 cluster_join(struct cluster *c, const struct discover_join *join,
              uint64_t now_us)
 {
+    CHECK(join != NULL);
     pass(c, now_us);
     int rc = discover_add(&c->discover, join, c->now_us);
     c->joins |= rc == 0;
@@ -112,6 +116,7 @@ cluster_join(struct cluster *c, const struct discover_join *join,
 void
 cluster_hint(struct cluster *c, const char *address, uint64_t now_us)
 {
+    CHECK(address != NULL);
     pass(c, now_us);
     c->joins = true;
     cluster_hint_put(c, address);
@@ -122,11 +127,13 @@ cluster_refresh(struct cluster *c)
 {
     uint32_t before = c->counted;
 
+    CHECK(!c->left);
     c->dirty = false;
     cluster_rows_load(c);
     cluster_claims_prune(c);
     cluster_peers_sync(c);
     cluster_workers_rank(c);
+    CHECK(!c->dirty && c->counted >= 1); /* ourselves */
     if (c->counted != before) {
         discover_members(&c->discover, c->counted, c->now_us);
     }
@@ -139,6 +146,7 @@ recv_member(struct cluster *c, uint64_t session, struct slice tail)
     int rc =
         member_codec_read((const uint8_t *)tail.ptr, tail.len, &c->message);
 
+    CHECK(session != 0 && session != c->self);
     if (rc == MEMBER_CODEC_UNKNOWN) {
         return CLUSTER_E_UNKNOWN;
     }
@@ -155,6 +163,7 @@ recv_gossip(struct cluster *c, uint64_t session, struct slice tail)
     int rc = gossip_recv(c->gossip, session, (const uint8_t *)tail.ptr,
                          tail.len, c->now_us);
 
+    CHECK(c->handing <= c->workers_count);
     if (rc == GOSSIP_E_STRANGER) {
         return CLUSTER_E_STRANGER;
     }
@@ -178,6 +187,7 @@ recv_roster(struct cluster *c, uint64_t session, struct slice tail)
 static int
 dispatch(struct cluster *c, uint64_t session, uint8_t kind, struct slice tail)
 {
+    CHECK(!c->left && session != 0 && session != c->self);
     switch (kind) {
     case CLUSTER_BODY_MEMBER:
         return recv_member(c, session, tail);
@@ -196,6 +206,7 @@ int
 cluster_recv(struct cluster *c, const char *address, uint64_t session,
              struct slice body, uint64_t now_us)
 {
+    CHECK(body.ptr != NULL || body.len == 0);
     (void)address; /* the session says who it is */
     if (c->left) {
         return 0;
@@ -217,6 +228,7 @@ void
 cluster_answered(struct cluster *c, const struct discover_answer *answer,
                  uint64_t now_us)
 {
+    CHECK(answer != NULL);
     pass(c, now_us);
     discover_answered(&c->discover, answer, c->now_us);
     c->looks = true;
@@ -264,6 +276,7 @@ earlier(uint64_t a, uint64_t b)
 uint64_t
 cluster_deadline(const struct cluster *c)
 {
+    CHECK(c->rows_count <= MEMBERS_MAX && c->workers_count <= c->workers_size);
     if (c->left) {
         return UINT64_MAX;
     }
@@ -280,18 +293,21 @@ cluster_deadline(const struct cluster *c)
 struct gossip *
 cluster_gossip(struct cluster *c)
 {
+    CHECK(c->gossip != NULL);
     return c->gossip;
 }
 
 struct roster *
 cluster_roster(struct cluster *c)
 {
+    CHECK(c->roster != NULL);
     return c->roster;
 }
 
 const struct member_table *
 cluster_members(const struct cluster *c)
 {
+    CHECK(c->members != NULL);
     return c->members;
 }
 
@@ -304,9 +320,11 @@ cluster_discover(const struct cluster *c)
 void
 cluster_stats(const struct cluster *c, struct cluster_stats *stats)
 {
+    CHECK(stats != NULL);
     *stats = c->stats;
     stats->reading = 0;
     for (uint32_t i = 0; i < c->workers_count; i++) {
         stats->reading += c->workers[i].reading;
     }
+    CHECK(stats->reading <= c->workers_count);
 }

@@ -91,6 +91,7 @@ fault_of_claims(const struct cluster *c)
 bool
 cluster_check(const struct cluster *c, const char **reason)
 {
+    CHECK(reason != NULL);
     if (!member_check(c->members, reason) || !gossip_check(c->gossip, reason) ||
         !roster_check(c->roster, reason) ||
         !discover_check(&c->discover, reason)) {

@@ -26,6 +26,7 @@ get_worker(struct slice workers, uint32_t at)
     const char *bytes = workers.ptr + (size_t)at * 8;
     uint64_t worker = 0;
 
+    CHECK(((size_t)at + 1) * 8 <= workers.len);
     for (unsigned i = 0; i < 8; i++) {
         worker |= (uint64_t)(uint8_t)bytes[i] << 8 * i;
     }
@@ -49,6 +50,7 @@ holds(const struct cluster_claims *claims, uint64_t worker)
     uint32_t low = 0;
     uint32_t high = claims->count;
 
+    CHECK(claims->count == 0 || claims->workers != NULL);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (claims->workers[middle] == worker) {
@@ -66,6 +68,7 @@ holds(const struct cluster_claims *claims, uint64_t worker)
 bool
 cluster_claims_say(const struct cluster *c, uint64_t session, uint64_t worker)
 {
+    CHECK(session != 0);
     if (session == c->self) {
         const struct cluster_worker *w = cluster_worker_of(c, worker);
         return w != NULL && w->unable;
@@ -81,6 +84,7 @@ cluster_claims_say(const struct cluster *c, uint64_t session, uint64_t worker)
 static bool
 rises(struct slice workers)
 {
+    CHECK(workers.len % 8 == 0);
     for (uint32_t i = 1; i < workers.len / 8; i++) {
         if (get_worker(workers, i - 1) >= get_worker(workers, i)) {
             return false;
@@ -96,6 +100,7 @@ replace(struct cluster_claims *claims, uint64_t version, struct slice workers)
     uint32_t count = (uint32_t)(workers.len / 8);
     uint64_t *copy = count > 0 ? malloc(count * sizeof *copy) : NULL;
 
+    CHECK(workers.len % 8 == 0);
     if (count > 0 && copy == NULL) {
         return false;
     }
@@ -115,6 +120,7 @@ cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail)
     const struct cluster_row *row = cluster_row_of(c, session);
     struct unpack in;
 
+    CHECK(session != 0 && session != c->self);
     if (row == NULL || row->self || !cluster_row_counts(row)) {
         return CLUSTER_E_STRANGER;
     }
@@ -146,6 +152,7 @@ cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail)
 static void
 owe_all(struct cluster *c)
 {
+    CHECK(c->version != 0);
     c->claims_us = c->now_us + CLUSTER_CLAIMS_US;
     c->claims_due = true;
     for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
@@ -177,9 +184,11 @@ build(struct cluster *c)
     struct pack_map map = pack_open(&out);
     size_t count = 0;
 
+    CHECK(c->version != 0);
     for (uint32_t i = 0; i < c->workers_count; i++) {
         count += c->workers[i].unable;
     }
+    CHECK(count <= c->config.gossip.streams_max);
     pack_put_uint(&map, "v", c->version);
     pack_put_bytes_head(&map, "w", count * 8);
     for (uint32_t i = 0; i < c->workers_count; i++) {
@@ -201,6 +210,7 @@ cluster_claims_next(struct cluster *c, struct cluster_out *out)
         if (peer->session == 0 || !peer->owed) {
             continue;
         }
+        CHECK(peer->address[0] != '\0' && c->version != 0);
         peer->owed = false;
         *out = (struct cluster_out){
             .kind = CLUSTER_SEND,

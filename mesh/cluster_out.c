@@ -10,6 +10,8 @@
 void
 cluster_hint_put(struct cluster *c, const char *address)
 {
+    CHECK(c->hints_count <= CLUSTER_HINTS_MAX);
+    CHECK(c->hints_first < CLUSTER_HINTS_MAX);
     for (uint32_t i = 0; i < c->hints_count; i++) {
         uint32_t at = (c->hints_first + i) % CLUSTER_HINTS_MAX;
         if (strcmp(c->hints[at], address) == 0) {
@@ -30,6 +32,7 @@ cluster_hints_turn(struct cluster *c)
 {
     bool any = false;
 
+    CHECK(c->hints_left <= CLUSTER_HINTS_TURN);
     if (c->now_us >= c->hints_us) {
         c->hints_left = CLUSTER_HINTS_TURN;
         c->hints_us = c->now_us + CLUSTER_HINTS_US;
@@ -47,6 +50,7 @@ cluster_hints_turn(struct cluster *c)
 uint64_t
 cluster_hints_deadline(const struct cluster *c)
 {
+    CHECK(c->hints_count <= CLUSTER_HINTS_MAX);
     return c->hints_count > 0 ? c->hints_us : UINT64_MAX;
 }
 
@@ -55,6 +59,7 @@ cluster_hints_deadline(const struct cluster *c)
 static bool
 out_notice(struct cluster *c, struct cluster_out *out)
 {
+    CHECK(c->notices_count <= sizeof c->notices / sizeof *c->notices);
     if (c->notices_count == 0) {
         return false;
     }
@@ -69,6 +74,7 @@ out_notice(struct cluster *c, struct cluster_out *out)
 static bool
 out_member(struct cluster *c, struct cluster_out *out)
 {
+    CHECK(c->notices_count == 0);
     if (!member_next_out(c->members, &c->pulled)) {
         return false;
     }
@@ -108,6 +114,7 @@ send_to(struct cluster *c, struct cluster_out *out, uint64_t session,
 static bool
 out_gossip(struct cluster *c, struct cluster_out *out)
 {
+    CHECK(!c->left && !c->dirty);
     *out = (struct cluster_out){.kind = CLUSTER_GOSSIP};
     while (gossip_next_out(c->gossip, &out->gossip)) {
         if (out->gossip.kind != GOSSIP_SEND) {
@@ -153,6 +160,7 @@ out_roster(struct cluster *c, struct cluster_out *out)
 static bool
 out_discover(struct cluster *c, struct cluster_out *out)
 {
+    CHECK(!c->left);
     *out = (struct cluster_out){.kind = CLUSTER_RESOLVE};
     while (c->looks && discover_next_out(&c->discover, &out->discover)) {
         switch (out->discover.kind) {
@@ -173,6 +181,7 @@ out_discover(struct cluster *c, struct cluster_out *out)
 static bool
 out_ready(struct cluster *c, struct cluster_out *out)
 {
+    CHECK(!c->left);
     cluster_ready_update(c);
     if (c->ready == c->told) {
         return false;
@@ -201,6 +210,7 @@ out_urgent(struct cluster *c, struct cluster_out *out)
 bool
 cluster_next_out(struct cluster *c, struct cluster_out *out)
 {
+    CHECK(out != NULL);
     while (!c->silent) {
         if (out_urgent(c, out)) {
             return true;

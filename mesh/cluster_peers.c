@@ -32,6 +32,7 @@ cluster_rows_load(struct cluster *c)
         memcpy(row->address, info.update.address, sizeof row->address);
         c->counted += cluster_row_counts(row);
     }
+    CHECK(c->rows_count >= 1 && c->counted <= c->rows_count);
 }
 
 const struct cluster_row *
@@ -68,6 +69,7 @@ anyone_counts_at(const struct cluster *c, const char *address)
 static void
 notice(struct cluster *c, enum cluster_out_kind kind, const char *address)
 {
+    CHECK(kind == CLUSTER_DOUBT || kind == CLUSTER_DROP);
     CHECK(c->notices_count < sizeof c->notices / sizeof *c->notices);
     struct cluster_notice *n = &c->notices[c->notices_count++];
 
@@ -124,6 +126,7 @@ void
 cluster_member_event(struct cluster *c, enum member_event event,
                      const struct member_update *about)
 {
+    CHECK(event < MEMBER_EVENTS && about != NULL);
     c->dirty = true;
     switch (event) {
     case MEMBER_SUSPECTED:
@@ -161,6 +164,7 @@ cluster_member_event(struct cluster *c, enum member_event event,
 uint64_t
 cluster_link_session(const struct cluster *c, const char *address)
 {
+    CHECK(address != NULL);
     for (uint32_t i = 0; i < CLUSTER_LINKS_MAX; i++) {
         if (strcmp(c->links[i].address, address) == 0) {
             return c->links[i].session;
@@ -173,6 +177,7 @@ void
 cluster_link_up(struct cluster *c, const char *address, uint64_t session,
                 uint64_t now_us)
 {
+    CHECK(address != NULL && now_us != UINT64_MAX);
     if (c->left || address[0] == '\0' || session == 0 || session == c->self ||
         strnlen(address, MEMBER_ADDRESS_MAX) == MEMBER_ADDRESS_MAX) {
         return;
@@ -196,6 +201,7 @@ cluster_link_down(struct cluster *c, const char *address, uint64_t now_us)
     struct cluster_link *link =
         address[0] != '\0' ? find_link(c, address) : NULL;
 
+    CHECK(now_us != UINT64_MAX);
     if (c->left || address[0] == '\0') {
         return;
     }
@@ -226,6 +232,7 @@ link_to(struct cluster *c, const struct cluster_row *row)
 {
     struct cluster_link *found = NULL;
 
+    CHECK(row->id.word[0] != 0);
     for (uint32_t i = 0; i < CLUSTER_LINKS_MAX; i++) {
         struct cluster_link *link = &c->links[i];
         if (link->address[0] == '\0' || link->session != row->id.word[0]) {
@@ -254,6 +261,7 @@ peer_up(struct cluster *c, uint64_t session, const char *address)
     struct cluster_peer *peer = cluster_peer_of(c, 0);
 
     CHECK(session != 0 && session != c->self && address[0] != '\0');
+    CHECK(cluster_peer_of(c, session) == NULL);
     if (peer == NULL || gossip_peer_up(c->gossip, session, c->now_us) != 0) {
         return;
     }
@@ -266,6 +274,7 @@ peer_up(struct cluster *c, uint64_t session, const char *address)
     (void)snprintf(peer->address, sizeof peer->address, "%s", address);
     c->met = true;
     c->stats.peers_up++;
+    CHECK(c->stats.peers_up <= MEMBERS_MAX);
 }
 
 /* Whether it is a peer still, over the link it came up with. */
@@ -274,6 +283,7 @@ stays(struct cluster *c, const struct cluster_peer *peer)
 {
     const struct cluster_row *row = cluster_row_of(c, peer->session);
 
+    CHECK(peer->session != 0);
     if (row == NULL || !cluster_row_counts(row)) {
         return false;
     }
@@ -289,6 +299,7 @@ sync_row(struct cluster *c, const struct cluster_row *row)
     const struct cluster_link *link = link_to(c, row);
     bool suspect = row->state == MEMBER_SUSPECT;
 
+    CHECK(row->id.word[0] != 0);
     if (row->self || !cluster_row_counts(row) || link == NULL) {
         return;
     }
@@ -300,6 +311,17 @@ sync_row(struct cluster *c, const struct cluster_row *row)
         peer->suspect = suspect;
         gossip_peer_suspect(c->gossip, peer->session, suspect, c->now_us);
     }
+}
+
+static uint32_t
+count_up(const struct cluster *c)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
+        count += c->peers[i].session != 0;
+    }
+    return count;
 }
 
 void
@@ -318,4 +340,5 @@ cluster_peers_sync(struct cluster *c)
          * was up over it. */
         c->links[i].fresh = false;
     }
+    CHECK(count_up(c) == c->stats.peers_up);
 }

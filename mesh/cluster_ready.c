@@ -11,12 +11,14 @@ cluster_ready_name(enum cluster_ready ready)
         [CLUSTER_LATE] = "late",
     };
 
+    CHECK(ready <= CLUSTER_LATE);
     return names[ready];
 }
 
 enum cluster_ready
 cluster_ready(const struct cluster *c)
 {
+    CHECK(c->ready <= CLUSTER_LATE);
     return c->ready;
 }
 
@@ -47,6 +49,7 @@ is_caught_up(const struct cluster *c)
 static bool
 is_over(const struct cluster *c, uint32_t span_ms)
 {
+    CHECK(c->now_us >= c->born_us);
     return c->now_us - c->born_us >= (uint64_t)span_ms * 1000;
 }
 
@@ -61,6 +64,7 @@ is_alone(const struct cluster *c)
 void
 cluster_ready_update(struct cluster *c)
 {
+    CHECK(!c->left);
     if (c->ready == CLUSTER_CAUGHT_UP) {
         return;
     }
@@ -81,6 +85,7 @@ cluster_ready_update(struct cluster *c)
 uint64_t
 cluster_ready_deadline(const struct cluster *c)
 {
+    CHECK(c->born_us <= c->now_us);
     if (c->ready != CLUSTER_CATCHING_UP) {
         return UINT64_MAX;
     }

@@ -20,6 +20,7 @@ place_of(const struct cluster *c, uint64_t id)
             high = middle;
         }
     }
+    CHECK(low <= c->workers_count);
     return low;
 }
 
@@ -58,6 +59,8 @@ rank_rows(const struct cluster *c, uint64_t worker,
     uint32_t wanted =
         count <= c->config.replicas_all ? count : c->config.replicas;
     uint32_t len = owner_rank(&stream, members, count, order, wanted);
+
+    CHECK(count <= c->counted && len <= wanted);
     for (uint32_t i = 0; i < len; i++) {
         ranked[i] = &c->rows[rows[order[i]]];
     }
@@ -71,6 +74,7 @@ cluster_readers(const struct cluster *c, uint64_t worker, const char **names,
     const struct cluster_row *ranked[MEMBERS_MAX];
     uint32_t count = rank_rows(c, worker, ranked);
 
+    CHECK(names != NULL || max == 0);
     for (uint32_t i = 0; i < count && i < max; i++) {
         names[i] = ranked[i]->name;
     }
@@ -83,6 +87,9 @@ static void
 tell_role(struct cluster *c, struct cluster_worker *w, uint32_t rank,
           uint64_t primary)
 {
+    CHECK(w->ranks > 0);
+    CHECK(rank < MEMBERS_MAX || rank == OWNER_NO_RANK);
+    CHECK(primary != c->self);
     if (w->rank == rank && w->primary == primary) {
         return;
     }
@@ -112,6 +119,7 @@ nobody_can(const struct cluster *c, uint64_t worker)
 static void
 tell_unread(struct cluster *c, struct cluster_worker *w, bool unread)
 {
+    CHECK(w->ranks > 0);
     for (uint32_t i = 0; i < w->ranks && w->unread != unread; i++) {
         gossip_unread(c->gossip,
                       (struct event_stream){.worker = w->id, .rank = i}, unread,
@@ -140,6 +148,7 @@ view_of(const struct cluster *c, const struct cluster_worker *w)
 static bool
 heard_first(const struct cluster *c, const struct cluster_worker *w)
 {
+    CHECK(w->ranks > 0);
     for (uint32_t i = 0; i < w->ranks; i++) {
         if (!gossip_primary_heard(
                 c->gossip, (struct event_stream){.worker = w->id, .rank = i})) {
@@ -174,6 +183,8 @@ count_handing(struct cluster *c)
         c->owners_due_us =
             due_us < c->owners_due_us ? due_us : c->owners_due_us;
     }
+    CHECK(c->handing <= c->workers_count);
+    CHECK((c->handing > 0) == (c->owners_due_us != UINT64_MAX));
 }
 
 static void
@@ -183,6 +194,7 @@ rank_one(struct cluster *c, struct cluster_worker *w)
     uint32_t count = rank_rows(c, w->id, ranked);
     uint32_t mine = OWNER_NO_RANK;
 
+    CHECK(!c->left);
     for (uint32_t i = 0; i < count; i++) {
         mine = ranked[i]->self ? i : mine;
     }
@@ -204,6 +216,7 @@ cluster_workers_rank(struct cluster *c)
 void
 cluster_workers_tick(struct cluster *c)
 {
+    CHECK(!c->left);
     if (c->now_us < c->owners_due_us) {
         return;
     }
@@ -221,6 +234,7 @@ cluster_workers_heard(struct cluster *c)
 {
     bool any = false;
 
+    CHECK(c->handing > 0);
     for (uint32_t i = 0; i < c->workers_count && c->handing > 0; i++) {
         struct cluster_worker *w = &c->workers[i];
         if (w->owner.handing_over && heard_first(c, w)) {
@@ -237,6 +251,8 @@ cluster_workers_heard(struct cluster *c)
 bool
 cluster_reads_next(struct cluster *c, struct cluster_out *out)
 {
+    CHECK(c->reads_at <= c->workers_count);
+    CHECK(c->stats.reads_ended <= c->stats.reads_begun);
     for (; c->reads_at < c->workers_count; c->reads_at++) {
         struct cluster_worker *w = &c->workers[c->reads_at];
         bool reads = w->owner.role != OWNER_NONE;
@@ -260,6 +276,7 @@ grow(struct cluster *c)
 {
     uint32_t size = c->workers_size > 0 ? c->workers_size * 2 : 16;
 
+    CHECK(c->workers_count <= c->workers_size);
     if (c->workers_count < c->workers_size) {
         return true;
     }
@@ -305,6 +322,7 @@ change_ranks(struct cluster *c, struct cluster_worker *w, uint32_t ranks)
 {
     int rc = add_streams(c, w->id, w->ranks, ranks);
 
+    CHECK(ranks > 0 && ranks != w->ranks);
     if (rc != 0) {
         return rc;
     }
@@ -331,6 +349,7 @@ seen(const struct cluster *c)
 void
 cluster_worker_told(struct cluster *c, const struct roster_entry *entry)
 {
+    CHECK(entry != NULL);
     if (!entry->removed) {
         c->seen_at_add = seen(c);
     }
@@ -357,6 +376,8 @@ cluster_worker_add(struct cluster *c, uint64_t worker, uint32_t ranks,
     uint32_t at = place_of(c, worker);
     struct cluster_worker *w = &c->workers[at];
 
+    CHECK(c->workers_count < c->workers_size);
+    CHECK(at == c->workers_count || w->id > worker);
     memmove(w + 1, w, (c->workers_count - at) * sizeof *w);
     *w = (struct cluster_worker){
         .id = worker, .ranks = ranks, .rank = OWNER_NO_RANK};
@@ -374,6 +395,7 @@ cluster_worker_remove(struct cluster *c, uint64_t worker, uint64_t now_us)
 {
     struct cluster_worker *w = cluster_worker_of(c, worker);
 
+    CHECK(now_us != UINT64_MAX);
     c->now_us = now_us > c->now_us ? now_us : c->now_us;
     if (w == NULL) {
         return;
@@ -395,6 +417,7 @@ cluster_unable(struct cluster *c, uint64_t worker, bool unable, uint64_t now_us)
 {
     struct cluster_worker *w = cluster_worker_of(c, worker);
 
+    CHECK(now_us != UINT64_MAX);
     c->now_us = now_us > c->now_us ? now_us : c->now_us;
     if (w == NULL || w->unable == unable || c->left) {
         return;

@@ -16,6 +16,7 @@ static const char *const outcome_names[DISCOVER_OUTCOMES] = {
 const char *
 discover_outcome_name(enum discover_outcome outcome)
 {
+    CHECK(outcome < DISCOVER_OUTCOMES);
     return outcome_names[outcome];
 }
 
@@ -35,6 +36,7 @@ discover_init(struct discover *d, const struct discover_config *config,
               uint64_t now_us, uint64_t seed)
 {
     CHECK(config->poll_ms > 0 && config->alone_ms > 0);
+    CHECK(now_us != UINT64_MAX);
     *d = (struct discover){
         .config = *config,
         .now_us = now_us,
@@ -48,6 +50,7 @@ discover_init(struct discover *d, const struct discover_config *config,
 static void
 pass(struct discover *d, uint64_t now_us)
 {
+    CHECK(now_us != UINT64_MAX);
     if (now_us > d->now_us) {
         d->now_us = now_us;
     }
@@ -60,6 +63,7 @@ next_look_us(struct discover *d)
     uint32_t ms = d->alive < expected ? d->config.alone_ms : d->config.poll_ms;
     uint64_t us = (uint64_t)ms * 1000;
 
+    CHECK(us > 0);
     return d->now_us + us - rng_below(&d->rng, us / 5 + 1);
 }
 
@@ -75,6 +79,8 @@ add_name(struct discover *d, const struct discover_join *join)
 {
     struct discover_name *name;
 
+    CHECK(join->kind == DISCOVER_HOST || join->kind == DISCOVER_SERVICE);
+    CHECK(join->name[0] != '\0');
     for (uint32_t i = 0; i < DISCOVER_NAMES_MAX; i++) {
         if (d->names[i].parent == DISCOVER_NONE &&
             is_same(&d->names[i].what, join)) {
@@ -94,6 +100,7 @@ add_name(struct discover *d, const struct discover_join *join)
         .next_us = d->now_us,
     };
     d->joins++;
+    CHECK(d->joins <= DISCOVER_JOINS_MAX);
     return 0;
 }
 
@@ -101,6 +108,7 @@ int
 discover_add(struct discover *d, const struct discover_join *join,
              uint64_t now_us)
 {
+    CHECK(join->kind >= DISCOVER_ADDRESS && join->kind <= DISCOVER_SERVICE);
     pass(d, now_us);
     if (join->kind != DISCOVER_ADDRESS) {
         return add_name(d, join);
@@ -149,6 +157,9 @@ static size_t
 take_answer(struct discover *d, uint32_t source,
             const struct discover_answer *answer)
 {
+    CHECK(source < DISCOVER_NAMES_MAX);
+    CHECK(d->names[source].what.kind == DISCOVER_HOST ||
+          d->names[source].what.kind == DISCOVER_SERVICE);
     if (answer->outcome != DISCOVER_FOUND) {
         return 0;
     }
@@ -166,6 +177,8 @@ discover_answered(struct discover *d, const struct discover_answer *answer,
     struct discover_name *name = find_ticket(d, answer->ticket);
     enum discover_outcome outcome = answer->outcome;
 
+    CHECK(answer->ips != NULL || answer->ips_count == 0);
+    CHECK(answer->targets != NULL || answer->targets_count == 0);
     CHECK(outcome > DISCOVER_NOT_YET && outcome < DISCOVER_OUTCOMES);
     pass(d, now_us);
     if (name == NULL) {
@@ -177,6 +190,7 @@ discover_answered(struct discover *d, const struct discover_answer *answer,
     if (take_answer(d, source, answer) == 0 && outcome == DISCOVER_FOUND) {
         outcome = DISCOVER_ABSENT;
     }
+    CHECK(name->ticket == answer->ticket); /* it did not give way itself */
     d->stats.answers[outcome]++;
     name->news = name->news || name->outcome != outcome;
     name->outcome = outcome;
@@ -190,6 +204,7 @@ tick_name(struct discover *d, uint32_t at)
 {
     struct discover_name *name = &d->names[at];
 
+    CHECK(at < DISCOVER_NAMES_MAX);
     if (name->what.kind == 0 || name->wanted || d->now_us < name->next_us) {
         return;
     }
@@ -236,6 +251,9 @@ name_out(struct discover *d, struct discover_name *name,
     if (!name->news && !name->wanted) {
         return false;
     }
+    CHECK(name->what.kind == DISCOVER_HOST ||
+          name->what.kind == DISCOVER_SERVICE);
+    CHECK(!name->wanted || name->ticket == 0);
     *out = (struct discover_out){
         .kind = name->news ? DISCOVER_OUT_NEWS : DISCOVER_OUT_RESOLVE,
         .lookup = name->what.kind,
@@ -261,6 +279,7 @@ address_out(struct discover *d, struct discover_address *address,
     if (!address->pending) {
         return false;
     }
+    CHECK(address->text[0] != '\0');
     address->pending = false;
     d->stats.hints++;
     *out = (struct discover_out){
@@ -275,6 +294,8 @@ address_out(struct discover *d, struct discover_address *address,
 bool
 discover_next_out(struct discover *d, struct discover_out *out)
 {
+    CHECK(d->address_at <= DISCOVER_ADDRESSES_MAX);
+    CHECK(d->name_at < DISCOVER_NAMES_MAX);
     for (uint32_t i = 0; i < DISCOVER_ADDRESSES_MAX; i++) {
         uint32_t at = (d->address_at + i) % DISCOVER_ADDRESSES_MAX;
         if (address_out(d, &d->addresses[at], out)) {
@@ -302,4 +323,5 @@ discover_stats(const struct discover *d, struct discover_stats *stats)
     for (uint32_t i = 0; i < DISCOVER_ADDRESSES_MAX; i++) {
         stats->addresses += d->addresses[i].text[0] != '\0';
     }
+    CHECK(stats->names >= d->joins && stats->names <= DISCOVER_NAMES_MAX);
 }

@@ -28,6 +28,7 @@ discover_name_read(struct slice text, char *out)
     size_t label = 0;
     size_t len = text.len;
 
+    CHECK(out != NULL && (text.ptr != NULL || text.len == 0));
     if (len > 0 && text.ptr[len - 1] == '.') {
         len--; /* absolute; the dot is kept */
     }
@@ -58,6 +59,7 @@ is_mapped(const struct discover_ip *ip)
 static bool
 format_v4(const uint8_t *bytes, uint16_t port, char *out)
 {
+    CHECK(port != 0);
     if (bytes[0] == 0 || bytes[0] >= 224) {
         return false;
     }
@@ -72,6 +74,7 @@ format_v6(const uint8_t *bytes, uint16_t port, char *out)
     static const uint8_t unspecified[16];
     char text[INET6_ADDRSTRLEN];
 
+    CHECK(port != 0);
     if (bytes[0] == 0xFF || (bytes[0] == 0xFE && (bytes[1] & 0xC0) == 0x80) ||
         memcmp(bytes, unspecified, sizeof unspecified) == 0) {
         return false;
@@ -84,6 +87,7 @@ format_v6(const uint8_t *bytes, uint16_t port, char *out)
 bool
 discover_format(const struct discover_ip *ip, uint16_t port, char *out)
 {
+    CHECK(ip != NULL && out != NULL);
     if (port == 0 || (ip->size != 4 && ip->size != 16)) {
         return false;
     }
@@ -99,6 +103,7 @@ take(struct slice *text, struct slice start)
 {
     struct slice head = {text->ptr, start.len};
 
+    CHECK(start.len > 0);
     if (text->len < start.len || !slice_equal_nocase(head, start)) {
         return false;
     }
@@ -149,6 +154,7 @@ read_address(struct slice host, bool v6, struct discover_join *join)
     struct discover_ip ip = read_ip(host, v6);
     uint16_t port = join->port;
 
+    CHECK(join->port != 0);
     if (ip.size == 0) {
         return WANT_JOIN;
     }
@@ -176,6 +182,7 @@ read_host(struct slice text, size_t colon, struct discover_join *join)
     struct slice port = {text.ptr + colon + 1, text.len - colon - 1};
     bool bracketed = colon > 1 && host.ptr[0] == '[';
 
+    CHECK(colon < text.len && text.ptr[colon] == ':');
     if (!read_port(port, &join->port)) {
         return WANT_JOIN;
     }
@@ -193,6 +200,7 @@ read_host(struct slice text, size_t colon, struct discover_join *join)
 const char *
 discover_parse(struct slice text, struct discover_join *join)
 {
+    CHECK(join != NULL && (text.ptr != NULL || text.len == 0));
     *join = (struct discover_join){.kind = DISCOVER_SERVICE};
     if (take(&text, SLICE("srv:"))) {
         return discover_name_read(text, join->name) ? NULL : WANT_JOIN;

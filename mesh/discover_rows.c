@@ -14,6 +14,7 @@ in_use(const struct discover_address *address)
 static void
 forget_address(struct discover *d, struct discover_address *address)
 {
+    CHECK(in_use(address) && address->source != DISCOVER_NONE);
     d->stats.forgotten++;
     *address = (struct discover_address){0};
 }
@@ -21,6 +22,7 @@ forget_address(struct discover *d, struct discover_address *address)
 static struct discover_address *
 find_address(struct discover *d, const char *text)
 {
+    CHECK(text[0] != '\0');
     for (uint32_t i = 0; i < DISCOVER_ADDRESSES_MAX; i++) {
         if (strcmp(d->addresses[i].text, text) == 0) {
             return &d->addresses[i];
@@ -57,12 +59,14 @@ has_all(const struct discover *d, uint32_t source)
     for (uint32_t i = 0; i < DISCOVER_ADDRESSES_MAX; i++) {
         count += in_use(&d->addresses[i]) && d->addresses[i].source == source;
     }
+    CHECK(count <= DISCOVER_IPS_MAX);
     return count >= DISCOVER_IPS_MAX;
 }
 
 static struct discover_address *
 address_room(struct discover *d, uint32_t source)
 {
+    CHECK(source == DISCOVER_NONE || source < DISCOVER_NAMES_MAX);
     if (has_all(d, source)) {
         return most_missed(d, source, false);
     }
@@ -82,12 +86,14 @@ new_source(const struct discover *d, const struct discover_address *at,
 {
     bool keeps = at->source == DISCOVER_NONE || has_all(d, source);
 
+    CHECK(in_use(at));
     return keeps ? at->source : source;
 }
 
 bool
 discover_address_put(struct discover *d, const char *text, uint32_t source)
 {
+    CHECK(source == DISCOVER_NONE || source < DISCOVER_NAMES_MAX);
     CHECK(text[0] != '\0' && strlen(text) < DISCOVER_ADDRESS_MAX);
     struct discover_address *at = find_address(d, text);
 
@@ -111,6 +117,7 @@ discover_address_put(struct discover *d, const char *text, uint32_t source)
 static void
 miss_addresses(struct discover *d, uint32_t source)
 {
+    CHECK(source < DISCOVER_NAMES_MAX);
     for (uint32_t i = 0; i < DISCOVER_ADDRESSES_MAX; i++) {
         struct discover_address *at = &d->addresses[i];
         if (!in_use(at) || at->source != source || at->round == d->round) {
@@ -126,6 +133,7 @@ miss_addresses(struct discover *d, uint32_t source)
 void
 discover_hint_again(struct discover *d, uint32_t source)
 {
+    CHECK(source == DISCOVER_NONE || source < DISCOVER_NAMES_MAX);
     for (uint32_t i = 0; i < DISCOVER_ADDRESSES_MAX; i++) {
         struct discover_address *at = &d->addresses[i];
         if (in_use(at) && at->source == source) {
@@ -141,6 +149,8 @@ discover_take_ips(struct discover *d, uint32_t source,
     char text[DISCOVER_ADDRESS_MAX];
     size_t usable = 0;
 
+    CHECK(source < DISCOVER_NAMES_MAX && (ips != NULL || count == 0));
+    CHECK(d->names[source].what.kind == DISCOVER_HOST);
     d->round++;
     for (size_t i = 0; i < count; i++) {
         if (!discover_format(&ips[i], d->names[source].what.port, text)) {
@@ -163,6 +173,7 @@ forget_name(struct discover *d, struct discover_name *name)
 {
     uint32_t source = (uint32_t)(name - d->names);
 
+    CHECK(name->what.kind == DISCOVER_HOST);
     CHECK(name->parent != DISCOVER_NONE);
     for (uint32_t i = 0; i < DISCOVER_ADDRESSES_MAX; i++) {
         if (in_use(&d->addresses[i]) && d->addresses[i].source == source) {
@@ -209,6 +220,7 @@ target_room(struct discover *d, uint32_t parent)
 {
     uint32_t count = 0;
 
+    CHECK(parent < DISCOVER_NAMES_MAX);
     for (uint32_t i = 0; i < DISCOVER_NAMES_MAX; i++) {
         count += d->names[i].what.kind != 0 && d->names[i].parent == parent;
     }
@@ -220,6 +232,7 @@ static struct discover_name *
 find_target(struct discover *d, uint32_t parent, const char *text,
             uint16_t port)
 {
+    CHECK(parent < DISCOVER_NAMES_MAX);
     for (uint32_t i = 0; i < DISCOVER_NAMES_MAX; i++) {
         struct discover_name *at = &d->names[i];
         if (at->what.kind != 0 && at->parent == parent &&
@@ -235,6 +248,8 @@ put_target(struct discover *d, uint32_t parent, const char *text, uint16_t port)
 {
     struct discover_name *at = find_target(d, parent, text, port);
 
+    CHECK(port != 0 && text[0] != '\0');
+    CHECK(d->names[parent].what.kind == DISCOVER_SERVICE);
     if (at == NULL) {
         at = target_room(d, parent);
         if (at == NULL) {
@@ -255,6 +270,7 @@ put_target(struct discover *d, uint32_t parent, const char *text, uint16_t port)
 static void
 miss_targets(struct discover *d, uint32_t parent)
 {
+    CHECK(parent < DISCOVER_NAMES_MAX);
     for (uint32_t i = 0; i < DISCOVER_NAMES_MAX; i++) {
         struct discover_name *at = &d->names[i];
         if (at->what.kind == 0 || at->parent != parent ||
@@ -275,6 +291,8 @@ discover_take_targets(struct discover *d, uint32_t source,
     char text[DISCOVER_NAME_MAX];
     size_t usable = 0;
 
+    CHECK(source < DISCOVER_NAMES_MAX && (targets != NULL || count == 0));
+    CHECK(d->names[source].what.kind == DISCOVER_SERVICE);
     d->round++;
     for (size_t i = 0; i < count; i++) {
         const struct discover_target *target = &targets[i];
@@ -381,6 +399,7 @@ discover_check(const struct discover *d, const char **reason)
 {
     const char *fault = NULL;
 
+    CHECK(reason != NULL);
     for (uint32_t i = 0; fault == NULL && i < DISCOVER_NAMES_MAX; i++) {
         fault = d->names[i].what.kind != 0 ? name_fault(d, &d->names[i]) : NULL;
     }

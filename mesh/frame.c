@@ -14,6 +14,7 @@ get(const uint8_t *bytes, unsigned count)
 {
     uint64_t value = 0;
 
+    CHECK(count <= 8);
     for (unsigned i = 0; i < count; i++) {
         value |= (uint64_t)bytes[i] << (8 * i);
     }
@@ -23,6 +24,7 @@ get(const uint8_t *bytes, unsigned count)
 static void
 put(uint8_t *bytes, uint64_t value, unsigned count)
 {
+    CHECK(count <= 8);
     for (unsigned i = 0; i < count; i++) {
         bytes[i] = (uint8_t)(value >> (8 * i));
     }
@@ -33,6 +35,7 @@ checksum(const uint8_t *bytes, size_t size)
 {
     uint64_t head = key_digest((struct slice){(const char *)bytes, SUM_AT});
 
+    CHECK(size >= FRAME_HEAD_SIZE);
     return key_next(head, bytes + SUM_AT + 8, size - SUM_AT - 8);
 }
 
@@ -55,6 +58,7 @@ frame_seal(const struct frame *frame, uint8_t *bytes, size_t size)
 int
 frame_read(const uint8_t *bytes, size_t size, struct frame *frame)
 {
+    CHECK(frame != NULL && (bytes != NULL || size == 0));
     if (size < 8 || get(bytes, 4) != FRAME_MAGIC) {
         return FRAME_E_MAGIC;
     }
@@ -110,6 +114,7 @@ frame_hello_read(struct slice body, struct frame_hello *hello)
 {
     struct unpack in;
 
+    CHECK(hello != NULL);
     memset(hello, 0, sizeof *hello);
     unpack_init(&in, body);
     if (!unpack_next(&in)) {

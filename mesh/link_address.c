@@ -82,6 +82,7 @@ link_address_read(const char *text, char out[MESH_ADDRESS_MAX])
 {
     struct host host;
 
+    CHECK(text != NULL);
     if (!parse(text, &host)) {
         return false;
     }

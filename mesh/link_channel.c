@@ -60,12 +60,14 @@ channel_on_broken(struct channel *channel)
 static nng_msg *
 pop(struct channel *channel)
 {
+    CHECK(channel->count <= channel->room && channel->head < channel->room);
     if (channel->count == 0) {
         return NULL;
     }
     nng_msg *msg = channel->queue[channel->head].msg;
     channel->head = (channel->head + 1) % channel->room;
     channel->count--;
+    CHECK(channel->bytes >= nng_msg_len(msg));
     channel->bytes -= nng_msg_len(msg);
     return msg;
 }
@@ -73,6 +75,7 @@ pop(struct channel *channel)
 bool
 channel_on_sent(struct channel *channel, bool sent, nng_msg **next)
 {
+    CHECK(next != NULL);
     *next = sent && channel->greeted ? pop(channel) : NULL;
     channel->sent_frames += sent;
     channel->sent_bytes += *next != NULL ? nng_msg_len(*next) : 0;
@@ -90,6 +93,7 @@ channel_open(struct channel *channel, struct peer *peer, enum mesh_channel kind)
     const struct mesh_link_limits *limits = &peer->link->limits;
     bool bulk = kind == MESH_BULK;
 
+    CHECK(kind < MESH_CHANNELS);
     *channel = (struct channel){
         .link = peer->link,
         .peer = peer,
@@ -123,6 +127,7 @@ drop_all(struct channel *channel)
         link_message_free(channel->link, msg);
         count++;
     }
+    CHECK(channel->count == 0 && channel->bytes == 0);
     return count;
 }
 
@@ -145,6 +150,7 @@ make_room(struct channel *channel, size_t size)
     struct mesh_link *link = channel->link;
     uint32_t dropped = 0;
 
+    CHECK(size >= FRAME_HEAD_SIZE);
     uv_mutex_lock(&link->lock);
     bool full =
         channel->lagging || channel->count >= channel->frames_max ||
@@ -219,6 +225,7 @@ link_message_new(struct channel *channel, enum frame_type type,
     size_t size = FRAME_HEAD_SIZE + body.len;
     nng_msg *msg;
 
+    CHECK(body.ptr != NULL || body.len == 0);
     if (nng_msg_alloc(&msg, size) != 0) {
         return NULL;
     }
@@ -256,6 +263,7 @@ channel_say(struct channel *channel, enum frame_type type, struct slice body)
     nng_msg *msg = link_message_new(channel, type,
                                     hello ? ++channel->link->hellos : 0, body);
 
+    CHECK(type == FRAME_HELLO || type == FRAME_IDLE);
     if (msg != NULL) {
         put(channel, msg, hello);
     }

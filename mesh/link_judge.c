@@ -34,6 +34,7 @@ link_refuse(struct mesh_link *link, struct inlet *inlet,
     const struct mesh_link_sink *sink = &link->sink;
     char kept[FRAME_TEXT_MAX];
 
+    CHECK(reason < MESH_REFUSALS && what != NULL);
     /* `what` may be of the peer's, which closing may end. */
     (void)snprintf(kept, sizeof kept, "%s", what);
     link->stats.refused[reason]++;
@@ -59,6 +60,7 @@ admit(struct mesh_link *link, struct inlet *inlet,
     char address[MESH_ADDRESS_MAX];
     struct peer *peer;
 
+    CHECK(inlet->peer == NULL);
     if (frame->session == link->session) {
         link_refuse(link, inlet, MESH_REFUSED_SELF, hello->address);
         return;
@@ -122,6 +124,7 @@ take_data(struct mesh_link *link, struct inlet *inlet,
     struct peer *peer = inlet->peer;
     uint64_t last = peer->heard[inlet->channel];
 
+    CHECK(inlet->peer != NULL && inlet->channel < MESH_CHANNELS);
     if (frame->sequence <= last) {
         link_refuse(link, inlet, MESH_REFUSED_SEQUENCE, peer->name);
         return;

@@ -10,6 +10,7 @@
 struct peer *
 peer_find(const struct mesh_link *link, const char *address)
 {
+    CHECK(address != NULL && link->peers_count <= link->limits.peers_max);
     for (uint32_t i = 0; i < link->peers_count; i++) {
         if (strcmp(link->peers[i]->address, address) == 0) {
             return link->peers[i];
@@ -42,6 +43,7 @@ peer_get(struct mesh_link *link, const char *address, struct peer **out)
 {
     char canonical[MESH_ADDRESS_MAX];
 
+    CHECK(address != NULL && out != NULL);
     *out = peer_find(link, address);
     if (*out != NULL) {
         return 0;
@@ -131,6 +133,7 @@ put_hello(const struct peer *peer, enum mesh_channel channel,
 {
     const struct mesh_link *link = peer->link;
 
+    CHECK(channel < MESH_CHANNELS);
     *hello = (struct frame_hello){
         .channel = (uint8_t)channel,
         .major_min = FRAME_MAJOR_MIN,
@@ -160,6 +163,7 @@ peer_judge(struct peer *peer, const char *reason)
     struct mesh_link *link = peer->link;
     bool up = true;
 
+    CHECK(reason != NULL);
     for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
         up = up && peer->channels[channel].echoed &&
              peer->inlets[channel] != NULL;
@@ -185,6 +189,7 @@ supersede(struct peer *peer, uint64_t session)
 {
     const char *reason = "another process is there now";
 
+    CHECK(session != peer->session);
     peer->session = session;
     for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
         if (peer->inlets[channel] != NULL) {
@@ -223,6 +228,7 @@ take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_channel channel)
 {
     struct inlet *old = peer->inlets[channel];
 
+    CHECK(channel < MESH_CHANNELS && inlet != old);
     peer->inlets[channel] = inlet;
     inlet->peer = peer;
     inlet->channel = channel;
@@ -289,6 +295,7 @@ doubt_channels(struct peer *peer)
 void
 peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason)
 {
+    CHECK(inlet->channel < MESH_CHANNELS && inlet->peer == peer);
     CHECK(peer->inlets[inlet->channel] == inlet);
     peer->inlets[inlet->channel] = NULL;
     peer->echo[inlet->channel] = 0;

@@ -33,12 +33,14 @@ static const char *const event_names[MEMBER_EVENTS] = {
 const char *
 member_state_name(enum member_state state)
 {
+    CHECK(state <= MEMBER_LEFT);
     return state_names[state];
 }
 
 const char *
 member_event_name(enum member_event event)
 {
+    CHECK(event < MEMBER_EVENTS);
     return event_names[event];
 }
 
@@ -66,6 +68,8 @@ member_new(struct member_table **out, const struct member_config *config,
     struct member_update me = {.id = self->id, .state = MEMBER_ALIVE};
 
     CHECK(!member_id_zero(self->id) && self->name[0] != '\0');
+    CHECK(strnlen(self->name, MEMBER_NAME_MAX) < MEMBER_NAME_MAX);
+    CHECK(strnlen(self->address, MEMBER_ADDRESS_MAX) < MEMBER_ADDRESS_MAX);
     CHECK(config->probe_timeout_ms > 0 && config->probes > 0);
     CHECK(config->probe_ms > config->probe_timeout_ms);
     CHECK(config->confirmed_probes > 0 &&
@@ -108,6 +112,7 @@ entry_deadline(const struct member_table *t, uint32_t slot)
     const struct member_entry *e = &t->entries[slot];
     uint64_t at = NEVER;
 
+    CHECK(slot != SELF && slot < MEMBERS_MAX && entry_used(e));
     if (entry_gone(e)) {
         at = e->since_us + t->config.forget_ms * MS;
         return e->is.state == MEMBER_DEAD ? earlier(at, e->look_us) : at;
@@ -127,6 +132,7 @@ rest_deadline(const struct member_table *t)
 {
     uint64_t at = NEVER;
 
+    CHECK(!t->silent);
     for (uint32_t i = 0; i < HINTS_MAX; i++) {
         if (t->hints[i].address[0] != '\0') {
             at = earlier(at, t->hints[i].next_us);
@@ -150,6 +156,7 @@ next_deadline(const struct member_table *t)
 {
     uint64_t at;
 
+    CHECK(t->count >= 1 && t->count <= MEMBERS_MAX);
     if (t->silent) {
         return NEVER;
     }
@@ -167,6 +174,7 @@ next_deadline(const struct member_table *t)
 uint64_t
 member_deadline(const struct member_table *t)
 {
+    CHECK(t->due_us >= t->now_us);
     return t->due_us;
 }
 
@@ -176,6 +184,10 @@ settle(struct member_table *t)
 {
     uint64_t due = next_deadline(t);
 
+    CHECK(t->health <= MEMBER_HEALTH_MAX);
+    CHECK(t->sends_count <= SENDS_MAX && t->events_count <= EVENTS_MAX);
+    CHECK(t->up_since_us <= t->now_us);
+    CHECK(!t->silent || due == NEVER);
     t->due_us = due > t->now_us ? due : t->now_us;
 }
 
@@ -183,6 +195,8 @@ settle(struct member_table *t)
 static void
 excuse(struct member_table *t, uint64_t late_us)
 {
+    CHECK(!t->silent && late_us > 0);
+    CHECK(late_us < MEMBER_GAP_MS * MS);
     for (uint32_t slot = SELF + 1; slot < MEMBERS_MAX; slot++) {
         struct member_entry *e = &t->entries[slot];
         if (e->probe.number != 0) {
@@ -206,6 +220,7 @@ excuse(struct member_table *t, uint64_t late_us)
 static void
 wake(struct member_table *t)
 {
+    CHECK(!t->silent);
     t->stats.woken++;
     t->up_since_us = t->now_us;
     t->sends_count = 0;
@@ -240,6 +255,7 @@ advance(struct member_table *t, uint64_t now_us)
 {
     uint64_t late = now_us > t->due_us ? now_us - t->due_us : 0;
 
+    CHECK(now_us != NEVER);
     t->now_us = now_us > t->now_us ? now_us : t->now_us;
     if (t->silent) {
         return;
@@ -260,12 +276,14 @@ member_woke(struct member_table *t, uint64_t now_us)
     if (!t->silent && t->stats.woken == woken) {
         wake(t);
     }
+    CHECK(t->silent || t->stats.woken == woken + 1);
     settle(t);
 }
 
 void
 member_hint(struct member_table *t, const char *address, uint64_t now_us)
 {
+    CHECK(address != NULL);
     advance(t, now_us);
     if (!t->silent) {
         member_hint_add(t, address);
@@ -286,12 +304,14 @@ member_leave(struct member_table *t, uint64_t now_us)
     t->silent = true;
     member_tell_all(t);
     settle(t);
+    CHECK(t->due_us == NEVER);
 }
 
 void
 member_link(struct member_table *t, const char *address, bool up,
             uint64_t now_us)
 {
+    CHECK(address != NULL && address[0] != '\0');
     advance(t, now_us);
     for (uint32_t slot = SELF + 1; slot < MEMBERS_MAX && !t->silent; slot++) {
         struct member_entry *e = &t->entries[slot];
@@ -318,6 +338,7 @@ tick_entry(struct member_table *t, uint32_t slot)
 {
     const struct member_entry *e = &t->entries[slot];
 
+    CHECK(slot != SELF && slot < MEMBERS_MAX && !t->silent);
     if (entry_gone(e)) {
         member_dead_tick(t, slot);
     } else if (entry_used(e)) {
@@ -330,6 +351,7 @@ tick_entry(struct member_table *t, uint32_t slot)
 static void
 tick_rest(struct member_table *t)
 {
+    CHECK(!t->silent);
     member_hints_tick(t);
     if (t->now_us >= t->next_probe_us) {
         member_probe_turn(t);
@@ -359,6 +381,7 @@ member_tick(struct member_table *t, uint64_t now_us)
 static void
 dispatch(struct member_table *t, const struct member_message *m)
 {
+    CHECK(!t->silent);
     switch (m->kind) {
     case MEMBER_PING:
         member_got_ping(t, m);
@@ -391,6 +414,7 @@ member_recv(struct member_table *t, const struct member_message *m,
             uint64_t now_us)
 {
     CHECK(m->updates_count <= MEMBERS_MAX);
+    CHECK(m != &t->message); /* which is for what goes out */
     advance(t, now_us);
     t->stats.received++;
     if (!t->silent && member_claim_direct(t, m)) {
@@ -407,11 +431,13 @@ member_recv(struct member_table *t, const struct member_message *m,
 uint32_t
 member_health(const struct member_table *t)
 {
+    CHECK(t->health <= MEMBER_HEALTH_MAX);
     return t->health;
 }
 
 const struct member_stats *
 member_stats(const struct member_table *t)
 {
+    CHECK(t->stats.probes_failed <= t->stats.probes);
     return &t->stats;
 }

@@ -16,6 +16,7 @@ check_entry(const struct member_table *t, uint32_t slot)
     const struct member_entry *e = &t->entries[slot];
     bool suspect = e->is.state == MEMBER_SUSPECT;
 
+    CHECK(slot < MEMBERS_MAX);
     REQUIRE(!member_id_zero(e->is.id));
     REQUIRE(e->is.state <= MEMBER_LEFT);
     REQUIRE(e->since_us <= t->now_us);
@@ -69,6 +70,7 @@ check_rest(const struct member_table *t)
 bool
 member_check(const struct member_table *t, const char **reason)
 {
+    CHECK(reason != NULL);
     *reason = check_order(t);
     for (uint32_t slot = 0; slot < MEMBERS_MAX && *reason == NULL; slot++) {
         if (entry_used(&t->entries[slot])) {

@@ -14,6 +14,7 @@ log10_permille(uint32_t n)
     } steps[] = {{10, 1000}, {16, 1204}, {20, 1301}, {25, 1398},
                  {32, 1505}, {40, 1602}, {50, 1699}};
 
+    CHECK(n <= MEMBERS_MAX);
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (n <= steps[i].n) {
             return steps[i].permille;
@@ -33,6 +34,8 @@ member_suspect_until(const struct member_table *t, uint32_t slot)
     uint32_t wanted = others < ACCUSERS_MAX - 1 ? others : ACCUSERS_MAX - 1;
     uint32_t heard = e->accusers_count > 0 ? e->accusers_count - 1 : 0;
 
+    CHECK(slot != SELF && e->is.state == MEMBER_SUSPECT);
+    CHECK(least <= most);
     /* Thousandths of milliseconds are microseconds. Lifeguard's curve: the
      * share of log(heard + 1) in log(wanted + 1); log 2 / log 3 = 0.63. */
     if (heard == 0 || wanted == 0) {
@@ -48,6 +51,8 @@ member_suspect_until(const struct member_table *t, uint32_t slot)
 static bool
 add_accuser(struct member_entry *e, struct member_id by)
 {
+    CHECK(e->is.state == MEMBER_SUSPECT);
+    CHECK(e->accusers_count <= ACCUSERS_MAX);
     for (uint32_t i = 0; i < e->accusers_count; i++) {
         if (member_id_equal(e->accusers[i], by)) {
             return false;
@@ -65,6 +70,8 @@ enter(struct member_table *t, uint32_t slot, enum member_state state)
 {
     struct member_entry *e = &t->entries[slot];
 
+    CHECK(slot != SELF && slot < MEMBERS_MAX && entry_used(e));
+    CHECK(state <= MEMBER_LEFT);
     e->is.state = (uint8_t)state;
     e->is.by = (struct member_id){0};
     e->since_us = t->now_us;
@@ -101,6 +108,7 @@ die(struct member_table *t, uint32_t slot)
     struct member_entry *e = &t->entries[slot];
     bool first = !e->condemned;
 
+    CHECK(e->is.state == MEMBER_SUSPECT && e->own_failed);
     enter(t, slot, MEMBER_DEAD);
     e->is.by = member_me(t)->id;
     member_notify(t, MEMBER_DIED, &e->is);
@@ -112,6 +120,7 @@ member_suspect_tick(struct member_table *t, uint32_t slot)
 {
     struct member_entry *e = &t->entries[slot];
 
+    CHECK(slot != SELF && entry_used(e));
     if (e->is.state == MEMBER_SUSPECT && e->own_failed &&
         (e->condemned || t->now_us >= member_suspect_until(t, slot))) {
         die(t, slot);
@@ -123,7 +132,8 @@ member_verdict(struct member_table *t, uint32_t slot)
 {
     struct member_entry *e = &t->entries[slot];
 
-    CHECK(e->is.state == MEMBER_SUSPECT);
+    CHECK(slot != SELF && e->is.state == MEMBER_SUSPECT);
+    CHECK(e->accusers_count > 0);
     if (!e->own_failed) {
         e->own_failed = true;
         e->is.by = member_me(t)->id;
@@ -138,6 +148,7 @@ live(struct member_table *t, uint32_t slot, uint32_t incarnation)
     struct member_entry *e = &t->entries[slot];
     enum member_state was = (enum member_state)e->is.state;
 
+    CHECK(slot != SELF && incarnation > e->is.incarnation);
     e->is.incarnation = incarnation;
     if (was == MEMBER_ALIVE) {
         member_tell(t, slot, false);
@@ -158,6 +169,7 @@ left(struct member_table *t, uint32_t slot)
 {
     bool counted = entry_counts(&t->entries[slot]);
 
+    CHECK(t->entries[slot].is.state != MEMBER_LEFT);
     enter(t, slot, MEMBER_LEFT);
     if (counted) {
         member_notify(t, MEMBER_DEPARTED, &t->entries[slot].is);
@@ -171,6 +183,7 @@ accuse(struct member_table *t, uint32_t slot, const struct member_update *u)
 {
     struct member_entry *e = &t->entries[slot];
 
+    CHECK(slot != SELF && u->incarnation == e->is.incarnation);
     if (e->is.state > MEMBER_SUSPECT) {
         return;
     }
@@ -186,6 +199,7 @@ accuse(struct member_table *t, uint32_t slot, const struct member_update *u)
 void
 member_refute(struct member_table *t, uint32_t incarnation)
 {
+    CHECK(!t->silent && incarnation >= member_me(t)->incarnation);
     if (incarnation == UINT32_MAX) {
         return; /* nobody gets there by raising it by one */
     }
@@ -200,6 +214,7 @@ claim_self(struct member_table *t, const struct member_update *u)
 {
     const struct member_update *me = member_me(t);
 
+    CHECK(me->state == MEMBER_ALIVE);
     if (u->incarnation > me->incarnation ||
         (u->incarnation == me->incarnation && u->state != MEMBER_ALIVE)) {
         member_worsen(t, 1);
@@ -215,6 +230,7 @@ claim_known(struct member_table *t, uint32_t slot,
 {
     struct member_entry *e = &t->entries[slot];
 
+    CHECK(slot != SELF && entry_used(e));
     if (u->incarnation < e->is.incarnation) {
         return;
     }
@@ -239,6 +255,7 @@ claim_known(struct member_table *t, uint32_t slot,
         }
         break;
     }
+    CHECK(e->is.incarnation >= u->incarnation);
 }
 
 void
@@ -249,6 +266,7 @@ member_replace(struct member_table *t, uint32_t slot,
     enum member_event event = entry_counts(e) ? MEMBER_REPLACED : MEMBER_JOINED;
 
     CHECK(slot != SELF && strcmp(e->is.name, by->name) == 0);
+    CHECK(!member_id_equal(e->is.id, by->id));
     e->former = e->is.id;
     e->is = *by;
     e->heard_us = 0;
@@ -262,6 +280,7 @@ member_replace(struct member_table *t, uint32_t slot,
 static void
 full(struct member_table *t, const struct member_update *u)
 {
+    CHECK(t->count == MEMBERS_MAX);
     t->stats.full++;
     if (t->now_us >= t->full_again_us) {
         t->full_again_us = t->now_us + t->config.probe_ms * MS;
@@ -276,6 +295,7 @@ claim_new(struct member_table *t, const struct member_update *u)
 {
     bool gone = u->state >= MEMBER_DEAD;
 
+    CHECK(member_find_name(t, u->name) == NOBODY);
     if (u->state == MEMBER_SUSPECT) {
         return;
     }
@@ -327,6 +347,7 @@ claim_unknown(struct member_table *t, const struct member_update *u)
 void
 member_claim(struct member_table *t, const struct member_update *u)
 {
+    CHECK(!t->silent);
     if (member_id_equal(u->id, member_me(t)->id)) {
         claim_self(t, u);
         return;
@@ -345,6 +366,7 @@ member_claim_direct(struct member_table *t, const struct member_message *m)
 {
     const struct member_update *from = &m->from;
 
+    CHECK(!t->silent);
     if (member_id_equal(from->id, member_me(t)->id)) {
         /* A hint that led to ourselves. */
         member_hint_drop(t, m->target_address);

@@ -74,6 +74,7 @@ get_id(struct unpack *in, const char *key)
     struct slice bytes = unpack_bytes(in, key, ID_SIZE);
     struct member_id id = {{0}};
 
+    CHECK(bytes.len <= ID_SIZE);
     in->failed |= bytes.len != 0 && bytes.len != ID_SIZE;
     for (unsigned i = 0; i < bytes.len; i++) {
         id.word[i / 8] |= (uint64_t)(uint8_t)bytes.ptr[i] << 8 * (i % 8);
@@ -112,6 +113,7 @@ get_head(struct unpack *in, struct member_message *m)
     unpack_word(in, "at", m->target_address, sizeof m->target_address);
     uint64_t count = unpack_uint(in, "u", UINT32_MAX);
     m->updates_count = count < MEMBERS_MAX ? (uint32_t)count : MEMBERS_MAX;
+    CHECK(m->updates_count <= MEMBERS_MAX);
 }
 
 int
@@ -119,6 +121,7 @@ member_codec_read(const uint8_t *bytes, size_t size, struct member_message *m)
 {
     struct unpack in;
 
+    CHECK(m != NULL && (bytes != NULL || size == 0));
     unpack_init(&in, (struct slice){(const char *)bytes, size});
     if (!unpack_next(&in) || !unpack_has(&in, "k")) {
         return MEMBER_CODEC_BAD;

@@ -7,6 +7,7 @@
 static struct member_hint *
 find_hint(struct member_table *t, const char *address)
 {
+    CHECK(address[0] != '\0');
     for (uint32_t i = 0; i < HINTS_MAX; i++) {
         if (strcmp(t->hints[i].address, address) == 0) {
             return &t->hints[i];
@@ -37,6 +38,7 @@ is_known(const struct member_table *t, const char *address)
 {
     uint32_t slot = member_find_address(t, address);
 
+    CHECK(address[0] != '\0');
     return slot != NOBODY && entry_counts(&t->entries[slot]);
 }
 
@@ -45,6 +47,7 @@ member_hint_add(struct member_table *t, const char *address)
 {
     struct member_hint *hint;
 
+    CHECK(!t->silent);
     if (address[0] == '\0' ||
         strnlen(address, MEMBER_ADDRESS_MAX) == MEMBER_ADDRESS_MAX ||
         is_known(t, address)) {
@@ -81,6 +84,7 @@ member_hints_tick(struct member_table *t)
 {
     uint64_t most = (uint64_t)HINT_PERIODS * t->config.probe_ms * MS;
 
+    CHECK(!t->silent);
     for (uint32_t i = 0; i < HINTS_MAX; i++) {
         struct member_hint *hint = &t->hints[i];
         if (hint->address[0] == '\0' || t->now_us < hint->next_us) {
@@ -90,6 +94,7 @@ member_hints_tick(struct member_table *t)
             *hint = (struct member_hint){0};
             continue;
         }
+        CHECK(hint->wait_us > 0 && hint->wait_us <= most);
         member_sync(t, hint->address);
         hint->next_us = t->now_us + member_jitter_us(t, hint->wait_us);
         hint->wait_us = hint->wait_us * 2 < most ? hint->wait_us * 2 : most;
@@ -112,6 +117,7 @@ member_sync_tick(struct member_table *t)
 {
     uint32_t slot = member_any_alive(t, 0);
 
+    CHECK(slot != SELF);
     t->next_sync_us = t->now_us + member_jitter_us(t, t->config.sync_ms * MS);
     if (slot != NOBODY) {
         member_sync(t, t->entries[slot].is.address);
@@ -121,6 +127,7 @@ member_sync_tick(struct member_table *t)
 void
 member_got_sync(struct member_table *t, const struct member_message *m)
 {
+    CHECK(m->kind == MEMBER_SYNC || m->kind == MEMBER_SYNC_ACK);
     if (m->kind == MEMBER_SYNC_ACK) {
         member_hint_drop(t, m->target_address);
         return;

@@ -31,6 +31,7 @@ ask_one(struct member_table *t, const struct member_question *q,
 {
     uint32_t slot = member_find_id(t, whom->id);
 
+    CHECK(q->number != 0);
     member_ping(t, whom, q->number);
     if (q->rounds > 0 && t->config.helpers > 0) {
         (void)member_ask_helper(t, whom, q->number,
@@ -43,6 +44,7 @@ ask(struct member_table *t, struct member_question *q)
 {
     uint32_t slot = member_find_id(t, q->holder);
 
+    CHECK(q->number != 0);
     if (!q->challenger_answered) {
         ask_one(t, q, &q->challenger);
     }
@@ -60,7 +62,7 @@ member_question(struct member_table *t, const struct member_update *challenger)
     uint32_t slot = member_find_name(t, challenger->name);
     struct member_question *q = find(t, challenger);
 
-    CHECK(slot != NOBODY);
+    CHECK(slot != NOBODY && !t->silent);
     /* With none free it is asked when it next turns up. What is said to live
      * at our own address was our predecessor. */
     if (q == NULL || strcmp(challenger->address, member_me(t)->address) == 0) {
@@ -86,6 +88,7 @@ refuse(struct member_table *t, const struct member_update *whom,
 {
     struct member_send *send = member_send(t, MEMBER_REFUSE, whom->address);
 
+    CHECK(!member_id_equal(whom->id, holder));
     if (send != NULL) {
         send->target = whom->id;
         send->first = holder;
@@ -96,6 +99,7 @@ refuse(struct member_table *t, const struct member_update *whom,
 static void
 be_duplicate(struct member_table *t, const struct member_update *holder)
 {
+    CHECK(!t->silent && !member_id_equal(holder->id, member_me(t)->id));
     t->silent = true;
     t->sends_count = 0;
     member_notify(t, MEMBER_DUPLICATE, holder);
@@ -104,6 +108,7 @@ be_duplicate(struct member_table *t, const struct member_update *holder)
 static bool
 challenger_wins(const struct member_question *q)
 {
+    CHECK(q->challenger_answered);
     if (!q->holder_answered) {
         return true;
     }
@@ -120,6 +125,7 @@ decide(struct member_table *t, struct member_question *q)
     struct member_question was = *q;
     uint32_t slot = member_find_name(t, was.challenger.name);
 
+    CHECK(was.number != 0 && !t->silent);
     q->number = 0;
     if (!was.challenger_answered || slot == NOBODY ||
         !member_id_equal(t->entries[slot].is.id, was.holder)) {
@@ -144,6 +150,7 @@ is_clear(const struct member_table *t, const struct member_question *q)
 {
     uint32_t slot = member_find_id(t, q->holder);
 
+    CHECK(q->number != 0);
     if (!q->challenger_answered) {
         return slot == NOBODY;
     }
@@ -196,6 +203,7 @@ member_got_refuse(struct member_table *t, const struct member_message *m)
 {
     const struct member_update *me = member_me(t);
 
+    CHECK(!t->silent);
     if (m->updates_count > 0 && member_id_equal(m->target, me->id) &&
         !member_id_equal(m->updates[0].id, me->id) &&
         strcmp(m->updates[0].name, me->name) == 0) {

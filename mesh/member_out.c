@@ -7,6 +7,7 @@ void
 member_notify(struct member_table *t, enum member_event event,
               const struct member_update *about)
 {
+    CHECK(event < MEMBER_EVENTS && about != NULL);
     /* One message changes an entry of each name at most, and outputs are
      * pulled after each call. */
     CHECK(t->events_count < EVENTS_MAX);
@@ -51,6 +52,7 @@ tellings(uint32_t members)
 {
     uint32_t bits = 1;
 
+    CHECK(members >= 1 && members <= MEMBERS_MAX);
     while (members >> bits != 0) {
         bits++;
     }
@@ -72,6 +74,7 @@ member_draw_number(struct member_table *t)
 {
     t->number++;
     t->number += t->number == 0;
+    CHECK(t->number != 0);
     return t->number;
 }
 
@@ -81,6 +84,7 @@ member_ping(struct member_table *t, const struct member_update *whom,
 {
     struct member_send *send = member_send(t, MEMBER_PING, whom->address);
 
+    CHECK(number != 0);
     if (send != NULL) {
         send->number = number;
         send->target = whom->id;
@@ -92,6 +96,7 @@ age_ms(const struct member_table *t, uint32_t slot)
 {
     uint64_t age = (t->now_us - t->entries[slot].since_us) / MS;
 
+    CHECK(slot < MEMBERS_MAX && t->entries[slot].since_us <= t->now_us);
     return age < UINT32_MAX ? (uint32_t)age : UINT32_MAX;
 }
 
@@ -101,6 +106,7 @@ add_update(const struct member_table *t, uint32_t slot,
 {
     struct member_update *u = &m->updates[m->updates_count++];
 
+    CHECK(slot < MEMBERS_MAX && entry_used(&t->entries[slot]));
     CHECK(m->updates_count <= MEMBERS_MAX);
     *u = t->entries[slot].is;
     u->age_ms = age_ms(t, slot);
@@ -109,6 +115,7 @@ add_update(const struct member_table *t, uint32_t slot,
 static void
 add_all(const struct member_table *t, struct member_message *m)
 {
+    CHECK(m->updates_count == 0);
     for (uint32_t slot = SELF + 1; slot < MEMBERS_MAX; slot++) {
         if (entry_used(&t->entries[slot]) && !t->entries[slot].stale) {
             add_update(t, slot, m);
@@ -135,6 +142,7 @@ least_told(struct member_table *t, uint64_t but)
             best = slot;
         }
     }
+    CHECK(best == NOBODY || entry_used(&t->entries[best]));
     return best;
 }
 
@@ -156,12 +164,14 @@ add_news(struct member_table *t, const struct member_send *send,
 {
     bool told = is_told(t, send);
 
+    CHECK(m->updates_count <= 2);
     while (m->updates_count < MEMBER_UPDATES_MAX) {
         uint32_t slot = least_told(t, said);
         if (slot == NOBODY) {
             return;
         }
         said |= UINT64_C(1) << slot;
+        CHECK(t->entries[slot].tellings > 0);
         t->entries[slot].tellings -= told;
         add_update(t, slot, m);
     }
@@ -178,6 +188,7 @@ add_first(const struct member_table *t, const struct member_send *send,
     uint32_t first =
         member_id_zero(send->first) ? NOBODY : member_find_id(t, send->first);
 
+    CHECK(m->updates_count == 0);
     if (first != NOBODY) {
         add_update(t, first, m);
         said |= UINT64_C(1) << first;
@@ -195,6 +206,8 @@ static void
 build(struct member_table *t, const struct member_send *send,
       struct member_message *m)
 {
+    CHECK(send->kind < MEMBER_KINDS);
+    CHECK(t->up_since_us <= t->now_us);
     m->kind = send->kind;
     m->number = send->number;
     m->up_ms =
@@ -218,6 +231,7 @@ pull_event(struct member_table *t, struct member_out *out)
 {
     const struct member_notice *notice = &t->events[t->events_first];
 
+    CHECK(t->events_count > 0 && t->events_first < EVENTS_MAX);
     out->kind = MEMBER_OUT_EVENT;
     out->event = notice->event;
     out->about = notice->about;
@@ -228,6 +242,7 @@ pull_event(struct member_table *t, struct member_out *out)
 bool
 member_next_out(struct member_table *t, struct member_out *out)
 {
+    CHECK(out != NULL && t->sends_first < SENDS_MAX);
     if (t->events_count > 0) {
         pull_event(t, out);
         return true;

@@ -6,18 +6,21 @@
 uint64_t
 member_stretched_us(const struct member_table *t, uint32_t ms)
 {
+    CHECK(t->health <= MEMBER_HEALTH_MAX);
     return ms * MS * (t->health + 1);
 }
 
 uint64_t
 member_jitter_us(struct member_table *t, uint64_t span_us)
 {
+    CHECK(span_us > 0 && span_us < NEVER / 2);
     return span_us - span_us / 10 + rng_below(&t->rng, span_us / 5 + 1);
 }
 
 void
 member_worsen(struct member_table *t, uint32_t by)
 {
+    CHECK(t->health <= MEMBER_HEALTH_MAX && by <= MEMBER_HEALTH_MAX);
     t->health += by;
     if (t->health > MEMBER_HEALTH_MAX) {
         t->health = MEMBER_HEALTH_MAX;
@@ -28,6 +31,7 @@ member_worsen(struct member_table *t, uint32_t by)
 static void
 begin(struct member_table *t, struct member_entry *e, uint64_t wait_us)
 {
+    CHECK(entry_counts(e));
     e->probe = (struct member_probe){
         .start_us = t->now_us + wait_us,
         .next_us = t->now_us + wait_us,
@@ -46,6 +50,7 @@ member_probe_now(struct member_table *t, uint32_t slot)
         begin(t, e, 0);
         member_probe_tick(t, slot);
     }
+    CHECK(e->probe.number != 0);
 }
 
 uint32_t
@@ -55,6 +60,7 @@ member_ask_helper(struct member_table *t, const struct member_update *whom,
     uint32_t helper = member_any_alive(t, but);
     struct member_send *send;
 
+    CHECK(number != 0);
     if (helper == NOBODY) {
         return NOBODY;
     }
@@ -74,6 +80,7 @@ ask_helpers(struct member_table *t, struct member_entry *e, uint32_t slot)
 {
     uint64_t but = UINT64_C(1) << slot;
 
+    CHECK(e == &t->entries[slot] && e->probe.number != 0);
     for (uint32_t i = 0; i < t->config.helpers; i++) {
         uint32_t helper = member_ask_helper(t, &e->is, e->probe.number, but);
         if (helper == NOBODY) {
@@ -92,7 +99,9 @@ probe_failed(struct member_table *t, uint32_t slot)
     bool excused =
         e->probe.asked != 0 && (e->probe.asked & ~e->probe.nacked) == 0;
 
+    CHECK(slot != SELF && e->is.state == MEMBER_ALIVE);
     t->stats.probes_failed++;
+    CHECK(t->stats.probes_failed <= t->stats.probes);
     member_worsen(t, excused ? 0 : 1);
     member_suspect(t, slot, member_me(t)->id);
 }
@@ -103,6 +112,7 @@ round_over(struct member_table *t, uint32_t slot)
 {
     struct member_entry *e = &t->entries[slot];
 
+    CHECK(e->probe.number != 0 && e->probe.tries == PINGS);
     if (e->is.state == MEMBER_SUSPECT) {
         member_verdict(t, slot);
         if (e->is.state == MEMBER_SUSPECT) {
@@ -113,6 +123,7 @@ round_over(struct member_table *t, uint32_t slot)
     uint64_t whole = member_stretched_us(t, t->config.probe_ms);
     uint64_t direct = member_stretched_us(t, t->config.probe_timeout_ms);
 
+    CHECK(direct < whole);
     ask_helpers(t, e, slot);
     member_ping(t, &e->is, e->probe.number);
     e->probe.tries++;
@@ -125,6 +136,8 @@ member_probe_tick(struct member_table *t, uint32_t slot)
     struct member_entry *e = &t->entries[slot];
     uint64_t direct = member_stretched_us(t, t->config.probe_timeout_ms);
 
+    CHECK(slot != SELF && e->probe.tries <= PINGS + 2);
+    CHECK(e->probe.number == 0 || entry_counts(e));
     if (e->probe.number == 0 || t->now_us < e->probe.next_us) {
         return;
     }
@@ -154,6 +167,7 @@ member_probed_us(struct member_table *t)
         (uint64_t)t->count * t->config.probe_ms * MS / t->config.probes;
     uint64_t early_us = rng_below(&t->rng, round_us / 2 + 1);
 
+    CHECK(t->config.probes > 0);
     return early_us < t->now_us ? t->now_us - early_us : 0;
 }
 
@@ -175,6 +189,7 @@ member_probe_turn(struct member_table *t)
             longest = slot;
         }
     }
+    CHECK(others < t->count && (longest == NOBODY) == (others == 0));
     uint32_t probes = others < t->config.probes ? others : t->config.probes;
     uint64_t span = member_stretched_us(t, t->config.probe_ms);
 
@@ -213,6 +228,7 @@ member_got_ping(struct member_table *t, const struct member_message *m)
     struct member_send *send =
         member_send(t, mine ? MEMBER_ACK : MEMBER_NACK, m->from.address);
 
+    CHECK(!t->silent);
     if (send != NULL) {
         send->number = m->number;
         send->target = mine ? me->id : m->target;
@@ -224,6 +240,7 @@ member_got_ping_req(struct member_table *t, const struct member_message *m)
 {
     struct member_update whom = {.id = m->target};
 
+    CHECK(!t->silent);
     for (uint32_t i = 0; i < RELAYS_MAX; i++) {
         struct member_relay *relay = &t->relays[i];
         if (relay->number != 0) {
@@ -249,6 +266,8 @@ answer_relay(struct member_table *t, struct member_relay *relay,
 {
     struct member_send *send = member_send(t, kind, relay->address);
 
+    CHECK(relay->number != 0);
+    CHECK(kind == MEMBER_ACK || kind == MEMBER_NACK);
     if (send != NULL) {
         send->number = relay->theirs;
         send->target = relay->target;
@@ -261,6 +280,7 @@ answer_relay(struct member_table *t, struct member_relay *relay,
 void
 member_relays_tick(struct member_table *t)
 {
+    CHECK(!t->silent);
     for (uint32_t i = 0; i < RELAYS_MAX; i++) {
         if (t->relays[i].number != 0 && t->now_us >= t->relays[i].until_us) {
             answer_relay(t, &t->relays[i], MEMBER_NACK, 0);
@@ -273,6 +293,7 @@ ack_probe(struct member_table *t, uint32_t slot, bool direct)
 {
     struct member_entry *e = &t->entries[slot];
 
+    CHECK(slot != SELF && entry_counts(e) && e->probe.number != 0);
     if (direct) {
         e->heard_us = t->now_us;
     }
@@ -291,6 +312,7 @@ member_got_ack(struct member_table *t, const struct member_message *m)
 {
     uint32_t slot = member_find_id(t, m->target);
 
+    CHECK(!t->silent);
     for (uint32_t i = 0; i < RELAYS_MAX; i++) {
         struct member_relay *relay = &t->relays[i];
         if (relay->number != 0 && relay->number == m->number &&
@@ -311,6 +333,7 @@ member_got_nack(struct member_table *t, const struct member_message *m)
     uint32_t slot = member_find_id(t, m->target);
     uint32_t from = member_find_id(t, m->from.id);
 
+    CHECK(!t->silent);
     if (slot == NOBODY || slot == SELF || m->number == 0 ||
         t->entries[slot].probe.number != m->number) {
         return;

@@ -18,6 +18,7 @@ member_find_id(const struct member_table *t, struct member_id id)
 uint32_t
 member_find_name(const struct member_table *t, const char *name)
 {
+    CHECK(name != NULL);
     for (uint32_t slot = 0; slot < MEMBERS_MAX; slot++) {
         const struct member_entry *e = &t->entries[slot];
         if (entry_used(e) && strcmp(e->is.name, name) == 0) {
@@ -30,6 +31,7 @@ member_find_name(const struct member_table *t, const char *name)
 uint32_t
 member_find_address(const struct member_table *t, const char *address)
 {
+    CHECK(address != NULL);
     for (uint32_t slot = 0; slot < MEMBERS_MAX; slot++) {
         const struct member_entry *e = &t->entries[slot];
         if (entry_used(e) && strcmp(e->is.address, address) == 0) {
@@ -52,12 +54,14 @@ longest_gone(const struct member_table *t)
             oldest = slot;
         }
     }
+    CHECK(oldest != SELF);
     return oldest;
 }
 
 static uint32_t
 free_slot(struct member_table *t)
 {
+    CHECK(t->count <= MEMBERS_MAX);
     if (t->count == MEMBERS_MAX) {
         uint32_t oldest = longest_gone(t);
         if (oldest != NOBODY) {
@@ -87,6 +91,9 @@ member_insert(struct member_table *t, const struct member_update *u)
            strcmp(t->entries[t->order[at]].is.name, u->name) < 0) {
         at++;
     }
+    CHECK(!entry_used(&t->entries[slot]) && t->count < MEMBERS_MAX);
+    CHECK(at == t->count ||
+          strcmp(t->entries[t->order[at]].is.name, u->name) != 0);
     memmove(&t->order[at + 1], &t->order[at], t->count - at);
     t->order[at] = (uint8_t)slot;
     t->count++;
@@ -100,7 +107,8 @@ member_remove(struct member_table *t, uint32_t slot)
 {
     uint32_t at = 0;
 
-    CHECK(slot != SELF && entry_used(&t->entries[slot]));
+    CHECK(slot != SELF && slot < MEMBERS_MAX);
+    CHECK(entry_used(&t->entries[slot]));
     while (t->order[at] != slot) {
         at++;
         CHECK(at < t->count);
@@ -108,6 +116,7 @@ member_remove(struct member_table *t, uint32_t slot)
     t->count--;
     memmove(&t->order[at], &t->order[at + 1], t->count - at);
     t->entries[slot] = (struct member_entry){0};
+    CHECK(t->count >= 1); /* ourselves */
 }
 
 uint32_t
@@ -140,6 +149,7 @@ member_count_well(const struct member_table *t, uint32_t but)
         const struct member_entry *e = &t->entries[slot];
         count += slot != but && entry_used(e) && e->is.state == MEMBER_ALIVE;
     }
+    CHECK(count < t->count);
     return count;
 }
 
@@ -151,6 +161,7 @@ member_get(const struct member_table *t, uint32_t at, struct member_info *info)
     }
     const struct member_entry *e = &t->entries[t->order[at]];
 
+    CHECK(entry_used(e) && e->accusers_count <= ACCUSERS_MAX);
     *info = (struct member_info){
         .update = e->is,
         .self = t->order[at] == SELF,
@@ -169,5 +180,6 @@ member_count_alive(const struct member_table *t)
     for (uint32_t slot = 0; slot < MEMBERS_MAX; slot++) {
         count += entry_counts(&t->entries[slot]);
     }
+    CHECK(count <= t->count);
     return count;
 }

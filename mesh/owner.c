@@ -7,6 +7,7 @@
 uint64_t
 owner_name(const char *name)
 {
+    CHECK(name != NULL);
     return key_digest(slice_of(name));
 }
 
@@ -30,6 +31,7 @@ before(const struct event_stream *stream, uint64_t a, uint64_t b)
 static bool
 anyone_able(const struct owner_member *members, uint32_t count)
 {
+    CHECK(members != NULL || count == 0);
     for (uint32_t i = 0; i < count; i++) {
         if (!members[i].unable) {
             return true;
@@ -73,6 +75,7 @@ owner_rank(const struct event_stream *stream,
 static enum owner_role
 due_role(const struct owner_view *view)
 {
+    CHECK(view != NULL);
     if (view->rank == OWNER_NO_RANK) {
         return OWNER_NONE;
     }
@@ -88,6 +91,8 @@ owner_update(struct owner *owner, const struct owner_view *view,
 {
     enum owner_role due = due_role(view);
 
+    CHECK(owner->role <= OWNER_PUSHES && now_us != UINT64_MAX);
+    CHECK(!owner->handing_over || owner->role != OWNER_NONE);
     if (due >= owner->role) {
         *owner = (struct owner){.role = due};
     } else if (!owner->handing_over || view->first_unwell) {
@@ -106,6 +111,7 @@ owner_heard_first(struct owner *owner, const struct owner_view *view)
 {
     enum owner_role due = due_role(view);
 
+    CHECK(owner->role <= OWNER_PUSHES);
     if (due < owner->role) {
         *owner = (struct owner){.role = due};
     }
@@ -115,6 +121,7 @@ owner_heard_first(struct owner *owner, const struct owner_view *view)
 uint64_t
 owner_deadline(const struct owner *owner)
 {
+    CHECK(!owner->handing_over || owner->role != OWNER_NONE);
     return owner->handing_over ? owner->hand_over_us : UINT64_MAX;
 }
 
