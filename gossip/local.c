@@ -356,6 +356,7 @@ gossip_local_gap(struct gossip *g, struct event_stream stream, uint64_t now_us)
     s->reading.gap = true;
     s->reading.lost |= !s->reading.tolerant; /* the others' logs may have it */
     s->reading.split = false;
+    s->reading.part = 0;
     gossip_ready(g, s);
 }
 

@@ -123,6 +123,33 @@ Test(gossip_readings, what_follows_a_clear_is_complete)
     cr_assert(lab.nodes[0].complete);
 }
 
+/* The first part of a batch: a CLEAR. */
+static void
+read_part(uint64_t seq)
+{
+    uint64_t room[16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+
+    record->seq = seq;
+    record->words_count = 1;
+    record->words[0] = event_op(EVENT_CLEAR, TIER_DEVICE, 0);
+    gossip_local_record(lab.nodes[0].g, lab_stream, record, seq, false,
+                        lab.now_us);
+    lab_pull(&lab);
+}
+
+Test(gossip_readings, parts_are_numbered_from_one_after_a_gap_within_a_batch)
+{
+    lab_end(&lab);
+    lab_begin(&lab, &config, 1);
+    lab_begin_reading(&lab, 0, 500, false);
+    read_part(900);
+    cr_assert_eq(lab.nodes[0].seq, 900U << 8 | 1);
+    gossip_local_gap(lab.nodes[0].g, lab_stream, lab.now_us);
+    read_part(902);
+    cr_assert_eq(lab.nodes[0].seq, 902U << 8 | 1);
+}
+
 Test(gossip_readings, what_a_reader_lost_comes_from_anothers_log)
 {
     lab_begin_reading(&lab, 1, 77, true);
