@@ -13,6 +13,8 @@ static void
 put_belief(struct codec_out *out, const struct gossip_belief *belief,
            uint32_t count)
 {
+    CHECK(count <= belief->count);
+    CHECK(belief->keys != NULL || count == 0);
     codec_put_u64(out, belief->worker);
     if (belief->expected) {
         codec_put_varint(out, belief->rank);
@@ -37,6 +39,7 @@ drop_waiting(struct gossip *g, enum gossip_waiting_kind kind)
 {
     struct gossip_waiting *waiting = &g->waiting[kind];
 
+    CHECK(kind < GOSSIP_WAITING);
     if (kind == GOSSIP_WAITING_EXPECT) {
         g->stats.expected_dropped += waiting->count;
     } else {
@@ -62,6 +65,7 @@ make_room(struct gossip *g, enum gossip_waiting_kind kind, uint32_t count)
     size_t max = g->config.belief_bytes;
     size_t most = *other_len <= max / 2 ? max - *other_len : max;
 
+    CHECK(most >= HEAD_MAX);
     most = (most - HEAD_MAX) / 8;
     most = most < CODEC_WORDS_MAX ? most : CODEC_WORDS_MAX;
     count = count < most ? count : (uint32_t)most;
@@ -111,6 +115,7 @@ flush(struct gossip *g, enum gossip_waiting_kind kind)
     if (waiting->count == 0) {
         return;
     }
+    CHECK(waiting->out.len > 0 && !waiting->out.failed);
     if (kind == GOSSIP_WAITING_EXPECT) {
         gossip_frame_begin(g, GOSSIP_FRAME_EXPECT);
         g->stats.expected_out += waiting->count;
@@ -132,6 +137,8 @@ gossip_belief_flush(struct gossip *g)
     g->belief_due_us = UINT64_MAX;
     flush(g, GOSSIP_WAITING_BELIEF);
     flush(g, GOSSIP_WAITING_EXPECT);
+    CHECK(g->waiting[GOSSIP_WAITING_BELIEF].count == 0);
+    CHECK(g->waiting[GOSSIP_WAITING_EXPECT].count == 0);
 }
 
 static bool
@@ -192,6 +199,7 @@ keep(struct gossip *g, uint64_t peer, enum gossip_waiting_kind kind,
 {
     size_t len = codec_left(in);
 
+    CHECK(peer != 0 && !in->failed && kind < GOSSIP_WAITING);
     free(g->belief_bytes);
     g->belief_bytes = malloc(len + 1);
     if (g->belief_bytes == NULL) {
@@ -248,9 +256,11 @@ next_belief(struct gossip *g, struct gossip_belief *belief)
         bool sound = get_any(g->belief_kind, &g->belief_in, belief, &keys);
         CHECK(sound);
     } while (belief->count == 0);
+    CHECK(belief->count <= CODEC_WORDS_MAX);
     for (uint32_t i = 0; i < belief->count; i++) {
         g->record->words[i] = codec_get_u64(&keys);
     }
+    CHECK(!keys.failed && codec_left(&keys) == 0);
     belief->keys = g->record->words;
     return true;
 }

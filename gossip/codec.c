@@ -9,6 +9,7 @@ void
 codec_put_bytes(struct codec_out *out, const void *bytes, size_t len)
 {
     CHECK(out->len <= out->max);
+    CHECK(bytes != NULL || len == 0);
     if (out->failed || len > out->max - out->len) {
         out->failed = true;
         return;
@@ -154,6 +155,7 @@ codec_get_part(struct codec_in *in, uint64_t len)
     if (has(in, len)) {
         part = (struct codec_in){.at = in->at, .end = in->at + len};
         in->at += len;
+        CHECK(in->at <= in->end);
     }
     return part;
 }
@@ -167,6 +169,7 @@ put_ops(struct codec_out *out, const uint64_t *words, uint32_t count)
         uint64_t op = words[at++];
         uint32_t keys = event_op_count(op);
 
+        CHECK(keys <= count - at);
         codec_put_varint(out, (uint64_t)keys << 4 |
                                   (uint64_t)event_op_tier(op) << 2 |
                                   (uint64_t)event_op_kind(op));
@@ -182,6 +185,7 @@ codec_put_body(struct codec_out *out, const struct event_record *head,
                uint8_t flags)
 {
     CHECK(count <= CODEC_WORDS_MAX && (flags & ~CODEC_GAP) == 0);
+    CHECK(words != NULL || count == 0);
     if (head->holes == EVENT_HOLES_UNKNOWN) {
         flags |= CODEC_HOLES_NONE;
     } else if (head->holes != 0) {
@@ -262,6 +266,7 @@ codec_body_words(const struct codec_body *body, uint64_t *words)
 {
     struct codec_in in = body->ops;
 
+    CHECK(!in.failed && body->words_count <= CODEC_WORDS_MAX);
     for (uint32_t at = 0; at < body->words_count;) {
         uint64_t op = get_op(&in);
         uint32_t keys = event_op_count(op);
@@ -272,4 +277,5 @@ codec_body_words(const struct codec_body *body, uint64_t *words)
             words[at++] = codec_get_u64(&in);
         }
     }
+    CHECK(!in.failed);
 }

@@ -60,6 +60,7 @@ void codec_put_bytes(struct codec_out *out, const void *bytes, size_t len);
 static inline struct buf
 codec_rest(const struct codec_out *out)
 {
+    CHECK(out->len <= out->max);
     return buf_over(out->bytes + out->len, out->max - out->len);
 }
 
@@ -73,6 +74,7 @@ struct codec_in {
 static inline size_t
 codec_left(const struct codec_in *in)
 {
+    CHECK_SLOW(in->at <= in->end);
     return (size_t)(in->end - in->at);
 }
 

@@ -7,6 +7,14 @@
 #define BYTES_FIRST   1024U
 #define ENTRIES_FIRST 16U
 
+/* What holds between any two calls; delta_log_check() looks at each entry. */
+static bool
+is_sound(const struct delta_log *log)
+{
+    return log->low <= log->high && log->tail <= log->bytes_size &&
+           log->first + log->count <= log->entries_size;
+}
+
 void
 delta_log_fini(struct delta_log *log, struct delta_log_store *store)
 {
@@ -14,6 +22,7 @@ delta_log_fini(struct delta_log *log, struct delta_log_store *store)
         log->bytes_size + log->entries_size * sizeof(struct delta_log_entry);
 
     CHECK(store->bytes >= size);
+    CHECK(is_sound(log));
     store->bytes -= size;
     free(log->bytes);
     free(log->entries);
@@ -23,6 +32,7 @@ delta_log_fini(struct delta_log *log, struct delta_log_store *store)
 void
 delta_log_restart(struct delta_log *log, uint64_t pos)
 {
+    CHECK(is_sound(log));
     log->low = pos;
     log->high = pos;
     log->first = 0;
@@ -36,6 +46,7 @@ delta_log_after(const struct delta_log *log, uint64_t pos)
     uint32_t from = 0;
     uint32_t to = log->count;
 
+    CHECK(is_sound(log));
     while (from < to) {
         uint32_t middle = from + (to - from) / 2;
         if (log->entries[log->first + middle].pos > pos) {
@@ -44,6 +55,8 @@ delta_log_after(const struct delta_log *log, uint64_t pos)
             from = middle + 1;
         }
     }
+    CHECK(from == 0 || log->entries[log->first + from - 1].pos <= pos);
+    CHECK(from == log->count || log->entries[log->first + from].pos > pos);
     return from;
 }
 
@@ -57,10 +70,12 @@ static void
 drop_first(struct delta_log *log, struct delta_log_store *store)
 {
     CHECK(log->count > 0);
+    CHECK(log->entries[log->first].pos > log->low);
     log->low = log->entries[log->first].pos;
     log->first++;
     log->count--;
     store->dropped++;
+    CHECK(is_sound(log));
 }
 
 /* Moves what is there to the front. */
@@ -69,6 +84,7 @@ compact(struct delta_log *log)
 {
     uint32_t gone = head(log);
 
+    CHECK(gone <= log->tail);
     if (log->count == 0) {
         log->first = 0;
         log->tail = 0;
@@ -82,6 +98,7 @@ compact(struct delta_log *log)
     for (uint32_t i = 0; i < log->count; i++) {
         log->entries[i].at -= gone;
     }
+    CHECK(is_sound(log) && head(log) == 0);
 }
 
 /* Doubles size until need fits, within max; size unchanged if it cannot. */
@@ -90,6 +107,7 @@ grown(uint32_t size, uint32_t first, uint64_t need, uint32_t max)
 {
     uint64_t wanted = size == 0 ? first : size;
 
+    CHECK(first > 0 && size <= max);
     while (wanted < need) {
         wanted *= 2;
     }
@@ -109,12 +127,14 @@ resize(struct delta_log_store *store, void *memory, size_t before, size_t after)
     if (larger != NULL) {
         store->bytes += after - before;
     }
+    CHECK(store->bytes <= store->bytes_max);
     return larger;
 }
 
 static void
 grow_bytes(struct delta_log *log, struct delta_log_store *store, uint32_t len)
 {
+    CHECK(log->bytes_size - log->tail < len);
     uint32_t size = grown(log->bytes_size, BYTES_FIRST,
                           (uint64_t)log->tail + len, store->log_bytes);
     uint8_t *bytes = resize(store, log->bytes, log->bytes_size, size);
@@ -128,6 +148,7 @@ grow_bytes(struct delta_log *log, struct delta_log_store *store, uint32_t len)
 static void
 grow_entries(struct delta_log *log, struct delta_log_store *store)
 {
+    CHECK(log->first + log->count == log->entries_size);
     uint32_t size =
         grown(log->entries_size, ENTRIES_FIRST,
               (uint64_t)log->first + log->count + 1, store->log_count);
@@ -144,6 +165,7 @@ grow_entries(struct delta_log *log, struct delta_log_store *store)
 static bool
 fits(const struct delta_log *log, uint32_t len)
 {
+    CHECK(is_sound(log));
     return log->bytes_size - log->tail >= len &&
            log->first + log->count < log->entries_size;
 }
@@ -164,6 +186,7 @@ make_room(struct delta_log *log, struct delta_log_store *store, uint64_t keep,
         drop_first(log, store);
     }
     compact(log);
+    CHECK(log->first == 0);
 }
 
 bool
@@ -171,6 +194,7 @@ delta_log_append(struct delta_log *log, struct delta_log_store *store,
                  uint64_t keep, uint64_t pos, const uint8_t *body, uint32_t len)
 {
     CHECK(pos > log->high && len > 0);
+    CHECK(body != NULL && is_sound(log));
     if (log->bytes_size - log->tail < len) {
         grow_bytes(log, store, len);
     }

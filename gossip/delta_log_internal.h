@@ -72,6 +72,7 @@ delta_log_entry_at(const struct delta_log *log, uint32_t at)
 static inline bool
 delta_log_covers(const struct delta_log *log, uint64_t pos)
 {
+    CHECK_SLOW(log->low <= log->high);
     return log->low <= pos && pos <= log->high;
 }
 

@@ -18,6 +18,7 @@ find_row(const struct gossip_origin *origin, uint64_t worker, uint32_t likely)
 {
     uint32_t at = 0;
 
+    CHECK_SLOW(origin->count == 0 || origin->rows != NULL);
     if (likely < origin->count && origin->rows[likely].worker == worker) {
         return likely;
     }
@@ -38,6 +39,7 @@ is_zero(const struct gossip_gauge *gauge)
 static struct gossip_gauge_row *
 idle_row(const struct gossip *g, const struct gossip_origin *origin)
 {
+    CHECK(origin->count == g->config.workers_max);
     for (uint32_t i = 0; i < origin->count; i++) {
         struct gossip_gauge_row *row = &origin->rows[i];
         if (is_zero(&row->gauge) && row->moved == 0 &&
@@ -53,6 +55,7 @@ make_row(struct gossip *g, struct gossip_origin *origin, uint64_t worker)
 {
     uint32_t at = find_row(origin, worker, 0);
 
+    CHECK(origin->rows != NULL && origin->count <= g->config.workers_max);
     if (at < origin->count) {
         return &origin->rows[at];
     }
@@ -78,6 +81,7 @@ gossip_gauge_set(struct gossip *g, uint64_t worker,
 {
     struct gossip_gauge_row *row = make_row(g, &g->own, worker);
 
+    CHECK(gauge != NULL && g->gauge_sent <= g->own.version);
     g->now_us = now_us;
     if (row == NULL) {
         return false;
@@ -113,6 +117,7 @@ gossip_gauge_others(struct gossip *g, uint64_t worker)
     struct gossip_gauge sum = {0};
     uint32_t likely = find_row(&g->own, worker, g->gauge_likely);
 
+    CHECK_SLOW(g->peers_high <= g->config.peers_max);
     g->gauge_likely = likely + 1; /* they are asked for in order, mostly */
     for (uint32_t i = 0; i < g->peers_high; i++) {
         const struct gossip_origin *origin = &g->origins[i];
@@ -149,6 +154,7 @@ forget_moved(struct gossip *g, struct gossip_origin *origin)
     if (origin->moved_us == 0) {
         return;
     }
+    CHECK(origin->rows != NULL);
     for (uint32_t i = 0; i < origin->count; i++) {
         origin->rows[i].moved = 0;
     }
@@ -181,7 +187,10 @@ void
 gossip_gauges_move(struct gossip *g, uint64_t peer,
                    const struct gossip_belief *belief, uint64_t told)
 {
-    struct gossip_origin *origin = &g->origins[gossip_peer_at(g, peer)];
+    uint32_t at = gossip_peer_at(g, peer);
+
+    CHECK(at < g->peers_high);
+    struct gossip_origin *origin = &g->origins[at];
 
     if (told < origin->version || !open_origin(g, origin)) {
         return;
@@ -212,6 +221,7 @@ put_row(struct buf *out, const struct gossip_gauge_row *row)
 {
     struct pack_map map = pack_open(out);
 
+    CHECK(out->size - out->len >= ROW_BYTES);
     pack_put_uint(&map, "w", row->worker);
     if (row->gauge.inflight != 0) {
         pack_put_uint(&map, "f", row->gauge.inflight);
@@ -229,6 +239,7 @@ put_row(struct buf *out, const struct gossip_gauge_row *row)
 static void
 send_rows(struct gossip *g, bool all, uint64_t after)
 {
+    CHECK(after <= g->own.version);
     gossip_belief_flush(g); /* what it says was before these */
     gossip_frame_begin(g, GOSSIP_FRAME_GAUGES);
     struct buf out = codec_rest(&g->build);
@@ -315,7 +326,10 @@ get_row(struct unpack *in, uint64_t *worker)
 int
 gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes)
 {
-    struct gossip_origin *origin = &g->origins[gossip_peer_at(g, peer)];
+    uint32_t at = gossip_peer_at(g, peer);
+
+    CHECK(at < g->peers_high);
+    struct gossip_origin *origin = &g->origins[at];
     struct unpack in;
 
     unpack_init(&in, codec_slice(&bytes));

@@ -64,6 +64,7 @@ allocate(struct gossip *g)
         hash_size *= 2;
     }
     g->hash_mask = hash_size - 1;
+    CHECK((hash_size & g->hash_mask) == 0);
     g->hash = calloc(hash_size, sizeof *g->hash);
     g->streams = calloc(g->config.streams_max, sizeof *g->streams);
     g->sends = calloc(g->config.sends_max, sizeof *g->sends);
@@ -88,6 +89,7 @@ int
 gossip_new(struct gossip **out, const struct gossip_config *config,
            uint64_t self, uint64_t now_us, uint64_t seed)
 {
+    CHECK(out != NULL && config != NULL);
     check_config(config);
     CHECK(self != 0);
     struct gossip *g = calloc(1, sizeof *g);
@@ -122,6 +124,7 @@ wipe_stream(struct gossip *g, struct gossip_stream *s)
     gossip_transfer_stop(g, s);
     gossip_direct_drop(s);
     delta_log_fini(&s->log, &g->store);
+    CHECK(!s->transfer.active && s->log.count == 0);
 }
 
 void
@@ -134,6 +137,7 @@ gossip_free(struct gossip *g)
         wipe_stream(g, g->streams[i]);
         free(g->streams[i]);
     }
+    CHECK(g->transfers == 0 && g->store.bytes == 0);
     while (g->sends_count > 0) {
         gossip_send_drop(g);
     }
@@ -199,6 +203,7 @@ gossip_stream_add(struct gossip *g, struct event_stream stream, uint64_t now_us)
     if (g->streams_count == g->config.streams_max) {
         return GOSSIP_E_FULL;
     }
+    CHECK(g->streams_count < g->config.streams_max);
     s = calloc(1, sizeof *s);
     if (s == NULL) {
         return -ENOMEM;
@@ -211,6 +216,7 @@ gossip_stream_add(struct gossip *g, struct event_stream stream, uint64_t now_us)
     s->next_hash = *slot;
     *slot = s;
     g->streams[g->streams_count++] = s;
+    CHECK_SLOW(gossip_find(g, stream) == s);
     return 0;
 }
 
@@ -243,15 +249,19 @@ gossip_stream_remove(struct gossip *g, struct event_stream stream,
     *s = kept;
     s->direct_end = &s->direct;
     gossip_wake_at(g, now_us + gossip_us(g->config.tombstone_ms));
+    CHECK_SLOW(gossip_find(g, stream) == NULL);
 }
 
 static void
 forget_stream(struct gossip *g, uint32_t at)
 {
+    CHECK(at < g->streams_count);
     struct gossip_stream *s = g->streams[at];
     struct gossip_stream **link = hash_slot(g, s->name);
 
+    CHECK(s->removed && !s->ready && !s->to_push && s->direct == NULL);
     while (*link != s) {
+        CHECK(*link != NULL);
         link = &(*link)->next_hash;
     }
     *link = s->next_hash;
@@ -272,6 +282,7 @@ gossip_load(struct gossip *g, struct event_stream stream,
         epoch.no > GOSSIP_NO_MAX) {
         return;
     }
+    CHECK(s->pos == 0 && s->direct == NULL && !s->transfer.active);
     s->epoch = epoch;
     s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
     s->epoch_name = epoch.id;
@@ -403,6 +414,7 @@ drop_peer(struct gossip *g, uint32_t at)
 {
     uint64_t peer = g->peers[at].id;
 
+    CHECK(at < g->peers_high && peer != 0);
     g->peers[at] = (struct gossip_peer){0};
     gossip_gauges_forget(&g->origins[at]);
     g->gauges_heard++;
@@ -434,6 +446,7 @@ gossip_peer_up(struct gossip *g, uint64_t peer, uint64_t now_us)
     }
     g->peers[at] = (struct gossip_peer){.id = peer};
     g->peers_high = at < g->peers_high ? g->peers_high : at + 1;
+    CHECK(g->peers_high <= g->config.peers_max);
     g->gauge_all_us = now_us;
     gossip_vector_send(g, peer, true);
     return 0;
@@ -506,6 +519,7 @@ gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes, size_t len,
 {
     struct codec_in in = {.at = bytes, .end = bytes + len};
 
+    CHECK(bytes != NULL || len == 0);
     g->now_us = now_us;
     g->stats.frames_in++;
     g->stats.bytes_in += len;
@@ -539,6 +553,7 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     const struct gossip_config *config = &g->config;
     uint64_t at = UINT64_MAX;
 
+    CHECK(s->transfer.active || !s->transfer.begun);
     if (s->removed) {
         return s->removed_us + gossip_us(config->tombstone_ms);
     }
@@ -588,6 +603,7 @@ give_up(struct gossip *g, struct gossip_stream *s)
 static void
 tick_stream(struct gossip *g, struct gossip_stream *s)
 {
+    CHECK(!s->removed);
     if (s->look_us != 0 && g->now_us >= s->look_us) {
         s->look_us = g->now_us + gossip_us(g->config.question_ms);
     }
@@ -684,6 +700,7 @@ status_of(const struct gossip *g, const struct gossip_stream *s)
 bool
 gossip_status(const struct gossip *g, uint32_t at, struct gossip_status *status)
 {
+    CHECK(status != NULL);
     for (uint32_t i = 0; i < g->streams_count; i++) {
         if (!g->streams[i]->removed && at-- == 0) {
             *status = status_of(g, g->streams[i]);
@@ -699,6 +716,7 @@ gossip_status_of(const struct gossip *g, struct event_stream stream,
 {
     const struct gossip_stream *s = gossip_find(g, stream);
 
+    CHECK(status != NULL);
     if (s == NULL || s->removed) {
         return false;
     }
@@ -732,4 +750,6 @@ gossip_stats(const struct gossip *g, struct gossip_stats *stats)
     for (uint32_t i = 0; i < g->config.peers_max; i++) {
         stats->peers += g->peers[i].id != 0;
     }
+    CHECK(stats->tombstones <= g->streams_count);
+    CHECK(stats->peers <= g->peers_high);
 }

@@ -273,6 +273,7 @@ gossip_us(uint32_t ms)
 static inline uint64_t
 gossip_pos(uint64_t seq, uint32_t part)
 {
+    CHECK(part <= GOSSIP_PART_LAST);
     return seq << 8 | part;
 }
 

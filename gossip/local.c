@@ -15,6 +15,8 @@ void
 gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
               const char *reason)
 {
+    CHECK(why != GOSSIP_ASKED_NOT && reason != NULL);
+    CHECK(!s->removed && s->answered <= s->ask);
     s->ask++;
     s->asked = why;
     s->asked_of = s->epoch.id;
@@ -29,6 +31,7 @@ gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
 void
 gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from)
 {
+    CHECK(!s->removed && from != g->self);
     if (s->healed_us != 0 &&
         g->now_us - s->healed_us < gossip_us(g->config.heal_ms)) {
         return;
@@ -51,6 +54,7 @@ mint(struct gossip *g, struct gossip_stream *s, uint64_t id, bool whole,
     g->stats.epochs_minted++;
     gossip_stream_begin(g, s, (struct gossip_epoch){.no = no, .id = id}, whole,
                         reason);
+    CHECK(gossip_leads(s));
 }
 
 /* The reading is of the stream's epoch: it goes on where the replica is. */
@@ -60,6 +64,7 @@ join(struct gossip_stream *s)
     struct gossip_reading *reading = &s->reading;
     bool broken = s->epoch.id == broken_id(reading->process);
 
+    CHECK(reading->any);
     if (s->epoch.no == 0 || (!broken && s->epoch.id != reading->process)) {
         return false;
     }
@@ -121,6 +126,7 @@ take_over(struct gossip *g, struct gossip_stream *s)
     bool same = s->epoch.id == s->reading.process && s->epoch.no != 0;
     uint64_t id = same ? broken_id(s->reading.process) : s->reading.process;
 
+    CHECK(s->reading.any);
     s->reading.tolerant = same || !s->reading.whole;
     mint(g, s, id, s->reading.whole, "taken over");
 }
@@ -136,6 +142,7 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
                  (s->epoch.id == reading->process && !before->lost);
     bool led = before->any && !before->lost && before->id == s->epoch.id;
 
+    CHECK(reading->any && s->answered <= s->ask);
     if (takes && !joins) {
         take_over(g, s);
     } else if (join(s)) {
@@ -220,6 +227,7 @@ compare(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     uint32_t at = delta_log_after(&s->log, pos - 1);
     struct codec_body body;
 
+    CHECK(pos > 0 && !gossip_leads(s));
     g->stats.dropped_follower++;
     if (at >= s->log.count || delta_log_entry_at(&s->log, at)->pos != pos) {
         return;
@@ -244,6 +252,7 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     struct codec_out out = {.bytes = g->build.bytes, .max = g->build.max};
 
     CHECK(pos > prev);
+    CHECK(reading->any && count <= GOSSIP_PART_WORDS);
     reading->pos = pos;
     if (!gossip_leads(s)) {
         reading->gap = false; /* it lies behind, whatever is joined later */
@@ -269,9 +278,12 @@ cut_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
 {
     uint32_t used = 0;
 
+    CHECK(*at <= record->words_count);
     while (*at < record->words_count && used + 2 <= GOSSIP_PART_WORDS) {
         uint64_t op = record->words[*at];
         uint32_t keys = event_op_count(op);
+
+        CHECK(keys < record->words_count - *at && *in_op <= keys);
         uint32_t left = keys - *in_op;
         uint32_t room = GOSSIP_PART_WORDS - used - 1;
         uint32_t now = left < room ? left : room;
@@ -286,6 +298,7 @@ cut_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
             *in_op = 0;
         }
     }
+    CHECK(used <= GOSSIP_PART_WORDS);
     return used;
 }
 
@@ -303,6 +316,8 @@ take_parts(struct gossip *g, struct gossip_stream *s,
                                 .block_tokens = record->block_tokens,
                                 .holes = EVENT_HOLES_UNKNOWN};
 
+    CHECK(reading->part < GOSSIP_PART_LAST &&
+          (reading->split || reading->part == 0));
     do {
         uint32_t count = cut_part(record, &at, &in_op, part);
         bool ends = last && at == record->words_count;
@@ -326,6 +341,7 @@ gossip_local_record(struct gossip *g, struct event_stream stream,
 {
     struct gossip_stream *s = gossip_find(g, stream);
 
+    CHECK(record != NULL);
     g->now_us = now_us;
     if (s == NULL || !s->reading.any) {
         g->stats.dropped_unknown++;
@@ -442,6 +458,7 @@ begin_off(struct gossip *g, struct gossip_stream *s)
 {
     struct gossip_reading *reading = &s->reading;
 
+    CHECK(reading->any && !gossip_leads(s));
     reading->off_since_us = g->now_us;
     reading->off_mark = reading->pos > s->pos ? reading->pos : s->pos;
     reading->off_pos = reading->pos;
@@ -480,6 +497,7 @@ is_led(const struct gossip_stream *s)
 {
     const struct gossip_reading *reading = &s->reading;
 
+    CHECK(reading->who_asked || !reading->who_lives);
     return reading->who_lives &&
            (reading->pos == reading->off_pos || s->pos != reading->off_replica);
 }
@@ -491,6 +509,7 @@ is_best(struct gossip *g, struct gossip_stream *s)
     struct gossip_reading *reading = &s->reading;
     uint64_t judge_us = judge_after_us(g);
 
+    CHECK(is_judged(s) && !gossip_leads(s));
     if (reading->differs) {
         return true;
     }
@@ -530,6 +549,7 @@ gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
 void
 gossip_local_tick(struct gossip *g, struct gossip_stream *s)
 {
+    CHECK(!s->removed && s->answered <= s->ask);
     if (!is_judged(s)) {
         return;
     }

@@ -11,6 +11,7 @@ void
 gossip_ready(struct gossip *g, struct gossip_stream *s)
 {
     if (s->ready) {
+        CHECK(g->ready_first != NULL);
         return;
     }
     s->ready = true;
@@ -18,6 +19,7 @@ gossip_ready(struct gossip *g, struct gossip_stream *s)
     if (g->ready_first == NULL) {
         g->ready_first = s;
     } else {
+        CHECK(g->ready_last->next_ready == NULL);
         g->ready_last->next_ready = s;
     }
     g->ready_last = s;
@@ -34,6 +36,8 @@ gossip_wake_at(struct gossip *g, uint64_t at_us)
 void
 gossip_frame_begin(struct gossip *g, enum gossip_frame_type type)
 {
+    CHECK(type >= GOSSIP_FRAME_SUMMARY && type <= GOSSIP_FRAME_WHO);
+    CHECK(g->build.max == g->config.frame_bytes);
     g->build.len = 0;
     g->build.failed = false;
     codec_put_u8(&g->build, (uint8_t)type);
@@ -43,6 +47,7 @@ gossip_frame_begin(struct gossip *g, enum gossip_frame_type type)
 void
 gossip_put_stream(struct gossip *g, const struct gossip_stream *s)
 {
+    CHECK(!s->removed);
     codec_put_u64(&g->build, s->name.worker);
     codec_put_varint(&g->build, s->name.rank);
 }
@@ -50,6 +55,7 @@ gossip_put_stream(struct gossip *g, const struct gossip_stream *s)
 static void
 unref(struct gossip_frame *frame)
 {
+    CHECK(frame->refs > 0);
     if (--frame->refs == 0) {
         free(frame);
     }
@@ -62,12 +68,15 @@ gossip_send_drop(struct gossip *g)
     unref(g->sends[g->sends_first].frame);
     g->sends_first = (g->sends_first + 1) % g->config.sends_max;
     g->sends_count--;
+    CHECK(g->sends_first < g->config.sends_max);
 }
 
 static void
 send_frame(struct gossip *g, struct gossip_frame *frame, uint64_t peer,
            enum gossip_channel channel)
 {
+    CHECK(frame->refs > 0 && peer != 0 && peer != g->self);
+    CHECK(g->sends_count <= g->config.sends_max);
     if (g->sends_count == g->config.sends_max) {
         g->stats.sends_dropped++;
         return;
@@ -85,6 +94,8 @@ void
 gossip_frame_send(struct gossip *g, uint64_t peer, enum gossip_channel channel)
 {
     CHECK(!g->build.failed);
+    CHECK(g->build.len >= 2 && g->build.len <= g->config.frame_bytes);
+    CHECK_SLOW(peer == 0 || gossip_peer_at(g, peer) != GOSSIP_PEER_NONE);
     struct gossip_frame *frame = malloc(sizeof *frame + g->build.len);
     if (frame == NULL) {
         g->stats.no_memory++;
@@ -112,6 +123,8 @@ gossip_direct_add(struct gossip *g, struct gossip_stream *s, uint64_t pos,
 {
     struct gossip_direct *direct = malloc(sizeof *direct + len);
 
+    CHECK(body != NULL && len > 0 && !s->removed);
+    CHECK(*s->direct_end == NULL);
     if (direct == NULL) {
         g->stats.no_memory++;
         return false;
@@ -146,6 +159,7 @@ out_record(struct gossip *g, struct gossip_stream *s, struct gossip_out *out,
         (struct codec_in){.at = bytes, .end = bytes + len}, &body);
 
     CHECK(sound);
+    CHECK(!s->removed && s->epoch.no != 0);
     *g->record = (struct event_record){
         .stream = s->name,
         .epoch = s->epoch_name,
@@ -168,10 +182,12 @@ out_direct(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
     if (direct == NULL) {
         return false;
     }
+    CHECK(g->lent_direct == NULL);
     s->direct = direct->next;
     if (s->direct == NULL) {
         s->direct_end = &s->direct;
     }
+    CHECK(*s->direct_end == NULL);
     s->told = direct->at;
     out_record(g, s, out, direct->body, direct->len, direct->pos);
     g->lent_direct = direct;
@@ -184,6 +200,7 @@ out_logged(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
 {
     struct codec_body body;
 
+    CHECK(s->direct == NULL && g->lent_direct == NULL);
     if (s->epoch.no == 0 || s->transfer.begun ||
         !delta_log_covers(&s->log, s->pos) || s->log.high == s->pos) {
         return false;
@@ -225,6 +242,7 @@ out_state(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
 static bool
 out_stream(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
 {
+    CHECK(s->ready);
     if (s->removed) {
         return false;
     }
@@ -264,6 +282,7 @@ out_export(struct gossip *g, struct gossip_out *out)
             e->open = false;
             continue;
         }
+        CHECK(!s->removed && e->peer != 0);
         e->handed = true;
         *out = (struct gossip_out){.kind = GOSSIP_EXPORT,
                                    .stream = s->name,
@@ -282,6 +301,7 @@ out_send(struct gossip *g, struct gossip_out *out)
     if (g->sends_count == 0) {
         return false;
     }
+    CHECK(g->lent_frame == NULL);
     const struct gossip_send *send = &g->sends[g->sends_first];
     g->lent_frame = send->frame;
     g->lent_frame->refs++;
@@ -297,6 +317,7 @@ out_send(struct gossip *g, struct gossip_out *out)
 bool
 gossip_next_out(struct gossip *g, struct gossip_out *out)
 {
+    CHECK(out != NULL);
     free(g->lent_direct);
     g->lent_direct = NULL;
     if (g->lent_frame != NULL) {
@@ -305,6 +326,7 @@ gossip_next_out(struct gossip *g, struct gossip_out *out)
     }
     while (g->ready_first != NULL) {
         struct gossip_stream *s = g->ready_first;
+        CHECK(s->ready);
         if (out_stream(g, s, out)) {
             return true;
         }

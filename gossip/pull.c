@@ -5,6 +5,7 @@ static void
 ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
     CHECK(peer != 0 && !s->pull.open && s->epoch.no != 0);
+    CHECK(gossip_need(s) < s->known);
     s->pull = (struct gossip_pull){
         .open = true,
         .peer = peer,
@@ -28,6 +29,7 @@ gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
     bool asked = s->transfer.active && !s->transfer.begun;
 
+    CHECK(peer != 0 && !s->removed);
     if (!s->pull.open && !asked && s->epoch.no != 0 &&
         gossip_need(s) < s->known) {
         ask(g, s, peer);
@@ -45,6 +47,7 @@ gossip_some_peer(struct gossip *g)
             found = g->peers[i].id;
         }
     }
+    CHECK((found != 0) == (seen != 0));
     return found;
 }
 
@@ -53,6 +56,7 @@ gossip_pull_tick(struct gossip *g, struct gossip_stream *s)
 {
     bool late = s->pull.open && g->now_us >= s->pull.due_us;
 
+    CHECK(!s->removed);
     if (late) {
         s->pull.open = false;
     }
@@ -85,6 +89,7 @@ static void
 answer_lost(struct gossip *g, const struct gossip_stream *s, uint64_t peer,
             uint64_t from)
 {
+    CHECK(s->epoch.no != 0 && from < s->pos);
     gossip_frame_begin(g, GOSSIP_FRAME_LOST);
     gossip_put_stream(g, s);
     codec_put_varint(&g->build, s->epoch.no);

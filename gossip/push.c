@@ -13,6 +13,7 @@ enum {
 bool
 gossip_pushes(const struct gossip *g, const struct gossip_stream *s)
 {
+    CHECK(!s->removed);
     if (!gossip_leads(s)) {
         return false;
     }
@@ -33,6 +34,7 @@ gossip_push_lag(struct gossip *g, struct gossip_stream *s)
                 s->rank != GOSSIP_RANK_NONE && s->log.high > s->primary_pos &&
                 s->log.high > s->pushed;
 
+    CHECK(!s->removed);
     if (!lags) {
         s->lag_us = 0;
     } else if (s->lag_us == 0) {
@@ -44,6 +46,7 @@ gossip_push_lag(struct gossip *g, struct gossip_stream *s)
 void
 gossip_push_want(struct gossip *g, struct gossip_stream *s)
 {
+    CHECK(!s->to_push || g->push_first != NULL);
     if (s->to_push || s->removed || s->log.high <= s->pushed ||
         !gossip_pushes(g, s)) {
         return;
@@ -59,6 +62,7 @@ gossip_push_want(struct gossip *g, struct gossip_stream *s)
 static void
 begin_delta(struct gossip *g, uint8_t flags)
 {
+    CHECK((flags & ~DELTA_PUSH) == 0);
     gossip_frame_begin(g, GOSSIP_FRAME_DELTA);
     codec_put_u8(&g->build, flags);
 }
@@ -66,6 +70,7 @@ begin_delta(struct gossip *g, uint8_t flags)
 static void
 put_head(struct gossip *g, const struct gossip_stream *s, uint64_t prev)
 {
+    CHECK(s->epoch.no != 0);
     gossip_put_stream(g, s);
     codec_put_varint(&g->build, s->epoch.no);
     codec_put_u64(&g->build, s->epoch.id);
@@ -76,6 +81,7 @@ put_head(struct gossip *g, const struct gossip_stream *s, uint64_t prev)
 static bool
 has_room(const struct gossip *g, size_t len)
 {
+    CHECK(g->build.len <= g->build.max);
     return g->build.max - g->build.len >= len;
 }
 
@@ -86,6 +92,7 @@ put_section(struct gossip *g, const struct gossip_stream *s, uint64_t from)
 {
     uint64_t pos = from;
 
+    CHECK(delta_log_covers(&s->log, from));
     put_head(g, s, from);
     for (uint32_t at = delta_log_after(&s->log, from); at < s->log.count;
          at++) {
@@ -129,6 +136,7 @@ push_stream(struct gossip *g, struct gossip_stream *s)
 {
     uint64_t from = s->pushed > s->primary_pos ? s->pushed : s->primary_pos;
 
+    CHECK(!s->to_push && s->pushed < s->log.high);
     from = from > s->log.low ? from : s->log.low;
     while (from < s->log.high) {
         uint32_t at = delta_log_after(&s->log, from);
@@ -145,6 +153,7 @@ push_stream(struct gossip *g, struct gossip_stream *s)
     }
     s->pushed = from;
     s->lag_us = 0;
+    CHECK(s->pushed >= s->log.high);
 }
 
 void
@@ -158,6 +167,7 @@ gossip_push_tick(struct gossip *g)
     size_t nothing = g->build.len;
     while (g->push_first != NULL) {
         struct gossip_stream *s = g->push_first;
+        CHECK(s->to_push);
         g->push_first = s->next_push;
         s->to_push = false;
         if (!s->removed && s->pushed < s->log.high && gossip_pushes(g, s)) {
@@ -221,6 +231,7 @@ get_records(struct gossip *g, struct gossip_stream *s, struct codec_in *in,
 static void
 heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
 {
+    CHECK(s->primary != 0 && s->rank != 0);
     s->primary_pos = pos > s->primary_pos ? pos : s->primary_pos;
     s->handing = false;
     s->heard = true;

@@ -32,6 +32,7 @@ schedule(struct roster *roster)
         roster->now_us +
         (uint64_t)(config->summary_ms - config->jitter_ms) * 1000 +
         rng_below(&roster->rng, (uint64_t)config->jitter_ms * 2000 + 1);
+    CHECK(roster->summary_us >= roster->now_us);
 }
 
 int
@@ -96,7 +97,9 @@ roster_say(struct roster *roster, const struct roster_entry *entry)
         roster->stats.full += outcome == ROSTER_E_FULL;
         return outcome;
     }
-    roster_row_find(roster, entry->id)->owed = roster->up;
+    struct roster_row *row = roster_row_find(roster, entry->id);
+    CHECK(row != NULL);
+    row->owed = roster->up;
     for (uint32_t i = 0; i < roster->config.peers_max; i++) {
         roster->peers[i].owed |= roster->peers[i].id != 0;
     }
@@ -116,6 +119,7 @@ say_next(struct roster *roster, struct roster_entry *entry)
                          ? ROSTER_OPERATION + 1
                          : row->version + 1;
     entry->age_ms = 0;
+    CHECK(entry->version > ROSTER_OPERATION);
     return roster_say(roster, entry);
 }
 
@@ -123,6 +127,7 @@ int
 roster_load(struct roster *roster, const struct roster_entry *entry,
             uint64_t now_us)
 {
+    CHECK(entry != NULL);
     int outcome = roster_entry_check(entry);
 
     roster_at_time(roster, now_us);
@@ -211,6 +216,7 @@ roster_peer_up(struct roster *roster, uint64_t peer, uint64_t now_us)
     if (roster->up == 0) {
         schedule(roster);
     }
+    CHECK(at < roster->config.peers_max);
     roster->peers[at].id = peer;
     roster->peers[at].summary = true;
     roster->up |= UINT64_C(1) << at;
@@ -228,6 +234,7 @@ roster_peer_down(struct roster *roster, uint64_t peer)
     }
     roster->peers[at] = (struct roster_peer){0};
     roster->up &= ~(UINT64_C(1) << at);
+    CHECK(place_of(roster, peer) == PLACE_NONE);
     for (uint32_t i = 0; i < roster->count; i++) {
         roster->rows[i]->owed &= roster->up;
     }
@@ -239,6 +246,7 @@ roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
 {
     uint32_t at = peer != 0 ? place_of(roster, peer) : PLACE_NONE;
 
+    CHECK(bytes != NULL || len == 0);
     roster_at_time(roster, now_us);
     roster->stats.frames_in++;
     roster->stats.bytes_in += len;
@@ -262,6 +270,7 @@ summarise(struct roster *roster)
     for (uint32_t i = 0; i < roster->config.peers_max; i++) {
         peers += roster->peers[i].id != 0;
     }
+    CHECK(peers > 0);
     uint64_t nth = rng_below(&roster->rng, peers);
     for (uint32_t i = 0; i < roster->config.peers_max; i++) {
         if (roster->peers[i].id != 0 && nth-- == 0) {
@@ -305,12 +314,14 @@ out_changed(struct roster *roster, struct roster_out *out)
             return true;
         }
     }
+    CHECK(roster->untold == 0);
     return false;
 }
 
 bool
 roster_next_out(struct roster *roster, struct roster_out *out)
 {
+    CHECK(out != NULL && roster->count <= roster->config.entries_max);
     if (out_changed(roster, out)) {
         return true;
     }
@@ -318,6 +329,7 @@ roster_next_out(struct roster *roster, struct roster_out *out)
         size_t len =
             roster->peers[i].id != 0 ? roster_frame_next(roster, i) : 0;
         if (len > 0) {
+            CHECK(len <= roster->config.frame_bytes);
             *out = (struct roster_out){.kind = ROSTER_SEND,
                                        .peer = roster->peers[i].id,
                                        .bytes = roster->frame,
@@ -333,6 +345,7 @@ roster_next_out(struct roster *roster, struct roster_out *out)
 bool
 roster_get(const struct roster *roster, uint32_t at, struct roster_entry *entry)
 {
+    CHECK(entry != NULL);
     if (at >= roster->count) {
         return false;
     }
@@ -361,4 +374,5 @@ roster_stats(const struct roster *roster, struct roster_stats *stats)
     for (uint32_t i = 0; i < roster->count; i++) {
         stats->removed += roster->rows[i]->removed;
     }
+    CHECK(stats->removed <= stats->entries);
 }

@@ -29,6 +29,7 @@ roster_put_said(struct codec_out *out, const struct roster_entry *entry)
 {
     size_t id_len = strlen(entry->id);
 
+    CHECK(id_len < ROSTER_ID_MAX && entry->spec.len <= ROSTER_SPEC_MAX);
     codec_put_u8(out, (uint8_t)((entry->removed ? ENTRY_REMOVED : 0) |
                                 (entry->draining ? ENTRY_DRAINING : 0)));
     codec_put_varint(out, entry->version);
@@ -41,6 +42,7 @@ roster_put_said(struct codec_out *out, const struct roster_entry *entry)
 static void
 put_entry(struct buf *out, const struct roster_entry *entry)
 {
+    CHECK(out->size - out->len >= ROSTER_ENTRY_BYTES);
     struct pack_map map = pack_open(out);
 
     pack_put_text(&map, "id", slice_of(entry->id));
@@ -58,6 +60,7 @@ put_entry(struct buf *out, const struct roster_entry *entry)
         pack_put_uint(&map, "age", entry->age_ms);
     }
     pack_close(&map);
+    CHECK(!out->failed);
 }
 
 /* The age of what a configuration says, of a node that does not say it, is as
@@ -116,6 +119,7 @@ put_kind(struct buf *out, uint8_t kind)
 static void
 put_summary(struct roster *roster, struct buf *out, uint32_t at)
 {
+    CHECK(roster->peers[at].summary);
     roster->peers[at].summary = false;
     put_kind(out, FRAME_SUMMARY);
     struct pack_map map = pack_open(out);
@@ -136,6 +140,7 @@ put_ask(struct buf *out, bool ask)
 static bool
 put_rows(struct roster *roster, struct buf *out, uint32_t at)
 {
+    CHECK((roster->up & bit(at)) != 0);
     for (uint32_t i = 0; i < roster->count; i++) {
         struct roster_row *row = roster->rows[i];
         if ((row->owed & bit(at)) == 0) {
@@ -175,6 +180,7 @@ put_entries(struct roster *roster, struct buf *out, uint32_t at)
 size_t
 roster_frame_next(struct roster *roster, uint32_t at)
 {
+    CHECK((roster->up & bit(at)) != 0);
     const struct roster_peer *peer = &roster->peers[at];
     struct buf out = buf_over(roster->frame, roster->config.frame_bytes);
 
@@ -192,6 +198,7 @@ roster_frame_next(struct roster *roster, uint32_t at)
 static void
 owe(struct roster *roster, uint32_t at, struct roster_row *row)
 {
+    CHECK(row != NULL && (roster->up & bit(at)) != 0);
     row->owed |= bit(at);
     roster->peers[at].owed = true;
 }
@@ -219,6 +226,7 @@ take_entry(struct roster *roster, uint32_t at, const struct roster_entry *entry)
     roster->stats.no_memory += outcome < 0;
     if (outcome == 0 || outcome == ROSTER_IS_SAME) {
         struct roster_row *row = roster_row_find(roster, entry->id);
+        CHECK(row != NULL);
         row->owed &= ~bit(at);
         roster_contradict(roster, row);
     } else if (outcome == ROSTER_IS_OLDER) {
@@ -266,6 +274,7 @@ roster_frame_take(struct roster *roster, uint32_t at, struct slice bytes)
 {
     struct unpack in;
 
+    CHECK((roster->up & bit(at)) != 0);
     if (bytes.len == 0) {
         return ROSTER_E_BAD;
     }

@@ -27,6 +27,7 @@ roster_contradict(struct roster *roster, struct roster_row *row)
         .spec = {.ptr = row->own, .len = row->own_len},
     };
 
+    CHECK(row->own != NULL || row->bids == 0);
     if (row->bids == 0 || !roster_is_configured(entry.version) ||
         says_own(row) || row->own_us - row->since_us <= margin_us) {
         return;
@@ -43,6 +44,7 @@ roster_contradict(struct roster *roster, struct roster_row *row)
 static int
 keep(struct roster *roster, struct roster_row *row, struct slice spec)
 {
+    CHECK(row != NULL && spec.len <= ROSTER_SPEC_MAX);
     char *own = malloc(spec.len + 1);
 
     if (own == NULL) {

@@ -18,6 +18,8 @@ life_us(const struct roster *roster)
 int
 roster_entry_check(const struct roster_entry *entry)
 {
+    CHECK(entry->id != NULL &&
+          (entry->spec.ptr != NULL || entry->spec.len == 0));
     size_t id_len = strnlen(entry->id, ROSTER_ID_MAX);
 
     if (id_len == ROSTER_ID_MAX || entry->spec.len > ROSTER_SPEC_MAX) {
@@ -94,6 +96,7 @@ roster_row_entry(const struct roster *roster, const struct roster_row *row)
         uint64_t left_us = row->expires_us > roster->now_us
                                ? row->expires_us - roster->now_us
                                : 0;
+        CHECK(left_us <= life_us(roster));
         entry.age_ms = (uint32_t)((life_us(roster) - left_us) / 1000);
     }
     return entry;
@@ -104,6 +107,7 @@ roster_row_entry(const struct roster *roster, const struct roster_row *row)
 static void
 count_in(struct roster *roster, const struct roster_row *row)
 {
+    CHECK(!row->faded && roster->digest_rows < roster->count);
     roster->digest ^= row->digest;
     roster->digest_rows++;
 }
@@ -112,6 +116,7 @@ static void
 count_out(struct roster *roster, const struct roster_row *row)
 {
     if (!row->faded) {
+        CHECK(roster->digest_rows > 0);
         roster->digest ^= row->digest;
         roster->digest_rows--;
     }
@@ -120,6 +125,7 @@ count_out(struct roster *roster, const struct roster_row *row)
 static void
 drop(struct roster *roster, uint32_t at)
 {
+    CHECK(at < roster->count);
     struct roster_row *row = roster->rows[at];
 
     CHECK(row->removed && row->told && row->spec == NULL);
@@ -129,6 +135,7 @@ drop(struct roster *roster, uint32_t at)
             (roster->count - at) * sizeof *roster->rows);
     free(row->own);
     free(row);
+    CHECK(roster->digest_rows <= roster->count);
 }
 
 uint32_t
@@ -149,6 +156,7 @@ since_of(const struct roster *roster, const struct roster_entry *entry)
 static uint64_t
 expiry_of(const struct roster *roster, const struct roster_entry *entry)
 {
+    CHECK(entry->removed);
     uint64_t age_us = (uint64_t)entry->age_ms * 1000;
 
     return roster->now_us +
@@ -178,6 +186,7 @@ make_room(struct roster *roster, const struct roster_entry *entry)
          expiry_of(roster, entry) <= roster->rows[oldest]->expires_us)) {
         return false;
     }
+    CHECK(oldest < roster->count);
     drop(roster, oldest);
     return true;
 }
@@ -186,6 +195,7 @@ make_room(struct roster *roster, const struct roster_entry *entry)
 static int
 copy_spec(struct slice spec, char **copy)
 {
+    CHECK(spec.len <= ROSTER_SPEC_MAX && (spec.ptr != NULL || spec.len == 0));
     *copy = NULL;
     if (spec.len > 0) {
         *copy = malloc(spec.len);
@@ -209,6 +219,7 @@ insert(struct roster *roster, const char *id)
         return NULL;
     }
     CHECK(!found && roster->count < roster->config.entries_max);
+    CHECK(strnlen(id, ROSTER_ID_MAX) < ROSTER_ID_MAX);
     memcpy(row->id, id, strlen(id) + 1);
     row->faded = true;
     row->told = true;
@@ -216,6 +227,8 @@ insert(struct roster *roster, const char *id)
             (roster->count - at) * sizeof *roster->rows);
     roster->rows[at] = row;
     roster->count++;
+    CHECK(at == 0 || strcmp(roster->rows[at - 1]->id, id) < 0);
+    CHECK(at + 1 == roster->count || strcmp(id, roster->rows[at + 1]->id) < 0);
     return row;
 }
 
@@ -236,6 +249,7 @@ fades_us(const struct roster *roster, const struct roster_row *row)
 static void
 grow_older(struct roster *roster, struct roster_row *row, uint64_t expires_us)
 {
+    CHECK(row->removed);
     row->expires_us = earlier(row->expires_us, expires_us);
     roster->rows_due_us = earlier(roster->rows_due_us, fades_us(roster, row));
 }
@@ -245,6 +259,7 @@ static void
 set(struct roster *roster, struct roster_row *row,
     const struct roster_entry *entry, uint64_t digest, char *spec)
 {
+    CHECK((spec == NULL) == (entry->spec.len == 0));
     count_out(roster, row);
     row->spec_len = entry->spec.len;
     row->version = entry->version;
@@ -261,6 +276,7 @@ set(struct roster *roster, struct roster_row *row,
     free(row->spec);
     row->spec = spec;
     roster->untold += row->told;
+    CHECK(roster->untold <= roster->count);
     row->told = false;
 }
 

@@ -6,6 +6,7 @@
 static void
 empty(struct gossip *g, struct gossip_stream *s, const char *reason)
 {
+    CHECK(reason != NULL && s->epoch.no != 0);
     gossip_transfer_stop(g, s);
     gossip_direct_drop(s);
     s->pos = 0;
@@ -25,6 +26,7 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
                     struct gossip_epoch epoch, bool whole, const char *reason)
 {
     CHECK(epoch.no != 0 && (s->epoch.no == 0 || epoch.id != s->epoch.id));
+    CHECK(epoch.no <= GOSSIP_NO_MAX && !s->removed);
     if (s->epoch.no != 0 && s->pos != 0) { /* of what nobody spoke of, none */
         s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)] = g->now_us;
         s->flips++;
@@ -43,6 +45,7 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
     empty(g, s, reason);
     gossip_stream_moved(g, s);
     gossip_wake_at(g, g->now_us);
+    CHECK(s->epoch.no <= s->no_max && s->log.count == 0 && s->told <= s->pos);
 }
 
 void
@@ -52,6 +55,7 @@ gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
     uint64_t known = s->known > s->pos ? s->known : s->pos;
 
     CHECK(s->epoch.no != 0);
+    CHECK(!s->removed);
     s->resets++;
     s->epoch_name = rng_mix(s->epoch.id ^ rng_mix(s->resets));
     empty(g, s, reason);
@@ -62,6 +66,7 @@ bool
 gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
                    struct gossip_epoch epoch, bool whole)
 {
+    CHECK(!s->removed && s->epoch.no <= s->no_max);
     if (epoch.no == 0 || epoch.no > GOSSIP_NO_MAX) {
         return false;
     }
@@ -96,6 +101,7 @@ gossip_stream_moved(struct gossip *g, struct gossip_stream *s)
         gossip_wake_at(g, s->look_us);
     }
     gossip_ready(g, s);
+    CHECK(s->behind_us == 0 || s->pos < s->known);
 }
 
 void
@@ -123,6 +129,7 @@ gossip_stream_applied(struct gossip_stream *s, const struct codec_body *body,
     if (body->block_tokens != 0) {
         s->block_tokens = body->block_tokens;
     }
+    CHECK(s->told <= s->pos);
 }
 
 static bool
@@ -133,6 +140,7 @@ take_direct(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     bool sound = codec_get_body(in, &body);
 
     CHECK(sound && codec_left(&in) <= UINT32_MAX);
+    CHECK(pos > s->pos && !s->transfer.begun);
     uint64_t before = s->pos;
     s->pos = pos; /* told with the record */
     if (!gossip_direct_add(g, s, pos, in.at, (uint32_t)codec_left(&in))) {
@@ -161,6 +169,7 @@ spill(struct gossip *g, struct gossip_stream *s)
         }
         g->stats.log_spills++;
     }
+    CHECK(s->pos >= high);
     return true;
 }
 
@@ -170,6 +179,7 @@ append(struct gossip *g, struct gossip_stream *s, uint64_t pos,
 {
     uint32_t len = (uint32_t)codec_left(&body);
 
+    CHECK(pos > s->pos && pos > s->log.high);
     if (!delta_log_append(&s->log, &g->store, s->pos, pos, body.at, len)) {
         if (s->transfer.begun || !spill(g, s)) {
             gossip_stream_known(g, s, pos);
@@ -217,6 +227,7 @@ gossip_stream_take(struct gossip *g, struct gossip_stream *s, uint64_t prev,
     bool covered = delta_log_covers(&s->log, s->pos);
 
     CHECK(prev < pos && s->epoch.no != 0);
+    CHECK(!s->removed && !body.failed);
     if (pos <= s->pos || (covered && pos <= s->log.high)) {
         g->stats.dropped_old++;
         compare_prints(g, s, pos, body);

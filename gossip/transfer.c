@@ -19,6 +19,8 @@ send_ask(struct gossip *g, struct gossip_stream *s)
     struct gossip_transfer *t = &s->transfer;
 
     CHECK(t->active && t->peer != 0);
+    CHECK(s->epoch.no != 0 && !s->removed);
+    CHECK(g->transfers > 0 && g->transfers <= g->config.transfers_max);
     t->token = ++g->tokens;
     t->due_us = g->now_us + gossip_us(g->config.question_ms);
     gossip_frame_begin(g, GOSSIP_FRAME_ASK);
@@ -36,6 +38,7 @@ gossip_transfer_start(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     struct gossip_transfer *t = &s->transfer;
 
     CHECK(peer != 0);
+    CHECK(!s->removed && (t->active || !t->begun));
     if (t->active) {
         return;
     }
@@ -59,6 +62,7 @@ gossip_transfer_start(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 void
 gossip_transfer_stop(struct gossip *g, struct gossip_stream *s)
 {
+    CHECK(s->transfer.active || !s->transfer.begun);
     if (s->transfer.active) {
         CHECK(g->transfers > 0);
         g->transfers--;
@@ -78,6 +82,7 @@ fail(struct gossip *g, struct gossip_stream *s)
     if (begun) {
         gossip_stream_reset(g, s, "transfer failed");
     }
+    CHECK(!s->transfer.active);
 }
 
 void
@@ -85,6 +90,7 @@ gossip_transfer_tick(struct gossip *g, struct gossip_stream *s)
 {
     struct gossip_transfer *t = &s->transfer;
 
+    CHECK(!s->removed);
     if (t->active && g->now_us >= t->due_us) {
         if (++t->tries < TRIES_MAX) {
             send_ask(g, s);
@@ -103,6 +109,7 @@ gossip_transfer_tick(struct gossip *g, struct gossip_stream *s)
 void
 gossip_transfer_drop_peer(struct gossip *g, uint64_t peer)
 {
+    CHECK(peer != 0 && gossip_peer_at(g, peer) == GOSSIP_PEER_NONE);
     for (uint32_t i = 0; i < g->streams_count; i++) {
         struct gossip_stream *s = g->streams[i];
         if (s->transfer.active && s->transfer.peer == peer) {
@@ -134,6 +141,7 @@ get_ask(struct codec_in *in, struct ask *ask)
 static void
 begin_page(struct gossip *g, const struct ask *ask, enum page_status status)
 {
+    CHECK(status == PAGE_OK || status == PAGE_REFUSED);
     gossip_frame_begin(g, GOSSIP_FRAME_PAGE);
     codec_put_u64(&g->build, ask->name.worker);
     codec_put_varint(&g->build, ask->name.rank);
@@ -156,6 +164,7 @@ free_export(struct gossip *g, uint64_t peer, const struct ask *ask)
 {
     struct gossip_export *found = NULL;
 
+    CHECK(peer != 0);
     for (uint32_t i = 0; i < g->config.exports_max; i++) {
         struct gossip_export *e = &g->exports[i];
         if (!e->open) {
@@ -217,6 +226,7 @@ gossip_exported(struct gossip *g, uint64_t token, const uint64_t *words,
     if (e == NULL) {
         return;
     }
+    CHECK(e->handed);
     e->open = false;
     struct ask ask = {.name = e->stream,
                       .epoch_id = e->epoch_id,
@@ -289,6 +299,7 @@ begin_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     if (!delta_log_covers(&s->log, s->pos)) {
         delta_log_restart(&s->log, s->pos);
     }
+    CHECK(delta_log_covers(&s->log, s->pos) && s->direct == NULL);
 }
 
 /* Without a record after the pages nothing says how many holes there are. */
@@ -302,6 +313,7 @@ tell_holes(struct gossip *g, struct gossip_stream *s, const struct page *page)
 
     s->holes = page->holes;
     codec_put_body(&out, &head, NULL, 0, 0, 0);
+    CHECK(!out.failed);
     return gossip_direct_add(g, s, s->pos, bytes, (uint32_t)out.len);
 }
 
@@ -328,6 +340,7 @@ take_page(struct gossip *g, struct gossip_stream *s, const struct page *page)
 {
     struct gossip_transfer *t = &s->transfer;
 
+    CHECK(t->active && page->status == PAGE_OK);
     if (!t->begun) {
         begin_state(g, s, page);
     }

@@ -24,6 +24,7 @@ fingerprint_of(const struct gossip_stream *s)
 {
     uint64_t fingerprint = rng_mix(s->name.worker ^ rng_mix(s->name.rank));
 
+    CHECK(!s->removed && s->epoch.no != 0);
     fingerprint = rng_mix(fingerprint ^ s->epoch.id ^ rng_mix(s->epoch.no));
     fingerprint = rng_mix(fingerprint ^ s->pos) ^ (s->complete ? 1 : 0);
     if (knows_digest(s)) {
@@ -56,6 +57,7 @@ gossip_vector_tick(struct gossip *g)
     uint64_t jitter_us = gossip_us(g->config.vector_jitter_ms);
     g->vector_due_us = g->now_us + gossip_us(g->config.vector_ms) - jitter_us +
                        rng_below(&g->rng, 2 * jitter_us + 1);
+    CHECK(g->vector_due_us > g->now_us);
     uint64_t peer = gossip_some_peer(g);
     if (peer != 0) {
         gossip_frame_begin(g, GOSSIP_FRAME_SUMMARY);
@@ -119,6 +121,7 @@ begin_vector(struct gossip *g, bool reply)
 void
 gossip_vector_send(struct gossip *g, uint64_t peer, bool reply)
 {
+    CHECK(peer != 0);
     begin_vector(g, reply);
     for (uint32_t i = 0; i < g->streams_count; i++) {
         if (g->streams[i]->removed) {
@@ -170,6 +173,7 @@ heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     bool mine = gossip_leads(s);
     bool theirs = (entry->flags & ENTRY_READS) != 0;
 
+    CHECK(knows_digest(s) && entry->pos == s->pos);
     g->stats.digest_mismatches++;
     if (mine != theirs ? mine : !mine && g->self < peer) {
         return true;
@@ -186,6 +190,7 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     bool whole = (entry->flags & ENTRY_WHOLE) != 0;
     bool complete = (entry->flags & ENTRY_COMPLETE) != 0;
 
+    CHECK(!s->removed);
     if (!gossip_stream_meet(g, s, entry->epoch, whole)) {
         return s->epoch.no != 0;
     }

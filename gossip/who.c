@@ -9,6 +9,7 @@ enum {
 static void
 begin_who(struct gossip *g, const struct gossip_stream *s, uint8_t what)
 {
+    CHECK(what == WHO_ASKS || what == WHO_LEADS);
     gossip_frame_begin(g, GOSSIP_FRAME_WHO);
     gossip_put_stream(g, s);
     codec_put_u64(&g->build, s->epoch.id);
