@@ -353,7 +353,7 @@ find(const struct unpack *unpack, const char *key)
     for (size_t i = 0; i < unpack->pairs; i++) {
         const msgpack_object *name = &pairs[i].key;
         if (name->type == MSGPACK_OBJECT_STR && name->via.str.size == len &&
-            memcmp(name->via.str.ptr, key, len) == 0) {
+            (len == 0 || memcmp(name->via.str.ptr, key, len) == 0)) {
             return &pairs[i].val;
         }
     }
