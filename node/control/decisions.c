@@ -36,6 +36,8 @@ decisions_add(struct decisions *d, const struct fact_decision *fact,
     if (d->size == 0) {
         return;
     }
+    CHECK(d->next < d->size && d->count <= d->size);
+    CHECK(worker != NULL);
     d->record[d->next] = *fact;
     (void)strncpy(d->worker[d->next], worker, FACT_ID_MAX - 1);
     d->next = (d->next + 1) % d->size;
@@ -45,7 +47,8 @@ decisions_add(struct decisions *d, const struct fact_decision *fact,
 const struct fact_decision *
 decisions_get(const struct decisions *d, uint32_t i, const char **worker)
 {
-    CHECK(i < d->count);
+    CHECK(i < d->count && d->count <= d->size);
+    CHECK(d->next < d->size);
     uint32_t at = (d->next + d->size - 1 - i) % d->size;
 
     *worker = d->worker[at];

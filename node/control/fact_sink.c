@@ -17,6 +17,8 @@ static int
 take_learn(struct fact_sink *sink, const struct fact_learn *fact,
            uint64_t now_us)
 {
+    CHECK(fact->slot < WORKERS_MAX && fact->count <= FACT_KEYS_MAX);
+    CHECK(fact->priority <= UINT8_MAX);
     if (fact_sink_worker(sink, fact->slot, fact->generation) == NULL) {
         return 0;
     }
@@ -36,6 +38,7 @@ static void ON_CONTROL
 take_expect(struct fact_sink *sink, const struct fact_learn *fact,
             uint64_t now_us)
 {
+    CHECK(fact->slot < WORKERS_MAX && fact->owner < WORKERS_MAX);
     hints_expect(sink->hints, fact, now_us);
     ingest_slots_expect(sink->slots, fact, now_us);
 }
@@ -70,6 +73,8 @@ take_decision(struct fact_sink *sink, const struct fact_decision *fact,
 int
 fact_sink_take(struct fact_sink *sink, const void *record, uint64_t now_us)
 {
+    CHECK(record != NULL);
+    CHECK(sink->fleet != NULL && sink->board != NULL && sink->hints != NULL);
     switch ((enum fact_kind) * (const uint32_t *)record) {
     case FACT_LEARN:
         return take_learn(sink, record, now_us);

@@ -91,6 +91,7 @@ begin(struct decoder *decoder, const struct kv_out *out)
 {
     struct intake_item *item = reserve(decoder, sizeof *item);
 
+    CHECK(out->reason != NULL);
     forget(decoder);
     decoder->process = out->process;
     decoder->whole = out->whole;
@@ -123,6 +124,7 @@ fit(const struct batch *batch, uint32_t words_max, uint32_t *split)
 {
     uint32_t at = 0;
 
+    CHECK(words_max > 1); /* a head and a key */
     *split = 0;
     while (at < batch->left) {
         uint32_t keys = event_op_count(batch->words[at]);
@@ -136,6 +138,7 @@ fit(const struct batch *batch, uint32_t words_max, uint32_t *split)
         }
         at += 1 + keys;
     }
+    CHECK(at <= batch->left && at <= words_max);
     return at;
 }
 
@@ -144,6 +147,7 @@ fit(const struct batch *batch, uint32_t words_max, uint32_t *split)
 static void
 take_words(struct batch *batch, uint64_t *into, uint32_t count, uint32_t split)
 {
+    CHECK(count <= batch->left && (split == 0 || split < count));
     memcpy(into, batch->words, count * sizeof *into);
     batch->words += count;
     batch->left -= count;
@@ -151,6 +155,7 @@ take_words(struct batch *batch, uint64_t *into, uint32_t count, uint32_t split)
         return;
     }
     uint64_t op = into[count - 1 - split];
+    CHECK(event_op_count(op) >= split);
     uint32_t rest = event_op_count(op) - split;
     into[count - 1 - split] =
         event_op(event_op_kind(op), event_op_tier(op), split);
@@ -166,6 +171,7 @@ emit_record(struct decoder *decoder, struct batch *batch)
 {
     uint32_t split;
     uint32_t count = fit(batch, decoder->tools->record_words_max, &split);
+    CHECK(count > 0 || batch->left == 0);
     struct intake_item *item = reserve(decoder, DECODER_ITEM_BYTES(count));
 
     if (item == NULL) {
@@ -255,6 +261,7 @@ static void
 tell(struct decoder *decoder, const struct kv_out *out,
      const struct event_words *words)
 {
+    CHECK(!words->failed && words->count <= words->max);
     emit_records(decoder, (struct batch){.seq = out->seq,
                                          .fingerprint = out->fingerprint,
                                          .sent_us = sent_us(out->payload),
@@ -319,6 +326,9 @@ void
 decoder_take(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 {
     CHECK(decoder->stream != NULL && decoder->tools->ledger != NULL);
+    CHECK(decoder->tools->reader != NULL && decoder->counters != NULL);
+    CHECK(decoder->sink.reserve != NULL && decoder->sink.commit != NULL &&
+          decoder->sink.note != NULL);
     switch (out->kind) {
     case KV_OUT_APPLY:
         apply(decoder, out, now_us);
@@ -345,6 +355,7 @@ decoder_tell_resume(struct decoder *decoder)
 {
     struct intake_item *item = reserve(decoder, sizeof *item);
 
+    CHECK(decoder->has_ledger && kv_stream_next_seq(decoder->stream) > 0);
     if (item != NULL) {
         *item = item_of(decoder, INTAKE_RESUME);
         item->process = decoder->process;
@@ -369,6 +380,7 @@ decoder_tell_position(struct decoder *decoder, uint64_t cut)
                     sizeof *item + sizeof(struct decoder_position) + bytes.len);
         if (item != NULL) {
             struct decoder_position *position = (void *)(item + 1);
+            CHECK(bytes.len <= DECODER_BYTES_MAX);
             *item = item_of(decoder, INTAKE_POSITION);
             item->cut = cut;
             *position = (struct decoder_position){

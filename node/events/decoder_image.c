@@ -60,6 +60,7 @@ flags_of(const struct decoder *decoder, const struct kv_stream_image *stream)
 static void
 put_apply(struct buf *out, const struct kv_apply *apply)
 {
+    CHECK(apply->lone_count <= KV_LONE_MAX);
     put(out, apply->block_tokens);
     put(out, apply->group);
     put(out, apply->skipped_groups);
@@ -80,6 +81,8 @@ decoder_image(const struct decoder *decoder, struct buf *out)
     if (!kv_stream_image(decoder->stream, &stream)) {
         return false;
     }
+    CHECK(stream.fingerprints_count > 0 &&
+          stream.fingerprints_count <= KV_STREAM_FINGERPRINTS);
     put(out, VERSION);
     put(out, flags_of(decoder, &stream));
     put(out, stream.process);
@@ -209,7 +212,7 @@ decoder_resume(struct decoder *decoder, uint32_t ledger_stream,
 {
     struct image image;
 
-    CHECK(!decoder->has_ledger);
+    CHECK(decoder->stream != NULL && !decoder->has_ledger);
     decoder->has_ledger = true;
     decoder->ledger_stream = ledger_stream;
     if (!read_image(bytes, &image) ||

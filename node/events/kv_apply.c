@@ -152,6 +152,7 @@ reason_to_drop(struct batch *b, const struct kv_event *event, bool chooses,
 static bool
 has_room(struct event_words *out, uint32_t hashes)
 {
+    CHECK(out->count <= out->max);
     if (out->failed || (uint64_t)out->max - out->count < (uint64_t)hashes + 1) {
         out->failed = true;
     }
@@ -191,6 +192,7 @@ take_back_lone(struct batch *b)
     static const uint32_t none_left[KV_LONE_MAX];
     struct kv_apply *apply = b->apply;
 
+    CHECK(!apply->is_size_proven && apply->lone_count <= KV_LONE_MAX);
     for (unsigned tier = 0; tier < TIERS; tier++) {
         struct ledger_done done = {0};
         if (has_room(b->out, apply->lone_count)) {
@@ -226,6 +228,7 @@ is_of_size(struct batch *b, const struct kv_event *event)
 static void
 learn_size(struct kv_apply *apply, const struct kv_event *event)
 {
+    CHECK(apply->lone_count <= KV_LONE_MAX);
     apply->block_tokens = event->block_tokens;
     if (event->hashes_count > 1 || event->has_parent ||
         apply->lone_count == KV_LONE_MAX) {
@@ -397,6 +400,7 @@ look_ahead(struct batch *b)
     uint64_t hashes[AHEAD];
     uint32_t count = kv_reader_ahead(b->reader, hashes, AHEAD);
 
+    CHECK(count <= AHEAD);
     ledger_prefetch(b->ledger, hashes, count);
 }
 
@@ -453,6 +457,8 @@ kv_apply(struct kv_apply *apply, struct kv_reader *reader,
     };
     int outcome = 0;
 
+    CHECK(reader != NULL && ledger != NULL && counters != NULL);
+    CHECK(out->words != NULL && out->count <= out->max);
     while (step(&batch, &outcome)) {
     }
     return outcome;

@@ -18,6 +18,7 @@ place(uint64_t seq)
 void
 kv_held_init(struct kv_held *held, size_t bytes_max)
 {
+    CHECK(bytes_max > 0);
     *held = (struct kv_held){.bytes_max = bytes_max};
 }
 
@@ -33,6 +34,7 @@ kv_held_put(struct kv_held *held, uint64_t seq, uint64_t fingerprint,
             struct slice payload)
 {
     CHECK(seq != UINT64_MAX);
+    CHECK(held->count == 0 || held->slots != NULL);
     if (held->count > 0 && held->bytes + cost(payload.len) > held->bytes_max) {
         return false;
     }
@@ -56,6 +58,7 @@ kv_held_put(struct kv_held *held, uint64_t seq, uint64_t fingerprint,
     }
     *slot = message;
     held->count++;
+    CHECK(held->count <= KV_HELD_WINDOW);
     held->bytes += cost(payload.len);
     return true;
 }
@@ -66,6 +69,7 @@ kv_held_find(const struct kv_held *held, uint64_t seq)
     if (held->count == 0) {
         return NULL;
     }
+    CHECK(held->slots != NULL);
     const struct kv_message *message = held->slots[place(seq)];
     return message != NULL && message->seq == seq ? message : NULL;
 }
@@ -93,11 +97,13 @@ kv_held_lowest(const struct kv_held *held)
 {
     uint64_t lowest = UINT64_MAX;
 
+    CHECK(held->count == 0 || held->slots != NULL);
     for (size_t i = 0; held->count > 0 && i < KV_HELD_WINDOW; i++) {
         if (held->slots[i] != NULL && held->slots[i]->seq < lowest) {
             lowest = held->slots[i]->seq;
         }
     }
+    CHECK(held->count == 0 || lowest != UINT64_MAX);
     return lowest;
 }
 

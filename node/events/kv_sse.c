@@ -41,6 +41,7 @@ set_state(struct kv_sse *sse, enum kv_stream_state state)
 static void
 in_step(struct kv_sse *sse)
 {
+    CHECK(sse->connected && sse->begun);
     sse->proved = true;
     set_state(sse, sse->in_full ? KV_STREAM_LIVE : KV_STREAM_PARTIAL);
 }
@@ -48,6 +49,7 @@ in_step(struct kv_sse *sse)
 static void
 begin(struct kv_sse *sse, const char *reason)
 {
+    CHECK(reason != NULL);
     sse->stats.restarted += sse->begun;
     sse->process = rng_next(&sse->rng);
     sse->begun = true;
@@ -103,6 +105,7 @@ kv_sse_reread(struct kv_sse *sse, const char *reason, uint64_t ask)
 struct slice
 kv_sse_last_id(const struct kv_sse *sse)
 {
+    CHECK(sse->id_len <= sizeof sse->id);
     return (struct slice){sse->id,
                           sse->ids == KV_SSE_IDS_FREE ? 0 : sse->id_len};
 }
@@ -175,6 +178,7 @@ take_first(struct kv_sse *sse, struct slice id)
     size_t prefix;
     bool counts = number_of(id, &number, &prefix);
 
+    CHECK(sse->begun && sse->fresh);
     if (counts) {
         sse->process = rng_mix(key_digest(id) ^ rng_mix(sse->fingerprint));
     }
@@ -195,6 +199,7 @@ prove(struct kv_sse *sse, struct slice id, bool is_cache)
 {
     enum step step = step_to(sse, id);
 
+    CHECK(!sse->proved && !sse->fresh);
     if (step == STEP_NEXT || (step == STEP_SAME && !is_cache)) {
         sse->stats.resumed++;
         remember(sse, id);
@@ -211,6 +216,7 @@ follow(struct kv_sse *sse, struct slice id)
 {
     enum step step = step_to(sse, id);
 
+    CHECK(sse->proved && !sse->fresh);
     if (sse->ids == KV_SSE_IDS_OPEN && step != STEP_SAME) {
         sse->ids = step == STEP_NEXT ? KV_SSE_IDS_COUNT : KV_SSE_IDS_FREE;
     }
@@ -273,6 +279,8 @@ kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
     sse->record_rank = change.rank == KV_SSE_ALL_RANKS ? 0 : change.rank;
     sse->record_end =
         change.rank == KV_SSE_ALL_RANKS ? sse->ranks : change.rank + 1;
+    CHECK(sse->record_rank < sse->record_end && sse->record_end <= sse->ranks);
+    CHECK(change.words_count > 0 && change.words_count <= KV_SSE_WORDS_MAX);
     *record_of(sse) = (struct event_record){
         .epoch = sse->process,
         .seq = sse->seq,
@@ -286,6 +294,7 @@ kv_sse_event(struct kv_sse *sse, const struct sse_event *event)
 bool
 kv_sse_next_out(struct kv_sse *sse, struct kv_sse_out *out)
 {
+    CHECK(sse->record_end <= sse->ranks);
     *out = (struct kv_sse_out){.state = sse->state,
                                .fingerprint = sse->fingerprint};
     if (sse->begin_rank < sse->ranks) {

@@ -160,6 +160,7 @@ is_sound(struct kv_sse *sse, const struct members *m, bool purge)
                     : told != 0            ? told
                                            : KV_SSE_BLOCK_TOKENS;
 
+    CHECK(size != 0 && sse->ranks > 0);
     if (!m->has_key && !purge) {
         sse->stats.drop_malformed++;
     } else if (m->has_rank && m->rank >= sse->ranks) {
@@ -235,6 +236,7 @@ kv_sse_map(struct kv_sse *sse, const struct sse_event *event,
     enum cache_event kind = event_of(event->type);
     struct members m;
 
+    CHECK(kind != CACHE_EVENTS);
     if (!read_members(event->data, &m)) {
         sse->stats.drop_malformed++;
         return false;
@@ -245,6 +247,8 @@ kv_sse_map(struct kv_sse *sse, const struct sse_event *event,
     bool all = kind == CACHE_PURGED && !m.has_rank;
     *change = (struct kv_sse_change){.rank = all ? KV_SSE_ALL_RANKS
                                                  : (uint32_t)m.rank};
+    CHECK(all || change->rank < sse->ranks);
     add_words(change, kind, &m);
+    CHECK(change->words_count > 0);
     return true;
 }

@@ -35,6 +35,7 @@ draw_probe(struct kv_stream *stream)
     uint64_t us = kv_stream_us(stream->config.probe_interval_ms);
 
     stream->probe_us = us - rng_below(&stream->rng, us / 8 + 1);
+    CHECK(stream->probe_us > 0);
 }
 
 int
@@ -109,6 +110,7 @@ wipe(struct kv_stream *stream)
 static void
 push_begin(struct kv_stream *stream, uint64_t ask, const char *reason)
 {
+    CHECK(reason != NULL && ask <= stream->ask);
     stream->ask_told = ask;
     kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_BEGIN,
                                             .seq = stream->next_seq,
@@ -213,6 +215,7 @@ kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
     stream->recent[seq % KV_STREAM_RECENT] =
         (struct kv_recent){.seq = seq, .fingerprint = fingerprint};
     stream->next_seq = seq + 1;
+    CHECK(stream->next_seq > stream->first_seq);
     free(kv_held_take(&stream->early, seq));
     compare_pending(stream, seq, fingerprint);
     kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_APPLY,
@@ -224,6 +227,7 @@ kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
 void
 kv_stream_restart(struct kv_stream *stream, const char *reason)
 {
+    CHECK(reason != NULL);
     if (!stream->dead) {
         stream->dead = !stream->blank;
         stream->why = reason;
@@ -251,6 +255,7 @@ kv_stream_cleared(struct kv_stream *stream)
 void
 kv_stream_read_again(struct kv_stream *stream, const char *reason)
 {
+    CHECK(reason != NULL);
     if (stream->blank || stream->dead || stream->reread != NULL) {
         return;
     }
@@ -291,6 +296,7 @@ start_reread(struct kv_stream *stream)
     const char *reason = stream->reread;
     uint64_t wait_us = kv_stream_us(stream->config.retry_ms) << stream->rereads;
 
+    CHECK(reason != NULL && stream->connected);
     stream->reread = NULL;
     if (is_read_anyway(stream)) {
         return;
@@ -339,6 +345,7 @@ kv_stream_connected(struct kv_stream *stream, uint64_t now_us)
 {
     stream->now_us = now_us;
     drop_connection(stream);
+    CHECK(!stream->round.active && stream->pending.count == 0);
     counter_bump(&stream->counters->connects, 1);
     stream->connected = true;
     stream->silent = false;
@@ -364,6 +371,7 @@ static void
 begin_live(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
            const char *reason)
 {
+    CHECK(stream->connected);
     if (stream->round.active) {
         kv_round_stop(stream);
         if (stream->silent) {
@@ -382,7 +390,7 @@ begin_live(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
 static void
 skip_to(struct kv_stream *stream, uint64_t seq)
 {
-    CHECK(seq > stream->next_seq);
+    CHECK(!stream->blank && seq > stream->next_seq && seq != UINT64_MAX);
     stream->next_seq = seq;
     stream->complete = false;
     kv_held_drop_below(&stream->pending, seq);
@@ -456,6 +464,7 @@ static void
 hold_pending(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
              struct slice payload)
 {
+    CHECK(stream->connected && !kv_stream_unaided(stream));
     if (!kv_held_put(&stream->pending, seq, fingerprint, payload)) {
         counter_bump(&stream->counters->pending_dropped, 1);
     }
@@ -585,6 +594,7 @@ kv_stream_push(struct kv_stream *stream, const struct kv_out *out)
 static struct kv_message *
 next_held(struct kv_stream *stream)
 {
+    CHECK(!stream->blank && !stream->dead);
     struct kv_message *next = kv_held_take(&stream->early, stream->next_seq);
 
     if (next == NULL && stream->linked) {
@@ -616,6 +626,7 @@ first_held(struct kv_stream *stream)
         return NULL;
     }
     struct kv_message *first = kv_held_take(&stream->pending, seq);
+    CHECK(first != NULL);
     bool proved = stream->proved;
     if (!stream->blank && stream->linked && seq > stream->next_seq) {
         jump(stream, seq, first->fingerprint);
@@ -633,6 +644,7 @@ apply_held(struct kv_stream *stream)
 {
     struct kv_message *message = NULL;
 
+    CHECK(stream->lent == NULL);
     if (stream->dead) {
         return false;
     }
@@ -675,6 +687,7 @@ settle(struct kv_stream *stream)
 bool
 kv_stream_next_out(struct kv_stream *stream, struct kv_out *out)
 {
+    CHECK(stream->outs_next <= stream->outs_count);
     if (stream->outs_next == stream->outs_count) {
         free(stream->lent);
         stream->lent = NULL;

@@ -10,6 +10,7 @@ kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)
         return false;
     }
     CHECK(stream->outs_next == stream->outs_count);
+    CHECK(stream->next_seq > stream->first_seq);
     *image = (struct kv_stream_image){
         .process = stream->process,
         .first_seq = stream->first_seq,
@@ -45,6 +46,7 @@ bool
 kv_stream_resume(struct kv_stream *stream, const struct kv_stream_image *image)
 {
     CHECK(stream->blank && !stream->connected);
+    CHECK(stream->next_seq == 0 && !stream->round.active);
     if (!makes_sense(image) || !stream->config.has_replay) {
         return false;
     }

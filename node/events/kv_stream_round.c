@@ -41,6 +41,7 @@ kv_round_ask(struct kv_stream *stream)
     uint64_t from = fresh ? 0 : stream->next_seq - 1;
 
     CHECK(stream->connected && !stream->round.active);
+    CHECK(stream->config.has_replay && (fresh || stream->next_seq > 0));
     if (stream->early.count == 0) {
         stream->early_top = 0;
     }
@@ -94,6 +95,7 @@ hole_shrank(const struct kv_stream *stream)
 static uint32_t
 confirmations(const struct kv_stream *stream)
 {
+    CHECK(stream->config.replay_rounds > 0);
     return stream->config.replay_rounds < KV_STREAM_CONFIRM
                ? stream->config.replay_rounds
                : KV_STREAM_CONFIRM;
@@ -117,6 +119,7 @@ accept_hole(struct kv_stream *stream)
 static void
 give_up_pending(struct kv_stream *stream)
 {
+    CHECK(stream->pending.count > 0);
     if (stream->linked) {
         accept_hole(stream);
         return;
@@ -133,6 +136,7 @@ in_step(struct kv_stream *stream)
 {
     bool helped = round_helped(stream);
 
+    CHECK(stream->connected && !stream->round.active);
     stream->proved = true;
     stream->reading = false;
     stream->gap = false;
@@ -157,6 +161,7 @@ in_step(struct kv_stream *stream)
 static void
 in_holes(struct kv_stream *stream)
 {
+    CHECK(stream->connected && !stream->round.active);
     if (!stream->gap) {
         counter_bump(&stream->counters->gaps, 1);
     }
@@ -177,6 +182,7 @@ in_holes(struct kv_stream *stream)
 static void
 in_nothing(struct kv_stream *stream)
 {
+    CHECK(!stream->round.heard && !stream->round.active);
     if (!stream->round.fresh) {
         kv_stream_restart(stream, "restarted");
         return;
@@ -213,6 +219,7 @@ kv_stream_replay_end(struct kv_stream *stream, uint64_t now_us)
 void
 kv_round_later(struct kv_stream *stream)
 {
+    CHECK(stream->config.has_replay);
     stream->wanted = true;
     stream->round_at_us =
         stream->now_us +
@@ -223,6 +230,7 @@ kv_round_later(struct kv_stream *stream)
 static void
 give_up(struct kv_stream *stream)
 {
+    CHECK(!stream->round.active);
     if (!stream->silent) {
         counter_bump(&stream->counters->replay_incomplete, 1);
     }
@@ -262,6 +270,7 @@ meet(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
     struct kv_round *round = &stream->round;
 
+    CHECK(round->active && round->heard);
     if (round->fresh) {
         bool same = !stream->blank && !stream->force &&
                     seq == stream->first_seq &&
@@ -301,6 +310,7 @@ hold_early(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
 {
     const struct kv_message *held = kv_held_find(&stream->early, seq);
 
+    CHECK(seq > stream->next_seq && seq != UINT64_MAX);
     if (held != NULL) {
         if (held->fingerprint != fingerprint) {
             kv_stream_restart(stream, "restarted");

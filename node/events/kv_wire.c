@@ -262,12 +262,14 @@ kv_reader_next(struct kv_reader *reader, struct kv_event *event,
         reader->state = close_envelope(reader) ? STATE_DONE : STATE_BROKEN;
         return say(reader, fault);
     }
+    CHECK(reader->at <= reader->end);
     const uint8_t *next = kv_event_read(&reader->arrays, &reader->limits,
                                         reader->at, reader->end, event, fault);
     if (next == NULL) {
         reader->state = STATE_BROKEN;
         return say(reader, fault);
     }
+    CHECK(next > reader->at && next <= reader->end);
     reader->at = next;
     reader->left--;
     return *fault == KV_FAULT_NONE ? 0 : KV_E_SKIPPED;
@@ -279,6 +281,7 @@ kv_reader_ahead(struct kv_reader *reader, uint64_t *hashes, uint32_t max)
     if (reader->state != STATE_EVENTS || reader->arrays.lead == 0) {
         return 0;
     }
+    CHECK(hashes != NULL && max > 0);
     if (reader->ahead < reader->at) {
         reader->ahead = reader->at;
     }
@@ -315,5 +318,6 @@ kv_reader_sent_us(const struct kv_reader *reader)
 size_t
 kv_reader_bytes(const struct kv_reader *reader)
 {
+    CHECK(reader->end >= reader->start);
     return (size_t)(reader->end - reader->start);
 }

@@ -23,6 +23,7 @@ fleet_new(struct fleet **out, const struct fleet_config *config,
 {
     struct fleet *fleet = aligned_alloc(_Alignof(struct fleet), sizeof *fleet);
 
+    CHECK(config != NULL && qsbr != NULL);
     *out = NULL;
     if (fleet == NULL) {
         return -ENOMEM;
@@ -120,6 +121,7 @@ reset_board(struct fleet *fleet, uint32_t slot)
     struct fleet_board *board = &fleet->board;
     struct fleet_counters *counters = &board->counters[slot];
 
+    CHECK(slot < WORKERS_MAX);
     gauge_set(&board->peers[slot], 0);
     gauge_set(&board->foreign[slot], 0);
     gauge_set(&board->kv_usage_permille[slot], 0);
@@ -139,7 +141,11 @@ occupy(struct fleet *fleet, uint32_t slot, const struct config_worker *config,
     struct fleet_slot *s = &fleet->slot[slot];
     uint32_t generation = s->generation + 1;
 
+    CHECK(slot < WORKERS_MAX && record != NULL);
     CHECK(s->state == SLOT_FREE && s->records_alive == 0);
+    CHECK(s->events == 0 && s->models.count == 0);
+    CHECK(!worker_set_has(&fleet->present, slot) &&
+          !worker_set_has(&fleet->leaving, slot));
     CHECK(config->id[0] != '\0');
     *s = (struct fleet_slot){
         .state = SLOT_PRESENT,
@@ -212,6 +218,7 @@ fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us)
     fleet->now_us = now_us;
     s->state = SLOT_LEAVING;
     s->healthy = false;
+    CHECK(worker_set_has(&fleet->present, slot));
     worker_set_remove(&fleet->present, slot);
     worker_set_add(&fleet->leaving, slot);
     for (unsigned p = 0; p < FLEET_PROBES; p++) {
@@ -232,6 +239,7 @@ fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
 
     CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
     fleet->now_us = now_us;
+    CHECK(!s->drained || s->draining);
     s->remove_drained = s->remove_drained || then_remove;
     if (!s->draining) {
         s->draining = true;
@@ -248,6 +256,7 @@ fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us)
 
     CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
     fleet->now_us = now_us;
+    CHECK(!s->drained || s->draining);
     s->remove_drained = false;
     if (s->draining) {
         s->draining = false;
@@ -296,7 +305,8 @@ is_drained(const struct fleet *fleet, uint32_t slot)
 {
     const struct fleet_slot *s = &fleet->slot[slot];
 
-    CHECK(s->draining);
+    CHECK(s->state == SLOT_PRESENT && s->draining);
+    CHECK(fleet->freed_version < fleet->published->view.version);
     return fleet->published->view.version >= s->drain_version &&
            fleet->freed_version + 1 >= s->drain_version &&
            gauge_read(&fleet->board.inflight[slot]) == 0;
@@ -307,6 +317,7 @@ tick_drain(struct fleet *fleet, uint32_t slot)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->state == SLOT_PRESENT);
     if (!s->draining) {
         return;
     }
@@ -326,6 +337,7 @@ tick_leaving(struct fleet *fleet, uint32_t slot)
     struct fleet_slot *s = &fleet->slot[slot];
 
     CHECK(s->state == SLOT_LEAVING);
+    CHECK(!worker_set_has(&fleet->present, slot));
     if (s->swept && s->records_alive == 0 && s->events == 0 &&
         gauge_read(&fleet->board.inflight[slot]) == 0) {
         CHECK(s->record == NULL);
@@ -382,6 +394,7 @@ fleet_report(struct fleet *fleet, uint32_t slot, uint32_t generation,
 {
     struct fleet_slot *s = fleet_slot_of(fleet, slot, generation);
 
+    CHECK(result <= FLEET_ANSWERED_5XX);
     fleet->now_us = now_us;
     if (s == NULL) {
         return;

@@ -50,6 +50,7 @@ fleet_log_event(const struct fleet_out *out)
     size_t count = 2;
 
     CHECK(out->kind == FLEET_OUT_EVENT && out->event < FLEET_EVENTS);
+    CHECK(out->worker != NULL && out->reason != NULL);
     fields[0] = KV("event", fleet_event_name(out->event));
     fields[1] = KV("worker", (const char *)out->worker->id);
     count += take_detail(out, &fields[2]);

@@ -31,6 +31,7 @@ gauge_of(struct engine_number number, double scale)
 uint32_t
 fleet_metrics_ours(const struct fleet *fleet, uint32_t slot)
 {
+    CHECK(slot < WORKERS_MAX);
     return gauge_read(&fleet->board.inflight[slot]) +
            gauge_read(&fleet->board.peers[slot]);
 }
@@ -75,6 +76,7 @@ publish_metrics(struct fleet *fleet, uint32_t slot)
     struct fleet_board *board = &fleet->board;
     int32_t usage = gauge_of(s->metrics.kv_usage, 1000);
 
+    CHECK(s->state == SLOT_PRESENT && s->metrics.kind != ENGINE_OTHER);
     gauge_set(&board->running[slot], gauge_of(s->metrics.running, 1));
     gauge_set(&board->waiting[slot], gauge_of(s->metrics.waiting, 1));
     gauge_set(&board->kv_usage_permille[slot], usage < 1000 ? usage : 1000);
@@ -88,6 +90,7 @@ note_capacity(struct fleet *fleet, uint32_t slot)
     struct fleet_slot *s = &fleet->slot[slot];
     struct engine_number capacity = s->metrics.capacity;
 
+    CHECK(s->state == SLOT_PRESENT);
     if (!capacity.known || capacity.value >= (double)UINT32_MAX * 1024) {
         return;
     }

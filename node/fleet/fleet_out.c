@@ -65,6 +65,7 @@ take_event(struct fleet *fleet, uint32_t slot, struct fleet_out *out)
     CHECK(s->events != 0);
     enum fleet_event event = (enum fleet_event)__builtin_ctz(s->events);
 
+    CHECK(event < FLEET_EVENTS && s->state != SLOT_FREE);
     s->events &= s->events - 1;
     if (s->events == 0) {
         worker_set_remove(&fleet->with_events, slot);
@@ -82,6 +83,7 @@ path_of(const struct fleet *fleet, const struct fleet_slot *s,
 {
     bool alternative = s->probe[probe].alternative;
 
+    CHECK(probe < FLEET_PROBES);
     switch (probe) {
     case FLEET_PROBE_HEALTH:
         return alternative ? "/v1/models" : fleet->config.health.path;
@@ -142,6 +144,8 @@ fleet_next_out(struct fleet *fleet, struct fleet_out *out)
     }
     slot = worker_set_next(&fleet->want_resolve, 0);
     if (slot != WORKER_NONE) {
+        CHECK(fleet->slot[slot].state == SLOT_PRESENT &&
+              !fleet->slot[slot].resolving);
         worker_set_remove(&fleet->want_resolve, slot);
         fleet->slot[slot].resolving = true;
         out->kind = FLEET_OUT_RESOLVE;

@@ -53,6 +53,7 @@ fleet_probes_start(struct fleet *fleet, uint32_t slot)
 static uint64_t
 due_us(const struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
 {
+    CHECK(slot < WORKERS_MAX && probe < FLEET_PROBES);
     const struct fleet_slot *s = &fleet->slot[slot];
     bool rests =
         probe == FLEET_PROBE_METRICS && fleet_metrics_is_idle(fleet, slot);
@@ -66,6 +67,7 @@ fleet_probes_due(struct fleet *fleet, uint32_t slot)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(slot < WORKERS_MAX && s->state == SLOT_PRESENT);
     if (!s->resolving && s->resolve_due_us <= fleet->now_us) {
         worker_set_add(&fleet->want_resolve, slot);
     }
@@ -86,6 +88,7 @@ fleet_probes_deadline(const struct fleet *fleet, uint32_t slot)
     const struct fleet_slot *s = &fleet->slot[slot];
     uint64_t deadline = s->resolving ? UINT64_MAX : s->resolve_due_us;
 
+    CHECK(s->state == SLOT_PRESENT);
     for (unsigned p = 0; p < FLEET_PROBES && s->now.address_len > 0; p++) {
         uint64_t at_us = due_us(fleet, slot, (enum fleet_probe)p);
         if (!s->probe[p].flying && at_us < deadline) {
@@ -104,6 +107,7 @@ fleet_probe_soon(struct fleet *fleet, uint32_t slot)
         s->health_sent_us +
         (uint64_t)fleet->config.health.interval_ms * 1000 / SOON_DIVISOR;
 
+    CHECK(s->state == SLOT_PRESENT);
     if (!probe->flying && probe->due_us > soon) {
         probe->due_us = soon > fleet->now_us ? soon : fleet->now_us;
         fleet_probes_due(fleet, slot);
@@ -117,6 +121,7 @@ fleet_probe_sent(struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
     struct probe_state *state = &s->probe[probe];
 
     CHECK(!state->flying && probe < FLEET_PROBES);
+    CHECK(s->state == SLOT_PRESENT);
     state->flying = true;
     state->due_us = after_interval(fleet, interval_ms(fleet, probe));
     if (probe == FLEET_PROBE_HEALTH) {
@@ -253,6 +258,7 @@ fleet_recognise(struct fleet *fleet, uint32_t slot, enum engine_kind kind)
 {
     struct fleet_slot *s = &fleet->slot[slot];
 
+    CHECK(s->state == SLOT_PRESENT);
     if (kind != ENGINE_OTHER && kind != s->now.kind) {
         s->now.kind = kind;
         s->record_outdated = true;
@@ -279,6 +285,7 @@ take_models(struct fleet *fleet, uint32_t slot,
     struct fleet_slot *s = &fleet->slot[slot];
     struct engine_models models;
 
+    CHECK(s->state == SLOT_PRESENT && result->probe == FLEET_PROBE_MODELS);
     if (!fleet_is_2xx(result->status) ||
         engine_models_read(result->body, &models) != 0) {
         no_models(fleet, s, result->status);
@@ -376,10 +383,12 @@ fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
 {
     struct fleet_slot *s = fleet_slot_of(fleet, slot, generation);
 
+    CHECK(count == 0 || addresses != NULL);
     fleet->now_us = now_us;
     if (s == NULL || !s->resolving) {
         return;
     }
+    CHECK(s->resolve_due_us != UINT64_MAX); /* its host is a name */
     s->resolving = false;
     s->addresses_count = count;
     if (count == 0) {
@@ -393,6 +402,7 @@ fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
     s->resolve_due_us =
         after_interval(fleet, fleet->config.resolve_interval_ms);
     size_t chosen = choose_address(s, addresses, count);
+    CHECK(chosen < count);
     if (s->now.address_len == 0 ||
         !same_address(&s->now.address, &addresses[chosen])) {
         move_to(fleet, slot, &addresses[chosen]);

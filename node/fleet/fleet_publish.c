@@ -72,6 +72,7 @@ collect(const struct fleet *fleet, struct listing *list, size_t *bytes)
 
     WORKER_SET_EACH (slot, &fleet->present) {
         const struct fleet_slot *s = &fleet->slot[slot];
+        CHECK(s->models.count == 0 || s->models.model != NULL);
         for (size_t i = 0; lists_models(s) && i < s->models.count; i++) {
             const struct engine_model *model = &s->models.model[i];
             if (list != NULL) {
@@ -106,6 +107,7 @@ merge(struct fleet_models_table *table, const struct listing *list,
         worker_set_add(&last->workers, list[i].slot);
         last->adapter = last->adapter && list[i].adapter;
     }
+    CHECK(table->models.count <= count);
 }
 
 static struct fleet_models_table *
@@ -124,7 +126,8 @@ build_table(const struct fleet *fleet)
     if (table->bytes == NULL) {
         goto fail;
     }
-    (void)collect(fleet, list, &bytes);
+    size_t listed = collect(fleet, list, &bytes);
+    CHECK(listed == count);
     qsort(list, count, sizeof *list, compare_listings);
     merge(table, list, count);
     table->models.model = table->list;
@@ -150,6 +153,7 @@ renew_records(struct fleet *fleet)
         if (record == NULL) {
             return false;
         }
+        CHECK(s->state == SLOT_PRESENT && s->record != NULL);
         record->alive = &s->records_alive;
         record->worker = s->now;
         s->records_alive++;
@@ -165,6 +169,7 @@ static void
 fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
 {
     CHECK(s->state == SLOT_PRESENT && !s->record_outdated);
+    CHECK(s->record != NULL && s->records_alive > 0);
     view->worker[slot] = &s->record->worker;
     view->identity[slot] = s->now.identity;
     worker_set_add(&view->present, slot);
@@ -225,6 +230,7 @@ retire_replaced(struct fleet *fleet, struct fleet_published *published,
     }
     WORKER_SET_EACH (slot, &fleet->leaving) {
         struct fleet_slot *s = &fleet->slot[slot];
+        CHECK(s->state == SLOT_LEAVING);
         if (s->record != NULL) {
             s->record->next_outdated = fleet->outdated;
             fleet->outdated = s->record;
@@ -261,6 +267,7 @@ fleet_publish(struct fleet *fleet)
     }
     struct fleet_models_table *table_before =
         table != fleet->table ? fleet->table : NULL;
+    CHECK(published->view.version > fleet->freed_version);
     publish_set(&fleet->board.view, &published->view);
     fleet->published = published;
     fleet->table = table;

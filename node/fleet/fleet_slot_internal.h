@@ -136,6 +136,8 @@ fleet_slot_of(struct fleet *fleet, uint32_t slot, uint32_t generation)
 static inline void
 fleet_note(struct fleet *fleet, uint32_t slot, enum fleet_event event)
 {
+    CHECK(slot < WORKERS_MAX && event < FLEET_EVENTS);
+    CHECK(fleet->slot[slot].state != SLOT_FREE);
     fleet->slot[slot].events |= 1U << event;
     worker_set_add(&fleet->with_events, slot);
 }

@@ -95,6 +95,7 @@ roster_apply_complete(const struct roster_apply *apply,
 static void
 keep_key(struct roster_apply *apply, const struct config_worker *worker)
 {
+    CHECK(worker->id[0] != '\0');
     if (!apply->secrets && worker->api_key[0] != '\0' &&
         !roster_keys_keep(&apply->keys, worker)) {
         LOG_WARNING("worker_key_not_kept", KV("worker", worker->id),
@@ -107,6 +108,7 @@ keep_key(struct roster_apply *apply, const struct config_worker *worker)
 static const char *
 refusal(int outcome)
 {
+    CHECK(outcome != 0);
     switch (outcome) {
     case FLEET_E_FULL:
         return "no slot is free";
@@ -188,6 +190,7 @@ static void
 take(struct roster_apply *apply, enum roster_step step, uint32_t slot,
      uint64_t now_us)
 {
+    CHECK(step == ROSTER_KEEP || step == ROSTER_ADD || slot < WORKERS_MAX);
     switch (step) {
     case ROSTER_REPLACE:
     case ROSTER_REMOVE:

@@ -9,6 +9,7 @@ find(const struct roster_keys *keys, const char *id)
 {
     uint32_t at = 0;
 
+    CHECK(id != NULL);
     while (at < WORKERS_MAX && strcmp(keys->key[at].id, id) != 0) {
         at++;
     }

@@ -56,6 +56,7 @@ roster_spec_get(const char *id, struct slice spec, bool secrets,
 {
     uint32_t before = errors->count;
 
+    CHECK(id != NULL && worker != NULL);
     memset(worker, 0, sizeof *worker);
     config_schema_defaults(&config_schema_worker, worker);
     (void)config_worker_set(worker, SLICE("id"), slice_of(id), "roster",

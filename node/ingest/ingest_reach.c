@@ -15,6 +15,8 @@ void
 ingest_reach_look(struct ingest_reach *reach, enum ingest_reach_seen seen,
                   uint64_t now_us)
 {
+    CHECK(seen <= INGEST_REACH_REACHED);
+    CHECK(!reach->takes || (reach->open && reach->wanted));
     if (seen != reach->seen ||
         now_us - reach->looked_us > INGEST_REACH_SLEPT_US) {
         reach->seen_us = now_us;
@@ -68,7 +70,8 @@ ingest_reach_next(struct ingest_reach *reach,
 void
 ingest_reach_opened(struct ingest_reach *reach, int outcome)
 {
-    CHECK(!reach->open);
+    CHECK(!reach->open && !reach->takes);
+    CHECK(reach->wanted || reach->unable);
     reach->failed = outcome != 0;
     reach->open = outcome == 0;
     reach->takes = reach->open && reach->wanted;

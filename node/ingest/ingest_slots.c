@@ -9,6 +9,7 @@ viewed(const struct ingest_slots *slots)
     const struct mirror_view *view = mirror_view_get(slots->view);
     struct worker_set all;
 
+    CHECK(view != NULL && view->groups_count <= MIRROR_GROUPS_MAX);
     worker_set_clear(&all);
     for (uint32_t i = 0; i < view->groups_count; i++) {
         for (uint32_t w = 0; w < WORKER_WORDS; w++) {
@@ -25,6 +26,7 @@ ingest_slots_renew(struct ingest_slots *slots)
     struct worker_set gone = worker_set_minus(&slots->admitted, &now);
     struct worker_set new = worker_set_minus(&now, &slots->admitted);
 
+    CHECK(slots->expectations != NULL);
     WORKER_SET_EACH (slot, &gone) {
         expectations_close(slots->expectations, slot);
         worker_set_remove(&slots->admitted, slot);
@@ -45,6 +47,7 @@ ingest_slots_expect(struct ingest_slots *slots, const struct fact_learn *fact,
 
     CHECK(fact->kind == FACT_EXPECT && fact->slot < WORKERS_MAX &&
           fact->owner < WORKERS_MAX);
+    CHECK(fact->count > 0 && fact->count <= FACT_KEYS_MAX);
     if (!worker_set_has(&slots->admitted, fact->slot) ||
         view->owner[fact->slot] != fact->owner ||
         view->generation[fact->owner] != fact->generation) {

@@ -26,6 +26,7 @@ index_workers(struct ingest_streams *s)
         if (s->workers[i].ranks == 0) {
             continue;
         }
+        CHECK(s->workers[i].rank != NULL);
         uint32_t at = hash_of(s->workers[i].identity);
         while (s->by_identity[at] != 0) {
             at = (at + 1) % INGEST_HASH;
@@ -40,6 +41,7 @@ ingest_streams_find(const struct ingest_streams *s, uint64_t identity)
     for (uint32_t at = hash_of(identity); s->by_identity[at] != 0;
          at = (at + 1) % INGEST_HASH) {
         uint32_t worker = s->by_identity[at] - 1U;
+        CHECK(worker < WORKERS_MAX && s->workers[worker].ranks != 0);
         if (s->workers[worker].identity == identity) {
             return worker;
         }
@@ -77,6 +79,7 @@ ingest_streams_add(struct ingest_streams *s, uint32_t worker,
     }
     s->workers[worker] = *source;
     index_workers(s);
+    CHECK(ingest_streams_find(s, source->identity) != WORKER_NONE);
     return 0;
 }
 
@@ -94,6 +97,7 @@ ingest_streams_remove(struct ingest_streams *s, uint32_t worker)
 static void
 note(const struct ingest_streams *s, struct ingest_rank *rank, unsigned did)
 {
+    CHECK(did < INGEST_ASKED * 2U);
     if (did != 0) {
         s->sink.did(s->sink.context, rank, did);
     }
@@ -182,6 +186,7 @@ ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
                    const struct event_record *record, uint64_t now_us)
 {
     CHECK(item->rank == rank->stream.rank);
+    CHECK(item->kind != INTAKE_RECORD || record != NULL);
     switch ((enum intake_item_kind)item->kind) {
     case INTAKE_BEGIN:
         begin(s, rank, item, now_us);
@@ -249,6 +254,7 @@ apply(struct ingest_streams *s, const struct ingest_rank *rank,
     uint32_t slot = mirror_writer_slot(s->writer, rank->worker,
                                        rank->generation, rank->stream.rank);
 
+    CHECK(slot == WORKER_NONE || slot < WORKERS_MAX);
     if (slot != WORKER_NONE && s->expectations != NULL) {
         expectations_confirm(s->expectations, slot, record->words,
                              record->words_count);
@@ -269,6 +275,7 @@ static void ON_CONTROL export(struct ingest_streams *s,
     if (slot != WORKER_NONE) {
         next = mirror_page(s->mirror, slot, out->cursor, &page);
     }
+    CHECK(page.count <= page.max);
     gossip_exported(s->gossip, out->token,
                     slot != WORKER_NONE ? page.words : NULL, page.count, next,
                     now_us);
@@ -376,6 +383,7 @@ ingest_streams_init(struct ingest_streams *s, const struct ingest_sink *sink)
           sink->read != NULL);
     s->sink = *sink;
     s->gossip = hub_gossip(s->hub);
+    CHECK(s->gossip != NULL);
     s->caught_up = false;
     memset(s->workers, 0, sizeof s->workers);
     index_workers(s);
@@ -412,6 +420,7 @@ static void ON_CONTROL
 have_again(struct ingest_streams *s, struct ingest_rank *rank,
            const char *reason, uint64_t now_us)
 {
+    CHECK(reason != NULL);
     rank->wrong = false;
     s->sink.lost(s->sink.context, rank, reason);
     hub_local_lost(s->hub, rank->stream, now_us);

@@ -17,6 +17,7 @@ mirror_writer_new(struct mirror_writer **out,
 
     CHECK(limits->stale_permille <= 1000 &&
           limits->accuracy.discount_permille <= 1000);
+    CHECK(mirror != NULL && qsbr != NULL && view != NULL);
     if (writer == NULL || empty == NULL) {
         free(writer);
         free(empty);
@@ -37,6 +38,8 @@ forget_worker(struct mirror_writer *writer, uint32_t worker)
 {
     struct mirror_writer_worker *w = &writer->worker[worker];
 
+    CHECK(worker < WORKERS_MAX);
+    CHECK((w->ranks == 0) == (w->stream == NULL));
     for (uint32_t rank = 0; rank < w->ranks; rank++) {
         mirror_writer_stream_close(writer, &w->stream[rank]);
     }
@@ -72,6 +75,8 @@ list_streams(struct mirror_writer *writer)
     for (uint32_t worker = 0; worker < WORKERS_MAX; worker++) {
         const struct mirror_writer_worker *w = &writer->worker[worker];
         for (uint32_t rank = 0; rank < w->ranks; rank++) {
+            CHECK(w->stream[rank].id.worker == worker &&
+                  w->stream[rank].id.rank == rank);
             writer->streams[count++] = &w->stream[rank];
         }
     }
@@ -85,6 +90,7 @@ mirror_writer_worker_add(struct mirror_writer *writer, uint32_t worker,
 {
     CHECK(worker < WORKERS_MAX && ranks >= 1 && ranks <= UINT16_MAX);
     mirror_writer_worker_remove(writer, worker);
+    CHECK(writer->worker[worker].stream == NULL);
     struct mirror_writer_stream *stream = calloc(ranks, sizeof *stream);
     size_t count = (size_t)writer->streams_count + ranks;
     struct mirror_writer_stream **streams =
@@ -125,6 +131,8 @@ mirror_writer_status(const struct mirror_writer *writer, uint32_t at,
     }
     const struct mirror_writer_stream *stream = writer->streams[at];
     bool open = stream->slot != WORKER_NONE;
+    CHECK(stream->id.worker < WORKERS_MAX);
+    CHECK(!open || stream->slot < WORKERS_MAX);
     *status = (struct mirror_writer_status){
         .worker = stream->id.worker,
         .generation = stream->id.generation,
@@ -161,6 +169,7 @@ mirror_writer_stats(const struct mirror_writer *writer,
         stats->contested += stream->contested;
         stats->left_out += stream->left_out;
     }
+    CHECK(stats->in_view + stats->without_slot <= stats->streams);
 }
 
 static const char *

@@ -11,7 +11,9 @@ find(const struct mirror_writer *writer, uint32_t worker, uint32_t generation,
         generation != writer->worker[worker].generation) {
         return NULL;
     }
-    return &writer->worker[worker].stream[rank];
+    struct mirror_writer_stream *stream = &writer->worker[worker].stream[rank];
+    CHECK(stream->id.worker == worker && stream->id.rank == rank);
+    return stream;
 }
 
 static bool
@@ -38,12 +40,15 @@ mirror_writer_stream_trust(const struct mirror_writer *writer,
         accuracy_trust(&stream->accuracy, &writer->limits.accuracy);
     uint32_t stale = writer->limits.stale_permille;
 
+    CHECK(trust <= 1000 && stale <= 1000);
     return misses_events(stream) && stale < trust ? stale : trust;
 }
 
 bool
 mirror_writer_stream_fit(const struct mirror_writer_stream *stream)
 {
+    CHECK(stream->slot == WORKER_NONE || stream->has_epoch);
+    CHECK(!stream->deaf || stream->lost);
     return stream->slot != WORKER_NONE && stream->block_tokens != 0 &&
            !stream->contested && !stream->deaf;
 }
@@ -54,11 +59,14 @@ mirror_writer_stream_open(struct mirror_writer *writer,
 {
     uint32_t slot;
 
+    CHECK(stream->has_epoch);
     CHECK(stream->slot == WORKER_NONE && !stream->used);
     if (mirror_open(writer->mirror, &slot) != 0) {
         return false;
     }
     CHECK(slot < WORKERS_MAX);
+    CHECK(!worker_set_has(&writer->closing, slot) &&
+          !worker_set_has(&writer->shown, slot));
     stream->slot = slot;
     writer->changed = true;
     return true;
@@ -67,6 +75,7 @@ mirror_writer_stream_open(struct mirror_writer *writer,
 static void
 close_slot(struct mirror_writer *writer, uint32_t slot)
 {
+    CHECK(slot < WORKERS_MAX && !worker_set_has(&writer->closing, slot));
     if (worker_set_has(&writer->shown, slot)) {
         worker_set_add(&writer->closing, slot);
     } else {
@@ -78,6 +87,7 @@ void
 mirror_writer_stream_close(struct mirror_writer *writer,
                            struct mirror_writer_stream *stream)
 {
+    CHECK(stream->slot != WORKER_NONE || !stream->used);
     if (stream->slot != WORKER_NONE) {
         close_slot(writer, stream->slot);
         stream->slot = WORKER_NONE;
@@ -90,6 +100,7 @@ mirror_writer_stream_close(struct mirror_writer *writer,
 static void
 forget(struct mirror_writer *writer, struct mirror_writer_stream *stream)
 {
+    CHECK(stream->has_epoch);
     if (stream->slot != WORKER_NONE && !stream->used) {
         return;
     }
@@ -97,6 +108,7 @@ forget(struct mirror_writer *writer, struct mirror_writer_stream *stream)
     if (!mirror_writer_stream_open(writer, stream)) {
         writer->stats.no_slot++;
     }
+    CHECK(!stream->used);
 }
 
 void
@@ -144,6 +156,7 @@ mirror_writer_state(struct mirror_writer *writer, uint32_t worker,
     struct mirror_writer_stream *stream =
         find(writer, worker, generation, rank);
 
+    CHECK(state <= KV_STREAM_STALE);
     if (stream == NULL || stream->state == state) {
         return;
     }
@@ -172,6 +185,7 @@ static void
 lose(struct mirror_writer *writer, struct mirror_writer_stream *stream,
      bool deaf)
 {
+    CHECK(stream->has_epoch);
     if (!stream->lost) {
         bool at_once = deaf && stream->rereads == 0;
         stream->reread_due_us =
@@ -193,6 +207,7 @@ after_clear(const struct event_record *record)
         at += 1 + event_op_count(op);
         after = event_op_kind(op) == EVENT_CLEAR ? at : after;
     }
+    CHECK(after <= record->words_count); /* its words are whole */
     return after;
 }
 
@@ -233,6 +248,7 @@ static int
 tell_holes(struct mirror_writer *writer, struct mirror_writer_stream *stream,
            uint32_t holes)
 {
+    CHECK(stream->has_epoch);
     if (stream->slot == WORKER_NONE || stream->deaf) {
         return 0;
     }
@@ -247,6 +263,7 @@ apply(struct mirror_writer *writer, struct mirror_writer_stream *stream,
 {
     uint32_t from = after_clear(record);
 
+    CHECK(stream->has_epoch && record->epoch == stream->epoch);
     if (from > 0) {
         writer->stats.clears++;
         writer->changed |= stream->lost;
@@ -281,6 +298,8 @@ static void
 learn_size(struct mirror_writer *writer, struct mirror_writer_worker *worker,
            struct mirror_writer_stream *stream, uint32_t block_tokens)
 {
+    CHECK(block_tokens != 0 && worker->ranks > 0);
+    CHECK(stream->has_epoch && !stream->sized);
     stream->sized = true;
     writer->changed |= stream->block_tokens != block_tokens;
     stream->block_tokens = block_tokens;
@@ -328,6 +347,7 @@ mirror_writer_restore(struct mirror_writer *writer,
         return false;
     }
     CHECK(stream->slot == WORKER_NONE && restored->slot < WORKERS_MAX);
+    CHECK(!stream->used && !stream->lost);
     stream->has_epoch = true;
     stream->in_step = true; /* what comes first fills a gap */
     stream->used = true;
@@ -398,6 +418,7 @@ mirror_writer_next_reread(struct mirror_writer *writer,
         struct mirror_writer_stream *stream = writer->streams[i];
         if (stream->lost && stream->slot != WORKER_NONE &&
             now_us >= stream->reread_due_us) {
+            CHECK(stream->has_epoch);
             stream->rereads++;
             stream->reread_due_us = now_us + reread_wait_us(writer, stream);
             writer->stats.rereads++;

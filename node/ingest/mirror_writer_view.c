@@ -28,6 +28,7 @@ _Static_assert(offsetof(struct mirror_view, node) == 0, "free_view()");
 void
 mirror_writer_view_retire(struct mirror_writer *writer)
 {
+    CHECK(writer->view != NULL);
     qsbr_retire(writer->qsbr, &writer->view->node, free_view);
     writer->view = NULL;
 }
@@ -35,6 +36,7 @@ mirror_writer_view_retire(struct mirror_writer *writer)
 static bool
 has_size(const struct mirror_writer *writer, uint32_t block_tokens)
 {
+    CHECK(block_tokens != 0 && writer->sizes_count <= MIRROR_GROUPS_MAX);
     for (uint32_t i = 0; i < writer->sizes_count; i++) {
         if (writer->sizes[i] == block_tokens) {
             return true;
@@ -67,6 +69,7 @@ choose_sizes(struct mirror_writer *writer)
             writer->sizes[kept++] = writer->sizes[i];
         }
     }
+    CHECK(kept <= writer->sizes_count);
     writer->sizes_count = kept;
     for (uint32_t i = 0; i < writer->streams_count; i++) {
         struct mirror_writer_stream *stream = writer->streams[i];
@@ -77,6 +80,7 @@ choose_sizes(struct mirror_writer *writer)
         }
         stream->left_out = fit && !has_size(writer, stream->block_tokens);
     }
+    CHECK(writer->sizes_count <= MIRROR_GROUPS_MAX);
 }
 
 static void
@@ -86,10 +90,13 @@ show(const struct mirror_writer *writer,
     uint32_t worker = stream->id.worker;
     uint32_t group = 0;
 
+    CHECK(worker < WORKERS_MAX && stream->slot < WORKERS_MAX);
+    CHECK(view->groups_count > 0);
     while (view->groups[group].block_tokens != stream->block_tokens) {
         group++;
         CHECK(group < view->groups_count);
     }
+    CHECK(!worker_set_has(&view->groups[group].slots, stream->slot));
     worker_set_add(&view->groups[group].slots, stream->slot);
     worker_set_add(&view->workers, worker);
     view->owner[stream->slot] = (uint16_t)worker;
@@ -117,6 +124,7 @@ note_shown(struct mirror_writer *writer)
     worker_set_clear(&writer->shown);
     for (uint32_t i = 0; i < writer->view->groups_count; i++) {
         WORKER_SET_EACH (slot, &writer->view->groups[i].slots) {
+            CHECK(!worker_set_has(&writer->shown, slot)); /* in two groups */
             worker_set_add(&writer->shown, slot);
         }
     }
@@ -130,6 +138,7 @@ note_shown(struct mirror_writer *writer)
 bool
 mirror_writer_view_renew(struct mirror_writer *writer)
 {
+    CHECK(writer->view != NULL);
     if (!writer->changed) {
         return true;
     }

@@ -15,6 +15,8 @@ snapshot_stream_image(const struct ingest_streams *ingest,
 {
     struct gossip_status gossip;
 
+    CHECK(ingest->gossip != NULL);
+    CHECK(status->slot == WORKER_NONE || status->slot < WORKERS_MAX);
     if (status->slot == WORKER_NONE || status->lost || status->contested ||
         !gossip_status_of(ingest->gossip, name, &gossip)) {
         return false;
@@ -41,6 +43,7 @@ snapshot_stream_position(const struct ingest_streams *ingest,
 {
     struct gossip_status gossip;
 
+    CHECK(bytes.len <= DECODER_BYTES_MAX);
     if (!gossip_status_of(ingest->gossip, stream->name, &gossip) ||
         !gossip.reads || gossip.process != position->process ||
         gossip_pos_after(position->seq) > stream->pos) {
@@ -80,6 +83,7 @@ snapshot_stream_restore(struct ingest_streams *ingest, struct ingest_rank *rank,
 
     CHECK(stream->name.worker == rank->stream.worker &&
           stream->name.rank == rank->stream.rank);
+    CHECK(rank->worker < WORKERS_MAX);
     if (!mirror_writer_restore(ingest->writer, &id, &restored)) {
         return false;
     }
@@ -105,6 +109,7 @@ snapshot_workers(const struct roster *roster, struct storage_worker **out,
     struct roster_stats stats;
     struct roster_entry entry;
 
+    CHECK(out != NULL && count != NULL);
     roster_stats(roster, &stats);
     struct storage_worker *workers =
         calloc((size_t)stats.entries + 1, sizeof *workers);
@@ -178,6 +183,7 @@ snapshot_members(const struct member_table *table, struct member_info *infos,
                 .address = slice_of(info->update.address)};
         }
     }
+    CHECK(count <= MEMBERS_MAX);
     return count;
 }
 

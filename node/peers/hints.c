@@ -40,9 +40,11 @@ ranked_slots(const struct mirror_view *ranks, const struct fleet_view *view)
 {
     struct worker_set slots;
 
+    CHECK(ranks->groups_count <= MIRROR_GROUPS_MAX);
     worker_set_clear(&slots);
     for (uint32_t i = 0; i < ranks->groups_count; i++) {
         WORKER_SET_EACH (slot, &ranks->groups[i].slots) {
+            CHECK(ranks->owner[slot] < WORKERS_MAX);
             const struct fleet_worker *w = view->worker[ranks->owner[slot]];
             if (w != NULL && w->ranks > 1 &&
                 ranks->generation[w->slot] == w->generation) {
@@ -60,6 +62,7 @@ blocks_of(const struct hints *hints, uint32_t worker)
     const struct mirror_view *ranks = ranks_of(hints);
     uint64_t blocks = 0;
 
+    CHECK(worker < WORKERS_MAX);
     if (!worker_set_has(&ranks->workers, worker)) {
         return radix_worker_blocks(hints->world.belief, worker);
     }
@@ -89,6 +92,7 @@ own_of(const struct hints *hints, uint32_t slot)
 struct hints_load
 hints_load(const struct hints *hints, uint32_t slot)
 {
+    CHECK(slot < WORKERS_MAX);
     const struct fleet_worker *worker = view_of(hints)->worker[slot];
     struct hints_load load = {.own = own_of(hints, slot)};
 
@@ -127,6 +131,7 @@ static void
 tell(struct hints *hints, uint64_t identity, const struct gossip_gauge *gauge,
      uint64_t now_us)
 {
+    CHECK(hints->gossip != NULL);
     if (!gossip_gauge_set(hints->gossip, identity, gauge, now_us)) {
         hints->stats.gauges_failed++;
     }
@@ -198,6 +203,7 @@ put_peers(struct hints *hints)
 {
     const struct fleet_view *view = view_of(hints);
     struct fleet_board *board = hints->world.board;
+    CHECK(hints->gossip != NULL);
     uint64_t rate = gossip_gauge_others(hints->gossip, NODE_GAUGE).inflight;
 
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
@@ -285,7 +291,7 @@ hints_learn(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
     const struct fleet_worker *worker =
         worker_of(hints, fact->slot, fact->generation);
 
-    CHECK(fact->kind == FACT_LEARN);
+    CHECK(fact->kind == FACT_LEARN && fact->count <= FACT_KEYS_MAX);
     if (worker == NULL) {
         return;
     }
@@ -332,6 +338,7 @@ static bool
 is_rank_of(const struct mirror_view *ranks, uint32_t slot,
            const struct fleet_worker *worker, uint32_t rank)
 {
+    CHECK(slot < WORKERS_MAX && worker->slot < WORKERS_MAX);
     return ranks->owner[slot] == worker->slot && ranks->rank[slot] == rank &&
            ranks->generation[worker->slot] == worker->generation;
 }
@@ -360,11 +367,12 @@ void
 hints_expect(struct hints *hints, const struct fact_learn *fact,
              uint64_t now_us)
 {
+    CHECK(fact->slot < WORKERS_MAX && fact->owner < WORKERS_MAX);
     const struct fleet_worker *worker =
         worker_of(hints, fact->owner, fact->generation);
     uint32_t rank = ranks_of(hints)->rank[fact->slot];
 
-    CHECK(fact->kind == FACT_EXPECT);
+    CHECK(fact->kind == FACT_EXPECT && fact->count <= FACT_KEYS_MAX);
     if (worker == NULL || hints->world.expectations == NULL ||
         rank_slot(hints, worker, rank) != fact->slot) {
         return; /* nobody is to be told, or the slot is another's by now */
@@ -372,6 +380,7 @@ hints_expect(struct hints *hints, const struct fact_learn *fact,
     uint32_t known =
         expectations_depth(hints->world.expectations, hints->world.mirror,
                            fact->slot, fact->keys, fact->count);
+    CHECK(known <= fact->count);
     if (known < fact->count) {
         struct gossip_belief belief = {
             .worker = worker->identity,

@@ -47,6 +47,8 @@ put_off(struct hub *hub, enum task_kind kind, uint64_t subject, uint32_t number)
 {
     uint32_t at = (hub->tasks_first + hub->tasks_count) % HUB_TASKS_MAX;
 
+    CHECK(hub->tasks_first < HUB_TASKS_MAX);
+    CHECK(hub->tasks_count <= HUB_TASKS_MAX);
     if (hub->tasks_count == HUB_TASKS_MAX) {
         hub->network.fault(hub->network.context, HUB_TASKS_FULL,
                            kind != TASK_NO_LOOKUP ? subject : 0);
@@ -70,6 +72,7 @@ put_off_doubt(struct hub *hub, const char *address)
 static void ON_CONTROL
 add_worker(struct hub *hub, const struct task *task)
 {
+    CHECK(task->kind == TASK_ADD && task->number > 0);
     int rc = cluster_worker_add(hub->cluster, task->subject, task->number,
                                 hub->now_us);
 
@@ -92,6 +95,7 @@ fail_lookup(struct hub *hub, uint64_t ticket)
 static void ON_CONTROL
 do_task(struct hub *hub, const struct task *task)
 {
+    CHECK(hub->pulling && !hub->carrying);
     switch (task->kind) {
     case TASK_READ:
         if (hub->streams.read != NULL) {
@@ -119,6 +123,8 @@ do_task(struct hub *hub, const struct task *task)
 static bool ON_CONTROL
 do_put_off(struct hub *hub)
 {
+    CHECK(hub->tasks_count <= HUB_TASKS_MAX);
+    CHECK(hub->doubts_count <= HUB_DOUBTS_MAX);
     if (hub->tasks_count != 0) {
         struct task task = hub->tasks[hub->tasks_first];
         hub->tasks_first = (hub->tasks_first + 1) % HUB_TASKS_MAX;
@@ -139,7 +145,7 @@ do_put_off(struct hub *hub)
 static void
 carry_gossip(struct hub *hub, const struct gossip_out *out)
 {
-    CHECK(out->kind != GOSSIP_SEND);
+    CHECK(out->kind != GOSSIP_SEND && !hub->applying);
     if (out->kind == GOSSIP_BELIEF) {
         if (hub->hints.out != NULL) {
             hub->hints.out(hub->hints.context, out, hub->now_us);
@@ -154,6 +160,7 @@ carry_gossip(struct hub *hub, const struct gossip_out *out)
 static void
 carry_out(struct hub *hub, const struct cluster_out *out)
 {
+    CHECK(hub->pulling && hub->carrying);
     switch (out->kind) {
     case CLUSTER_GOSSIP:
         carry_gossip(hub, &out->gossip);
@@ -197,6 +204,7 @@ hub_pull(struct hub *hub, uint64_t now_us)
             hub->carrying = false;
         }
     } while (hub->runs && do_put_off(hub));
+    CHECK(!hub->runs || (hub->tasks_count == 0 && hub->doubts_count == 0));
     hub->pulling = false;
 }
 
@@ -295,7 +303,7 @@ int
 hub_recv(struct hub *hub, const char *address, uint64_t session,
          struct slice body, uint64_t now_us)
 {
-    CHECK(!hub->pulling);
+    CHECK(!hub->pulling && address != NULL);
     int outcome = cluster_recv(hub->cluster, address, session, body, now_us);
     hub_pull(hub, now_us);
     return outcome;
@@ -385,6 +393,7 @@ void
 hub_free(struct hub *hub)
 {
     if (hub != NULL) {
+        CHECK(!hub->pulling);
         cluster_free(hub->cluster);
         free(hub);
     }

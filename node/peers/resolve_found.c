@@ -38,6 +38,7 @@ add_ip(struct resolve_found *found, const void *bytes, size_t size)
 {
     struct discover_ip *ip = &found->ips[found->ips_count];
 
+    CHECK(found->ips_count <= DISCOVER_IPS_MAX);
     CHECK(size <= sizeof ip->bytes);
     if (found->ips_count < DISCOVER_IPS_MAX) {
         *ip = (struct discover_ip){.size = (uint8_t)size};
@@ -80,6 +81,7 @@ add_target(struct resolve_found *found, const struct ares_srv_reply *reply)
     struct discover_target *target = &found->targets[found->targets_count];
     size_t len = strlen(reply->host);
 
+    CHECK(found->targets_count <= DISCOVER_TARGETS_MAX);
     if (found->targets_count < DISCOVER_TARGETS_MAX &&
         len < sizeof target->name) {
         *target = (struct discover_target){.port = reply->port};

@@ -13,6 +13,7 @@ attempt_begin(struct route_choice *choice, const struct route_scratch *scratch,
     fleet_lease_queue(&choice->lease, counts->board,
                       route_unread_tokens(scratch, choice));
     if (choice->ranked) {
+        CHECK_SLOW(choice->best.slot < WORKERS_MAX);
         gauge_add(&counts->rank_inflight[choice->best.slot], 1);
     }
 }
@@ -30,6 +31,7 @@ attempt_prefixes(const struct route_choice *choice,
 {
     const struct token_match_rank *best = &choice->best;
 
+    CHECK_SLOW(choice->lease.taken && choice->lease.slot < WORKERS_MAX);
     prefixes[0] = (struct attempt_prefix){
         .kind = FACT_LEARN,
         .slot = choice->lease.slot,
@@ -63,6 +65,7 @@ attempt_prefix_write(const struct attempt_prefix *prefix,
                      struct fact_learn *fact)
 {
     CHECK(prefix->count <= FACT_KEYS_MAX);
+    CHECK_SLOW(prefix->count == 0 || prefix->keys != NULL);
     *fact = (struct fact_learn){
         .kind = prefix->kind,
         .slot = prefix->slot,
@@ -104,7 +107,9 @@ attempt_end(struct route_choice *choice, const struct attempt_counts *counts)
     }
     fleet_lease_leave(&choice->lease, counts->board);
     if (choice->ranked) {
+        CHECK_SLOW(gauge_read(&counts->rank_inflight[choice->best.slot]) > 0);
         choice->ranked = false;
         gauge_add(&counts->rank_inflight[choice->best.slot], -1);
     }
+    CHECK_SLOW(!choice->lease.taken && !choice->ranked);
 }

@@ -212,6 +212,8 @@ route_keys_count(const struct route_scratch *scratch)
     const struct token_match *tokens = &scratch->tokens;
     size_t count = scratch->blocks.count;
 
+    CHECK_SLOW(!tokens->known ||
+               tokens->prompt.groups_count <= MIRROR_GROUPS_MAX);
     for (uint32_t g = 0; tokens->known && g < tokens->prompt.groups_count;
          g++) {
         count += tokens->prompt.groups[g].count;
@@ -240,6 +242,7 @@ route_keep(const struct route_scratch *scratch, struct route_kept *kept,
     kept->keys = keys;
     kept->model = scratch->model;
     if (scratch->model.ptr == scratch->model_text) {
+        CHECK_SLOW(scratch->model.len <= sizeof(kept->model_text));
         memcpy(kept->model_text, scratch->model_text, scratch->model.len);
         kept->model.ptr = kept->model_text;
     }
@@ -366,6 +369,7 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
     const struct blocks *blocks = &scratch->blocks;
     struct radix_match *match = &scratch->match;
 
+    CHECK_SLOW(blocks->count <= blocks->blocks_max);
     worker_set_clear(&scratch->tokens.workers);
     scratch->total = blocks->count;
     if (blocks->count == 0 && !scratch->tokens.known) {
@@ -433,6 +437,7 @@ list_ranks(struct route_scratch *scratch, const struct route_world *world,
     const struct mirror_view *view = world->tokens.view;
     struct radix_match *match = &scratch->rank_match;
 
+    CHECK_SLOW(worker < WORKERS_MAX);
     worker_set_clear(&match->workers);
     worker_set_clear(&input->candidates);
     WORKER_SET_EACH (slot, &scratch->tokens.slots) {
@@ -472,6 +477,7 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
         .total_blocks = scratch->total,
     };
 
+    CHECK_SLOW(choice->lease.taken && choice->lease.slot == worker);
     choice->exact = worker_set_has(&scratch->tokens.workers, worker);
     choice->placed = choice->exact;
     choice->ranked = choice->exact && ranks > 1;
@@ -487,7 +493,9 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
     config.recompute_weight = 0; /* what waits at which is not known */
     config.cache_threshold_permille = RANK_THRESHOLD;
     list_ranks(scratch, world, worker, &input);
+    CHECK_SLOW(!worker_set_empty(&input.candidates));
     elect_pick(&config, &scratch->elect, &input, rng, &rank);
+    CHECK_SLOW(worker_set_has(&input.candidates, rank.worker));
     choice->ranked = rank.mode == ELECT_AFFINITY ||
                      worker_set_count(&input.candidates) == ranks;
     choice->placed = choice->ranked;

@@ -10,6 +10,7 @@
 int
 token_match_init(struct token_match *match, uint32_t depth_max)
 {
+    CHECK(depth_max > 0 && depth_max <= UINT32_MAX / TOKEN_MATCH_IDS_PER);
     *match = (struct token_match){
         .depth_max = depth_max,
         .ids_max = depth_max * TOKEN_MATCH_IDS_PER,
@@ -88,6 +89,8 @@ static void
 split_all(struct token_match *match, const struct mirror_view *view,
           uint64_t root, uint32_t count)
 {
+    CHECK_SLOW(count <= match->ids_max);
+    CHECK_SLOW(view->groups_count <= MIRROR_GROUPS_MAX);
     match->known = true;
     match->root = root;
     match->prompt = (struct token_prompt){
@@ -238,6 +241,8 @@ offer(struct token_match *match, const struct token_match_world *world,
     };
     uint32_t usable = UINT32_MAX;
 
+    CHECK_SLOW(owner < WORKERS_MAX && blocks->block_tokens != 0);
+    CHECK_SLOW(world->view->trust_permille[slot] <= 1000);
     rank.worth = worth_of(match, world, blocks, slot, &rank);
     if (match->prompt.whole) {
         usable = token_match_usable(match->prompt.tokens + MUTANT(LAST_TOKEN),
@@ -283,6 +288,7 @@ token_match_find(struct token_match *match,
     worker_set_clear(&match->slots);
     match->tiered = mirror_tiered(world->mirror);
     match->walk_left = TOKEN_MATCH_WALK_MAX;
+    CHECK_SLOW(world->view->groups_count <= MIRROR_GROUPS_MAX);
     for (uint32_t i = 0; i < world->view->groups_count; i++) {
         match_group(match, world, &world->view->groups[i], asked);
     }

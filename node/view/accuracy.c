@@ -34,6 +34,8 @@ count(struct accuracy *accuracy, const struct accuracy_answer *answer)
         accuracy->under++;
         accuracy->under_tokens += apart;
     }
+    CHECK(accuracy->exact + accuracy->over + accuracy->under ==
+          accuracy->answers);
     return true;
 }
 
@@ -107,5 +109,6 @@ uint32_t
 accuracy_trust(const struct accuracy *accuracy,
                const struct accuracy_config *config)
 {
+    CHECK(config->discount_permille <= 1000);
     return accuracy->wrong ? config->discount_permille : 1000;
 }

@@ -50,6 +50,7 @@ report_half_open(struct breaker *breaker, const struct config_breaker *config,
     if (!success) {
         return open_up(breaker, config, now_us);
     }
+    CHECK(breaker->successes < config->successes);
     breaker->successes++;
     if (breaker->successes < config->successes) {
         return false;
@@ -70,6 +71,7 @@ breaker_report(struct breaker *breaker, const struct config_breaker *config,
     case BREAKER_CLOSED:
         break;
     }
+    CHECK(breaker->failures < config->failures);
     if (success) {
         breaker->failures = 0;
         breaker->open_ms = 0;

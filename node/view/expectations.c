@@ -51,6 +51,7 @@ expectations_new(struct expectations **out,
     size_t queue = queue_bytes(limits->bytes_max);
     struct mirror_limits index = {.bytes_max = limits->bytes_max - queue};
 
+    CHECK(qsbr != NULL);
     *out = NULL;
     if (limits->bytes_max <= queue) {
         return -EINVAL;
@@ -88,9 +89,11 @@ expectations_free(struct expectations *expectations)
 int
 expectations_open(struct expectations *expectations, uint32_t slot)
 {
+    CHECK(slot < WORKERS_MAX);
     int outcome = mirror_open_at(expectations->index, slot);
 
     if (outcome == 0) {
+        CHECK(!worker_set_has(&expectations->open, slot));
         worker_set_add(&expectations->open, slot);
         expectations->life[slot]++;
     }
@@ -100,7 +103,7 @@ expectations_open(struct expectations *expectations, uint32_t slot)
 void
 expectations_close(struct expectations *expectations, uint32_t slot)
 {
-    CHECK(worker_set_has(&expectations->open, slot));
+    CHECK(slot < WORKERS_MAX && worker_set_has(&expectations->open, slot));
     worker_set_remove(&expectations->open, slot);
     mirror_close(expectations->index, slot);
 }
@@ -113,6 +116,7 @@ apply(struct expectations *e, uint32_t slot, enum event_kind kind,
 {
     int outcome = 0;
 
+    CHECK(slot < WORKERS_MAX && worker_set_has(&e->open, slot));
     for (uint32_t at = 0; at < count && outcome == 0;) {
         uint32_t n = count - at < WORDS_MAX ? count - at : WORDS_MAX;
         e->words[0] = event_op(kind, TIER_DEVICE, n);
@@ -130,7 +134,8 @@ expectations_add(struct expectations *expectations, uint32_t slot,
 {
     struct entry *entry;
 
-    CHECK(worker_set_has(&expectations->open, slot) && count != 0);
+    CHECK(slot < WORKERS_MAX && count != 0);
+    CHECK(worker_set_has(&expectations->open, slot));
     entry = ring_reserve(&expectations->queue,
                          sizeof(*entry) + count * sizeof(*keys));
     if (entry == NULL) {
@@ -155,6 +160,7 @@ expectations_add(struct expectations *expectations, uint32_t slot,
 bool
 expectations_is_open(const struct expectations *expectations, uint32_t slot)
 {
+    CHECK(slot < WORKERS_MAX);
     return worker_set_has(&expectations->open, slot);
 }
 
@@ -165,9 +171,11 @@ depth_in(struct expectations *e, const struct mirror *index, uint32_t slot,
 {
     struct worker_set asked;
 
+    CHECK(slot < WORKERS_MAX);
     worker_set_clear(&asked);
     worker_set_add(&asked, slot);
     mirror_match(index, &asked, keys, count, &e->match);
+    CHECK(e->match.best <= count);
     return e->match.best;
 }
 
@@ -201,6 +209,7 @@ end(struct expectations *e, uint32_t slot, const uint64_t *keys, uint32_t count)
     uint64_t before = mirror_slot_blocks(e->index, slot);
 
     (void)apply(e, slot, EVENT_REMOVE, keys, count);
+    CHECK(mirror_slot_blocks(e->index, slot) <= before);
     return before - mirror_slot_blocks(e->index, slot);
 }
 
@@ -208,6 +217,7 @@ void
 expectations_confirm(struct expectations *expectations, uint32_t slot,
                      const uint64_t *words, uint32_t count)
 {
+    CHECK(slot < WORKERS_MAX);
     if (!worker_set_has(&expectations->open, slot) ||
         mirror_slot_blocks(expectations->index, slot) == 0) {
         return;
@@ -233,6 +243,7 @@ expectations_work(struct expectations *expectations, uint32_t budget,
     while (done < budget &&
            (entry = ring_peek(&expectations->queue, &size)) != NULL &&
            entry->due_us <= now_us) {
+        CHECK(entry->slot < WORKERS_MAX && entry->count > 0);
         if (worker_set_has(&expectations->open, entry->slot) &&
             expectations->life[entry->slot] == entry->life &&
             !MUTANT(EXPECT_STAYS)) {

@@ -25,6 +25,7 @@ find_listed(const struct fleet_models *models, struct slice name)
     size_t low = 0;
     size_t high = models->count;
 
+    CHECK_SLOW(name.len != 0 && (high == 0 || models->model != NULL));
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = slice_compare(models->model[middle].name, name);
@@ -83,6 +84,7 @@ fleet_view_candidates(const struct fleet_view *view,
 static uint32_t
 load_of(const struct fleet_board *board, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     return gauge_read(&board->inflight[slot]) +
            gauge_read(&board->peers[slot]) + gauge_read(&board->foreign[slot]);
 }
@@ -98,6 +100,7 @@ static void
 full_loads(const struct fleet_board *board, uint32_t first, uint32_t *load,
            uint16_t *kv_usage)
 {
+    CHECK_SLOW(first % 64 == 0 && first < WORKERS_MAX);
     for (uint32_t slot = first; slot < first + 64; slot++) {
         load[slot] = load_of(board, slot);
     }
@@ -128,6 +131,7 @@ fleet_board_loads(const struct fleet_board *board, const struct worker_set *set,
 static uint32_t
 queued_at(const struct fleet_board *board, uint32_t slot)
 {
+    CHECK_SLOW(slot < WORKERS_MAX);
     return gauge_read(&board->queued_tokens[slot]) +
            gauge_read(&board->peers_queued_tokens[slot]);
 }
@@ -209,8 +213,11 @@ fleet_lease_leave(struct fleet_lease *lease, struct fleet_board *board)
     if (!lease->taken) {
         return;
     }
+    CHECK_SLOW(lease->slot < WORKERS_MAX);
+    CHECK_SLOW(gauge_read(&board->inflight[lease->slot]) > 0);
     fleet_lease_answered(lease, board);
     fleet_lease_began(lease, board);
+    CHECK_SLOW(lease->queued_tokens == 0);
     gauge_add(&board->inflight[lease->slot], -1);
     lease->taken = false;
 }
