@@ -1,7 +1,8 @@
 /*
  * A name has one living process. When another one turns up under a name that
- * is taken, both are pinged for one period, directly and through others. Whoever does not answer has lost;
- * if both do, the one that is up for less time.
+ * is taken, both are pinged for one period, directly and through others.
+ * Whoever does not answer has lost; if both answer, the one that is up for
+ * less time has.
  */
 #include <string.h>
 
@@ -128,8 +129,9 @@ decide(struct member_table *t, struct member_question *q)
     CHECK(was.number != 0 && !t->silent);
     q->number = 0;
     if (!was.challenger_answered || slot == NOBODY ||
-        !member_id_equal(t->entries[slot].is.id, was.holder)) {
-        return; /* the name went on meanwhile */
+        !member_id_equal(t->entries[slot].is.id, was.holder) ||
+        member_find_id(t, was.challenger.id) != NOBODY) {
+        return; /* the name, or the challenger, went on meanwhile */
     }
     struct member_update holder = t->entries[slot].is;
 

@@ -1,5 +1,6 @@
 /* Names: restarts, duplicates, and who may keep one. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "member_net.h"
@@ -199,4 +200,67 @@ Test(mesh_member_name, a_duplicate_does_not_profit_from_a_cut)
     for (uint32_t i = 0; i < 4; i++) {
         cr_assert(is_at(i, "node-2", 2), "%u", i);
     }
+}
+
+/* Lets a process that nobody knows say where it is, and under which name. */
+static struct member_update
+stranger(const char *name, const char *address)
+{
+    struct member_update u = {.id = {{7, 7}}, .incarnation = 1};
+
+    (void)snprintf(u.name, sizeof u.name, "%s", name);
+    (void)snprintf(u.address, sizeof u.address, "%s", address);
+    return u;
+}
+
+/* The number of the last ping to that address among a table's outputs. */
+static uint32_t
+pinged(struct member_table *table, const char *address)
+{
+    struct member_out out;
+    uint32_t number = 0;
+
+    while (member_next_out(table, &out)) {
+        if (out.kind == MEMBER_OUT_SEND && out.message->kind == MEMBER_PING &&
+            strcmp(out.address, address) == 0) {
+            number = out.message->number;
+        }
+    }
+    return number;
+}
+
+Test(mesh_member_name, one_process_does_not_get_two_names)
+{
+    struct member_config config = member_config_default();
+    struct member_self self = {
+        .id = {{1, 1}}, .name = "me", .address = "10.0.0.1:1"};
+    struct member_message news = {.kind = MEMBER_NEWS,
+                                  .from = {.id = {{2, 2}},
+                                           .incarnation = 1,
+                                           .name = "b",
+                                           .address = "10.0.0.2:1"},
+                                  .updates_count = 1};
+    struct member_table *table = NULL;
+    const char *reason = "";
+    uint64_t now_us = NET_S;
+
+    cr_assert_eq(member_new(&table, &config, &self, now_us, 3), 0);
+    news.updates[0] = stranger("b", "10.0.0.9:1"); /* taken: it is asked */
+    member_recv(table, &news, now_us);
+    struct member_message ack = {.kind = MEMBER_ACK,
+                                 .number = pinged(table, "10.0.0.9:1"),
+                                 .up_ms = 99999,
+                                 .from = stranger("z", "10.0.0.8:1"),
+                                 .target = {{7, 7}}};
+    cr_assert_neq(ack.number, 0);
+    news.updates[0] = stranger("z", "10.0.0.8:1"); /* free: it is a member */
+    member_recv(table, &news, now_us);
+    member_recv(table, &ack, now_us);
+    for (uint32_t i = 0; i < 40; i++) { /* "b" says nothing */
+        now_us += 50 * NET_MS;
+        member_tick(table, now_us);
+        (void)pinged(table, "");
+    }
+    cr_assert(member_check(table, &reason), "%s", reason);
+    member_free(table);
 }
