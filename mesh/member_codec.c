@@ -132,6 +132,7 @@ member_codec_read(const uint8_t *bytes, size_t size, struct member_message *m)
     }
     m->kind = (enum member_kind)kind;
     get_head(&in, m);
+    in.failed |= m->kind == MEMBER_PING_REQ && m->target_address[0] == '\0';
     get_record(&in, &m->from);
     for (uint32_t i = 0; i < m->updates_count && !in.failed; i++) {
         get_record(&in, &m->updates[i]);

@@ -131,6 +131,10 @@ Test(mesh_member_codec, says_no_to_what_cannot_be)
     in.from.id = (struct member_id){0};
     cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
+    in.kind = MEMBER_PING_REQ;
+    in.target_address[0] = '\0';
+    cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
+    fill(1);
     in.updates[0].name[3] = '\n';
     cr_assert_eq(outcome(), MEMBER_CODEC_BAD);
     fill(1);
