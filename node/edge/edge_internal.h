@@ -3,7 +3,8 @@
  * upstream connections. Private to the files of the request path:
  *
  *   lane.c      the loop: accepting, timeouts, draining
- *   client.c    one client connection: reading requests, writing answers
+ *   client.c    one client connection: reading requests, writing answers;
+ *               with client_frame.c and client_out.c
  *   request.c   a whole request: refused, answered here, or made an exchange
  *   inquiry.c   what a request's tokens are, asked of an engine
  *   exchange.c  one request on its way: does what node/route/dispatch.h decides

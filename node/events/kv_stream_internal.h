@@ -1,6 +1,12 @@
 /*
- * The inside of kv_stream.h, shared by its files: kv_stream.c has the epoch,
- * the live messages and the outputs, kv_stream_round.c the replays.
+ * The inside of kv_stream.h, shared by its files:
+ *
+ *   kv_stream.c         the connection, the probes, the state
+ *   kv_stream_epoch.c   the epoch: its begin, what is applied, its end
+ *   kv_stream_live.c    live batches
+ *   kv_stream_round.c   replays
+ *   kv_stream_reread.c  reading again from the first batch
+ *   kv_stream_out.c     the outputs
  */
 #ifndef NODE_KV_STREAM_INTERNAL_H
 #define NODE_KV_STREAM_INTERNAL_H
@@ -129,11 +135,29 @@ void kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
                       const char *reason);
 void kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
                      struct slice payload);
+/* This message is the first known one of the epoch; it is applied next. */
+void kv_epoch_start(struct kv_stream *stream, uint64_t seq,
+                    uint64_t fingerprint);
+/* Goes on at seq, above the next one: what is between is lost, and a gap told.
+ */
+void kv_epoch_skip_to(struct kv_stream *stream, uint64_t seq);
+/* The same for a message that is applied next, and that no replay fills up. */
+void kv_epoch_jump(struct kv_stream *stream, uint64_t seq,
+                   uint64_t fingerprint);
 /* The epoch is not what is out there (any more): read from 0. */
 void kv_stream_restart(struct kv_stream *stream, const char *reason);
+
+/* Live messages: an epoch begins with this one, which is applied next. */
+void kv_live_begin(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
+                   const char *reason);
+
 /* The reading begins anew, from the first batch that a replay has. reason:
  * static. */
 void kv_stream_read_again(struct kv_stream *stream, const char *reason);
+/* When that is to happen; UINT64_MAX: it is not wanted, or not connected. */
+uint64_t kv_reread_due(const struct kv_stream *stream);
+/* Does it; the connection is up, and it is due. */
+void kv_reread_start(struct kv_stream *stream);
 
 /* Rounds. */
 void kv_round_want(struct kv_stream *stream);

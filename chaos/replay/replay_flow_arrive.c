@@ -1,0 +1,139 @@
+/* A request arrives in a replay: read, elected for, sent to its engine. */
+#include "chaos/replay/replay_flow_internal.h"
+
+static void
+count_mode(struct replay_result *result, const struct replay_choice *choice)
+{
+    enum replay_mode mode = REPLAY_MODE_POLICY;
+
+    if (choice->mode == ELECT_AFFINITY) {
+        mode = REPLAY_MODE_AFFINITY;
+    } else if (choice->mode == ELECT_BALANCE) {
+        mode =
+            choice->imbalanced ? REPLAY_MODE_IMBALANCED : REPLAY_MODE_BALANCE;
+    }
+    result->modes[mode]++;
+}
+
+/* The prompt's tokens into world->tokens, its keys into world->keys. */
+static struct replay_prompt
+read_prompt(struct replay_world *world, const struct replay_request *request)
+{
+    uint32_t block = world->setup.engine.block_tokens;
+    struct replay_prompt prompt = {
+        .root = world->root,
+        .keys = world->keys,
+        .blocks = request->prompt_tokens / block,
+        .tokens = request->prompt_tokens,
+        .family = request->family,
+    };
+
+    replay_load_tokens(world->load, request, world->tokens);
+    if (prompt.blocks > 0) {
+        (void)key_chain(world->root, world->tokens, prompt.blocks,
+                        block * sizeof(*world->tokens), world->keys);
+    }
+    return prompt;
+}
+
+static int
+submit(struct replay_world *world, uint32_t number)
+{
+    const struct replay_request *r = &world->load->requests[number];
+    struct replay_flight *flight = &world->flights[number];
+    struct replay_engine *e = &world->engines[flight->engine];
+    struct replay_run answer = {.text = r->answer, .tokens = r->output_tokens};
+    struct engine_request request = {
+        .user = number,
+        .prompt = world->tokens,
+        .output = world->tokens + r->prompt_tokens,
+        .prompt_len = r->prompt_tokens,
+        .output_len = r->output_tokens,
+    };
+    uint32_t block = world->setup.engine.block_tokens;
+    uint64_t ticket;
+
+    replay_run_tokens(&answer, world->tokens + r->prompt_tokens);
+    int error = engine_submit(&e->engine, &request, replay_now(world), &ticket);
+    CHECK(error <= 0); /* there is room, and it is not too long */
+    if (error < 0) {
+        return error;
+    }
+    flight->wanted = (flight->queued + r->output_tokens + block - 1) / block;
+    e->queued += flight->queued;
+    e->wanted += flight->wanted;
+    e->open++;
+    e->peak = e->open > e->peak ? e->open : e->peak;
+    return replay_engine_wake_when_due(world, flight->engine);
+}
+
+/* No engine has room for it, ever; nor do those come that wait for it. */
+static bool
+refuse(struct replay_world *world, uint32_t number)
+{
+    const struct replay_request *r = &world->load->requests[number];
+    const struct engine_config *c = &world->setup.engine;
+    uint64_t tokens = (uint64_t)r->prompt_tokens + r->output_tokens;
+
+    if (tokens - 1 <= (uint64_t)c->blocks_max * c->block_tokens) {
+        return false;
+    }
+    for (; number != REPLAY_NONE; number = world->load->requests[number].next) {
+        world->result.refused++;
+        world->left--;
+    }
+    return true;
+}
+
+static bool
+tells_decisions(const struct replay_world *world)
+{
+    const struct replay_setup *setup = &world->setup;
+
+    return world->nodes_count > 1 &&
+           (setup->policy == REPLAY_BELIEF ||
+            (replay_hears_events(setup->policy) && !setup->expect_alone));
+}
+
+int
+replay_arrive(struct replay_world *world, uint32_t number)
+{
+    const struct replay_request *request = &world->load->requests[number];
+    struct replay_flight *flight = &world->flights[number];
+    struct replay_choice choice;
+
+    if (refuse(world, number)) {
+        return 0;
+    }
+    flight->node = (uint32_t)rng_below(&world->rng, world->nodes_count);
+    flight->arrived_us = replay_now(world);
+    world->first_us =
+        world->result.sent++ == 0 ? replay_now(world) : world->first_us;
+    struct replay_prompt prompt = read_prompt(world, request);
+    if (replay_sees_all(world->setup.policy)) {
+        replay_divine(world, &prompt, request, &choice);
+    } else {
+        replay_node_elect(&world->nodes[flight->node], &prompt,
+                          replay_now(world), &choice);
+    }
+    flight->engine = choice.engine;
+    flight->lease = choice.lease;
+    flight->queued = prompt.tokens - choice.promised;
+    if (flight->lease.taken) {
+        replay_node_queue(&world->nodes[flight->node], &flight->lease,
+                          flight->queued);
+    }
+    world->result.promised_tokens += choice.promised;
+    count_mode(&world->result, &choice);
+    world->rates[flight->node].sent++;
+    int error = replay_tell_peers(world, KIND_OPENED, flight);
+    if (error == 0 && tells_decisions(world) && choice.known < prompt.blocks) {
+        uint32_t new = prompt.blocks - choice.known;
+        world->result.told_blocks += new;
+        error = replay_send(
+            world, replay_now(world) + world->setup.gossip_us, KIND_BELIEF,
+            choice.engine,
+            replay_record_new(flight->node, prompt.keys + choice.known, new));
+    }
+    return error == 0 ? submit(world, number) : error;
+}

@@ -1,0 +1,150 @@
+/* Engines in a replay: their steps, their events, the answers they end. */
+#include "chaos/replay/replay_flow_internal.h"
+
+#include <errno.h>
+
+#include "index/base/role.h"
+
+int
+replay_engine_wake_when_due(struct replay_world *world, uint32_t engine)
+{
+    struct replay_engine *e = &world->engines[engine];
+    uint64_t due_us = engine_deadline(&e->engine);
+
+    if (due_us == e->wake_us || due_us == UINT64_MAX) {
+        return 0;
+    }
+    CHECK(due_us >= replay_now(world));
+    e->wake_us = due_us;
+    return replay_schedule(world, due_us, KIND_WAKE, engine, 0);
+}
+
+/* The step that changed these has ended: its events are on their way. */
+static int
+publish(struct replay_world *world, uint32_t engine)
+{
+    struct replay_engine *e = &world->engines[engine];
+    uint64_t at_us = replay_now(world) + world->setup.event_us;
+    int error = 0;
+
+    CHECK(!e->changed.failed);
+    if (e->changed.count > 0 && replay_hears_events(world->setup.policy)) {
+        error = replay_send(
+            world, at_us, KIND_EVENTS, engine,
+            replay_record_new(0, e->changed.words, e->changed.count));
+    }
+    e->changed.count = 0;
+    return error;
+}
+
+/* Of equal blocks all but the last may go without a word. */
+static bool
+is_gone(const struct engine *engine, uint64_t key)
+{
+    uint32_t unused;
+
+    return engine_blocks_match(&engine->pool, &key, 1, &unused) == 0;
+}
+
+static void ON_CONTROL
+note_changes(struct replay_world *world, uint32_t engine)
+{
+    struct replay_engine *e = &world->engines[engine];
+    uint32_t from = e->changed.count;
+    struct engine_event event;
+
+    CHECK(from == 0);
+    while (engine_next_event(&e->engine, &event)) {
+        CHECK(event.kind != ENGINE_EVENT_CLEARED);
+        bool stored = event.kind == ENGINE_EVENT_STORED;
+        if (stored || is_gone(&e->engine, event.key)) {
+            uint64_t *to = event_words_add(&e->changed,
+                                           stored ? EVENT_STORE : EVENT_REMOVE,
+                                           TIER_DEVICE, 1);
+            CHECK(to != NULL);
+            *to = event.key;
+        }
+    }
+    if (e->changed.count > 0 && replay_sees_all(world->setup.policy)) {
+        expectations_confirm(world->nodes[0].expectations, engine,
+                             e->changed.words, e->changed.count);
+    }
+}
+
+/* Its prompt is computed. */
+static void
+answer(struct replay_world *world, const struct engine_out *out)
+{
+    struct replay_flight *flight = &world->flights[out->user];
+    struct replay_engine *e = &world->engines[flight->engine];
+
+    if (!world->setup.answers_whole) {
+        replay_node_began(&world->nodes[flight->node], &flight->lease);
+    }
+    e->queued -= flight->queued;
+    e->wanted -= flight->wanted;
+}
+
+static int
+finish(struct replay_world *world, const struct engine_out *out)
+{
+    uint32_t number = (uint32_t)out->user;
+    struct replay_flight *flight = &world->flights[number];
+    const struct replay_request *request = &world->load->requests[number];
+    struct replay_result *result = &world->result;
+    struct replay_engine *e = &world->engines[flight->engine];
+
+    world->ttft_us[result->finished] = out->usage.first_us - flight->arrived_us;
+    world->whole_us[result->finished] = out->at_us - flight->arrived_us;
+    result->finished++;
+    result->prompt_tokens += out->usage.prompt_tokens;
+    result->cached_tokens += out->usage.cached_tokens;
+    result->output_tokens += out->usage.completion_tokens;
+    e->computed += out->usage.prompt_tokens - out->usage.cached_tokens +
+                   out->usage.completion_tokens;
+    e->open--;
+    world->last_us = out->at_us;
+    world->left--;
+    replay_node_leave(&world->nodes[flight->node], &flight->lease);
+    int error = replay_tell_peers(world, KIND_CLOSED, flight);
+    if (error != 0 || request->next == REPLAY_NONE) {
+        return error;
+    }
+    uint64_t pause_us = world->load->requests[request->next].at_us;
+    return replay_schedule(world, replay_now(world) + pause_us, KIND_ARRIVE,
+                           request->next, 0);
+}
+
+static int ON_CONTROL
+wake(struct replay_world *world, uint32_t engine)
+{
+    struct replay_engine *e = &world->engines[engine];
+    struct engine_out out;
+    int error = publish(world, engine);
+
+    engine_tick(&e->engine, replay_now(world));
+    while (error == 0 && engine_next_out(&e->engine, &out)) {
+        CHECK(out.at_us == replay_now(world));
+        if (out.kind == ENGINE_OUT_FIRST) {
+            answer(world, &out);
+        } else if (out.kind == ENGINE_OUT_END) {
+            error = finish(world, &out);
+        }
+    }
+    note_changes(world, engine);
+    return error == 0 ? replay_engine_wake_when_due(world, engine) : error;
+}
+
+/* A wake that another one has taken the place of is no event at all. */
+int ON_CONTROL
+replay_engine_wake(struct replay_world *world,
+                   const struct virtual_event *event)
+{
+    struct replay_engine *e = &world->engines[event->who];
+
+    if (e->wake_us != event->time_us) {
+        return 0;
+    }
+    e->wake_us = VIRTUAL_TIME_NEVER;
+    return wake(world, event->who);
+}

@@ -1,0 +1,163 @@
+/* What nodes hear in a replay: events, decisions, loads, gauges. */
+#include "chaos/replay/replay_flow_internal.h"
+
+#include <stdlib.h>
+
+/* As node/peers/hints.c has them. */
+#define RATE_US   UINT64_C(500000)
+#define UNSEEN_MS 8U
+
+void
+replay_hear_record(struct replay_world *world, uint32_t engine,
+                   const struct replay_record *record, bool readers)
+{
+    const struct replay_engine *e = &world->engines[engine];
+
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        if (worker_set_has(&e->readers, i) == readers) {
+            replay_node_apply(&world->nodes[i], engine, record->words,
+                              record->count);
+        }
+    }
+}
+
+/* Those who read the events tell the others. */
+int
+replay_hear_events(struct replay_world *world,
+                   const struct virtual_event *event)
+{
+    struct replay_record *record = replay_record_of(event);
+
+    replay_hear_record(world, event->who, record, true);
+    if (worker_set_count(&world->engines[event->who].readers) ==
+        world->nodes_count) {
+        free(record);
+        return 0;
+    }
+    return replay_send(world, replay_now(world) + world->setup.gossip_us,
+                       KIND_GOSSIP, event->who, record);
+}
+
+void
+replay_hear_belief(struct replay_world *world,
+                   const struct virtual_event *event)
+{
+    struct replay_record *record = replay_record_of(event);
+
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        if (i != record->node) {
+            replay_node_learn(&world->nodes[i], world->root, record->words,
+                              record->count, event->who, replay_now(world));
+        }
+    }
+    free(record);
+}
+
+void
+replay_hear_load(struct replay_world *world, const struct virtual_event *event)
+{
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        if (i == event->what) {
+            continue;
+        }
+        if (event->kind == KIND_OPENED) {
+            replay_node_peer_opened(&world->nodes[i], event->who);
+        } else {
+            replay_node_peer_closed(&world->nodes[i], event->who);
+        }
+    }
+}
+
+/* Again after this long, as long as there is something to come. */
+static int
+repeat(struct replay_world *world, uint32_t interval_us, enum replay_kind kind)
+{
+    return world->left == 0
+               ? 0
+               : replay_schedule(world, replay_now(world) + interval_us, kind,
+                                 0, 0);
+}
+
+static void
+measure_rate(struct replay_world *world, struct replay_rate *rate)
+{
+    uint64_t passed_us = world->setup.gauge_us;
+    uint64_t weighed_us = passed_us < RATE_US ? passed_us : RATE_US;
+    uint64_t now_milli = rate->sent * UINT64_C(1000000000) / passed_us;
+
+    rate->milli =
+        (rate->milli * (RATE_US - weighed_us) + now_milli * weighed_us) /
+        RATE_US;
+    rate->sent = 0;
+}
+
+/* Each node says how much it sends, and what waits where; and sees to its
+ * indexes. */
+int
+replay_tell_gauges(struct replay_world *world)
+{
+    uint32_t engines = world->setup.engines;
+
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        replay_node_work(&world->nodes[i], replay_now(world));
+        measure_rate(world, &world->rates[i]);
+        for (uint32_t e = 0; e < engines; e++) {
+            world->told_queued[i * engines + e] =
+                replay_node_queued(&world->nodes[i], e);
+        }
+    }
+    int error = repeat(world, world->setup.gauge_us, KIND_GAUGES);
+    if (error != 0 || world->nodes_count == 1) {
+        return error;
+    }
+    return replay_schedule(world, replay_now(world) + world->setup.gossip_us,
+                           KIND_HEARD, 0, 0);
+}
+
+static void
+hear_queued(struct replay_world *world, uint32_t engine)
+{
+    uint32_t engines = world->setup.engines;
+    uint32_t all = 0;
+
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        all += world->told_queued[i * engines + engine];
+    }
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        uint32_t own = world->told_queued[i * engines + engine];
+        replay_node_peers_queued(&world->nodes[i], engine, all - own);
+    }
+}
+
+void
+replay_hear_gauges(struct replay_world *world)
+{
+    uint64_t all = 0;
+
+    for (uint32_t e = 0; e < world->setup.engines; e++) {
+        hear_queued(world, e);
+    }
+
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        all += (world->rates[i].milli + 500) / 1000;
+    }
+    for (uint32_t i = 0; i < world->nodes_count; i++) {
+        uint64_t peers = all - (world->rates[i].milli + 500) / 1000;
+        replay_node_unseen(&world->nodes[i],
+                           (uint32_t)((peers * UNSEEN_MS + 500) / 1000));
+    }
+}
+
+int
+replay_read_metrics(struct replay_world *world)
+{
+    for (uint32_t e = 0; e < world->setup.engines; e++) {
+        const struct engine_blocks *pool = &world->engines[e].engine.pool;
+        uint64_t held = pool->count - pool->free_count;
+        for (uint32_t i = 0; i < world->nodes_count; i++) {
+            replay_node_pressure(&world->nodes[i], e,
+                                 (uint32_t)(held * 1000 / pool->count));
+        }
+    }
+    return repeat(world, world->setup.metrics_us, KIND_METRICS);
+}

@@ -1,0 +1,209 @@
+/* Finds the end of a client's request, and has the rest of it come. */
+#include "node/edge/client_internal.h"
+
+#define CONTINUE    "HTTP/1.1 100 Continue\r\n\r\n"
+#define CLAIM_BYTES ((size_t)1 << 20) /* of a body, before it has come */
+
+void
+client_give_in(struct client *client)
+{
+    if (client->in != NULL) {
+        lane_memory_give(&client->lane->memory, client->in, client->in_size);
+        client->in = NULL;
+        client->in_size = 0;
+        client->in_len = 0;
+    }
+}
+
+bool
+client_grow_in(struct client *client, size_t size)
+{
+    size_t got;
+
+    if (size <= client->in_size) {
+        return true;
+    }
+    char *grown = lane_memory_take(&client->lane->memory, size, &got);
+    if (grown == NULL) {
+        return false;
+    }
+    if (client->in != NULL) {
+        memcpy(grown, client->in, client->in_len);
+        lane_memory_give(&client->lane->memory, client->in, client->in_size);
+    }
+    client->in = grown;
+    client->in_size = got;
+    return true;
+}
+
+void
+client_release_request(struct client *client)
+{
+    size_t left = client->in_len - client->request_bytes;
+
+    if (client->in == NULL) {
+        return;
+    }
+    if (left == 0) {
+        client_give_in(client);
+    } else {
+        memmove(client->in, client->in + client->request_bytes, left);
+        client->in_len = left;
+    }
+    client->request_bytes = 0;
+}
+
+/* Everything before the body is known. */
+static void
+note_framing(struct client *client, const struct http_head *head)
+{
+    client->framing = (struct client_framing){
+        .known = true,
+        .keep_alive = head->keep_alive,
+        .minor_0 = head->minor == 0,
+        .expect = head->expect_continue,
+        .chunked = head->body == HTTP_BODY_CHUNKED,
+        .head_bytes = head->size_bytes,
+        .body_bytes =
+            head->body == HTTP_BODY_LENGTH ? (size_t)head->content_length : 0,
+        .raw_at = head->size_bytes,
+    };
+}
+
+int
+client_refuse_overload(struct client *client)
+{
+    counter_bump(&client->lane->shared->metrics.requests_overload, 1);
+    request_refuse(client, 503, "overloaded",
+                   "limits.buffered_bytes_max is reached; try again");
+    return FRAME_REFUSED;
+}
+
+static int ON_LANE
+refuse_too_large(struct client *client)
+{
+    counter_bump(&client->lane->shared->metrics.requests_too_large, 1);
+    request_refuse(client, 413, "body_too_large",
+                   "the request body is larger than limits.body_bytes_max");
+    return FRAME_REFUSED;
+}
+
+static int ON_LANE
+frame_head(struct client *client)
+{
+    struct lane *lane = client->lane;
+    const struct config_limits *limits = &lane->node->config->limits;
+    int outcome = http_head_parse_request(client->in, client->in_len,
+                                          &lane->request_limits, &lane->head);
+
+    if (outcome == HTTP_E_MORE) {
+        if (client->deadline.list != &lane->timeouts[LANE_TIMEOUT_HEAD]) {
+            lane_time(lane, &client->deadline, LANE_TIMEOUT_HEAD);
+        }
+        return client->in_len < client->in_size ||
+                       client_grow_in(client, client->in_size + 1)
+                   ? FRAME_MORE
+                   : client_refuse_overload(client);
+    }
+    if (outcome != 0) {
+        request_refuse(client, lane->head.fault_status, "bad_request",
+                       lane->head.fault);
+        return FRAME_REFUSED;
+    }
+    if (lane->head.body == HTTP_BODY_LENGTH &&
+        lane->head.content_length > limits->body_bytes_max) {
+        return refuse_too_large(client);
+    }
+    note_framing(client, &lane->head);
+    return FRAME_WHOLE;
+}
+
+/* The body is not all here: wait for it, asking for it if need be. */
+static int ON_LANE
+await_body(struct client *client, size_t room)
+{
+    struct iovec go = {.iov_base = (void *)(uintptr_t)CONTINUE,
+                       .iov_len = sizeof(CONTINUE) - 1};
+
+    if (!client_grow_in(client, room)) {
+        return client_refuse_overload(client);
+    }
+    if (client->framing.expect) {
+        client->framing.expect = false;
+        if (sock_send(&client->sock, &go, 1) != (ssize_t)go.iov_len) {
+            client_close(client, true);
+            return FRAME_REFUSED;
+        }
+    }
+    lane_time(client->lane, &client->deadline, LANE_TIMEOUT_BODY);
+    return FRAME_MORE;
+}
+
+static int ON_LANE
+frame_length(struct client *client)
+{
+    size_t all = client->framing.head_bytes + client->framing.body_bytes;
+
+    if (client->in_len < all) {
+        /* A length is only a claim: large room is given as bytes arrive. */
+        size_t room =
+            2 * client->in_len > CLAIM_BYTES ? 2 * client->in_len : CLAIM_BYTES;
+        return await_body(client, all < room ? all : room);
+    }
+    client->request_bytes = all;
+    return FRAME_WHOLE;
+}
+
+/* Decodes in place: data moves down over the framing it came in. */
+static int ON_LANE
+frame_chunked(struct client *client)
+{
+    struct client_framing *f = &client->framing;
+    uint64_t max = client->lane->node->config->limits.body_bytes_max;
+    struct slice raw = {.ptr = client->in + f->raw_at,
+                        .len = client->in_len - f->raw_at};
+    struct slice data;
+    int outcome;
+
+    while ((outcome = http_chunk_next(&f->chunk, &raw, &data)) ==
+           HTTP_CHUNK_E_DATA) {
+        if (f->body_bytes + data.len > max) {
+            return refuse_too_large(client);
+        }
+        memmove(client->in + f->head_bytes + f->body_bytes, data.ptr, data.len);
+        f->body_bytes += data.len;
+    }
+    if (outcome == HTTP_CHUNK_E_BAD) {
+        request_refuse(client, 400, "bad_request", f->chunk.fault);
+        return FRAME_REFUSED;
+    }
+    if (outcome == HTTP_CHUNK_E_MORE) {
+        f->raw_at = f->head_bytes + f->body_bytes;
+        client->in_len = f->raw_at;
+        return await_body(client, client->in_len + EDGE_INPUT_BYTES / 2);
+    }
+    client->request_bytes = client->in_len - raw.len;
+    return FRAME_WHOLE;
+}
+
+int
+client_frame(struct client *client)
+{
+    struct lane *lane = client->lane;
+    bool fresh = !client->framing.known;
+
+    if (fresh) {
+        int outcome = frame_head(client);
+        if (outcome != FRAME_WHOLE) {
+            return outcome;
+        }
+    }
+    int outcome =
+        client->framing.chunked ? frame_chunked(client) : frame_length(client);
+    if (outcome == FRAME_WHOLE && !fresh) {
+        /* Others have used the lane's head since; cheaper than keeping it. */
+        CHECK(http_head_parse_request(client->in, client->in_len,
+                                      &lane->request_limits, &lane->head) == 0);
+    }
+    return outcome;
+}

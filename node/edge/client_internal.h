@@ -1,0 +1,53 @@
+/*
+ * A client's connection, shared by its files:
+ *
+ *   client.c        its begin and end, reading, what it waits for
+ *   client_frame.c  where a request ends
+ *   client_out.c    what it is sent
+ *
+ * Role: shell, private to them. Thread: the client's lane.
+ */
+#ifndef NODE_CLIENT_INTERNAL_H
+#define NODE_CLIENT_INTERNAL_H
+
+#include "node/edge/edge_internal.h"
+
+/* client.c */
+
+/* What to wait for follows from the state; called when that changed. */
+void client_update_interest(struct client *client) ON_LANE;
+/* Serves the requests that are whole, and waits for the next one. */
+void client_process(struct client *client) ON_LANE;
+/*
+ * Closing while unread bytes are in the kernel resets the connection, and a
+ * reset can overtake the answer. So after an error: send, end our direction,
+ * read on for a while and throw away.
+ */
+void client_linger(struct client *client) ON_LANE;
+
+/* client_frame.c */
+
+enum {
+    FRAME_WHOLE,
+    FRAME_MORE,
+    FRAME_REFUSED,
+};
+
+/* Finds the end of the request at client->in. With FRAME_WHOLE the lane's
+ * head is that request's; with FRAME_REFUSED it was answered. */
+int client_frame(struct client *client) ON_LANE MUST_CHECK;
+/* Answers 503: the node's buffers are full. FRAME_REFUSED. */
+int client_refuse_overload(struct client *client) ON_LANE;
+/* Makes room for size bytes in all; false: the node's bound is reached. */
+bool client_grow_in(struct client *client, size_t size) ON_LANE MUST_CHECK;
+/* Gives the input back, if there is one. */
+void client_give_in(struct client *client) ON_LANE;
+
+/* client_out.c */
+
+/* Sends on what the kernel did not take before. May close the client. */
+void client_flush(struct client *client) ON_LANE;
+/* Gives back what was left to send, if there is something. */
+void client_give_out(struct client *client) ON_LANE;
+
+#endif

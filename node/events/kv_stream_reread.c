@@ -1,0 +1,80 @@
+/* Reading a stream again from its first batch, because somebody asks for it. */
+#include "node/events/kv_stream_internal.h"
+
+#define REREADS_MAX    12U /* doublings of the wait */
+#define REREAD_CALM_US UINT64_C(60000000)
+
+void
+kv_stream_read_again(struct kv_stream *stream, const char *reason)
+{
+    CHECK(reason != NULL);
+    if (stream->blank || stream->dead || stream->reread != NULL) {
+        return;
+    }
+    stream->reread = reason;
+}
+
+void
+kv_stream_reread(struct kv_stream *stream, const char *reason, uint64_t ask,
+                 uint64_t now_us)
+{
+    stream->now_us = now_us;
+    if (ask > stream->ask) {
+        stream->ask = ask;
+        stream->reread = stream->reread != NULL ? stream->reread : reason;
+    } else {
+        kv_stream_read_again(stream, reason);
+    }
+}
+
+uint64_t
+kv_reread_due(const struct kv_stream *stream)
+{
+    return stream->reread != NULL && stream->connected ? stream->reread_at_us
+                                                       : UINT64_MAX;
+}
+
+/* Whether what is wanted happens anyhow, questions and all. */
+static bool
+is_read_anyway(const struct kv_stream *stream)
+{
+    if (!stream->blank && !stream->dead) {
+        return false;
+    }
+    if (stream->ask == stream->ask_told) {
+        return true;
+    }
+    return !kv_stream_unaided(stream) &&
+           (stream->round.active ? stream->round.ask == stream->ask
+                                 : stream->wanted);
+}
+
+void
+kv_reread_start(struct kv_stream *stream)
+{
+    const char *reason = stream->reread;
+    uint64_t wait_us = kv_stream_us(stream->config.retry_ms) << stream->rereads;
+
+    CHECK(reason != NULL && stream->connected);
+    stream->reread = NULL;
+    if (is_read_anyway(stream)) {
+        return;
+    }
+    if (stream->now_us - stream->reread_last_us >
+        REREAD_CALM_US + 8 * wait_us) {
+        stream->rereads = 0;
+    }
+    wait_us = kv_stream_us(stream->config.retry_ms) << stream->rereads;
+    stream->rereads +=
+        stream->rereads < REREADS_MAX; /* the last one did not help */
+    stream->reread_last_us = stream->now_us;
+    stream->reread_at_us = stream->now_us + wait_us;
+    counter_bump(&stream->counters->rereads, 1);
+    if (kv_stream_unaided(stream)) {
+        kv_round_stop(stream);
+        kv_stream_forget(stream, false, stream->ask, reason);
+        return;
+    }
+    stream->force = true;
+    kv_stream_restart(stream, reason);
+}
