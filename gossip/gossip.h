@@ -1,157 +1,169 @@
 /*
- * The door of gossip/: what a peer is missing, and what to merge.
+ * The door of gossip/: which records a peer is missing, and what to merge.
  *
- * Every node keeps a replica of every stream (a worker's rank). Some nodes
- * read a stream from its engine; the others live from their deltas. All end
- * with the same set of blocks, whatever is lost, repeated or reordered between
- * them, because three things hold:
+ * Every node keeps a replica of every stream (the records of one rank of a
+ * worker). Some nodes read a stream from its engine; the others apply the
+ * deltas that the readers send. All replicas end with the same set of blocks,
+ * even when messages between nodes are lost, repeated or reordered, because
+ * three things hold:
  *
- * 1. A stream is a sequence of records, numbered alike by all who read it. An
- *    epoch is one such sequence: what one process of the engine said from its
- *    start on. Its id is the process's identity, derived from evidence (the
- *    fingerprint of the first batch), so two readers name it alike without
- *    talking to each other. A position is (seq of the batch << 8 | part), and a
- *    record covers the positions after the one before it up to its own.
- * 2. A replica at a position is the result of all records up to there. It
- *    takes a record that begins at or before its position and ends after it,
- *    drops one that ends before, and asks for what is missing if it begins
- *    after. So every record is gated by the version vector, the stream's
- *    (epoch, position), whoever it comes from, the own intake included.
- * 3. What cannot be had record by record is had whole (transfer).
+ * 1. A stream is a sequence of records, and all its readers number them alike.
+ *    An epoch is one such sequence: what one process of the engine published
+ *    from its start on. The epoch's id is the identity of that process. It is
+ *    derived from evidence (the fingerprint of the first batch), so two readers
+ *    choose the same id without talking to each other. A position is (seq of
+ *    the batch << 8 | part). A record covers the positions after its
+ *    predecessor's up to its own.
+ * 2. A replica at a position is the result of all records up to that position.
+ *    The replica applies a record that begins at or before its position and
+ *    ends after it, drops a record that ends before it, and asks for the
+ *    missing records if a record begins after it. So every record must pass the
+ *    version vector, which is the stream's (epoch, position), whether it comes
+ *    from a peer or from this node's own intake.
+ * 3. State that cannot be had record by record is transferred as a whole.
  *
- * Epochs. (no, id); the larger no wins, then the larger id; an equal id is the
- * same epoch whatever the no, and both sides go on with the larger one. A
- * reader that finds another process mints the next no after all it ever saw.
- * Who learns of a higher epoch drops the old one's state at once: nobody
- * credits a dead process's cache while the new one's is fetched.
+ * Epochs. An epoch is a pair (no, id). The larger no wins, then the larger id.
+ * Equal ids are the same epoch, whatever their numbers, and both sides go on
+ * with the larger number. A reader that finds a new process mints the next
+ * number after all that it ever saw. A node that learns of a higher epoch drops
+ * the old epoch's state at once, so no node credits a dead process's cache
+ * while it fetches the new state.
  *
- * The live observer wins. No order of numbers can say which of two processes
- * is the living one; only who is connected to it can. So a reader whose own
- * reading a higher epoch contradicts adopts it, and asks its intake to read
- * again from the start (REREAD). If that finds the epoch's process, it joins;
- * if it finds another one, it mints, and wins. An answer counts only if it was
- * begun after the question: every REREAD has a number, which the reading it
- * causes repeats; a reading that was under way before says nothing about an
- * epoch that came since. More than 3 changes of epoch within 60 s, and the
- * stream is contested: two engines sit behind one address. (The end of an epoch
- * in which nobody said anything is no change.)
+ * The live observer wins. The numbers cannot tell which of two processes is
+ * alive; only a node that is connected to the process can. So when a higher
+ * epoch contradicts a reader's own reading, the reader adopts that epoch and
+ * asks its intake to read again from the start (REREAD). If the intake finds
+ * the epoch's process, the reader joins the epoch; if it finds another process,
+ * the reader mints an epoch, and wins. An answer counts only if it was begun
+ * after the question: every REREAD has a number, and the reading that it causes
+ * repeats the number. A reading that was already under way says nothing about
+ * an epoch that arrived later. A stream whose epoch changes more than 3 times
+ * within 60 s is contested: two engines sit behind one address. (The end of an
+ * epoch without a single record is not counted as a change.)
  *
- * Partial readings. A reader that cannot see the process's first batch any
- * more does not know the process's identity, nor names of blocks from before.
- * It is a follower: its records are not applied but compared with the log by
- * position and fingerprint. While they agree, or the replica keeps up with
- * them by others' deltas, there is a better reader, and all is well. When the
- * fingerprints differ, or the replica stays behind (or ahead of) the live
- * reading for judge_ms, there is none: it takes over, by reading again and
- * minting an epoch of its own, which is not complete; at once where there are
- * no peers. Before, it asks who leads the epoch (WHO). To a living reader it
- * yields, as long as it has itself heard nothing since, or the replica has
- * moved: two who both began in the middle would else take over from each other
- * without end, and drop what is known each time. What it reads to take over
- * counts only against the epoch that was judged, not against one that came
- * since. The same for a reader that lost batches for good: the others' logs may
- * have them; only if nobody does, the stream goes on without (a record then
- * says that something before it is missing) in an epoch derived from the
- * process's.
+ * Partial readings. A reader that can no longer see the process's first batch
+ * knows neither the process's identity nor the names of earlier blocks. It is a
+ * follower: its records are not applied, but compared with the log by position
+ * and fingerprint. As long as they agree, or other nodes' deltas keep the
+ * replica level with them, there is a better reader and nothing needs to be
+ * done. If the fingerprints differ, or if the replica stays behind (or ahead
+ * of) the live reading for judge_ms, there is no better reader. Then the
+ * follower takes over: it reads again and mints an epoch of its own, which is
+ * not complete. Without peers it takes over at once. Otherwise it first asks
+ * who leads the epoch (WHO), and yields to a living reader as long as it has
+ * itself received nothing since, or the replica has moved. Without this rule,
+ * two readers that both began in the middle would take over from each other
+ * without end, and drop the state each time. What the follower reads in order
+ * to take over counts only against the epoch that was judged, not against an
+ * epoch that arrived later. The same holds for a reader that lost batches for
+ * good: other nodes' logs may have them. Only if no node has them does the
+ * stream go on without them, in an epoch derived from the process's own; a
+ * record then says that records before it are missing.
  *
- * `complete`: the set is the engine's own at this position. It is a property
- * of epoch and position, the same on all nodes: true from the start of a
- * process's epoch, false after a record that follows a gap or in an epoch
- * that began in the middle, true again after a CLEAR.
+ * `complete` means that the set is the engine's own at this position. It is a
+ * property of the epoch and the position, and the same on all nodes: true from
+ * the start of a process's epoch; false after a record that follows a gap, and
+ * in an epoch that began in the middle; true again after a CLEAR.
  *
- * When the engine restarts while two nodes read it. Both find the new process
- * by themselves and name it alike. Whoever is first mints no + 1 and pushes;
- * the other adopts, is contradicted by its own old reading, reads again and
- * joins: same id, nothing is minted twice. If both mint before they hear of
- * each other, no and id are equal. The slower one's last records of the old
- * process carry the lower epoch and are dropped everywhere.
+ * When the engine restarts while two nodes read it, both find the new process
+ * by themselves and give it the same id. The first one mints no + 1 and pushes.
+ * The other one adopts that epoch, its own old reading contradicts it, it reads
+ * again and joins: the ids are equal, so nothing is minted twice. If both mint
+ * before they hear of each other, no and id are equal. The slower reader's last
+ * records of the old process carry the lower epoch, and every node drops them.
  *
- * During a partition. Both sides go on reading and serving; no side waits for
- * the other. Ids agree, so on heal the version vectors differ in positions at
- * most, and the side behind pulls. A side that saw two restarts while the
- * other saw one has a larger no under the same id: taken over, nothing is
- * dropped. A side that reaches no engine keeps its last epoch, whose no is not
- * above the other's, and adopts. If it is above (it saw a process that is dead
- * by now under a higher no), it wins for a moment; the live readers read again
- * and mint above it.
+ * During a partition, both sides go on reading and serving, and neither waits
+ * for the other. Both choose the same ids, so after the partition the version
+ * vectors differ in positions at most, and the side that is behind pulls. If
+ * one side saw two restarts and the other one saw one, the first side has a
+ * larger no under the same id: the other side takes the number over and drops
+ * nothing. A side that reaches no engine keeps its last epoch. If that epoch's
+ * no is not above the other side's, it adopts the other side's. If it is above
+ * (this side saw a process under a higher no that is dead by now), it wins for
+ * a moment; then the live readers read again and mint an epoch above it.
  *
- * A stale node coming back (partitioned, suspended, restarted from a snapshot
- * by gossip_load()). What it pushes is of a lower epoch or position and is
- * dropped: nothing runs backwards. Its vector shows what it misses and it
- * pulls; where logs no longer reach, it takes the state whole. A process that
- * restarted is another epoch: what the node had is dropped, not trusted.
+ * When a stale node comes back (from a partition, a suspension, or a restart
+ * with a snapshot that gossip_load() told of), what it pushes has a lower epoch
+ * or position and is dropped, so nothing runs backwards. Its vector shows what
+ * it is missing, and it pulls. Where the logs no longer reach back far enough,
+ * it transfers the state as a whole. An engine process that restarted is
+ * another epoch: what the node had is dropped, not trusted.
  *
- * Push. The primary reader (gossip_role(): told from outside) sends its
- * records to all peers, push_ms after the first; the second one stays silent
- * while the primary's deltas follow its own reading, and speaks up for what is
- * lag_ms late, or at once when the primary is suspect or gone. A node that
- * becomes primary pushes at once; the one that was goes on until it has seen
- * the new one's deltas. Doubled pushes are harmless.
+ * Push. The primary reader (the caller names it with gossip_role()) sends its
+ * records to all peers, push_ms after the first of them. The second reader
+ * stays silent while the primary's deltas keep up with its own reading. It
+ * pushes the records that are lag_ms late, or pushes at once when the primary
+ * is suspect or gone. A node that becomes primary pushes at once; the former
+ * primary goes on until it has seen the new one's deltas. Records that are
+ * pushed twice do no harm.
  *
- * Gap repair. A question goes to whoever showed that it has more; it is
- * answered from the log, or with LOST where the log no longer reaches, which
- * starts a transfer. One question per stream is open at a time; it is judged
- * against (epoch, position) as they were when it was asked, and by nothing
- * else.
+ * Gap repair. A question goes to a peer that has shown that it has more. The
+ * peer answers it from its log, or with LOST where the log no longer reaches,
+ * which starts a transfer. Each stream has one open question at a time. The
+ * answer is judged only against (epoch, position) at the time of the question.
  *
- * Transfer is a fuzzy snapshot. The receiver asks page after page, by a cursor
- * that only the state's owner understands; nobody stands still. With S0 the
- * position at the first page and E that at the last, pages and then the
- * records after S0 in order give exactly the state at E: what no record
- * touched is on a page as it was, and for the rest the last record has the
- * last word. Until E the replica is torn: stale, and it serves nobody.
- * The server keeps nothing between pages.
+ * Transfer is a fuzzy snapshot. The receiver asks for page after page, by a
+ * cursor that only the owner of the state understands; no node stops working
+ * for it. Let S0 be the position at the first page and E the position at the
+ * last. The pages, and then the records after S0 in order, give exactly the
+ * state at E: a block that no record touched is on a page as it was, and for
+ * every other block the last record decides. Until E the replica is torn: it is
+ * stale, and this node serves it to nobody. The server keeps nothing between
+ * pages.
  *
- * Anti-entropy. Every vector_ms +- vector_jitter_ms a node sends one random
- * peer 8 bytes that summarise its vector and digests; where they differ, the
- * vectors follow, and each side pulls. At link-up vectors go both ways at
- * once. Digests (gossip_digest(): count and XOR of mixed keys, told from
- * outside) are compared at equal positions: if they differ there is a bug or
- * corruption, which is counted and healed, by transfer from a reader's state,
- * and by a reader itself with a new reading.
+ * Anti-entropy. Every vector_ms +- vector_jitter_ms a node sends a random peer
+ * 8 bytes that summarise its vector and digests. If the peer's own differ, they
+ * exchange their vectors, and each side pulls. When a link comes up, both sides
+ * send their vectors at once. Digests (which the caller supplies with
+ * gossip_digest(): the count and the XOR of the mixed keys) are compared at
+ * equal positions. If they differ, there is a bug or a corruption. It is
+ * counted and healed: by a transfer of a reader's state, and on a reader itself
+ * by a new reading.
  *
- * A replica is stale while it is torn, once it was behind for stale_ms, and
- * once nobody has been able to read the engine for that long (gossip_unread()):
- * what is known then is what was, and the engine may be another process by now.
+ * A replica is stale while it is torn, when it has been behind for stale_ms,
+ * and when no node has been able to read the engine for that long
+ * (gossip_unread()): the state is then an old one, and the engine may be
+ * another process by now.
  *
- * Removed streams are remembered for tombstone_ms, so that numbers go on where
- * they were if one comes back. Which streams there are is told from outside:
- * frames create none.
+ * Removed streams are remembered for tombstone_ms, so that an epoch's numbers
+ * continue if the stream comes back. Only the caller adds and removes streams;
+ * a frame never creates one.
  *
- * Gauges: how many requests a node has in flight at each worker, and the like.
- * One writer each, versions rise within a node's boot (its peer id), the
- * newest wins, and all of them are gone with their origin. Between two of them
- * a peer's decisions tell sooner what it sent where (below), and what ended:
- * each counts as one request more or less in flight there until the next gauges
- * that know of it, for two gauge_ms at most. A frame of decisions says which
- * gauges were the last before it, so none counts twice, whichever of the two
- * comes first.
+ * Gauges say, among other things, how many requests a node has in flight at
+ * each worker. Each gauge has one writer; its versions rise within one boot of
+ * the node (its peer id), the newest version wins, and all of a node's gauges
+ * are dropped when the node goes. Between two frames of gauges, a peer's
+ * decisions (below) say sooner which requests it sent where, and which ended.
+ * Each decision counts as one request more or less in flight there until the
+ * next gauges that include it, but for two gauge_ms at most. A frame of
+ * decisions names the version of the gauges that were sent before it, so no
+ * decision counts twice, whichever of the two frames arrives first.
  *
- * Belief: a node's routing decisions, as hashes of blocks and never as text.
- * Those without blocks say only that a request went to a worker, or ended, and
- * are not handed out. What a worker's rank was sent in blocks of tokens, beyond
- * what it holds, is a decision of its own (`expected`): it counts as no
- * request, and travels in a type of frame of its own, which nodes that do not
- * know it skip.
- * Decisions are lossy on purpose: what comes within belief_ms of the last frame
- * goes out in one, and if belief_bytes are full before, the newest decisions
- * matter and the older ones are dropped; of the two kinds, that one which has
- * more than half. Nothing is asked for again: a lost decision costs a cache
+ * Belief is a node's routing decisions, as hashes of blocks and never as text.
+ * A decision without blocks says only that a request was sent to a worker, or
+ * ended there, and is not handed out. Blocks of tokens that were sent to a
+ * worker's rank and that it does not hold yet are a decision of their own
+ * (`expected`). It does not count as a request. It travels in a frame type of
+ * its own, which nodes that do not know it skip. Decisions are lossy on
+ * purpose: those made within belief_ms of the last frame wait and go out in one
+ * frame. If they fill belief_bytes before that, older decisions are dropped in
+ * favour of newer ones, taken from whichever of the two kinds has more than
+ * half of the bytes. No node asks for a lost decision again: it costs a cache
  * miss, and the engine's own events tell the truth later.
  *
- * Compression of pages is left out: keys are hashes and do not shrink. The
- * frame's flags keep a place for it, refused until there is something there.
+ * Pages are not compressed: keys are hashes and do not shrink. The frame's
+ * flags reserve a place for compression, which is refused until it exists.
  *
- * Grammar. Time, bytes and the seed come in as arguments; after each call the
- * outputs are pulled until there are none, before the next call (but for
+ * Grammar. Time, bytes and the seed are arguments. After each call, the caller
+ * pulls outputs until there are none before it makes the next call (except for
  * gossip_digest() and gossip_exported(), which answer an output). What an
- * output points at is good until the next one.
+ * output points at is valid until the next output.
  *
- * Role: core. Owns: logs and frames. Thread: one owner.
- * Limits: struct gossip_config. Errors: named outcomes, -ENOMEM from
- * gossip_new() and gossip_stream_add(); later, a lack of memory costs a frame
- * (counted), which anti-entropy makes good.
- * Source: version vectors and anti-entropy after Demers et al. 1987.
+ * Role: core. Owns: logs and frames. Thread: one owner. Limits: struct
+ * gossip_config. Errors: named outcomes; -ENOMEM from gossip_new() and
+ * gossip_stream_add(). Later, a lack of memory costs a frame, which is counted
+ * and which anti-entropy makes good. Source: version vectors and anti-entropy
+ * after Demers et al. 1987.
  */
 #ifndef GOSSIP_GOSSIP_H
 #define GOSSIP_GOSSIP_H
@@ -166,9 +178,9 @@
 
 struct gossip;
 
-#define GOSSIP_PAGE_WORDS  8192U      /* of one page, at most */
+#define GOSSIP_PAGE_WORDS  8192U      /* per page at most */
 #define GOSSIP_CURSOR_END  UINT64_MAX /* no page after this one */
-#define GOSSIP_RANK_NONE   UINT32_MAX /* does not read the stream */
+#define GOSSIP_RANK_NONE   UINT32_MAX /* this node does not read the stream */
 #define GOSSIP_FLIPS_MAX   3U
 #define GOSSIP_FLIPS_US    UINT64_C(60000000)
 #define GOSSIP_PEERS_MAX   64U
@@ -177,29 +189,32 @@ struct gossip;
 struct gossip_config {
     uint32_t peers_max;
     uint32_t streams_max;   /* tombstones included */
-    uint32_t log_bytes;     /* of one stream */
-    uint32_t log_records;   /* of one stream */
-    size_t logs_bytes_max;  /* of all logs */
-    uint32_t frame_bytes;   /* 128 KiB or more; no frame is longer */
-    uint32_t sends_max;     /* frames waiting to be pulled */
-    uint32_t exports_max;   /* pages asked of this node and not answered */
-    uint32_t transfers_max; /* this node receives at once */
-    uint32_t push_ms;       /* records wait for company */
+    uint32_t log_bytes;     /* per stream */
+    uint32_t log_records;   /* per stream */
+    size_t logs_bytes_max;  /* of all logs together */
+    uint32_t frame_bytes;   /* longest frame; 128 KiB or more */
+    uint32_t sends_max;     /* frames that wait to be pulled */
+    uint32_t exports_max;   /* pages that peers asked for, unanswered */
+    uint32_t transfers_max; /* transfers received at the same time */
+    uint32_t push_ms;       /* records wait this long for others */
     uint32_t vector_ms;     /* between two rounds of anti-entropy */
     uint32_t vector_jitter_ms;
-    uint32_t question_ms;     /* until one is asked again */
-    uint32_t lag_ms;          /* the primary may be behind the second reader */
-    uint32_t judge_ms;        /* a reading stays a follower */
-    uint32_t stale_ms;        /* a replica may be behind before it counts */
-    uint32_t heal_ms;         /* between two attempts at one stream */
-    uint32_t tombstone_ms;    /* a removed stream is remembered */
-    uint32_t workers_max;     /* with gauges, of one origin; ranks and the
-                                 node itself have theirs, too */
-    uint32_t gauge_ms;        /* between frames with what changed */
-    uint32_t gauge_all_ms;    /* ... with all of them */
-    uint32_t gauge_silent_ms; /* until an origin's are forgotten */
+    uint32_t question_ms;     /* until a question is asked again */
+    uint32_t lag_ms;          /* how far the primary may be behind the second
+                                 reader */
+    uint32_t judge_ms;        /* until a follower is judged */
+    uint32_t stale_ms;        /* how long a replica may be behind before it is
+                                 stale */
+    uint32_t heal_ms;         /* between two attempts to heal a stream */
+    uint32_t tombstone_ms;    /* how long a removed stream is remembered */
+    uint32_t workers_max;     /* workers with gauges per origin; ranks and the
+                                 node itself have gauges, too */
+    uint32_t gauge_ms;        /* between frames with changed gauges */
+    uint32_t gauge_all_ms;    /* between frames with all gauges */
+    uint32_t gauge_silent_ms; /* until the gauges of a silent origin are
+                                 dropped */
     uint32_t belief_ms;       /* between frames with decisions */
-    uint32_t belief_bytes;    /* of decisions that wait; frame_bytes at most */
+    uint32_t belief_bytes;    /* of waiting decisions; at most frame_bytes */
 };
 
 /* What a node uses unless its configuration says otherwise. */
@@ -207,13 +222,14 @@ struct gossip_config gossip_config_default(void);
 
 enum {
     GOSSIP_E_BAD = 1,  /* the frame is malformed: what stood before the fault
-                         was taken */
-    GOSSIP_E_STRANGER, /* from no peer that is up: nothing was taken */
+                          was applied */
+    GOSSIP_E_STRANGER, /* the sender is no peer that is up: nothing was
+                          applied */
     GOSSIP_E_FULL,     /* the bound on streams or peers is reached */
 };
 
 enum gossip_channel {
-    GOSSIP_CTL,  /* short, and not to wait behind the other */
+    GOSSIP_CTL,  /* short frames, which must not wait behind the others */
     GOSSIP_BULK, /* deltas and pages */
 };
 
@@ -223,17 +239,18 @@ struct gossip_epoch {
 };
 
 /*
- * A decision: a prompt's blocks from the from-th on went to a worker. count 0:
- * a request did of which nothing is to be known; or, ended, a request ended
- * there. Or, expected: blocks of tokens, one or more, are on their way to one
- * of its ranks; of these there is no root, parent and from, as the key of such
- * a block says all that is before it.
+ * A routing decision: a prompt's blocks from index `from` on were sent to a
+ * worker. With count 0 it says only that a request was sent there, without its
+ * blocks; or, if `ended`, that a request ended there. If `expected`: one or
+ * more blocks of tokens are on their way to one of the worker's ranks. Such a
+ * decision has no root, parent and from, because the key of a block of tokens
+ * names all that precedes it.
  */
 struct gossip_belief {
     uint64_t worker;
     uint32_t rank;   /* expected */
     uint64_t root;   /* key of the prompt's namespace (key_root()) */
-    uint64_t parent; /* key of the block before the first one; root if from is
+    uint64_t parent; /* key of the block before the first one; root if `from` is
                         0 */
     uint32_t from;
     uint32_t count;
@@ -243,14 +260,14 @@ struct gossip_belief {
 };
 
 enum gossip_out_kind {
-    GOSSIP_SEND,   /* bytes to peer by channel; may be lost */
+    GOSSIP_SEND,   /* send bytes to peer by channel; may be lost */
     GOSSIP_RESET,  /* forget the stream; records of another epoch follow */
-    GOSSIP_APPLY,  /* apply record, then tell gossip_digest() */
-    GOSSIP_EXPORT, /* read a page of the stream's state from cursor on, answer
-                      with gossip_exported(token) */
+    GOSSIP_APPLY,  /* apply record, then call gossip_digest() */
+    GOSSIP_EXPORT, /* read a page of the stream's state from cursor on, and
+                      answer with gossip_exported(token) */
     GOSSIP_STATE,  /* complete, stale or contested changed */
-    GOSSIP_REREAD, /* the local intake is to read the stream from its start
-                      again and to begin with this ask */
+    GOSSIP_REREAD, /* the local intake must read the stream from its start
+                      again, and begin with this ask */
     GOSSIP_BELIEF, /* a peer's decision */
 };
 
@@ -260,17 +277,19 @@ struct gossip_out {
     uint64_t peer;               /* SEND, BELIEF */
     const uint8_t *bytes;        /* SEND */
     size_t len;                  /* SEND */
-    struct event_stream stream;  /* all others */
-    struct gossip_epoch epoch;   /* all others: the stream's now */
-    /* RESET, APPLY: names what was applied since the last RESET, as
-     * event_record.epoch. The epoch's id, and something else where an epoch is
-     * applied once more. */
+    struct event_stream stream;  /* all but SEND and BELIEF */
+    struct gossip_epoch epoch;   /* all but SEND and BELIEF: the stream's epoch
+                                    now */
+    /* RESET, APPLY: names what is applied from the last RESET on; it becomes
+     * event_record.epoch. It is the epoch's id, or another value if the same
+     * epoch is applied once more. */
     uint64_t name;
-    const char *reason; /* RESET, REREAD: static */
-    /* APPLY: seq is the position; 0 in pages, whose holes are unknown. */
+    const char *reason; /* RESET, REREAD: static text */
+    /* APPLY: seq is the position. It is 0 in pages, whose holes are unknown. */
     const struct event_record *record;
     uint64_t
-        cursor; /* EXPORT: 0 at the start, else one of gossip_exported()'s */
+        cursor; /* EXPORT: 0 at the start, then a value that gossip_exported()
+                   gave */
     uint64_t token;              /* EXPORT */
     uint64_t ask;                /* REREAD */
     struct gossip_belief belief; /* BELIEF */
@@ -279,139 +298,142 @@ struct gossip_out {
     bool contested;              /* STATE */
 };
 
-/* self: this process's id in the mesh, new with each start. *out is owned by
- * the caller. 0 or -ENOMEM. */
+/* self: this process's id in the mesh, new with each start. The caller owns
+ * *out. 0 or -ENOMEM. */
 int gossip_new(struct gossip **out, const struct gossip_config *config,
                uint64_t self, uint64_t now_us, uint64_t seed) MUST_CHECK;
 
-/* NULL is fine. */
+/* g may be NULL. */
 void gossip_free(struct gossip *g);
 
-/* Which streams there are. Adding one that is there changes nothing. 0,
- * GOSSIP_E_FULL or -ENOMEM. */
+/* Adds a stream; adding a stream again changes nothing. 0, GOSSIP_E_FULL or
+ * -ENOMEM. */
 int gossip_stream_add(struct gossip *g, struct event_stream stream,
                       uint64_t now_us) MUST_CHECK;
 
-/* The stream is no longer wanted: its state is dropped, and its number is
- * remembered for tombstone_ms. One that is not there is ignored. */
+/* The stream is no longer wanted: its state is dropped, and its epoch's number
+ * is remembered for tombstone_ms. An unknown stream is ignored. */
 void gossip_stream_remove(struct gossip *g, struct event_stream stream,
                           uint64_t now_us);
 
-/* What a snapshot had of a stream, after adding it and before anything else is
- * known of it: its owner has the state already. */
+/* What a snapshot said of a stream whose state the caller has loaded already.
+ * Call it after gossip_stream_add(), before anything else is known of the
+ * stream. */
 void gossip_load(struct gossip *g, struct event_stream stream,
                  struct gossip_epoch epoch, uint64_t pos, bool complete);
 
-/* After that: what the stream's records said last of holes and of the size of
- * blocks, for those who will have its state whole. */
+/* Call it after gossip_load(): what the stream's last records said of holes and
+ * of the size of blocks, for peers that will transfer its state. */
 void gossip_load_sizes(struct gossip *g, struct event_stream stream,
                        uint32_t holes, uint32_t block_tokens);
 
 /* This node is the rank-th reader of the stream (GOSSIP_RANK_NONE: it does not
- * read); primary: the peer of rank 0, 0 if not known or self. */
+ * read it). primary: the peer of rank 0; 0 if it is unknown or this node. */
 void gossip_role(struct gossip *g, struct event_stream stream, uint32_t rank,
                  uint64_t primary, uint64_t now_us);
 
-/* Nobody can reach the stream's engine, as far as is known: unless this node's
- * own reading is live, the stream is stale after stale_ms. */
+/* unread: as far as is known, nobody can reach the stream's engine. Unless this
+ * node's own reading is live, the stream is then stale after stale_ms. */
 void gossip_unread(struct gossip *g, struct event_stream stream, bool unread,
                    uint64_t now_us);
 
-/* Whether others may be about to come (false at first): then a partial reading
- * is judged as if they were here, for they may know more of the process than
- * can be read of it now. */
+/* others: peers may be about to come (false at first). A partial reading is
+ * then judged as if they were here, because they may know more of the process
+ * than can still be read from it. */
 void gossip_await(struct gossip *g, bool others, uint64_t now_us);
 
 /* Whether the peer of rank 0 pushed a delta of the stream since gossip_role()
  * named it. */
 bool gossip_primary_heard(const struct gossip *g, struct event_stream stream);
 
-/* The local intake's readings; ignored for streams that are not there. */
+/* What the local intake reads. Calls for unknown streams are ignored. */
 
 /*
- * A reading of a process begins (again): `process` names it, `whole` says that
- * everything since its start follows. ask: the number of the last REREAD of
- * this stream that the intake knew of when it began to read; 0: none.
+ * A reading of a process begins, or begins again. `process` identifies the
+ * process; `whole` says that everything since its start follows. ask: the
+ * number of the stream's last REREAD that the intake knew when it began to
+ * read; 0: none.
  */
 void gossip_local_begin(struct gossip *g, struct event_stream stream,
                         uint64_t process, bool whole, uint64_t ask,
                         uint64_t now_us);
 
 /*
- * A reading of the process goes on where a snapshot had it, after the batch of
- * that seq; whether it is the living process's shows with the first record, or
- * another begin. whole: as above, and no gap since. It mints nothing: where the
- * stream is in another epoch by now, it is read again.
+ * A reading of the process continues where a snapshot ended, after the batch
+ * `seq`. The first record, or another begin, shows whether it is the living
+ * process's. whole: as in gossip_local_begin(), without a gap since. This call
+ * mints nothing: if the stream is in another epoch by now, it is read again.
  */
 void gossip_local_resume(struct gossip *g, struct event_stream stream,
                          uint64_t process, bool whole, uint64_t seq,
                          uint64_t now_us);
 
 /*
- * One batch of the reading, seqs rising: all that it changed, in as many
- * records as it came in (a CLEAR among them is an ordinary op); `last` ends
- * it. A batch that changed nothing is told too. record: words checked,
- * borrowed for the call; its stream and epoch are not looked at.
+ * One batch of the reading, in one call per record that it came in; seqs rise,
+ * and `last` ends the batch. It holds everything that the batch changed (a
+ * CLEAR is an ordinary op). A batch that changed nothing is passed, too.
+ * record: its words are checked, borrowed for the call; its stream and epoch
+ * are ignored.
  */
 void gossip_local_record(struct gossip *g, struct event_stream stream,
                          const struct event_record *record,
                          uint64_t fingerprint, bool last, uint64_t now_us);
 
-/* Batches of the reading are missing for good. */
+/* Batches of the reading are lost for good. */
 void gossip_local_gap(struct gossip *g, struct event_stream stream,
                       uint64_t now_us);
 
-/* The reading is proved to follow the living process, or is not. */
+/* live: the reading is known to follow the living process. */
 void gossip_local_live(struct gossip *g, struct event_stream stream, bool live,
                        uint64_t now_us);
 
-/* The node reads the stream no longer. */
+/* This node no longer reads the stream. */
 void gossip_local_end(struct gossip *g, struct event_stream stream,
                       uint64_t now_us);
 
-/* What was applied of the stream was lost (no room, a fault): it is had again,
- * by reading or by transfer. */
+/* Applied records of the stream were lost (no room, a fault): its state is
+ * obtained again, by a reading or a transfer. */
 void gossip_local_lost(struct gossip *g, struct event_stream stream,
                        uint64_t now_us);
 
-/* Blocks held of a stream, and the XOR of rng_mix(key) over them, after the
- * APPLY that was pulled last. */
+/* Answers the APPLY that was pulled last: how many blocks of the stream are
+ * held, and the XOR of rng_mix(key) over them. */
 void gossip_digest(struct gossip *g, struct event_stream stream, uint64_t count,
                    uint64_t xor_keys);
 
 /*
- * Answers an EXPORT: STOREs (event.h) of what is held now, count words at most
- * GOSSIP_PAGE_WORDS, and the cursor to go on with or GOSSIP_CURSOR_END. Each
- * block that is held from the first page until the last must be on one of
- * them. words NULL: it cannot be read.
+ * Answers an EXPORT with STOREs (event.h) of what is held now: count words, at
+ * most GOSSIP_PAGE_WORDS, and the cursor of the next page or GOSSIP_CURSOR_END.
+ * Each block that is held from the first page until the last must be on one of
+ * the pages. words NULL: the state cannot be read.
  */
 void gossip_exported(struct gossip *g, uint64_t token, const uint64_t *words,
                      uint32_t count, uint64_t next, uint64_t now_us);
 
-/* A link to a peer came up (again: it is new), or went. 0 or GOSSIP_E_FULL. */
+/* A link to a peer came up; the peer is new, even if it was up before. 0 or
+ * GOSSIP_E_FULL. */
 int gossip_peer_up(struct gossip *g, uint64_t peer, uint64_t now_us) MUST_CHECK;
 
-/* The link to a peer went: nothing is sent to it, and what it was asked is
- * asked of others. One that is not up is ignored. */
+/* The link to a peer went down: nothing more is sent to it, and its open
+ * questions go to other peers. A peer that is not up is ignored. */
 void gossip_peer_down(struct gossip *g, uint64_t peer, uint64_t now_us);
 
-/* Whether the membership suspects a peer: the next reader pushes in its place
- * while it does. One that is not up is ignored. */
+/* suspect: the membership suspects the peer; until that ends, the next reader
+ * pushes in its place. A peer that is not up is ignored. */
 void gossip_peer_suspect(struct gossip *g, uint64_t peer, bool suspect,
                          uint64_t now_us);
 
-/* A frame's body from a peer. 0, GOSSIP_E_BAD or GOSSIP_E_STRANGER. */
+/* The body of a frame from a peer. 0, GOSSIP_E_BAD or GOSSIP_E_STRANGER. */
 int gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes,
                 size_t len, uint64_t now_us) MUST_CHECK;
 
-/* Lets time pass up to now_us, which must not be before that of any earlier
- * call. */
+/* Lets time pass up to now_us, which must not be before any earlier call's. */
 void gossip_tick(struct gossip *g, uint64_t now_us);
 
 /* When gossip_tick() is due. */
 uint64_t gossip_deadline(const struct gossip *g);
 
-/* The next output; false when there is none. What it points at is good until
+/* The next output; false when there is none. What *out points at is valid until
  * the next call. */
 bool gossip_next_out(struct gossip *g, struct gossip_out *out) MUST_CHECK;
 
@@ -422,22 +444,22 @@ struct gossip_gauge {
     uint64_t queued_tokens; /* of prompts */
 };
 
-/* Sets this node's own. False: workers_max is reached, and none of them is at
- * zero and could be forgotten. */
+/* Sets this node's own gauge. False: workers_max is reached, and no worker's
+ * gauge is at zero and could be dropped. */
 bool gossip_gauge_set(struct gossip *g, uint64_t worker,
                       const struct gossip_gauge *gauge, uint64_t now_us);
 
-/* The sum over this node and its peers; blocks: the greatest. */
+/* The sum over this node and its peers; blocks: the maximum. */
 struct gossip_gauge gossip_gauge_sum(struct gossip *g, uint64_t worker);
 
-/* The same without this node's own. */
+/* The same sum without this node's own gauges. */
 struct gossip_gauge gossip_gauge_others(struct gossip *g, uint64_t worker);
 
 /* Rises whenever a peer's gauges may have changed. */
 uint64_t gossip_gauges_heard(const struct gossip *g);
 
-/* A decision of this node's, for its peers; keys are copied. One longer than
- * belief_bytes holds is cut at its end: what remains is still a prefix. */
+/* Queues a decision of this node's for its peers; keys are copied. If it is
+ * longer than belief_bytes, it is truncated: what remains is still a prefix. */
 void gossip_belief_add(struct gossip *g, const struct gossip_belief *belief,
                        uint64_t now_us);
 
@@ -445,54 +467,55 @@ struct gossip_status {
     struct event_stream stream;
     struct gossip_epoch epoch;
     uint64_t pos;
-    uint64_t pos_known; /* the furthest that anyone said to have */
+    uint64_t pos_known; /* the furthest position that anyone claims to have */
     uint64_t log_low;
-    uint64_t process; /* that this node's reading is of; 0: there is none */
-    uint64_t count;   /* the digest */
+    uint64_t process; /* of this node's reading; 0: there is none */
+    uint64_t count;   /* with xor_keys: the digest */
     uint64_t xor_keys;
     bool complete;
     bool stale;
     bool contested;
     bool digest_known;
-    bool reads;    /* its own reading leads the replica */
-    bool follower; /* ... or follows who does */
-    bool pushes;   /* to peers */
+    bool reads;    /* this node's own reading leads the replica */
+    bool follower; /* this node's own reading is a follower */
+    bool pushes;   /* this node pushes to its peers */
     bool torn;     /* between the first page of a transfer and its end */
     bool transfers;
 };
 
-/* The position after all of the batch of that seq. */
+/* The position after the whole batch `seq`. */
 uint64_t gossip_pos_after(uint64_t seq);
 
 /* Whether this node's own reading leads the stream's replica. */
 bool gossip_reads(const struct gossip *g, struct event_stream stream);
 
-/* The at-th stream in order of their coming; false at the end. */
+/* The at-th stream, in the order in which they were added; false at the end. */
 bool gossip_status(const struct gossip *g, uint32_t at,
                    struct gossip_status *status) MUST_CHECK;
 
-/* That stream's; false: there is none. */
+/* The status of that stream; false: there is no such stream. */
 bool gossip_status_of(const struct gossip *g, struct event_stream stream,
                       struct gossip_status *status) MUST_CHECK;
 
-/* No stream is behind what peers are known to have, torn or being
- * transferred. */
+/* No stream is torn, being transferred, or behind what peers are known to
+ * have. */
 bool gossip_is_level(const struct gossip *g);
 
 struct gossip_stats {
     uint64_t frames_in, bytes_in, frames_out, bytes_out;
     uint64_t frames_bad;      /* malformed */
-    uint64_t frames_stranger; /* from nobody who is up */
-    uint64_t frames_unknown;  /* of a type or flag of another version */
-    uint64_t sends_dropped;   /* sends_max */
+    uint64_t frames_stranger; /* from a sender that is no peer that is up */
+    uint64_t frames_unknown;  /* with a type or flag of another version */
+    uint64_t sends_dropped;   /* sends_max was reached */
     uint64_t no_memory;
     uint64_t records_local, records_pushed, records_applied;
-    uint64_t push_bytes;            /* of DELTAs pushed, to one peer */
+    uint64_t push_bytes;            /* of DELTAs pushed, counted for one peer */
     uint64_t dropped_old;           /* records that were there already */
-    uint64_t dropped_epoch;         /* ... of a lower epoch */
-    uint64_t dropped_unknown;       /* ... of no stream that there is */
-    uint64_t dropped_follower;      /* ... of a reading that does not lead */
-    uint64_t fingerprint_conflicts; /* another record at the same position */
+    uint64_t dropped_epoch;         /* records of a lower epoch */
+    uint64_t dropped_unknown;       /* records of unknown streams */
+    uint64_t dropped_follower;      /* records of a reading that does not
+                                       lead */
+    uint64_t fingerprint_conflicts; /* two different records at one position */
     uint64_t gaps, pulls, pulls_answered, pulls_lost;
     uint64_t epochs_minted, epochs_adopted, rereads, takeovers;
     uint64_t transfers, transfers_done, transfers_failed;
@@ -500,19 +523,20 @@ struct gossip_stats {
     uint64_t vectors_in, summaries_equal, summaries_differ;
     uint64_t digest_mismatches;
     uint64_t beliefs_out, beliefs_in;
-    uint64_t beliefs_dropped; /* newer ones took their place */
+    uint64_t beliefs_dropped; /* to make room for newer ones */
     uint64_t expected_out, expected_in,
-        expected_dropped; /* the same of those */
-    uint64_t log_spills;  /* records applied past a full log */
+        expected_dropped; /* the same for `expected` */
+    uint64_t log_spills;  /* records applied although the log was full */
     uint64_t log_dropped;
     size_t log_bytes;
     uint32_t streams, tombstones, peers;
 };
 
-/* The counters since gossip_new(), and what there is now. */
+/* The counters since gossip_new(), and the present sizes. */
 void gossip_stats(const struct gossip *g, struct gossip_stats *stats);
 
-/* Walks everything and verifies each invariant; for tests and simulations. */
+/* Verifies each invariant of the whole state; for tests and simulations. False:
+ * *reason says which one is broken, static text. */
 bool gossip_check(const struct gossip *g, const char **reason);
 
 #endif
