@@ -293,10 +293,15 @@ take_reply(struct sim_world *w, uint32_t node, uint32_t engine, uint32_t slot)
 
 /* Beginning and ending */
 
+/* A real intake waits for room. This one cannot, and must not lose an item:
+ * its ring has room for all that readings hold. */
 static void *
 reserve(void *context, size_t size)
 {
-    return ring_reserve(&((struct sim_node *)context)->items, size);
+    void *room = ring_reserve(&((struct sim_node *)context)->items, size);
+
+    CHECK(room != NULL);
+    return room;
 }
 
 static void

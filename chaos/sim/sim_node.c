@@ -7,7 +7,8 @@
 #include "chaos/sim/sim_router_internal.h"
 #include "index/base/role.h"
 
-#define ITEMS_BYTES ((size_t)1 << 18)
+/* What a reading holds back comes out at once, each message as a record. */
+#define ITEMS_BYTES ((size_t)1 << 22)
 #define WORDS       4096U
 #define WORK_MS     50U
 #define LOOK_US     UINT64_C(1000000)
