@@ -7,7 +7,7 @@
 
 #include "gossip/gossip_internal.h"
 
-#define HEAD_MAX 40U /* of one decision */
+#define HEAD_MAX 40U /* at most, per decision */
 
 static void
 put_belief(struct codec_out *out, const struct gossip_belief *belief,
@@ -50,9 +50,9 @@ drop_waiting(struct gossip *g, enum gossip_waiting_kind kind)
 }
 
 /*
- * Room for one with so many keys, or fewer: how many. Both kinds share
- * belief_bytes; neither takes from the other's half of it, and what one does
- * not use the other may.
+ * Makes room for a decision with up to `count` keys, and returns how many keys
+ * fit. Both kinds share belief_bytes; neither takes from the other's half, and
+ * each may use what the other one leaves free.
  */
 static uint32_t
 make_room(struct gossip *g, enum gossip_waiting_kind kind, uint32_t count)
@@ -192,7 +192,7 @@ are_sound(enum gossip_waiting_kind kind, struct codec_in in)
     return !in.failed;
 }
 
-/* Until they are pulled. */
+/* The frame belongs to the state until its decisions are pulled. */
 static void
 keep(struct gossip *g, uint64_t peer, enum gossip_waiting_kind kind,
      const struct codec_in *in)
@@ -213,7 +213,7 @@ keep(struct gossip *g, uint64_t peer, enum gossip_waiting_kind kind,
     g->belief_kind = kind;
 }
 
-/* Judged whole, then counted as load. */
+/* The frame is checked as a whole first, and then counted as load. */
 int
 gossip_recv_belief(struct gossip *g, uint64_t peer, struct codec_in in)
 {
@@ -243,7 +243,7 @@ gossip_recv_expect(struct gossip *g, uint64_t peer, struct codec_in in)
     return 0;
 }
 
-/* The next one with blocks, whose words are in g->record. */
+/* The next decision that has blocks; its keys are in g->record. */
 static bool
 next_belief(struct gossip *g, struct gossip_belief *belief)
 {

@@ -2,24 +2,23 @@
  * Bytes of gossip frames: numbers, and the bodies of records.
  *
  * Numbers are little endian; counts and small numbers are varints (seven bits
- * to a byte, the lowest first). A reader never goes beyond its end: the first
- * thing that is not there makes it fail, and everything after is zero; so a
- * frame is read to its end and judged once.
+ * per byte, the lowest first). A reader never goes beyond its end: the first
+ * missing value makes it fail, and all later values are zero. So a frame is
+ * read to its end and checked once.
  *
- * A body is what one record says, wherever it stands: in a log, in a DELTA, in
- * a PAGE. It is kept in this form, so what is pushed is copied, not encoded
- * again.
+ * A body is the content of one record, in the same form in a log, a DELTA and a
+ * PAGE. So a pushed record is copied, not encoded again.
  *
  *   u8      flags (below)
- *   u32     fingerprint of the batch, its lower half: one that differs is
- *           proof, and one that agrees by chance is followed by others
+ *   u32     lower half of the batch's fingerprint: a difference is proof, and
+ *           an accidental match is followed by differences
  *   varint  holes, block_tokens: each only if its flag says so
  *   varint  words when decoded
  *   ops     varint (count << 4 | tier << 2 | kind), then count keys of 8 bytes
  *   ...     unknown fields of a later version
  *
- * Keys are hashes: nothing makes them smaller. An op takes two bytes where the
- * decoded one takes eight.
+ * Keys are hashes and cannot be compressed. An op takes two bytes where the
+ * decoded op takes eight.
  *
  * Role: core. Owns: nothing. Thread: any. Errors: `failed`, or false.
  */
@@ -34,14 +33,14 @@
 #include "index/base/check.h"
 #include "index/index.h"
 
-/* Longest record as it travels, in words when decoded. */
+/* Longest record in a frame, in decoded words. */
 #define CODEC_WORDS_MAX 8192U
 
 struct codec_out {
     uint8_t *bytes; /* the caller's */
     size_t len;
     size_t max;
-    bool failed; /* something did not fit: what is there is not to be used */
+    bool failed; /* something did not fit: do not use the bytes */
 };
 
 /* Append a number, little endian, or bytes as they are. What does not fit sets
@@ -50,13 +49,13 @@ void codec_put_u8(struct codec_out *out, uint8_t value);
 void codec_put_u32(struct codec_out *out, uint32_t value);
 void codec_put_u64(struct codec_out *out, uint64_t value);
 
-/* Appends a number in one to ten bytes, seven bits each. Fails as above. */
+/* Appends a number as one to ten bytes of seven bits each. Fails as above. */
 void codec_put_varint(struct codec_out *out, uint64_t value);
 
 /* Appends len bytes; bytes may be NULL when len is 0. Fails as above. */
 void codec_put_bytes(struct codec_out *out, const void *bytes, size_t len);
 
-/* The room that is left, to pack maps into; len grows by what they took. */
+/* The free room, to pack maps into; len grows by the packed bytes. */
 static inline struct buf
 codec_rest(const struct codec_out *out)
 {
@@ -78,7 +77,7 @@ codec_left(const struct codec_in *in)
     return (size_t)(in->end - in->at);
 }
 
-/* What is left, as it is; nothing where the reader has failed. */
+/* The bytes that are left; empty if the reader has failed. */
 static inline struct slice
 codec_slice(const struct codec_in *in)
 {
@@ -86,31 +85,30 @@ codec_slice(const struct codec_in *in)
                           .len = in->failed ? 0 : codec_left(in)};
 }
 
-/* Take a number off the front, little endian. 0 and `failed` when it is not
- * there. */
+/* Read a little-endian number. Without enough bytes: 0, and `failed` is set. */
 uint8_t codec_get_u8(struct codec_in *in);
 uint32_t codec_get_u32(struct codec_in *in);
 uint64_t codec_get_u64(struct codec_in *in);
 
-/* Takes a varint of at most 64 bits. 0 and `failed` when there is none. */
+/* Reads a varint of at most 64 bits. Without one: 0, and `failed` is set. */
 uint64_t codec_get_varint(struct codec_in *in);
 
-/* A varint that must be max or less. */
+/* Reads a varint that must be at most max. */
 uint32_t codec_get_count(struct codec_in *in, uint32_t max);
 
 /* The next len bytes as a reader of their own. */
 struct codec_in codec_get_part(struct codec_in *in, uint64_t len);
 
 enum {
-    CODEC_GAP = 1,          /* something before it is missing for good */
-    CODEC_HOLES = 2,        /* holes follow; else 0 */
+    CODEC_GAP = 1,          /* records before it are lost for good */
+    CODEC_HOLES = 2,        /* holes follow; otherwise 0 */
     CODEC_HOLES_NONE = 4,   /* holes are EVENT_HOLES_UNKNOWN */
-    CODEC_BLOCK_TOKENS = 8, /* block_tokens follow; else 0 */
+    CODEC_BLOCK_TOKENS = 8, /* block_tokens follow; otherwise 0 */
 };
 
 struct codec_body {
     uint8_t flags;
-    bool clears; /* has a CLEAR */
+    bool clears; /* contains a CLEAR */
     uint32_t fingerprint;
     uint32_t holes;
     uint32_t block_tokens;
@@ -118,13 +116,14 @@ struct codec_body {
     struct codec_in ops;
 };
 
-/* Appends the body of a record with these words (checked, at most
- * CODEC_WORDS_MAX) instead of its own. flags: CODEC_GAP or 0. */
+/* Appends a record's body with these words (checked, at most CODEC_WORDS_MAX)
+ * in place of head's own. flags: CODEC_GAP or 0. */
 void codec_put_body(struct codec_out *out, const struct event_record *head,
                     const uint64_t *words, uint32_t count, uint64_t fingerprint,
                     uint8_t flags);
 
-/* Whether in holds a sound body, and what it says; nothing is allocated. */
+/* True if `in` holds a sound body, which *body then describes; nothing is
+ * allocated. */
 bool codec_get_body(struct codec_in in, struct codec_body *body) MUST_CHECK;
 
 /* The words_count words of a sound body. */

@@ -7,7 +7,8 @@
 #define BYTES_FIRST   1024U
 #define ENTRIES_FIRST 16U
 
-/* What holds between any two calls; delta_log_check() looks at each entry. */
+/* Invariants that hold between any two calls; delta_log_check() also looks at
+ * each entry. */
 static bool
 is_sound(const struct delta_log *log)
 {
@@ -78,7 +79,7 @@ drop_first(struct delta_log *log, struct delta_log_store *store)
     CHECK(is_sound(log));
 }
 
-/* Moves what is there to the front. */
+/* Moves the entries and their bodies to the front. */
 static void
 compact(struct delta_log *log)
 {
@@ -170,7 +171,7 @@ fits(const struct delta_log *log, uint32_t len)
            log->first + log->count < log->entries_size;
 }
 
-/* The older half gives way, and more if len asks for it. */
+/* Drops the older half of the entries, and more if len asks for it. */
 static void
 make_room(struct delta_log *log, struct delta_log_store *store, uint64_t keep,
           uint32_t len)

@@ -1,9 +1,9 @@
 /*
- * The log of one stream: its latest records, one after another without a gap.
+ * The log of one stream: its latest records, in order and without a gap.
  *
- * It covers the positions after `low` up to `high`; each entry those after the
- * entry before it up to its own. When there is no room the older half goes,
- * but nothing the owner still needs.
+ * It covers the positions after `low` up to `high`. Each entry covers the
+ * positions after its predecessor up to its own. When there is no room, the
+ * older half is dropped, except what the owner still needs.
  *
  * Role: core. Owns: its memory, counted in the store that all logs share.
  * Thread: one owner. Limits: struct delta_log_store.
@@ -18,16 +18,16 @@
 #include "index/base/check.h"
 
 struct delta_log_store {
-    size_t bytes;       /* of all logs */
-    size_t bytes_max;   /* ... at most */
-    uint32_t log_bytes; /* of one log's bodies, at most */
-    uint32_t log_count; /* entries of one log, at most */
-    uint64_t dropped;   /* entries that gave way */
+    size_t bytes;       /* used by all logs */
+    size_t bytes_max;   /* limit for all logs */
+    uint32_t log_bytes; /* limit for one log's bodies */
+    uint32_t log_count; /* limit for one log's entries */
+    uint64_t dropped;   /* entries dropped to make room */
 };
 
 struct delta_log_entry {
     uint64_t pos;
-    uint32_t at; /* of its body in bytes */
+    uint32_t at; /* offset of its body in `bytes` */
     uint32_t len;
 };
 
@@ -43,24 +43,23 @@ struct delta_log {
     uint32_t bytes_size;
 };
 
-/* Gives the memory back; covers nothing after pos. */
+/* Frees the memory; the log covers nothing after pos. */
 void delta_log_fini(struct delta_log *log, struct delta_log_store *store);
 
 /* Forgets the entries and keeps the memory. */
 void delta_log_restart(struct delta_log *log, uint64_t pos);
 
-/* Appends a record up to pos > high. Entries beyond `keep` do not give way:
- * false when there is no room without. */
+/* Appends a record that ends at pos > high. Entries beyond `keep` are not
+ * dropped: false when there is no room without dropping them. */
 bool delta_log_append(struct delta_log *log, struct delta_log_store *store,
                       uint64_t keep, uint64_t pos, const uint8_t *body,
                       uint32_t len) MUST_CHECK;
 
-/* Which entry is the first beyond pos (counted from 0, the oldest); count when
- * none is. */
+/* Index of the first entry beyond pos (0 is the oldest); count when there is
+ * none. */
 uint32_t delta_log_after(const struct delta_log *log, uint64_t pos);
 
-/* The at-th entry, 0 being the oldest; at < count. Good until the log
- * changes. */
+/* The at-th entry; 0 is the oldest, at < count. Valid until the log changes. */
 static inline const struct delta_log_entry *
 delta_log_entry_at(const struct delta_log *log, uint32_t at)
 {
@@ -68,7 +67,7 @@ delta_log_entry_at(const struct delta_log *log, uint32_t at)
     return &log->entries[log->first + at];
 }
 
-/* Whether state at pos can go on with the log. */
+/* Whether a state at pos can continue with the log. */
 static inline bool
 delta_log_covers(const struct delta_log *log, uint64_t pos)
 {

@@ -1,18 +1,19 @@
 /*
  * Load by origin. A frame of gauges is a run of msgpack maps
- * (index/base/pack.h): a head of v, the version, and all, whether rows that it
- * does not have are at zero; then a row for each worker: w worker, f requests
- * in flight, b blocks held, q tokens queued. What is zero may be left out.
+ * (index/base/pack.h). The first map is a head: v, the version, and all, which
+ * says that a worker without a row is at zero. Then a row for each worker: w
+ * worker, f requests in flight, b blocks held, q tokens queued. Zeros may be
+ * left out.
  */
 #include <stdlib.h>
 
 #include "gossip/gossip_internal.h"
 #include "index/base/pack.h"
 
-#define ROW_BYTES 40U /* of a row, at most */
+#define ROW_BYTES 40U /* at most, per row */
 
-/* The row's place, or count. Origins that were told of workers in one order
- * have them at the same places: `likely` is looked at first. */
+/* The worker's row, or count. Origins that learned of workers in the same order
+ * have them in the same rows, so row `likely` is tried first. */
 static uint32_t
 find_row(const struct gossip_origin *origin, uint64_t worker, uint32_t likely)
 {
@@ -35,7 +36,7 @@ is_zero(const struct gossip_gauge *gauge)
            gauge->queued_tokens == 0;
 }
 
-/* One that says nothing, and of which peers know that. */
+/* A row that is all zero, and that peers know to be zero. */
 static struct gossip_gauge_row *
 idle_row(const struct gossip *g, const struct gossip_origin *origin)
 {
@@ -118,7 +119,8 @@ gossip_gauge_others(struct gossip *g, uint64_t worker)
     uint32_t likely = find_row(&g->own, worker, g->gauge_likely);
 
     CHECK_SLOW(g->peers_high <= g->config.peers_max);
-    g->gauge_likely = likely + 1; /* they are asked for in order, mostly */
+    g->gauge_likely = likely + 1; /* the next call mostly asks for the next
+                                     row */
     for (uint32_t i = 0; i < g->peers_high; i++) {
         const struct gossip_origin *origin = &g->origins[i];
         uint32_t at = find_row(origin, worker, likely);
@@ -147,7 +149,8 @@ gossip_gauges_heard(const struct gossip *g)
     return g->gauges_heard;
 }
 
-/* What moved at a peer is in its gauges from now on, or was long ago. */
+/* Forgets the decisions counted for a peer: its new gauges include them, or
+ * they are too old. */
 static void
 forget_moved(struct gossip *g, struct gossip_origin *origin)
 {
@@ -170,7 +173,7 @@ moved_due(const struct gossip *g, const struct gossip_origin *origin)
                : UINT64_MAX;
 }
 
-/* Its rows are had, or -ENOMEM is counted. */
+/* True: the origin has memory for rows. False: -ENOMEM is counted. */
 static bool
 open_origin(struct gossip *g, struct gossip_origin *origin)
 {
@@ -181,7 +184,7 @@ open_origin(struct gossip *g, struct gossip_origin *origin)
     return origin->rows != NULL;
 }
 
-/* A request of a peer began or ended after it told its gauges of version
+/* A request of a peer began or ended after the peer sent its gauges of version
  * `told`. */
 void
 gossip_gauges_move(struct gossip *g, uint64_t peer,
@@ -235,12 +238,12 @@ put_row(struct buf *out, const struct gossip_gauge_row *row)
     pack_close(&map);
 }
 
-/* A frame of all rows, or of those changed after a version. */
+/* A frame of all rows, or of the rows that changed after a version. */
 static void
 send_rows(struct gossip *g, bool all, uint64_t after)
 {
     CHECK(after <= g->own.version);
-    gossip_belief_flush(g); /* what it says was before these */
+    gossip_belief_flush(g); /* these decisions were made before the gauges */
     gossip_frame_begin(g, GOSSIP_FRAME_GAUGES);
     struct buf out = codec_rest(&g->build);
     put_head(&out, g->own.version, all);
@@ -290,7 +293,7 @@ gossip_gauges_tick(struct gossip *g)
     if ((all && g->own.count > 0) || changed) {
         send_rows(g, all, g->gauge_sent);
     }
-    if (changed) { /* a repetition does not hold up what is new */
+    if (changed) { /* a repetition must not delay what is new */
         g->gauge_due_us = UINT64_MAX;
         g->own.heard_us = g->now_us;
     }
@@ -320,9 +323,8 @@ get_row(struct unpack *in, uint64_t *worker)
     };
 }
 
-/* The newest version wins: frames that overtake each other change nothing. A
- * frame of what changed needs the one before it only for rows that the next
- * full one brings anyway. */
+/* The newest version wins, so frames that overtake each other change nothing.
+ * If a frame of changed rows was lost, the next full frame brings its rows. */
 int
 gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes)
 {

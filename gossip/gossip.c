@@ -1,6 +1,6 @@
 /*
- * The door of gossip: making and freeing, streams, peers, frames that come in,
- * time, and what can be seen from outside.
+ * The door of gossip: making and freeing, streams, peers, received frames,
+ * time, and status.
  */
 #include "gossip/gossip.h"
 
@@ -220,7 +220,7 @@ gossip_stream_add(struct gossip *g, struct event_stream stream, uint64_t now_us)
     return 0;
 }
 
-/* Only the numbers stay: of epochs, and of questions. */
+/* Only the numbers of epochs and of questions are kept. */
 void
 gossip_stream_remove(struct gossip *g, struct event_stream stream,
                      uint64_t now_us)
@@ -371,7 +371,7 @@ gossip_is_contested(const struct gossip_stream *s, uint64_t now_us)
     return s->flips > GOSSIP_FLIPS_MAX && now_us - oldest < GOSSIP_FLIPS_US;
 }
 
-/* When it is stale for want of a reader; UINT64_MAX: not. */
+/* When the stream becomes stale for lack of a reader; UINT64_MAX: never. */
 static uint64_t
 unread_at_us(const struct gossip *g, const struct gossip_stream *s)
 {
@@ -546,7 +546,7 @@ earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* When something of the stream is due. */
+/* When the stream's earliest timer is due. */
 static uint64_t
 stream_timer(const struct gossip *g, const struct gossip_stream *s)
 {
@@ -581,9 +581,9 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     return earlier(at, gossip_local_timer(g, s));
 }
 
-/* What nobody has any more is not waited for, but for what was read here; a
- * state that cannot be made whole is dropped, so that it can be had from
- * anybody. */
+/* Stops waiting for records that no node has any more, unless they were read
+ * here. A state that cannot be completed is dropped, so that it can be
+ * transferred from any peer. */
 static void
 give_up(struct gossip *g, struct gossip_stream *s)
 {
@@ -613,7 +613,7 @@ tick_stream(struct gossip *g, struct gossip_stream *s)
     give_up(g, s);
     if (s->lag_us != 0 &&
         g->now_us >= s->lag_us + gossip_us(g->config.lag_ms)) {
-        gossip_push_want(g, s); /* which ends the lag */
+        gossip_push_want(g, s); /* and that ends the lag */
         s->lag_us = s->to_push ? s->lag_us : 0;
     }
     gossip_ready(g, s);
@@ -663,7 +663,7 @@ gossip_deadline(const struct gossip *g)
     return earlier(earlier(at, g->vector_due_us), gossip_gauges_timer(g));
 }
 
-/* What can be seen */
+/* Status */
 
 bool
 gossip_reads(const struct gossip *g, struct event_stream stream)

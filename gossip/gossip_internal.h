@@ -1,6 +1,6 @@
 /*
- * The inside of gossip.h, shared by its files: what each does is said in
- * README.md.
+ * The inside of gossip.h, shared by its files; README.md says what each file
+ * does.
  *
  * Role: core. Thread: the one owner.
  */
@@ -12,7 +12,7 @@
 #include "gossip/gossip.h"
 #include "index/base/rng.h"
 
-#define GOSSIP_PART_WORDS 4096U /* of one record of the log */
+#define GOSSIP_PART_WORDS 4096U /* of one log record, at most */
 #define GOSSIP_PART_LAST  255U
 #define GOSSIP_SEQ_MAX    (UINT64_C(1) << 55)
 #define GOSSIP_NO_MAX     (UINT32_MAX - 1)
@@ -25,19 +25,19 @@ enum gossip_frame_type {
     GOSSIP_FRAME_PULL,  /* asks for records after a position */
     GOSSIP_FRAME_LOST,  /* the log does not reach that far back */
     GOSSIP_FRAME_ASK,   /* asks for a page */
-    GOSSIP_FRAME_PAGE,  /* is one, or says why not */
+    GOSSIP_FRAME_PAGE,  /* a page, or the reason why there is none */
     GOSSIP_FRAME_GAUGES,
     GOSSIP_FRAME_BELIEF,
-    GOSSIP_FRAME_EXPECT, /* what is on its way, in blocks of tokens */
+    GOSSIP_FRAME_EXPECT, /* blocks of tokens on their way to a rank */
     GOSSIP_FRAME_WHO,    /* asks who leads a stream's epoch, or says "I do" */
 };
 
 struct gossip_peer {
-    uint64_t id; /* 0: the place is free */
+    uint64_t id; /* 0: the slot is free */
     bool suspect;
 };
 
-/* Bytes on their way to peers. */
+/* A frame on its way to peers. */
 struct gossip_frame {
     uint32_t refs;
     uint32_t len;
@@ -50,64 +50,67 @@ struct gossip_send {
     enum gossip_channel channel;
 };
 
-/* A record that is to be applied and stands in no log. */
+/* A record that must be applied and is in no log. */
 struct gossip_direct {
     struct gossip_direct *next;
-    uint64_t pos; /* told as seq */
-    uint64_t at;  /* where the replica is afterwards */
+    uint64_t pos; /* passed on as seq */
+    uint64_t at;  /* the replica's position afterwards */
     uint32_t len;
     uint8_t body[];
 };
 
-/* The intake's own reading. */
+/* The state of the intake's own reading. */
 struct gossip_reading {
     bool any;
     bool live;
     bool whole;
-    bool from_start; /* was whole when it began */
-    bool tolerant;   /* leads an epoch that is not complete: gaps are marked */
-    bool gap;        /* the next record follows one */
-    bool differs;    /* a fingerprint did: the epoch is of another process */
-    bool lost;       /* ... and batches are missing: it does not lead */
-    bool split;      /* in the middle of a batch */
+    bool from_start; /* it was whole when it began */
+    bool tolerant;   /* it leads an epoch that is not complete: gaps are
+                        marked */
+    bool gap;        /* the next record follows a gap */
+    bool differs;    /* a fingerprint differs: the epoch belongs to another
+                        process */
+    bool lost;       /* batches are missing: it does not lead */
+    bool split;      /* it is inside a batch */
     uint64_t process;
-    uint64_t id; /* of the epoch that it leads or would */
+    uint64_t id; /* of the epoch that it leads, or would lead */
     uint64_t pos;
-    uint32_t part;         /* of the batch, when split */
-    uint64_t off_since_us; /* a follower, and not where the replica is; 0 */
-    uint64_t off_mark;     /* where the one ahead was then */
-    uint64_t off_pos;      /* ... and the reading */
-    uint64_t off_replica;  /* ... and the replica */
-    bool who_asked;        /* since then: who leads the epoch? */
-    bool who_lives;        /* ... and a live reader said that it does */
+    uint32_t part;         /* of the batch, while split */
+    uint64_t off_since_us; /* since when a follower is not at the replica's
+                              position; 0: it is */
+    uint64_t off_mark;     /* at that time: the position of the one ahead */
+    uint64_t off_pos;      /* at that time: the reading's position */
+    uint64_t off_replica;  /* at that time: the replica's position */
+    bool who_asked;        /* since then: we asked who leads the epoch */
+    bool who_lives;        /* since then: a live reader said that it does */
 };
 
 enum gossip_asked {
     GOSSIP_ASKED_NOT,
-    GOSSIP_ASKED_JUDGE, /* a higher epoch contradicts the reading */
-    GOSSIP_ASKED_TAKE,  /* nobody reads better */
-    GOSSIP_ASKED_HEAL,  /* the state is wrong or cannot be had from peers */
+    GOSSIP_ASKED_JUDGE, /* does the higher epoch's process live? */
+    GOSSIP_ASKED_TAKE,  /* no other node reads better */
+    GOSSIP_ASKED_HEAL,  /* the state is wrong, or no peer can supply it */
 };
 
 /* The open question for records. */
 struct gossip_pull {
     bool open;
     uint64_t peer;
-    uint64_t id; /* of the epoch then */
+    uint64_t id; /* of the epoch when it was asked */
     uint64_t from;
     uint64_t due_us;
 };
 
 struct gossip_transfer {
     bool active;
-    bool begun;  /* the first page came: the replica is torn */
-    bool wanted; /* by wanted_from, as soon as one more may run */
+    bool begun;  /* the first page arrived: the replica is torn */
+    bool wanted; /* from wanted_from, as soon as a transfer is free */
     uint64_t wanted_from;
     uint64_t peer;
     uint64_t token;
     uint64_t cursor;
     uint64_t due_us;
-    uint64_t again_us; /* not before, after one that failed */
+    uint64_t again_us; /* after a failure, not before this */
     uint32_t tries;
 };
 
@@ -116,16 +119,16 @@ struct gossip_stream {
     bool removed;
     uint64_t removed_us;
     struct gossip_epoch epoch;
-    uint32_t no_max;    /* that was ever heard */
+    uint32_t no_max;    /* highest number ever heard */
     bool whole;         /* the epoch is complete from its start */
-    bool complete;      /* ... at pos */
-    uint64_t pos;       /* everything up to here is applied or queued to be */
-    uint64_t told;      /* ... was handed out */
-    uint64_t known;     /* what somebody has, of this epoch */
-    uint64_t settle;    /* torn below this */
+    bool complete;      /* ... and is complete at pos */
+    uint64_t pos;       /* everything up to here is applied or queued */
+    uint64_t told;      /* everything up to here was handed out */
+    uint64_t known;     /* furthest position of this epoch that any node has */
+    uint64_t settle;    /* torn below this position */
     uint64_t behind_us; /* since when pos < known; 0: it is not */
-    uint64_t torn_us;   /* since when; 0: it is not */
-    uint64_t look_us; /* what is missing is looked after then; 0: nothing is */
+    uint64_t torn_us;   /* since when it is torn; 0: it is not */
+    uint64_t look_us;   /* when to look for what is missing; 0: nothing is */
     struct delta_log log;
     uint32_t holes;
     uint32_t block_tokens;
@@ -136,23 +139,24 @@ struct gossip_stream {
 
     struct gossip_reading reading;
     uint64_t ask;      /* number of the last REREAD */
-    uint64_t answered; /* ... that a reading answered */
+    uint64_t answered; /* number of the last REREAD that a reading answered */
     enum gossip_asked asked;
-    uint64_t asked_of;  /* the epoch then */
-    uint64_t healed_us; /* last attempt; 0: none */
+    uint64_t asked_of;  /* id of the epoch when it was asked */
+    uint64_t healed_us; /* when healing was last tried; 0: never */
 
     struct gossip_pull pull;
     struct gossip_transfer transfer;
 
     uint32_t rank;
     uint64_t primary;
-    uint64_t unread_us;   /* since when nobody can read it; 0: somebody can */
-    bool handing;         /* was primary, has not heard the new one */
-    uint64_t pushed;      /* of the epoch, to peers */
-    bool heard;           /* a push of the primary's, since it is that */
-    uint64_t primary_pos; /* seen of the primary's */
-    uint64_t lag_us;      /* since when it is behind; 0: it is not */
-    bool to_push;         /* in the list */
+    uint64_t unread_us;   /* since when no node can read it; 0: some node can */
+    bool handing;         /* was primary; the new primary was not heard yet */
+    uint64_t pushed;      /* position of the epoch up to which peers were sent
+                             records */
+    bool heard;           /* the primary has pushed since it is primary */
+    uint64_t primary_pos; /* last position seen from the primary */
+    uint64_t lag_us;      /* since when the primary is behind; 0: it is not */
+    bool to_push;         /* in the list of streams to push */
     struct gossip_stream *next_push;
 
     uint64_t flips_us[GOSSIP_FLIPS_MAX + 1];
@@ -160,12 +164,12 @@ struct gossip_stream {
 
     uint64_t resets;
     uint64_t epoch_name; /* event_record.epoch */
-    const char *reset;   /* due, why */
-    const char *reread;  /* due, why */
+    const char *reset;   /* static text: why a RESET is due, or NULL */
+    const char *reread;  /* static text: why a REREAD is due, or NULL */
     struct gossip_direct *direct;
     struct gossip_direct **direct_end;
     bool told_complete, told_stale, told_contested;
-    bool ready; /* in the list of those with outputs */
+    bool ready; /* in the list of streams with outputs */
     struct gossip_stream *next_ready;
     struct gossip_stream *next_hash;
 };
@@ -184,13 +188,13 @@ struct gossip_export {
 struct gossip_gauge_row {
     uint64_t worker;
     struct gossip_gauge gauge;
-    uint64_t version; /* own: of the last change */
-    int32_t moved; /* a peer's: requests it sent there since it told this, less
-                      those that ended */
+    uint64_t version; /* own rows: version of the last change */
+    int32_t moved;    /* a peer's rows: requests that it sent there since this
+                      gauge, less those that ended */
 };
 
 struct gossip_origin {
-    struct gossip_gauge_row *rows; /* workers_max of them, or NULL */
+    struct gossip_gauge_row *rows; /* room for workers_max, or NULL */
     uint32_t count;
     uint64_t version;
     uint64_t heard_us;
@@ -203,7 +207,7 @@ enum gossip_waiting_kind {
     GOSSIP_WAITING, /* how many there are */
 };
 
-/* Decisions that wait for their frame. */
+/* Decisions that wait for the next frame. */
 struct gossip_waiting {
     struct codec_out out;
     uint32_t count;
@@ -213,13 +217,13 @@ struct gossip {
     struct gossip_config config;
     uint64_t self;
     uint64_t now_us;
-    bool awaits; /* others may come: gossip_await() */
+    bool awaits; /* set by gossip_await() */
     struct rng rng;
     struct delta_log_store store;
     struct gossip_stats stats;
 
     struct gossip_peer peers[GOSSIP_PEERS_MAX];
-    uint32_t peers_high; /* places above were never taken */
+    uint32_t peers_high; /* higher slots were never used */
     struct gossip_stream **streams;
     uint32_t streams_count;
     struct gossip_stream **hash;
@@ -228,9 +232,9 @@ struct gossip {
     struct gossip_stream *push_first;
     uint64_t push_due_us;
     uint64_t vector_due_us;
-    uint64_t wake_us; /* the streams' earliest timer, or before it */
+    uint64_t wake_us; /* no stream's timer is due before this */
     uint64_t tokens;
-    uint32_t transfers; /* active */
+    uint32_t transfers; /* active transfers */
 
     struct gossip_stream *ready_first;
     struct gossip_stream *ready_last;
@@ -245,19 +249,20 @@ struct gossip {
     struct gossip_origin origins[GOSSIP_PEERS_MAX];
     uint64_t gauge_due_us;
     uint64_t gauge_all_us;
-    uint64_t gauge_sent;   /* version */
-    uint32_t gauge_likely; /* own row that is asked for next */
-    uint64_t gauges_heard; /* changes of origins */
+    uint64_t gauge_sent;   /* version of the gauges sent last */
+    uint32_t gauge_likely; /* own row that is probably looked up next */
+    uint64_t gauges_heard; /* how often origins changed */
 
     struct gossip_waiting waiting[GOSSIP_WAITING];
     uint64_t belief_due_us;
     uint64_t belief_sent_us;
-    uint8_t *belief_bytes; /* of the frame that is being handed out, or NULL */
+    uint8_t *belief_bytes; /* of the frame being handed out, or NULL */
     struct codec_in belief_in;
     uint64_t belief_peer;
     enum gossip_waiting_kind belief_kind;
 
-    struct codec_out build; /* a frame, in bytes of its own */
+    struct codec_out build; /* a frame under construction, in memory of its
+                               own */
     struct event_record *record;
 };
 
@@ -268,7 +273,7 @@ gossip_us(uint32_t ms)
     return (uint64_t)ms * 1000;
 }
 
-/* The position of a part of the batch of that seq; part is at most
+/* The position of part `part` of batch `seq`; part is at most
  * GOSSIP_PART_LAST. */
 static inline uint64_t
 gossip_pos(uint64_t seq, uint32_t part)
@@ -291,7 +296,7 @@ gossip_need(const struct gossip_stream *s)
     return delta_log_covers(&s->log, s->pos) ? s->log.high : s->pos;
 }
 
-/* The reading's records are the replica's. */
+/* The reading's records are also the replica's. */
 static inline bool
 gossip_leads(const struct gossip_stream *s)
 {
@@ -303,13 +308,13 @@ gossip_leads(const struct gossip_stream *s)
 struct gossip_stream *gossip_find(const struct gossip *g,
                                   struct event_stream name);
 
-/* The place of a peer that is up, or GOSSIP_PEER_NONE. */
+/* The slot of a peer that is up, or GOSSIP_PEER_NONE. */
 uint32_t gossip_peer_at(const struct gossip *g, uint64_t peer);
 
 /* The peer is up and not suspected. */
 bool gossip_peer_is_good(const struct gossip *g, uint64_t peer);
 
-/* The stream changed its epoch too often lately: two engines may sit behind one
+/* The stream's epoch changed too often lately: two engines may sit behind one
  * address. */
 bool gossip_is_contested(const struct gossip_stream *s, uint64_t now_us);
 
@@ -319,28 +324,28 @@ bool gossip_is_stale(const struct gossip *g, const struct gossip_stream *s);
 /* out.c: what goes out */
 void gossip_ready(struct gossip *g, struct gossip_stream *s);
 
-/* tick_streams() runs at that time, or before. */
+/* tick_streams() will run at that time or before. */
 void gossip_wake_at(struct gossip *g, uint64_t at_us);
 
-/* Begins a frame of that type in g->build, in place of what was there. */
+/* Begins a frame of that type in g->build, and discards what was there. */
 void gossip_frame_begin(struct gossip *g, enum gossip_frame_type type);
 
-/* Sends what was built to a peer, or to all (0). */
+/* Sends the built frame to a peer, or to all peers (0). */
 void gossip_frame_send(struct gossip *g, uint64_t peer,
                        enum gossip_channel channel);
 
-/* Drops the frame that has waited longest; there must be one. */
+/* Drops the frame that has waited longest; there must be a frame. */
 void gossip_send_drop(struct gossip *g);
 
-/* Appends the stream's name to the frame that is being built. */
+/* Appends the stream's name to the frame under construction. */
 void gossip_put_stream(struct gossip *g, const struct gossip_stream *s);
 
-/* Queues a record to be applied that stands in no log; the body is copied.
+/* Queues a record that must be applied and is in no log; the body is copied.
  * False: no memory, which is counted. */
 bool gossip_direct_add(struct gossip *g, struct gossip_stream *s, uint64_t pos,
                        const uint8_t *body, uint32_t len);
 
-/* Drops all records queued so. */
+/* Drops all records queued by gossip_direct_add(). */
 void gossip_direct_drop(struct gossip_stream *s);
 
 /* stream.c: a replica and its epoch */
@@ -350,18 +355,19 @@ enum gossip_took {
     GOSSIP_TOOK_GAP
 };
 
-/* The stream is in another epoch, which is not the one it is in: its state is
- * dropped. reason: static text, for RESET. */
+/* Moves the stream to another epoch, which must differ from its present one:
+ * the state is dropped. reason: static text, for RESET. */
 void gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
                          struct gossip_epoch epoch, bool whole,
                          const char *reason);
 
-/* Drops the state and keeps the epoch, which is applied once more from its
+/* Drops the state and keeps the epoch, which is applied again from its
  * start. */
 void gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
                          const char *reason);
 
-/* The epoch that a peer is in, if it is news: true when both are in it now. */
+/* A peer is in this epoch: moves the stream to it if it is higher. True: both
+ * are in the same epoch now. */
 bool gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
                         struct gossip_epoch epoch, bool whole);
 
@@ -371,16 +377,16 @@ enum gossip_took gossip_stream_take(struct gossip *g, struct gossip_stream *s,
                                     uint64_t prev, uint64_t pos,
                                     struct codec_in body);
 
-/* The replica is at pos now, by this record; pos is beyond where it was. */
+/* This record brought the replica to pos, which is beyond its old position. */
 void gossip_stream_applied(struct gossip_stream *s,
                            const struct codec_body *body, uint64_t pos);
 
-/* Somebody has the epoch's records up to pos. */
+/* Some node has the epoch's records up to pos. */
 void gossip_stream_known(struct gossip *g, struct gossip_stream *s,
                          uint64_t pos);
 
-/* The replica moved, or what is known did: starts or stops the clocks for being
- * behind and for being torn. */
+/* The replica's position or the known one changed: starts or stops the clocks
+ * of being behind and of being torn. */
 void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
 
 /* local.c: readings */
@@ -389,26 +395,29 @@ void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
 void gossip_reread(struct gossip *g, struct gossip_stream *s,
                    enum gossip_asked why, const char *reason);
 
-/* The state is wrong: who leads reads again, others transfer it from `from`
- * (0: from nobody yet). Does nothing within heal_ms of the last attempt. */
+/* The state is wrong: the node that leads reads again, any other transfers the
+ * state from `from` (0: from no peer yet). Does nothing within heal_ms of the
+ * last attempt. */
 void gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from);
 
-/* The stream is in another epoch, of a peer: what the reading is to it. */
+/* The stream moved to a peer's epoch: decides what the reading is to that
+ * epoch. */
 void gossip_local_met(struct gossip *g, struct gossip_stream *s);
 
-/* Up to where this node could read the epoch again by itself; 0: not at all. */
+/* The position up to which this node could read the epoch again by itself; 0:
+ * it cannot. */
 uint64_t gossip_local_known(const struct gossip_stream *s);
 
-/* Judges a follower whose time is up. */
+/* Judges a follower that is due. */
 void gossip_local_tick(struct gossip *g, struct gossip_stream *s);
 
-/* When gossip_local_tick() has something to do; UINT64_MAX: never. */
+/* When gossip_local_tick() is due; UINT64_MAX: never. */
 uint64_t gossip_local_timer(const struct gossip *g,
                             const struct gossip_stream *s);
 
 /* push.c: deltas */
 
-/* Pushes the stream's new records within push_ms, if this node is to push. */
+/* Pushes the stream's new records within push_ms, if it is this node's turn. */
 void gossip_push_want(struct gossip *g, struct gossip_stream *s);
 
 /* Sends the deltas that are due. */
@@ -424,26 +433,26 @@ bool gossip_pushes(const struct gossip *g, const struct gossip_stream *s);
 void gossip_answer(struct gossip *g, const struct gossip_stream *s,
                    uint64_t peer, uint64_t from);
 
-/* A frame of that type from a peer that is up, after its first two bytes. 0, or
- * GOSSIP_E_BAD: what stood before the fault was taken. The same for each
- * gossip_recv_...() below. */
+/* Takes a frame of that type, without its first two bytes, from a peer that is
+ * up. 0, or GOSSIP_E_BAD: what stood before the fault was applied. The same
+ * holds for each gossip_recv_...() below. */
 int gossip_recv_delta(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* pull.c: questions for records */
 
-/* Asks a peer for the records after what the replica has. */
+/* Asks a peer for the records after the replica's. */
 void gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer);
 
-/* Any that is up, at random; 0: none is. */
+/* A random peer that is up; 0: none is. */
 uint64_t gossip_some_peer(struct gossip *g);
 
-/* Asks again, of somebody else, what was not answered in time. */
+/* Asks another peer when an answer is overdue. */
 void gossip_pull_tick(struct gossip *g, struct gossip_stream *s);
 
 /* As gossip_recv_delta(). */
 int gossip_recv_pull(struct gossip *g, uint64_t peer, struct codec_in in);
 
-/* As gossip_recv_delta(): the peer's log does not reach that far back. */
+/* As gossip_recv_delta(). The peer's log does not reach back that far. */
 int gossip_recv_lost(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* who.c: whether an epoch has a living reader */
@@ -456,10 +465,10 @@ int gossip_recv_who(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* vector.c: anti-entropy */
 
-/* Sends a summary to a random peer when it is time. */
+/* Sends a summary to a random peer when it is due. */
 void gossip_vector_tick(struct gossip *g);
 
-/* Sends a peer the whole vector; reply: it answers the peer's own. */
+/* Sends a peer the whole vector; reply: this answers the peer's vector. */
 void gossip_vector_send(struct gossip *g, uint64_t peer, bool reply);
 
 /* As gossip_recv_delta(). */
@@ -470,19 +479,18 @@ int gossip_recv_vector(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* transfer.c: whole states */
 
-/* Begins to take the stream's state from a peer, or notes that it is wanted
- * while transfers_max run. */
+/* Begins to transfer the stream's state from a peer, or notes that it is wanted
+ * while transfers_max others run. */
 void gossip_transfer_start(struct gossip *g, struct gossip_stream *s,
                            uint64_t peer);
 
-/* Ends a transfer, whatever became of it; none is fine. */
+/* Ends a transfer, whatever became of it; does nothing without one. */
 void gossip_transfer_stop(struct gossip *g, struct gossip_stream *s);
 
-/* Asks again for a page that did not come in time, and begins what is
- * wanted. */
+/* Asks again for an overdue page, and begins a transfer that is wanted. */
 void gossip_transfer_tick(struct gossip *g, struct gossip_stream *s);
 
-/* Transfers from this peer have failed: it went. */
+/* The peer went: transfers from it have failed. */
 void gossip_transfer_drop_peer(struct gossip *g, uint64_t peer);
 
 /* As gossip_recv_delta(). */
@@ -493,17 +501,17 @@ int gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* gauges.c */
 
-/* Sends this node's gauges and forgets those of silent peers, each when due. */
+/* Sends this node's gauges, and drops those of silent peers, each when due. */
 void gossip_gauges_tick(struct gossip *g);
 
-/* When gossip_gauges_tick() has something to do; UINT64_MAX: never. */
+/* When gossip_gauges_tick() is due; UINT64_MAX: never. */
 uint64_t gossip_gauges_timer(const struct gossip *g);
 
-/* Drops all gauges of an origin and gives their memory back. */
+/* Drops all gauges of an origin and frees their memory. */
 void gossip_gauges_forget(struct gossip_origin *origin);
 
-/* A request of the peer began or ended after it sent its gauges of version
- * `told`. */
+/* A request of the peer began or ended after the peer sent its gauges of
+ * version `told`. */
 void gossip_gauges_move(struct gossip *g, uint64_t peer,
                         const struct gossip_belief *belief, uint64_t told);
 
@@ -512,10 +520,10 @@ int gossip_recv_gauges(struct gossip *g, uint64_t peer, struct codec_in bytes);
 
 /* belief.c */
 
-/* Sends the decisions that wait, when it is time. */
+/* Sends the waiting decisions when they are due. */
 void gossip_belief_tick(struct gossip *g);
 
-/* Sends the decisions that wait at once. */
+/* Sends the waiting decisions at once. */
 void gossip_belief_flush(struct gossip *g);
 
 /* The next decision of the frame that is being handed out; false: none. */

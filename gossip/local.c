@@ -1,10 +1,11 @@
 /*
- * This node's own readings of engines: whether one leads its stream or follows
- * who does, and when a follower takes over.
+ * This node's own readings of engines: whether a reading leads its stream or
+ * follows the leader, and when a follower takes over.
  */
 #include "gossip/gossip_internal.h"
 
-/* The epoch of a process whose batches cannot all be had by anybody. */
+/* The id of an epoch of a process some of whose batches no node can get any
+ * more. */
 static uint64_t
 broken_id(uint64_t process)
 {
@@ -26,8 +27,8 @@ gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
     gossip_ready(g, s);
 }
 
-/* The state is wrong: a reader reads again, others take `from`'s (0: whoever
- * shows to have it). */
+/* The state is wrong: the node that leads reads again; any other node transfers
+ * the state of `from` (0: of the next peer that shows to have it). */
 void
 gossip_heal(struct gossip *g, struct gossip_stream *s, uint64_t from)
 {
@@ -57,7 +58,8 @@ mint(struct gossip *g, struct gossip_stream *s, uint64_t id, bool whole,
     CHECK(gossip_leads(s));
 }
 
-/* The reading is of the stream's epoch: it goes on where the replica is. */
+/* True: the reading is of the stream's epoch, and continues at the replica's
+ * position. */
 static bool
 join(struct gossip_stream *s)
 {
@@ -75,8 +77,8 @@ join(struct gossip_stream *s)
     return true;
 }
 
-/* How far the epoch goes, whatever others have: as far as was read here and
- * can be read again. */
+/* How far the epoch goes whatever other nodes have: to the position that was
+ * read here and can be read again. */
 uint64_t
 gossip_local_known(const struct gossip_stream *s)
 {
@@ -94,7 +96,7 @@ gossip_local_met(struct gossip *g, struct gossip_stream *s)
         return;
     }
     if (join(s)) {
-        /* Who began the epoch may not read it to where we are. */
+        /* The node that began the epoch may never read as far as we did. */
         gossip_stream_known(g, s, reading->lost ? 0 : reading->pos);
         return;
     }
@@ -119,7 +121,7 @@ is_alone(const struct gossip *g)
     return true;
 }
 
-/* Nobody reads better: an epoch of the reading's own. */
+/* No node reads better: mints an epoch for this reading. */
 static void
 take_over(struct gossip *g, struct gossip_stream *s)
 {
@@ -136,7 +138,8 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
       const struct gossip_reading *before)
 {
     struct gossip_reading *reading = &s->reading;
-    /* Of the epoch that nobody read better, and not one that came since. */
+    /* Counts only against the epoch that had no better reader, not against an
+     * epoch that arrived later. */
     bool takes = answers == GOSSIP_ASKED_TAKE && s->asked_of == s->epoch.id;
     bool joins = s->epoch.id == broken_id(reading->process) ||
                  (s->epoch.id == reading->process && !before->lost);
@@ -148,12 +151,13 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
     } else if (join(s)) {
         if (answers != GOSSIP_ASKED_NOT ? answers == GOSSIP_ASKED_HEAL || takes
                                         : led) {
-            /* What is read counts, and not what was made of it before. */
+            /* The reading counts, and the state that was built before does
+             * not. */
             gossip_stream_reset(g, s, "read again");
             delta_log_restart(&s->log, 0);
         }
     } else if (s->answered != s->ask) {
-        return; /* begun before the question: says nothing */
+        return; /* begun before the question: proves nothing */
     } else if (reading->whole || is_alone(g)) {
         reading->tolerant = !reading->whole;
         mint(g, s, reading->process, reading->whole,
@@ -219,7 +223,8 @@ gossip_local_resume(struct gossip *g, struct event_stream stream,
     gossip_wake_at(g, now_us);
 }
 
-/* A follower: agrees with the log, or proves another process. */
+/* Compares a follower's record with the log: it agrees, or it proves another
+ * process. */
 static void
 compare(struct gossip *g, struct gossip_stream *s, uint64_t pos,
         uint64_t fingerprint)
@@ -240,7 +245,7 @@ compare(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     s->reading.differs |= body.fingerprint != (uint32_t)fingerprint;
 }
 
-/* One part of a batch. */
+/* Takes one part of a batch. */
 static void
 take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
           const struct event_record *head, const uint64_t *words,
@@ -255,7 +260,7 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     CHECK(reading->any && count <= GOSSIP_PART_WORDS);
     reading->pos = pos;
     if (!gossip_leads(s)) {
-        reading->gap = false; /* it lies behind, whatever is joined later */
+        reading->gap = false; /* the gap lies before any epoch joined later */
         compare(g, s, pos, fingerprint);
         return;
     }
@@ -270,8 +275,9 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     gossip_push_want(g, s);
 }
 
-/* Copies whole ops, and as many keys of the last one as there is room for:
- * how many words there are in `part` then. *at, *in_op: where it goes on. */
+/* Copies whole ops into `part`, and as many keys of the last op as there is
+ * room for. Returns the count of words in `part`; *at and *in_op say where to
+ * continue. */
 static uint32_t
 cut_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
          uint64_t *part)
@@ -302,7 +308,7 @@ cut_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
     return used;
 }
 
-/* The reading goes on in parts; false when a batch has too many. */
+/* Takes the record in parts; false when a batch has too many. */
 static bool
 take_parts(struct gossip *g, struct gossip_stream *s,
            const struct event_record *record, uint64_t fingerprint, bool last)
@@ -311,7 +317,8 @@ take_parts(struct gossip *g, struct gossip_stream *s,
     uint64_t *part = g->record->words;
     uint32_t at = 0;
     uint32_t in_op = 0;
-    /* Holes are told of the whole batch: in the middle nobody knows them. */
+    /* A record tells the holes after the whole batch; in its middle they are
+     * unknown. */
     struct event_record head = {.seq = record->seq,
                                 .block_tokens = record->block_tokens,
                                 .holes = EVENT_HOLES_UNKNOWN};
@@ -370,7 +377,7 @@ gossip_local_gap(struct gossip *g, struct event_stream stream, uint64_t now_us)
     }
     s->reading.whole = false;
     s->reading.gap = true;
-    s->reading.lost |= !s->reading.tolerant; /* the others' logs may have it */
+    s->reading.lost |= !s->reading.tolerant; /* peers' logs may have it */
     s->reading.split = false;
     s->reading.part = 0;
     gossip_ready(g, s);
@@ -422,7 +429,7 @@ gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
     }
 }
 
-/* A digest answers for what was handed out, not for what waits to be. */
+/* A digest covers the records that were handed out, not those that wait. */
 void
 gossip_digest(struct gossip *g, struct event_stream stream, uint64_t count,
               uint64_t xor_keys)
@@ -439,7 +446,7 @@ gossip_digest(struct gossip *g, struct event_stream stream, uint64_t count,
 
 /* Time */
 
-/* Nobody who could read better need be waited for when there is nobody. */
+/* Without peers there is no better reader to wait for. */
 static uint64_t
 judge_after_us(const struct gossip *g)
 {
@@ -452,7 +459,7 @@ is_judged(const struct gossip_stream *s)
     return s->reading.any && s->reading.live && s->answered == s->ask;
 }
 
-/* The reading and the replica are apart from now on. */
+/* The reading and the replica are at different positions from now on. */
 static void
 begin_off(struct gossip *g, struct gossip_stream *s)
 {
@@ -467,8 +474,8 @@ begin_off(struct gossip *g, struct gossip_stream *s)
     reading->who_lives = false;
 }
 
-/* Whether the reading and the replica are apart and the one behind has not
- * come to where the other one was. */
+/* Whether the two positions differ, and the one behind has not reached the
+ * point where the one ahead was. */
 static bool
 is_off(struct gossip *g, struct gossip_stream *s)
 {
@@ -488,9 +495,9 @@ is_off(struct gossip *g, struct gossip_stream *s)
 }
 
 /*
- * The epoch has a living reader, and nothing says that we know more: of an
- * engine that is silent, two who both began in the middle have heard more and
- * less, and either is as good.
+ * The epoch has a living reader, and nothing shows that this node knows more.
+ * When the engine is silent, two readers that both began in the middle have
+ * heard different amounts, and either of them will do.
  */
 static bool
 is_led(const struct gossip_stream *s)
@@ -502,7 +509,7 @@ is_led(const struct gossip_stream *s)
            (reading->pos == reading->off_pos || s->pos != reading->off_replica);
 }
 
-/* A follower: whether nobody reads better. */
+/* Judges a follower: true when no other node reads better. */
 static bool
 is_best(struct gossip *g, struct gossip_stream *s)
 {

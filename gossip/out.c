@@ -1,6 +1,6 @@
 /*
- * What comes out: frames for peers, records to apply, states, exports, and
- * requests to read again.
+ * Outputs: frames for peers, records to apply, states, exports, and requests to
+ * read again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,7 @@ gossip_frame_send(struct gossip *g, uint64_t peer, enum gossip_channel channel)
     unref(frame);
 }
 
-/* Records that stand in no log */
+/* Records that are in no log */
 
 bool
 gossip_direct_add(struct gossip *g, struct gossip_stream *s, uint64_t pos,
@@ -194,7 +194,7 @@ out_direct(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
     return true;
 }
 
-/* The record of the log that is next, if one is. */
+/* Hands out the log's next record, if there is one. */
 static bool
 out_logged(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
 {

@@ -1,4 +1,4 @@
-/* Questions for missing records, and what a peer answers. */
+/* Questions for missing records, and peers' answers. */
 #include "gossip/gossip_internal.h"
 
 static void
@@ -23,7 +23,7 @@ ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     g->stats.pulls++;
 }
 
-/* Asks for what is known to be missing, if anything is. */
+/* Asks for the records that are known to be missing, if any. */
 void
 gossip_pull(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
@@ -122,7 +122,7 @@ gossip_recv_pull(struct gossip *g, uint64_t peer, struct codec_in in)
     return 0;
 }
 
-/* Judged by what was asked, and only while that still holds. */
+/* The answer is judged by the question, and only while that still holds. */
 int
 gossip_recv_lost(struct gossip *g, uint64_t peer, struct codec_in in)
 {

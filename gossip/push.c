@@ -1,4 +1,4 @@
-/* Deltas: records pushed to all peers, and those that come from them. */
+/* Deltas: records pushed to all peers, and records that peers push. */
 #include "gossip/gossip_internal.h"
 
 enum {
@@ -6,7 +6,7 @@ enum {
     DELTA_WHOLE = 1
 };
 
-/* What stands around a record in a frame, and the section's head. */
+/* Bytes around a record in a frame, and the section's head. */
 #define RECORD_ROOM 24U
 #define HEAD_ROOM   64U
 
@@ -85,8 +85,8 @@ has_room(const struct gossip *g, size_t len)
     return g->build.max - g->build.len >= len;
 }
 
-/* A section: the log's records after `from`, as many as fit. Returns where it
- * ends. */
+/* Writes a section: the log's records after `from`, as many as fit. Returns
+ * where it ends. */
 static uint64_t
 put_section(struct gossip *g, const struct gossip_stream *s, uint64_t from)
 {
@@ -109,7 +109,7 @@ put_section(struct gossip *g, const struct gossip_stream *s, uint64_t from)
     return pos;
 }
 
-/* The answer to a question: what fits in a frame. */
+/* Answers a question with the records that fit in a frame. */
 void
 gossip_answer(struct gossip *g, const struct gossip_stream *s, uint64_t peer,
               uint64_t from)
@@ -201,8 +201,8 @@ get_head(struct codec_in *in, struct section *section)
     return !in->failed;
 }
 
-/* The section's records; s NULL: they are only read over. *end: where they
- * end. */
+/* Takes the section's records; with s NULL they are only checked. *end: the
+ * position after the last one. */
 static bool
 get_records(struct gossip *g, struct gossip_stream *s, struct codec_in *in,
             uint64_t prev, uint64_t *end)
@@ -227,7 +227,7 @@ get_records(struct gossip *g, struct gossip_stream *s, struct codec_in *in,
     }
 }
 
-/* A push of the primary's: it is awake. */
+/* The primary has pushed, so it is awake. */
 static void
 heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
 {

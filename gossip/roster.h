@@ -1,40 +1,41 @@
 /*
- * The roster: which workers there are, the same on all nodes, whoever was told
- * of them.
+ * The roster: which workers there are, the same on all nodes, whichever node
+ * was told of them.
  *
- * One entry per worker: an opaque spec (what the operator wrote: addresses,
- * labels), whether it drains, whether it was removed. An entry has a version,
- * a Lamport counter: who changes it takes one more than the highest version it
- * ever saw of it. The higher version wins; of equal ones the greater digest of
- * the whole entry, so all nodes choose alike whatever came first. Merging is
- * idempotent and order-free.
+ * There is one entry per worker: an opaque spec (what the operator wrote:
+ * addresses, labels), whether the worker drains, and whether it was removed. An
+ * entry has a version, which is a Lamport counter: whoever changes the entry
+ * takes one more than the highest version that it ever saw of it. The higher
+ * version wins; of equal versions the greater digest of the whole entry wins,
+ * so all nodes choose alike, in whatever order the entries arrive. Merging is
+ * idempotent and independent of order.
  *
- * What configuration files say has versions below ROSTER_OPERATION: whatever an
- * operator says, on any node, is newer, a removal too. Of two configurations
- * that differ about a worker the one that was loaded last holds: its age
- * travels with an entry, and a node whose own configuration is younger by
- * contradict_ms contradicts what it hears, with the next version. So a new
- * configuration spreads with the first node that is restarted with it. Clocks
- * need not agree; ages seem smaller where frames are late, never greater, so
- * that contradictions end (at ROSTER_BIDS in any case).
+ * Versions of configured entries are below ROSTER_OPERATION, so what an
+ * operator says on any node is newer, removals included. If two configurations
+ * differ about a worker, the one that was loaded last wins. For that, an entry
+ * carries its age, and a node whose own configuration is younger than a
+ * received entry by contradict_ms contradicts it, with the next version. So a
+ * new configuration spreads with the first node that is restarted with it.
+ * Clocks need not agree. Late frames make an age seem smaller, never greater,
+ * so contradictions end (after ROSTER_BIDS in any case).
  *
- * A removed worker's entry stays, without
- * its spec, for tombstone_ms, so that a node that was away does not bring it
- * back; the oldest give way when entries_max is reached.
+ * The entry of a removed worker stays, without its spec, for tombstone_ms, so
+ * that a node that was away does not bring the worker back. When entries_max is
+ * reached, the oldest such entries give way.
  *
  * A change is pushed to all peers at once. Every summary_ms +- jitter_ms, and
- * at peer_up(), a node sends one peer the digest of all entries; where they
- * differ, both send each other everything, in frames of frame_bytes. Who hears
- * what is older than its own says so at once.
+ * at peer_up(), a node sends one peer the digest of all entries. If the digests
+ * differ, both nodes send each other everything, in frames of frame_bytes. A
+ * node that receives an older entry than its own sends its own back at once.
  *
- * What a later version has to add about a worker belongs into the spec: digests
- * are of the whole entry, and must be alike on nodes one version apart.
+ * What a later version has to add about a worker belongs in the spec: digests
+ * cover the whole entry, and must be equal on nodes one version apart.
  *
- * Grammar: as gossip.h. After each call the outputs are pulled until there are
- * none; what one points at is good until the next call.
+ * Grammar: as in gossip.h. After each call the caller pulls outputs until there
+ * are none; what an output points at is valid until the next call.
  *
- * Role: core. Owns: the entries. Thread: one owner.
- * Limits: struct roster_config. Errors: named outcomes, -ENOMEM.
+ * Role: core. Owns: the entries. Thread: one owner. Limits: struct
+ * roster_config. Errors: named outcomes, -ENOMEM.
  */
 #ifndef GOSSIP_ROSTER_H
 #define GOSSIP_ROSTER_H
@@ -54,14 +55,13 @@
 struct roster;
 
 struct roster_config {
-    uint32_t entries_max; /* the removed ones included */
-    uint32_t peers_max;   /* 64 or less */
-    uint32_t
-        frame_bytes; /* no frame is longer; ROSTER_SPEC_MAX + 256 or more */
+    uint32_t entries_max; /* removed workers included */
+    uint32_t peers_max;   /* at most 64 */
+    uint32_t frame_bytes; /* longest frame; ROSTER_SPEC_MAX + 256 or more */
     uint32_t summary_ms;
     uint32_t jitter_ms;
     uint32_t tombstone_ms;
-    uint32_t contradict_ms; /* a configuration is younger by more than that */
+    uint32_t contradict_ms; /* by how much a configuration must be younger */
 };
 
 /* What a node uses unless its configuration says otherwise. */
@@ -69,28 +69,30 @@ struct roster_config roster_config_default(void);
 
 enum {
     ROSTER_E_BAD = 1,  /* the frame is malformed: what stood before the fault
-                          was taken */
-    ROSTER_E_STRANGER, /* from no peer that is up: nothing was taken */
-    ROSTER_E_FULL,     /* entries_max, all of them of workers that are there, or
-                          peers_max */
-    ROSTER_E_SIZE,     /* an id or a spec over its limit */
+                          was applied */
+    ROSTER_E_STRANGER, /* the sender is no peer that is up: nothing was
+                          applied */
+    ROSTER_E_FULL,     /* entries_max is reached by workers that are not
+                          removed, or peers_max is */
+    ROSTER_E_SIZE,     /* an id or a spec exceeds its limit */
 };
 
-/* What is known of a worker. Texts are good until the next call. */
+/* What is known of a worker. Texts are valid until the next call. */
 struct roster_entry {
     const char *id;
     uint64_t version;
     bool removed;
     bool draining;
     struct slice spec; /* empty when removed */
-    uint32_t age_ms;   /* since the removal, or since the configuration that
-                          says so was loaded; of operations 0 */
-    uint64_t from;     /* peer that told us; 0: said here, or loaded */
+    uint32_t age_ms;   /* of a removal, or since the configuration that has the
+                          entry was loaded; 0 for operations */
+    uint64_t from;     /* the peer that sent it; 0: said here, or loaded */
 };
 
 enum roster_out_kind {
-    ROSTER_SEND,    /* bytes to peer; may be lost */
-    ROSTER_CHANGED, /* entry: not as it was told last. Own changes too */
+    ROSTER_SEND,    /* send bytes to peer; may be lost */
+    ROSTER_CHANGED, /* entry differs from what was last reported; local changes
+                       are reported, too */
 };
 
 struct roster_out {
@@ -101,29 +103,28 @@ struct roster_out {
     struct roster_entry entry; /* CHANGED */
 };
 
-/* Makes an empty roster. now_us: any clock that does not go back. seed: of the
- * jitter. *out is owned by the caller. 0 or -ENOMEM. */
+/* Makes an empty roster. now_us: of any clock that does not go back. seed: of
+ * the jitter. The caller owns *out. 0 or -ENOMEM. */
 int roster_new(struct roster **out, const struct roster_config *config,
                uint64_t now_us, uint64_t seed) MUST_CHECK;
 
-/* NULL is fine. */
+/* roster may be NULL. */
 void roster_free(struct roster *roster);
 
-/* From a configuration that is loaded now; kept, so that an older one is
- * contradicted. 0, also where an operation holds, or an outcome above,
- * or -ENOMEM. */
+/* An entry of a configuration that is loaded now. The roster keeps it, in order
+ * to contradict an older configuration. 0, even where an operation outranks it,
+ * or an outcome above, or -ENOMEM. */
 int roster_configure(struct roster *roster, const char *id, struct slice spec,
                      uint64_t now_us) MUST_CHECK;
 
-/* What a snapshot had, merged as if a peer had said so. 0, ROSTER_E_BAD,
+/* An entry of a snapshot, merged as if a peer had sent it. 0, ROSTER_E_BAD,
  * ROSTER_E_SIZE, ROSTER_E_FULL or -ENOMEM. */
 int roster_load(struct roster *roster, const struct roster_entry *entry,
                 uint64_t now_us) MUST_CHECK;
 
-/* Operations of an operator. put: adds the worker, or gives it another spec,
- * and ends its draining. Those that change nothing are no change, nor is
- * draining or removing what is not there. 0, or an outcome above, or -ENOMEM.
- */
+/* An operator's operations. put: adds the worker or changes its spec, and ends
+ * its draining. An operation that changes nothing is no change; nor is draining
+ * or removing an unknown worker. 0, or an outcome above, or -ENOMEM. */
 int roster_put(struct roster *roster, const char *id, struct slice spec,
                uint64_t now_us) MUST_CHECK;
 int roster_drain(struct roster *roster, const char *id, bool draining,
@@ -131,49 +132,52 @@ int roster_drain(struct roster *roster, const char *id, bool draining,
 int roster_remove(struct roster *roster, const char *id, uint64_t now_us)
     MUST_CHECK;
 
-/* peer is not 0. 0, or ROSTER_E_FULL. */
+/* The link to a peer came up; peer is not 0. 0 or ROSTER_E_FULL. */
 int roster_peer_up(struct roster *roster, uint64_t peer, uint64_t now_us)
     MUST_CHECK;
 
-/* The link to a peer went; one that is not up is ignored. */
+/* The link to a peer went down; a peer that is not up is ignored. */
 void roster_peer_down(struct roster *roster, uint64_t peer);
 
-/* 0, ROSTER_E_BAD or ROSTER_E_STRANGER; an entry there is no room or memory
- * for is counted, and comes again with the next summaries. */
+/* The body of a frame from a peer. 0, ROSTER_E_BAD or ROSTER_E_STRANGER. An
+ * entry without room or memory is counted, and comes again after the next
+ * summaries. */
 int roster_recv(struct roster *roster, uint64_t peer, const uint8_t *bytes,
                 size_t len, uint64_t now_us) MUST_CHECK;
 
-/* Lets time pass up to now_us: tombstones fade, summaries go out. */
+/* Lets time pass up to now_us: tombstones expire, summaries are sent. */
 void roster_tick(struct roster *roster, uint64_t now_us);
 
-/* When roster_tick() has something to do; UINT64_MAX: never. */
+/* When roster_tick() is due; UINT64_MAX: never. */
 uint64_t roster_deadline(const struct roster *roster);
 
-/* The next output; false when there is none. What it points at is good until
+/* The next output; false when there is none. What *out points at is valid until
  * the next call. */
 bool roster_next_out(struct roster *roster, struct roster_out *out) MUST_CHECK;
 
-/* In order of ids, the removed ones included; false at the end. */
+/* The at-th entry in order of ids, removed workers included; false at the
+ * end. */
 bool roster_get(const struct roster *roster, uint32_t at,
                 struct roster_entry *entry) MUST_CHECK;
 
-/* The entry of that id, the removed ones included; false: none. */
+/* The entry of that id, even of a removed worker; false: there is none. */
 bool roster_find(const struct roster *roster, const char *id,
                  struct roster_entry *entry) MUST_CHECK;
 
-/* Count and digest of all entries but tombstones near their end, the same on
+/* Count and digest of all entries except tombstones near their end; equal on
  * nodes that know the same. */
 uint64_t roster_digest(const struct roster *roster);
 
 struct roster_stats {
     uint64_t frames_in, frames_out, bytes_in, bytes_out;
     uint64_t frames_bad, frames_stranger;
-    uint64_t frames_unknown; /* of a kind of a later version: skipped */
+    uint64_t frames_unknown; /* of a kind that only a later version knows:
+                                skipped */
     uint64_t merged;         /* entries that were newer */
-    uint64_t stale;          /* ... that were not */
-    uint64_t full;           /* ... there was no room for */
-    uint64_t contradicted;   /* ... of older configurations */
-    uint64_t no_memory;      /* ... or no memory */
+    uint64_t stale;          /* entries that were not newer */
+    uint64_t full;           /* entries without room */
+    uint64_t contradicted;   /* entries of older configurations */
+    uint64_t no_memory;      /* entries without memory */
     uint64_t summaries_equal, summaries_differ;
     uint32_t entries, removed;
 };

@@ -2,12 +2,12 @@
  * The roster's frames: a kind, then msgpack maps (index/base/pack.h).
  *
  *   summary  d, the digest
- *   entries  ask, whether the peer is to send its own; then a map for each
- *            entry: id, v version, rm removed, dr draining, spec, age (in ms,
- *            of what was removed and of what a configuration says)
+ *   entries  ask, whether the peer should send its own entries; then a map for
+ *            each entry: id, v version, rm removed, dr draining, spec, age (in
+ *            ms, of a removal or of a configured entry)
  *
- * The kind is a byte that msgpack reads as a number. What is false or empty may
- * be left out; a map without an id is a later version's and is skipped.
+ * The kind is a byte that msgpack reads as a number. False and empty values may
+ * be left out. A map without an id belongs to a later version and is skipped.
  */
 #include <string.h>
 
@@ -63,8 +63,7 @@ put_entry(struct buf *out, const struct roster_entry *entry)
     CHECK(!out->failed);
 }
 
-/* The age of what a configuration says, of a node that does not say it, is as
- * old as can be. */
+/* A configured entry whose sender gives no age counts as the oldest. */
 static uint32_t
 get_age(struct unpack *in, const struct roster_entry *entry)
 {
@@ -74,8 +73,8 @@ get_age(struct unpack *in, const struct roster_entry *entry)
     return roster_is_configured(entry->version) ? UINT32_MAX : 0;
 }
 
-/* The entry of the map that is open, checked; its id goes to id, its spec lends
- * from the frame. False: in failed. */
+/* Reads and checks the entry in the open map: its id is copied to `id`, its
+ * spec borrowed from the frame. False: `failed` is set. */
 static bool
 get_entry(struct unpack *in, char id[ROSTER_ID_MAX], struct roster_entry *entry)
 {
@@ -136,7 +135,8 @@ put_ask(struct buf *out, bool ask)
     pack_close(&map);
 }
 
-/* As many of the rows owed as the frame takes. True: all of them. */
+/* Writes the rows that are owed to the peer, as many as fit. True: all of
+ * them. */
 static bool
 put_rows(struct roster *roster, struct buf *out, uint32_t at)
 {
@@ -156,7 +156,7 @@ put_rows(struct roster *roster, struct buf *out, uint32_t at)
     return true;
 }
 
-/* Asks with the last frame of what is owed. */
+/* Sets `ask` in the last frame of the owed rows. */
 static void
 put_entries(struct roster *roster, struct buf *out, uint32_t at)
 {
@@ -169,11 +169,11 @@ put_entries(struct roster *roster, struct buf *out, uint32_t at)
     peer->owed = !put_rows(roster, out, at);
     if (!peer->owed && peer->ask) {
         struct buf again = buf_over(out->ptr + head, rows - head);
-        put_ask(&again, true); /* of the same size */
+        put_ask(&again, true); /* has the same size */
         CHECK(again.len == rows - head);
         peer->ask = false;
     } else if (out->len == rows) {
-        out->len = 0; /* the rows are not there any more: nothing to say */
+        out->len = 0; /* the rows are gone: nothing to send */
     }
 }
 
@@ -213,7 +213,8 @@ owe_all(struct roster *roster, uint32_t at)
     }
 }
 
-/* What the peer knows as well is not sent to it, what it has not heard is. */
+/* An entry that the peer knows as well is not sent to it; an entry that it
+ * lacks is. */
 static void
 take_entry(struct roster *roster, uint32_t at, const struct roster_entry *entry)
 {
@@ -280,7 +281,7 @@ roster_frame_take(struct roster *roster, uint32_t at, struct slice bytes)
     }
     uint8_t kind = (uint8_t)bytes.ptr[0];
     if (kind != FRAME_SUMMARY &&
-        kind != FRAME_ENTRIES) { /* a later version's */
+        kind != FRAME_ENTRIES) { /* from a later version */
         roster->stats.frames_unknown++;
         return 0;
     }

@@ -1,6 +1,6 @@
 /*
- * What this node's configuration says of workers, and when it contradicts what
- * it hears.
+ * What this node's configuration says about workers, and when the node
+ * contradicts its peers because of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,13 +34,13 @@ roster_contradict(struct roster *roster, struct roster_row *row)
     }
     entry.age_ms = roster_age_ms(roster, row->own_us);
     if (roster_say(roster, &entry) != 0) {
-        return; /* no memory: with the next that is heard of it */
+        return; /* no memory: tries again when a peer next tells of it */
     }
     row->bids--;
     roster->stats.contradicted++;
 }
 
-/* The row of that id keeps what the configuration says. */
+/* Stores in the row what the configuration says of its worker. */
 static int
 keep(struct roster *roster, struct roster_row *row, struct slice spec)
 {

@@ -45,7 +45,7 @@ digest_of(const struct roster_entry *entry)
         (struct slice){.ptr = (const char *)bytes, .len = out.len});
 }
 
-/* Where the id is, or would be. */
+/* The row's index, or where it would be inserted. */
 static uint32_t
 place(const struct roster *roster, const char *id, bool *found)
 {
@@ -102,7 +102,7 @@ roster_row_entry(const struct roster *roster, const struct roster_row *row)
     return entry;
 }
 
-/* The digest of all: a row goes in and out by XOR. */
+/* Adds a row to the digest of all rows or removes it, by XOR. */
 
 static void
 count_in(struct roster *roster, const struct roster_row *row)
@@ -163,8 +163,8 @@ expiry_of(const struct roster *roster, const struct roster_entry *entry)
            (age_us < life_us(roster) ? life_us(roster) - age_us : 0);
 }
 
-/* Room for one more: there is, or the tombstone that would end first gives
- * way, to a younger one or to a worker. */
+/* True: there is room for one more row. If necessary, the tombstone that would
+ * expire first gives way, to a younger tombstone or to a worker. */
 static bool
 make_room(struct roster *roster, const struct roster_entry *entry)
 {
@@ -191,7 +191,7 @@ make_room(struct roster *roster, const struct roster_entry *entry)
     return true;
 }
 
-/* A copy of the spec in *copy (NULL for an empty one). */
+/* Copies the spec to *copy (NULL if it is empty). */
 static int
 copy_spec(struct slice spec, char **copy)
 {
@@ -207,7 +207,8 @@ copy_spec(struct slice spec, char **copy)
     return 0;
 }
 
-/* A row of that id that is in the table and not in the digest, or NULL. */
+/* Inserts a row of that id, which is not yet in the digest; NULL without
+ * memory. */
 static struct roster_row *
 insert(struct roster *roster, const char *id)
 {
@@ -244,8 +245,8 @@ fades_us(const struct roster *roster, const struct roster_row *row)
     return row->expires_us - earlier(row->expires_us, life_us(roster) / 4);
 }
 
-/* A removal that is known as well: the older age is the right one, what
- * travelled is missing from the other. */
+/* Both sides know the same removal: the greater age is right, because ages
+ * leave out the time of travel. */
 static void
 grow_older(struct roster *roster, struct roster_row *row, uint64_t expires_us)
 {
@@ -254,7 +255,7 @@ grow_older(struct roster *roster, struct roster_row *row, uint64_t expires_us)
     roster->rows_due_us = earlier(roster->rows_due_us, fades_us(roster, row));
 }
 
-/* The row says what the entry does; spec goes over to it. */
+/* Sets the row to the entry; takes ownership of spec. */
 static void
 set(struct roster *roster, struct roster_row *row,
     const struct roster_entry *entry, uint64_t digest, char *spec)
@@ -293,7 +294,8 @@ roster_rows_merge(struct roster *roster, const struct roster_entry *entry,
         if (row->removed) {
             grow_older(roster, row, expiry_of(roster, entry));
         } else if (since_of(roster, entry) > row->since_us) {
-            row->since_us = since_of(roster, entry); /* it was loaded again */
+            row->since_us = since_of(roster, entry); /* the configuration was
+                                                        loaded again */
         }
         return ROSTER_IS_SAME;
     }

@@ -1,8 +1,8 @@
-/* The gate of a stream: which epoch it is in, and which record follows on. */
+/* The gate of a stream: its epoch, and which record follows on. */
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
 
-/* Forgets what is applied; everything else stays. */
+/* Forgets the applied state and keeps the rest. */
 static void
 empty(struct gossip *g, struct gossip_stream *s, const char *reason)
 {
@@ -27,7 +27,8 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
 {
     CHECK(epoch.no != 0 && (s->epoch.no == 0 || epoch.id != s->epoch.id));
     CHECK(epoch.no <= GOSSIP_NO_MAX && !s->removed);
-    if (s->epoch.no != 0 && s->pos != 0) { /* of what nobody spoke of, none */
+    if (s->epoch.no != 0 && s->pos != 0) { /* an epoch without a record does not
+                                              count */
         s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)] = g->now_us;
         s->flips++;
     }
@@ -85,7 +86,7 @@ gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
     return true;
 }
 
-/* Where the replica is, against what is known. */
+/* Compares the replica's position with what is known to exist. */
 void
 gossip_stream_moved(struct gossip *g, struct gossip_stream *s)
 {
@@ -112,7 +113,7 @@ gossip_stream_known(struct gossip *g, struct gossip_stream *s, uint64_t pos)
     CHECK(s->known >= pos);
 }
 
-/* The replica is at pos, by this record. */
+/* This record brought the replica to pos. */
 void
 gossip_stream_applied(struct gossip_stream *s, const struct codec_body *body,
                       uint64_t pos)
@@ -142,7 +143,7 @@ take_direct(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     CHECK(sound && codec_left(&in) <= UINT32_MAX);
     CHECK(pos > s->pos && !s->transfer.begun);
     uint64_t before = s->pos;
-    s->pos = pos; /* told with the record */
+    s->pos = pos; /* handed out with the record */
     if (!gossip_direct_add(g, s, pos, in.at, (uint32_t)codec_left(&in))) {
         s->pos = before;
         return false;
@@ -153,7 +154,8 @@ take_direct(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     return true;
 }
 
-/* The log is full of what nobody pulled yet: that is applied past it. */
+/* The log is full of records that were not pulled yet: applies them past the
+ * log. */
 static bool
 spill(struct gossip *g, struct gossip_stream *s)
 {
@@ -219,7 +221,8 @@ compare_prints(struct gossip *g, const struct gossip_stream *s, uint64_t pos,
     g->stats.fingerprint_conflicts += known.fingerprint != body.fingerprint;
 }
 
-/* The gate: a sound record of the stream's epoch that covers (prev, pos]. */
+/* The gate: takes a sound record of the stream's epoch that covers (prev, pos],
+ * if it follows on. */
 enum gossip_took
 gossip_stream_take(struct gossip *g, struct gossip_stream *s, uint64_t prev,
                    uint64_t pos, struct codec_in body)
@@ -238,7 +241,7 @@ gossip_stream_take(struct gossip *g, struct gossip_stream *s, uint64_t prev,
     }
     if (!s->transfer.begun && (prev <= s->pos || MUTANT(OVER_GAP))) {
         if (pos <= s->log.high && s->pos < s->log.low) {
-            /* State is rebuilt below a log that is still good. */
+            /* The state is being rebuilt below a log that is still good. */
             return take_direct(g, s, pos, body) ? GOSSIP_TOOK : GOSSIP_TOOK_GAP;
         }
         delta_log_restart(&s->log, s->pos);

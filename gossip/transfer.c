@@ -11,7 +11,7 @@ enum {
 };
 
 #define TRIES_MAX 3U
-#define AGAIN_US  UINT64_C(500000) /* a refused one waits that long at most */
+#define AGAIN_US  UINT64_C(500000) /* longest wait after a refused transfer */
 
 static void
 send_ask(struct gossip *g, struct gossip_stream *s)
@@ -58,7 +58,7 @@ gossip_transfer_start(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     send_ask(g, s);
 }
 
-/* Not any more, whatever became of it. */
+/* Ends a transfer, whatever became of it. */
 void
 gossip_transfer_stop(struct gossip *g, struct gossip_stream *s)
 {
@@ -172,7 +172,7 @@ free_export(struct gossip *g, uint64_t peer, const struct ask *ask)
         } else if (e->peer == peer && e->epoch_id == ask->epoch_id &&
                    e->stream.worker == ask->name.worker &&
                    e->stream.rank == ask->name.rank) {
-            return e; /* asked once more */
+            return e; /* the peer repeats its question */
         }
     }
     return found;
@@ -282,14 +282,14 @@ get_page(struct codec_in *in, struct page *page)
     return !in->failed && codec_get_body(*in, &page->body);
 }
 
-/* The state is as the server's was at S0, as far as pages tell. */
+/* The state becomes the server's at S0, as far as the pages tell. */
 static void
 begin_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
 {
     struct gossip_transfer kept = s->transfer;
 
     CHECK(kept.active && !kept.begun);
-    s->transfer.active = false; /* a reset ends transfers, but not this one */
+    s->transfer.active = false; /* a reset must not end this transfer */
     gossip_stream_reset(g, s, "transfer");
     s->transfer = kept;
     s->transfer.begun = true;
@@ -302,7 +302,7 @@ begin_state(struct gossip *g, struct gossip_stream *s, const struct page *page)
     CHECK(delta_log_covers(&s->log, s->pos) && s->direct == NULL);
 }
 
-/* Without a record after the pages nothing says how many holes there are. */
+/* Tells the count of holes, which no record after the pages does otherwise. */
 static bool
 tell_holes(struct gossip *g, struct gossip_stream *s, const struct page *page)
 {

@@ -18,7 +18,7 @@ knows_digest(const struct gossip_stream *s)
     return s->digest_known && s->digest_pos == s->pos && !gossip_is_torn(s);
 }
 
-/* An entry's part in the summary. */
+/* What an entry adds to the summary. */
 static uint64_t
 fingerprint_of(const struct gossip_stream *s)
 {
@@ -163,9 +163,10 @@ get_entry(struct codec_in in, struct entry *entry)
     return !in.failed;
 }
 
-/* Equal positions and unequal states: the one without a reading of its own
- * takes the other's, of two without it the one with the larger id; readers
- * read again. True: it is the peer who has to. */
+/* The states differ at equal positions. If one node has a reading that leads,
+ * the other one takes its state; if neither has, the node with the larger id
+ * takes the other's; if both have, both read again. True: the peer has to
+ * act. */
 static bool
 heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
      const struct entry *entry)
