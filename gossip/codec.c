@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "index/base/mutant.h"
+
 #define VARINT_MAX 10U
 
 void
@@ -239,6 +241,7 @@ check_ops(struct codec_in in, struct codec_body *body)
         body->clears |= event_op_kind(op) == EVENT_CLEAR;
         (void)codec_get_part(&in, keys * 8);
     }
+    body->end = in.at;
     return !in.failed;
 }
 
@@ -259,6 +262,17 @@ codec_get_body(struct codec_in in, struct codec_body *body)
     body->words_count = codec_get_count(&in, CODEC_WORDS_MAX);
     body->ops = in;
     return !in.failed && check_ops(in, body);
+}
+
+struct codec_in
+codec_body_kept(struct codec_in in, const struct codec_body *body)
+{
+    CHECK(!in.failed && in.at < body->end && body->end <= in.end);
+    CHECK((size_t)(body->end - in.at) <= CODEC_BODY_MAX);
+    if (codec_left(&in) > CODEC_BODY_MAX && !MUTANT(TOO_LONG)) {
+        in.end = body->end;
+    }
+    return in;
 }
 
 void

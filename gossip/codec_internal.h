@@ -15,7 +15,9 @@
  *   varint  holes, block_tokens: each only if its flag says so
  *   varint  words when decoded
  *   ops     varint (count << 4 | tier << 2 | kind), then count keys of 8 bytes
- *   ...     unknown fields of a later version
+ *   ...     unknown fields of a later version; they travel on as long as the
+ *           body has no more than CODEC_BODY_MAX bytes, and are left out
+ *           where it has
  *
  * Keys are hashes and cannot be compressed. An op takes two bytes where the
  * decoded op takes eight.
@@ -35,6 +37,11 @@
 
 /* Longest record in a frame, in decoded words. */
 #define CODEC_WORDS_MAX 8192U
+
+/* Longest body that a log keeps, and so what every frame must have room for.
+ * What is understood of a body always fits: at most 35 bytes of head, and ten
+ * for each word. */
+#define CODEC_BODY_MAX (96U * 1024)
 
 struct codec_out {
     uint8_t *bytes; /* the caller's */
@@ -114,6 +121,7 @@ struct codec_body {
     uint32_t block_tokens;
     uint32_t words_count;
     struct codec_in ops;
+    const uint8_t *end; /* of what is understood */
 };
 
 /* Appends a record's body with these words (checked, at most CODEC_WORDS_MAX)
@@ -125,6 +133,10 @@ void codec_put_body(struct codec_out *out, const struct event_record *head,
 /* True if `in` holds a sound body, which *body then describes; nothing is
  * allocated. */
 bool codec_get_body(struct codec_in in, struct codec_body *body) MUST_CHECK;
+
+/* The bytes of a sound body that are kept: at most CODEC_BODY_MAX. */
+struct codec_in codec_body_kept(struct codec_in in,
+                                const struct codec_body *body);
 
 /* The words_count words of a sound body. */
 void codec_body_words(const struct codec_body *body, uint64_t *words);

@@ -45,7 +45,7 @@ check_config(const struct gossip_config *config)
 {
     CHECK(config->peers_max > 0 && config->peers_max <= GOSSIP_PEERS_MAX);
     CHECK(config->streams_max > 0 && config->streams_max <= GOSSIP_STREAMS_MAX);
-    CHECK(config->frame_bytes >= CODEC_BODY_BYTES_MAX(GOSSIP_PAGE_WORDS) + 256);
+    CHECK(config->frame_bytes >= CODEC_BODY_MAX + GOSSIP_FRAME_ROOM);
     CHECK(config->log_bytes > 0 && config->log_records > 0);
     CHECK(config->sends_max > 0 && config->exports_max > 0);
     CHECK(config->vector_ms > config->vector_jitter_ms);

@@ -17,6 +17,7 @@
 #define GOSSIP_SEQ_MAX    (UINT64_C(1) << 55)
 #define GOSSIP_NO_MAX     (UINT32_MAX - 1)
 #define GOSSIP_PEER_NONE  UINT32_MAX
+#define GOSSIP_FRAME_ROOM 1024U /* around a record's body in a frame */
 
 enum gossip_frame_type {
     GOSSIP_FRAME_SUMMARY = 1, /* of the sender's vector */

@@ -221,7 +221,8 @@ get_records(struct gossip *g, struct gossip_stream *s, struct codec_in *in,
             return false;
         }
         if (s != NULL) {
-            (void)gossip_stream_take(g, s, *end, *end + step, part);
+            (void)gossip_stream_take(g, s, *end, *end + step,
+                                     codec_body_kept(part, &body));
         }
         *end += step;
     }

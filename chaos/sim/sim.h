@@ -150,6 +150,7 @@ void sim_options_script(struct sim_options *options,
     X(BROKEN_OFF, "an answer broke off")                    \
     X(SKIPPED, "something of a later version skipped")      \
     X(OTHER_MAJOR, "another major version refused")         \
+    X(LONG_RECORD, "a record with long unknown fields")     \
     X(LEFT, "a client left before an answer")               \
     X(FULL, "an engine had no room")                        \
     X(AFFINITY, "elected for the prefix")                   \

@@ -236,9 +236,11 @@ hand_over(struct sim_world *w, struct sim_frame *frame)
     }
     size_t len = sim_skew_frame(w, from, to, frame->bytes, frame->len);
     role_is_control();
-    int rc = hub_recv(node->hub, w->nodes[from].address, frame->from,
-                      (struct slice){(const char *)frame->bytes, len},
-                      sim_now(w, to));
+    int rc =
+        hub_recv(node->hub, w->nodes[from].address, frame->from,
+                 sim_skew_record(
+                     w, from, (struct slice){(const char *)frame->bytes, len}),
+                 sim_now(w, to));
     if (rc == CLUSTER_E_STRANGER) {
         sim_saw(w, SIM_SAW_STRANGER, 1);
     } else if (rc == CLUSTER_E_BAD || rc == CLUSTER_E_UNKNOWN) {

@@ -145,13 +145,19 @@ append_map(uint8_t *bytes)
     bytes[SIM_SKEW_MORE - 1] = 0xc0;
 }
 
+bool
+sim_skew_is_later(const struct sim_world *w, uint32_t node)
+{
+    bool later = (w->options.seed >> 1 ^ node) % 2 == 0;
+
+    return sim_has(w, SIM_SKEW) && later && w->nodes[node].up;
+}
+
 size_t
 sim_skew_frame(struct sim_world *w, uint32_t from, uint32_t to, uint8_t *body,
                size_t len)
 {
-    bool later = (w->options.seed >> 1 ^ from) % 2 == 0;
-
-    if (!sim_has(w, SIM_SKEW) || !later || !w->nodes[from].up) {
+    if (!sim_skew_is_later(w, from)) {
         return len;
     }
     if (sim_below(&w->chaos[SIM_SKEW], EACH) == 0 &&

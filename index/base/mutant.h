@@ -37,7 +37,8 @@
     X(NO_SWEEP, no_sweep, "a closed slot is never swept")                      \
     X(ANY_MAJOR, any_major, "another major version is taken for this one")     \
     X(NO_TOMBSTONE, no_tombstone, "a removed worker leaves no trace")          \
-    X(READ_NEW, read_new, "a saved reading's position is one batch too new")
+    X(READ_NEW, read_new, "a saved reading's position is one batch too new")   \
+    X(TOO_LONG, too_long, "a record is kept that no frame has room for")
 
 enum mutant {
     MUTANT_NONE,

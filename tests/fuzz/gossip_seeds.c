@@ -102,6 +102,32 @@ read_batches(uint64_t from, uint64_t to)
     }
 }
 
+/* A record of the process that the target reads, with all the bytes of a later
+ * version that a frame takes. */
+static void
+write_long_record(void)
+{
+    static const uint8_t frame[] = {
+        3,    0,    0,                      /* DELTA */
+        7,    0,    0,    0, 0, 0, 0, 0, 0, /* stream */
+        1,    99,   0,    0, 0, 0, 0, 0, 0, /* epoch */
+        1,    0,                            /* whole, after 0 */
+        0xe0, 0xff, 0x07,                   /* 131,040 bytes */
+        0xff, 1,                            /* the first batch */
+        0,    1,    0,    0, 0, 0,          /* no words */
+    };
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/long_record", directory);
+    FILE *file = fopen(path, "wb");
+    if (file != NULL) {
+        fwrite("\xfe\xff", 1, 2, file);
+        write_frame(file, frame, sizeof frame);
+        fwrite("\xff\xff\xff\xff", 1, 4, file);
+        fclose(file);
+    }
+}
+
 int
 main(int argc, char **argv)
 {
@@ -140,6 +166,7 @@ main(int argc, char **argv)
     gossip_local_begin(nodes[1], gossip_pair_stream, 100, true, 0, now_us);
     read_batches(0, 3);
     run(300);
+    write_long_record();
     fclose(all);
     gossip_free(nodes[0]);
     gossip_free(nodes[1]);

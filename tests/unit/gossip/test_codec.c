@@ -76,6 +76,47 @@ Test(gossip_codec, fields_of_a_later_version_are_skipped)
     cr_assert_arr_eq(out, words, sizeof words);
 }
 
+Test(gossip_codec, fields_of_a_later_version_are_kept_while_a_frame_has_room)
+{
+    static uint8_t room[CODEC_BODY_MAX + 1];
+    struct event_record head = {.block_tokens = 16};
+    struct codec_in in = put(&head, words, 6);
+    struct codec_body body;
+    size_t len = codec_left(&in);
+
+    memcpy(room, in.at, len);
+    in = (struct codec_in){.at = room, .end = room + CODEC_BODY_MAX};
+    cr_assert(codec_get_body(in, &body));
+    struct codec_in kept = codec_body_kept(in, &body);
+    cr_assert_eq(codec_left(&kept), CODEC_BODY_MAX);
+    in.end++;
+    cr_assert(codec_get_body(in, &body));
+    kept = codec_body_kept(in, &body);
+    cr_assert_eq(codec_left(&kept), len);
+    cr_assert(codec_get_body(kept, &body));
+}
+
+Test(gossip_codec, what_is_understood_always_fits)
+{
+    static uint8_t room[CODEC_BODY_MAX + 4096];
+    struct codec_out out = {.bytes = room, .max = sizeof room};
+    uint8_t clear[10] = {
+        0x80 | EVENT_CLEAR, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0};
+    struct codec_body body;
+
+    codec_put_u8(&out, 0);
+    codec_put_u32(&out, 1);
+    codec_put_varint(&out, CODEC_WORDS_MAX);
+    for (uint32_t i = 0; i < CODEC_WORDS_MAX; i++) {
+        codec_put_bytes(&out, clear, sizeof clear);
+    }
+    struct codec_in in = {.at = room, .end = room + sizeof room};
+    cr_assert(codec_get_body(in, &body));
+    struct codec_in kept = codec_body_kept(in, &body);
+    cr_assert_eq(codec_left(&kept), out.len);
+    cr_assert_leq(out.len, CODEC_BODY_MAX);
+}
+
 Test(gossip_codec, a_count_is_held_against_the_bytes_left)
 {
     uint8_t claims[] = {0,    1,    2,   3, 4, 0x81, 0x20 /* 4,097 words */,

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 
+#include "gossip/codec_internal.h"
 #include "lab.h"
 
 static struct lab lab;
@@ -200,4 +201,56 @@ Test(gossip_deltas, a_clear_is_a_record_like_others)
     cr_assert_eq(lab_held(&lab, 2), 1);
     cr_assert(lab.nodes[2].held[2]);
     cr_assert_eq(lab.nodes[2].resets, 1); /* the epoch's own */
+}
+
+/* A DELTA of the stream's one process with a record of no words and so many
+ * bytes of a later version. */
+static size_t
+put_long(uint8_t *bytes, size_t size, uint32_t more)
+{
+    struct codec_out out = {.bytes = bytes, .max = size};
+
+    codec_put_u8(&out, 3); /* DELTA */
+    codec_put_u8(&out, 0);
+    codec_put_u8(&out, 0);
+    codec_put_u64(&out, lab_stream.worker);
+    codec_put_varint(&out, lab_stream.rank);
+    codec_put_varint(&out, 1);
+    codec_put_u64(&out, 77);
+    codec_put_u8(&out, 1);
+    codec_put_varint(&out, 0);
+    codec_put_varint(&out, 6 + more);
+    codec_put_varint(&out, gossip_pos_after(0));
+    codec_put_u8(&out, 0);
+    codec_put_u32(&out, 1);
+    codec_put_u8(&out, 0);
+    for (uint32_t i = 0; i < more; i++) {
+        codec_put_u8(&out, 0xee);
+    }
+    codec_put_u8(&out, 0);
+    cr_assert_not(out.failed);
+    return out.len;
+}
+
+/* Of any length: up to a whole frame that was legal from its sender. */
+Test(gossip_deltas, what_is_taken_from_a_peer_is_passed_on)
+{
+    static uint8_t bytes[256 * 1024];
+    const uint32_t more[] = {0, 1000, 97000, 99000, 262000, 262040, 262060};
+
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        size_t len = put_long(bytes, sizeof bytes, more[i]);
+        lab_end(&lab);
+        setup();
+        cr_assert_eq(gossip_recv(lab.nodes[0].g, lab.nodes[1].id, bytes, len,
+                                 lab.now_us),
+                     0);
+        lab_read(&lab, 0, 1, EVENT_STORE, 5);
+        lab_run(&lab, 50);
+        for (uint32_t node = 1; node < 3; node++) {
+            cr_assert_eq(lab_status(&lab, node).pos, gossip_pos_after(1),
+                         "%u bytes more, node %u", more[i], node);
+        }
+        cr_assert(lab.nodes[2].held[5]);
+    }
 }
