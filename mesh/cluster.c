@@ -1,4 +1,4 @@
-/* The door of the cluster: what comes in, and when the next tick is due. */
+/* The door of the cluster: inputs, and when the next tick is due. */
 #include "mesh/cluster.h"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ cluster_free(struct cluster *c)
     free(c);
 }
 
-/* Time never goes back. */
+/* Sets the time, which never goes back. */
 static void
 pass(struct cluster *c, uint64_t now_us)
 {
@@ -133,13 +133,14 @@ cluster_refresh(struct cluster *c)
     cluster_claims_prune(c);
     cluster_peers_sync(c);
     cluster_workers_rank(c);
-    CHECK(!c->dirty && c->counted >= 1); /* ourselves */
+    CHECK(!c->dirty && c->counted >= 1); /* this node counts */
     if (c->counted != before) {
         discover_members(&c->discover, c->counted, c->now_us);
     }
 }
 
-/* A message is its link's process's own, or a lie. */
+/* A message must come from the process at the other end of its link; anything
+ * else is a lie. */
 static int
 recv_member(struct cluster *c, uint64_t session, struct slice tail)
 {
@@ -207,7 +208,7 @@ cluster_recv(struct cluster *c, const char *address, uint64_t session,
              struct slice body, uint64_t now_us)
 {
     CHECK(body.ptr != NULL || body.len == 0);
-    (void)address; /* the session says who it is */
+    (void)address; /* the session identifies the peer */
     if (c->left) {
         return 0;
     }

@@ -1,39 +1,41 @@
 /*
  * The cluster as one node knows it: discovery, membership, ownership, gossip
- * and the roster of workers, put together, on virtual time.
+ * and the roster of workers, put together on virtual time.
  *
- * Everything that a mesh decides is decided in here or below; a shell moves
- * the bytes (links), makes the lookups (DNS), reads the engines (intake) and
- * carries out what comes out. `kvasir serve` is one such shell, the simulator
- * is another one, with as many of these in one process as it likes.
+ * This core and the cores below it decide everything that a mesh decides. A
+ * shell moves the bytes (links), makes the lookups (DNS), reads the engines
+ * (intake) and carries out the outputs. `kvasir serve` is one such shell. The
+ * simulator is another; it runs as many clusters in one process as it likes.
  *
- * Names. A process is a member_id drawn at its start; its first word, never 0,
- * is the session of its links and its id as a peer in gossip and roster. A
- * body of a frame starts with a byte that says whose it is.
+ * Names. A process is a member_id drawn at its start. Its first word, never 0,
+ * is the session of its links and its peer id in gossip and roster. The first
+ * byte of a frame's body says which part the body is for.
  *
- * A peer is up for gossip and roster while its link is up and it is a member
- * that counts (alive or suspect).
+ * A peer is up for gossip and roster while its link is up and it is an alive or
+ * suspect member.
  *
- * Ownership is per worker: all ranks of a worker are read by the same nodes,
- * the first `replicas` of those able to (all, when there are no more than
- * replicas_all). CLUSTER_READ says when this node is to begin or to stop
- * reading; the hand-over is owner.h's and gossip's. A node that cannot reach a
- * worker's events says so to all (cluster_unable()), and is passed over while
- * anyone else can. While nobody can, its streams count as stale everywhere.
+ * Ownership is per worker: the same nodes read all ranks of a worker, namely
+ * the first `replicas` nodes that are able to (all nodes, when there are no
+ * more than replicas_all). CLUSTER_READ tells this node to begin or to stop
+ * reading; owner.h and gossip perform the hand-over. A node that cannot reach a
+ * worker's events tells all others (cluster_unable()), and is passed over while
+ * another node can. While no node can, the worker's streams are stale
+ * everywhere.
  *
- * Readiness. CATCHING_UP at first. CAUGHT_UP once a peer's vectors were seen
- * and no stream is behind them or being transferred; ALONE when there is
- * nowhere to look for others, or nobody was found for alone_ms; LATE when
- * ready_ms passed before either. It never goes back.
+ * Readiness. A node begins as CATCHING_UP. It is CAUGHT_UP once it has seen a
+ * peer's vectors and no stream is behind them or being transferred. It is ALONE
+ * when it has nowhere to look for others, or has found nobody for alone_ms. It
+ * is LATE when ready_ms passed before either. It never becomes CATCHING_UP
+ * again.
  *
- * Grammar: after each call pull outputs until there are none. What an out asks
- * for may be done before the next pull, by calls in here too; what it points at
- * is good until then. A GOSSIP out is
- * one of gossip's own, to be carried out before the next pull; those of kind
- * GOSSIP_SEND never come here, they are SENDs. The calls of gossip that a
- * shell needs (gossip_local_*, gossip_exported, gossip_digest, gossip_gauge_*,
- * gossip_belief_add, gossip_load, gossip_status, gossip_stats) are made on
- * cluster_gossip() directly; the same for what reads or changes the roster.
+ * Grammar: after each call pull outputs until there are none. What an output
+ * asks for may be done before the next pull, also by calls of this interface.
+ * What an output points at is valid until the next pull. A GOSSIP output is one
+ * of gossip's own and must be carried out before the next pull; those of kind
+ * GOSSIP_SEND are never handed out, they become SENDs. A shell calls gossip
+ * directly on cluster_gossip() (gossip_local_*, gossip_exported, gossip_digest,
+ * gossip_gauge_*, gossip_belief_add, gossip_load, gossip_status, gossip_stats),
+ * and likewise the roster, to read or change it.
  *
  * Role: core. Owns: all of the above. Thread: one owner. Limits: those of its
  * parts. Errors: named outcomes, -ENOMEM from cluster_new() and
@@ -60,7 +62,8 @@ struct cluster_config {
     struct gossip_config gossip;
     struct roster_config roster;
     uint32_t replicas;     /* nodes that read a worker's events */
-    uint32_t replicas_all; /* with no more members than this, all do */
+    uint32_t replicas_all; /* with at most this many members, all of them
+                              read */
     uint32_t hand_over_ms;
     uint32_t alone_ms;
     uint32_t ready_ms;
@@ -70,9 +73,9 @@ struct cluster_config {
 struct cluster_config cluster_config_default(void);
 
 enum {
-    CLUSTER_E_BAD = 1,  /* a body that makes no sense */
-    CLUSTER_E_STRANGER, /* from nobody who is up */
-    CLUSTER_E_UNKNOWN,  /* of a kind of a later version: skipped */
+    CLUSTER_E_BAD = 1,  /* a malformed body */
+    CLUSTER_E_STRANGER, /* the sender is no peer that is up */
+    CLUSTER_E_UNKNOWN,  /* of a kind that only a later version knows: skipped */
 };
 
 enum cluster_ready {
@@ -91,14 +94,14 @@ enum cluster_channel { /* as enum mesh_channel of link.h */
 };
 
 enum cluster_out_kind {
-    CLUSTER_SEND,    /* body (head and tail, in a row) to address by channel */
+    CLUSTER_SEND,    /* send body (head, then tail) to address by channel */
     CLUSTER_DOUBT,   /* the link to address may be dead: our pings failed */
-    CLUSTER_DROP,    /* nobody lives at address any more */
-    CLUSTER_RESOLVE, /* discover->..: look it up, cluster_answered() */
+    CLUSTER_DROP,    /* no member lives at address any more */
+    CLUSTER_RESOLVE, /* look up discover->.., then call cluster_answered() */
     CLUSTER_NEWS,    /* discover: for the log */
     CLUSTER_MEMBER,  /* member: for the log. MEMBER_DUPLICATE: stop */
     CLUSTER_READ,    /* begin (on) or stop reading worker's events */
-    CLUSTER_GOSSIP,  /* gossip: carry it out */
+    CLUSTER_GOSSIP,  /* gossip: carry out its output */
     CLUSTER_WORKER,  /* entry of the roster changed */
     CLUSTER_READY,   /* ready changed */
 };
@@ -107,8 +110,8 @@ struct cluster_out {
     enum cluster_out_kind kind;
     enum cluster_channel channel; /* SEND */
     const char *address;          /* SEND, DOUBT, DROP */
-    uint8_t head;                 /* SEND: the body's first byte, */
-    struct slice tail;            /* ... and what follows it */
+    uint8_t head;                 /* SEND: the body's first byte */
+    struct slice tail;            /* SEND: the rest of the body */
     struct discover_out discover; /* RESOLVE, NEWS */
     enum member_event event;      /* MEMBER */
     struct member_update about;   /* MEMBER */
@@ -119,38 +122,39 @@ struct cluster_out {
     enum cluster_ready ready;     /* READY */
 };
 
-/* 0 and *out, or -ENOMEM. */
+/* Makes a cluster of this node alone. 0 and *out, or -ENOMEM. */
 int cluster_new(struct cluster **out, const struct cluster_config *config,
                 const struct member_self *self, uint64_t now_us, uint64_t seed)
     MUST_CHECK;
 
-/* NULL is fine. */
+/* cluster may be NULL. */
 void cluster_free(struct cluster *cluster);
 
-/* A further place to look for others. 0 or DISCOVER_E_FULL. */
+/* Adds a place to look for other nodes. 0 or DISCOVER_E_FULL. */
 int cluster_join(struct cluster *cluster, const struct discover_join *join,
                  uint64_t now_us) MUST_CHECK;
 
-/* A member of a snapshot may be at address. */
+/* A member may live at address, as a snapshot says. */
 void cluster_hint(struct cluster *cluster, const char *address,
                   uint64_t now_us);
 
-/* Workers whose events are followed, by identity (event_stream.worker): each
- * of ranks 0..ranks-1 is a stream. Again is harmless, and with other ranks
- * changes them. 0, GOSSIP_E_FULL or -ENOMEM. One that is removed is not read
- * any more: no CLUSTER_READ says so. */
+/* Adds a worker whose events the mesh follows, by identity
+ * (event_stream.worker): each of ranks 0..ranks-1 is a stream. Adding it again
+ * is harmless; with another count of ranks it changes the ranks. 0,
+ * GOSSIP_E_FULL or -ENOMEM. A removed worker is no longer read, without a
+ * CLUSTER_READ. */
 int cluster_worker_add(struct cluster *cluster, uint64_t worker, uint32_t ranks,
                        uint64_t now_us) MUST_CHECK;
 void cluster_worker_remove(struct cluster *cluster, uint64_t worker,
                            uint64_t now_us);
 
-/* This node can (not) reach the worker's events. Who cannot is passed over, and
- * told to stop reading, until it says that it can. */
+/* unable: this node cannot reach the worker's events. Such a node is passed
+ * over and told to stop reading, until it says that it can. */
 void cluster_unable(struct cluster *cluster, uint64_t worker, bool unable,
                     uint64_t now_us);
 
-/* Links, as link.h tells of them; none goes down by CLUSTER_DROP. A body from
- * a peer: 0 or an outcome above. */
+/* Links, as link.h reports them; CLUSTER_DROP causes no cluster_link_down().
+ * cluster_recv(): a body from a peer; 0 or an outcome above. */
 void cluster_link_up(struct cluster *cluster, const char *address,
                      uint64_t session, uint64_t now_us);
 void cluster_link_down(struct cluster *cluster, const char *address,
@@ -158,50 +162,50 @@ void cluster_link_down(struct cluster *cluster, const char *address,
 int cluster_recv(struct cluster *cluster, const char *address, uint64_t session,
                  struct slice body, uint64_t now_us) MUST_CHECK;
 
-/* How a lookup ended. */
+/* The result of a lookup. */
 void cluster_answered(struct cluster *cluster,
                       const struct discover_answer *answer, uint64_t now_us);
 
-/* Says goodbye; then only outputs are pulled. */
+/* Says goodbye; afterwards only outputs may be pulled. */
 void cluster_leave(struct cluster *cluster, uint64_t now_us);
 
 /* Lets time pass up to now_us. Times may repeat but not go back. */
 void cluster_tick(struct cluster *cluster, uint64_t now_us);
 
-/* When cluster_tick() has something to do; UINT64_MAX: never, once it left. */
+/* When cluster_tick() is due; UINT64_MAX: never, after it left. */
 uint64_t cluster_deadline(const struct cluster *cluster);
 
-/* The next output; false when there is none. What it points at is good until
+/* The next output; false when there is none. What *out points at is valid until
  * the next call. */
 bool cluster_next_out(struct cluster *cluster, struct cluster_out *out)
     MUST_CHECK;
 
-/* The parts, to read and (gossip, roster) for the calls named above; pull the
+/* The parts: to read, and (gossip, roster) for the calls named above; pull the
  * outputs afterwards. */
 struct gossip *cluster_gossip(struct cluster *cluster);
 struct roster *cluster_roster(struct cluster *cluster);
 const struct member_table *cluster_members(const struct cluster *cluster);
 const struct discover *cluster_discover(const struct cluster *cluster);
 
-/* How far this node has caught up with the others. */
+/* How far this node has caught up with its peers. */
 enum cluster_ready cluster_ready(const struct cluster *cluster);
 
-/* Who reads a worker's events, in order of rank: names of members, good until
- * the next call; how many. */
+/* The readers of a worker's events, in order of rank: names of members, valid
+ * until the next call. Returns how many there are. */
 uint32_t cluster_readers(const struct cluster *cluster, uint64_t worker,
                          const char **names, uint32_t max);
 
-/* A process id as gossip and roster know it -> the member's name, or NULL. */
+/* The name of the member with this peer id of gossip and roster, or NULL. */
 const char *cluster_peer_name(const struct cluster *cluster, uint64_t peer);
 
 struct cluster_stats {
     uint64_t frames_in, frames_bad, frames_stranger, frames_unknown;
-    uint64_t reads_begun, reads_ended; /* CLUSTER_READ */
+    uint64_t reads_begun, reads_ended; /* counted per CLUSTER_READ */
     uint32_t peers_up;
-    uint32_t reading; /* workers, by this node */
+    uint32_t reading; /* workers that this node reads */
 };
 
-/* The counters since cluster_new(), and what there is now. */
+/* The counters since cluster_new(), and the present sizes. */
 void cluster_stats(const struct cluster *cluster, struct cluster_stats *stats);
 
 /* Verifies each invariant of the cluster. False: *reason says which one is

@@ -1,7 +1,7 @@
 /*
- * Who cannot reach the events of which workers. It travels as a msgpack map: v
- * is the version, w a bin of the workers, eight bytes each, little endian and
- * in rising order.
+ * Which members cannot reach the events of which workers. Claims travel as a
+ * msgpack map: v is the version, w a bin of the workers, eight bytes each,
+ * little endian and in rising order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,8 @@ rises(struct slice workers)
     return true;
 }
 
-/* Takes the place of what was said before; false: no room, it comes again. */
+/* Replaces the member's earlier claims; false: no room, and they will come
+ * again. */
 static bool
 replace(struct cluster_claims *claims, uint64_t version, struct slice workers)
 {
@@ -147,7 +148,7 @@ cluster_claims_recv(struct cluster *c, uint64_t session, struct slice tail)
     return 0;
 }
 
-/* Ours */
+/* This node's own claims */
 
 static void
 owe_all(struct cluster *c)

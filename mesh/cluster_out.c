@@ -1,11 +1,11 @@
-/* What comes out, in order of urgency, and hints that wait for their turn. */
+/* Outputs, in order of urgency, and hints that wait for their turn. */
 #include <stdio.h>
 #include <string.h>
 
 #include "mesh/cluster_internal.h"
 
-/* Hints: discovery may know four times the addresses that the membership has
- * places for, so they wait here and go round. */
+/* Hints: discovery may know four times as many addresses as the membership has
+ * room for, so they wait here and take turns. */
 
 void
 cluster_hint_put(struct cluster *c, const char *address)
@@ -96,7 +96,7 @@ out_member(struct cluster *c, struct cluster_out *out)
     return true;
 }
 
-/* To a peer, if it is one still. */
+/* The session's address, if it is still a peer. */
 static bool
 send_to(struct cluster *c, struct cluster_out *out, uint64_t session,
         struct slice tail)
@@ -156,7 +156,8 @@ out_roster(struct cluster *c, struct cluster_out *out)
     return false;
 }
 
-/* Hints are taken in here; what they cause comes out with the next pull. */
+/* Hands the hints over; the outputs that they cause follow with the next
+ * pull. */
 static bool
 out_discover(struct cluster *c, struct cluster_out *out)
 {
@@ -191,7 +192,7 @@ out_ready(struct cluster *c, struct cluster_out *out)
     return true;
 }
 
-/* What the membership has, and what follows from it: before all else. */
+/* Outputs of the membership, and what follows from them: before all others. */
 static bool
 out_urgent(struct cluster *c, struct cluster_out *out)
 {

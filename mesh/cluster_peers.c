@@ -1,4 +1,5 @@
-/* From members and links to peers: who is up for gossip and the roster. */
+/* Computes peers from members and links: who is up for gossip and the
+ * roster. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ cluster_rows_load(struct cluster *c)
         uint64_t session = info.update.id.word[0];
         if (session == 0 || (session == c->self && !info.self) ||
             cluster_row_of(c, session) != NULL) {
-            continue; /* hearsay of nobody who can be */
+            continue; /* hearsay about an impossible process */
         }
         struct cluster_row *row = &c->rows[c->rows_count++];
 
@@ -88,8 +89,8 @@ find_link(struct cluster *c, const char *address)
     return NULL;
 }
 
-/* Nobody is there any more, unless a new process is. No cluster_link_down()
- * follows. */
+/* No process lives at the address any more, unless a new one does. No
+ * cluster_link_down() follows. */
 static void
 drop(struct cluster *c, uint64_t session, const char *address)
 {
@@ -105,7 +106,7 @@ drop(struct cluster *c, uint64_t session, const char *address)
     notice(c, CLUSTER_DROP, address);
 }
 
-/* Of the name that another process took over: where it was. */
+/* Another process took the name over: drops the old process's address. */
 static void
 drop_replaced(struct cluster *c, const struct member_update *about)
 {
@@ -130,7 +131,7 @@ cluster_member_event(struct cluster *c, enum member_event event,
     c->dirty = true;
     switch (event) {
     case MEMBER_SUSPECTED:
-        /* What others say of it is no reason to break a link that works. */
+        /* What other members say of it is no reason to break a working link. */
         if (about->by.word[0] == c->self) {
             notice(c, CLUSTER_DOUBT, about->address);
         }
@@ -146,7 +147,7 @@ cluster_member_event(struct cluster *c, enum member_event event,
         c->left = true;
         c->silent = true;
         break;
-    case MEMBER_DIED: /* our pings failed too; it is pinged on */
+    case MEMBER_DIED: /* our pings failed too; we go on pinging it */
         notice(c, CLUSTER_DOUBT, about->address);
         break;
     case MEMBER_JOINED:
@@ -226,7 +227,7 @@ cluster_peer_of(struct cluster *c, uint64_t session)
     return NULL;
 }
 
-/* The link to a process: at its own address rather than at another one. */
+/* The link to a process: preferably at its own address. */
 static struct cluster_link *
 link_to(struct cluster *c, const struct cluster_row *row)
 {
@@ -277,7 +278,7 @@ peer_up(struct cluster *c, uint64_t session, const char *address)
     CHECK(c->stats.peers_up <= MEMBERS_MAX);
 }
 
-/* Whether it is a peer still, over the link it came up with. */
+/* Whether it is still a peer, over the link with which it came up. */
 static bool
 stays(struct cluster *c, const struct cluster_peer *peer)
 {
@@ -336,8 +337,8 @@ cluster_peers_sync(struct cluster *c)
         sync_row(c, &c->rows[i]);
     }
     for (uint32_t i = 0; i < CLUSTER_LINKS_MAX; i++) {
-        /* One that comes up before its member is known stays fresh: nobody
-         * was up over it. */
+        /* A link that comes up before its member is known stays fresh: there is
+         * no peer over it yet. */
         c->links[i].fresh = false;
     }
     CHECK(count_up(c) == c->stats.peers_up);

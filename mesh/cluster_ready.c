@@ -22,7 +22,7 @@ cluster_ready(const struct cluster *c)
     return c->ready;
 }
 
-/* The table of workers was compared with a peer's. */
+/* The roster was compared with a peer's. */
 static bool
 knows_workers(const struct cluster *c)
 {
@@ -32,7 +32,8 @@ knows_workers(const struct cluster *c)
     return stats.merged + stats.stale + stats.summaries_equal > 0;
 }
 
-/* A peer's vectors came since the last worker did, and nothing is missing. */
+/* A peer's vectors arrived after the last worker was added, and nothing is
+ * missing. */
 static bool
 is_caught_up(const struct cluster *c)
 {
@@ -53,7 +54,7 @@ is_over(const struct cluster *c, uint32_t span_ms)
     return c->now_us - c->born_us >= (uint64_t)span_ms * 1000;
 }
 
-/* Joins are told between cluster_new() and the first tick. */
+/* Joins are added between cluster_new() and the first tick. */
 static bool
 is_alone(const struct cluster *c)
 {
@@ -68,7 +69,7 @@ cluster_ready_update(struct cluster *c)
     if (c->ready == CLUSTER_CAUGHT_UP) {
         return;
     }
-    if (is_caught_up(c)) { /* who was late or alone, too */
+    if (is_caught_up(c)) { /* even after late or alone */
         c->ready = CLUSTER_CAUGHT_UP;
     } else if (c->ready != CLUSTER_CATCHING_UP) {
         return;

@@ -1,11 +1,11 @@
-/* Which node reads which worker's events, and how that is handed over. */
+/* Which node reads which worker's events, and how a worker is handed over. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mesh/cluster_internal.h"
 
-/* Where the worker is, or would be. */
+/* The worker's index, or where it would be inserted. */
 static uint32_t
 place_of(const struct cluster *c, uint64_t id)
 {
@@ -33,13 +33,13 @@ cluster_worker_of(const struct cluster *c, uint64_t id)
                                                             : NULL;
 }
 
-/* The readers' rows, in order of rank. */
+/* Writes the readers' rows, in order of rank. */
 static uint32_t
 rank_rows(const struct cluster *c, uint64_t worker,
           const struct cluster_row *ranked[MEMBERS_MAX])
 {
     struct event_stream stream = {.worker =
-                                      worker}; /* rank 0's stands for all */
+                                      worker}; /* rank 0 stands for all ranks */
     struct owner_member members[MEMBERS_MAX];
     uint32_t rows[MEMBERS_MAX];
     uint32_t order[MEMBERS_MAX];
@@ -81,8 +81,8 @@ cluster_readers(const struct cluster *c, uint64_t worker, const char **names,
     return count;
 }
 
-/* Tells gossip; a reader that fell out of the ranks reads on, and gossip
- * decides what it pushes. */
+/* Tells gossip. A reader that is no longer in the ranks goes on reading, and
+ * gossip decides what it pushes. */
 static void
 tell_role(struct cluster *c, struct cluster_worker *w, uint32_t rank,
           uint64_t primary)
@@ -102,7 +102,7 @@ tell_role(struct cluster *c, struct cluster_worker *w, uint32_t rank,
     }
 }
 
-/* All who count say that they cannot reach it. */
+/* All members that count say that they cannot reach it. */
 static bool
 nobody_can(const struct cluster *c, uint64_t worker)
 {
@@ -144,7 +144,7 @@ view_of(const struct cluster *c, const struct cluster_worker *w)
                                .first_unwell = first_is_suspect(c, w)};
 }
 
-/* All of its streams' deltas come from the one that is first. */
+/* The deltas of all its streams come from the member that is first. */
 static bool
 heard_first(const struct cluster *c, const struct cluster_worker *w)
 {
@@ -169,7 +169,7 @@ update(struct cluster *c, struct cluster_worker *w)
     }
 }
 
-/* How many are being handed over, and when the next has to be done. */
+/* Counts the workers being handed over, and finds the earliest deadline. */
 static void
 count_handing(struct cluster *c)
 {
@@ -228,7 +228,7 @@ cluster_workers_tick(struct cluster *c)
     count_handing(c);
 }
 
-/* Deltas came: some of the firsts may have spoken. */
+/* Deltas arrived: some of the first readers may have pushed. */
 void
 cluster_workers_heard(struct cluster *c)
 {
@@ -269,7 +269,7 @@ cluster_reads_next(struct cluster *c, struct cluster_out *out)
     return false;
 }
 
-/* Which workers there are */
+/* The set of workers */
 
 static bool
 grow(struct cluster *c)
@@ -300,7 +300,7 @@ remove_streams(struct cluster *c, uint64_t worker, uint32_t from, uint32_t to)
     }
 }
 
-/* Ranks from..to-1; none of them when one fails. */
+/* Adds the streams of ranks from..to-1; when one fails, none of them. */
 static int
 add_streams(struct cluster *c, uint64_t worker, uint32_t from, uint32_t to)
 {
@@ -316,7 +316,7 @@ add_streams(struct cluster *c, uint64_t worker, uint32_t from, uint32_t to)
     return 0;
 }
 
-/* Its ranks became others; roles are told anew. */
+/* The count of ranks changed: tells gossip the roles again. */
 static int
 change_ranks(struct cluster *c, struct cluster_worker *w, uint32_t ranks)
 {

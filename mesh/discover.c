@@ -1,5 +1,5 @@
 /*
- * Where other nodes may be: looks at joins when they are due, and gives hints.
+ * Where other nodes may be: looks joins up when they are due, and gives hints.
  */
 #include "mesh/discover.h"
 
@@ -152,7 +152,7 @@ find_ticket(struct discover *d, uint64_t ticket)
     return NULL;
 }
 
-/* What it told, taken in; how many of it were usable. */
+/* Takes in the answer's contents; returns how many of them were usable. */
 static size_t
 take_answer(struct discover *d, uint32_t source,
             const struct discover_answer *answer)
@@ -289,8 +289,8 @@ address_out(struct discover *d, struct discover_address *address,
     return true;
 }
 
-/* Both go on where they stopped, so that what comes late in a table waits for
- * its turn and not for silence before it. */
+/* Both searches continue where they stopped, so that an entry late in a table
+ * waits for its turn, and not until all before it are silent. */
 bool
 discover_next_out(struct discover *d, struct discover_out *out)
 {

@@ -1,7 +1,7 @@
 /*
- * Discovery: where other nodes may be, asked of DNS for as long as the node
- * lives, so that nodes find each other whoever starts first, comes later, or
- * comes back after everyone was gone.
+ * Discovery: where other nodes may be. It asks DNS for as long as the node
+ * lives, so nodes find each other whichever starts first, comes later, or comes
+ * back after all were gone.
  *
  * A join is one place to look, as --join and the configuration write it:
  *
@@ -9,36 +9,37 @@
  *   dns:NAME:PORT        all A and AAAA records of NAME, each with that port
  *   srv:NAME             all SRV records of NAME: their targets' addresses
  *   dns:_SERVICE._PROTO.NAME
- *                        the same as srv: (RFC 2782 names), no PORT then
+ *                        the same as srv: (RFC 2782 names), without a PORT
  *
  * HOST:PORT with a name is the same as dns:. A name that ends in a dot is
- * absolute, others are subject to the resolver's search list. Priorities and
- * weights of SRV records mean nothing here: every target is wanted.
+ * absolute; other names use the resolver's search list. Priorities and weights
+ * of SRV records are ignored: every target is wanted.
  *
- * What comes out are hints. Each join is looked at every poll_ms, and every
- * alone_ms while fewer members than expected are alive, and what it names is
- * hinted each time again; whoever takes hints (member.h) ignores those of
- * members it knows. Nothing that fails to come takes anything away: no such
- * name, no records, a timeout, a broken server leave what was known before,
- * and that is hinted again. An address (or an SRV target) that good answers of
- * the last who named it leave out goes on being hinted until missed_max of
- * them in a row did, for servers that tell some of many addresses at a time.
- * Addresses of the configuration stay for good.
+ * The outputs are hints. Each join is looked up every poll_ms, and every
+ * alone_ms while fewer members than expected are alive. Each time all addresses
+ * found are hinted again; the membership (member.h) ignores hints of members
+ * that it knows. A failed lookup removes nothing: after a missing name, no
+ * records, a timeout or a broken server, the known addresses are kept and
+ * hinted again. If good answers leave out an address (or an SRV target) that
+ * they named before, it is hinted until missed_max answers in a row have left
+ * it out, because some servers tell only some of many addresses at a time.
+ * Addresses from the configuration stay for good.
  *
- * Our own address is hinted like any other: through address translation
- * nobody knows which one it is. Members are told apart by their boot id.
+ * Our own address is hinted like any other: behind address translation a node
+ * cannot know which one it is. Members are told apart by their boot id.
  *
- * An answer may be wrong, old or hostile: all it can do is to fill the bounds
- * with addresses that nobody answers at. When full, the one left out most
- * often gives way, and one that was named in the last answer never does.
+ * An answer may be wrong, old or hostile. The worst it can do is to fill the
+ * bounds with addresses where no node answers. When a bound is reached, the
+ * address that was left out most often gives way; an address that the last
+ * answer named never does.
  *
- * The caller pulls outputs after each call until there are none, carries out
- * lookups, and comes back with discover_answered(). A node without joins, or
- * whose joins name nobody, is a mesh of one: nothing here is an error.
+ * The caller pulls outputs after each call until there are none, makes the
+ * lookups, and answers with discover_answered(). A node without joins, or whose
+ * joins name no other node, is a mesh of one; that is no error.
  *
- * Role: core. Owns: nothing; no allocation. Thread: one owner.
- * Limits: DISCOVER_*_MAX. Errors: a named outcome; a static text for a join
- * that cannot be read.
+ * Role: core. Owns: nothing; no allocation. Thread: one owner. Limits:
+ * DISCOVER_*_MAX. Errors: a named outcome; a static text for a join that cannot
+ * be read.
  */
 #ifndef MESH_DISCOVER_H
 #define MESH_DISCOVER_H
@@ -52,9 +53,9 @@
 #include "index/base/slice.h"
 
 #define DISCOVER_JOINS_MAX     32U  /* joins that are names */
-#define DISCOVER_NAMES_MAX     128U /* these, and targets of SRV records */
-#define DISCOVER_TARGETS_MAX   64U  /* of one SRV name */
-#define DISCOVER_IPS_MAX       128U /* of one name: 64 nodes, both families */
+#define DISCOVER_NAMES_MAX     128U /* the joins, and targets of SRV records */
+#define DISCOVER_TARGETS_MAX   64U  /* per SRV name */
+#define DISCOVER_IPS_MAX       128U /* per name: 64 nodes, both families */
 #define DISCOVER_ADDRESSES_MAX 256U /* in all */
 #define DISCOVER_NAME_MAX      256U /* bytes of a name, its NUL included */
 #define DISCOVER_ADDRESS_MAX   64U  /* numeric HOST:PORT, with its NUL */
@@ -75,19 +76,20 @@ struct discover_join {
 };
 
 struct discover_config {
-    uint32_t poll_ms;    /* between two looks at a join */
+    uint32_t poll_ms;    /* between two lookups of a join */
     uint32_t alone_ms;   /* the same while members are missing */
-    uint32_t expected;   /* members, ourselves included; below 2 means 2 */
-    uint32_t missed_max; /* good answers that may leave out what one named */
+    uint32_t expected;   /* members, this node included; below 2 means 2 */
+    uint32_t missed_max; /* good answers in a row that may leave out a known
+                            address */
 };
 
-/* How a lookup ended. */
+/* The result of a lookup. */
 enum discover_outcome {
-    DISCOVER_NOT_YET, /* never answered so far */
-    DISCOVER_FOUND,   /* something usable was named */
+    DISCOVER_NOT_YET, /* not answered so far */
+    DISCOVER_FOUND,   /* the answer named something usable */
     DISCOVER_ABSENT,  /* no such name, or no such records */
     DISCOVER_TIMEOUT, /* no answer in time */
-    DISCOVER_FAILED,  /* the server said so, or made no sense */
+    DISCOVER_FAILED,  /* the server reported an error or made no sense */
     DISCOVER_OUTCOMES,
 };
 
@@ -102,7 +104,7 @@ struct discover_target {
     uint16_t port;
 };
 
-/* What the shell found. The arrays are borrowed for the call. */
+/* What the shell found; the arrays are borrowed for the call. */
 struct discover_answer {
     uint64_t ticket; /* of the DISCOVER_OUT_RESOLVE */
     enum discover_outcome outcome;
@@ -113,12 +115,12 @@ struct discover_answer {
 };
 
 enum discover_out_kind {
-    DISCOVER_OUT_RESOLVE, /* look name up; one discover_answered() for each */
-    DISCOVER_OUT_HINT,    /* somebody may be at address */
-    DISCOVER_OUT_NEWS,    /* for the log: name's lookups end in outcome now */
+    DISCOVER_OUT_RESOLVE, /* look up name, then call discover_answered() once */
+    DISCOVER_OUT_HINT,    /* a node may be at address */
+    DISCOVER_OUT_NEWS,    /* for the log: name's lookups now end in outcome */
 };
 
-/* Texts are good until the next call. */
+/* Texts are valid until the next call. */
 struct discover_out {
     enum discover_out_kind kind;
     enum discover_kind lookup;     /* RESOLVE, NEWS: HOST or SERVICE */
@@ -128,52 +130,55 @@ struct discover_out {
     const char *address;           /* HINT: numeric HOST:PORT */
 };
 
-/* Counters since discover_init(), and levels of now. */
+/* Counters since discover_init(), and present sizes. */
 struct discover_stats {
-    uint64_t lookups;                    /* asked for */
-    uint64_t answers[DISCOVER_OUTCOMES]; /* by how they ended */
-    uint64_t lost;      /* lookups that nobody came back from */
-    uint64_t strays;    /* answers to no question */
-    uint64_t hints;     /* given, each time again */
-    uint64_t unusable;  /* addresses and targets nobody can be at */
-    uint64_t full;      /* addresses and targets there was no room for */
-    uint64_t forgotten; /* those that good answers left out, or gave way */
-    uint32_t names;     /* looked up now: joins and targets */
-    uint32_t addresses; /* known now */
+    uint64_t lookups;                    /* lookups requested */
+    uint64_t answers[DISCOVER_OUTCOMES]; /* by outcome */
+    uint64_t lost;                       /* lookups that were never answered */
+    uint64_t strays;                     /* answers without a question */
+    uint64_t hints;                      /* given; repetitions count */
+    uint64_t unusable;  /* addresses and targets where no node can be */
+    uint64_t full;      /* addresses and targets without room */
+    uint64_t forgotten; /* addresses and targets that were dropped */
+    uint32_t names;     /* looked up at present: joins and targets */
+    uint32_t addresses; /* known at present */
 };
 
 /* The inside. */
 struct discover_name {
     struct discover_join what; /* kind 0: not in use */
-    uint32_t parent;           /* who named it; DISCOVER_NONE: a join */
-    uint32_t missed;           /* good answers of the parent without it */
-    uint64_t round;            /* the answer that named it last */
+    uint32_t parent;           /* whose answer named it; DISCOVER_NONE: a
+                                  join */
+    uint32_t missed;           /* good answers of the parent without it, in a
+                                  row */
+    uint64_t round;            /* the last answer that named it */
     enum discover_outcome outcome;
     bool wanted;      /* a RESOLVE waits to be pulled */
-    bool news;        /* a NEWS does */
-    uint64_t ticket;  /* of the lookup that runs; 0: none */
-    uint64_t next_us; /* next look; while one runs: when it counts as lost */
+    bool news;        /* a NEWS waits to be pulled */
+    uint64_t ticket;  /* of the lookup in progress; 0: none */
+    uint64_t next_us; /* next lookup; during one: when it counts as lost */
 };
 
 struct discover_address {
     char text[DISCOVER_ADDRESS_MAX]; /* empty: not in use */
-    uint32_t source; /* who named it last; DISCOVER_NONE: the configuration */
-    uint32_t missed; /* good answers of the source without it */
-    uint64_t round;  /* the answer that named it last */
+    uint32_t source; /* whose answer named it last; DISCOVER_NONE: the
+                        configuration */
+    uint32_t missed; /* good answers of the source without it, in a row */
+    uint64_t round;  /* the last answer that named it */
     bool pending;    /* a HINT waits to be pulled */
 };
 
-/* All zero is not a discovery: discover_init() makes one. */
+/* An all-zero struct is not valid: discover_init() makes one. */
 struct discover {
     struct discover_config config;
     struct rng rng;
     uint64_t now_us;   /* of the latest call; time never goes back */
     uint64_t tickets;  /* given so far */
     uint64_t round;    /* good answers so far */
-    uint64_t fixed_us; /* next hint of the configuration's addresses */
-    uint32_t alive;    /* members, ourselves included */
+    uint64_t fixed_us; /* when the configuration's addresses are hinted next */
+    uint32_t alive;    /* members, this node included */
     uint32_t joins;    /* names[] that are joins */
-    uint32_t name_at;  /* where discover_next_out() goes on */
+    uint32_t name_at;  /* where discover_next_out() continues */
     uint32_t address_at;
     struct discover_stats stats;
     struct discover_name names[DISCOVER_NAMES_MAX];
@@ -184,58 +189,60 @@ enum {
     DISCOVER_E_FULL = 1, /* one join too many */
 };
 
-/* 5 s, 1 s alone, two members expected, 120 answers. */
+/* Defaults: 5 s, 1 s alone, two members expected, 120 answers. */
 struct discover_config discover_config_default(void);
 
-/* Reads one join. NULL, or what was expected (and *join is undefined). */
+/* Reads one join. NULL, or what was expected; *join is then undefined. */
 const char *discover_parse(struct slice text, struct discover_join *join)
     MUST_CHECK;
 
-/* The intervals of config must be 1 or more. seed: of the jitter, which
+/* The intervals of config must be at least 1. seed: of the jitter, which
  * shortens each interval by up to a fifth. */
 void discover_init(struct discover *d, const struct discover_config *config,
                    uint64_t now_us, uint64_t seed);
 
-/* A further place to look, at once. Again is harmless. 0 or DISCOVER_E_FULL. */
+/* Adds a place to look, and looks at once. Adding it again is harmless. 0 or
+ * DISCOVER_E_FULL. */
 int discover_add(struct discover *d, const struct discover_join *join,
                  uint64_t now_us) MUST_CHECK;
 
-/* How many members are alive, ourselves included (1 at first). When some are
- * missing, looks that wait are brought forward. */
+/* How many members are alive, this node included (1 at first). When some are
+ * missing, waiting lookups are brought forward. */
 void discover_members(struct discover *d, uint32_t alive, uint64_t now_us);
 
-/* How a lookup ended. Ignored, and counted, when it was not asked for, or so
- * long ago that it was given up. */
+/* The result of a lookup. A result that was never asked for, or that was given
+ * up, is counted and ignored. */
 void discover_answered(struct discover *d, const struct discover_answer *answer,
                        uint64_t now_us);
 
 /* Lets time pass up to now. */
 void discover_tick(struct discover *d, uint64_t now_us);
 
-/* When discover_tick() has something to do; UINT64_MAX: never. */
+/* When discover_tick() is due; UINT64_MAX: never. */
 uint64_t discover_deadline(const struct discover *d);
 
-/* The next thing to do; false when there is none. */
+/* The next output; false when there is none. */
 bool discover_next_out(struct discover *d, struct discover_out *out) MUST_CHECK;
 
-/* The counters since discover_init(), and what is known now. */
+/* The counters since discover_init(), and the present sizes. */
 void discover_stats(const struct discover *d, struct discover_stats *stats);
 
 /* "found", "absent", "timeout", ...: for logs and metrics. Static text. */
 const char *discover_outcome_name(enum discover_outcome outcome);
 
 /* Writes an address as HOST:PORT into out (DISCOVER_ADDRESS_MAX bytes): IPv6 in
- * brackets, IPv4 within IPv6 as IPv4. False when nobody can be reached there:
+ * brackets, IPv4 within IPv6 as IPv4. False when no node can be reached there:
  * unspecified, multicast, reserved, link-local IPv6 (it would need a zone),
- * port 0, neither 4 nor 16 bytes. */
+ * port 0, a size other than 4 and 16 bytes. */
 bool discover_format(const struct discover_ip *ip, uint16_t port, char *out)
     MUST_CHECK;
 
-/* Whether a name can be looked up, and it in lower case in out
- * (DISCOVER_NAME_MAX bytes). */
+/* True if the name can be looked up; out (DISCOVER_NAME_MAX bytes) then holds
+ * it in lower case. */
 bool discover_name_read(struct slice text, char *out) MUST_CHECK;
 
-/* Verifies every invariant; false and *reason (static text) when broken. */
+/* Verifies each invariant; false and *reason (static text) when one is
+ * broken. */
 bool discover_check(const struct discover *d, const char **reason) MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The inside of discover.h: what is known, and what gives way.
+ * The inside of discover.h: what is known, and what gives way when a bound is
+ * reached.
  *
  * Role: core. Thread: discovery's.
  */
@@ -8,26 +9,28 @@
 
 #include "mesh/discover.h"
 
-/* A lookup that took this long is asked for again. */
+/* A lookup that takes this long is lost and repeated. */
 #define DISCOVER_LOST_US UINT64_C(60000000)
 
-/* A free place, or that of the target left out most often, or NULL. */
+/* A free slot, or the slot of the target that was left out most often, or
+ * NULL. */
 struct discover_name *discover_name_room(struct discover *d);
 
-/* An address named by source now (DISCOVER_NONE: the configuration), to be
+/* Source (DISCOVER_NONE: the configuration) names this address now: it will be
  * hinted. False, and counted, when there is no room. */
 bool discover_address_put(struct discover *d, const char *text,
                           uint32_t source);
 
-/* A good answer of source; returns how many in it were usable. When some
- * were, those it left out have been left out once more. */
+/* Takes a good answer of source; returns how many of its addresses were usable.
+ * If any was, each known address of source that the answer leaves out counts
+ * one more miss. */
 size_t discover_take_ips(struct discover *d, uint32_t source,
                          const struct discover_ip *ips, size_t count);
 size_t discover_take_targets(struct discover *d, uint32_t source,
                              const struct discover_target *targets,
                              size_t count);
 
-/* All of source's addresses are to be hinted. */
+/* Marks all of source's addresses to be hinted. */
 void discover_hint_again(struct discover *d, uint32_t source);
 
 #endif

@@ -1,4 +1,4 @@
-/* Joins and addresses as texts. */
+/* Parses and formats joins and addresses. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define LABEL_MAX 63 /* RFC 1035 */
 #define NAME_LEN  253
 
-/* Underscores too: they are in SRV names, and in names of containers. */
+/* Underscores are allowed: SRV names and names of containers have them. */
 static bool
 is_name(char c)
 {
@@ -30,7 +30,7 @@ discover_name_read(struct slice text, char *out)
 
     CHECK(out != NULL && (text.ptr != NULL || text.len == 0));
     if (len > 0 && text.ptr[len - 1] == '.') {
-        len--; /* absolute; the dot is kept */
+        len--; /* an absolute name; the dot is kept */
     }
     if (len == 0 || len > NAME_LEN || text.ptr[0] == '-') {
         return false;
@@ -97,7 +97,7 @@ discover_format(const struct discover_ip *ip, uint16_t port, char *out)
     return format_v6(ip->bytes, port, out);
 }
 
-/* Whether text starts so; what follows is left in it then. */
+/* Whether text begins with the prefix, which is then removed. */
 static bool
 take(struct slice *text, struct slice start)
 {
@@ -130,7 +130,7 @@ read_port(struct slice text, uint16_t *port)
     return value > 0 && value <= UINT16_MAX;
 }
 
-/* The address in text, or size 0. */
+/* Parses an address; its size is 0 if text is none. */
 static struct discover_ip
 read_ip(struct slice text, bool v6)
 {
@@ -163,7 +163,7 @@ read_address(struct slice host, bool v6, struct discover_join *join)
     return discover_format(&ip, port, join->name) ? NULL : WANT_IP;
 }
 
-/* Only digits and dots: an address, or nothing. */
+/* Only digits and dots: it is an address or invalid. */
 static bool
 is_numeric(struct slice host)
 {

@@ -1,4 +1,5 @@
-/* What discovery knows, names and addresses, and which of them gives way. */
+/* The names and addresses that discovery knows, and which of them give way when
+ * a bound is reached. */
 #include "mesh/discover_internal.h"
 
 #include <string.h>
@@ -31,8 +32,8 @@ find_address(struct discover *d, const char *text)
     return NULL;
 }
 
-/* The place of the one left out most often, of source's alone or of all, or
- * NULL when each was in the last answer. */
+/* The slot of the address that was left out most often, among source's or among
+ * all; NULL when the last answer named each of them. */
 static struct discover_address *
 most_missed(struct discover *d, uint32_t source, bool of_all)
 {
@@ -78,8 +79,9 @@ address_room(struct discover *d, uint32_t source)
     return most_missed(d, source, true);
 }
 
-/* Whom a known address belongs to when source names it too: the configuration
- * keeps its own, else the last one as far as it may have more. */
+/* Who owns a known address that source names too: the configuration keeps its
+ * own; otherwise the source that named it last, if its bound allows one
+ * more. */
 static uint32_t
 new_source(const struct discover *d, const struct discover_address *at,
            uint32_t source)
@@ -157,7 +159,8 @@ discover_take_ips(struct discover *d, uint32_t source,
             d->stats.unusable++;
             continue;
         }
-        (void)discover_address_put(d, text, source); /* counts what it cannot */
+        (void)discover_address_put(d, text, source); /* counts those without
+                                                        room */
         usable++;
     }
     if (usable > 0) {
@@ -184,7 +187,7 @@ forget_name(struct discover *d, struct discover_name *name)
     *name = (struct discover_name){0};
 }
 
-/* As with addresses; parent DISCOVER_NONE: of all. */
+/* As for addresses; parent DISCOVER_NONE: among all. */
 static struct discover_name *
 most_missed_name(struct discover *d, uint32_t parent)
 {
@@ -298,7 +301,7 @@ discover_take_targets(struct discover *d, uint32_t source,
         const struct discover_target *target = &targets[i];
         struct slice name = {target->name,
                              strnlen(target->name, sizeof target->name)};
-        /* A target of "." says that there is none (RFC 2782). */
+        /* A target of "." says that the service does not exist (RFC 2782). */
         if (target->port == 0 || !discover_name_read(name, text)) {
             d->stats.unusable++;
             continue;
@@ -363,7 +366,7 @@ address_fault(const struct discover *d, uint32_t index)
     return NULL;
 }
 
-/* How many addresses, and targets, each name has. */
+/* Counts the addresses and the targets of each name. */
 static const char *
 count_fault(const struct discover *d)
 {

@@ -7,7 +7,7 @@
 #include "index/base/pack.h"
 #include "index/index.h"
 
-#define SUM_AT 32U /* in the head: all before it, then all after it */
+#define SUM_AT 32U /* in the head; the sum covers all before and after it */
 
 static uint64_t
 get(const uint8_t *bytes, unsigned count)

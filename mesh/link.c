@@ -1,5 +1,5 @@
 /*
- * The door of links: opening and closing, sending, time, and what can be seen.
+ * The door of links: opening and closing, sending, time, and status.
  */
 #include "mesh/link.h"
 
@@ -9,7 +9,7 @@
 
 #include "mesh/link_internal.h"
 
-#define PIPES_PER_PEER 4U /* two channels, each old and new */
+#define PIPES_PER_PEER 4U /* two channels, old and new connections */
 #define PIPES_SPARE    16U
 #define TICK_MS        250U
 #define TICKS_PER_DIAL 4U
@@ -43,7 +43,7 @@ set_defaults(struct mesh_link_limits *limits)
     }
 }
 
-/* What goes into a hello. */
+/* The texts of our hello. */
 static bool
 copy_text(char out[FRAME_TEXT_MAX], const char *text)
 {
@@ -61,8 +61,8 @@ copy_text(char out[FRAME_TEXT_MAX], const char *text)
     return true;
 }
 
-/* Where to listen, and where others are told we are. NULL, or what is wrong.
- */
+/* Determines where to listen and which address to advertise. NULL, or what is
+ * wrong. */
 static const char *
 choose_addresses(struct mesh_link *link, const struct mesh_link_config *config,
                  char listen[MESH_ADDRESS_MAX])
@@ -156,7 +156,7 @@ on_handle_closed(uv_handle_t *handle)
 void
 link_closed(struct mesh_link *link)
 {
-    /* No thread of NNG's knows the handles any more. */
+    /* None of NNG's threads knows the handles any more. */
     uv_close((uv_handle_t *)&link->async, on_handle_closed);
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
 }
@@ -166,7 +166,7 @@ news(struct mesh_link *link)
 {
     for (uint32_t i = link->peers_count; i > 0; i--) {
         if (i > link->peers_count) {
-            continue; /* the owner dropped several at once */
+            continue; /* the owner dropped several peers at once */
         }
         struct peer *peer = link->peers[i - 1];
         for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
@@ -211,7 +211,7 @@ on_wake(uv_async_t *async)
     inlet_drain(link);
 }
 
-/* Time in which this process did not run is nobody's silence. */
+/* Time in which this process did not run does not count as a peer's silence. */
 static void
 forgive(struct mesh_link *link, uint64_t gap_us)
 {
@@ -296,7 +296,7 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
     link->handles = 2;
     if ((rc = inlet_open(link, listen)) != 0) {
         *why = "the mesh's port cannot be opened";
-        mesh_link_free(link); /* threads of NNG's may know it by now */
+        mesh_link_free(link); /* NNG's threads may know it by now */
         return rc;
     }
     start(link);
@@ -380,7 +380,7 @@ mesh_link_doubt(struct mesh_link *link, const char *address)
 
     CHECK(!link->closing);
     if (peer == NULL || !peer->up) {
-        return; /* dialled already */
+        return; /* it is being dialled already */
     }
     for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
         channel_break(&peer->channels[channel], 0);
@@ -395,7 +395,7 @@ mesh_link_drop(struct mesh_link *link, const char *address)
 
     CHECK(!link->closing);
     if (peer != NULL) {
-        peer->up = false; /* and nobody is told */
+        peer->up = false; /* without telling the owner */
         peer_close(peer);
     }
 }

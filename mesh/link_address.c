@@ -1,4 +1,4 @@
-/* Numeric addresses, in one spelling each. */
+/* Numeric addresses, each with one spelling. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "mesh/link_internal.h"
 
-/* An address apart: network byte order, IPv4 in the first four bytes. */
+/* A parsed address: network byte order, IPv4 in the first four bytes. */
 struct host {
     int family;
     uint8_t bytes[16];

@@ -1,6 +1,6 @@
 /*
- * What goes to a peer by one of its two channels: the queue, when to dial, and
- * hellos.
+ * What is sent to a peer by one of its two channels: the queue, when to dial,
+ * and hellos.
  */
 #include "mesh/link_internal.h"
 
@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Now and then a dial gets more time: a handshake on a busy machine may need
- * it, and a SYN is sent again meanwhile, after 1 s and 3 s. */
+/* Every third dial gets more time: on a busy machine the handshake may need it,
+ * and the kernel repeats a SYN only after 1 s and 3 s. */
 #define PATIENT_EVERY 3U
 #define PATIENT_EXTRA 3U
 
-#define HURRY_US UINT64_C(250000) /* for a dial to succeed, at least */
+#define HURRY_US UINT64_C(250000) /* that a dial gets at least */
 
 int
 link_errno(int rv)
@@ -56,7 +56,7 @@ channel_on_broken(struct channel *channel)
     channel->link->changed = true;
 }
 
-/* The oldest frame, or NULL; under the lock. */
+/* Takes the oldest frame, or NULL; under the lock. */
 static nng_msg *
 pop(struct channel *channel)
 {
@@ -116,7 +116,7 @@ channel_fini(struct channel *channel)
     channel->queue = NULL;
 }
 
-/* Drops all that waits; returns how many. Under the lock. */
+/* Drops all waiting frames and returns how many there were. Under the lock. */
 static uint32_t
 drop_all(struct channel *channel)
 {
@@ -143,7 +143,7 @@ channel_close(struct channel *channel)
     uv_mutex_unlock(&channel->link->lock);
 }
 
-/* Whether a frame of this size may wait. Bulk that may not is dropped. */
+/* Whether there is room for a frame of this size. If not, bulk is dropped. */
 static bool
 make_room(struct channel *channel, size_t size)
 {
@@ -170,7 +170,8 @@ make_room(struct channel *channel, size_t size)
     return !full;
 }
 
-/* Under the lock. A hello goes to the front, in place of an older one. */
+/* Queues a frame, under the lock. A hello goes to the front and replaces an
+ * older one. */
 static void
 enqueue(struct channel *channel, nng_msg *msg, bool hello)
 {
@@ -190,7 +191,7 @@ enqueue(struct channel *channel, nng_msg *msg, bool hello)
     channel->bytes += nng_msg_len(msg);
 }
 
-/* To NNG when it is idle, else to the queue. */
+/* Passes the frame to NNG if the outlet is idle, and queues it otherwise. */
 static void
 put(struct channel *channel, nng_msg *msg, bool hello)
 {
@@ -269,7 +270,7 @@ channel_say(struct channel *channel, enum frame_type type, struct slice body)
     }
 }
 
-/* A time around ms, so that nodes do not dial in step. */
+/* A random time around ms, so that nodes do not dial in step. */
 static uint64_t
 jitter_us(struct channel *channel, uint32_t ms)
 {
@@ -278,7 +279,7 @@ jitter_us(struct channel *channel, uint32_t ms)
     return us - us / 4 + rng_below(&channel->link->rng, us / 2 + 1);
 }
 
-/* No connection, and none under way. */
+/* There is no connection, and no dial in progress. */
 static void
 let_go(struct channel *channel)
 {
@@ -286,7 +287,7 @@ let_go(struct channel *channel)
     uint32_t dropped = 0;
 
     if (channel->outlet != NULL) {
-        outlet_retire(channel->outlet); /* it tells nothing any more */
+        outlet_retire(channel->outlet); /* it reports nothing any more */
         channel->outlet = NULL;
     }
     uv_mutex_lock(&link->lock);
@@ -324,7 +325,7 @@ dial(struct channel *channel, uint64_t now_us)
             PATIENT_EXTRA * ((uint64_t)limits->redial_ms * 1000);
     }
     if (link->retired_count >= link->inlets_max) {
-        return; /* NNG is slow to close them */
+        return; /* NNG has not closed them yet */
     }
     channel->nonce = rng_next(&link->rng) | 1;
     link->stats.dials++;
@@ -377,8 +378,8 @@ channel_is_greeted(struct channel *channel)
     return greeted;
 }
 
-/* Hellos of the last connection (they are in front), and frames that waited
- * too long for this one. */
+/* Drops hellos of the last connection (they are in front), and frames that
+ * waited too long for this one. */
 static void
 drop_stale(struct channel *channel)
 {
@@ -398,7 +399,7 @@ drop_stale(struct channel *channel)
     uv_mutex_unlock(&link->lock);
 }
 
-/* The connection is there: our hello, then what waited. */
+/* The connection exists: sends our hello, then the waiting frames. */
 static void
 greet(struct channel *channel)
 {
@@ -466,7 +467,7 @@ channel_tick(struct channel *channel, uint64_t now_us)
     bool quiet = greeted && !channel->sending && channel->count == 0;
     uv_mutex_unlock(&link->lock);
     if (broken) {
-        return; /* news are on their way */
+        return; /* channel_news() is about to handle this */
     }
     if (!attached) {
         if (now_us >= channel->dial_us) {
@@ -476,8 +477,8 @@ channel_tick(struct channel *channel, uint64_t now_us)
         greet(channel);
     } else if (!channel->echoed &&
                now_us - channel->since_us > channel->patience_us) {
-        /* The peer is busy, or threw this connection's hello away when it
-         * dropped us: it is not to be waited for long, nor hurried. */
+        /* The peer is busy, or discarded this connection's hello when it
+         * dropped us: it is neither waited for long nor hurried. */
         channel->patience_us *= 2;
         if (channel->patience_us > (uint64_t)limits->silent_ms * 1000) {
             channel->patience_us = (uint64_t)limits->silent_ms * 1000;

@@ -1,4 +1,4 @@
-/* The PULL socket: inbound connections, and the inbox of what they brought. */
+/* The PULL socket: inbound connections, and the inbox of their messages. */
 #include "mesh/link_internal.h"
 
 #include <nng/protocol/pipeline0/pull.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DRAIN_MAX 256U /* messages per turn of the loop */
-#define TAKE_MAX  32U  /* ... per taking of the lock */
+#define TAKE_MAX  32U  /* messages per locking */
 
 /* Under the lock. */
 static struct inlet *
@@ -93,7 +93,7 @@ inlet_on_message(void *arg)
             link->inbox_peak_bytes = link->inbox_bytes;
         }
     }
-    /* A failure is followed by a new try from the timer. */
+    /* After a failure, the timer tries again. */
     link->armed = received && has_room(link);
     link->pauses += received && !link->armed;
     bool again = link->armed;
@@ -116,7 +116,7 @@ inlet_arm(struct mesh_link *link)
     }
 }
 
-/* The port that was asked for may have been 0. */
+/* The requested port may have been 0: finds the bound port. */
 static int
 learn_port(struct mesh_link *link)
 {
@@ -165,7 +165,8 @@ void
 inlet_stop(struct mesh_link *link)
 {
     if (link->recv != NULL) {
-        nng_aio_stop(link->recv); /* unread, each connection stops receiving */
+        nng_aio_stop(link->recv); /* messages are not read, so every connection
+                                     stops receiving */
     }
 }
 
@@ -191,7 +192,7 @@ inlet_fini(struct mesh_link *link)
     free(link->inlets);
 }
 
-/* The loop's view of a new one begins. */
+/* The loop begins to track a new connection. */
 static void
 see(struct mesh_link *link, struct inlet *inlet)
 {
@@ -205,7 +206,7 @@ see(struct mesh_link *link, struct inlet *inlet)
 
 struct taken {
     nng_msg *msg;
-    struct inlet *inlet; /* NULL: of a connection that was never let in */
+    struct inlet *inlet; /* NULL: from a connection that was refused */
 };
 
 static uint32_t
@@ -249,7 +250,8 @@ inlet_drain(struct mesh_link *link)
         inlet_arm(link);
     } while (count == TAKE_MAX && total < DRAIN_MAX);
     if (count == TAKE_MAX) {
-        (void)uv_async_send(&link->async); /* others of the loop first */
+        (void)uv_async_send(&link->async); /* let the loop's other work go
+                                              first */
     }
 }
 
@@ -278,7 +280,7 @@ inlet_news(struct mesh_link *link)
         if (there) {
             see(link, inlet);
         }
-        /* Some of its messages are still to be told: look again. */
+        /* Some of its messages are still undelivered: look again. */
         link->changed = link->changed || (there && inlet->gone && !over);
         uv_mutex_unlock(&link->lock);
         if (over && inlet->peer != NULL) {

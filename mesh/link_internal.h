@@ -1,11 +1,10 @@
 /*
- * The links' insides (link.h has the contract).
+ * The inside of the links; link.h has the contract.
  *
- * `lock` guards what NNG's threads and the loop share: the inbox, which
- * inlets exist, and the part of a channel marked so. It is held for a few
- * instructions and never across a call into NNG. NNG's callbacks
- * (channel_on_*, inlet_on_*) do no more than note, move one message on, and
- * wake the loop.
+ * `lock` guards what NNG's threads and the loop share: the inbox, the set of
+ * inlets, and the members of a channel marked as shared. It is held for a few
+ * instructions and never across a call into NNG. NNG's callbacks (channel_on_*,
+ * inlet_on_*) only note, move one message on, and wake the loop.
  */
 #ifndef MESH_LINK_INTERNAL_H
 #define MESH_LINK_INTERNAL_H
@@ -23,8 +22,8 @@ _Static_assert(MESH_BODY_MAX == FRAME_BODY_MAX, "a frame holds bodies");
 _Static_assert((unsigned)MESH_CHANNELS == FRAME_CHANNELS,
                "a hello names channels");
 
-/* What a listener accepts as one message: frames, and what a later minor
- * version may add to their heads. */
+/* The longest message that a listener accepts: a frame, and what a later minor
+ * version may add to its head. */
 #define LINK_MESSAGE_MAX ((size_t)1 << 20)
 
 struct mesh_link;
@@ -33,31 +32,31 @@ struct peer;
 struct waiting {
     nng_msg *msg;
     uint64_t at_us;
-    bool hello; /* of one connection: worth nothing on the next */
+    bool hello; /* belongs to one connection: useless on the next */
 };
 
 /*
- * One outbound connection: a PUSH socket and its dialer, never used again. NNG
- * 1.5.2 puts a connection that is closed while it finishes sending back among
+ * One outbound connection: a PUSH socket and its dialer, never used again. If a
+ * connection is closed while it finishes sending, NNG 1.5.2 puts it back among
  * those that are ready, frees it, and crashes with the next frame sent on that
- * socket. So frames go out under `calls`, and none once the connection is lost;
- * NNG tells us of that before it frees anything.
+ * socket. So frames are sent under `calls`, and none once the connection is
+ * lost; NNG reports the loss before it frees anything.
  */
 struct outlet {
-    struct outlet *next; /* of those to be closed */
+    struct outlet *next; /* in the list of outlets to close */
     struct mesh_link *link;
     nng_socket socket;
-    nng_aio *aio; /* the one send under way */
+    nng_aio *aio; /* of the one send in progress */
     nng_dialer dialer;
     uv_mutex_t calls;
-    bool lost; /* under it */
+    bool lost; /* guarded by `calls` */
 
     /* Shared, under the link's lock. */
-    struct channel *channel; /* NULL: given up, what comes of it is ignored */
-    uint32_t pipe;           /* its one connection, 0: none yet */
+    struct channel *channel; /* NULL: given up, its events are ignored */
+    uint32_t pipe;           /* its only connection; 0: none yet */
 };
 
-/* What goes to a peer, by one outlet after the other. */
+/* What is sent to a peer, through one outlet after another. */
 struct channel {
     struct mesh_link *link;
     struct peer *peer;
@@ -65,13 +64,13 @@ struct channel {
 
     /* Shared, under the link's lock. */
     bool attached; /* the outlet is connected and takes messages */
-    bool greeted;  /* ... and begins with our hello */
-    bool broken;   /* it went, the loop does not know yet */
-    bool sending;  /* the outlet's aio is NNG's */
-    bool lagging;  /* bulk: dropped, nothing is taken */
-    bool drained;  /* ... and then sent what was under way */
+    bool greeted;  /* the queue on it begins with our hello */
+    bool broken;   /* it went; the loop has not noticed yet */
+    bool sending;  /* NNG has the outlet's aio */
+    bool lagging;  /* bulk was dropped: no frame is accepted */
+    bool drained;  /* while lagging: all that was in progress was sent */
     struct waiting *queue;
-    uint32_t room; /* one more than frames_max, for a hello */
+    uint32_t room; /* frames_max and one more, for a hello */
     uint32_t head;
     uint32_t count;
     size_t bytes;
@@ -83,15 +82,15 @@ struct channel {
     uint32_t frames_max;
     size_t bytes_max;
     bool echoed;       /* the peer hears this connection */
-    bool proven;       /* ... or did once */
-    uint64_t nonce;    /* of this connection, or of the one dialled for */
-    uint64_t sequence; /* of the last data frame, since the session began */
-    uint64_t dial_us;  /* when to dial (anew), while not attached */
+    bool proven;       /* it heard this connection at some time */
+    uint64_t nonce;    /* of this connection, or of the one being dialled */
+    uint64_t sequence; /* of the last data frame in this session */
+    uint64_t dial_us;  /* while not attached: when to dial (again) */
     uint64_t dialled_us;
-    uint32_t tries;       /* since it was last attached */
-    uint64_t since_us;    /* attached since, or in doubt */
-    uint64_t patience_us; /* how long the echo may take from then */
-    uint64_t spoke_us;    /* something was queued */
+    uint32_t tries;       /* dials since it was last attached */
+    uint64_t since_us;    /* when it was attached, or doubted */
+    uint64_t patience_us; /* how long from then the echo may take */
+    uint64_t spoke_us;    /* when a frame was last queued */
 };
 
 /* One inbound connection. */
@@ -99,34 +98,35 @@ struct inlet {
     /* Shared, under the link's lock. */
     uint32_t pipe; /* 0: the slot is free; set by NNG, cleared by the loop */
     bool gone;
-    uint64_t gone_at; /* the inbox's tail then: no frame of it comes after */
+    uint64_t gone_at; /* the inbox's tail at that time: no frame of this inlet
+                         follows */
     char from[MESH_ADDRESS_MAX];
 
-    /* The loop's, once `seen`. */
+    /* Owned by the loop, once `seen`. */
     bool seen;
-    bool closed; /* for us: what still comes is ignored */
-    bool shut;   /* ... and really, since it was quiet */
+    bool closed; /* for us: its further messages are ignored */
+    bool shut;   /* for NNG, after it was quiet */
     uint32_t id; /* = pipe */
     uint64_t added_us;
     uint64_t heard_us;
-    struct peer *peer; /* once it said hello */
+    struct peer *peer; /* after its hello */
     enum mesh_channel channel;
 };
 
 struct peer {
     struct mesh_link *link;
     char address[MESH_ADDRESS_MAX];
-    char name[FRAME_TEXT_MAX]; /* as its hello says */
+    char name[FRAME_TEXT_MAX]; /* from its hello */
     struct channel channels[MESH_CHANNELS];
     struct inlet *inlets[MESH_CHANNELS];
     uint64_t session;               /* of the inlets; 0: no hello yet */
-    uint64_t hellos[MESH_CHANNELS]; /* numbers of its latest ones */
-    uint64_t echo[MESH_CHANNELS];   /* nonces of the inlets */
-    uint64_t heard[MESH_CHANNELS];  /* last sequence of this session */
+    uint64_t hellos[MESH_CHANNELS]; /* numbers of its latest hellos */
+    uint64_t echo[MESH_CHANNELS];   /* nonces of its inlets */
+    uint64_t heard[MESH_CHANNELS];  /* last sequence number of this session */
     bool up;
-    uint64_t down_us;   /* since, while not up */
-    uint64_t wanted_us; /* the owner sent something, or it said hello */
-    bool closing; /* out of the list; its channels are not to be touched */
+    uint64_t down_us;   /* since when it is not up */
+    uint64_t wanted_us; /* when the owner last sent to it, or it said hello */
+    bool closing;       /* out of the list; its channels must not be used */
     struct peer *next_closed;
 };
 
@@ -146,44 +146,45 @@ struct mesh_link {
     nng_socket pull;
     nng_listener listener;
     bool listening;
-    nng_aio *recv; /* the one receive under way */
+    nng_aio *recv; /* of the one receive in progress */
     uv_async_t async;
     uv_timer_t timer;
-    uint32_t handles; /* of libuv, not closed yet */
+    uint32_t handles; /* libuv handles that are not closed yet */
     bool closing;
     uv_work_t work; /* closes outlets and, at the end, the PULL socket */
-    bool sweeping;  /* ... under way */
+    bool sweeping;  /* `work` is in progress */
     bool swept_last;
-    struct outlet *swept;   /* what it closes */
-    struct outlet *retired; /* what the next one will close */
-    uint32_t retired_count; /* ... how many */
-    struct peer *closed;    /* to be freed, from no callback of theirs */
+    struct outlet *swept;   /* outlets that `work` closes */
+    struct outlet *retired; /* outlets that the next work will close */
+    uint32_t retired_count; /* how many those are */
+    struct peer *closed;    /* to be freed, but not from their own callbacks */
     uint64_t ticked_us;
-    uint64_t polled_us;         /* NNG's counters were read */
-    uint64_t transport_refused; /* ... and said this */
-    uint64_t sequence_floor;    /* of dropped peers, who may remember it */
-    uint64_t hellos;            /* said so far, to all */
+    uint64_t polled_us;         /* when NNG's counters were last read */
+    uint64_t transport_refused; /* their value then */
+    uint64_t sequence_floor;    /* of dropped peers, which may remember it */
+    uint64_t hellos;            /* sent so far, to all peers */
     uint32_t peers_count;
     struct peer **peers;
-    struct mesh_link_stats stats; /* the loop's part */
+    struct mesh_link_stats stats; /* the loop's share of them */
 
     uv_mutex_t lock;
     bool changed;      /* a channel or an inlet has news */
-    uint64_t messages; /* built here, and neither freed nor NNG's yet */
-    bool armed;        /* the receive aio is NNG's */
+    uint64_t messages; /* built here, and neither freed nor passed to NNG */
+    bool armed;        /* NNG has the receive aio */
     nng_msg **inbox;
-    uint64_t inbox_head; /* both only grow; modulo limits.inbox_frames */
+    uint64_t inbox_head; /* head and tail only grow; modulo
+                            limits.inbox_frames */
     uint64_t inbox_tail;
     size_t inbox_bytes;
     uint32_t inlets_max;
     struct inlet *inlets;
-    uint64_t pipes_refused; /* not told to the owner yet */
+    uint64_t pipes_refused; /* not yet reported to the owner */
     uint64_t pauses;
     uint32_t inbox_peak;
     size_t inbox_peak_bytes;
 };
 
-/* The loop's time of this turn. */
+/* The loop's time in this turn. */
 static inline uint64_t
 link_now_us(const struct mesh_link *link)
 {
@@ -197,52 +198,54 @@ void link_closed(struct mesh_link *link);
 
 /* link_address.c */
 
-/* The canonical form of a numeric HOST:PORT; false when it is none. */
+/* Writes the canonical form of a numeric HOST:PORT; false if text is none. */
 bool link_address_read(const char *text, char out[MESH_ADDRESS_MAX]) MUST_CHECK;
 
-/* Whether a canonical address is of loopback, or stands for any host; its
+/* Whether a canonical address is loopback; whether it is a wildcard; its
  * port. */
 bool link_address_loopback(const char *address);
 bool link_address_wildcard(const char *address);
 uint16_t link_address_port(const char *address);
 
-/* Same host and another port, or loopback (of the same family) with this
- * port. */
+/* Changes the port of an address; or changes its host to loopback of the same
+ * family, and keeps the port. */
 void link_address_with_port(char address[MESH_ADDRESS_MAX], uint16_t port);
 void link_address_to_loopback(char address[MESH_ADDRESS_MAX]);
 
-/* True when the two name the same host, or loopback both. */
+/* Both addresses name the same host, or both are loopback. */
 bool link_address_same_host(const char *a, const char *b);
 
-/* Where a connection comes from, as a canonical address; "unknown" when it is
+/* The canonical address that a connection comes from; "unknown" if it is
  * neither IPv4 nor IPv6. */
 void link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX]);
 
 /* link_tls.c */
 
-/* Both configs, 0; or -errno or MESH_LINK_E_CONFIG, and *why. */
+/* Makes the TLS configurations for both directions. 0; or -errno or
+ * MESH_LINK_E_CONFIG, and *why. */
 int link_tls_open(struct mesh_link *link, const struct mesh_link_tls *tls,
                   const char **why) MUST_CHECK;
 
-/* Gives back what link_tls_open() made; nothing is fine. */
+/* Frees what link_tls_open() made, if anything. */
 void link_tls_close(struct mesh_link *link);
 
 /* link_outlet.c */
 
-/* Dials; the channel hears of it. NULL: it could not, try again later. */
+/* Dials; the channel hears of the outcome. NULL: dialling failed, try again
+ * later. */
 struct outlet *outlet_open(struct channel *channel, const char *address)
     MUST_CHECK;
 
-/* Under the lock: a message of ours that did not become NNG's. */
+/* Under the lock: frees a message of ours that NNG did not take. */
 void link_message_free(struct mesh_link *link, nng_msg *msg);
 
-/* While nothing else is under way on it. Takes the message. */
+/* Sends a message; the outlet must be idle. Takes ownership of msg. */
 void outlet_send(struct outlet *outlet, nng_msg *msg);
 
-/* Closed and freed in a while: as with inlets, when it is quiet. */
+/* Closes and frees the outlet later, once it is quiet, as with inlets. */
 void outlet_retire(struct outlet *outlet);
 
-/* Closes what was retired; the sockets too once the link is being freed. */
+/* Closes the retired outlets, and all sockets once the link is being freed. */
 void sweep(struct mesh_link *link);
 
 /* link_channel.c */
@@ -250,12 +253,13 @@ void sweep(struct mesh_link *link);
 /* NNG's error as -errno. */
 int link_errno(int rv);
 
-/* Makes a channel that dials at its next tick. 0 or -ENOMEM; after either,
- * channel_fini() is due. */
+/* Makes a channel that dials at its next tick. 0 or -ENOMEM; in either case the
+ * caller must call channel_fini(). */
 int channel_open(struct channel *channel, struct peer *peer,
                  enum mesh_channel kind) MUST_CHECK;
 
-/* For an echo at first: twice as long each time that it fails to come. */
+/* How long to wait for an echo at first; each echo that fails to come doubles
+ * it. */
 static inline uint64_t
 channel_patience_us(const struct mesh_link_limits *limits)
 {
@@ -264,41 +268,41 @@ channel_patience_us(const struct mesh_link_limits *limits)
     return 1000 * (ms < limits->silent_ms ? ms : limits->silent_ms);
 }
 
-/* Gives up the outlet, for good. */
+/* Gives up the outlet for good. */
 void channel_close(struct channel *channel);
 
-/* After channel_close(), or a failed channel_open(). */
+/* After channel_close() or a failed channel_open(). */
 void channel_fini(struct channel *channel);
 
-/* From its outlet, on NNG's threads, under the lock. on_sent: true when the
- * loop is to be woken; *next is what to send now, or NULL. */
+/* Called by its outlet, on NNG's threads, under the lock. on_sent returns true
+ * when the loop must be woken; *next is the message to send now, or NULL. */
 void channel_on_attached(struct channel *channel);
 void channel_on_broken(struct channel *channel);
 bool channel_on_sent(struct channel *channel, bool sent, nng_msg **next);
 
-/* A data frame goes to the end of the queue. 0, MESH_LINK_E_FULL, -ENOMEM. */
+/* Queues a data frame. 0, MESH_LINK_E_FULL or -ENOMEM. */
 int channel_send(struct channel *channel, struct slice body) MUST_CHECK;
 
-/* A frame of ours; a hello goes to the front. Without memory none does: the
- * peer does not hear us, and we dial again. */
+/* Queues a frame of the link's own; a hello goes to the front. Without memory
+ * nothing is queued: the peer does not hear us, and we dial again. */
 void channel_say(struct channel *channel, enum frame_type type,
                  struct slice body);
 
-/* Our hello is on its way, or arrived. */
+/* Our hello is in the queue, or was sent. */
 bool channel_is_greeted(struct channel *channel) MUST_CHECK;
 
-/* Lets go of the connection and dials anew after wait_ms. */
+/* Gives up the connection and dials again after wait_ms. */
 void channel_break(struct channel *channel, uint32_t wait_ms);
 
-/* Another process is there, and listens: a dial that its predecessor did not
- * answer is not waited for. */
+/* A new process listens at the address: stops waiting for a dial that its
+ * predecessor did not answer. */
 void channel_hurry(struct channel *channel);
 
-/* News from NNG's threads. NULL, or why the connection is gone. */
+/* Takes in what NNG's threads noted. NULL, or why the connection is gone. */
 const char *channel_news(struct channel *channel);
 
-/* Lets time pass: dials, repeats hellos, says that it is idle, drops what is
- * stale. */
+/* Lets time pass: dials, repeats hellos, sends idle frames, drops stale
+ * frames. */
 void channel_tick(struct channel *channel, uint64_t now_us);
 
 /* link_peer.c */
@@ -310,74 +314,75 @@ struct peer *peer_find(const struct mesh_link *link, const char *address);
 int peer_get(struct mesh_link *link, const char *address, struct peer **out)
     MUST_CHECK;
 
-/* Leaves the list; its memory goes later, from the loop. */
+/* Takes the peer off the list; the loop frees its memory later. */
 void peer_close(struct peer *peer);
 
-/* Gives back the memory of peers that left the list and whose outlets are
- * gone. */
+/* Frees the peers that left the list and whose outlets are gone. */
 void peer_free_closed(struct mesh_link *link);
 
-/* Our hello on this channel, with what we heard. */
+/* Sends our hello on this channel, with the numbers that we heard. */
 void peer_say_hello(struct peer *peer, enum mesh_channel channel);
 
-/* Up or down, and told; the reason is for going down. */
+/* Decides whether the peer is up, and tells the owner of a change; reason: why
+ * it may go down. */
 void peer_judge(struct peer *peer, const char *reason);
 
-/* The hello of a connection from it was right. */
+/* A connection from the peer sent a valid hello. */
 void peer_heard(struct peer *peer, struct inlet *inlet,
                 const struct frame_hello *hello, uint64_t session,
                 uint64_t number);
 
-/* The connection is not the peer's any more. */
+/* The connection no longer belongs to the peer. */
 void peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason);
 
-/* Lets time pass for both channels, and forgets a peer that nobody wants. */
+/* Lets time pass for both channels, and forgets a peer that nobody needs. */
 void peer_tick(struct peer *peer, uint64_t now_us);
 
 /* link_inlet.c */
 
-/* NNG 1.5.2 waits for ever when a connection is closed in the midst of what it
- * moves (each of 6 runs under a flood, within a second), and with its one
- * reaping thread so does every other closing. So nothing is closed that is not
- * quiet for so long. */
+/* NNG 1.5.2 hangs when a connection is closed while it moves messages (in each
+ * of 6 runs under a flood, within a second), and because it has one reaping
+ * thread, every other close hangs with it. So a connection is closed only after
+ * it was quiet for this long. */
 #define LINK_QUIET_MS 200U
 
 /* Listens at a numeric address. 0 or -errno. */
 int inlet_open(struct mesh_link *link, const char *listen) MUST_CHECK;
 
-/* On any thread: nothing is received any more, and after LINK_QUIET_MS it can
- * be shut. */
+/* On any thread: stops receiving; the PULL socket can be closed after
+ * LINK_QUIET_MS. */
 void inlet_stop(struct mesh_link *link);
 void inlet_shut(struct mesh_link *link);
 void inlet_fini(struct mesh_link *link);
 
-/* Tells what arrived, a bounded part of it; wakes itself for the rest. */
+/* Delivers a bounded part of the inbox, and wakes itself for the rest. */
 void inlet_drain(struct mesh_link *link);
 
-/* Gone ones, and new ones. */
+/* Takes in connections that went or came. */
 void inlet_news(struct mesh_link *link);
 
-/* Asks NNG for the next message unless it is asked or the inbox is full. */
+/* Asks NNG for the next message, unless it was asked already or the inbox is
+ * full. */
 void inlet_arm(struct mesh_link *link);
 
-/* Closes connections that are silent or never said hello. */
+/* Closes connections that are silent or sent no hello. */
 void inlet_tick(struct mesh_link *link, uint64_t now_us);
 
-/* Closes a connection that did nothing wrong. */
+/* Closes a connection without a refusal. */
 void inlet_close(struct mesh_link *link, struct inlet *inlet,
                  const char *reason);
 
 /* link_judge.c */
 
-/* One message of an inlet's, or of none (NULL). */
+/* Handles one message of an inlet, or of no inlet (NULL). */
 void link_judge(struct mesh_link *link, struct inlet *inlet, nng_msg *msg);
 
-/* Closes a connection that did something wrong, counts why, and tells the
- * owner; what: what it said to be, or what was wrong. */
+/* Closes a connection that did something wrong, counts the reason, and tells
+ * the owner; what: what the peer claimed to be, or what was wrong. */
 void link_refuse(struct mesh_link *link, struct inlet *inlet,
                  enum mesh_refusal reason, const char *what);
 
-/* link_transport.c: what NNG refused before there was a connection. */
+/* link_transport.c: what NNG refused before a connection existed. */
 void link_transport_poll(struct mesh_link *link);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Whose frames are taken: reads each message and refuses what is not a peer's.
+ * Whose frames are accepted: reads each message and refuses those that no peer
+ * of ours would send.
  */
 #include <stdio.h>
 #include <string.h>
@@ -35,15 +36,16 @@ link_refuse(struct mesh_link *link, struct inlet *inlet,
     char kept[FRAME_TEXT_MAX];
 
     CHECK(reason < MESH_REFUSALS && what != NULL);
-    /* `what` may be of the peer's, which closing may end. */
+    /* `what` may belong to the peer, which closing may free. */
     (void)snprintf(kept, sizeof kept, "%s", what);
     link->stats.refused[reason]++;
     inlet_close(link, inlet, mesh_refusal_name(reason));
     sink->refused(sink->context, reason, inlet->from, kept, 1);
 }
 
-/* Without TLS anyone can claim any address, and we dial what is claimed: so it
- * is the host it comes from, or one that the owner named. */
+/* Without TLS anyone can claim any address, and we dial the claimed address. So
+ * it must be the host that the connection comes from, or an address that the
+ * owner named. */
 static bool
 address_fits(const struct mesh_link *link, const struct inlet *inlet,
              const char *address)
@@ -52,7 +54,7 @@ address_fits(const struct mesh_link *link, const struct inlet *inlet,
            link_address_same_host(inlet->from, address);
 }
 
-/* The first hello of a connection: whom it is from. */
+/* Handles the first hello of a connection: who sent it. */
 static void
 admit(struct mesh_link *link, struct inlet *inlet,
       const struct frame_hello *hello, const struct frame *frame)

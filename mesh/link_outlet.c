@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* NNG shall not redial by itself, ever. */
+/* NNG must never redial by itself. */
 #define NEVER_MS (24 * 60 * 60 * 1000)
 
 static void
@@ -21,7 +21,8 @@ on_add_pre(nng_pipe pipe, nng_pipe_ev event, void *arg)
     }
     uv_mutex_unlock(&outlet->link->lock);
     if (!wanted) {
-        (void)nng_pipe_close(pipe); /* NNG redialled, or we gave up */
+        (void)nng_pipe_close(pipe); /* NNG redialled, or we gave up the
+                                       outlet */
     }
 }
 
@@ -40,7 +41,7 @@ on_add_post(nng_pipe pipe, nng_pipe_ev event, void *arg)
     (void)uv_async_send(&outlet->link->async);
 }
 
-/* Before NNG frees the connection; it waits for us. */
+/* NNG calls this before it frees the connection, and waits for us. */
 static void
 on_remove(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
@@ -69,7 +70,7 @@ link_message_free(struct mesh_link *link, nng_msg *msg)
     nng_msg_free(msg);
 }
 
-/* NNG took the message, or could not. Takes the next one at once. */
+/* NNG took the message, or could not. Sends the next one at once. */
 static void
 on_sent(void *arg)
 {
@@ -80,7 +81,7 @@ on_sent(void *arg)
 
     uv_mutex_lock(&outlet->link->lock);
     if (sent) {
-        outlet->link->messages--; /* NNG's */
+        outlet->link->messages--; /* now owned by NNG */
     } else {
         link_message_free(outlet->link, nng_aio_get_msg(outlet->aio));
         nng_aio_set_msg(outlet->aio, NULL);
@@ -107,7 +108,7 @@ outlet_send(struct outlet *outlet, nng_msg *msg)
         nng_send_aio(outlet->socket, outlet->aio);
     }
     uv_mutex_unlock(&outlet->calls);
-    if (lost) { /* and the channel is broken */
+    if (lost) { /* then the channel is broken, too */
         uv_mutex_lock(&outlet->link->lock);
         link_message_free(outlet->link, msg);
         uv_mutex_unlock(&outlet->link->lock);
@@ -186,7 +187,7 @@ outlet_retire(struct outlet *outlet)
 }
 
 /*
- * Nothing is sent any more. First the frame that waits is taken back: a dying
+ * Stops sending. First takes back the frame that waits, because a dying
  * connection may swallow it.
  */
 static bool
@@ -210,7 +211,7 @@ close_all(const struct outlet *batch)
     for (const struct outlet *outlet = batch; outlet != NULL;
          outlet = outlet->next) {
         if (outlet->dialer.id != 0) {
-            (void)nng_dialer_close(outlet->dialer); /* does not wait */
+            (void)nng_dialer_close(outlet->dialer); /* returns at once */
         }
     }
     for (const struct outlet *outlet = batch; outlet != NULL;
@@ -227,7 +228,7 @@ free_all(struct outlet *batch)
     while (batch != NULL) {
         struct outlet *outlet = batch;
         batch = outlet->next;
-        /* What was given to it after it stopped came to nothing. */
+        /* A message passed to it after it stopped was not sent. */
         nng_msg *msg =
             outlet->aio != NULL ? nng_aio_get_msg(outlet->aio) : NULL;
         if (msg != NULL) {
@@ -241,7 +242,7 @@ free_all(struct outlet *batch)
     }
 }
 
-/* On a thread of libuv's pool; one such work at a time. */
+/* On a thread of libuv's pool; one such job at a time. */
 static void
 work_sweep(uv_work_t *work)
 {

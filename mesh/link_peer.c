@@ -1,5 +1,5 @@
 /*
- * What both sides of a link know of each other, and from it whether it is up.
+ * What both sides of a link know of each other, and whether the link is up.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ peer_close(struct peer *peer)
     }
     peer->next_closed = link->closed;
     link->closed = peer;
-    sweep(link); /* also frees it */
+    sweep(link); /* this also frees it */
 }
 
 static void
@@ -183,7 +183,7 @@ peer_judge(struct peer *peer, const char *reason)
     link->sink.down(link->sink.context, peer->address, reason);
 }
 
-/* Another process is there now: what the last one heard means nothing. */
+/* A new process is there now: what its predecessor heard no longer counts. */
 static void
 supersede(struct peer *peer, uint64_t session)
 {
@@ -195,7 +195,8 @@ supersede(struct peer *peer, uint64_t session)
         if (peer->inlets[channel] != NULL) {
             inlet_close(peer->link, peer->inlets[channel], reason);
         }
-        /* What it did not hear may be connected to the new one already. */
+        /* A connection that it did not hear may already lead to the new
+         * process. */
         if (peer->channels[channel].echoed) {
             channel_break(&peer->channels[channel], 0);
         }
@@ -207,7 +208,7 @@ supersede(struct peer *peer, uint64_t session)
     peer_judge(peer, reason);
 }
 
-/* Our own number came back, or did not. */
+/* The peer returned our number, or another one. */
 static void
 hear_echo(struct channel *ours, uint64_t echo)
 {
@@ -218,11 +219,12 @@ hear_echo(struct channel *ours, uint64_t echo)
         ours->proven = true;
         ours->patience_us = channel_patience_us(&ours->link->limits);
     } else if (ours->proven) {
-        channel_break(ours, 0); /* the peer let go of this connection */
+        channel_break(ours, 0); /* the peer gave up this connection */
     }
 }
 
-/* From now on the peer's frames of this channel come by this connection. */
+/* From now on the peer's frames of this channel come through this
+ * connection. */
 static void
 take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_channel channel)
 {
@@ -233,7 +235,7 @@ take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_channel channel)
     inlet->peer = peer;
     inlet->channel = channel;
     if (old != NULL) {
-        old->peer = NULL; /* replaced, which is no reason to be down */
+        old->peer = NULL; /* it was replaced: no reason to be down */
         inlet_close(peer->link, old, "the peer connected anew");
     }
 }
@@ -248,7 +250,7 @@ peer_heard(struct peer *peer, struct inlet *inlet,
         supersede(peer, session);
     }
     if (peer->closing) {
-        return; /* the owner's answer to down() */
+        return; /* the owner reacted to down() */
     }
     if (number < peer->hellos[channel]) {
         if (inlet->peer == NULL) { /* a later connection was faster */
@@ -274,8 +276,8 @@ peer_heard(struct peer *peer, struct inlet *inlet,
     peer_judge(peer, "it does not hear us any more");
 }
 
-/* It went silent, so perhaps it does not listen any more either: each channel is
- * to be echoed again, or dialled again after a while. */
+/* The peer went silent, so perhaps it no longer listens: each channel must be
+ * echoed again, or is dialled again after a while. */
 static void
 doubt_channels(struct peer *peer)
 {
@@ -301,7 +303,7 @@ peer_unheard(struct peer *peer, struct inlet *inlet, const char *reason)
     peer->echo[inlet->channel] = 0;
     inlet->peer = NULL;
     if (!peer->closing && channel_is_greeted(&peer->channels[MESH_CTL])) {
-        peer_say_hello(peer, MESH_CTL); /* so that it dials anew */
+        peer_say_hello(peer, MESH_CTL); /* so that it dials again */
     }
     doubt_channels(peer);
     peer_judge(peer, reason);

@@ -9,7 +9,7 @@
 
 #define PEM_MAX ((size_t)256 << 10)
 
-/* Secrets shall not stay behind in freed memory. */
+/* Secrets must not stay in freed memory. */
 static void
 forget(char *text)
 {
@@ -19,7 +19,7 @@ forget(char *text)
     }
 }
 
-/* The whole file as text; -errno, or -EFBIG. */
+/* Reads the whole file as text; -errno or -EFBIG on failure. */
 static int
 read_file(const char *path, char **out)
 {
@@ -31,7 +31,7 @@ read_file(const char *path, char **out)
         rc = file == NULL ? -errno : -ENOMEM;
         goto done;
     }
-    (void)setvbuf(file, NULL, _IONBF, 0); /* no copy in its buffer */
+    (void)setvbuf(file, NULL, _IONBF, 0); /* keeps no copy in stdio's buffer */
     size_t len = fread(text, 1, PEM_MAX + 1, file);
     if (ferror(file) != 0 || len > PEM_MAX) {
         rc = ferror(file) != 0 ? -EIO : -EFBIG;

@@ -1,11 +1,11 @@
-/* Counts what NNG refused before there was a connection. */
+/* Counts what NNG refused before a connection existed. */
 #include <string.h>
 
 #include "mesh/link_internal.h"
 
 /*
- * NNG says nothing about connections that fail before they carry messages,
- * but counts them: socket > listener > these.
+ * NNG does not report connections that fail before they carry messages, but it
+ * counts them, in socket > listener > these.
  */
 static bool
 is_refusal(const char *name)
@@ -32,8 +32,8 @@ sum_listener(nng_stat *listener)
     return sum;
 }
 
-/* nng_stat_find_listener() answers for the first listener, whichever is
- * asked for. NNG's tree of statistics is shallow. */
+/* nng_stat_find_listener() returns the first listener, whichever is asked for.
+ * NNG's tree of statistics is shallow. */
 static uint64_t
 sum_refused(nng_stat *stat, uint64_t id) /* NOLINT(misc-no-recursion) */
 {

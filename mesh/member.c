@@ -1,6 +1,5 @@
 /*
- * The door of the membership: messages that come in, and when the next tick is
- * due.
+ * The door of the membership: received messages, and when the next tick is due.
  */
 #include "mesh/member.h"
 
@@ -126,7 +125,7 @@ entry_deadline(const struct member_table *t, uint32_t slot)
     return at;
 }
 
-/* Of what is kept beside the entries. */
+/* The earliest deadline outside the entries. */
 static uint64_t
 rest_deadline(const struct member_table *t)
 {
@@ -178,7 +177,7 @@ member_deadline(const struct member_table *t)
     return t->due_us;
 }
 
-/* The end of each call. What became due by it is due now, not late. */
+/* Ends each call. What the call made due is due now, not late. */
 static void
 settle(struct member_table *t)
 {
@@ -191,7 +190,7 @@ settle(struct member_table *t)
     t->due_us = due > t->now_us ? due : t->now_us;
 }
 
-/* Nobody is to blame for time in which we did not run. */
+/* Time in which this process did not run counts against no member. */
 static void
 excuse(struct member_table *t, uint64_t late_us)
 {
@@ -249,7 +248,7 @@ wake(struct member_table *t)
     member_refute(t, member_me(t)->incarnation);
 }
 
-/* Lets the clock go on to now; notices when the caller was away. */
+/* Advances the clock to now, and notices when the caller was away. */
 static void
 advance(struct member_table *t, uint64_t now_us)
 {
@@ -347,7 +346,7 @@ tick_entry(struct member_table *t, uint32_t slot)
     }
 }
 
-/* What is not about one entry. */
+/* Deadlines that are not of one entry. */
 static void
 tick_rest(struct member_table *t)
 {
@@ -414,11 +413,11 @@ member_recv(struct member_table *t, const struct member_message *m,
             uint64_t now_us)
 {
     CHECK(m->updates_count <= MEMBERS_MAX);
-    CHECK(m != &t->message); /* which is for what goes out */
+    CHECK(m != &t->message); /* that buffer is for outgoing messages */
     advance(t, now_us);
     t->stats.received++;
     if (!t->silent && member_claim_direct(t, m)) {
-        /* A refusal's update is its reason, not news. */
+        /* The update in a REFUSE is its reason, not news. */
         uint32_t news = m->kind != MEMBER_REFUSE ? m->updates_count : 0;
         for (uint32_t i = 0; i < news; i++) {
             member_claim(t, &m->updates[i]);

@@ -4,7 +4,7 @@
 #include "index/base/mutant.h"
 #include "mesh/member_internal.h"
 
-/* log10 n in thousandths for more than ten members, rounded up a little. */
+/* log10 n in thousandths, for more than ten members, rounded up slightly. */
 static uint64_t
 log10_permille(uint32_t n)
 {
@@ -47,7 +47,7 @@ member_suspect_until(const struct member_table *t, uint32_t slot)
     return e->since_us + most - (most - least) * 631 / 1000;
 }
 
-/* Whether this is another accuser. */
+/* Adds an accuser; false if it is known already, or beyond the bound. */
 static bool
 add_accuser(struct member_entry *e, struct member_id by)
 {
@@ -177,7 +177,7 @@ left(struct member_table *t, uint32_t slot)
     member_tell(t, slot, false);
 }
 
-/* Someone says that a member is suspect or dead, of this incarnation. */
+/* A member says that another one is suspect or dead, in this incarnation. */
 static void
 accuse(struct member_table *t, uint32_t slot, const struct member_update *u)
 {
@@ -201,7 +201,7 @@ member_refute(struct member_table *t, uint32_t incarnation)
 {
     CHECK(!t->silent && incarnation >= member_me(t)->incarnation);
     if (incarnation == UINT32_MAX) {
-        return; /* nobody gets there by raising it by one */
+        return; /* no member gets there by raising it by one */
     }
     member_me(t)->incarnation = incarnation + 1;
     t->entries[SELF].since_us = t->now_us;
@@ -236,7 +236,7 @@ claim_known(struct member_table *t, uint32_t slot,
     }
     e->stale = false;
     if (u->incarnation > e->is.incarnation) {
-        /* It lived to say this, whatever is said of it now. */
+        /* It was alive when it said this, whatever others say of it now. */
         if (u->state <= MEMBER_SUSPECT || entry_counts(e)) {
             live(t, slot, u->incarnation);
         }
@@ -288,8 +288,8 @@ full(struct member_table *t, const struct member_update *u)
     }
 }
 
-/* A process of a name that nobody has. Who is only suspected is taken in when
- * it refutes, or else never was. */
+/* A process whose name is free. A suspect is taken in when it refutes, or
+ * never. */
 static void
 claim_new(struct member_table *t, const struct member_update *u)
 {
@@ -309,7 +309,8 @@ claim_new(struct member_table *t, const struct member_update *u)
     }
     struct member_entry *e = &t->entries[slot];
     if (gone) {
-        /* Forgotten when the others forget it, or it would go round for ever. */
+        /* Forget it when the others forget it, or it would circulate for
+         * ever. */
         uint64_t age_us = u->age_ms * MS;
         e->since_us = age_us < t->now_us ? t->now_us - age_us : 0;
         return;
@@ -321,7 +322,7 @@ claim_new(struct member_table *t, const struct member_update *u)
     member_probe_now(t, slot);
 }
 
-/* A process that we do not know. */
+/* A process that is not known yet. */
 static void
 claim_unknown(struct member_table *t, const struct member_update *u)
 {
@@ -336,7 +337,7 @@ claim_unknown(struct member_table *t, const struct member_update *u)
     if (u->state >= MEMBER_DEAD) {
         return;
     }
-    /* Late words by or about one that was replaced are no news. */
+    /* Late messages by or about a process that was replaced are no news. */
     if (former || entry_counts(&t->entries[slot])) {
         member_question(t, u);
     } else {
@@ -368,7 +369,7 @@ member_claim_direct(struct member_table *t, const struct member_message *m)
 
     CHECK(!t->silent);
     if (member_id_equal(from->id, member_me(t)->id)) {
-        /* A hint that led to ourselves. */
+        /* The hint led to this process itself. */
         member_hint_drop(t, m->target_address);
         return false;
     }

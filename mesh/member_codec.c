@@ -82,7 +82,7 @@ get_id(struct unpack *in, const char *key)
     return id;
 }
 
-/* The next map, which must be there and be a record. */
+/* Opens the next map, which must exist and be a record. */
 static void
 get_record(struct unpack *in, struct member_update *u)
 {

@@ -7,11 +7,10 @@
  *   head    k kind, n number, up up_ms, t target, at target_address, u records
  *   record  id, by, i incarnation, age age_ms, s state, n name, a address
  *
- * An id is a bin of its two words, little endian; one of zeros is left out, as
- * is an empty target_address. Keys that are not known are skipped, and so are
- * maps after the last record. A kind that is not known is not an error
- * (MEMBER_CODEC_UNKNOWN), so that members one version apart understand each
- * other.
+ * An id is a bin of its two words, little endian. An id of zeros and an empty
+ * target_address are left out. Unknown keys are skipped, and so are maps after
+ * the last record. An unknown kind is no error (MEMBER_CODEC_UNKNOWN), so
+ * members one version apart understand each other.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: MEMBER_CODEC_MAX.
  */
@@ -25,19 +24,20 @@
     (128U + (MEMBERS_MAX + 1U) * MEMBER_CODEC_RECORD_MAX) /* bytes */
 
 enum {
-    MEMBER_CODEC_BAD = 1, /* not whole, or says what cannot be */
-    MEMBER_CODEC_UNKNOWN, /* of a kind that a later version has: ignore it */
+    MEMBER_CODEC_BAD = 1, /* incomplete, or with impossible values */
+    MEMBER_CODEC_UNKNOWN, /* of a kind that only a later version knows: ignore
+                             it */
 };
 
-/* The number of bytes written, MEMBER_CODEC_MAX at most. */
+/* Writes a message; returns its size, at most MEMBER_CODEC_MAX. */
 size_t member_codec_write(const struct member_message *message,
                           uint8_t bytes[MEMBER_CODEC_MAX]);
 
 /*
- * 0 and the message, fit for member_recv(), or an outcome and the message is
- * undefined. Fit: the sender has an id, a name and an address; each update
- * has an id and a name; texts are printable ASCII without spaces; states
- * exist. Updates past MEMBERS_MAX are skipped.
+ * 0 and the message, fit for member_recv(); or an outcome, and the message is
+ * undefined. Fit means: the sender has an id, a name and an address; each
+ * update has an id and a name; texts are printable ASCII without spaces; states
+ * exist. Updates beyond MEMBERS_MAX are skipped.
  */
 int member_codec_read(const uint8_t *bytes, size_t size,
                       struct member_message *message) MUST_CHECK;

@@ -1,4 +1,4 @@
-/* How others are found: hints, and full exchanges. */
+/* How other members are found: hints, and full exchanges. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ find_hint(struct member_table *t, const char *address)
     return NULL;
 }
 
-/* A free one, or the oldest. */
+/* A free slot, or that of the oldest hint. */
 static struct member_hint *
 take_hint(struct member_table *t)
 {

@@ -1,8 +1,8 @@
 /*
- * A name has one living process. When another one turns up under a name that
- * is taken, both are pinged for one period, directly and through others.
- * Whoever does not answer has lost; if both answer, the one that is up for
- * less time has.
+ * A name has one living process. When another process turns up under a name
+ * that is taken, both are pinged for one period, directly and through other
+ * members. A process that does not answer has lost. If both answer, the one
+ * that has been up for less time has lost.
  */
 #include <string.h>
 
@@ -18,14 +18,14 @@ find(struct member_table *t, const struct member_update *challenger)
         if (q->number == 0) {
             unused = unused != NULL ? unused : q;
         } else if (member_id_equal(q->challenger.id, challenger->id)) {
-            return NULL; /* is being asked */
+            return NULL; /* it is being asked already */
         }
     }
     return unused;
 }
 
-/* One round: a ping, and from the second on one through a helper, for we may
- * be the only one who does not reach it. */
+/* One round: a ping, and from the second round on another one through a helper,
+ * because this node may be the only one that does not reach it. */
 static void
 ask_one(struct member_table *t, const struct member_question *q,
         const struct member_update *whom)
@@ -64,8 +64,8 @@ member_question(struct member_table *t, const struct member_update *challenger)
     struct member_question *q = find(t, challenger);
 
     CHECK(slot != NOBODY && !t->silent);
-    /* With none free it is asked when it next turns up. What is said to live
-     * at our own address was our predecessor. */
+    /* Without a free slot it is asked when it next turns up. The process that
+     * is said to live at our own address was our predecessor. */
     if (q == NULL || strcmp(challenger->address, member_me(t)->address) == 0) {
         return;
     }
@@ -119,7 +119,7 @@ challenger_wins(const struct member_question *q)
     return q->challenger.id.word[0] < q->holder.word[0];
 }
 
-/* Both had their time. */
+/* Both had their time: decides. */
 static void
 decide(struct member_table *t, struct member_question *q)
 {
@@ -131,7 +131,7 @@ decide(struct member_table *t, struct member_question *q)
     if (!was.challenger_answered || slot == NOBODY ||
         !member_id_equal(t->entries[slot].is.id, was.holder) ||
         member_find_id(t, was.challenger.id) != NOBODY) {
-        return; /* the name, or the challenger, went on meanwhile */
+        return; /* meanwhile the name or the challenger changed */
     }
     struct member_update holder = t->entries[slot].is;
 

@@ -1,4 +1,4 @@
-/* What a message carries when it is pulled: the newest of the news first. */
+/* What a message carries when it is pulled: the least told news first. */
 #include <string.h>
 
 #include "mesh/member_internal.h"
@@ -8,8 +8,8 @@ member_notify(struct member_table *t, enum member_event event,
               const struct member_update *about)
 {
     CHECK(event < MEMBER_EVENTS && about != NULL);
-    /* One message changes an entry of each name at most, and outputs are
-     * pulled after each call. */
+    /* One message changes at most one entry per name, and outputs are pulled
+     * after each call. */
     CHECK(t->events_count < EVENTS_MAX);
     uint32_t at = (t->events_first + t->events_count) % EVENTS_MAX;
 
@@ -46,7 +46,7 @@ member_tell_all(struct member_table *t)
     }
 }
 
-/* How often one piece of news is told: 3 log2 n, rounded up. */
+/* How often an item of news is told: 3 log2 n, rounded up. */
 static uint32_t
 tellings(uint32_t members)
 {
@@ -123,7 +123,8 @@ add_all(const struct member_table *t, struct member_message *m)
     }
 }
 
-/* Of those with news and not in the set, the least told; ties are drawn. */
+/* Of the entries with news that are not in the set, the least told; ties are
+ * broken at random. */
 static uint32_t
 least_told(struct member_table *t, uint64_t but)
 {
@@ -146,8 +147,9 @@ least_told(struct member_table *t, uint64_t but)
     return best;
 }
 
-/* Whether telling this one counts. Some of what goes to everyone at once may
- * be lost, and so may be all that goes to one who never answered. */
+/* Whether sending this item counts as telling it. Messages sent to everyone at
+ * once may be lost in part, and all messages to a member that never answered
+ * may be lost. */
 static bool
 is_told(const struct member_table *t, const struct member_send *send)
 {
@@ -157,7 +159,7 @@ is_told(const struct member_table *t, const struct member_send *send)
            entry_counts(&t->entries[slot]) && t->entries[slot].heard_us != 0;
 }
 
-/* News that ride along. */
+/* Adds the piggybacked news. */
 static void
 add_news(struct member_table *t, const struct member_send *send,
          struct member_message *m, uint64_t said)
@@ -177,8 +179,8 @@ add_news(struct member_table *t, const struct member_send *send,
     }
 }
 
-/* Whose update the receiver must see: the one asked for, and itself, when we
- * think it suspect or dead. */
+/* Members whose update the receiver must see: the one asked for, and the
+ * receiver itself when it is considered suspect or dead. */
 static uint64_t
 add_first(const struct member_table *t, const struct member_send *send,
           struct member_message *m)

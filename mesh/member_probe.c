@@ -1,4 +1,4 @@
-/* Who is there: pings, helpers, local health, and looks at the dead. */
+/* Who is alive: pings, helpers, local health, and pings of the dead. */
 #include <string.h>
 
 #include "mesh/member_internal.h"
@@ -27,7 +27,7 @@ member_worsen(struct member_table *t, uint32_t by)
     }
 }
 
-/* A round of pings, the first of them after wait_us. */
+/* Begins a round of pings, the first of them after wait_us. */
 static void
 begin(struct member_table *t, struct member_entry *e, uint64_t wait_us)
 {
@@ -91,7 +91,8 @@ ask_helpers(struct member_table *t, struct member_entry *e, uint32_t slot)
     }
 }
 
-/* Nobody answered. If helpers say that they are well, it is not our fault. */
+/* No answer came. If helpers say that they are well, this process is not at
+ * fault. */
 static void
 probe_failed(struct member_table *t, uint32_t slot)
 {
@@ -106,7 +107,7 @@ probe_failed(struct member_table *t, uint32_t slot)
     member_suspect(t, slot, member_me(t)->id);
 }
 
-/* The pings of one round are spent and the direct timeout is over. */
+/* The round's pings are used up and the direct timeout is over. */
 static void
 round_over(struct member_table *t, uint32_t slot)
 {
@@ -157,9 +158,9 @@ member_probe_tick(struct member_table *t, uint32_t slot)
     }
 }
 
-/* When a member that is probed now counts as probed: a little earlier, at
- * random, so that members who met in the same order do not go on probing in
- * the same order, all of them the same one. */
+/* When a member that is probed now counts as probed: a random time earlier.
+ * Otherwise members that met in the same order would go on probing in that
+ * order, all of them the same member at a time. */
 uint64_t
 member_probed_us(struct member_table *t)
 {
@@ -171,7 +172,7 @@ member_probed_us(struct member_table *t)
     return early_us < t->now_us ? t->now_us - early_us : 0;
 }
 
-/* Takes turns by who was left alone for longest: nobody waits for more than
+/* The member that was left alone for longest is next: none waits for more than
  * one and a half rounds of n - 1 turns. */
 void
 member_probe_turn(struct member_table *t)
@@ -301,7 +302,7 @@ ack_probe(struct member_table *t, uint32_t slot, bool direct)
     e->stale = false;
     e->probe = (struct member_probe){0};
     if (e->is.state == MEMBER_SUSPECT) {
-        /* It answers, but has not refuted yet: it is told again. */
+        /* It answers but has not refuted yet: tell it again. */
         e->own_failed = false;
         begin(t, e, member_stretched_us(t, t->config.probe_timeout_ms) / PINGS);
     }
@@ -343,7 +344,7 @@ member_got_nack(struct member_table *t, const struct member_message *m)
     if (strcmp(m->from.address, e->is.address) != 0) {
         e->probe.nacked |= from != NOBODY ? UINT64_C(1) << from : 0;
     } else if (e->is.state == MEMBER_ALIVE) {
-        /* Another process lives at its address. */
+        /* Another process lives at the member's address. */
         member_suspect(t, slot, member_me(t)->id);
     } else {
         member_verdict(t, slot);

@@ -41,7 +41,7 @@ member_find_address(const struct member_table *t, const char *address)
     return NOBODY;
 }
 
-/* Of those who are gone, the one gone longest. */
+/* Of the dead and departed members, the one that went first. */
 static uint32_t
 longest_gone(const struct member_table *t)
 {
@@ -116,7 +116,7 @@ member_remove(struct member_table *t, uint32_t slot)
     t->count--;
     memmove(&t->order[at], &t->order[at + 1], t->count - at);
     t->entries[slot] = (struct member_entry){0};
-    CHECK(t->count >= 1); /* ourselves */
+    CHECK(t->count >= 1); /* this process itself */
 }
 
 uint32_t

@@ -1,11 +1,11 @@
 /*
- * The door of mesh/: where others may be, who is alive, and who owns what.
+ * The door of mesh/: where other nodes may be, who is alive, and who owns what.
  *
- * Discovery (discover.h) looks for others, the membership (member.h) knows who
- * is there, its messages travel as bytes (member_codec.h), and from who is
- * there follows who reads a worker's events (owner.h). Those are pure: no
- * clock, socket, thread or randomness inside. Links (link.h) carry the bytes,
- * on the control loop.
+ * Discovery (discover.h) looks for other nodes. The membership (member.h) knows
+ * which of them are alive; member_codec.h turns its messages into bytes. From
+ * the living members follows who reads a worker's events (owner.h). All these
+ * are pure: no clock, socket, thread or randomness inside. Links (link.h) carry
+ * the bytes, on the control loop.
  */
 #ifndef MESH_MESH_H
 #define MESH_MESH_H

@@ -1,4 +1,4 @@
-/* Who reads a stream and who pushes it, by rendezvous hash. */
+/* Who reads a stream and who pushes it, by rendezvous hashing. */
 #include "mesh/owner.h"
 
 #include "index/base/check.h"
@@ -17,8 +17,8 @@ owner_weight(uint64_t name, const struct event_stream *stream)
     return rng_mix(name ^ rng_mix(stream->worker ^ rng_mix(stream->rank)));
 }
 
-/* Whether a goes before b; equal weights by name, so that order of members
- * does not matter. */
+/* Whether a is before b. Equal weights go by name, so that the order of the
+ * members does not matter. */
 static bool
 before(const struct event_stream *stream, uint64_t a, uint64_t b)
 {
@@ -71,7 +71,7 @@ owner_rank(const struct event_stream *stream,
     return len;
 }
 
-/* What a rank asks for. */
+/* The role that a rank requires. */
 static enum owner_role
 due_role(const struct owner_view *view)
 {
@@ -96,7 +96,7 @@ owner_update(struct owner *owner, const struct owner_view *view,
     if (due >= owner->role) {
         *owner = (struct owner){.role = due};
     } else if (!owner->handing_over || view->first_unwell) {
-        /* An unwell first takes nothing over yet. */
+        /* A first that is unwell does not take over yet. */
         owner->handing_over = true;
         owner->hand_over_us = now_us + (uint64_t)hand_over_ms * 1000;
     } else if (now_us >= owner->hand_over_us) {

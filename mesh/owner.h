@@ -1,22 +1,26 @@
 /*
  * Ownership: which members read a stream of KV events from its worker, and
- * which of them pushes what it read to the others.
+ * which of them pushes its records to the others.
  *
- * Rendezvous hashing (Thaler and Ravishankar 1998): each member's weight for
- * a stream is a hash of its name and the stream; the first `replicas` by
- * weight read it, the very first pushes. All who see the same members choose
- * alike, without a word; a member's death moves only what it owned, and the
- * next in rank reads already. Names, not boot ids: a restart moves nothing.
+ * Rendezvous hashing (Thaler and Ravishankar 1998): each member's weight for a
+ * stream is a hash of its name and the stream. The first `replicas` members by
+ * weight read it, and the very first one pushes. All nodes that see the same
+ * members choose alike, without a message. A member's death moves only what it
+ * owned, and the next in rank reads it already. The hash is of names, not boot
+ * ids, so a restart moves nothing.
  *
- * Who is counted: alive and suspect members (a suspect that recovers moves
- * nothing), without those that say they cannot reach the worker.
+ * Alive and suspect members count (a suspect that recovers moves nothing),
+ * except those that say that they cannot reach the worker.
  *
- * Handing over. Members learn of changes at different moments, so both who
- * push and who read overlap: pushed twice is harmless, not at all is a gap.
- * - Who comes to be first pushes at once.
- * - Who was first goes on pushing until it has seen the new first's delta of
- *   the stream, or until hand_over_ms passed without one and the first is well.
- * - Who falls out of the readers goes on reading, silent, by the same rule.
+ * Handing over. Members learn of changes at different moments, so old and new
+ * owners overlap: a record that is pushed twice is harmless, one that is never
+ * pushed is a gap.
+ * - A member that becomes first pushes at once.
+ * - A member that was first goes on pushing until it has seen the new first's
+ *   delta of the stream, or until hand_over_ms passed without one and the first
+ *   is well.
+ * - A member that is no longer a reader goes on reading, without pushing, by
+ *   the same rule.
  * - The second pushes too while the first is suspect, or lags behind what the
  *   second has read itself.
  *
@@ -32,14 +36,14 @@
 
 #define OWNER_NO_RANK UINT32_MAX
 
-/* A member that counts, for one stream. */
+/* A member that counts for one stream. */
 struct owner_member {
     uint64_t name; /* owner_name() */
     bool suspect;
-    bool unable; /* says that it cannot reach the worker */
+    bool unable; /* it says that it cannot reach the worker */
 };
 
-/* What a name is in the hash. */
+/* The name as a number for the hash. */
 uint64_t owner_name(const char *name);
 
 /* A member's weight for a stream; the highest is first. */
@@ -47,43 +51,43 @@ uint64_t owner_weight(uint64_t name, const struct event_stream *stream);
 
 /*
  * Writes the members' positions in order of rank, the first `wanted` of them,
- * and returns how many there are: fewer when fewer are able. Those who cannot
- * reach the worker count only when nobody can.
+ * and returns how many there are: fewer when fewer are able. Members that
+ * cannot reach the worker count only when no member can.
  */
 uint32_t owner_rank(const struct event_stream *stream,
                     const struct owner_member *members, uint32_t count,
                     uint32_t *ranked, uint32_t wanted);
 
-/* What a member does for one stream, the less before the more. */
+/* What a member does for one stream, in rising order. */
 enum owner_role {
-    OWNER_NONE,   /* lives from deltas */
-    OWNER_READS,  /* reads, is silent, and would push what is missed */
-    OWNER_PUSHES, /* reads, and sends to all */
+    OWNER_NONE,   /* applies others' deltas */
+    OWNER_READS,  /* reads, is silent, and would push what is missing */
+    OWNER_PUSHES, /* reads, and pushes to all */
 };
 
-/* All zero: nothing yet. */
+/* All zero: a valid initial state. */
 struct owner {
     enum owner_role role;
-    bool handing_over;     /* does more than its rank asks for */
-    uint64_t hand_over_us; /* then: until when, at the latest */
+    bool handing_over;     /* does more than its rank requires */
+    uint64_t hand_over_us; /* then: when the hand-over ends at the latest */
 };
 
-/* How a stream stands with us. */
+/* How this node stands to a stream. */
 struct owner_view {
-    uint32_t rank;     /* ours: 0 first; OWNER_NO_RANK: not among the readers */
-    bool first_unwell; /* the first is suspect, or lags behind us */
+    uint32_t rank;     /* our rank: 0 is first; OWNER_NO_RANK: no reader */
+    bool first_unwell; /* the first is suspect, or lags behind this node */
 };
 
-/* The role from now on. hand_over_ms: see above. */
+/* Returns the role from now on. hand_over_ms: see above. */
 enum owner_role owner_update(struct owner *owner, const struct owner_view *view,
                              uint32_t hand_over_ms, uint64_t now_us);
 
-/* A delta of the stream came from the one that is first now: what we did in
- * its place is over. */
+/* A delta of the stream came from the present first: what this node did in its
+ * place ends. */
 enum owner_role owner_heard_first(struct owner *owner,
                                   const struct owner_view *view);
 
-/* When owner_update() has something to do; UINT64_MAX: never. */
+/* When owner_update() is due; UINT64_MAX: never. */
 uint64_t owner_deadline(const struct owner *owner);
 
 /* "none", "reads", "pushes". Static text. */
