@@ -183,6 +183,8 @@ struct exchange {
     /* The request. */
     enum http_method method;
     bool minor_0;
+    bool rendered; /* route_is_rendered() */
+    bool read;     /* the lane's route scratch holds it; not once it waits */
     struct slice body; /* in client->in, until the answer begins */
     /* METHOD, target and version, fields with their blank line, then the
      * client's Authorization line, each from where the one before ends. What
@@ -210,11 +212,6 @@ struct exchange {
     uint32_t tail_len;
 
     struct dispatch dispatch; /* what happens to it, and when */
-    /* What was read of the body, from the first wait until the answer begins.
-     * Its keys are of the lane's memory. */
-    struct route_kept kept;
-    char *kept_keys; /* or NULL */
-    size_t kept_size;
 };
 
 enum upstream_state {
@@ -305,9 +302,8 @@ void inquiry_lane_fini(struct lane *lane);
  * inquiry_leave() is called, exchange_answered_tokens() comes.
  */
 bool inquiry_begin(struct exchange *x) ON_LANE MUST_CHECK;
-/* What the answer said, into the route scratch, which holds the request that
- * waits. False: nothing more is known. */
-bool inquiry_read(struct inquiry *inquiry) ON_LANE MUST_CHECK;
+/* The same without asking: the scratch has read x's body again. */
+void inquiry_recall(struct exchange *x) ON_LANE;
 /* x waits no longer; an answer is remembered all the same. */
 void inquiry_leave(struct exchange *x) ON_LANE;
 
@@ -320,8 +316,7 @@ struct exchange *exchange_new(struct client *client) ON_LANE;
  * read it. May free x. */
 void exchange_start(struct exchange *x) ON_LANE;
 /* The answer to the question for its tokens came. May free x. */
-void exchange_answered_tokens(struct exchange *x, struct inquiry *inquiry)
-    ON_LANE;
+void exchange_answered_tokens(struct exchange *x) ON_LANE;
 /* The time for the tokens is over. May free x. */
 void exchange_expired(struct exchange *x) ON_LANE;
 /* The attempt that was running failed before its answer; its upstream

@@ -33,8 +33,6 @@ exchange_new(struct client *client)
     }
     memset(x, 0, offsetof(struct exchange, tail));
     x->tail_len = 0;
-    x->kept.full = false;
-    x->kept_keys = NULL;
     x->head = head;
     x->client = client;
     dispatch_init(&x->dispatch, &lane->dispatch, lane_clock_us());
@@ -42,35 +40,6 @@ exchange_new(struct client *client)
     gauge_add(&lane->node->inflight, 1);
     gauge_add(&lane->shared->streams, 1);
     return x;
-}
-
-/* What was read of the request, while it waits */
-
-static void ON_LANE
-give_kept(struct exchange *x)
-{
-    x->kept.full = false;
-    if (x->kept_keys != NULL) {
-        lane_memory_give(&x->client->lane->memory, x->kept_keys, x->kept_size);
-        x->kept_keys = NULL;
-    }
-}
-
-/* The route scratch is about to serve other requests. */
-static void ON_LANE
-keep_read(struct exchange *x)
-{
-    struct lane *lane = x->client->lane;
-    size_t count = route_keys_count(&lane->route);
-
-    if (x->kept.full) {
-        return;
-    }
-    if (count != 0) {
-        x->kept_keys = lane_memory_take(&lane->memory, count * sizeof(uint64_t),
-                                        &x->kept_size);
-    }
-    route_keep(&lane->route, &x->kept, (uint64_t *)(void *)x->kept_keys);
 }
 
 /* The end */
@@ -138,7 +107,6 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     inquiry_leave(x);
     deadline_clear(&x->deadline);
     leave_pool(x);
-    give_kept(x);
     x->client->exchange = NULL;
     gauge_add(&lane->node->inflight, -1);
     gauge_add(&lane->shared->streams, -1);
@@ -270,6 +238,21 @@ write_hints(struct exchange *x)
     x->hints_len = (uint32_t)len;
 }
 
+/* The scratch has served other requests while x waited. */
+static void ON_LANE
+read_again(struct exchange *x)
+{
+    struct route_scratch *route = &x->client->lane->route;
+
+    if (!x->dispatch.routed) {
+        route_read_nothing(route);
+    } else {
+        CHECK(route_read(route, x->body, x->rendered) == 0); /* as before */
+        inquiry_recall(x);
+    }
+    x->read = true;
+}
+
 static void ON_LANE
 elect(struct exchange *x)
 {
@@ -278,8 +261,8 @@ elect(struct exchange *x)
     const struct fleet_lease *lease = &x->dispatch.choice.lease;
 
     leave_pool(x); /* of the attempt before */
-    if (x->kept.full) {
-        route_resume(&lane->route, &x->kept);
+    if (!x->read) {
+        read_again(x);
     }
     qsbr_online(&node->qsbr, lane->shared->reader);
     struct route_world world = shared_world(node);
@@ -301,7 +284,6 @@ connect_upstream(struct exchange *x)
     int outcome = x->pool != NULL ? upstream_begin(x) : UPSTREAM_E_EXHAUSTED;
 
     if (outcome == 0) {
-        keep_read(x);
         return;
     }
     if (outcome == UPSTREAM_E_EXHAUSTED) {
@@ -319,7 +301,6 @@ run(struct exchange *x)
     for (;;) {
         switch (dispatch_next(&x->dispatch)) {
         case DISPATCH_ASK:
-            keep_read(x);
             lane_time_tokens(lane, &x->deadline);
             break;
         case DISPATCH_ELECT:
@@ -335,6 +316,7 @@ run(struct exchange *x)
             sever(x);
             return;
         case DISPATCH_WAIT:
+            x->read = false;
             wake_control(lane);
             return;
         }
@@ -354,13 +336,9 @@ exchange_start(struct exchange *x)
 }
 
 void
-exchange_answered_tokens(struct exchange *x, struct inquiry *inquiry)
+exchange_answered_tokens(struct exchange *x)
 {
     deadline_clear(&x->deadline);
-    route_resume(&x->client->lane->route, &x->kept);
-    if (inquiry_read(inquiry)) {
-        give_kept(x); /* more is known now */
-    }
     dispatch_tokens(&x->dispatch);
     run(x);
 }
@@ -396,7 +374,6 @@ void
 exchange_answered(struct exchange *x, unsigned status)
 {
     dispatch_answered(&x->dispatch, status, lane_clock_us());
-    give_kept(x);
     wake_control(x->client->lane);
 }
 

@@ -177,23 +177,9 @@ on_answer(void *context, const struct token_answer *answer)
     unlink_inquiry(inquiry);
     if (x != NULL) {
         x->inquiry = NULL;
-        exchange_answered_tokens(x, inquiry);
+        exchange_answered_tokens(x);
     }
     free(inquiry);
-}
-
-bool
-inquiry_read(struct inquiry *inquiry)
-{
-    struct lane *lane = inquiry->lane;
-    struct token_prompt prompt;
-
-    if (!token_cache_find(lane->token_cache, &inquiry->conversation,
-                          inquiry->sizes, inquiry->sizes_count, &prompt)) {
-        return false;
-    }
-    token_match_set(&lane->route.tokens, inquiry->root, &prompt);
-    return true;
 }
 
 /* One of those that would serve the request and can tell. */
@@ -301,6 +287,22 @@ inquiry_begin(struct exchange *x)
     inquiry->x = x;
     x->inquiry = inquiry;
     return true;
+}
+
+void
+inquiry_recall(struct exchange *x)
+{
+    struct lane *lane = x->client->lane;
+    struct node_shared *node = lane->node;
+
+    CHECK(x->dispatch.routed);
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    struct route_world world = shared_world(node);
+    if (route_wants_tokens(&lane->route, &world)) {
+        (void)recall(lane, &world, x->body,
+                     route_token_root(&lane->route, x->body.ptr, world.view));
+    }
+    qsbr_offline(lane->shared->reader);
 }
 
 void

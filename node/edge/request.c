@@ -164,12 +164,13 @@ read_body(struct exchange *x, enum route_kind kind)
     struct client *client = x->client;
     struct route_scratch *route = &client->lane->route;
 
+    x->read = true;
     if (kind != ROUTE_PROMPT) {
         route_read_nothing(route);
         return true;
     }
-    if (route_read(route, x->body, route_is_rendered(&client->lane->head)) !=
-        0) {
+    x->rendered = route_is_rendered(&client->lane->head);
+    if (route_read(route, x->body, x->rendered) != 0) {
         refuse_json(client, &route->scan);
         return false;
     }

@@ -71,24 +71,6 @@ struct route_choice {
     struct token_match_rank best; /* of the worker; with exact */
 };
 
-/*
- * What is known of a request, kept while it waits and the scratch serves
- * others: its body is scanned, its conversation looked up once.
- */
-struct route_kept {
-    bool full;          /* there is something in it */
-    struct slice model; /* in the body, or in model_text */
-    uint64_t root;
-    uint64_t prefix_key;
-    uint32_t blocks_count;
-    bool by_tokens;
-    bool tokens_known;
-    uint64_t token_root;
-    struct token_prompt prompt;
-    const uint64_t *keys; /* of blocks of text, then of each group of prompt */
-    char model_text[ROUTE_MODEL_MAX];
-};
-
 /* What routing looks at; good while the caller is online in the qsbr. */
 struct route_world {
     const struct elect_config *elect;
@@ -124,22 +106,6 @@ int route_read(struct route_scratch *scratch, struct slice body, bool rendered)
 
 /* A request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);
-
-/* How many keys the scratch holds of its request. */
-size_t route_keys_count(const struct route_scratch *scratch);
-
-/*
- * Keeps what the scratch knows of its request. keys: room for as many as
- * route_keys_count(), borrowed as long as kept is full; NULL: only the model
- * is kept, and the request goes by load from then on. The body must stay where
- * it is.
- */
-void route_keep(const struct route_scratch *scratch, struct route_kept *kept,
-                uint64_t *keys);
-
-/* The scratch knows the request again; kept stays as it is, and must as long
- * as the scratch holds the request. */
-void route_resume(struct route_scratch *scratch, const struct route_kept *kept);
 
 /* The root of the request's prefixes of tokens: adapter and salt. */
 uint64_t route_token_root(const struct route_scratch *scratch, const char *body,

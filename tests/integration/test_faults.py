@@ -149,6 +149,39 @@ class Faults(Rig):
         self.assertEqual(failures, [])
         self.settles(node)
 
+    def test_a_request_is_itself_after_others_passed_while_it_waited(self):
+        waits, release = threading.Event(), threading.Event()
+        self.addCleanup(release.set)
+
+        def first_closes(peer, request):
+            if not waits.is_set():
+                waits.set()
+                release.wait(harness.IO_TIMEOUT_S)
+                raise Close
+            echo(peer, request)
+
+        node = self.serve(FakeWorker(self, first_closes), FakeWorker(self, first_closes),
+                          FakeWorker(self, echo, models=["other"]), options=["--lanes", "1"])
+        body = chat("long " * 1000)
+        answers = []
+        asker = threading.Thread(target=lambda: answers.append(self.post(body)))
+        asker.start()
+        self.assertTrue(waits.wait(harness.IO_TIMEOUT_S))
+        self.assertEqual(self.post({"model": "other", "prompt": "short"}).status, 200)
+        release.set()
+        asker.join(harness.IO_TIMEOUT_S)
+        self.assertEqual(json.loads(answers[0].json()["echo"]), body)
+        self.post(body)
+
+        def decided():
+            found = harness.request(node.at("admin"), "GET", "/admin/decisions").json()
+            return found if len(found) == 3 else None
+
+        again, itself, _ = harness.wait_until(decided, "three decisions")
+        self.assertEqual((itself["attempts"], itself["model"]), (2, "m"))
+        self.assertGreater(again["total"], 1)
+        self.assertEqual(itself["total"], again["total"])
+
     def test_bad_orders_to_the_admin_port_are_refused_in_words(self):
         node = self.serve(FakeWorker(self, echo))
         admin = node.at("admin")

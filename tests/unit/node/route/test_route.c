@@ -287,53 +287,6 @@ ask(void)
     token_match_take(&rig.scratch.tokens, &rig.mirrors, 7, ids, TOKENS);
 }
 
-Test(node_route_rig, what_was_kept_is_known_again_after_other_requests)
-{
-    static struct route_kept kept;
-    uint64_t keys[TOKENS];
-    uint64_t *blocks = rig.scratch.blocks.keys;
-
-    cr_assert_eq(
-        route_read(
-            &rig.scratch,
-            SLICE("{\"model\":\"m\\u0031\",\"prompt\":\"thirty-two bytes of "
-                  "text, then as many again, and then some more: one block\"}"),
-            true),
-        0);
-    uint64_t first = blocks[0];
-    uint64_t root = rig.scratch.blocks.root;
-    uint32_t ids[TOKENS] = {1, 2, 3};
-    token_match_take(&rig.scratch.tokens, &rig.mirrors, 7, ids, TOKENS);
-    uint64_t last = token_match_blocks(&rig.scratch.tokens, BLOCK)->keys[99];
-    cr_assert_eq(route_keys_count(&rig.scratch), 101);
-    route_keep(&rig.scratch, &kept, keys);
-
-    cr_assert_eq(route_read(&rig.scratch, SLICE("{\"prompt\":\"x\"}"), true),
-                 0);
-    memset(rig.scratch.tokens.keys, 0, 100 * sizeof(*keys));
-    route_resume(&rig.scratch, &kept);
-    cr_assert(slice_equal(rig.scratch.model, SLICE("m1")));
-    cr_assert(rig.scratch.blocks.count == 1 && blocks[0] == first);
-    cr_assert_eq(rig.scratch.blocks.root, root);
-    cr_assert(rig.scratch.tokens.known);
-    cr_assert_eq(token_match_blocks(&rig.scratch.tokens, BLOCK)->keys[99],
-                 last);
-}
-
-Test(node_route_rig, without_memory_the_model_is_kept_all_the_same)
-{
-    static struct route_kept kept;
-
-    cr_assert_eq(route_read(&rig.scratch,
-                            SLICE("{\"model\":\"m\",\"prompt\":\"x\"}"), true),
-                 0);
-    route_keep(&rig.scratch, &kept, NULL);
-    route_read_nothing(&rig.scratch);
-    route_resume(&rig.scratch, &kept);
-    cr_assert(slice_equal(rig.scratch.model, SLICE("m")));
-    cr_assert(rig.scratch.blocks.count == 0 && !rig.scratch.tokens.known);
-}
-
 static void
 hold(uint32_t slot, uint32_t count)
 {

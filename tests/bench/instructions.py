@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""How many instructions a lane spends on a request.
+
+    instructions.py [--build DIR] [--requests N] [--bytes N,...]
+
+Runs `kvasir serve` with one lane under callgrind, sends requests one after the
+other over one connection, each a chat of so many bytes in which the last
+message is new, and prints the instructions of the lane's thread by request:
+of a run with N requests, less one without, so that starting counts for
+nothing. System calls count as nothing, too. Unlike a time the number hardly
+depends on the machine; it does on the compiler: use --buildtype=release.
+"""
+import argparse
+import http.client
+import json
+import os
+import pathlib
+import re
+
+import rig as r
+
+WARM = 20  # requests before those that count
+
+
+def body_of(size, number):
+    def chat(filler):
+        return json.dumps({"model": "bench", "messages": [
+            {"role": "system", "content": "a" * filler},
+            {"role": "user", "content": f"{number:08}"}]}).encode()
+    return chat(max(0, size - len(chat(0))))
+
+
+def send(port, size, numbers):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    for number in numbers:
+        connection.request("POST", "/v1/chat/completions", body_of(size, number),
+                           {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status != 200:
+            raise r.Failed(f"kvasir: answered {answer.status} {said[-200:]}")
+    connection.close()
+
+
+def lane_instructions(rig, outs):
+    """Of the thread that served requests."""
+    found = []
+    for path in rig.directory.glob(outs + "*"):
+        text = path.read_text(errors="replace")
+        total = re.search(r"^(?:totals|summary): (\d+)", text, re.M)
+        if total and "request_serve" in text:
+            found.append(int(total[1]))
+    if not found:
+        raise r.Failed("callgrind: no thread served a request")
+    return max(found)
+
+
+def run(args, size, requests):
+    kvasir = pathlib.Path(args.build) / "node" / "kvasir"
+    with r.Rig() as rig:
+        backend = r.start_backend(rig, args.build, 4)
+        argv = [r.tool("valgrind"), "--tool=callgrind", "--separate-threads=yes",
+                f"--callgrind-out-file={rig.directory}/out", kvasir, "serve",
+                "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        for port in backend.ports:
+            argv += ["--worker", f"http://127.0.0.1:{port}"]
+        process, ready = rig.start_ready(argv, "kvasir", None,
+                                         {"KVASIR_LANES": "1"})
+        port = int(dict(ready)["serve"].rsplit(":", 1)[1])
+        r.wait_until(lambda: r.answers(port, "/ready"), "kvasir", process)
+        send(port, size, range(WARM + requests))
+        process.terminate()
+        process.wait(60)
+        return lane_instructions(rig, "out")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=os.environ.get("KVASIR_BUILD", "build"))
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--bytes", default="200,20000")
+    args = parser.parse_args()
+    try:
+        for size in map(int, args.bytes.split(",")):
+            spent = run(args, size, args.requests) - run(args, size, 0)
+            print(f"{size} bytes: {spent / args.requests:.0f} instructions a request",
+                  flush=True)
+    except r.Missing as why:
+        print(f"skipped: {why}")
+
+
+if __name__ == "__main__":
+    main()
