@@ -1,5 +1,6 @@
 /* /metrics: the lanes' counters added up, the workers, belief, the log. */
 #include <inttypes.h>
+#include <malloc.h>
 
 #include "node/base/log.h"
 #include "node/control/admin_mesh.h"
@@ -199,6 +200,21 @@ put_hints(struct control *control, struct buf *out)
                     s->gauges_failed);
 }
 
+/* The allocator's own figures, over all of its arenas: a rise of `held` alone
+ * is fragmentation, one of `used` is ours. */
+static void
+put_heap(struct buf *out)
+{
+    struct mallinfo2 heap = mallinfo2();
+
+    prom_out_head(out, "kvasir_process_heap_bytes", "gauge",
+                  "Heap in use, and held from the system to that end");
+    buf_printf(out,
+               "kvasir_process_heap_bytes{state=\"used\"} %zu\n"
+               "kvasir_process_heap_bytes{state=\"held\"} %zu\n",
+               heap.uordblks + heap.hblkhd, heap.arena + heap.hblkhd);
+}
+
 static void
 put_node(struct control *control, struct buf *out)
 {
@@ -230,6 +246,7 @@ put_node(struct control *control, struct buf *out)
     prom_out_single(out, "kvasir_log_dropped_total", "counter",
                     "Log lines held back by their rate limit or lost",
                     log.dropped + log.lost);
+    put_heap(out);
 }
 
 void

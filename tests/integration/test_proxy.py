@@ -319,6 +319,16 @@ class Streaming(Proxy):
             data += s.recv(65536)
         harness.wait_until(lambda: timed("token") == 1, "the first token is timed")
 
+    def test_heap_in_use_is_part_of_what_is_held(self):
+        node = self.serve(FakeWorker(self, echo))
+        values = harness.metrics(node.at("admin"))
+        used, held = (values[f'kvasir_process_heap_bytes{{state="{state}"}}']
+                      for state in ("used", "held"))
+        with open(f"/proc/{node.pid}/maps") as maps:
+            counted = "libasan" not in maps.read() and "libtsan" not in maps.read()
+        self.assertLessEqual(used, held)  # a sanitizer's allocator says nothing
+        self.assertTrue(used > 1 << 20 or not counted, used)
+
     def test_a_client_that_goes_away_cancels_at_the_worker(self):
         gone = threading.Event()
 
