@@ -29,12 +29,13 @@ ALL = []
 class Scenario:
     """One row of the table in chaos/scenarios/README.md."""
 
-    def __init__(self, play, hurt, promise, known, seconds, world):
+    def __init__(self, play, hurt, promise, known, seconds, world, asked=False):
         self.play, self.hurt, self.promise = play, hurt, promise
         self.known, self.seconds, self.world = known, seconds, world
+        self.asked = asked
         self.name = play.__name__
 
-    def run(self, long=False, seed=1):
+    def run(self, long=False, seed=1, minutes=None):
         """(how it went: "kept", "broken", "known", "skipped"; why; measured;
         seconds)"""
         measured = {}
@@ -46,7 +47,7 @@ class Scenario:
         try:
             settings = self.world(seed) if callable(self.world) else self.world
             with World(seed=seed, **settings) as world:
-                world.long = long
+                world.long, world.minutes = long, minutes
                 self.play(world, lambda **what: measured.update(what))
                 measured["alike_s"] = world.settle()
             return done("kept")
@@ -59,15 +60,15 @@ class Scenario:
             return done("broken", traceback.format_exc())
 
 
-def scenario(hurt, promise, known="", seconds=10, **world):
+def scenario(hurt, promise, known="", seconds=10, asked=False, **world):
     """Registers one; `world` is what World() takes, and it is not started.
     `known`: why the promise is not kept yet; that fails no run then.
-    `seconds`: about how long it takes."""
+    `seconds`: about how long it takes. `asked`: only runs that name it play it."""
     def register(play):
-        ALL.append(Scenario(play, hurt, promise, known, seconds, world))
+        ALL.append(Scenario(play, hurt, promise, known, seconds, world, asked))
         return play
     return register
 
 
 # In the order in which they are run.
-from . import nodes, partitions, engines, strangers, limits, clocks, places, scripts, storm  # noqa: E402,F401
+from . import nodes, partitions, engines, strangers, limits, clocks, places, scripts, storm, soak  # noqa: E402,F401

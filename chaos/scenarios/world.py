@@ -204,6 +204,7 @@ class World:
         self.loads = []
         self.unlisted = set()  # engines that no node's configuration has
         self.long = False
+        self.minutes = None  # that a run was asked to take
 
     def __enter__(self):
         self.net.__enter__()

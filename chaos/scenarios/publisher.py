@@ -1,0 +1,228 @@
+"""An engine that computes nothing and publishes cache events, for runs that need
+many of them: its cache is known at every moment, and its replay is short. It is a
+program of its own (see soak.py):
+
+    publisher.py --host ADDRESS --seed N --rate BATCHES --replay BATCHES
+
+    GET  /health, /v1/models, /metrics    as engines answer
+    GET  /chaos/cache    {"next_seq": N, "keys": [...], "chains": [[TOPIC, BLOCKS], ...]}
+    POST /chaos          {"rate": N}: batches a second from now on; answers when
+                         none is under way any more
+
+Prompts grow, are forgotten tail first, the longest unused ones first, and never
+come back: each topic is a new one. topic_tokens() says what is in them. A process
+begins at batch 0, and has its own names for blocks. Needs python3-zmq and
+python3-msgpack.
+"""
+import argparse
+import collections
+import http.server
+import json
+import random
+import struct
+import threading
+import time
+
+MODEL = "kvasir/published"
+BLOCK_TOKENS = 16
+TOPIC_BLOCKS_MAX = 24
+CACHE_BLOCKS = 2000
+TALKED_OF = 64      # topics that grow at a time
+TOPICS = 1 << 20    # of one process
+CLEARS_EVERY = 20000
+EVENTS_PORT, REPLAY_PORT, HTTP_PORT = 5557, 5657, 8000
+END = b"\xff" * 8
+
+
+def topic_tokens(topic, first, blocks):
+    """Tokens of these blocks of a topic: no two blocks of all topics have the
+    same."""
+    tokens = []
+    for block in range(first, first + blocks):
+        tokens += [topic, block, *range(BLOCK_TOKENS - 2)]
+    return tokens
+
+
+class Cache:
+    """What is cached, and the batches that say so. One thread at a time."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.name = self.random.getrandbits(40) << 20
+        self.topics = collections.OrderedDict()  # topic: blocks; oldest use first
+        self.first_topic = self.random.randrange(1 << 10) * TOPICS
+        self.next_topic = self.first_topic
+        self.talked_of = []
+        self.blocks = 0
+
+    def hash_of(self, topic, block):
+        return self.name + (topic - self.first_topic) * TOPIC_BLOCKS_MAX + block + 1
+
+    def forget(self, topic, blocks):
+        """The last blocks of a topic: an event."""
+        had = self.topics[topic]
+        left = had - blocks
+        self.blocks -= blocks
+        if left == 0:
+            del self.topics[topic]
+        else:
+            self.topics[topic] = left
+        return {"type": "BlockRemoved", "medium": "GPU",
+                "block_hashes": [self.hash_of(topic, b) for b in reversed(range(left, had))]}
+
+    def grow(self, topic, blocks):
+        had = self.topics.get(topic, 0)
+        self.topics[topic] = had + blocks
+        self.blocks += blocks
+        return {"type": "BlockStored", "medium": "GPU", "lora_id": None, "lora_name": None,
+                "block_size": BLOCK_TOKENS, "token_ids": topic_tokens(topic, had, blocks),
+                "block_hashes": [self.hash_of(topic, b) for b in range(had, had + blocks)],
+                "parent_block_hash": self.hash_of(topic, had - 1) if had else None}
+
+    def clear(self):
+        self.topics.clear()
+        self.blocks = 0
+        return [{"type": "AllBlocksCleared"}]
+
+    def topic(self):
+        if len(self.talked_of) < TALKED_OF:
+            self.talked_of.append(self.next_topic)
+            self.next_topic += 1
+        return self.random.choice(self.talked_of)
+
+    def step(self):
+        """Events of the next batch."""
+        if self.random.randrange(CLEARS_EVERY) == 0:
+            return self.clear()
+        topic, more = self.topic(), self.random.randint(1, 3)
+        while self.topics.get(topic, 0) + more > TOPIC_BLOCKS_MAX:
+            self.talked_of.remove(topic)  # enough was said of it
+            topic = self.topic()
+        if topic in self.topics:
+            self.topics.move_to_end(topic)  # its parent stays
+        events = []
+        while self.blocks + more > CACHE_BLOCKS:
+            oldest = next(iter(self.topics))
+            events.append(self.forget(oldest, min(self.topics[oldest], 3)))
+        return [*events, self.grow(topic, more)]
+
+
+class Publisher:
+    """The sockets: a thread of its own owns them."""
+
+    def __init__(self, options):
+        import zmq  # pylint: disable=import-outside-toplevel
+        import msgpack  # pylint: disable=import-outside-toplevel
+        self.zmq, self.pack = zmq, msgpack.packb
+        self.cache = Cache(options.seed)
+        self.lock = threading.Lock()
+        self.rate = options.rate
+        self.seq = 0
+        self.buffer = collections.deque(maxlen=options.replay)
+        context = zmq.Context()
+        self.pub = self.bind(context, zmq.PUB, options.host, EVENTS_PORT)
+        self.router = self.bind(context, zmq.ROUTER, options.host, REPLAY_PORT)
+
+    def bind(self, context, kind, host, port):
+        bound = context.socket(kind)
+        bound.setsockopt(self.zmq.LINGER, 0)
+        bound.setsockopt(self.zmq.SNDHWM, 0)
+        bound.bind(f"tcp://{host}:{port}")
+        return bound
+
+    def publish(self):
+        number = struct.pack(">Q", self.seq)
+        payload = self.pack([time.time(), self.cache.step(), 0])
+        self.seq += 1
+        self.buffer.append((number, payload))
+        self.pub.send_multipart([b"", number, payload])
+
+    def repeat(self):
+        frames = self.router.recv_multipart()
+        if len(frames) != 3 or len(frames[2]) != 8:
+            return
+        for number, payload in self.buffer:
+            if number >= frames[2]:
+                self.router.send_multipart([frames[0], b"", b"", number, payload])
+        self.router.send_multipart([frames[0], b"", b"", END, b""])
+
+    def run(self):
+        poller = self.zmq.Poller()
+        poller.register(self.router, self.zmq.POLLIN)
+        due = time.monotonic()
+        while True:
+            if poller.poll(max(0, min(20, int((due - time.monotonic()) * 1000)))):
+                with self.lock:
+                    self.repeat()
+            now = time.monotonic()
+            with self.lock:
+                if self.rate == 0:
+                    due = now
+                while self.rate and due <= now:
+                    self.publish()
+                    due += 1 / self.rate
+
+    def set_rate(self, rate):
+        with self.lock:
+            self.rate = rate
+
+    def told(self):
+        with self.lock:
+            chains = list(self.cache.topics.items())
+            return {"next_seq": self.seq, "chains": chains,
+                    "keys": [f"{self.cache.hash_of(t, b):x}" for t, n in chains for b in range(n)]}
+
+
+def handler(publisher):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self, body, kind="application/json"):
+            data = (body if isinstance(body, str) else json.dumps(body)).encode()
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def do_GET(self):
+            if self.path == "/v1/models":
+                self.answer({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+            elif self.path == "/metrics":
+                self.answer("vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n",
+                            "text/plain")
+            else:
+                self.answer(publisher.told() if self.path == "/chaos/cache" else {})
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            publisher.set_rate(body["rate"])
+            self.answer({})
+
+        def log_message(self, *_):
+            pass
+    return Handler
+
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--rate", type=int, required=True)
+    parser.add_argument("--replay", type=int, required=True)
+    options = parser.parse_args()
+    publisher = Publisher(options)
+    server = Server((options.host, HTTP_PORT), handler(publisher))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"ready http={options.host}:{HTTP_PORT}", flush=True)
+    publisher.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""Everything at once, for as long as one likes: engines whose replay is shorter
+than their life, links cut all the time, nodes killed and restarted, with and without
+their disks, engines restarted. From time to time all is healed and quiet; then every
+node's mirror is compared with every engine's cache, key by key.
+
+    chaos/netns run soak --seed 7 --minutes 30
+"""
+import http.client
+import json
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from . import Skipped, expect, publisher, scenario
+from .hosts import wait_until
+from .limits import with_snapshots
+from .world import ADMIN, Engine
+
+BATCHES = 1000      # a second, of all engines together
+REPLAY_S = 20       # what an engine can repeat; a cut may last twice its time in TCP
+KILL_EVERY_S = 15
+RESTART_EVERY_S = 20  # of one engine; three a minute of the same would be contested
+QUIET_POINTS = 10   # and the end
+SAMPLE_EVERY_S = 2
+SETTLE_S = 40
+
+
+def python():
+    """One that has ZeroMQ and msgpack."""
+    for path in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([path, "-c", "import zmq, msgpack"], capture_output=True,
+                          check=False).returncode == 0:
+            return path
+    raise Skipped("needs python3-zmq and python3-msgpack")
+
+
+class Publisher(Engine):
+    """An engine as publisher.py is one; each start is another process."""
+
+    def __init__(self, world, name):
+        super().__init__(world, name)
+        self.starts = 0
+        self.rate = BATCHES // len(world.engines)
+
+    def start(self):
+        self.starts += 1
+        seed = self.world.seed * 1000 + int(self.name[1:]) * 100 + self.starts
+        return self.launch(python(), pathlib.Path(publisher.__file__), "--host", self.address,
+                           "--seed", seed, "--rate", self.rate, "--replay", self.rate * REPLAY_S)
+
+    def set_rate(self, rate):
+        self.host.request(self.address, 8000, "POST", "/chaos", {"rate": rate})
+
+    def cache(self):
+        return json.loads(self.host.request(self.address, 8000, "GET", "/chaos/cache")[2])
+
+
+class Cuts:
+    """Links that are severed, each for a while; several may sever the same."""
+
+    def __init__(self, world, rng):
+        self.world, self.random = world, rng
+        self.until = {}  # (from, to): time
+        self.next_at = 0
+        self.count = 0
+
+    def draw(self):
+        """Directed links that lose everything together."""
+        nodes = [n.name for n in self.world.nodes]
+        engines = [e.name for e in self.world.engines]
+        one, other = self.random.sample(nodes, 2)
+        engine = self.random.choice(engines)
+        pairs = self.random.choice([
+            [(one, other)], [(one, n) for n in nodes if n != one], [(one, engine)],
+            [(one, e) for e in engines], [(n, engine) for n in nodes],
+            [(one, n) for n in nodes + engines if n != one]])
+        if self.random.randrange(4) == 0:
+            return pairs  # in that direction only
+        return pairs + [(b, a) for a, b in pairs]
+
+    def turn(self, now):
+        over = [pair for pair, until in self.until.items() if until <= now]
+        new = []
+        if now >= self.next_at:
+            self.next_at = now + self.random.uniform(0.5, 3)
+            until = now + self.random.uniform(1, 5)
+            # What is severed already is healed when it was to be.
+            new = [pair for pair in self.draw() if pair not in self.until]
+            self.count += bool(new)
+            self.until.update(dict.fromkeys(new, until))
+        for pair in over:
+            del self.until[pair]
+        lines = [f"link {a} {b} severed=0" for a, b in over]
+        lines += [f"link {a} {b} severed=1" for a, b in new]
+        if lines:
+            self.world.wire.say(*lines)
+
+    def heal(self):
+        self.until.clear()
+        self.world.wire.heal()
+
+
+class Kills:
+    """Nodes but the first die, one at a time, or leave, and come back, with what is
+    on their disks or without; engines restart."""
+
+    def __init__(self, world, rng):
+        self.world, self.random = world, rng
+        self.down = []  # (when it is back, place)
+        self.kill_at, self.restart_at = 0, 0
+        self.counts = dict.fromkeys(("killed", "left", "without_disk", "restarted"), 0)
+
+    def delay(self, now):
+        self.kill_at = now + self.random.uniform(2, KILL_EVERY_S)
+        self.restart_at = now + self.random.uniform(2, RESTART_EVERY_S)
+
+    def kill(self, now):
+        node = self.random.choice(self.world.nodes[1:])
+        leaves = self.random.randrange(3) == 0
+        self.counts["left" if leaves else "killed"] += 1
+        (node.leave if leaves else node.kill)()
+        self.down.append((now + self.random.uniform(0.2, 6), node))
+
+    def restart(self, now):
+        engine = self.random.choice(self.world.engines)
+        engine.kill()
+        self.counts["restarted"] += 1
+        self.down.append((now + self.random.uniform(0, 2), engine))
+
+    def start(self, place):
+        if place in self.world.nodes:
+            if place.runs:
+                place.wait()  # it leaves
+            folder = self.world.net.folder / f"data-{place.name}"
+            if self.random.randrange(3) == 0:
+                shutil.rmtree(folder, ignore_errors=True)
+            self.counts["without_disk"] += not folder.exists()
+        place.start()
+
+    def back(self, now=float("inf")):
+        for at, place in self.down:
+            if at <= now:
+                self.start(place)
+        self.down = [(at, place) for at, place in self.down if at > now]
+
+    def turn(self, now):
+        self.back(now)
+        down = [place for _, place in self.down]
+        for place in [*self.world.nodes, *self.world.engines]:
+            expect(place.runs or place in down, f"{place.name} ended by itself")
+        if now >= self.kill_at and not set(down) & set(self.world.nodes):
+            self.kill_at = now + KILL_EVERY_S
+            self.kill(now)
+        if now >= self.restart_at and not set(down) & set(self.world.engines):
+            self.restart_at = now + RESTART_EVERY_S
+            self.restart(now)
+
+
+class Sizes:
+    """What the first node, which nobody kills, has in use."""
+
+    def __init__(self, node):
+        self.node, self.rows, self.next_at = node, [], 0
+
+    def turn(self, now):
+        if self.next_at <= now or self.next_at > now + SAMPLE_EVERY_S:
+            self.next_at = now + SAMPLE_EVERY_S
+            heap = [int(self.node.metric(f'kvasir_process_heap_bytes{{state="{state}"}}')) // 1024
+                    for state in ("used", "held")]
+            self.rows.append([self.node.rss_kb(), *heap, self.node.fds()])
+
+    def quarters(self, column):
+        """The most in each quarter of the run."""
+        part = max(1, len(self.rows) // 4)
+        return [max(row[column] for row in self.rows[at * part:][:part]) for at in range(4)]
+
+
+class Explainer:
+    """One connection to a node's admin port. Use with `with`."""
+
+    def __init__(self, node):
+        self.connection = http.client.HTTPConnection("127.0.0.1", ADMIN)
+        self.connection.sock = node.host.connect("127.0.0.1", ADMIN)
+        # Head and body are written apart.
+        self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+    def held(self, topic, blocks):
+        """{worker: how many of a prompt's first so many blocks the mirror says it
+        holds; None: it says nothing}."""
+        tokens = publisher.topic_tokens(topic, 0, blocks)
+        self.connection.request("POST", "/admin/explain", json.dumps(
+            {"model": publisher.MODEL, "prompt": tokens, "max_tokens": 1}))
+        answer = json.loads(self.connection.getresponse().read())
+        return {c["worker"]: c["tokens"] // publisher.BLOCK_TOKENS
+                for c in answer["candidates"] if c["source"] == "mirror"}
+
+
+class Judge:
+    """Compares every node's mirror with every engine's cache, key by key: each topic
+    with one block more than is cached, which is not to be found either; and the
+    number of blocks, so that nothing else is held."""
+
+    def __init__(self, world):
+        self.world = world
+        self.compared, self.wrong, self.examples = 0, 0, []
+
+    def check(self, right, why):
+        self.compared += 1
+        if not right:
+            self.wrong += 1
+            self.examples += [why] if len(self.examples) < 20 else []
+
+    def judge(self, node, caches):
+        with Explainer(node) as explainer:
+            for name, cache in caches.items():
+                for topic, blocks in cache["chains"]:
+                    held = explainer.held(topic, blocks + 1)
+                    for worker in caches:
+                        has = blocks if worker == name else 0
+                        self.check(held.get(worker) == has,
+                                   f"{node.name}: {worker} holds {held.get(worker)} blocks of "
+                                   f"topic {topic}; it holds {has}")
+        for worker in node.workers():
+            held = sum(stream["blocks"] for stream in worker["events"])
+            has = len(caches[worker["id"]]["keys"])
+            self.check(held == has, f"{node.name}: {worker['id']} holds {held} blocks; it "
+                       f"holds {has}")
+
+    def quiet(self):
+        """All is healed and runs: what there is to say about it."""
+        for engine in self.world.engines:
+            engine.set_rate(0)
+        late = ""
+        try:
+            self.world.settle(SETTLE_S)
+        except TimeoutError as error:
+            late = str(error)
+        before = self.wrong
+        caches = {engine.name: engine.cache() for engine in self.world.engines}
+        for node in self.world.nodes:
+            self.judge(node, caches)
+        return f"{self.wrong - before} wrong; {late}" if late or self.wrong > before else ""
+
+
+def flat(quarters, part, slack):
+    """The last quarter of a run is no more than the second, but for so much."""
+    return quarters[3] <= quarters[1] * (1 + part) + slack
+
+
+@scenario(hurt="for a minute (long: 30; --minutes): links cut 1 to 5 s all the time, nodes "
+               "killed or stopped and restarted every 15 s, with their disks or without, "
+               "engines restarted; 1,000 batches a second, engines older than their replay",
+          promise="at quiet points every node's mirror is every engine's cache, key by key; "
+                  "memory and descriptors stay flat",
+          seconds=100, asked=True,
+          nodes=4, engines=4)
+def soak(world, say):
+    seconds = 60 * (world.minutes or (30 if world.long else 1))
+    rng = random.Random(world.seed)
+    world.engines = [Publisher(world, engine.name) for engine in world.engines]
+    for node in world.nodes[1:3]:
+        with_snapshots(world, node, world.net.folder / f"data-{node.name}")
+    world.resolve(world.nodes)
+    for node in world.nodes:
+        node.start()
+    for engine in world.engines:
+        engine.start()
+    world.together()
+    cuts, kills = Cuts(world, rng), Kills(world, rng)
+    sizes, judge = Sizes(world.nodes[0]), Judge(world)
+    troubles = []
+    pause = threading.Event()
+    points = QUIET_POINTS + 1 if seconds >= 600 else 2
+    for point in range(points):
+        began = time.monotonic()
+        kills.delay(0)
+        for engine in world.engines:
+            engine.set_rate(engine.rate)
+        while (now := time.monotonic() - began) < seconds / points:
+            for part in (cuts, kills, sizes):
+                part.turn(now)
+            pause.wait(0.02)
+        cuts.heal()
+        kills.back()
+        trouble = judge.quiet()
+        troubles += [f"quiet point {point + 1}: {trouble}"] if trouble else []
+    caches = [engine.cache() for engine in world.engines]
+    rss, used, held, fds = (sizes.quarters(column) for column in range(4))
+    say(batches=sum(cache["next_seq"] for cache in caches), cuts=cuts.count, **kills.counts,
+        compared=judge.compared, wrong=judge.wrong, rss_kb=rss, heap_kb=used,
+        heap_held_kb=held, fds=fds)
+    expect(not troubles, "\n".join([*troubles, *judge.examples]))
+    if seconds >= 600:
+        expect(flat(rss, 0.1, 2048), f"resident memory: {rss} KB")
+        expect(flat(used, 0.05, 1024), f"heap: {used} KB")
+    expect(flat(fds, 0.1, 16), f"descriptors: {fds}")
