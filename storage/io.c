@@ -17,6 +17,7 @@ storage_outcome_name(enum storage_outcome outcome)
         [STORAGE_E_READONLY] = "read-only file system",
         [STORAGE_E_NOT_DIR] = "not a directory",
         [STORAGE_E_GONE] = "the directory is gone",
+        [STORAGE_E_KEEPER] = "the process that has the file open died",
         [STORAGE_E_MEMORY] = "out of memory",
         [STORAGE_E_FOREIGN] = "of another cluster",
         [STORAGE_E_VERSION] = "of an unknown format version",

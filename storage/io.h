@@ -37,6 +37,7 @@ enum storage_outcome {
     STORAGE_E_READONLY, /* ... nor has anybody */
     STORAGE_E_NOT_DIR,  /* what should be a directory is none */
     STORAGE_E_GONE,     /* the directory, while it was in use */
+    STORAGE_E_KEEPER,   /* the process that has the file open (keeper.h) died */
     STORAGE_E_MEMORY,
     STORAGE_E_FOREIGN, /* of another cluster */
     STORAGE_E_VERSION, /* of a format that is not known */
@@ -76,8 +77,8 @@ struct storage_io_ops {
     enum storage_outcome (*drop)(struct storage_io *io, uint64_t key);
     enum storage_outcome (*commit)(struct storage_io *io);
     void (*abort)(struct storage_io *io);
-    /* Of a file open for reading, good until it is closed; or within a
-     * transaction, good until its next call. */
+    /* Of a file open for reading, or within a transaction. The bytes are good
+     * until the next call. */
     enum storage_outcome (*get)(struct storage_io *io, uint64_t key,
                                 struct slice *bytes);
     uint64_t (*size)(struct storage_io *io); /* of what is open, bytes */

@@ -32,6 +32,7 @@ struct lmdb {
     bool shared; /* others may have the file open */
     uint64_t bytes_max;
     char name[STORAGE_NAME_MAX]; /* of the file that is being written */
+    uint64_t written; /* its size after the last commit; it never shrinks */
     MDB_env *env;
     MDB_txn *txn;
     MDB_dbi dbi;
@@ -266,11 +267,10 @@ is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Where the directory was removed or replaced, what is there now is taken, as a
- * start would. */
-static enum storage_outcome
-renew_dir(struct lmdb *l)
+enum storage_outcome
+storage_lmdb_renew(struct storage_io *io)
 {
+    struct lmdb *l = lmdb_of(io);
     struct lmdb now = {.dir = l->dir, .dir_fd = -1, .lock_fd = -1};
     struct stat there;
     struct stat ours;
@@ -289,6 +289,20 @@ renew_dir(struct lmdb *l)
     return rc;
 }
 
+static uint64_t
+size_of_file(struct storage_io *io)
+{
+    struct lmdb *l = lmdb_of(io);
+    struct stat st;
+    int fd;
+
+    if (l->env == NULL || mdb_env_get_fd(l->env, &fd) != 0 ||
+        fstat(fd, &st) != 0) {
+        return 0;
+    }
+    return (uint64_t)st.st_size;
+}
+
 static enum storage_outcome
 create(struct storage_io *io, const char *name)
 {
@@ -296,7 +310,8 @@ create(struct storage_io *io, const char *name)
     char path[4096];
 
     CHECK(l->env == NULL);
-    enum storage_outcome there = renew_dir(l);
+    enum storage_outcome there =
+        l->lock_fd >= 0 ? storage_lmdb_renew(io) : STORAGE_OK;
     if (there != STORAGE_OK) {
         return there;
     }
@@ -322,6 +337,7 @@ create(struct storage_io *io, const char *name)
     if (rc == 0 && fsync(l->dir_fd) != 0) {
         rc = errno;
     }
+    l->written = size_of_file(io);
     if (rc != 0) {
         close_file(io);
     }
@@ -390,21 +406,14 @@ open_file(struct storage_io *io, const char *name)
     return outcome_of(rc);
 }
 
-static uint64_t
-size_of_file(struct storage_io *io)
-{
-    struct lmdb *l = lmdb_of(io);
-    struct stat st;
-    int fd;
-
-    if (l->env == NULL || mdb_env_get_fd(l->env, &fd) != 0 ||
-        fstat(fd, &st) != 0) {
-        return 0;
-    }
-    return (uint64_t)st.st_size;
-}
-
 /* ---- transactions ---- */
+
+/* Whether somebody did that to the file that is being written. */
+static bool
+was_cut_off(struct lmdb *l)
+{
+    return size_of_file(&l->io) < l->written;
+}
 
 static enum storage_outcome
 begin(struct storage_io *io)
@@ -413,6 +422,9 @@ begin(struct storage_io *io)
     int dead;
 
     CHECK(l->env != NULL && l->txn == NULL);
+    if (was_cut_off(l)) {
+        return STORAGE_E_CORRUPT;
+    }
     /* Readers that were killed would keep every page from being reused. */
     (void)mdb_reader_check(l->env, &dead);
     return outcome_of(mdb_txn_begin(l->env, NULL, 0, &l->txn));
@@ -497,6 +509,7 @@ static enum storage_outcome
 commit(struct storage_io *io)
 {
     struct lmdb *l = lmdb_of(io);
+    bool was_cut = was_cut_off(l); /* it may grow again */
     int rc = mdb_txn_commit(l->txn);
 
     CHECK(l->txn != NULL);
@@ -504,6 +517,10 @@ commit(struct storage_io *io)
     if (rc == 0 && is_gone(l)) {
         return STORAGE_E_GONE;
     }
+    if (rc == 0 && (was_cut || was_cut_off(l))) {
+        return STORAGE_E_CORRUPT;
+    }
+    l->written = size_of_file(io);
     return outcome_of(rc == EIO && is_full(l) ? ENOSPC : rc);
 }
 

@@ -4,7 +4,9 @@
  * LMDB leaves this to its users, and it is done here:
  * - Its pages have no checksums, and a damaged file may kill the process that
  *   maps it. So a file that this process did not write is read by a child first
- *   (apart.h), and never written to.
+ *   (apart.h), and never written to; and while a node serves, another process
+ *   has the file open (keeper.h).
+ * - A file that became shorter since its last commit is a failure.
  * - The map is reserved once at its largest; that costs addresses, not memory.
  * - LMDB reports a short write as EIO. Most often the disk is full: then the
  *   outcome is STORAGE_E_FULL.
@@ -31,6 +33,7 @@
 
 enum storage_access {
     STORAGE_WRITE,  /* takes the lock; makes the directory if need be */
+    STORAGE_KEEP,   /* its owner has the lock, and asks this process to write */
     STORAGE_INSPECT /* without it: another process may be writing */
 };
 
@@ -42,5 +45,9 @@ enum storage_access {
 enum storage_outcome storage_lmdb_new(struct storage_io **out, const char *dir,
                                       enum storage_access access,
                                       uint64_t bytes_max) MUST_CHECK;
+
+/* Of a disk with the lock: where the directory was removed or replaced, what is
+ * there now is taken, as a start would. 0, or as above. */
+enum storage_outcome storage_lmdb_renew(struct storage_io *io) MUST_CHECK;
 
 #endif

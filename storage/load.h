@@ -46,11 +46,11 @@ enum storage_outcome storage_load_open(struct storage_load *load,
                                        struct storage_report *report)
     MUST_CHECK;
 
-/* Frees the root and closes the file: what was borrowed from it is gone. */
+/* Frees the root and closes the file. */
 void storage_load_close(struct storage_load *load);
 
-/* The bytes of a row's part, borrowed until the file is closed. 0: their size
- * and digest are those of the row; else STORAGE_E_CORRUPT or the disk's. */
+/* The bytes of a row's part, borrowed until the next call. 0: their size and
+ * digest are those of the row; else STORAGE_E_CORRUPT or the disk's. */
 enum storage_outcome storage_load_row(const struct storage_load *load,
                                       const struct storage_row *row,
                                       struct slice *bytes) MUST_CHECK;

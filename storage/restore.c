@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "index/base/mutant.h"
 #include "storage/bytes_internal.h"
@@ -53,11 +54,17 @@ storage_restore_streams(const struct storage_load *load,
     if (max > STREAMS_MAX) {
         return STORAGE_E_LIMIT;
     }
-    struct storage_stream *streams = calloc((size_t)max + 1, sizeof(*streams));
+    struct storage_stream *streams =
+        malloc(((size_t)max + 1) * sizeof(*streams) + bytes.len);
     if (streams == NULL) {
         return STORAGE_E_MEMORY;
     }
-    struct storage_records in = storage_records(bytes);
+    char *copy = (char *)(streams + max + 1);
+    if (bytes.len > 0) {
+        memcpy(copy, bytes.ptr, bytes.len);
+    }
+    struct storage_records in =
+        storage_records((struct slice){.ptr = copy, .len = bytes.len});
     uint32_t n = 0;
     while (n < max && storage_get_stream(&in, &streams[n])) {
         n++;

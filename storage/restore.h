@@ -10,16 +10,16 @@
 #include "storage/record.h"
 
 /*
- * The streams of a snapshot, count of them, slices borrowed from the open
- * file; *out is the caller's to free. 0, STORAGE_E_CORRUPT, _MEMORY.
+ * The streams of a snapshot, count of them, and behind them in the same memory
+ * what their slices point at; *out is the caller's to free. 0, STORAGE_E_CORRUPT, _MEMORY.
  */
 enum storage_outcome storage_restore_streams(const struct storage_load *load,
                                              struct storage_stream **out,
                                              uint32_t *count) MUST_CHECK;
 
 /* The part with workers (STORAGE_ROSTER) or members, to be read with
- * storage_records() and borrowed from the open file; an empty one where there
- * is none. 0, STORAGE_E_CORRUPT or the disk's. */
+ * storage_records() and borrowed until the file is asked for more; an empty one
+ * where there is none. 0, STORAGE_E_CORRUPT or the disk's. */
 enum storage_outcome storage_restore_part(const struct storage_load *load,
                                           enum storage_kind kind,
                                           struct slice *bytes) MUST_CHECK;

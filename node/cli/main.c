@@ -5,6 +5,7 @@
 #include "index/base/slice.h"
 #include "node/cli/cmd_internal.h"
 #include "node/text/typo.h"
+#include "storage/storage.h"
 
 struct command {
     const char *name;
@@ -73,6 +74,9 @@ main(int argc, char *argv[])
     if (strcmp(argv[1], "--version") == 0) {
         return printf("kvasir %s\n", KVASIR_VERSION) > 0 ? CMD_FINE
                                                          : CMD_FAILED;
+    }
+    if (strcmp(argv[1], STORAGE_KEEPER_COMMAND) == 0) { /* for `serve` alone */
+        return storage_keeper_main(argv + 2);
     }
     for (size_t i = 0; i < COMMANDS_COUNT; i++) {
         if (strcmp(argv[1], commands[i].name) == 0) {

@@ -76,6 +76,17 @@ say_found(struct snapshot *snapshot)
     }
 }
 
+/* Files are opened by another process from now on. */
+static enum storage_outcome
+have_keeper(struct snapshot *snapshot)
+{
+    const struct config_data *data = &snapshot->config->data;
+    struct storage_io *local = snapshot->io;
+
+    snapshot->io = NULL;
+    return storage_keeper_new(&snapshot->io, local, data->dir, data->bytes_max);
+}
+
 static int
 find(struct snapshot *snapshot)
 {
@@ -94,6 +105,9 @@ find(struct snapshot *snapshot)
     if (rc == STORAGE_OK) {
         rc = storage_find(snapshot->io, config->mesh.cluster, &snapshot->limits,
                           STORAGE_VERIFY_S, &snapshot->found);
+    }
+    if (rc == STORAGE_OK) {
+        rc = have_keeper(snapshot);
     }
     if (rc != STORAGE_OK) {
         return refuse(snapshot, rc);
@@ -293,6 +307,9 @@ have_disk(struct snapshot *snapshot)
                                                STORAGE_WRITE, data->bytes_max);
     if (rc == STORAGE_OK) {
         rc = storage_next_generation(snapshot->io, &snapshot->found.generation);
+    }
+    if (rc == STORAGE_OK) {
+        rc = have_keeper(snapshot);
     }
     if (rc == STORAGE_OK && open_disk(snapshot) < 0) {
         rc = STORAGE_E_MEMORY;

@@ -13,6 +13,12 @@
  *     A process that takes snapshot after snapshot is killed at a random
  *     moment: the next start finds one of them whole, and none before the last
  *     that it said was committed.
+ *   property_storage_files keeper ROUNDS [SEED]
+ *     Snapshots go through a keeper while their file, or the lock file beside
+ *     it, is cut off or filled with zeros at random: between snapshots, within
+ *     one, while it is opened and while it is loaded. This process may not die
+ *     of it, what comes out is what was written, and a snapshot that follows a
+ *     failure is whole.
  *   property_storage_files write DIR
  *     Takes two snapshots into a directory, for others to look at.
  */
@@ -424,6 +430,161 @@ run_kill(uint64_t rounds, uint64_t seed)
     return 0;
 }
 
+/* ---- keeper ---- */
+
+struct kept {
+    struct dir dir;
+    struct rng rng;
+    uint64_t n;      /* of the snapshot that was tried last */
+    uint64_t hurt;   /* files */
+    uint64_t failed; /* snapshots */
+    uint64_t broken; /* loads */
+};
+
+static struct storage_io *
+keep(struct kept *k, enum storage_access access)
+{
+    struct storage_io *local = NULL;
+    struct storage_io *io = NULL;
+    uint64_t max = limits_small().bytes_max;
+
+    CHECK(storage_lmdb_new(&local, k->dir.path, access, max) == STORAGE_OK);
+    CHECK(storage_keeper_new(&io, local, k->dir.path, max) == STORAGE_OK);
+    return io;
+}
+
+/* The newest file or its lock is cut off; sometimes it grows again. */
+static void
+hurt(struct kept *k, const char *name)
+{
+    bool lock = rng_below(&k->rng, 4) == 0;
+    char path[256];
+    struct stat st;
+
+    (void)snprintf(path, sizeof path, "%s/%s%s", k->dir.path, name,
+                   lock ? "-lock" : "");
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    CHECK(fstat(fd, &st) == 0);
+    off_t to = rng_below(&k->rng, 2) == 0
+                   ? 0
+                   : (off_t)rng_below(&k->rng, (uint64_t)st.st_size + 1);
+    CHECK(ftruncate(fd, to) == 0);
+    if (rng_below(&k->rng, 4) == 0) {
+        CHECK(ftruncate(fd, st.st_size) == 0);
+    }
+    (void)close(fd);
+    k->hurt++;
+}
+
+/* Of the file that is written now, before, within or behind its snapshot. */
+static bool
+take_hurt(struct kept *k, struct storage_save *save, uint64_t generation)
+{
+    struct storage_about about = {
+        .cluster = "c", .node = "n", .taken_ms = ++k->n, .streams = 0};
+    uint32_t when = (uint32_t)rng_below(&k->rng, 2 * PARTS);
+    char name[STORAGE_NAME_MAX];
+    char bytes[PART_BYTES];
+
+    storage_file_name(generation, name);
+    storage_save_begin(save);
+    for (uint32_t i = 0; i < PARTS; i++) {
+        if (i == when) {
+            hurt(k, name);
+        }
+        size_t len = content(k->n, i, bytes);
+        storage_save_part(save, kind_of(i), i,
+                          (struct slice){.ptr = bytes, .len = len});
+    }
+    bool taken = storage_save_commit(save, &about) == STORAGE_OK;
+    k->failed += !taken;
+    return taken;
+}
+
+/* Part by part, cut off in between: each one is as written, or not had. */
+static void
+load_hurt(struct kept *k, struct storage_io *io, const char *name)
+{
+    uint32_t when = (uint32_t)rng_below(&k->rng, PARTS);
+    struct storage_report report;
+    struct storage_load load;
+    char bytes[PART_BYTES];
+    bool broken = false;
+
+    if (storage_load_open(&load, io, name, "c", &report) != STORAGE_OK) {
+        k->broken++;
+        return;
+    }
+    for (uint32_t i = 0; i < PARTS; i++) {
+        struct slice part;
+        if (i == when) {
+            hurt(k, name);
+        }
+        size_t len = content(load.root.taken_ms, i, bytes);
+        if (storage_load_part(&load, kind_of(i), i, &part) != STORAGE_OK) {
+            broken = true;
+        } else {
+            CHECK(part.len == len && memcmp(part.ptr, bytes, len) == 0);
+        }
+    }
+    k->broken += broken;
+    storage_load_close(&load);
+}
+
+static void
+run_round(struct kept *k, struct storage_io *reader, struct storage_save *save)
+{
+    struct storage_saved saved;
+    struct storage_find find;
+    char name[STORAGE_NAME_MAX];
+    char path[256];
+
+    storage_save_stats(save, &saved);
+    if (take_hurt(k, save, saved.generation)) {
+        storage_save_stats(save, &saved);
+        storage_file_name(saved.generation, name);
+        load_hurt(k, reader, name);
+    }
+    /* The next failure makes a new file; what was filled with zeros may not
+     * show. */
+    while (take(save, ++k->n)) {
+        storage_save_stats(save, &saved);
+        storage_file_name(saved.generation, name);
+        (void)snprintf(path, sizeof path, "%s/%s", k->dir.path, name);
+        CHECK(truncate(path, 0) == 0);
+    }
+    CHECK(take(save, ++k->n));
+    CHECK(look(reader, &find) == k->n);
+}
+
+static int
+run_keeper(uint64_t rounds, uint64_t seed)
+{
+    struct kept k = {.dir = dir_new()};
+    struct storage_limits limits = limits_small();
+    struct storage_io *io = keep(&k, STORAGE_WRITE);
+    struct storage_io *reader = NULL;
+    struct storage_save *save = storage_save_new(io, &limits, 1);
+
+    rng_init(&k.rng, seed);
+    CHECK(save != NULL && take(save, ++k.n));
+    reader = keep(&k, STORAGE_INSPECT);
+    for (uint64_t i = 0; i < rounds; i++) {
+        run_round(&k, reader, save);
+    }
+    printf("%" PRIu64 " files hurt: %" PRIu64 " snapshots failed and %" PRIu64
+           " loads broke, and no process but keepers died\n",
+           k.hurt, k.failed, k.broken);
+    storage_save_free(save);
+    storage_io_free(reader);
+    storage_io_free(io);
+    dir_free(&k.dir);
+    return k.failed > 0 && k.broken > 0 ? 0 : 1;
+}
+
 static int
 run_write(const char *dir)
 {
@@ -444,6 +605,9 @@ main(int argc, char **argv)
     uint64_t rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 100;
     uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
 
+    if (strcmp(what, STORAGE_KEEPER_COMMAND) == 0) {
+        return storage_keeper_main(argv + 2);
+    }
     if (strcmp(what, "write") == 0 && argc > 2) {
         return run_write(argv[2]);
     }
@@ -456,7 +620,10 @@ main(int argc, char **argv)
     if (strcmp(what, "kill") == 0) {
         return run_kill(rounds, seed);
     }
-    fprintf(stderr,
-            "usage: property_storage_files damage|every|kill N [SEED]\n");
+    if (strcmp(what, "keeper") == 0) {
+        return run_keeper(rounds, seed);
+    }
+    fprintf(stderr, "usage: property_storage_files "
+                    "damage|every|kill|keeper N [SEED]\n");
     return 2;
 }
