@@ -28,7 +28,8 @@ roster_contradict(struct roster *roster, struct roster_row *row)
     };
 
     CHECK(row->own != NULL || row->bids == 0);
-    if (row->bids == 0 || !roster_is_configured(entry.version) ||
+    /* A peer's version may be the last there is: one more would be 0. */
+    if (row->bids == 0 || row->version >= ROSTER_OPERATION - 1 ||
         says_own(row) || row->own_us - row->since_us <= margin_us) {
         return;
     }
