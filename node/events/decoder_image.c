@@ -14,7 +14,7 @@
 
 #include "node/events/decoder.h"
 
-#define VERSION     1U
+#define VERSION     2U
 #define DROPPED     (KV_DROPPED_BITS / 64)
 #define NUMBERS_MAX (14U + KV_STREAM_FINGERPRINTS + KV_LONE_MAX + DROPPED)
 
@@ -53,7 +53,7 @@ flags_of(const struct decoder *decoder, const struct kv_stream_image *stream)
            (decoder->whole ? IMAGE_WHOLE : 0U) |
            (decoder->gap ? IMAGE_GAP : 0U) |
            (apply->has_group ? IMAGE_GROUP : 0U) |
-           (apply->full ? IMAGE_FULL : 0U) |
+           (apply->full > 0 ? IMAGE_FULL : 0U) |
            (apply->is_size_proven ? IMAGE_SIZED : 0U);
 }
 
@@ -165,7 +165,7 @@ static void
 get_apply(struct in *in, uint64_t flags, struct kv_apply *apply)
 {
     apply->has_group = (flags & IMAGE_GROUP) != 0;
-    apply->full = (flags & IMAGE_FULL) != 0;
+    apply->full = (flags & IMAGE_FULL) != 0 ? KV_FULL_EVENTS : 0;
     apply->is_size_proven = (flags & IMAGE_SIZED) != 0;
     apply->block_tokens = (uint32_t)get_below(in, UINT32_MAX);
     apply->group = (uint32_t)get_below(in, UINT32_MAX);

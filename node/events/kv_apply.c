@@ -2,6 +2,7 @@
 #include "node/events/kv_apply_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define AHEAD 32 /* hashes */
 
@@ -43,36 +44,79 @@ kv_tier_of(struct slice medium)
 
 /* ---- what was dropped on purpose ---- */
 
-static uint64_t *
-dropped_word(struct kv_apply *apply, uint64_t hash, uint64_t *bit)
+#define DROPPED_HALF (KV_DROPPED_BITS / 64 / 2) /* words */
+
+/* The word and the bit of a hash in a half. */
+static uint32_t
+dropped_word(uint64_t hash, uint64_t *bit)
 {
     uint64_t mixed = hash * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    uint64_t index = mixed % KV_DROPPED_BITS;
+    uint64_t index = mixed % (KV_DROPPED_BITS / 2);
 
     *bit = UINT64_C(1) << (index % 64);
-    return &apply->dropped[index / 64];
+    return (uint32_t)(index / 64);
+}
+
+static void
+age_dropped(struct kv_apply *apply)
+{
+    uint32_t set = 0;
+
+    for (uint32_t i = 0; i < DROPPED_HALF; i++) {
+        set += (uint32_t)__builtin_popcountll(apply->dropped[i]);
+    }
+    if (set >= KV_DROPPED_FILL) {
+        memcpy(apply->dropped + DROPPED_HALF, apply->dropped,
+               DROPPED_HALF * sizeof *apply->dropped);
+        memset(apply->dropped, 0, DROPPED_HALF * sizeof *apply->dropped);
+    }
+}
+
+static void
+mark_dropped(struct kv_apply *apply, uint64_t hash)
+{
+    uint64_t bit;
+    uint32_t word = dropped_word(hash, &bit);
+
+    CHECK(word < DROPPED_HALF);
+    if ((apply->dropped[word] & bit) == 0) {
+        age_dropped(apply);
+        apply->dropped[word] |= bit;
+    }
+}
+
+/* What is asked for is in use, and remembered for longer. */
+static bool
+was_dropped(struct kv_apply *apply, uint64_t hash)
+{
+    uint64_t bit;
+    uint32_t word = dropped_word(hash, &bit);
+
+    CHECK(word < DROPPED_HALF);
+    if ((apply->dropped[word] & bit) == 0 &&
+        (apply->dropped[word + DROPPED_HALF] & bit) == 0) {
+        return false;
+    }
+    mark_dropped(apply, hash);
+    return true;
 }
 
 static void
 drop_store(struct batch *b, const struct kv_event *event,
            struct counter *reason)
 {
-    uint64_t bit;
-
     counter_bump(reason, 1);
     for (uint32_t i = 0; i < event->hashes_count; i++) {
-        uint64_t *word = dropped_word(b->apply, event->hashes[i], &bit);
-        *word |= bit;
+        mark_dropped(b->apply, event->hashes[i]);
     }
 }
 
 static void
 drop_orphan(struct batch *b, const struct kv_event *event)
 {
-    uint64_t bit;
-    uint64_t *word = dropped_word(b->apply, event->parent, &bit);
+    bool explained = was_dropped(b->apply, event->parent) || b->apply->full > 0;
 
-    b->damaged = b->damaged || (!b->apply->full && (*word & bit) == 0);
+    b->damaged = b->damaged || !explained;
     drop_store(b, event, &b->counters->drop_unknown_parent);
 }
 
@@ -263,13 +307,14 @@ store_run(struct batch *b, const struct kv_event *event,
     if (rc == 0) {
         learn_size(b->apply, event);
         note_stored(b, &done);
+        b->apply->full -= b->apply->full > 0;
     } else if (rc == LEDGER_E_PARENT) {
         drop_orphan(b, event);
     } else if (rc == LEDGER_E_CONFLICT) {
         drop_store(b, event, &b->counters->drop_conflict);
     } else {
         /* Out of memory is no different from the bound: less is known. */
-        b->apply->full = true;
+        b->apply->full = KV_FULL_EVENTS;
         drop_store(b, event, &b->counters->drop_full);
     }
 }
@@ -357,7 +402,7 @@ note_skipped(struct batch *b, const struct kv_event *event, enum kv_fault fault)
         counter_bump(&counters->drop_unknown_type, 1);
         return;
     case KV_FAULT_MEMORY:
-        b->apply->full = true;
+        b->apply->full = KV_FULL_EVENTS;
         counter_bump(&counters->drop_full, 1);
         return;
     case KV_FAULT_UNALIGNED:

@@ -30,7 +30,8 @@
  *   parent     one that is not held never makes a root: the event is dropped,
  *              and as its parent's event must have been lost, the batch ends
  *              as DAMAGED. Not so when the parent is one that was dropped here
- *              on purpose, or memory was full: reading again would not help
+ *              on purpose lately, or memory was full: reading again would
+ *              not help
  *
  * Role: core. Owns: what it learned of the stream. Thread: one owner.
  * Limits: KV_GROUPS_MAX groups. Errors: named outcomes.
@@ -47,7 +48,9 @@
 
 #define KV_GROUPS_MAX   16
 #define KV_LONE_MAX     8
-#define KV_DROPPED_BITS 4096
+#define KV_DROPPED_BITS 8192 /* of both halves */
+#define KV_DROPPED_FILL 512  /* bits of a half that are set when it ages */
+#define KV_FULL_EVENTS  4096 /* that were stored since memory was full */
 
 /* X(name, help): one per stream, exported as
  * kvasir_events_NAME_total{worker,rank}. */
@@ -100,13 +103,16 @@ struct kv_apply {
     uint32_t group;
     uint16_t skipped_groups; /* bitmap of group indices that are not indexed */
     int64_t rank;            /* the socket's; -1: do not check */
-    bool full;               /* the ledger refused a store for its bound */
+    /* The ledger refused a store for its bound: what is missing may be that,
+     * for so many more events that are stored. 0: it is not. */
+    uint32_t full;
     bool is_size_proven;
     uint8_t lone_count;
     uint64_t lone[KV_LONE_MAX]; /* blocks held whose size is not proven */
-    /* A bit for each hash whose store was dropped, by 12 bits of it: what
-     * hangs on these is no damage. Taken up more than there is room for, it
-     * says so of too many. */
+    /* A bit for each hash whose store was dropped lately, by 12 bits of it:
+     * what hangs on these is no damage. Marks are set in the first half. When
+     * that has KV_DROPPED_FILL of them it becomes the second one, whose marks
+     * are forgotten; so at most one other hash in four is taken for dropped. */
     uint64_t dropped[KV_DROPPED_BITS / 64];
 };
 

@@ -56,7 +56,7 @@ setup(void)
                                           .group = 2,
                                           .skipped_groups = 0x8001,
                                           .rank = 3,
-                                          .full = true,
+                                          .full = KV_FULL_EVENTS,
                                           .is_size_proven = true,
                                           .lone_count = 3,
                                           .lone = {5, 6, 7},
@@ -109,7 +109,7 @@ Test(node_decoder_image, bytes_are_the_same_on_every_machine)
 
     take(&one.decoder, &bytes);
     cr_assert_eq(memcmp(bytes.ptr,
-                        "\x01\0\0\0\0\0\0\0\x7b\0\0\0\0\0\0\0"
+                        "\x02\0\0\0\0\0\0\0\x7b\0\0\0\0\0\0\0"
                         "\x88\x77\x66\x55\x44\x33\x22\x11",
                         24),
                  0);

@@ -600,6 +600,54 @@ Test(node_kv_apply, opaque_tokens_are_dropped_and_their_children_no_damage)
     expect_held(0);
 }
 
+/* A store of one block that is dropped: its tokens are not numbers. */
+static void
+put_dropped(uint64_t hash)
+{
+    put_array(&batch, 5);
+    put_text(&batch, "BlockStored");
+    put_uints(&batch, hash, 1);
+    put_nil(&batch);
+    put_array(&batch, 2);
+    put_uint(&batch, 1);
+    put_text(&batch, "image");
+    put_uint(&batch, 2);
+}
+
+/* However many were dropped on purpose before. */
+Test(node_kv_apply, most_orphans_of_what_was_never_dropped_are_damage)
+{
+    uint32_t damaged = 0;
+
+    for (uint64_t hash = 1; hash <= 20000; hash++) {
+        put_envelope(&batch, 1);
+        put_dropped(hash);
+        cr_assert_eq(run(), 0);
+    }
+    EXPECT_COUNT(drop_opaque, 20000);
+    for (uint64_t i = 0; i < 100; i++) {
+        put_envelope(&batch, 1);
+        put_stored(&batch, 0, 40000 + i, 1, 900000 + i * 7, 1, 2);
+        damaged += run() == KV_APPLY_E_DAMAGED;
+    }
+    cr_assert_geq(damaged, 70, "%u of 100", damaged);
+}
+
+Test(node_kv_apply, a_dropped_parent_that_is_in_use_is_not_forgotten)
+{
+    put_envelope(&batch, 1);
+    put_dropped(1);
+    cr_assert_eq(run(), 0);
+    for (uint64_t hash = 2; hash <= 20000; hash++) {
+        put_envelope(&batch, hash % 100 == 0 ? 2 : 1);
+        put_dropped(hash);
+        if (hash % 100 == 0) {
+            put_stored(&batch, 0, hash + 100000, 1, 1, 1, 2);
+        }
+        cr_assert_eq(run(), 0, "after %llu", (unsigned long long)hash);
+    }
+}
+
 /* ---- the block size ---- */
 
 Test(node_kv_apply, other_block_sizes_than_the_streams_are_dropped)
@@ -684,6 +732,27 @@ Test(node_kv_apply, a_full_ledger_drops_and_is_no_damage)
     put_stored(&batch, 0, 1, 1, UINT64_MAX, 1, 1); /* never heard of */
     cr_assert_eq(run(), 0);
     EXPECT_COUNT(drop_unknown_parent, 1);
+}
+
+Test(node_kv_apply, a_ledger_that_was_full_explains_orphans_for_a_while)
+{
+    uint64_t end = fill_ledger();
+
+    put_envelope(&batch, 1);
+    put_removed_map(&batch, 0, 1, 1000);
+    cr_assert_eq(run(), 0);
+    for (uint64_t i = 0; i < KV_FULL_EVENTS; i++) {
+        put_envelope(&batch, 1);
+        put_stored(&batch, 0, end + 5000 + i, 1, UINT64_MAX, 1, 1);
+        cr_assert_eq(run(), 0, "the %llu-th", (unsigned long long)i);
+        put_envelope(&batch, 2);
+        put_stored(&batch, 0, 1, 1, 0, 1, 1);
+        put_removed_map(&batch, 0, 1, 1);
+        cr_assert_eq(run(), 0);
+    }
+    put_envelope(&batch, 1);
+    put_stored(&batch, 0, 1, 1, UINT64_C(0xfeedfacecafe), 1, 1);
+    cr_assert_eq(run(), KV_APPLY_E_DAMAGED);
 }
 
 Test(node_kv_apply, a_placeholder_without_room_is_counted)
