@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mesh/link_internal.h"
+#include "mesh/link_wire_internal.h"
 
 #define PIPES_PER_PEER 4U /* two channels, old and new connections */
 #define PIPES_SPARE    16U
@@ -125,7 +125,9 @@ allocate(struct mesh_link *link)
     link->inlets = calloc(link->inlets_max, sizeof link->inlets[0]);
     link->inbox = calloc(link->limits.inbox_frames, sizeof link->inbox[0]);
     link->peers = calloc(link->limits.peers_max, sizeof link->peers[0]);
-    return link->inlets != NULL && link->inbox != NULL && link->peers != NULL
+    link->read_buffer = link->tls ? malloc(LINK_READ_MAX) : NULL;
+    return link->inlets != NULL && link->inbox != NULL && link->peers != NULL &&
+                   (link->read_buffer != NULL || !link->tls)
                ? 0
                : -ENOMEM;
 }
@@ -137,7 +139,8 @@ destroy(struct mesh_link *link)
     CHECK(link->handles == 0 && link->peers_count == 0);
     CHECK(link->messages == 0);
     inlet_fini(link);
-    link_tls_close(link);
+    tls_files_free(link->tls_files);
+    free(link->read_buffer);
     uv_mutex_destroy(&link->lock);
     free(link->peers);
     free(link);
@@ -154,8 +157,11 @@ on_handle_closed(uv_handle_t *handle)
 }
 
 void
-link_closed(struct mesh_link *link)
+link_closed_part(struct mesh_link *link)
 {
+    if (!link->closing || !link->swept_all || link->wires_count != 0) {
+        return;
+    }
     /* None of NNG's threads knows the handles any more. */
     uv_close((uv_handle_t *)&link->async, on_handle_closed);
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
@@ -177,6 +183,14 @@ news(struct mesh_link *link)
         }
     }
     inlet_news(link);
+}
+
+void
+link_count_refused_pipe(struct mesh_link *link)
+{
+    uv_mutex_lock(&link->lock);
+    link->pipes_refused++;
+    uv_mutex_unlock(&link->lock);
 }
 
 static void
@@ -238,6 +252,7 @@ on_timer(uv_timer_t *timer)
         forgive(link, gap_us);
     }
     inlet_tick(link, now_us);
+    wires_tick(link, now_us);
     for (uint32_t i = link->peers_count; i > 0; i--) {
         if (i <= link->peers_count) {
             peer_tick(link->peers[i - 1], now_us);
@@ -247,7 +262,11 @@ on_timer(uv_timer_t *timer)
     tell_pipes_refused(link);
     if (now_us - link->polled_us >= (uint64_t)link->limits.idle_ms * 1000) {
         link->polled_us = now_us;
-        link_transport_poll(link);
+        if (link->tls) {
+            port_tick(link);
+        } else {
+            link_transport_poll(link);
+        }
     }
 }
 
@@ -282,7 +301,8 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
         rc = *why != NULL ? MESH_LINK_E_CONFIG : -ENOMEM;
         goto fail;
     }
-    if (link->tls && (rc = link_tls_open(link, &config->tls, why)) != 0) {
+    if (link->tls &&
+        (rc = tls_files_new(&link->tls_files, &config->tls, why)) != 0) {
         goto fail;
     }
     CHECK(uv_mutex_init(&link->lock) == 0);
@@ -303,7 +323,8 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
     *out = link;
     return 0;
 fail:
-    link_tls_close(link);
+    tls_files_free(link->tls_files);
+    free(link->read_buffer);
     free(link->inlets);
     free(link->inbox);
     free(link->peers);
@@ -328,6 +349,10 @@ mesh_link_free(struct mesh_link *link)
         memset(peer->inlets, 0, sizeof peer->inlets);
         peer_close(peer);
     }
+    if (link->port_is_open) {
+        uv_close((uv_handle_t *)&link->port, on_handle_closed);
+    }
+    wires_close(link);
     sweep(link);
 }
 
@@ -466,4 +491,6 @@ mesh_link_stats(struct mesh_link *link, struct mesh_link_stats *stats)
     stats->inbox_peak_bytes = link->inbox_peak_bytes;
     uv_mutex_unlock(&link->lock);
     stats->peers = link->peers_count;
+    stats->certificate_expiry_s =
+        link->tls ? tls_files_expiry(link->tls_files) : 0;
 }

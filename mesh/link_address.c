@@ -158,24 +158,72 @@ link_address_same_host(const char *a, const char *b)
            memcmp(one.bytes, other.bytes, sizeof one.bytes) == 0;
 }
 
+/* IPv4 within IPv6 is IPv4. */
+static void
+set_six(struct host *host, const uint8_t six[16])
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    bool four = memcmp(six, mapped, sizeof mapped) == 0;
+
+    host->family = four ? AF_INET : AF_INET6;
+    memcpy(host->bytes, six + (four ? 12 : 0), four ? 4 : 16);
+}
+
 void
 link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX])
 {
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     struct host host = {.family = AF_INET};
 
     if (from->s_family == NNG_AF_INET) {
         memcpy(host.bytes, &from->s_in.sa_addr, 4);
         host.port = ntohs(from->s_in.sa_port);
     } else if (from->s_family == NNG_AF_INET6) {
-        bool four = memcmp(from->s_in6.sa_addr, mapped, sizeof mapped) == 0;
-        host.family = four ? AF_INET : AF_INET6;
-        memcpy(host.bytes, from->s_in6.sa_addr + (four ? 12 : 0),
-               four ? 4 : 16);
+        set_six(&host, from->s_in6.sa_addr);
         host.port = ntohs(from->s_in6.sa_port);
     } else {
         (void)snprintf(out, MESH_ADDRESS_MAX, "unknown");
         return;
     }
     print(&host, out);
+}
+
+void
+link_address_of_sockaddr(const struct sockaddr_storage *from,
+                         char out[MESH_ADDRESS_MAX])
+{
+    struct host host = {.family = AF_INET};
+
+    if (from->ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)from;
+        memcpy(host.bytes, &in->sin_addr, 4);
+        host.port = ntohs(in->sin_port);
+    } else if (from->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)from;
+        set_six(&host, in->sin6_addr.s6_addr);
+        host.port = ntohs(in->sin6_port);
+    } else {
+        (void)snprintf(out, MESH_ADDRESS_MAX, "unknown");
+        return;
+    }
+    print(&host, out);
+}
+
+void
+link_address_to_sockaddr(const char *address, struct sockaddr_storage *out)
+{
+    struct host host;
+
+    CHECK(parse(address, &host));
+    memset(out, 0, sizeof *out);
+    if (host.family == AF_INET) {
+        struct sockaddr_in *in = (struct sockaddr_in *)out;
+        in->sin_family = AF_INET;
+        in->sin_port = htons(host.port);
+        memcpy(&in->sin_addr, host.bytes, 4);
+    } else {
+        struct sockaddr_in6 *in = (struct sockaddr_in6 *)out;
+        in->sin6_family = AF_INET6;
+        in->sin6_port = htons(host.port);
+        memcpy(&in->sin6_addr, host.bytes, 16);
+    }
 }

@@ -1,5 +1,5 @@
 /* The PULL socket: inbound connections, and the inbox of their messages. */
-#include "mesh/link_internal.h"
+#include "mesh/link_wire_internal.h"
 
 #include <nng/protocol/pipeline0/pull.h>
 #include <stdio.h>
@@ -21,41 +21,62 @@ find(struct mesh_link *link, uint32_t pipe)
     return NULL;
 }
 
-static void
-inlet_on_add(nng_pipe pipe, nng_pipe_ev event, void *arg)
+/* A free place for a connection; false: there is none. */
+static bool
+add(struct mesh_link *link, uint32_t pipe, const char *from, struct wire *wire)
 {
-    struct mesh_link *link = arg;
-    char from[MESH_ADDRESS_MAX];
-    nng_sockaddr address = {.s_family = NNG_AF_UNSPEC};
-
-    (void)event;
-    (void)nng_pipe_get_addr(pipe, NNG_OPT_REMADDR, &address);
-    link_address_of(&address, from);
     uv_mutex_lock(&link->lock);
     struct inlet *inlet = find(link, 0);
     if (inlet != NULL) {
-        inlet->pipe = (uint32_t)nng_pipe_id(pipe);
-        memcpy(inlet->from, from, sizeof from);
+        inlet->pipe = pipe;
+        inlet->wire = wire;
+        memcpy(inlet->from, from, sizeof inlet->from);
     } else {
         link->pipes_refused++;
     }
     link->changed = true;
     uv_mutex_unlock(&link->lock);
     (void)uv_async_send(&link->async);
-    if (inlet == NULL) {
+    return inlet != NULL;
+}
+
+static void
+inlet_on_add(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    char from[MESH_ADDRESS_MAX];
+    nng_sockaddr address = {.s_family = NNG_AF_UNSPEC};
+
+    (void)event;
+    (void)nng_pipe_get_addr(pipe, NNG_OPT_REMADDR, &address);
+    link_address_of(&address, from);
+    if (!add(arg, (uint32_t)nng_pipe_id(pipe), from, NULL)) {
         (void)nng_pipe_close(pipe);
     }
+}
+
+uint32_t
+inlet_opened(struct mesh_link *link, struct wire *wire, const char *from)
+{
+    uint32_t pipe = link->last_pipe % INT32_MAX + 1; /* as NNG's numbers are */
+
+    link->last_pipe = pipe;
+    return add(link, pipe, from, wire) ? pipe : 0;
 }
 
 static void
 inlet_on_remove(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
-    struct mesh_link *link = arg;
-
     (void)event;
+    inlet_lost(arg, (uint32_t)nng_pipe_id(pipe));
+}
+
+void
+inlet_lost(struct mesh_link *link, uint32_t pipe)
+{
     uv_mutex_lock(&link->lock);
-    struct inlet *inlet = find(link, (uint32_t)nng_pipe_id(pipe));
+    struct inlet *inlet = find(link, pipe);
     if (inlet != NULL) {
+        inlet->wire = NULL;
         inlet->gone = true;
         inlet->gone_at = link->inbox_tail;
         link->changed = true;
@@ -71,6 +92,43 @@ has_room(const struct mesh_link *link)
            link->inbox_bytes < link->limits.inbox_bytes;
 }
 
+bool
+inlet_has_room(struct mesh_link *link)
+{
+    uv_mutex_lock(&link->lock);
+    bool room = has_room(link);
+    link->pauses += link->armed && !room;
+    link->armed = room;
+    uv_mutex_unlock(&link->lock);
+    return room;
+}
+
+/* Under the lock. */
+static void
+put(struct mesh_link *link, nng_msg *msg)
+{
+    uint32_t at = (uint32_t)(link->inbox_tail++ % link->limits.inbox_frames);
+    uint32_t count = (uint32_t)(link->inbox_tail - link->inbox_head);
+
+    link->inbox[at] = msg;
+    link->inbox_bytes += nng_msg_len(msg);
+    if (count > link->inbox_peak) {
+        link->inbox_peak = count;
+    }
+    if (link->inbox_bytes > link->inbox_peak_bytes) {
+        link->inbox_peak_bytes = link->inbox_bytes;
+    }
+}
+
+void
+inlet_put(struct mesh_link *link, nng_msg *msg)
+{
+    uv_mutex_lock(&link->lock);
+    put(link, msg);
+    uv_mutex_unlock(&link->lock);
+    (void)uv_async_send(&link->async);
+}
+
 static void
 inlet_on_message(void *arg)
 {
@@ -81,17 +139,7 @@ inlet_on_message(void *arg)
     nng_aio_set_msg(link->recv, NULL);
     uv_mutex_lock(&link->lock);
     if (received) {
-        uint32_t at =
-            (uint32_t)(link->inbox_tail++ % link->limits.inbox_frames);
-        uint32_t count = (uint32_t)(link->inbox_tail - link->inbox_head);
-        link->inbox[at] = msg;
-        link->inbox_bytes += nng_msg_len(msg);
-        if (count > link->inbox_peak) {
-            link->inbox_peak = count;
-        }
-        if (link->inbox_bytes > link->inbox_peak_bytes) {
-            link->inbox_peak_bytes = link->inbox_bytes;
-        }
+        put(link, msg);
     }
     /* After a failure, the timer tries again. */
     link->armed = received && has_room(link);
@@ -107,6 +155,12 @@ inlet_on_message(void *arg)
 void
 inlet_arm(struct mesh_link *link)
 {
+    if (link->tls) {
+        if (inlet_has_room(link)) {
+            wires_resume(link);
+        }
+        return;
+    }
     uv_mutex_lock(&link->lock);
     bool arm = !link->armed && has_room(link);
     link->armed = link->armed || arm;
@@ -137,8 +191,10 @@ inlet_open(struct mesh_link *link, const char *listen)
     char url[MESH_ADDRESS_MAX + 16];
     int rv;
 
-    (void)snprintf(url, sizeof url, "%s%s", link->tls ? "tls+tcp://" : "tcp://",
-                   listen);
+    if (link->tls) {
+        return port_open(link, listen);
+    }
+    (void)snprintf(url, sizeof url, "tcp://%s", listen);
     if ((rv = nng_pull0_open(&link->pull)) != 0) {
         return link_errno(rv);
     }
@@ -150,9 +206,6 @@ inlet_open(struct mesh_link *link, const char *listen)
                               link)) == 0 &&
         (rv = nng_aio_alloc(&link->recv, inlet_on_message, link)) == 0 &&
         (rv = nng_listener_create(&link->listener, link->pull, url)) == 0 &&
-        (!link->tls ||
-         (rv = nng_listener_set_ptr(link->listener, NNG_OPT_TLS_CONFIG,
-                                    link->tls_server)) == 0) &&
         (rv = nng_listener_start(link->listener, 0)) == 0 &&
         (rv = learn_port(link)) == 0) {
         link->listening = true;
@@ -266,6 +319,9 @@ inlet_close(struct mesh_link *link, struct inlet *inlet, const char *reason)
         peer_unheard(inlet->peer, inlet, reason);
     }
     inlet->heard_us = link_now_us(link); /* see LINK_QUIET_MS */
+    if (inlet->wire != NULL) {
+        wire_close(inlet->wire); /* and it is gone */
+    }
 }
 
 void
@@ -309,7 +365,7 @@ inlet_tick(struct mesh_link *link, uint64_t now_us)
         if (inlet->closed) {
             inlet->shut =
                 now_us - inlet->heard_us >= (uint64_t)LINK_QUIET_MS * 1000;
-            if (inlet->shut) {
+            if (inlet->shut && !link->tls) {
                 (void)nng_pipe_close((nng_pipe){inlet->id});
             }
         } else if (inlet->peer == NULL && now_us - inlet->added_us > hello_us) {

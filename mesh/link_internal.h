@@ -10,11 +10,11 @@
 #define MESH_LINK_INTERNAL_H
 
 #include <nng/nng.h>
-#include <nng/supplemental/tls/tls.h>
 
 #include "index/base/rng.h"
 #include "mesh/frame.h"
 #include "mesh/link.h"
+#include "mesh/link_tls_internal.h"
 
 _Static_assert(MESH_ADDRESS_MAX == FRAME_TEXT_MAX, "a hello holds addresses");
 /* NOLINTNEXTLINE(misc-redundant-expression): two equal definitions. */
@@ -26,8 +26,12 @@ _Static_assert((unsigned)MESH_CHANNELS == FRAME_CHANNELS,
  * version may add to its head. */
 #define LINK_MESSAGE_MAX ((size_t)1 << 20)
 
+/* What one read of a connection with TLS brings at most. */
+#define LINK_READ_MAX ((size_t)64 << 10)
+
 struct mesh_link;
 struct peer;
+struct wire;
 
 struct waiting {
     nng_msg *msg;
@@ -36,15 +40,16 @@ struct waiting {
 };
 
 /*
- * One outbound connection: a PUSH socket and its dialer, never used again. If a
- * connection is closed while it finishes sending, NNG 1.5.2 puts it back among
- * those that are ready, frees it, and crashes with the next frame sent on that
- * socket. So frames are sent under `calls`, and none once the connection is
+ * One outbound connection. With TLS: a wire. Without: a PUSH socket and its
+ * dialer, never used again. If a connection is closed while it finishes
+ * sending, NNG 1.5.2 puts it back among those that are ready, frees it, and
+ * crashes with the next frame sent on that socket. So frames are sent under `calls`, and none once the connection is
  * lost; NNG reports the loss before it frees anything.
  */
 struct outlet {
     struct outlet *next; /* in the list of outlets to close */
     struct mesh_link *link;
+    struct wire *wire; /* with TLS, in place of what follows; NULL: lost */
     nng_socket socket;
     nng_aio *aio; /* of the one send in progress */
     nng_dialer dialer;
@@ -111,6 +116,7 @@ struct inlet {
     uint64_t heard_us;
     struct peer *peer; /* after its hello */
     enum mesh_channel channel;
+    struct wire *wire; /* with TLS, until it is lost */
 };
 
 struct peer {
@@ -141,8 +147,15 @@ struct mesh_link {
     const char *warning;
     struct rng rng;
     bool tls;
-    nng_tls_config *tls_server;
-    nng_tls_config *tls_client;
+    struct tls_files *tls_files;
+    struct wire *wires; /* with TLS: all connections, the loop's */
+    uint32_t wires_count;
+    uint32_t last_pipe; /* of their inlets */
+    uv_tcp_t port;      /* ... and where they come in */
+    bool port_is_open;
+    bool accepts;         /* no connection waits for memory */
+    int64_t expiry_say_s; /* wall time of the next line about our certificate */
+    char *read_buffer;    /* LINK_READ_MAX */
     nng_socket pull;
     nng_listener listener;
     bool listening;
@@ -154,6 +167,7 @@ struct mesh_link {
     uv_work_t work; /* closes outlets and, at the end, the PULL socket */
     bool sweeping;  /* `work` is in progress */
     bool swept_last;
+    bool swept_all;         /* nothing is left to NNG */
     struct outlet *swept;   /* outlets that `work` closes */
     struct outlet *retired; /* outlets that the next work will close */
     uint32_t retired_count; /* how many those are */
@@ -193,8 +207,11 @@ link_now_us(const struct mesh_link *link)
 
 /* link.c */
 
-/* All sockets are closed. */
-void link_closed(struct mesh_link *link);
+/* The link is being freed, and a part of it is gone: the last one ends it. */
+void link_closed_part(struct mesh_link *link);
+
+/* More connections than there may be: told in a while. */
+void link_count_refused_pipe(struct mesh_link *link);
 
 /* link_address.c */
 
@@ -218,16 +235,12 @@ bool link_address_same_host(const char *a, const char *b);
 /* The canonical address that a connection comes from; "unknown" if it is
  * neither IPv4 nor IPv6. */
 void link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX]);
+void link_address_of_sockaddr(const struct sockaddr_storage *from,
+                              char out[MESH_ADDRESS_MAX]);
 
-/* link_tls.c */
-
-/* Makes the TLS configurations for both directions. 0; or -errno or
- * MESH_LINK_E_CONFIG, and *why. */
-int link_tls_open(struct mesh_link *link, const struct mesh_link_tls *tls,
-                  const char **why) MUST_CHECK;
-
-/* Frees what link_tls_open() made, if anything. */
-void link_tls_close(struct mesh_link *link);
+/* A canonical address, for libuv. */
+void link_address_to_sockaddr(const char *address,
+                              struct sockaddr_storage *out);
 
 /* link_outlet.c */
 

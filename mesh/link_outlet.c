@@ -1,5 +1,5 @@
 /* One outbound connection, from dialling to closing. */
-#include "mesh/link_internal.h"
+#include "mesh/link_wire_internal.h"
 
 #include <nng/protocol/pipeline0/push.h>
 #include <stdio.h>
@@ -98,9 +98,25 @@ on_sent(void *arg)
     }
 }
 
+static void
+drop(struct outlet *outlet, nng_msg *msg)
+{
+    uv_mutex_lock(&outlet->link->lock);
+    link_message_free(outlet->link, msg);
+    uv_mutex_unlock(&outlet->link->lock);
+}
+
 void
 outlet_send(struct outlet *outlet, nng_msg *msg)
 {
+    if (outlet->wire != NULL) {
+        wire_send(outlet->wire, msg);
+        return;
+    }
+    if (outlet->link->tls) {
+        drop(outlet, msg); /* it is lost, and the channel is broken */
+        return;
+    }
     uv_mutex_lock(&outlet->calls);
     bool lost = outlet->lost;
     if (!lost) {
@@ -109,11 +125,49 @@ outlet_send(struct outlet *outlet, nng_msg *msg)
     }
     uv_mutex_unlock(&outlet->calls);
     if (lost) { /* then the channel is broken, too */
-        uv_mutex_lock(&outlet->link->lock);
-        link_message_free(outlet->link, msg);
-        uv_mutex_unlock(&outlet->link->lock);
+        drop(outlet, msg);
     }
 }
+
+/* With TLS: the wire's. */
+
+void
+outlet_opened(struct outlet *outlet)
+{
+    uv_mutex_lock(&outlet->link->lock);
+    channel_on_attached(outlet->channel);
+    uv_mutex_unlock(&outlet->link->lock);
+    (void)uv_async_send(&outlet->link->async);
+}
+
+void
+outlet_lost(struct outlet *outlet)
+{
+    outlet->wire = NULL;
+    uv_mutex_lock(&outlet->link->lock);
+    channel_on_broken(outlet->channel);
+    uv_mutex_unlock(&outlet->link->lock);
+    (void)uv_async_send(&outlet->link->async);
+}
+
+void
+outlet_wrote(struct outlet *outlet, nng_msg *msg)
+{
+    nng_msg *next = NULL;
+
+    uv_mutex_lock(&outlet->link->lock);
+    link_message_free(outlet->link, msg);
+    bool wake = channel_on_sent(outlet->channel, true, &next);
+    uv_mutex_unlock(&outlet->link->lock);
+    if (next != NULL) {
+        wire_send(outlet->wire, next);
+    }
+    if (wake) {
+        (void)uv_async_send(&outlet->link->async);
+    }
+}
+
+/* Without TLS: NNG's. */
 
 static int
 set_up(struct outlet *outlet)
@@ -137,16 +191,11 @@ set_up(struct outlet *outlet)
 static int
 start(struct outlet *outlet, const char *address)
 {
-    struct mesh_link *link = outlet->link;
     char url[MESH_ADDRESS_MAX + 16];
     int rv;
 
-    (void)snprintf(url, sizeof url, "%s%s", link->tls ? "tls+tcp://" : "tcp://",
-                   address);
-    if ((rv = nng_dialer_create(&outlet->dialer, outlet->socket, url)) != 0 ||
-        (link->tls &&
-         (rv = nng_dialer_set_ptr(outlet->dialer, NNG_OPT_TLS_CONFIG,
-                                  link->tls_client)) != 0)) {
+    (void)snprintf(url, sizeof url, "tcp://%s", address);
+    if ((rv = nng_dialer_create(&outlet->dialer, outlet->socket, url)) != 0) {
         return rv;
     }
     return nng_dialer_start(outlet->dialer, NNG_FLAG_NONBLOCK);
@@ -163,6 +212,14 @@ outlet_open(struct channel *channel, const char *address)
     outlet->link = channel->link;
     outlet->channel = channel;
     CHECK(uv_mutex_init(&outlet->calls) == 0);
+    if (outlet->link->tls) {
+        outlet->wire = wire_dial(outlet->link, address, outlet);
+        if (outlet->wire == NULL) {
+            outlet_retire(outlet);
+            return NULL;
+        }
+        return outlet;
+    }
     if (nng_push0_open(&outlet->socket) != 0 ||
         nng_aio_alloc(&outlet->aio, on_sent, outlet) != 0 ||
         set_up(outlet) != 0 || start(outlet, address) != 0) {
@@ -180,6 +237,14 @@ outlet_retire(struct outlet *outlet)
     uv_mutex_lock(&link->lock);
     outlet->channel = NULL;
     uv_mutex_unlock(&link->lock);
+    if (link->tls) {
+        if (outlet->wire != NULL) {
+            wire_close(outlet->wire);
+        }
+        uv_mutex_destroy(&outlet->calls);
+        free(outlet);
+        return;
+    }
     outlet->next = link->retired;
     link->retired = outlet;
     link->retired_count++;
@@ -272,7 +337,8 @@ work_swept(uv_work_t *work, int status)
     link->swept = NULL;
     peer_free_closed(link);
     if (link->swept_last) {
-        link_closed(link);
+        link->swept_all = true;
+        link_closed_part(link);
     } else if (link->retired != NULL || link->closing) {
         sweep(link);
     }

@@ -1,116 +1,342 @@
-/* Certificates and keys for NNG. */
+/* Certificates, keys and sessions of TLS, with OpenSSL. */
+#include "mesh/link_tls_internal.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "mesh/link_internal.h"
-
-#define PEM_MAX ((size_t)256 << 10)
-
-/* Secrets must not stay in freed memory. */
-static void
-forget(char *text)
-{
-    if (text != NULL) {
-        explicit_bzero(text, strlen(text));
-        free(text);
-    }
-}
-
-/* Reads the whole file as text; -errno or -EFBIG on failure. */
-static int
-read_file(const char *path, char **out)
-{
-    FILE *file = fopen(path, "re");
-    char *text = malloc(PEM_MAX + 1);
-    int rc = 0;
-
-    if (file == NULL || text == NULL) {
-        rc = file == NULL ? -errno : -ENOMEM;
-        goto done;
-    }
-    (void)setvbuf(file, NULL, _IONBF, 0); /* keeps no copy in stdio's buffer */
-    size_t len = fread(text, 1, PEM_MAX + 1, file);
-    if (ferror(file) != 0 || len > PEM_MAX) {
-        rc = ferror(file) != 0 ? -EIO : -EFBIG;
-        explicit_bzero(text, len);
-        goto done;
-    }
-    text[len] = '\0';
-    *out = text;
-    text = NULL;
-done:
-    free(text);
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    return rc;
-}
-
-struct pems {
-    char *ca;
-    char *cert;
-    char *key;
+enum {
+    FILE_CA,
+    FILE_CERT,
+    FILE_KEY,
+    FILES
 };
 
-static int
-make(nng_tls_config **out, nng_tls_mode mode, const struct pems *pems,
-     const char *server_name, const char **why)
-{
-    int rv;
+struct tls_files {
+    char *paths[FILES];
+    char *name; /* that each certificate carries */
+    struct timespec changed[FILES];
+    off_t sizes[FILES];
+    SSL_CTX *context;
+    int64_t expiry_s;
+};
 
-    if ((rv = nng_tls_config_alloc(out, mode)) != 0) {
-        *why = "TLS is not available";
-        return link_errno(rv);
+struct tls {
+    SSL *ssl;
+    BIO *in; /* both are the SSL's */
+    BIO *out;
+    const char *why;
+};
+
+/* Files */
+
+/* How a file is now; one that is not there is as old as can be. */
+static void
+look_at(struct tls_files *files, int at, struct timespec *changed, off_t *size)
+{
+    struct stat is = {.st_size = -1};
+
+    CHECK(at >= 0 && at < FILES);
+    if (stat(files->paths[at], &is) != 0) {
+        is = (struct stat){.st_size = -1};
     }
-    if ((rv = nng_tls_config_ca_chain(*out, pems->ca, NULL)) != 0) {
-        *why = "the CA's file has no certificate that can be read";
-    } else if ((rv = nng_tls_config_own_cert(*out, pems->cert, pems->key,
-                                             NULL)) != 0) {
-        *why = "the certificate or its key cannot be read";
-    } else if ((rv = nng_tls_config_auth_mode(
-                    *out, NNG_TLS_AUTH_MODE_REQUIRED)) != 0) {
-        *why = "TLS cannot require certificates";
-    } else if (mode == NNG_TLS_MODE_CLIENT &&
-               (rv = nng_tls_config_server_name(*out, server_name)) != 0) {
-        *why = "TLS cannot check names";
+    *changed = is.st_mtim;
+    *size = is.st_size;
+}
+
+static int
+readable(const struct tls_files *files, const char **why)
+{
+    static const char *const whys[FILES] = {
+        "the CA's file cannot be read",
+        "the certificate's file cannot be read",
+        "the key's file cannot be read",
+    };
+
+    for (int i = 0; i < FILES; i++) {
+        int fd = open(files->paths[i], O_RDONLY | O_CLOEXEC);
+        if (fd < 0) {
+            *why = whys[i];
+            return -errno;
+        }
+        (void)close(fd);
     }
-    return rv == 0 ? 0 : MESH_LINK_E_CONFIG;
+    return 0;
+}
+
+/* NULL, or what is wrong. */
+static const char *
+fill(const struct tls_files *files, SSL_CTX *context)
+{
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    (void)SSL_CTX_set_options(context, SSL_OP_NO_TICKET |
+                                           SSL_OP_NO_RENEGOTIATION |
+                                           SSL_OP_NO_COMPRESSION);
+    (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_verify(context,
+                       SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+
+    X509_VERIFY_PARAM *param = SSL_CTX_get0_param(context);
+    X509_VERIFY_PARAM_set_hostflags(param,
+                                    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* An authority below another one may be the one that is trusted. */
+    (void)X509_VERIFY_PARAM_set_flags(param, X509_V_FLAG_PARTIAL_CHAIN);
+    if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
+        SSL_CTX_set_num_tickets(context, 0) != 1 ||
+        X509_VERIFY_PARAM_set1_host(param, files->name, 0) != 1) {
+        return "TLS is not available";
+    }
+    if (SSL_CTX_load_verify_file(context, files->paths[FILE_CA]) != 1) {
+        return "the CA's file has no certificate that can be read";
+    }
+    if (SSL_CTX_use_certificate_chain_file(context, files->paths[FILE_CERT]) ==
+            1 &&
+        SSL_CTX_use_PrivateKey_file(context, files->paths[FILE_KEY],
+                                    SSL_FILETYPE_PEM) == 1) {
+        return NULL;
+    }
+    return ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH
+               ? "the key is not the certificate's"
+               : "the certificate or its key cannot be read";
+}
+
+/* Seconds since 1970. */
+static int64_t
+expiry_of(SSL_CTX *context)
+{
+    const X509 *cert = SSL_CTX_get0_certificate(context);
+    struct tm when;
+
+    if (cert == NULL || ASN1_TIME_to_tm(X509_get0_notAfter(cert), &when) != 1) {
+        return INT64_MAX;
+    }
+    return timegm(&when);
+}
+
+/* What is in the files now becomes the context: as tls_files_new(). */
+static int
+load(struct tls_files *files, const char **why)
+{
+    int rc;
+
+    for (int i = 0; i < FILES; i++) {
+        look_at(files, i, &files->changed[i], &files->sizes[i]);
+    }
+    if ((rc = readable(files, why)) != 0) {
+        return rc;
+    }
+    SSL_CTX *context = SSL_CTX_new(TLS_method());
+    if (context == NULL) {
+        return -ENOMEM;
+    }
+    *why = fill(files, context);
+    ERR_clear_error();
+    if (*why != NULL) {
+        SSL_CTX_free(context);
+        return MESH_LINK_E_CONFIG;
+    }
+    SSL_CTX_free(files->context);
+    files->context = context;
+    files->expiry_s = expiry_of(context);
+    return 0;
 }
 
 int
-link_tls_open(struct mesh_link *link, const struct mesh_link_tls *tls,
+tls_files_new(struct tls_files **out, const struct mesh_link_tls *paths,
               const char **why)
 {
-    struct pems pems = {NULL};
-    int rc;
+    struct tls_files *files = calloc(1, sizeof *files);
+    int rc = -ENOMEM;
 
-    if ((rc = read_file(tls->ca, &pems.ca)) != 0) {
-        *why = "the CA's file cannot be read";
-    } else if ((rc = read_file(tls->cert, &pems.cert)) != 0) {
-        *why = "the certificate's file cannot be read";
-    } else if ((rc = read_file(tls->key, &pems.key)) != 0) {
-        *why = "the key's file cannot be read";
-    } else if ((rc = make(&link->tls_server, NNG_TLS_MODE_SERVER, &pems, NULL,
-                          why)) == 0) {
-        rc = make(&link->tls_client, NNG_TLS_MODE_CLIENT, &pems,
-                  tls->server_name, why);
+    if (files == NULL) {
+        return rc;
     }
-    forget(pems.ca);
-    forget(pems.cert);
-    forget(pems.key);
-    return rc;
+    files->paths[FILE_CA] = strdup(paths->ca);
+    files->paths[FILE_CERT] = strdup(paths->cert);
+    files->paths[FILE_KEY] = strdup(paths->key);
+    files->name = strdup(paths->server_name);
+    if (files->paths[FILE_CA] != NULL && files->paths[FILE_CERT] != NULL &&
+        files->paths[FILE_KEY] != NULL && files->name != NULL) {
+        rc = load(files, why);
+    }
+    if (rc != 0) {
+        tls_files_free(files);
+        return rc;
+    }
+    *out = files;
+    return 0;
 }
 
 void
-link_tls_close(struct mesh_link *link)
+tls_files_free(struct tls_files *files)
 {
-    if (link->tls_server != NULL) {
-        nng_tls_config_free(link->tls_server);
+    if (files == NULL) {
+        return;
     }
-    if (link->tls_client != NULL) {
-        nng_tls_config_free(link->tls_client);
+    for (int i = 0; i < FILES; i++) {
+        free(files->paths[i]);
     }
+    free(files->name);
+    SSL_CTX_free(files->context);
+    free(files);
+}
+
+enum tls_reload
+tls_files_look(struct tls_files *files, const char **why)
+{
+    bool same = true;
+
+    for (int i = 0; i < FILES; i++) {
+        struct timespec changed;
+        off_t size;
+        look_at(files, i, &changed, &size);
+        same = same && size == files->sizes[i] &&
+               changed.tv_sec == files->changed[i].tv_sec &&
+               changed.tv_nsec == files->changed[i].tv_nsec;
+    }
+    if (same) {
+        return TLS_SAME;
+    }
+    *why = "out of memory";
+    return load(files, why) == 0 ? TLS_LOADED : TLS_BAD;
+}
+
+int64_t
+tls_files_expiry(const struct tls_files *files)
+{
+    return files->expiry_s;
+}
+
+/* Sessions */
+
+struct tls *
+tls_new(const struct tls_files *files, bool server)
+{
+    struct tls *tls = calloc(1, sizeof *tls);
+
+    if (tls == NULL) {
+        return NULL;
+    }
+    tls->ssl = SSL_new(files->context);
+    tls->in = BIO_new(BIO_s_mem());
+    tls->out = BIO_new(BIO_s_mem());
+    tls->why = "";
+    if (tls->ssl == NULL || tls->in == NULL || tls->out == NULL) {
+        BIO_free(tls->in);
+        BIO_free(tls->out);
+        SSL_free(tls->ssl);
+        free(tls);
+        return NULL;
+    }
+    SSL_set_bio(tls->ssl, tls->in, tls->out);
+    if (server) {
+        SSL_set_accept_state(tls->ssl);
+    } else {
+        SSL_set_connect_state(tls->ssl);
+        (void)SSL_set_tlsext_host_name(tls->ssl, files->name);
+    }
+    return tls;
+}
+
+void
+tls_free(struct tls *tls)
+{
+    if (tls != NULL) {
+        SSL_free(tls->ssl);
+        free(tls);
+    }
+}
+
+bool
+tls_feed(struct tls *tls, const char *bytes, size_t len)
+{
+    CHECK(len <= INT_MAX);
+    return len == 0 || BIO_write(tls->in, bytes, (int)len) == (int)len;
+}
+
+/* After a call that did not succeed: 0 when it only waits, else -1. */
+static int
+judge(struct tls *tls, int rc)
+{
+    int error = SSL_get_error(tls->ssl, rc);
+
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+        return 0;
+    }
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    long verified = SSL_get_verify_result(tls->ssl);
+    if (error == SSL_ERROR_ZERO_RETURN) {
+        tls->why = "it was closed";
+    } else if (verified != X509_V_OK) {
+        tls->why = X509_verify_cert_error_string(verified);
+    } else {
+        tls->why = reason != NULL ? reason : "it is no TLS";
+    }
+    ERR_clear_error();
+    return -1;
+}
+
+int
+tls_handshake(struct tls *tls)
+{
+    ERR_clear_error();
+    int rc = SSL_do_handshake(tls->ssl);
+
+    return rc == 1 ? 1 : judge(tls, rc);
+}
+
+int
+tls_read(struct tls *tls, void *bytes, size_t size)
+{
+    CHECK(size > 0 && size <= INT_MAX);
+    ERR_clear_error();
+    int rc = SSL_read(tls->ssl, bytes, (int)size);
+
+    return rc > 0 ? rc : judge(tls, rc);
+}
+
+bool
+tls_write(struct tls *tls, const void *bytes, size_t len)
+{
+    const char *at = bytes;
+
+    CHECK(len > 0 && len <= INT_MAX);
+    while (len > 0) {
+        ERR_clear_error();
+        int rc = SSL_write(tls->ssl, at, (int)len);
+        if (rc <= 0) {
+            /* The BIO takes all: whatever it is, it does not wait. */
+            if (judge(tls, rc) == 0) {
+                tls->why = "it began anew";
+            }
+            return false;
+        }
+        at += rc;
+        len -= (size_t)rc;
+    }
+    return true;
+}
+
+size_t
+tls_out(struct tls *tls, void *bytes, size_t size)
+{
+    CHECK(size <= INT_MAX);
+    int rc = BIO_read(tls->out, bytes, (int)size);
+
+    return rc > 0 ? (size_t)rc : 0;
+}
+
+const char *
+tls_why(const struct tls *tls)
+{
+    return tls->why;
 }

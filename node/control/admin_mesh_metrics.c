@@ -212,6 +212,11 @@ put_link_stats(struct buf *out, struct mesh_link *link)
     prom_out_single(out, "kvasir_mesh_queued_frames", "gauge",
                     "Frames that wait to be sent",
                     link != NULL ? mesh_link_waiting(link, NULL) : 0);
+    prom_out_single(
+        out, "kvasir_mesh_certificate_expiry_timestamp_seconds", "gauge",
+        "When this node's certificate ends; 0: no TLS",
+        (uint64_t)(stats.certificate_expiry_s > 0 ? stats.certificate_expiry_s
+                                                  : 0));
     PUT_ROWS(out, "kvasir_mesh", link_rows, &stats);
     prom_out_head(out, "kvasir_mesh_refused_total", "counter",
                   "Connections closed or not made, by reason");

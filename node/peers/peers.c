@@ -258,6 +258,14 @@ on_refused(void *context, enum mesh_refusal reason, const char *from,
 }
 
 static void
+on_certificate(void *context, enum mesh_certificate what, int64_t expiry_s,
+               const char *why)
+{
+    (void)context;
+    peers_log_certificate(what, expiry_s, why);
+}
+
+static void
 on_answered(void *context, const struct discover_answer *answer)
 {
     struct peers *peers = context;
@@ -322,7 +330,8 @@ open_link(struct peers *peers, uv_loop_t *loop)
                                   .up = on_up,
                                   .down = on_down,
                                   .resumed = on_resumed,
-                                  .refused = on_refused};
+                                  .refused = on_refused,
+                                  .certificate = on_certificate};
 
     if (mesh->listen.host[0] == '\0') {
         return 0;

@@ -2,6 +2,8 @@
  * */
 #include "node/peers/peers_log_internal.h"
 
+#include <time.h>
+
 #include "node/base/log.h"
 
 static const enum log_level member_levels[MEMBER_EVENTS] = {
@@ -78,5 +80,36 @@ peers_log_refused(enum mesh_refusal reason, const char *from, const char *what,
     if (log_enabled(level)) {
         log_write(&sites[reason], level, fields,
                   sizeof fields / sizeof fields[0]);
+    }
+}
+
+void
+peers_log_certificate(enum mesh_certificate what, int64_t expiry_s,
+                      const char *why)
+{
+    char ends[32] = "never";
+    time_t at = (time_t)expiry_s;
+    struct tm when;
+
+    if (expiry_s != INT64_MAX && gmtime_r(&at, &when) != NULL) {
+        (void)strftime(ends, sizeof ends, "%Y-%m-%dT%H:%M:%SZ", &when);
+    }
+    switch (what) {
+    case MESH_CERTIFICATE_LOADED:
+        LOG_INFO("mesh_certificate_loaded", KV("ends", (const char *)ends));
+        return;
+    case MESH_CERTIFICATE_BAD:
+        LOG_ERROR("mesh_certificate_bad", KV("reason", why),
+                  KV("hint", "the one before it stays in use"),
+                  KV("ends", (const char *)ends));
+        return;
+    case MESH_CERTIFICATE_ENDS:
+        LOG_WARNING("mesh_certificate_ends", KV("ends", (const char *)ends),
+                    KV("hint", "replace the files: they are read again"));
+        return;
+    case MESH_CERTIFICATE_ENDED:
+        LOG_ERROR("mesh_certificate_ended", KV("ends", (const char *)ends),
+                  KV("hint", "other nodes refuse new connections of this one"));
+        return;
     }
 }

@@ -24,4 +24,8 @@ void peers_log_news(const struct discover_out *news);
 void peers_log_refused(enum mesh_refusal reason, const char *from,
                        const char *what, uint64_t count);
 
+/* Writes what became of this node's certificate: mesh_link_sink's arguments. */
+void peers_log_certificate(enum mesh_certificate what, int64_t expiry_s,
+                           const char *why);
+
 #endif

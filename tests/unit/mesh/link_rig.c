@@ -91,6 +91,20 @@ on_refused(void *context, enum mesh_refusal reason, const char *from,
     (void)snprintf(node->refused_from, sizeof node->refused_from, "%s", from);
 }
 
+static void
+on_certificate(void *context, enum mesh_certificate what, int64_t expiry_s,
+               const char *why)
+{
+    struct rig_node *node = context;
+
+    node->certificate[what]++;
+    node->expiry_s = expiry_s;
+    if (what == MESH_CERTIFICATE_BAD) {
+        (void)snprintf(node->certificate_why, sizeof node->certificate_why,
+                       "%s", why);
+    }
+}
+
 void
 rig_init(void)
 {
@@ -151,6 +165,7 @@ rig_open(unsigned n, const struct mesh_link_config *config)
         .down = on_down,
         .resumed = on_resumed,
         .refused = on_refused,
+        .certificate = on_certificate,
     };
     const char *why;
     uv_loop_t *loop = rig.on_other[n] ? &rig.other : &rig.loop;

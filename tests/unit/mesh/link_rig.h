@@ -24,6 +24,9 @@ struct rig_node {
     char down_reason[64];  /* of the last down() */
     char refused_what[64]; /* of the last refused() */
     char refused_from[64];
+    unsigned certificate[MESH_CERTIFICATE_ENDED + 1];
+    int64_t expiry_s;         /* of the last certificate() */
+    char certificate_why[64]; /* ... that was bad */
     unsigned received[MESH_CHANNELS];
     uint64_t from_session;
     char from_name[64];

@@ -1,0 +1,557 @@
+/*
+ * One connection of TLS on the loop, which speaks NNG's own wire within it:
+ * both sides say which protocol they are (PUSH or PULL), then each message
+ * follows its size. So nodes of both kinds understand each other.
+ *
+ * It carries messages from an outlet, or to the inbox for an inlet. All that it
+ * holds is bounded: one message on its way out, one on its way in, and what one
+ * read brought.
+ */
+#include "mesh/link_wire_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GREETING_SIZE 8U
+#define SIZE_SIZE     8U                 /* of a message's size */
+#define PIECE_MAX     ((size_t)16 << 10) /* plain bytes of one write */
+#define OUT_MAX       ((size_t)32 << 10) /* ... and those of TLS */
+
+enum wire_state {
+    WIRE_CONNECTS,
+    WIRE_SHAKES_HANDS,
+    WIRE_GREETS,
+    WIRE_OPEN,
+    WIRE_CLOSED,
+};
+
+struct wire {
+    struct wire *prev; /* of the link's list */
+    struct wire *next;
+    struct mesh_link *link;
+    uv_tcp_t tcp;
+    uv_connect_t connect;
+    uv_write_t write;
+    struct tls *tls;
+    enum wire_state state;
+    bool server;
+    bool writing;
+    bool reading;
+    uint64_t since_us;
+    char remote[MESH_ADDRESS_MAX];
+    struct outlet *outlet; /* NULL: of an inlet, or given up */
+    uint32_t pipe;         /* of the inlet; 0: none */
+    nng_msg *sending;      /* of the outlet's channel */
+    size_t sent;           /* of it, and of its size before it */
+    nng_msg *receiving;
+    uint8_t head[SIZE_SIZE];
+    size_t filled; /* of `head`, or of `receiving` */
+    char out[OUT_MAX];
+};
+
+_Static_assert(GREETING_SIZE == SIZE_SIZE, "both are read into `head`");
+
+static void pump(struct wire *wire);
+
+/* The end */
+
+static void
+on_closed(uv_handle_t *handle)
+{
+    struct wire *wire = handle->data;
+    struct mesh_link *link = wire->link;
+
+    if (wire->prev != NULL) {
+        wire->prev->next = wire->next;
+    } else {
+        link->wires = wire->next;
+    }
+    if (wire->next != NULL) {
+        wire->next->prev = wire->prev;
+    }
+    link->wires_count--;
+    tls_free(wire->tls);
+    free(wire);
+    link_closed_part(link);
+}
+
+void
+wire_close(struct wire *wire)
+{
+    struct mesh_link *link = wire->link;
+
+    if (wire->state == WIRE_CLOSED) {
+        return;
+    }
+    wire->state = WIRE_CLOSED;
+    if (wire->sending != NULL) {
+        uv_mutex_lock(&link->lock);
+        link_message_free(link, wire->sending);
+        uv_mutex_unlock(&link->lock);
+        wire->sending = NULL;
+    }
+    nng_msg_free(wire->receiving);
+    wire->receiving = NULL;
+    wire->outlet = NULL;
+    if (wire->pipe != 0) {
+        inlet_lost(link, wire->pipe);
+        wire->pipe = 0;
+    }
+    uv_close((uv_handle_t *)&wire->tcp, on_closed);
+}
+
+/* Of itself: who uses it is told. */
+static void
+lose(struct wire *wire)
+{
+    struct outlet *outlet = wire->outlet;
+
+    if (outlet != NULL) {
+        wire->outlet = NULL;
+        outlet_lost(outlet);
+    }
+    wire_close(wire);
+}
+
+/* It does not become a connection, and the other side is to blame. */
+static void
+refuse(struct wire *wire, const char *why)
+{
+    struct mesh_link *link = wire->link;
+    char from[MESH_ADDRESS_MAX];
+
+    CHECK(wire->state != WIRE_CLOSED);
+    memcpy(from, wire->remote, sizeof from);
+    lose(wire);
+    link->stats.refused[MESH_REFUSED_TRANSPORT]++;
+    link->sink.refused(link->sink.context, MESH_REFUSED_TRANSPORT, from, why,
+                       1);
+}
+
+/* Out */
+
+/* The next piece of the message goes to TLS. False: that failed. */
+static bool
+write_piece(struct wire *wire)
+{
+    uint64_t size = nng_msg_len(wire->sending);
+    uint8_t piece[PIECE_MAX];
+    size_t len = 0;
+
+    for (; wire->sent < SIZE_SIZE; wire->sent++) {
+        piece[len++] = (uint8_t)(size >> (8 * (SIZE_SIZE - 1 - wire->sent)));
+    }
+    size_t at = wire->sent - SIZE_SIZE;
+    size_t body =
+        size - at < sizeof piece - len ? size - at : sizeof piece - len;
+    if (body > 0) {
+        memcpy(piece + len, (const char *)nng_msg_body(wire->sending) + at,
+               body);
+    }
+    wire->sent += body;
+    return len + body == 0 || tls_write(wire->tls, piece, len + body);
+}
+
+static void flush(struct wire *wire);
+
+static void
+on_written(uv_write_t *write, int status)
+{
+    struct wire *wire = write->data;
+    nng_msg *msg = wire->sending;
+
+    wire->writing = false;
+    if (wire->state == WIRE_CLOSED) {
+        return;
+    }
+    if (status < 0) {
+        lose(wire);
+        return;
+    }
+    flush(wire);
+    if (wire->state != WIRE_OPEN || wire->writing || msg == NULL) {
+        return;
+    }
+    if (wire->sent == SIZE_SIZE + nng_msg_len(msg)) {
+        wire->sending = NULL;
+        outlet_wrote(wire->outlet, msg);
+    } else if (write_piece(wire)) {
+        flush(wire);
+    } else {
+        lose(wire);
+    }
+}
+
+/* What TLS has for the network goes there, one write at a time. */
+static void
+flush(struct wire *wire)
+{
+    if (wire->state == WIRE_CLOSED || wire->writing) {
+        return;
+    }
+    size_t len = tls_out(wire->tls, wire->out, sizeof wire->out);
+    if (len == 0) {
+        return;
+    }
+    const uv_buf_t buf = uv_buf_init(wire->out, (unsigned)len);
+    wire->write.data = wire;
+    int rc =
+        uv_write(&wire->write, (uv_stream_t *)&wire->tcp, &buf, 1, on_written);
+    wire->writing = rc == 0;
+    if (rc != 0) {
+        lose(wire);
+    }
+}
+
+/* The last words, of TLS's own, as far as they go at once. */
+static void
+say_why(struct wire *wire)
+{
+    if (!wire->writing) {
+        size_t len = tls_out(wire->tls, wire->out, sizeof wire->out);
+        const uv_buf_t buf = uv_buf_init(wire->out, (unsigned)len);
+        if (len > 0) {
+            (void)uv_try_write((uv_stream_t *)&wire->tcp, &buf, 1);
+        }
+    }
+}
+
+void
+wire_send(struct wire *wire, nng_msg *msg)
+{
+    CHECK(wire->state == WIRE_OPEN && wire->sending == NULL);
+    wire->sending = msg;
+    wire->sent = 0;
+    if (write_piece(wire)) {
+        flush(wire);
+    } else {
+        lose(wire);
+    }
+}
+
+/* In */
+
+static bool
+greet(struct wire *wire)
+{
+    const uint8_t greeting[GREETING_SIZE] = {
+        0, 'S', 'P', 0, 0, wire->server ? 0x51 : 0x50, 0, 0};
+
+    wire->state = WIRE_GREETS;
+    return tls_write(wire->tls, greeting, sizeof greeting);
+}
+
+/* Their greeting is here: from now on there are messages. False: it is over. */
+static bool
+open_up(struct wire *wire)
+{
+    const uint8_t greeting[GREETING_SIZE] = {
+        0, 'S', 'P', 0, 0, wire->server ? 0x50 : 0x51, 0, 0};
+
+    if (memcmp(wire->head, greeting, sizeof greeting) != 0) {
+        refuse(wire, "not a peer's connection");
+        return false;
+    }
+    wire->state = WIRE_OPEN;
+    if (!wire->server) {
+        outlet_opened(wire->outlet);
+        return true;
+    }
+    wire->pipe = inlet_opened(wire->link, wire, wire->remote);
+    if (wire->pipe == 0) {
+        lose(wire);
+        return false;
+    }
+    return true;
+}
+
+/* The size of the next message is here. */
+static bool
+begin_message(struct wire *wire)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < SIZE_SIZE; i++) {
+        size = size << 8 | wire->head[i];
+    }
+    if (!wire->server || size > LINK_MESSAGE_MAX) {
+        refuse(wire, "a message over the size");
+        return false;
+    }
+    if (nng_msg_alloc(&wire->receiving, size) != 0) {
+        wire->receiving = NULL;
+        lose(wire);
+        return false;
+    }
+    return true;
+}
+
+static void
+end_message(struct wire *wire)
+{
+    nng_msg *msg = wire->receiving;
+
+    wire->receiving = NULL;
+    nng_msg_set_pipe(msg, (nng_pipe){wire->pipe});
+    inlet_put(wire->link, msg);
+}
+
+/* What was to be read is here whole. False: nothing more is. */
+static bool
+take(struct wire *wire)
+{
+    bool whole = wire->receiving != NULL;
+
+    wire->filled = 0;
+    if (wire->state == WIRE_GREETS) {
+        return open_up(wire);
+    }
+    if (!whole && !begin_message(wire)) {
+        return false;
+    }
+    if (whole || nng_msg_len(wire->receiving) == 0) {
+        end_message(wire);
+    }
+    return true;
+}
+
+/* Reads a piece of what came. False: there is no more, or no room. */
+static bool
+read_piece(struct wire *wire)
+{
+    uint8_t *to = wire->head;
+    size_t size = SIZE_SIZE;
+
+    if (wire->receiving != NULL) {
+        to = nng_msg_body(wire->receiving);
+        size = nng_msg_len(wire->receiving);
+    } else if (wire->state == WIRE_OPEN && wire->filled == 0 &&
+               !inlet_has_room(wire->link)) {
+        return false;
+    }
+    CHECK(wire->filled < size);
+    int count = tls_read(wire->tls, to + wire->filled, size - wire->filled);
+    if (count < 0 && wire->state == WIRE_GREETS) {
+        refuse(wire, tls_why(wire->tls)); /* of our certificate, in TLS 1.3 */
+        return false;
+    }
+    if (count < 0) {
+        lose(wire);
+        return false;
+    }
+    wire->filled += (size_t)count;
+    return count > 0 && (wire->filled < size || take(wire));
+}
+
+static void
+on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buf)
+{
+    struct wire *wire = handle->data;
+
+    (void)size;
+    *buf = uv_buf_init(wire->link->read_buffer, LINK_READ_MAX);
+}
+
+static void
+on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
+{
+    struct wire *wire = stream->data;
+
+    if (wire->state == WIRE_CLOSED || count == 0) {
+        return;
+    }
+    if (count < 0 || !tls_feed(wire->tls, buf->base, (size_t)count)) {
+        lose(wire); /* in silence: who closes has done nothing wrong */
+        return;
+    }
+    pump(wire);
+}
+
+/* Reads on while there is room for what comes. */
+static void
+set_reading(struct wire *wire)
+{
+    bool read = wire->state != WIRE_OPEN || wire->receiving != NULL ||
+                inlet_has_room(wire->link);
+    uv_stream_t *stream = (uv_stream_t *)&wire->tcp;
+
+    if (wire->state == WIRE_CLOSED || read == wire->reading) {
+        return;
+    }
+    wire->reading = read;
+    if (!read) {
+        (void)uv_read_stop(stream);
+    } else if (uv_read_start(stream, on_alloc, on_read) != 0) {
+        lose(wire);
+    }
+}
+
+static void
+pump(struct wire *wire)
+{
+    if (wire->state == WIRE_SHAKES_HANDS) {
+        int rc = tls_handshake(wire->tls);
+        if (rc < 0) {
+            say_why(wire);
+            refuse(wire, tls_why(wire->tls));
+            return;
+        }
+        if (rc > 0 && !greet(wire)) {
+            lose(wire);
+            return;
+        }
+    }
+    while ((wire->state == WIRE_GREETS || wire->state == WIRE_OPEN) &&
+           read_piece(wire)) {
+    }
+    flush(wire);
+    set_reading(wire);
+}
+
+void
+wire_resume(struct wire *wire)
+{
+    if (wire->state == WIRE_OPEN && !wire->reading) {
+        pump(wire);
+    }
+}
+
+/* The beginning */
+
+static struct wire *
+make(struct mesh_link *link, bool server)
+{
+    struct wire *wire = calloc(1, sizeof *wire);
+
+    if (wire == NULL) {
+        return NULL;
+    }
+    wire->tls = tls_new(link->tls_files, server);
+    if (wire->tls == NULL || uv_tcp_init(link->loop, &wire->tcp) != 0) {
+        tls_free(wire->tls);
+        free(wire);
+        return NULL;
+    }
+    wire->link = link;
+    wire->server = server;
+    wire->tcp.data = wire;
+    wire->since_us = link_now_us(link);
+    wire->next = link->wires;
+    if (link->wires != NULL) {
+        link->wires->prev = wire;
+    }
+    link->wires = wire;
+    link->wires_count++;
+    return wire;
+}
+
+static void
+shake_hands(struct wire *wire)
+{
+    (void)uv_tcp_nodelay(&wire->tcp, 1);
+    wire->state = WIRE_SHAKES_HANDS;
+    set_reading(wire);
+    if (wire->state != WIRE_CLOSED) {
+        pump(wire);
+    }
+}
+
+static void
+on_connected(uv_connect_t *connect, int status)
+{
+    struct wire *wire = connect->data;
+
+    if (wire->state == WIRE_CLOSED) {
+        return;
+    }
+    if (status < 0) {
+        lose(wire);
+        return;
+    }
+    shake_hands(wire);
+}
+
+struct wire *
+wire_dial(struct mesh_link *link, const char *address, struct outlet *outlet)
+{
+    struct sockaddr_storage to;
+    struct wire *wire = make(link, false);
+
+    if (wire == NULL) {
+        return NULL;
+    }
+    (void)strcpy(wire->remote, address);
+    wire->connect.data = wire;
+    link_address_to_sockaddr(address, &to);
+    if (uv_tcp_connect(&wire->connect, &wire->tcp, (struct sockaddr *)&to,
+                       on_connected) != 0) {
+        wire_close(wire);
+        return NULL;
+    }
+    wire->outlet = outlet;
+    return wire;
+}
+
+void
+wire_accept(struct mesh_link *link, uv_stream_t *listener)
+{
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    int size = sizeof from;
+    struct wire *wire = make(link, true);
+
+    link->accepts = wire != NULL;
+    if (wire == NULL) {
+        return; /* it waits, and so do all after it: tried again in a while */
+    }
+    if (uv_accept(listener, (uv_stream_t *)&wire->tcp) != 0) {
+        wire_close(wire);
+        return;
+    }
+    (void)uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&from, &size);
+    link_address_of_sockaddr(&from, wire->remote);
+    if (link->wires_count > LINK_WIRES_PER_INLET * link->inlets_max) {
+        link_count_refused_pipe(link);
+        wire_close(wire);
+        return;
+    }
+    shake_hands(wire);
+}
+
+void
+wire_tick(struct wire *wire, uint64_t now_us)
+{
+    uint64_t max_us = (uint64_t)wire->link->limits.hello_ms * 1000;
+
+    if (wire->state == WIRE_OPEN) {
+        wire_resume(wire);
+    } else if (wire->server && wire->state != WIRE_CLOSED &&
+               now_us - wire->since_us > max_us) {
+        refuse(wire, "no handshake");
+    }
+}
+
+/* All of them; closing one takes it off the list later. */
+
+void
+wires_resume(struct mesh_link *link)
+{
+    for (struct wire *wire = link->wires; wire != NULL; wire = wire->next) {
+        wire_resume(wire);
+    }
+}
+
+void
+wires_tick(struct mesh_link *link, uint64_t now_us)
+{
+    for (struct wire *wire = link->wires; wire != NULL; wire = wire->next) {
+        wire_tick(wire, now_us);
+    }
+}
+
+void
+wires_close(struct mesh_link *link)
+{
+    for (struct wire *wire = link->wires; wire != NULL; wire = wire->next) {
+        wire_close(wire);
+    }
+}

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Restarts nodes of a mesh again and again while its links flap, and counts
+what must not happen: a node that does not end on SIGTERM (hang), one that dies
+of itself (panic), one that stays without a link to another (unlinked).
+
+    restarts.py [--restarts N] [--seed N] [--nodes N] [--plain | --secret] [--calm]
+
+Nodes are restarted in random turns, some by SIGTERM and some by SIGKILL. After
+every ten restarts the flapping ends until all links are up; --calm leaves out
+the flapping and SIGKILL, and says how long a rejoin takes. Exit 1 when
+something was counted. Runs in a network namespace of its own, which needs root:
+exit 77 without.
+"""
+import argparse
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
+import harness  # noqa: E402
+
+STOP_S = 10     # a node without requests ends within this, or hangs
+LINKED_S = 20   # without faults, all links are up within this
+ROUND = 10      # restarts between two looks
+NAME = "mesh.restarts"
+
+
+def ip(*args):
+    subprocess.run(["ip", *args], check=True, stderr=subprocess.DEVNULL)
+
+
+def certificates(folder):
+    """A CA and one certificate for all nodes: flags."""
+    def openssl(*args):
+        subprocess.run(["openssl", *args], cwd=folder, check=True, stderr=subprocess.DEVNULL)
+
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl("req", "-x509", *curve, "-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key",
+            "-out", "ca.pem")
+    openssl("req", *curve, "-subj", "/CN=node", "-keyout", "node.key", "-out", "node.csr")
+    (folder / "node.ext").write_text(f"subjectAltName=DNS:{NAME}\n")
+    openssl("x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-CAcreateserial", "-days", "2", "-extfile", "node.ext", "-out", "node.pem")
+    return ["--mesh.tls_ca", folder / "ca.pem", "--mesh.tls_cert", folder / "node.pem",
+            "--mesh.tls_key", folder / "node.key", "--mesh.tls_server_name", NAME]
+
+
+def security(options, folder):
+    if options.plain:
+        return ["--mesh.insecure", "true"]
+    if options.secret:
+        (folder / "secret").write_text("a secret of the restarts' own mesh\n")
+        return ["--mesh.secret_file", folder / "secret"]
+    return certificates(folder)
+
+
+class Flapping(threading.Thread):
+    """Takes away one way between two nodes, or both, and gives it back."""
+
+    def __init__(self, hosts, seed):
+        super().__init__(daemon=True)
+        self.hosts, self.rng = hosts, random.Random(seed)
+        self.over = threading.Event()
+        self.cuts = 0
+
+    def run(self):
+        while not self.over.wait(self.rng.uniform(0.02, 0.4)):
+            one, other = self.rng.sample(self.hosts, 2)
+            ways = [(one, other), (other, one)][:self.rng.randint(1, 2)]
+            for a, b in ways:
+                ip("rule", "add", "pref", "5", "from", a, "to", b, "blackhole")
+            self.over.wait(self.rng.choice([0.05, 0.3, 1.5]))
+            for a, b in ways:
+                ip("rule", "del", "pref", "5", "from", a, "to", b)
+            self.cuts += 1
+
+    def end(self):
+        self.over.set()
+        self.join()
+
+
+class Mesh:
+    def __init__(self, options, folder):
+        self.rng = random.Random(options.seed)
+        self.folder = folder
+        self.hosts = [f"127.0.0.{n + 2}" for n in range(options.nodes)]
+        self.flags = security(options, folder)
+        self.nodes = [self.start(n) for n in range(options.nodes)]
+        self.counts = {"restarts": 0, "cuts": 0, "hangs": 0, "panics": 0, "unlinked": 0}
+
+    def start(self, n):
+        joins = [w for host in self.hosts if host != self.hosts[n]
+                 for w in ("--join", f"{host}:7946")]
+        data = self.folder / f"data-{n}"
+        data.mkdir(exist_ok=True)
+        return harness.Process(
+            "kvasir", "serve", "--name", f"n{n}", "--listen", "127.0.0.1:0", "--admin",
+            "127.0.0.1:0", "--mesh", f"{self.hosts[n]}:7946", *joins, "--data.dir", data,
+            *self.flags, log_dir=self.folder).wait_ready()
+
+    def count(self, what, node, note):
+        self.counts[what] += 1
+        print(f"{what}: {node.name} {node.pid}: {note}\n{node.log()[-1500:]}", flush=True)
+
+    def restart(self, n, term):
+        node = self.nodes[n]
+        if node.popen.poll() is not None:
+            self.count("panics", node, f"ended with {node.popen.returncode}")
+        elif not term:
+            node.kill()
+        else:
+            node.popen.terminate()
+            try:
+                code = node.wait(STOP_S)
+                if code != 0:
+                    self.count("panics", node, f"SIGTERM, ended with {code}")
+            except subprocess.TimeoutExpired:
+                self.count("hangs", node, "SIGTERM")
+                node.kill()
+        node.popen.stdout.close()
+        node.log_path.unlink()
+        self.nodes[n] = self.start(n)
+        self.counts["restarts"] += 1
+
+    def apart(self):
+        """The pairs, by number, of which one has no link to the other."""
+        names = {f"n{n}" for n in range(len(self.nodes))}
+        pairs = set()
+        for n, node in enumerate(self.nodes):
+            if node.popen.poll() is not None:
+                continue
+            try:
+                mesh = harness.request(node.at("admin"), "GET", "/admin/mesh").json()
+            except OSError:
+                continue
+            up = {m["name"] for m in mesh["members"] if m["link"] == "up" and
+                  m["state"] == "alive"}
+            pairs |= {(n, int(name[1:])) for name in names - up - {f"n{n}"}}
+        return pairs
+
+    def wait_linked(self):
+        """Seconds until all links are up; None: not within LINKED_S."""
+        begin = time.monotonic()
+        while self.apart():
+            if time.monotonic() - begin > LINKED_S:
+                return None
+            time.sleep(0.02)
+        return time.monotonic() - begin
+
+    def look(self):
+        took = self.wait_linked()
+        for n, node in enumerate(self.nodes):
+            if node.popen.poll() is not None:
+                self.count("panics", node, f"ended with {node.popen.returncode}")
+                self.nodes[n] = self.start(n)
+        if took is None:
+            pairs = sorted(self.apart())
+            for n in {n for n, _ in pairs}:
+                self.count("unlinked", self.nodes[n], f"{pairs}")
+        return took
+
+    def end(self):
+        for node in self.nodes:
+            if node.popen.poll() is None:
+                node.kill()
+            node.popen.stdout.close()
+
+
+def quantiles(took):
+    took = sorted(t for t in took if t is not None)
+    if not took:
+        return "none"
+    at = [took[min(len(took) - 1, int(len(took) * q))] for q in (0.5, 0.9, 0.99)]
+    return f"p50={at[0]:.2f} p90={at[1]:.2f} p99={at[2]:.2f} max={took[-1]:.2f}"
+
+
+def run(options, folder):
+    mesh = Mesh(options, folder)
+    took = []
+    try:
+        mesh.look()
+        while mesh.counts["restarts"] < options.restarts:
+            if options.calm:
+                mesh.restart(mesh.rng.randrange(options.nodes), True)
+                took.append(mesh.look())
+                continue
+            flapping = Flapping(mesh.hosts, mesh.rng.random())
+            flapping.start()
+            for _ in range(ROUND):
+                mesh.restart(mesh.rng.randrange(options.nodes), mesh.rng.random() < 0.5)
+                time.sleep(mesh.rng.choice([0, 0.1, 0.5]))
+            flapping.end()
+            mesh.counts["cuts"] += flapping.cuts
+            took.append(mesh.look())
+    finally:
+        mesh.end()
+    print(" ".join(f"{k}={v}" for k, v in mesh.counts.items()), "linked_s", quantiles(took))
+    return sum(mesh.counts[k] for k in ("hangs", "panics", "unlinked"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--restarts", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--plain", action="store_true", help="no TLS")
+    parser.add_argument("--secret", action="store_true", help="a shared secret, no TLS")
+    parser.add_argument("--calm", action="store_true", help="no faults but SIGTERM")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        print("restarts: needs root")
+        return harness.SKIP
+    if "KVASIR_RESTARTS" not in os.environ:
+        os.environ["KVASIR_RESTARTS"] = "1"
+        os.execvp("unshare", ["unshare", "-n", sys.executable, *sys.argv])
+    ip("link", "set", "lo", "up")
+    ip("rule", "add", "pref", "10", "lookup", "local")
+    ip("rule", "del", "pref", "0")
+    with tempfile.TemporaryDirectory(prefix="kvasir-restarts-") as folder:
+        return 1 if run(options, pathlib.Path(folder)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
