@@ -14,6 +14,13 @@
 #define HEADER UINT64_C(8)
 #define SKIP   UINT64_MAX
 
+/*
+ * An empty ring begins again at the start of its memory once a lap is so far
+ * on: a consumer that keeps up then touches this part of the ring alone, again
+ * and again, and the rest of it stays untouched (and out of memory and caches).
+ */
+#define RESTART_DIVISOR 64
+
 static uint64_t
 round_up(uint64_t size)
 {
@@ -56,13 +63,28 @@ has_room(struct ring *ring, uint64_t end)
     return end - ring->known_head <= ring->size_bytes;
 }
 
+/* Whether this lap may end early: nothing of it waits to be consumed. */
+static bool
+may_restart(struct ring *ring, uint64_t tail, uint64_t need)
+{
+    uint64_t used = tail & (ring->size_bytes - 1);
+
+    if (used < need || used < ring->size_bytes / RESTART_DIVISOR) {
+        return false;
+    }
+    /* Acquire: as in has_room(). */
+    ring->known_head = atomic_load_explicit(&ring->head, memory_order_acquire);
+    return ring->known_head == tail;
+}
+
 void *
 ring_reserve(struct ring *ring, size_t size)
 {
     uint64_t need = HEADER + round_up(size);
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     uint64_t lap_left = ring->size_bytes - (tail & (ring->size_bytes - 1));
-    uint64_t start = lap_left < need ? tail + lap_left : tail;
+    bool ends = lap_left < need || may_restart(ring, tail, need);
+    uint64_t start = ends ? tail + lap_left : tail;
 
     CHECK(ring->bytes != NULL);
     if (size > ring->size_bytes / 4 || !has_room(ring, start + need)) {

@@ -43,6 +43,28 @@ Test(base_ring, gives_back_records_in_order_across_many_laps)
     ring_fini(&ring);
 }
 
+Test(base_ring, a_consumer_that_keeps_up_leaves_most_of_the_memory_untouched)
+{
+    struct ring ring;
+    size_t size;
+
+    cr_assert_eq(ring_init(&ring, 1 << 16), 0);
+    memset(ring.bytes, 0xee, ring.size_bytes);
+    for (int i = 0; i < 10000; i++) {
+        put(&ring, 100, 1);
+        put(&ring, 100, 2);
+        cr_assert_eq(*(const char *)ring_peek(&ring, &size), 1);
+        ring_consume(&ring);
+        cr_assert_eq(*(const char *)ring_peek(&ring, &size), 2);
+        ring_consume(&ring);
+        cr_assert_null(ring_peek(&ring, &size));
+    }
+    for (size_t i = 2048; i < ring.size_bytes; i++) {
+        cr_assert_eq(ring.bytes[i], 0xee);
+    }
+    ring_fini(&ring);
+}
+
 Test(base_ring, full_is_an_answer)
 {
     struct ring ring;
