@@ -189,6 +189,7 @@ emit_record(struct decoder *decoder, struct batch *batch)
         .words_count = count,
     };
     take_words(batch, record->words, count, split);
+    CHECK_SLOW(event_check(record->words, count));
     record->holes = batch->left == 0 ? ledger_holes(decoder->tools->ledger,
                                                     decoder->ledger_stream)
                                      : EVENT_HOLES_UNKNOWN;
@@ -232,6 +233,7 @@ sent_us(struct slice payload)
 static void
 take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 {
+    CHECK(decoder->has_ledger && kv_stream_is_whole(decoder->stream));
     if (decoder->unfit_fingerprint == out->fingerprint &&
         decoder->unfit_seq == out->seq) {
         note(decoder, DECODER_DO_NOT_FIT, out->seq);
@@ -255,12 +257,14 @@ clear(struct decoder *decoder, struct event_words *words)
     if (!MUTANT(NO_CLEAR)) {
         (void)event_words_add(words, EVENT_CLEAR, TIER_DEVICE, 0);
     }
+    CHECK(!words->failed && words->count <= 1);
 }
 
 static void
 tell(struct decoder *decoder, const struct kv_out *out,
      const struct event_words *words)
 {
+    CHECK(decoder->has_ledger || words->count <= 1);
     CHECK(!words->failed && words->count <= words->max);
     emit_records(decoder, (struct batch){.seq = out->seq,
                                          .fingerprint = out->fingerprint,
@@ -285,6 +289,7 @@ start_over(struct decoder *decoder, const struct kv_out *out,
     tell(decoder, out, words);
     kv_stream_not_whole(decoder->stream);
     tell_gap(decoder);
+    CHECK(!decoder->whole && !kv_stream_is_whole(decoder->stream));
 }
 
 /* The batch is applied whole before any of it is told. */
@@ -405,4 +410,5 @@ decoder_close(struct decoder *decoder)
         ledger_close(decoder->tools->ledger, decoder->ledger_stream);
         decoder->has_ledger = false;
     }
+    CHECK(!decoder->has_ledger);
 }

@@ -217,6 +217,7 @@ place(struct batch *b, const struct kv_event *event, enum tier tier)
     bool unknown = false;
     bool full = false;
 
+    CHECK(b->out->max - b->out->count > event->hashes_count);
     for (uint32_t i = 0; i < event->hashes_count; i++) {
         struct ledger_done done = {0};
         int rc = ledger_place(b->ledger, b->stream, event->hashes[i], tier,
@@ -227,6 +228,7 @@ place(struct batch *b, const struct kv_event *event, enum tier tier)
     }
     counter_bump(&b->counters->drop_placeholder, unknown ? 1 : 0);
     counter_bump(&b->counters->drop_full, full ? 1 : 0);
+    CHECK(!b->out->failed); /* has_room() */
 }
 
 /* Takes back blocks whose size proved not to be the stream's. */
@@ -248,6 +250,7 @@ take_back_lone(struct batch *b)
     counter_bump(&b->counters->drop_block_size, apply->lone_count);
     apply->lone_count = 0;
     apply->block_tokens = 0;
+    CHECK(!apply->is_size_proven);
 }
 
 /* Whether an event's blocks are as large as the stream's, so far as is known.
@@ -280,6 +283,7 @@ learn_size(struct kv_apply *apply, const struct kv_event *event)
     } else if (!apply->is_size_proven) {
         apply->lone[apply->lone_count++] = event->hashes[0];
     }
+    CHECK(apply->lone_count <= KV_LONE_MAX && apply->block_tokens > 0);
 }
 
 static uint64_t
@@ -304,6 +308,7 @@ store_run(struct batch *b, const struct kv_event *event,
     struct ledger_done done = {0};
     int rc = ledger_store(b->ledger, b->stream, run, b->out, &done);
 
+    CHECK(run->count > 0 && run->block_tokens > 0);
     if (rc == 0) {
         learn_size(b->apply, event);
         note_stored(b, &done);
@@ -317,6 +322,7 @@ store_run(struct batch *b, const struct kv_event *event,
         b->apply->full = KV_FULL_EVENTS;
         drop_store(b, event, &b->counters->drop_full);
     }
+    CHECK(!b->out->failed); /* has_room() */
 }
 
 static void
@@ -386,6 +392,7 @@ remove_blocks(struct batch *b, const struct kv_event *event)
     }
     ledger_remove(b->ledger, b->stream, event->hashes, event->hashes_count,
                   event->remaining, tier, b->out, &done);
+    CHECK(!b->out->failed && done.changed <= event->hashes_count);
     counter_bump(&b->counters->blocks_removed, done.changed);
     counter_bump(&b->counters->unknown_removed, done.unknown);
 }
@@ -506,5 +513,7 @@ kv_apply(struct kv_apply *apply, struct kv_reader *reader,
     CHECK(out->words != NULL && out->count <= out->max);
     while (step(&batch, &outcome)) {
     }
+    CHECK(out->count <= out->max);
+    CHECK_SLOW(out->failed || event_check(out->words, out->count));
     return outcome;
 }

@@ -89,6 +89,7 @@ kv_held_take(struct kv_held *held, uint64_t seq)
         free(held->slots);
         held->slots = NULL;
     }
+    CHECK((held->count == 0) == (held->bytes == 0));
     return message;
 }
 
@@ -119,6 +120,7 @@ kv_held_drop_below(struct kv_held *held, uint64_t seq)
         free(held->slots);
         held->slots = NULL;
     }
+    CHECK_SLOW(held->count == 0 || kv_held_lowest(held) >= seq);
 }
 
 bool

@@ -86,6 +86,7 @@ drop_connection(struct kv_stream *stream)
     kv_held_clear(&stream->early);
     kv_held_clear(&stream->pending);
     kv_round_stop(stream);
+    CHECK(stream->early.count == 0 && stream->pending.count == 0);
 }
 
 void
@@ -111,6 +112,7 @@ kv_stream_disconnected(struct kv_stream *stream, uint64_t now_us)
         counter_bump(&stream->counters->disconnects, 1);
         drop_connection(stream);
     }
+    CHECK(!stream->connected && !stream->round.active);
 }
 
 /* Time */

@@ -36,6 +36,7 @@ wipe(struct kv_stream *stream)
     stream->accepting = false;
     stream->opened = false;
     stream->why = NULL;
+    CHECK(stream->early.count == 0 && !stream->dead && !stream->reading);
 }
 
 static void
@@ -61,6 +62,7 @@ push_gap(struct kv_stream *stream)
 void
 kv_epoch_start(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
+    CHECK(!stream->dead && seq != UINT64_MAX);
     stream->opened = false;
     stream->blank = false;
     stream->complete = seq == 0;
@@ -82,6 +84,7 @@ kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     stream->process =
         seq == 0 ? fingerprint : rng_mix(fingerprint ^ rng_mix(seq));
     push_begin(stream, ask, reason);
+    CHECK(!stream->blank && stream->next_seq == stream->first_seq);
 }
 
 /* The same process from this message on: a reading that begins in the middle
@@ -95,6 +98,7 @@ begin_again(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     kv_epoch_start(stream, seq, fingerprint);
     push_begin(stream, stream->ask, reason);
     push_gap(stream);
+    CHECK(stream->part && !stream->complete);
 }
 
 void
@@ -118,6 +122,7 @@ kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
     if (named) {
         push_gap(stream);
     }
+    CHECK(stream->blank && !stream->linked && stream->early.count == 0);
 }
 
 /* A live copy of what was applied says where the live connection leads. */
@@ -134,6 +139,7 @@ compare_pending(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
         kv_held_clear(&stream->pending);
     }
     free(live);
+    CHECK(stream->linked || stream->pending.count == 0);
 }
 
 void
@@ -163,6 +169,8 @@ kv_epoch_skip_to(struct kv_stream *stream, uint64_t seq)
     stream->complete = false;
     kv_held_drop_below(&stream->pending, seq);
     push_gap(stream);
+    CHECK_SLOW(stream->pending.count == 0 ||
+               kv_held_lowest(&stream->pending) >= seq);
 }
 
 /* Batches are missing, and no replay has them. */
@@ -196,6 +204,7 @@ kv_stream_restart(struct kv_stream *stream, const char *reason)
     kv_held_clear(&stream->early);
     kv_round_stop(stream);
     kv_round_want(stream);
+    CHECK(!stream->linked && !stream->round.active);
 }
 
 void

@@ -62,5 +62,6 @@ kv_stream_resume(struct kv_stream *stream, const struct kv_stream_image *image)
         stream->recent[seq % KV_STREAM_RECENT] = (struct kv_recent){
             .seq = seq, .fingerprint = image->fingerprints[i]};
     }
+    CHECK(!stream->dead && !stream->proved);
     return true;
 }

@@ -21,6 +21,7 @@ kv_live_begin(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     }
     stream->linked = true;
     stream->unread = seq > 0;
+    CHECK(!stream->blank && stream->next_seq == seq);
 }
 
 /* Without a replay the connection is the only witness: what comes by another
@@ -31,6 +32,7 @@ live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
 {
     const char *reason = "first";
 
+    CHECK(stream->connected && kv_stream_unaided(stream));
     if (!stream->blank) {
         if (kv_stream_known(stream, seq, fingerprint) == KV_KNOWN_SAME) {
             stream->linked = true;
@@ -52,6 +54,7 @@ live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     }
     kv_live_begin(stream, seq, fingerprint, reason);
     kv_stream_apply(stream, fingerprint, payload);
+    CHECK(stream->next_seq == seq + 1);
 }
 
 static bool
@@ -70,6 +73,7 @@ doubt(struct kv_stream *stream)
     kv_held_clear(&stream->pending);
     stream->linked = false;
     stream->proved = false;
+    CHECK(stream->pending.count == 0);
 }
 
 static void
@@ -87,6 +91,7 @@ hold_pending(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     if (!stream->round.active) {
         kv_round_want(stream);
     }
+    CHECK(stream->round.active || stream->wanted);
 }
 
 static void
@@ -96,6 +101,7 @@ live_aided(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     enum kv_known known =
         stream->dead ? KV_KNOWN_NOT : kv_stream_known(stream, seq, fingerprint);
 
+    CHECK(stream->connected && !kv_stream_unaided(stream));
     if (known == KV_KNOWN_SAME) {
         if (!stream->linked) { /* what came before it ran ahead of it */
             kv_held_clear(&stream->pending);

@@ -29,6 +29,7 @@ next_held(struct kv_stream *stream)
         kv_epoch_skip_to(stream, kv_held_lowest(&stream->pending));
         next = kv_held_take(&stream->pending, stream->next_seq);
     }
+    CHECK(next == NULL || next->seq == stream->next_seq);
     return next;
 }
 
@@ -36,6 +37,7 @@ next_held(struct kv_stream *stream)
 static struct kv_message *
 first_held(struct kv_stream *stream)
 {
+    CHECK(stream->outs_count == 0);
     if (stream->pending.count == 0) {
         return NULL;
     }
@@ -79,6 +81,7 @@ apply_held(struct kv_stream *stream)
         return false;
     }
     kv_stream_apply(stream, message->fingerprint, kv_message_payload(message));
+    CHECK(stream->next_seq == message->seq + 1);
     stream->lent = message;
     return true;
 }
@@ -87,6 +90,7 @@ apply_held(struct kv_stream *stream)
 static void
 settle(struct kv_stream *stream)
 {
+    CHECK(stream->outs_count == 0);
     if (!stream->connected) {
         return;
     }
@@ -102,11 +106,15 @@ settle(struct kv_stream *stream)
         stream->now_us >= stream->round_at_us) {
         kv_round_ask(stream);
     }
+    CHECK(stream->pending.count == 0 || kv_stream_unaided(stream) ||
+          stream->round.active || stream->wanted);
 }
 
 bool
 kv_stream_next_out(struct kv_stream *stream, struct kv_out *out)
 {
+    const char *reason;
+
     CHECK(stream->outs_next <= stream->outs_count);
     if (stream->outs_next == stream->outs_count) {
         free(stream->lent);
@@ -123,6 +131,7 @@ kv_stream_next_out(struct kv_stream *stream, struct kv_out *out)
     }
     enum kv_stream_state state = kv_stream_state(stream);
     if (state == stream->told) {
+        CHECK_SLOW(kv_stream_check(stream, &reason));
         return false;
     }
     stream->told = state;

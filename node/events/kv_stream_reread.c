@@ -18,6 +18,7 @@ void
 kv_stream_reread(struct kv_stream *stream, const char *reason, uint64_t ask,
                  uint64_t now_us)
 {
+    CHECK(stream->ask >= stream->ask_told);
     stream->now_us = now_us;
     if (ask > stream->ask) {
         stream->ask = ask;
@@ -38,6 +39,7 @@ kv_reread_due(const struct kv_stream *stream)
 static bool
 is_read_anyway(const struct kv_stream *stream)
 {
+    CHECK(stream->ask >= stream->ask_told);
     if (!stream->blank && !stream->dead) {
         return false;
     }
@@ -55,6 +57,7 @@ kv_reread_start(struct kv_stream *stream)
     const char *reason = stream->reread;
     uint64_t wait_us = kv_stream_us(stream->config.retry_ms) << stream->rereads;
 
+    CHECK(stream->rereads <= REREADS_MAX);
     CHECK(reason != NULL && stream->connected);
     stream->reread = NULL;
     if (is_read_anyway(stream)) {

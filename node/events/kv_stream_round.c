@@ -19,6 +19,7 @@ kv_round_want(struct kv_stream *stream)
         stream->round_at_us = at;
     }
     stream->wanted = true;
+    CHECK(stream->wanted && stream->round_at_us >= stream->asked_us);
 }
 
 static void
@@ -63,6 +64,7 @@ kv_round_ask(struct kv_stream *stream)
     counter_bump(&stream->counters->replays, 1);
     kv_stream_push(stream,
                    &(struct kv_out){.kind = KV_OUT_REPLAY, .seq = from});
+    CHECK(stream->round.silent_at_us >= stream->now_us);
 }
 
 void
@@ -105,6 +107,7 @@ confirmations(const struct kv_stream *stream)
 static void
 accept_hole(struct kv_stream *stream)
 {
+    CHECK(!stream->blank && stream->confirmed >= confirmations(stream));
     stream->accepting = true;
     stream->complete = false;
     stream->confirmed = 0;
@@ -213,6 +216,7 @@ kv_stream_replay_end(struct kv_stream *stream, uint64_t now_us)
     } else {
         in_step(stream);
     }
+    CHECK(!stream->round.active);
 }
 
 /* Another try at a replay that does not answer. */
@@ -245,6 +249,7 @@ give_up(struct kv_stream *stream)
                          stream->why != NULL ? stream->why : "asked for");
     }
     kv_round_later(stream);
+    CHECK(stream->early.count == 0 && !stream->dead);
 }
 
 void
@@ -327,6 +332,7 @@ hold_early(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     if (seq >= stream->early_top) {
         stream->early_top = seq + 1;
     }
+    CHECK(seq < stream->early_top);
 }
 
 void
@@ -355,4 +361,5 @@ kv_stream_replayed(struct kv_stream *stream, uint64_t seq, struct slice payload,
     } else if (kv_stream_known(stream, seq, fingerprint) == KV_KNOWN_OTHER) {
         kv_stream_restart(stream, "restarted");
     }
+    CHECK(stream->early.count == 0 || !stream->blank);
 }
