@@ -36,6 +36,7 @@ grow(struct virtual_time *time)
     uint32_t size = time->size == 0 ? SIZE_MIN : time->size * 2;
     struct virtual_event *heap = realloc(time->heap, size * sizeof(*heap));
 
+    CHECK(time->count == time->size && time->size <= UINT32_MAX / 2);
     if (heap == NULL) {
         return -ENOMEM;
     }
@@ -69,6 +70,7 @@ virtual_time_add(struct virtual_time *time, const struct virtual_event *event)
         at = parent;
     }
     time->heap[at] = moving;
+    CHECK(time->count <= time->events_max && time->count <= time->size);
     return 0;
 }
 
@@ -85,6 +87,7 @@ first_child(const struct virtual_time *time, uint32_t at)
     for (uint32_t i = from + 1; i < from + CHILDREN && i < time->count; i++) {
         best = is_before(&time->heap[i], &time->heap[best]) ? i : best;
     }
+    CHECK(best < time->count && best > at);
     return best;
 }
 
@@ -93,6 +96,7 @@ take_first(struct virtual_time *time)
 {
     uint32_t at = 0;
 
+    CHECK(time->count > 0);
     time->count--;
     struct virtual_event moving = time->heap[time->count];
     for (;;) {
@@ -104,6 +108,7 @@ take_first(struct virtual_time *time)
         at = child;
     }
     time->heap[at] = moving;
+    CHECK(at < time->count || time->count == 0);
 }
 
 bool
@@ -120,6 +125,7 @@ virtual_time_next(struct virtual_time *time, uint64_t until_us,
     CHECK(event->time_us >= time->now_us);
     time->now_us = event->time_us;
     take_first(time);
+    CHECK_SLOW(time->count == 0 || time->heap[0].time_us >= time->now_us);
     return true;
 }
 

@@ -35,6 +35,7 @@ free_unlink(struct engine_blocks *pool, uint32_t slot)
     pool->blocks[b->prev].next = b->next;
     pool->blocks[b->next].prev = b->prev;
     pool->free_count--;
+    CHECK(pool->blocks[pool->count].next != slot);
 }
 
 static void
@@ -42,11 +43,13 @@ free_insert_before(struct engine_blocks *pool, uint32_t slot, uint32_t next)
 {
     uint32_t prev = pool->blocks[next].prev;
 
+    CHECK(slot < pool->count && next <= pool->count);
     pool->blocks[slot].prev = prev;
     pool->blocks[slot].next = next;
     pool->blocks[prev].next = slot;
     pool->blocks[next].prev = slot;
     pool->free_count++;
+    CHECK(pool->free_count <= pool->count);
 }
 
 int
@@ -72,6 +75,7 @@ engine_blocks_init(struct engine_blocks *pool, uint32_t count)
     for (uint32_t slot = 0; slot < count; slot++) {
         free_insert_before(pool, slot, count);
     }
+    CHECK(pool->free_count == count);
     return 0;
 }
 
@@ -97,6 +101,7 @@ engine_blocks_match(const struct engine_blocks *pool, const uint64_t *keys,
         }
         *free_count += pool->blocks[slot].refs == 0;
     }
+    CHECK(*free_count <= matched);
     return matched;
 }
 
@@ -147,6 +152,7 @@ forget(struct engine_blocks *pool, uint32_t slot)
     pool->blocks[b->twin_prev].twin_next = b->twin_next;
     pool->blocks[b->twin_next].twin_prev = b->twin_prev;
     b->cached = false;
+    CHECK(pool->cached_count > 0);
     pool->cached_count--;
 }
 
@@ -166,6 +172,7 @@ engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
     }
     *evicted = b->key;
     forget(pool, front);
+    CHECK(!b->cached && !b->leader);
     return true;
 }
 
@@ -194,6 +201,7 @@ engine_blocks_name(struct engine_blocks *pool, uint32_t slot, uint64_t key)
     b->twin_next = elder;
     pool->blocks[youngest].twin_next = slot;
     pool->blocks[elder].twin_prev = slot;
+    CHECK(pool->cached_count <= pool->count && b->cached);
 }
 
 void

@@ -183,6 +183,7 @@ engine_submit(struct engine *engine, const struct engine_request *request,
         engine->wake_us = now_us;
     }
     *ticket = seq_ticket(engine, i);
+    CHECK(engine->wake_us != UINT64_MAX);
     return 0;
 }
 
@@ -208,6 +209,7 @@ retire(struct engine *engine, struct engine_seq *seq)
     seq->state = SEQ_IDLE;
     seq->generation++;
     engine->idle[engine->idle_count++] = (uint32_t)(seq - engine->seqs);
+    CHECK(engine->idle_count <= engine->config.requests_max);
 }
 
 void
@@ -275,6 +277,7 @@ engine_next_out(struct engine *engine, struct engine_out *out)
             continue; /* cancelled meanwhile */
         }
         bool end = p.kind == ENGINE_OUT_END;
+        CHECK(p.index < seq->output_len && p.at_us <= engine->now_us);
         *out = (struct engine_out){
             .kind = p.kind,
             .token = end ? 0 : seq->tokens[seq->prompt_len + p.index],
@@ -340,6 +343,7 @@ engine_cached_tokens(const struct engine *engine,
             break;
         }
     }
+    CHECK(hits * size < request->prompt_len || hits == 0);
     return hits * size;
 }
 
@@ -349,4 +353,5 @@ engine_stats(const struct engine *engine, struct engine_stats *stats)
     *stats = engine->stats;
     stats->held_blocks = engine->pool.count - engine->pool.free_count;
     stats->cached_blocks = engine->pool.cached_count;
+    CHECK(stats->cached_blocks <= engine->pool.count);
 }

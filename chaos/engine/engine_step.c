@@ -94,6 +94,7 @@ name_block(struct engine *engine, struct engine_seq *seq)
     uint32_t depth = seq->named++;
     uint32_t size = engine->config.block_tokens;
 
+    CHECK(depth < seq->blocks_held);
     engine_blocks_name(&engine->pool, seq->blocks[depth], seq->keys[depth]);
     engine->stats.stored_blocks++;
     engine_push_event(engine, &(struct engine_event){
@@ -128,6 +129,7 @@ schedule(struct engine *engine, struct engine_seq *seq, uint32_t budget)
     while (((uint64_t)seq->named + 1) * size <= end) {
         name_block(engine, seq);
     }
+    CHECK(seq->blocks_held <= seq->blocks_total);
     return seq->scheduled;
 }
 
@@ -155,9 +157,11 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
     seq->blocks_held = hits;
     seq->named = hits;
     seq->cached = hits * engine->config.block_tokens;
+    CHECK(seq->cached < seq->prompt_len && hits <= seq->blocks_total);
     seq->computed = seq->cached;
     seq->admitted_us = at_us;
     engine->stats.waiting--;
+    CHECK(engine->stats.running < engine->config.running_max);
     engine->stats.running++;
     engine->stats.query_tokens += seq->prompt_len;
     engine->stats.hit_tokens += seq->cached;

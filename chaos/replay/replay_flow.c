@@ -22,6 +22,7 @@ replay_schedule(struct replay_world *world, uint64_t at_us,
         .time_us = at_us, .kind = kind, .who = who, .what = what};
     int outcome = virtual_time_add(&world->time, &event);
 
+    CHECK(at_us >= replay_now(world));
     return outcome == 0 ? 0 : -ENOMEM;
 }
 
@@ -31,6 +32,7 @@ replay_flow_begin(struct replay_world *world)
     const struct replay_setup *setup = &world->setup;
     int error = 0;
 
+    CHECK(world->time.count == 0 && world->left == world->load->count);
     for (uint32_t i = 0; i < world->load->count && error == 0; i++) {
         const struct replay_request *r = &world->load->requests[i];
         if (r->after == REPLAY_NONE) {
@@ -60,6 +62,7 @@ replay_record_new(uint32_t node, const uint64_t *words, uint32_t count)
     struct replay_record *record =
         malloc(sizeof(*record) + count * sizeof(*record->words));
 
+    CHECK(count > 0);
     if (record != NULL) {
         record->node = node;
         record->count = count;
@@ -143,6 +146,8 @@ happen(struct replay_world *world, const struct virtual_event *event)
 int
 replay_world_step(struct replay_world *world)
 {
+    CHECK(world->result.finished + world->result.refused + world->left ==
+          world->load->count);
     role_is_control();
     struct virtual_event event;
 

@@ -33,6 +33,7 @@ read_prompt(struct replay_world *world, const struct replay_request *request)
         (void)key_chain(world->root, world->tokens, prompt.blocks,
                         block * sizeof(*world->tokens), world->keys);
     }
+    CHECK(prompt.blocks * block <= prompt.tokens);
     return prompt;
 }
 
@@ -53,6 +54,7 @@ submit(struct replay_world *world, uint32_t number)
     uint32_t block = world->setup.engine.block_tokens;
     uint64_t ticket;
 
+    CHECK(flight->engine < world->setup.engines);
     replay_run_tokens(&answer, world->tokens + r->prompt_tokens);
     int error = engine_submit(&e->engine, &request, replay_now(world), &ticket);
     CHECK(error <= 0); /* there is room, and it is not too long */
@@ -64,6 +66,7 @@ submit(struct replay_world *world, uint32_t number)
     e->wanted += flight->wanted;
     e->open++;
     e->peak = e->open > e->peak ? e->open : e->peak;
+    CHECK(e->open <= e->peak && e->queued >= flight->queued);
     return replay_engine_wake_when_due(world, flight->engine);
 }
 
@@ -82,6 +85,7 @@ refuse(struct replay_world *world, uint32_t number)
         world->result.refused++;
         world->left--;
     }
+    CHECK(world->result.refused <= world->load->count);
     return true;
 }
 
@@ -117,6 +121,8 @@ replay_arrive(struct replay_world *world, uint32_t number)
                           replay_now(world), &choice);
     }
     flight->engine = choice.engine;
+    CHECK(choice.known <= prompt.blocks);
+    CHECK(choice.promised < prompt.tokens);
     flight->lease = choice.lease;
     flight->queued = prompt.tokens - choice.promised;
     if (flight->lease.taken) {

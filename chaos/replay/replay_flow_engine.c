@@ -16,6 +16,7 @@ replay_engine_wake_when_due(struct replay_world *world, uint32_t engine)
     }
     CHECK(due_us >= replay_now(world));
     e->wake_us = due_us;
+    CHECK(e->wake_us >= replay_now(world));
     return replay_schedule(world, due_us, KIND_WAKE, engine, 0);
 }
 
@@ -34,6 +35,7 @@ publish(struct replay_world *world, uint32_t engine)
             replay_record_new(0, e->changed.words, e->changed.count));
     }
     e->changed.count = 0;
+    CHECK(e->changed.count == 0);
     return error;
 }
 
@@ -78,6 +80,7 @@ answer(struct replay_world *world, const struct engine_out *out)
     struct replay_flight *flight = &world->flights[out->user];
     struct replay_engine *e = &world->engines[flight->engine];
 
+    CHECK(e->queued >= flight->queued && e->wanted >= flight->wanted);
     if (!world->setup.answers_whole) {
         replay_node_began(&world->nodes[flight->node], &flight->lease);
     }
@@ -94,9 +97,13 @@ finish(struct replay_world *world, const struct engine_out *out)
     struct replay_result *result = &world->result;
     struct replay_engine *e = &world->engines[flight->engine];
 
+    CHECK(out->usage.first_us >= flight->arrived_us);
+    CHECK(out->usage.cached_tokens < out->usage.prompt_tokens);
+    CHECK(e->open > 0 && world->left > 0);
     world->ttft_us[result->finished] = out->usage.first_us - flight->arrived_us;
     world->whole_us[result->finished] = out->at_us - flight->arrived_us;
     result->finished++;
+    CHECK(result->finished <= result->sent);
     result->prompt_tokens += out->usage.prompt_tokens;
     result->cached_tokens += out->usage.cached_tokens;
     result->output_tokens += out->usage.completion_tokens;

@@ -13,6 +13,7 @@ replay_hear_record(struct replay_world *world, uint32_t engine,
 {
     const struct replay_engine *e = &world->engines[engine];
 
+    CHECK(engine < world->setup.engines && record->count > 0);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         if (worker_set_has(&e->readers, i) == readers) {
             replay_node_apply(&world->nodes[i], engine, record->words,
@@ -28,6 +29,7 @@ replay_hear_events(struct replay_world *world,
 {
     struct replay_record *record = replay_record_of(event);
 
+    CHECK(record->count > 0 && event->who < world->setup.engines);
     replay_hear_record(world, event->who, record, true);
     if (worker_set_count(&world->engines[event->who].readers) ==
         world->nodes_count) {
@@ -44,6 +46,7 @@ replay_hear_belief(struct replay_world *world,
 {
     struct replay_record *record = replay_record_of(event);
 
+    CHECK(record->node < world->nodes_count);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         if (i != record->node) {
             replay_node_learn(&world->nodes[i], world->root, record->words,
@@ -56,6 +59,7 @@ replay_hear_belief(struct replay_world *world,
 void
 replay_hear_load(struct replay_world *world, const struct virtual_event *event)
 {
+    CHECK(event->what < world->nodes_count && world->nodes_count > 1);
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         if (i == event->what) {
             continue;
@@ -125,6 +129,7 @@ hear_queued(struct replay_world *world, uint32_t engine)
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         uint32_t own = world->told_queued[i * engines + engine];
+        CHECK(own <= all);
         replay_node_peers_queued(&world->nodes[i], engine, all - own);
     }
 }
@@ -143,6 +148,7 @@ replay_hear_gauges(struct replay_world *world)
     }
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         uint64_t peers = all - (world->rates[i].milli + 500) / 1000;
+        CHECK(peers <= all);
         replay_node_unseen(&world->nodes[i],
                            (uint32_t)((peers * UNSEEN_MS + 500) / 1000));
     }

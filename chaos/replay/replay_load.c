@@ -33,6 +33,7 @@ grow(void **array, uint32_t *size, uint32_t max, size_t element)
 {
     uint32_t wanted = *size == 0 ? SIZE_MIN : *size * 2;
 
+    CHECK(*size == 0 || *array != NULL);
     wanted = wanted < max ? wanted : max;
     if (wanted <= *size) {
         return REPLAY_E_FULL;
@@ -85,6 +86,7 @@ replay_load_history(struct replay_load *load, uint32_t request)
 void
 replay_load_drop(struct replay_load *load)
 {
+    CHECK(load->open_from <= load->runs_count);
     load->runs_count = load->open_from;
 }
 
@@ -104,6 +106,7 @@ static int
 judge(const struct replay_load *load, const struct replay_request *request,
       uint64_t tokens)
 {
+    CHECK(load->count <= load->limits.requests_max);
     if (tokens == 0 || request->output_tokens == 0) {
         return REPLAY_E_EMPTY;
     }
@@ -150,6 +153,7 @@ replay_load_add(struct replay_load *load, const struct replay_request *request,
         *index = load->count;
     }
     load->count++;
+    CHECK(load->count <= load->size && added->runs_count > 0);
     return 0;
 }
 
@@ -208,6 +212,7 @@ replay_load_limit(struct replay_load *load, uint64_t until_us,
     }
     load->count = kept;
     free(moved);
+    CHECK(kept <= load->size);
     return 0;
 }
 
@@ -223,6 +228,7 @@ void
 replay_load_tokens(const struct replay_load *load,
                    const struct replay_request *request, uint32_t *out)
 {
+    CHECK(request->runs_from + request->runs_count <= load->runs_count);
     for (uint32_t i = 0; i < request->runs_count; i++) {
         const struct replay_run *run = &load->runs[request->runs_from + i];
         replay_run_tokens(run, out);
@@ -268,6 +274,7 @@ add_key(struct key_set *set, uint64_t key)
     uint64_t named = key != 0 ? key : 1;
     uint64_t at = rng_mix(named) & set->mask;
 
+    CHECK((set->mask & (set->mask + 1)) == 0);
     while (set->slots[at] != 0) {
         if (set->slots[at] == named) {
             return false;
@@ -319,5 +326,6 @@ replay_load_sharing(const struct replay_load *load, uint32_t block_tokens)
     }
     free(tokens);
     free(set.slots);
+    CHECK(known <= blocks);
     return blocks == 0 ? 0 : (int)(known * 1000 / blocks);
 }

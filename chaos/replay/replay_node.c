@@ -103,6 +103,8 @@ open_fleet(struct replay_node *node)
         outcome = admit(node, i);
     }
     CHECK(outcome <= 0);
+    CHECK(outcome < 0 ||
+          worker_set_count(&node->view.eligible) == node->config.engines);
     return outcome;
 }
 
@@ -211,6 +213,7 @@ expect(struct replay_node *node, const struct replay_prompt *prompt,
         expectations_add(node->expectations, slot, prompt->keys + held,
                          prompt->blocks - held, now_us);
     }
+    CHECK(held <= prompt->blocks && known <= prompt->blocks);
     return known;
 }
 
@@ -247,12 +250,14 @@ replay_node_elect(struct replay_node *node, const struct replay_prompt *prompt,
         .known = known,
         .lease = route.lease,
     };
+    CHECK(choice->engine < node->config.engines && choice->lease.taken);
 }
 
 void
 replay_node_queue(struct replay_node *node, struct fleet_lease *lease,
                   uint32_t tokens)
 {
+    CHECK(lease->taken && lease->slot < node->config.engines);
     role_is_lane();
     fleet_lease_queue(lease, node->board, tokens);
 }
@@ -262,6 +267,7 @@ replay_node_began(struct replay_node *node, struct fleet_lease *lease)
 {
     role_is_lane();
     fleet_lease_began(lease, node->board);
+    CHECK(lease->queued_tokens == 0);
 }
 
 void
@@ -269,6 +275,7 @@ replay_node_leave(struct replay_node *node, struct fleet_lease *lease)
 {
     role_is_lane();
     fleet_lease_leave(lease, node->board);
+    CHECK(!lease->taken);
 }
 
 void
@@ -286,6 +293,7 @@ void
 replay_node_learn(struct replay_node *node, uint64_t root, const uint64_t *keys,
                   uint32_t count, uint32_t engine, uint64_t now_us)
 {
+    CHECK(engine < node->config.engines && count <= node->config.depth_max);
     role_is_control();
     if (is_blind(node) || count == 0) {
         return;
@@ -315,6 +323,7 @@ replay_node_peer_closed(struct replay_node *node, uint32_t engine)
 uint32_t
 replay_node_queued(const struct replay_node *node, uint32_t engine)
 {
+    CHECK(engine < node->config.engines);
     return gauge_read(&node->board->queued_tokens[engine]);
 }
 
@@ -335,6 +344,7 @@ void
 replay_node_pressure(struct replay_node *node, uint32_t engine,
                      uint32_t permille)
 {
+    CHECK(permille <= 1000 && engine < node->config.engines);
     gauge_set(&node->board->kv_usage_permille[engine], (int32_t)permille);
 }
 

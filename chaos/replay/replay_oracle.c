@@ -24,6 +24,7 @@ foresee(struct replay_world *world, const struct replay_prompt *prompt,
                      prompt->keys + held, prompt->blocks - held, match);
         held += match->best;
     }
+    CHECK(held <= prompt->blocks);
     return held;
 }
 
@@ -36,6 +37,7 @@ look(struct replay_world *world, const struct replay_prompt *prompt)
     uint32_t block = node->config.block_tokens;
     uint32_t usable = token_match_usable(prompt->tokens, block);
 
+    CHECK(replay_sees_all(world->setup.policy) && world->nodes_count == 1);
     worker_set_clear(&scratch->match.workers);
     for (uint32_t i = 0; i < world->setup.engines; i++) {
         const struct engine_blocks *pool = &world->engines[i].engine.pool;
@@ -97,6 +99,7 @@ cost(const struct replay_world *world, uint32_t engine,
                     (request->prompt_tokens - cached + request->output_tokens) /
                         c->block_tokens;
 
+    CHECK(cached <= request->prompt_tokens);
     if (used > c->blocks_max) {
         uint64_t step_us = c->step_us + (uint64_t)c->step_per_seq_us * e->open;
         us += step_us * request->output_tokens * (used - c->blocks_max) /
@@ -126,6 +129,7 @@ save(struct replay_world *world, const struct replay_request *request,
             choice->engine = i;
         }
     }
+    CHECK(least != UINT64_MAX);
 }
 
 void
@@ -152,4 +156,5 @@ replay_divine(struct replay_world *world, const struct replay_prompt *prompt,
                          prompt->keys + held, prompt->blocks - held,
                          world->time.now_us);
     }
+    CHECK(choice->promised <= prompt->tokens);
 }

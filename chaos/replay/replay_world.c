@@ -90,6 +90,7 @@ readers_of(const struct replay_world *world, uint32_t engine)
     for (uint32_t i = 0; i < count; i++) {
         worker_set_add(&readers, ranked[i]);
     }
+    CHECK(worker_set_count(&readers) == count && count > 0);
     return readers;
 }
 
@@ -251,6 +252,8 @@ at_permille(const uint64_t *sorted, uint64_t count, uint32_t permille)
 {
     uint64_t rank = (count * permille + 999) / 1000;
 
+    CHECK_SLOW(count == 0 || sorted[0] <= sorted[count - 1]);
+    CHECK(permille <= 1000);
     return count == 0 ? 0 : sorted[rank > 0 ? rank - 1 : 0];
 }
 
@@ -273,6 +276,7 @@ sum_engines(const struct replay_world *world, struct replay_result *result)
         result->imbalance_permille =
             (uint32_t)(most * world->setup.engines * 1000 / sum);
     }
+    CHECK(most <= sum);
 }
 
 void
@@ -281,6 +285,7 @@ replay_world_result(struct replay_world *world, struct replay_result *result)
     uint64_t count = world->result.finished;
 
     CHECK(world->left == 0);
+    CHECK(count + world->result.refused == world->load->count);
     *result = world->result;
     if (count > 0) {
         qsort(world->ttft_us, count, sizeof(*world->ttft_us), compare);

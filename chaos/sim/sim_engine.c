@@ -15,6 +15,7 @@ slot_of(const struct sim_engine *e, uint64_t name)
 {
     uint32_t at = (uint32_t)rng_mix(name) & (SIM_TRUTH_SLOTS - 1);
 
+    CHECK(e->count < SIM_TRUTH_SLOTS);
     while (e->truth[at].copies != 0 && e->truth[at].name != name) {
         at = (at + 1) & (SIM_TRUTH_SLOTS - 1);
     }
@@ -27,6 +28,7 @@ close_gap(struct sim_engine *e, uint32_t at)
 {
     uint32_t mask = SIM_TRUTH_SLOTS - 1;
 
+    CHECK(e->truth[at].copies == 0);
     for (uint32_t next = (at + 1) & mask; e->truth[next].copies != 0;
          next = (next + 1) & mask) {
         uint32_t home = (uint32_t)rng_mix(e->truth[next].name) & mask;
@@ -65,6 +67,7 @@ note_stored(struct sim_engine *e, const struct engine_event *event)
         key_next(parent, event->tokens, event->tokens_len * sizeof(uint32_t));
     e->count++;
     e->xor_keys ^= rng_mix(e->truth[at].key);
+    CHECK(e->count < SIM_TRUTH_SLOTS);
 }
 
 static void
@@ -72,6 +75,7 @@ note_removed(struct sim_engine *e, uint64_t name)
 {
     uint32_t at = slot_of(e, name);
 
+    CHECK(e->count > 0);
     CHECK(e->truth[at].copies != 0);
     if (--e->truth[at].copies == 0) {
         e->count--;
@@ -117,6 +121,7 @@ next_batch(struct sim_process *p)
         p->batches = realloc(p->batches, p->size * sizeof *p->batches);
         CHECK(p->batches != NULL);
     }
+    CHECK(p->count < p->size);
     return &p->batches[p->count++];
 }
 
@@ -179,6 +184,7 @@ take_all(struct sim_world *w, uint32_t engine)
         sim_request_out(w, engine, &out);
     }
     sim_engine_flush(w, engine);
+    CHECK(engine_batch_is_empty(&e->batch));
 }
 
 static void
@@ -207,6 +213,7 @@ sim_engine_due(struct sim_world *w, uint32_t engine)
         take_all(w, engine);
     } while (engine_deadline(&e->engine) <= w->time.now_us);
     arm(w, engine);
+    CHECK(e->armed_us > w->time.now_us);
 }
 
 /* Requests */
@@ -221,6 +228,7 @@ sim_prompt_draw(struct rng *rng, uint64_t number, struct sim_prompt *prompt)
     prompt->number = number;
     prompt->len = blocks * SIM_BLOCK_TOKENS + sim_below(rng, 4);
     prompt->output_len = 1 + sim_below(rng, 6);
+    CHECK(prompt->len <= SIM_PROMPT_TOKENS && prompt->output_len > 0);
 }
 
 void
@@ -377,6 +385,7 @@ sim_engine_low(const struct sim_engine *engine, uint32_t process)
 {
     uint32_t count = engine->processes[process].count;
 
+    CHECK(process < engine->processes_count);
     return count > engine->replay_max ? count - engine->replay_max : 0;
 }
 

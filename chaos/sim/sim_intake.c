@@ -16,6 +16,7 @@
 static struct sim_reader *
 reader_at(struct sim_world *w, uint32_t who)
 {
+    CHECK(who / SIM_ENGINES_MAX < SIM_NODES_MAX);
     return &w->nodes[who / SIM_ENGINES_MAX].readers[who % SIM_ENGINES_MAX];
 }
 
@@ -41,6 +42,7 @@ keep(struct sim_world *w, const struct sim_message *message)
         }
         w->messages_size = size;
     }
+    CHECK(w->messages_free_count <= w->messages_size);
     uint32_t slot = w->messages_free[--w->messages_free_count];
     w->messages[slot] = *message;
     return slot;
@@ -49,6 +51,7 @@ keep(struct sim_world *w, const struct sim_message *message)
 static struct sim_message
 release(struct sim_world *w, uint32_t slot)
 {
+    CHECK(slot < w->messages_size && w->messages_free_count < w->messages_size);
     w->messages_free[w->messages_free_count++] = slot;
     return w->messages[slot];
 }
@@ -90,6 +93,7 @@ pump(struct sim_world *w, uint32_t node, uint32_t engine)
     struct sim_reader *r = &w->nodes[node].readers[engine];
     struct kv_out out;
 
+    CHECK(r->on && w->nodes[node].up);
     while (kv_stream_next_out(r->decoder.stream, &out)) {
         if (out.kind == KV_OUT_REPLAY) {
             ask(w, node, engine, out.seq);
@@ -122,6 +126,7 @@ attach(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_reader *r = &w->nodes[node].readers[engine];
 
+    CHECK(r->on && !r->connected);
     if (w->nodes[node].cut[engine]) {
         open_socket(w, node, engine, RETRY_MS * SIM_MS);
         return;
@@ -168,6 +173,7 @@ send_live(struct sim_world *w, uint32_t node, uint32_t engine, uint32_t seq)
         .socket = r->socket, .process = r->process, .seq = seq};
     uint64_t at = w->time.now_us + way_us(w);
 
+    CHECK(r->on && r->connected);
     r->live_us = at > r->live_us ? at : r->live_us;
     sim_add(w, r->live_us, SIM_EV_LIVE, sim_reader_of(node, engine),
             keep(w, &message));
@@ -205,6 +211,7 @@ payload_of(const struct sim_world *w, uint32_t engine, uint32_t process,
     const struct sim_batch *batch =
         &w->engines[engine].processes[process].batches[seq];
 
+    CHECK(seq < w->engines[engine].processes[process].count);
     return (struct slice){batch->bytes, batch->len};
 }
 
@@ -244,6 +251,7 @@ take_ask(struct sim_world *w, uint32_t node, uint32_t engine, uint32_t slot)
     message.process = process;
     message.seq = message.seq > low ? message.seq : low;
     message.until = message.seq > high ? message.seq : high;
+    CHECK(message.until <= high || message.seq == message.until);
     message.lost = UINT32_MAX;
     message.end = true;
     if (!w->quiet && sim_chance(&w->chaos[SIM_REPLY], w->reply_permille) &&
@@ -353,6 +361,7 @@ open_source(struct sim_world *w, uint32_t node, uint32_t engine)
 {
     struct sim_reader *r = &w->nodes[node].readers[engine];
 
+    CHECK(!r->on);
     w->nodes[node].streams[engine].number++;
     r->on = true;
     r->armed_us = SIM_NEVER;
@@ -455,6 +464,7 @@ sim_intake_stop(struct sim_world *w, uint32_t node, uint32_t engine)
         r->replaying = false;
         r->socket++;
     }
+    CHECK(!r->on && !r->connected);
 }
 
 void

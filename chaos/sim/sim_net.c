@@ -31,6 +31,7 @@ sim_net_node(const struct sim_world *w, const char *address)
 static uint32_t
 pipe_of(uint32_t from, uint32_t to)
 {
+    CHECK(from < SIM_NODES_MAX && to < SIM_NODES_MAX);
     return from * SIM_NODES_MAX + to;
 }
 
@@ -73,6 +74,7 @@ clear_channel(struct sim_channel *channel)
     }
     channel->last = NULL;
     channel->count = 0;
+    CHECK(channel->first == NULL && channel->last == NULL);
 }
 
 static void
@@ -115,6 +117,7 @@ queue_frame(struct sim_world *w, struct sim_channel *channel,
 {
     uint64_t ready = w->time.now_us + delay(w, frame->pipe % SIM_NODES_MAX);
 
+    CHECK((channel->first == NULL) == (channel->last == NULL));
     channel->last_us = ready > channel->last_us ? ready : channel->last_us;
     frame->ready_us = channel->last_us;
     if (channel->last != NULL) {
@@ -124,6 +127,7 @@ queue_frame(struct sim_world *w, struct sim_channel *channel,
     }
     channel->last = frame;
     channel->count++;
+    CHECK(frame->ready_us >= w->time.now_us && channel->count > 0);
 }
 
 /* Datagrams */
@@ -151,6 +155,7 @@ fly(struct sim_world *w, struct sim_frame *frame)
             w->time.now_us + delay(w, frame->pipe % SIM_NODES_MAX) +
                 rng_below(&w->chaos[SIM_DATAGRAM], 20 * SIM_MS),
             SIM_EV_DATAGRAM, frame->pipe, slot);
+    CHECK(frame->pipe < SIM_NODES_MAX * SIM_NODES_MAX);
 }
 
 /* True: it was sent that way. */
@@ -256,6 +261,7 @@ take_datagram(struct sim_world *w, uint32_t slot)
     uint32_t from = frame->pipe / SIM_NODES_MAX;
     uint32_t to = frame->pipe % SIM_NODES_MAX;
 
+    CHECK(frame != NULL && w->datagrams_free_count < w->datagrams_size);
     w->datagrams[slot] = NULL;
     w->datagrams_free[w->datagrams_free_count++] = slot;
     if (sim_runs(w, to) && !w->severed[from][to]) {
@@ -269,9 +275,11 @@ pop(struct sim_channel *channel)
 {
     struct sim_frame *frame = channel->first;
 
+    CHECK(frame != NULL && channel->count > 0);
     channel->first = frame->next;
     channel->last = channel->first != NULL ? channel->last : NULL;
     channel->count--;
+    CHECK((channel->count == 0) == (channel->first == NULL));
     return frame;
 }
 
@@ -328,6 +336,7 @@ sim_net_dial(struct sim_world *w, uint32_t from, uint32_t to)
 static void
 tell_up(struct sim_world *w, uint32_t from, uint32_t to)
 {
+    CHECK(from != to);
     sim_add(w, w->time.now_us + delay(w, from), SIM_EV_UP, pipe_of(from, to),
             session_of(w, to));
 }
@@ -384,6 +393,7 @@ go_down(struct sim_world *w, uint32_t from, uint32_t to)
 {
     struct sim_pipe *pipe = &w->pipes[from][to];
 
+    CHECK(pipe->up && from != to);
     pipe->up = false;
     pipe->lagging = false;
     for (uint32_t channel = 0; channel < MESH_CHANNELS; channel++) {

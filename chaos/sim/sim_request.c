@@ -22,6 +22,8 @@ sim_flight_way_us(struct sim_world *w)
 uint32_t
 sim_flight_slot(const struct sim_world *w, const struct sim_flight *f)
 {
+    CHECK(f >= w->requests->flights &&
+          f < w->requests->flights + SIM_FLIGHTS_MAX);
     return (uint32_t)(f - w->requests->flights);
 }
 
@@ -29,6 +31,7 @@ void
 sim_flight_plan(struct sim_world *w, const struct sim_flight *f,
                 enum sim_step step, uint64_t at_us)
 {
+    CHECK(at_us >= w->time.now_us);
     sim_add(w, at_us, SIM_EV_FLIGHT,
             sim_flight_slot(w, f) | (uint32_t)step << 16, f->stamp);
 }
@@ -52,6 +55,7 @@ at_node(struct sim_world *w, struct sim_flight *f, enum sim_step step)
     bool from_engine =
         step == STEP_HEAD || step == STEP_END || step == STEP_STATUS;
 
+    CHECK(f->open);
     if (!sim_runs(w, f->node)) {
         sim_flight_plan(w, f, step, w->nodes[f->node].paused_us + 1);
         return;
@@ -95,6 +99,7 @@ at_client(struct sim_world *w, struct sim_flight *f, enum sim_step step)
 {
     struct sim_node *n = &w->nodes[f->node];
 
+    CHECK(f->wanted);
     if (step == STEP_ARRIVE && n->up && !sim_runs(w, f->node)) {
         sim_flight_plan_client(w, f, step, n->paused_us + 1);
     } else if (step == STEP_ARRIVE) {

@@ -52,6 +52,7 @@ sim_client_end(struct sim_world *w, struct sim_flight *f, const char *why)
     if (why != NULL) {
         fail_unexcused(w, f, why);
     }
+    CHECK(w->requests->answered + w->requests->failed <= w->requests->sent);
 }
 
 static void
@@ -60,6 +61,7 @@ set_off(struct sim_world *w, struct sim_flight *f)
     const struct load_target *target = load_targets_pick(
         &w->requests->targets, f->number, f->tried, f->tries, w->time.now_us);
 
+    CHECK(f->wanted && !f->open && f->tries < SIM_TRIES_MAX);
     f->target = target->key;
     f->node = (uint32_t)(target - w->requests->targets.target);
     f->tried[f->tries++] = target->key;
@@ -75,6 +77,7 @@ void
 sim_client_send_again(struct sim_world *w, struct sim_flight *f,
                       const char *why)
 {
+    CHECK(f->wanted && !f->headed);
     load_targets_failed(&w->requests->targets, f->target, w->time.now_us);
     if (f->probe || w->requests->targets.count == 1 ||
         f->tries == SIM_TRIES_MAX) {
@@ -94,6 +97,7 @@ sim_flight_new(struct sim_world *w)
             uint64_t stamp = f->stamp + 1;
             *f = (struct sim_flight){.wanted = true, .stamp = stamp};
             f->number = ++w->requests->sent;
+            CHECK(f->number != 0 && f->stamp == stamp);
             return f;
         }
     }

@@ -20,6 +20,7 @@ say(struct sim_world *w, struct sim_flight *f, enum sim_step step)
 
     f->came_us = at_us > f->came_us ? at_us : f->came_us + 1;
     sim_flight_plan(w, f, step, f->came_us);
+    CHECK(f->came_us > w->time.now_us);
 }
 
 void
@@ -34,6 +35,7 @@ sim_flight_submit(struct sim_world *w, struct sim_flight *f)
                 sim_flight_slot(w, f),
     };
 
+    CHECK(f->open && !f->running);
     if (w->nodes[f->node].cut[f->engine]) {
         return; /* nobody there: it is due */
     }

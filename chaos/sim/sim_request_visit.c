@@ -12,6 +12,7 @@
 static void
 wait_for(struct sim_world *w, struct sim_flight *f, uint64_t ms)
 {
+    CHECK(f->open && ms > 0);
     f->due_us = sim_now(w, f->node) + ms * SIM_MS;
     sim_flight_plan(w, f, STEP_DUE, w->time.now_us + ms * SIM_MS);
 }
@@ -63,6 +64,7 @@ sim_visit_close(struct sim_world *w, struct sim_flight *f,
         .now_us = sim_now(w, f->node),
     };
 
+    CHECK(f->open);
     role_is_lane();
     dispatch_end(&f->dispatch, &report);
     sim_router_told(w, f->node);
@@ -72,6 +74,7 @@ sim_visit_close(struct sim_world *w, struct sim_flight *f,
     }
     f->open = false;
     f->stamp++;
+    CHECK(!f->dispatch.choice.lease.taken && !f->running);
 }
 
 static void
@@ -102,6 +105,7 @@ elect(struct sim_world *w, struct sim_flight *f)
 {
     struct sim_node *n = &w->nodes[f->node];
 
+    CHECK(f->open && f->life == n->life);
     role_is_lane();
     read_prompt(w, f);
     qsbr_online(&n->qsbr, n->router->reader);
@@ -193,6 +197,7 @@ hang_up(struct sim_world *w, struct sim_flight *f)
     }
     f->failed_at |= 1U << f->engine;
     f->stamp++;
+    CHECK(!f->running);
 }
 
 void
@@ -213,12 +218,14 @@ sim_visit_head(struct sim_world *w, struct sim_flight *f)
 {
     uint64_t now_us = sim_now(w, f->node);
 
+    CHECK(f->open && !f->headed);
     role_is_lane();
     dispatch_answered(&f->dispatch, 200, now_us);
     dispatch_began(&f->dispatch, now_us); /* the first token is there */
     sim_router_told(w, f->node);
     f->headed = true;
     wait_for(w, f, STREAM_MS);
+    CHECK(f->dispatch.choice.lease.taken);
 }
 
 static void
@@ -228,6 +235,7 @@ judge_prediction(struct sim_world *w, const struct sim_flight *f)
     bool exact = choice->exact && sim_check_is_whole(w, f->engine);
     uint32_t promised = choice->best.tokens;
 
+    CHECK(f->usage.cached_tokens <= f->usage.prompt_tokens);
     sim_saw(w, SIM_SAW_PREDICTED, promised != 0);
     if (exact && promised != f->usage.cached_tokens) {
         sim_fail(w, "an engine did not find what was predicted", f->node,
@@ -252,6 +260,7 @@ sim_visit_end(struct sim_world *w, struct sim_flight *f)
         w->requests->probes += probe;
         sim_client_end(w, f, NULL);
     }
+    CHECK(!f->open);
 }
 
 void
@@ -265,6 +274,7 @@ sim_visit_begin(struct sim_world *w, struct sim_flight *f)
     }
     role_is_lane();
     f->open = true;
+    CHECK(f->wanted);
     f->life = n->life;
     f->failed_at = 0;
     dispatch_init(&f->dispatch, &n->router->dispatch, sim_now(w, f->node));
@@ -289,6 +299,7 @@ sim_visit_due(struct sim_world *w, struct sim_flight *f)
 void
 sim_visit_severed(struct sim_world *w, struct sim_flight *f)
 {
+    CHECK(f->open);
     if (f->headed) {
         role_is_lane();
         dispatch_broke_off(&f->dispatch);
