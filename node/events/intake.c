@@ -54,6 +54,7 @@ make_words(struct intake *intake)
 {
     uint64_t wanted = intake->events.payload_bytes_max + 64;
 
+    intake->tools.record_words_max = INTAKE_RECORD_WORDS_MAX;
     intake->tools.words.max = wanted < WORDS_MAX ? (uint32_t)wanted : WORDS_MAX;
     intake->tools.words.words =
         malloc(intake->tools.words.max * sizeof(uint64_t));

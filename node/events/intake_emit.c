@@ -6,11 +6,6 @@
 
 #define FULL_WAIT_MS 1L /* between two looks at a full ring */
 
-/* A record is a quarter of the ring at most. */
-#define ITEM_BYTES_MAX (INTAKE_RING_BYTES / 4)
-#define RECORD_WORDS_MAX \
-    ((uint32_t)((ITEM_BYTES_MAX - DECODER_ITEM_BYTES(0)) / sizeof(uint64_t)))
-
 void
 intake_emit_wake(struct intake *intake)
 {
@@ -100,7 +95,6 @@ intake_emit_open(struct intake_rank *rank, uint32_t number)
 {
     const struct intake_worker *worker = &rank->source->worker;
 
-    rank->intake->tools.record_words_max = RECORD_WORDS_MAX;
     rank->decoder = (struct decoder){
         .tools = &rank->intake->tools,
         .counters = &rank->numbers.kv,

@@ -16,6 +16,12 @@
 #define INTAKE_REOPEN_US     UINT64_C(100000)
 #define INTAKE_RETRY_MS      100U /* between two replays of a rank */
 
+/* A record is a quarter of the ring at most. */
+#define INTAKE_ITEM_BYTES_MAX (INTAKE_RING_BYTES / 4)
+#define INTAKE_RECORD_WORDS_MAX                                   \
+    ((uint32_t)((INTAKE_ITEM_BYTES_MAX - DECODER_ITEM_BYTES(0)) / \
+                sizeof(uint64_t)))
+
 struct intake_source;
 
 /* One rank of a worker. The thread's, but for the numbers. */
@@ -100,7 +106,7 @@ struct intake {
 
     /* The thread's. */
     struct intake_source *sources;
-    struct decoder_tools tools;
+    struct decoder_tools tools; /* made before it runs; control keeps off */
     uint64_t now_us;
     uint64_t turn_us; /* when the thread was last known to run */
     uint64_t told_us; /* the ledger's numbers */

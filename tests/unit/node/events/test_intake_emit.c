@@ -55,6 +55,7 @@ open_rig(void)
     cr_assert_eq(ledger_new(&rig.intake.tools.ledger, &ledger), 0);
     rig.intake.tools.words.words = rig.words;
     rig.intake.tools.words.max = WORDS_MAX;
+    rig.intake.tools.record_words_max = INTAKE_RECORD_WORDS_MAX;
     open_rank();
 }
 
