@@ -61,6 +61,7 @@ feed(struct splitter *c, const char *bytes, size_t len)
             c->filled = 0;
         }
     }
+    CHECK_SLOW(c->filled < size);
 }
 
 static void

@@ -86,6 +86,7 @@ message(struct walk *w, uint32_t at)
                       .at = at, .len = t.at + 1 - at, .present = true});
         return;
     }
+    CHECK_SLOW(w->spans_count >= role);
     walk_push(w, SCAN_TEXT, m.name);
     walk_push(w, SCAN_TEXT, m.reasoning);
     walk_push(w, SCAN_TOOLS, m.calls);
@@ -173,6 +174,7 @@ list_from(struct walk *w, struct token t, enum scan_shape shape)
     uint32_t count = 0;
     char kind = t.kind;
 
+    CHECK_SLOW(shape == SCAN_STRINGS || shape == SCAN_ID_LISTS);
     for (; walk_open(t); t = walk_token(w), count++) {
         struct scan_text found = {.present = false};
         if (t.kind == '"' && kind == '"') {

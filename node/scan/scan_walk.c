@@ -15,6 +15,7 @@ walk_init(struct walk *w, struct slice body, size_t at, uint32_t depth_max)
     w->at = at;
     w->tokens = 0;
     w->taken = (uint32_t)at;
+    CHECK(w->blocks.end == body.len);
 }
 
 bool
@@ -29,6 +30,7 @@ walk_block(struct walk *w, int32_t depth)
                 w->at = window->at + (size_t)f->block[w->frame] * SCAN_BLOCK;
                 w->tokens = f->tokens[w->frame];
                 w->slash = window->slash[f->block[w->frame]];
+                CHECK_SLOW(w->at < w->blocks.end);
                 return true;
             }
         }
@@ -105,6 +107,7 @@ walk_skip(struct walk *w, struct token t)
 struct scan_text
 walk_raw(struct walk *w, struct token t)
 {
+    CHECK_SLOW(t.kind == 0 || t.at < w->blocks.end);
     if (t.kind != '{' && t.kind != '[') {
         walk_skip(w, t);
         return (struct scan_text){.present = false};

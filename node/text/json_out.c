@@ -42,6 +42,7 @@ begin(struct json_out *json, const char *bracket, bool object)
     json->objects = object ? json->objects | bit : json->objects & ~bit;
     json->depth++;
     json->comma = false;
+    CHECK(json->depth <= JSON_OUT_DEPTH_MAX && !json->keyed);
 }
 
 static void
@@ -85,6 +86,7 @@ quote(struct json_out *json, struct slice text)
     buf_add(json->buf, "\"", 1);
     while (text.len != 0) {
         size_t n = json_text_escape(&text, piece, sizeof(piece));
+        CHECK(n > 0 && n <= sizeof(piece));
         buf_add(json->buf, piece, n);
     }
     buf_add(json->buf, "\"", 1);

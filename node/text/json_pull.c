@@ -74,6 +74,7 @@ hex4(struct slice text, size_t at)
         }
         value = value * 16 + digit;
     }
+    CHECK(value >= 0 && value <= 0xFFFF);
     return value;
 }
 
@@ -83,6 +84,7 @@ pass_escape(struct json_pull *pull)
 {
     int c = byte_at(pull, pull->at + 1);
 
+    CHECK(byte_at(pull, pull->at) == '\\');
     if (c == 'u') {
         if (hex4(pull->bytes, pull->at + 2) < 0) {
             return false;
@@ -169,6 +171,7 @@ read_number(struct json_pull *pull)
         pass_digits(pull);
     }
     pull->text = (struct slice){pull->bytes.ptr + start, pull->at - start};
+    CHECK(pull->text.len > 0 && pull->at <= pull->bytes.len);
     return PULL_NUMBER;
 }
 
@@ -193,6 +196,7 @@ open_container(struct json_pull *pull, bool array)
     pull->depth++;
     pull->in_array = pull->in_array << 1 | array;
     pull->expect = array ? EXPECT_VALUE_OR_END : EXPECT_KEY_OR_END;
+    CHECK(pull->depth <= JSON_PULL_DEPTH_MAX);
     return array ? PULL_ARRAY : PULL_OBJECT;
 }
 
@@ -324,6 +328,7 @@ json_pull_skip(struct json_pull *pull)
             return false;
         }
     } while (pull->depth > outside);
+    CHECK(pull->depth == outside);
     return true;
 }
 
@@ -331,6 +336,7 @@ json_pull_skip(struct json_pull *pull)
 static size_t
 encode(uint32_t code, char out[4])
 {
+    CHECK(code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF));
     if (code < 0x80) {
         out[0] = (char)code;
         return 1;
@@ -371,6 +377,7 @@ take_code(struct slice text, size_t *at)
         return 0xFFFD;
     }
     *at += 6;
+    CHECK(*at <= text.len);
     return 0x10000 + ((code - 0xD800) << 10) + ((uint32_t)low - 0xDC00);
 }
 
@@ -393,6 +400,7 @@ take_char(struct slice text, size_t *at, char out[4])
     CHECK(name != NULL);
     out[0] = meant[name - names];
     *at += 2;
+    CHECK(*at <= text.len);
     return 1;
 }
 

@@ -34,6 +34,7 @@ sse_read_restart(struct sse_read *sse)
     sse->after_cr = false;
     sse->mark = 0;
     sse->fault = NULL;
+    CHECK(sse->line.len == 0 && sse->data.len == 0);
 }
 
 void
@@ -46,6 +47,7 @@ sse_read_give(struct sse_read *sse, struct slice bytes)
 static void
 fail(struct sse_read *sse, const char *why)
 {
+    CHECK(sse->fault == NULL);
     sse->fault = why;
     sse->given.len = 0;
 }
@@ -77,6 +79,7 @@ skip_mark(struct sse_read *sse)
 static void
 take_data(struct sse_read *sse, struct slice value)
 {
+    CHECK(!sse->handed_out);
     if (sse->has_data) {
         buf_add_text(&sse->data, "\n");
     }
@@ -96,6 +99,7 @@ take_id(struct sse_read *sse, struct slice value)
         sse->id_len = value.len;
         memcpy(sse->id, value.len > 0 ? value.ptr : "", value.len);
     }
+    CHECK(sse->id_len <= sizeof sse->id);
 }
 
 static void
@@ -107,6 +111,7 @@ take_type(struct sse_read *sse, struct slice value)
         sse->type_len = value.len;
         memcpy(sse->type, value.len > 0 ? value.ptr : "", value.len);
     }
+    CHECK(sse->type_len <= sizeof sse->type);
 }
 
 /* Digits alone; more than fit are a very long time. */
@@ -174,6 +179,7 @@ line_len(struct slice bytes)
     size_t len = lf != NULL ? (size_t)(lf - bytes.ptr) : bytes.len;
     const char *cr = memchr(bytes.ptr, '\r', len);
 
+    CHECK_SLOW(len <= bytes.len);
     return cr != NULL ? (size_t)(cr - bytes.ptr) : len;
 }
 
@@ -238,5 +244,6 @@ sse_read_next(struct sse_read *sse, struct sse_event *event)
         }
     }
     sse->given.len = 0;
+    CHECK(!sse->handed_out);
     return false;
 }

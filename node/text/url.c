@@ -127,6 +127,7 @@ take_path(struct slice text, char path[URL_PATH_MAX])
         path[i] = c;
     }
     path[text.len] = '\0';
+    CHECK(text.len < URL_PATH_MAX);
     return true;
 }
 

@@ -97,6 +97,7 @@ grow(struct token_cache *cache)
         }
     }
     free(old);
+    CHECK(cache->stats.bytes <= cache->bytes_max);
 }
 
 /* Where the line has that block size, or groups_count. */
@@ -143,6 +144,7 @@ covered(const struct turn *turn)
         uint64_t t = (uint64_t)turn->count[g] * turn->line->block_tokens[g];
         tokens = t > tokens ? t : tokens;
     }
+    CHECK(tokens <= turn->tokens);
     return (uint32_t)(turn->bytes * tokens / turn->tokens);
 }
 
@@ -178,6 +180,7 @@ answer(const struct turn *turn, const uint32_t *block_tokens,
                                   .count = turn->count[g],
                                   .keys = token_line_keys(line, g)};
     }
+    CHECK(prompt->covered_bytes <= turn->bytes);
 }
 
 bool
@@ -230,6 +233,7 @@ line_to_extend(const struct token_cache *cache,
             return NULL;
         }
     }
+    CHECK(turn->line->turns_count > 0);
     return turn->line;
 }
 
@@ -251,6 +255,7 @@ make_room(struct token_cache *cache, size_t size, struct line *last)
         cache->stats.evicted += cache->coldest->turns_count;
         token_line_drop(cache, cache->coldest);
     }
+    CHECK(cache->stats.bytes + size <= cache->bytes_max);
     return true;
 }
 
@@ -286,6 +291,7 @@ enter(struct token_cache *cache, struct turn *turn, struct line *line)
     line->turns_count++;
     cache->stats.turns++;
     cache->stats.bytes += sizeof(*turn);
+    CHECK(cache->stats.turns >= cache->stats.lines);
 }
 
 void
@@ -330,6 +336,8 @@ token_cache_add(struct token_cache *cache,
         token_line_merge(cache, line, before);
     }
     grow(cache);
+    CHECK(cache->stats.bytes <= cache->bytes_max);
+    CHECK_SLOW(find_turn(cache, conversation->keys[last]) == turn);
 }
 
 void

@@ -61,6 +61,7 @@ unlink_line(struct token_cache *cache, struct line *line)
         line->colder;
     *(line->colder != NULL ? &line->colder->warmer : &cache->coldest) =
         line->warmer;
+    CHECK((cache->warmest == NULL) == (cache->coldest == NULL));
 }
 
 static void
@@ -70,6 +71,7 @@ link_line(struct token_cache *cache, struct line *line)
     line->colder = cache->warmest;
     *(line->colder != NULL ? &line->colder->warmer : &cache->coldest) = line;
     cache->warmest = line;
+    CHECK(cache->warmest == line && cache->coldest != NULL);
 }
 
 void
@@ -83,6 +85,7 @@ token_line_enter(struct token_cache *cache, struct line *line)
 void
 token_line_touch(struct token_cache *cache, struct line *line)
 {
+    CHECK(cache->warmest != NULL && line->turns_count > 0);
     if (cache->warmest != line) {
         unlink_line(cache, line);
         link_line(cache, line);
@@ -98,6 +101,7 @@ free_line(struct token_cache *cache, struct line *line)
     unlink_line(cache, line);
     cache->stats.lines--;
     cache->stats.bytes -= token_line_size(line);
+    CHECK((cache->stats.lines == 0) == (cache->warmest == NULL));
     free(line);
 }
 
@@ -112,6 +116,7 @@ free_turn(struct token_cache *cache, struct turn *turn)
         at = &(*at)->next_hashed;
     }
     *at = turn->next_hashed;
+    CHECK(cache->stats.turns > 0 && cache->stats.bytes >= sizeof(*turn));
     cache->stats.turns--;
     cache->stats.bytes -= sizeof(*turn);
     free(turn);
@@ -123,6 +128,7 @@ token_line_forget(struct token_cache *cache, struct turn *turn)
     struct line *line = turn->line;
     struct turn **at = &line->turns;
 
+    CHECK(line->turns_count > 0);
     while (*at != turn) {
         CHECK(*at != NULL);
         at = &(*at)->next;
@@ -144,6 +150,7 @@ token_line_drop(struct token_cache *cache, struct line *line)
         line->turns_count--;
         free_turn(cache, turn);
     }
+    CHECK(line->turns_count == 0);
     free_line(cache, line);
 }
 
@@ -166,6 +173,7 @@ shared(const struct line *a, const struct line *b, uint32_t group)
             high = middle;
         }
     }
+    CHECK(low <= a->count[group] && low <= b->count[group]);
     return low;
 }
 
@@ -194,5 +202,6 @@ token_line_merge(struct token_cache *cache, struct line *line,
     }
     line->turns_count += from->turns_count;
     from->turns_count = 0;
+    CHECK(line->turns_count > 0 && line->turns != NULL);
     free_line(cache, from);
 }

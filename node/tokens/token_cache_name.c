@@ -59,6 +59,7 @@ add_escaped(struct namer *c, struct slice raw)
         len += piece.len;
         while (piece.len != 0) {
             size_t free_bytes = CHUNK_BYTES - filled;
+            CHECK_SLOW(filled < CHUNK_BYTES);
             size_t take = piece.len < free_bytes ? piece.len : free_bytes;
             memcpy(open + filled, piece.ptr, take);
             piece.ptr += take;
@@ -113,6 +114,7 @@ add_span(struct namer *c, const struct scan_span *span)
     size_t size = add_item(c, span->kind, span->at, span->len, span->escaped);
 
     c->bytes += span->kind != SCAN_MEDIA ? size : 0;
+    CHECK_SLOW(c->bytes <= UINT32_MAX);
 }
 
 /* The name of all that was added is that of the first `done` of `all`
@@ -128,6 +130,8 @@ keep(struct conversation *out, const struct namer *c, uint32_t done,
     out->keys[out->count] = c->key;
     out->bytes[out->count] = (uint32_t)c->bytes;
     out->count++;
+    CHECK_SLOW(out->count < 2 ||
+               out->bytes[out->count - 1] >= out->bytes[out->count - 2]);
 }
 
 static uint32_t
@@ -138,6 +142,7 @@ count_messages(const struct scan *scan)
     for (uint32_t i = 0; i < scan->spans_count; i++) {
         count += scan->spans[i].kind == SCAN_ROLE;
     }
+    CHECK_SLOW(count <= scan->spans_count);
     return count;
 }
 
