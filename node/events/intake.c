@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -62,6 +63,20 @@ make_words(struct intake *intake)
 }
 
 static int
+open_bell(struct intake *intake)
+{
+    struct epoll_event rings = {.events = EPOLLIN, .data.ptr = NULL};
+
+    intake->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    intake->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (intake->bell < 0 || intake->epoll < 0 ||
+        epoll_ctl(intake->epoll, EPOLL_CTL_ADD, intake->bell, &rings) != 0) {
+        return -errno;
+    }
+    return 0;
+}
+
+static int
 init(struct intake *intake, const struct config *config)
 {
     const struct ledger_limits ledger = {.bytes_max = intake->ledger_bytes_max};
@@ -82,8 +97,7 @@ init(struct intake *intake, const struct config *config)
         outcome = make_words(intake);
     }
     if (outcome == 0) {
-        intake->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        outcome = intake->bell >= 0 ? 0 : -errno;
+        outcome = open_bell(intake);
     }
     return outcome == 0 ? open_zmq(intake) : outcome;
 }
@@ -98,6 +112,7 @@ intake_new(struct intake **out, const struct config *config, uv_async_t *wake,
         return -ENOMEM;
     }
     intake->bell = -1;
+    intake->epoll = -1;
     intake->events = config->events;
     intake->ledger_bytes_max = (size_t)config->mirror.ledger_bytes_max;
     intake->wake = wake;
@@ -169,6 +184,9 @@ intake_free(struct intake *intake)
     }
     if (intake->bell >= 0) {
         (void)close(intake->bell);
+    }
+    if (intake->epoll >= 0) {
+        (void)close(intake->epoll);
     }
     kv_reader_free(intake->tools.reader);
     storage_twin_free(intake->twin);

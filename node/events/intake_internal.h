@@ -24,13 +24,27 @@
 
 struct intake_source;
 
+/*
+ * A socket of ZeroMQ's, and who reads it when its descriptor is readable, which
+ * it is while there is something that the socket was not asked about yet.
+ * (zmq_poll() would ask each socket, with a system call of its own, at each
+ * turn: half a millisecond for 100 workers.)
+ */
+struct intake_watch {
+    void *socket; /* NULL: there is none now */
+    struct intake_rank *rank;
+    void (*read)(struct intake_rank *rank);
+};
+
 /* One rank of a worker. The thread's, but for the numbers. */
 struct intake_rank {
     struct intake *intake;
     struct intake_source *source;
-    void *sub;     /* NULL while it is not time to connect again */
-    void *monitor; /* of sub */
-    void *dealer;  /* NULL while no replay runs */
+    struct intake_watch sub;     /* none while it is not time to connect */
+    struct intake_watch monitor; /* of sub */
+    struct intake_watch dealer;  /* none: no replay ran by this connection */
+    bool asked;                  /* the dealer, and its answer has not ended */
+    bool look; /* a socket may have more than its descriptor says */
     bool connected;
     uint64_t opened_us;
     struct decoder decoder;
@@ -85,7 +99,8 @@ struct intake {
     struct config_events events;
     uv_async_t *wake;
     uint64_t seed;
-    int bell; /* eventfd: commands, or the end */
+    int bell;  /* eventfd: commands, or the end */
+    int epoll; /* of the bell and of sockets; data: struct intake_watch */
     void *zmq;
     struct storage_twin *twin; /* NULL: no snapshots are taken */
     size_t ledger_bytes_max;
@@ -111,7 +126,6 @@ struct intake {
     uint64_t turn_us; /* when the thread was last known to run */
     uint64_t told_us; /* the ledger's numbers */
     bool emitted;     /* something new is in items */
-    struct intake_poll *poll;
 };
 
 /* Monotonic, the thread's clock. */
@@ -149,6 +163,9 @@ void intake_rank_read_live(struct intake_rank *rank);
 void intake_rank_read_monitor(struct intake_rank *rank);
 /* Reads its DEALER, INTAKE_REPLAY_BUDGET messages at most. */
 void intake_rank_read_replay(struct intake_rank *rank);
+/* Reads what poll() cannot know of: what a budget left, and what a socket took
+ * in while it was used otherwise. */
+void intake_rank_look(struct intake_rank *rank);
 /* Reads from scratch; ask: the question's number, 0: none. */
 void intake_rank_reread(struct intake_rank *rank, uint64_t ask);
 /* When intake_rank_turn() is due, in microseconds. */

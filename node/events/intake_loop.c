@@ -1,31 +1,17 @@
 /* The intake's thread: commands, polls, turns, its half of a snapshot. */
-#include <errno.h>
-#include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
-#include <zmq.h>
 
 #include "node/base/log.h"
 #include "node/events/intake_internal.h"
 
 #define TURN_MS_MAX  1000L
-#define BUSY_MS      5L /* while the ledger has something to sweep */
+#define TOGETHER_MS  25U /* what is due within this of another waits for it */
+#define BUSY_MS      5L  /* while the ledger has something to sweep */
 #define SWEEP_BUDGET 4096U
 #define TELL_US      UINT64_C(1000000)
 #define SAVE_BYTES   ((size_t)256 << 10) /* of a snapshot's parts in one turn */
-#define ITEMS_MAX    (1 + 3 * WORKERS_MAX)
-
-enum poll_use {
-    USE_LIVE,
-    USE_MONITOR,
-    USE_REPLAY
-};
-
-struct intake_poll {
-    int count;
-    zmq_pollitem_t items[ITEMS_MAX];
-    struct intake_rank *ranks[ITEMS_MAX];
-    enum poll_use uses[ITEMS_MAX];
-};
+#define READY_MAX    64                  /* sockets that are read in one turn */
 
 bool
 intake_is_ending(const struct intake *intake)
@@ -123,77 +109,44 @@ take_commands(struct intake *intake)
     }
 }
 
-/* Polling */
+/* Waiting */
 
-static void
-poll_add(struct intake_poll *poll, struct intake_rank *rank, void *socket,
-         enum poll_use use)
-{
-    if (socket == NULL) {
-        return;
-    }
-    CHECK(poll->count < (int)ITEMS_MAX);
-    poll->items[poll->count] =
-        (zmq_pollitem_t){.socket = socket, .events = ZMQ_POLLIN};
-    poll->ranks[poll->count] = rank;
-    poll->uses[poll->count] = use;
-    poll->count++;
-}
-
-/* What to wait for now, and until when. */
+/* What is due next on any rank. */
 static uint64_t
-fill_poll(struct intake *intake)
+deadline(const struct intake *intake)
 {
-    struct intake_poll *poll = intake->poll;
     uint64_t due_us = UINT64_MAX;
 
-    poll->items[0] = (zmq_pollitem_t){.fd = intake->bell, .events = ZMQ_POLLIN};
-    poll->count = 1;
     for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
         for (uint32_t i = 0; i < s->worker.ranks; i++) {
-            struct intake_rank *rank = &s->ranks[i];
-            uint64_t at_us = intake_rank_deadline(rank);
+            const struct intake_rank *rank = &s->ranks[i];
+            uint64_t at_us = rank->look ? 0 : intake_rank_deadline(rank);
             due_us = at_us < due_us ? at_us : due_us;
-            poll_add(poll, rank, rank->monitor, USE_MONITOR);
-            poll_add(poll, rank, rank->dealer, USE_REPLAY);
-            poll_add(poll, rank, rank->sub, USE_LIVE);
         }
     }
     return due_us;
 }
 
-static long
+static int
 timeout_ms(const struct intake *intake, uint64_t due_us, long most)
 {
     if (due_us <= intake->now_us) {
         return 0;
     }
     uint64_t left_ms = (due_us - intake->now_us + 999) / 1000;
-    return left_ms < (uint64_t)most ? (long)left_ms : most;
+    left_ms = left_ms < TOGETHER_MS ? TOGETHER_MS : left_ms;
+    return (int)(left_ms < (uint64_t)most ? (long)left_ms : most);
 }
 
 /* A socket that an earlier one of the same rank has closed is not read: its
  * readers know. */
 static void
-read_ready(struct intake *intake)
+read_ready(const struct epoll_event *events, int count)
 {
-    struct intake_poll *poll = intake->poll;
-
-    for (int i = 1; i < poll->count; i++) {
-        struct intake_rank *rank = poll->ranks[i];
-        if ((poll->items[i].revents & ZMQ_POLLIN) == 0) {
-            continue;
-        }
-        switch (poll->uses[i]) {
-        case USE_MONITOR:
-            intake_rank_read_monitor(rank);
-            break;
-        case USE_REPLAY:
-            intake_rank_read_replay(rank);
-            break;
-        case USE_LIVE:
-            intake_rank_read_live(rank);
-            break;
+    for (int i = 0; i < count; i++) {
+        const struct intake_watch *watch = events[i].data.ptr;
+        if (watch != NULL) { /* the bell has none */
+            watch->read(watch->rank);
         }
     }
 }
@@ -281,6 +234,8 @@ see_the_time(struct intake *intake)
 static void
 run(struct intake *intake)
 {
+    struct epoll_event ready[READY_MAX];
+
     while (!intake_is_ending(intake)) {
         see_the_time(intake);
         take_commands(intake);
@@ -290,14 +245,12 @@ run(struct intake *intake)
             wait_ms = wait_ms < BUSY_MS ? wait_ms : BUSY_MS;
         }
         tell_ledger(intake);
-        uint64_t due_us = fill_poll(intake);
         intake_emit_wake(intake);
-        int ready = zmq_poll(intake->poll->items, intake->poll->count,
-                             timeout_ms(intake, due_us, wait_ms));
+        int count = epoll_wait(intake->epoll, ready, READY_MAX,
+                               timeout_ms(intake, deadline(intake), wait_ms));
         see_the_time(intake);
-        if (ready > 0) {
-            read_ready(intake);
-        }
+        read_ready(ready, count);
+        each_rank(intake, intake_rank_look);
         intake_emit_wake(intake);
     }
 }
@@ -307,18 +260,12 @@ intake_thread(void *arg)
 {
     struct intake *intake = arg;
 
-    intake->poll = malloc(sizeof *intake->poll);
     intake->turn_us = intake_now_us();
-    if (intake->poll != NULL) {
-        run(intake);
-    } else {
-        LOG_ERROR("events_out_of_memory", KV_FAULT("error", -ENOMEM));
-    }
+    run(intake);
     for (struct intake_source *s = intake->sources; s != NULL; s = s->next) {
         close_source(s); /* control frees it once we are gone */
     }
     if (intake->twin != NULL) {
         storage_twin_leave(intake->twin);
     }
-    free(intake->poll);
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <zmq.h>
 
 #include "node/base/log.h"
@@ -149,10 +150,10 @@ open_monitor(struct intake_rank *rank)
     if (monitor == NULL) {
         return NULL;
     }
-    (void)snprintf(name, sizeof name, "inproc://events-%p", rank->sub);
+    (void)snprintf(name, sizeof name, "inproc://events-%p", rank->sub.socket);
     set_number(monitor, ZMQ_LINGER, 0);
     if (zmq_socket_monitor(
-            rank->sub, name,
+            rank->sub.socket, name,
             ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0 ||
         zmq_connect(monitor, name) != 0) {
         (void)zmq_close(monitor);
@@ -162,34 +163,66 @@ open_monitor(struct intake_rank *rank)
 }
 
 static void
-close_live(struct intake_rank *rank)
-{
-    if (rank->sub != NULL) {
-        (void)zmq_socket_monitor(rank->sub, NULL, 0);
-        (void)zmq_close(rank->sub);
-        rank->sub = NULL;
-    }
-    if (rank->monitor != NULL) {
-        (void)zmq_close(rank->monitor);
-        rank->monitor = NULL;
-    }
-}
-
-static void
-close_replay(struct intake_rank *rank)
-{
-    if (rank->dealer != NULL) {
-        (void)zmq_close(rank->dealer);
-        rank->dealer = NULL;
-    }
-}
-
-static void
 log_rank(struct intake_rank *rank, const char *what, int error)
 {
     LOG_WARNING("events_socket", KV("worker", rank->source->worker.id),
                 KV("rank", rank->decoder.rank), KV("what", what),
                 KV("error", zmq_strerror(error)));
+}
+
+/* Its descriptor is watched, for as long as it is open. False: it was closed,
+ * or there is none. */
+static bool
+watch(struct intake_rank *rank, struct intake_watch *watch, void *socket,
+      void (*read)(struct intake_rank *rank))
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = watch};
+    int fd = -1;
+    size_t size = sizeof fd;
+
+    CHECK(watch->socket == NULL);
+    if (socket == NULL) {
+        return false;
+    }
+    CHECK(zmq_getsockopt(socket, ZMQ_FD, &fd, &size) == 0);
+    if (epoll_ctl(rank->intake->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        (void)zmq_close(socket);
+        return false;
+    }
+    *watch =
+        (struct intake_watch){.socket = socket, .rank = rank, .read = read};
+    return true;
+}
+
+static void
+close_watched(struct intake_watch *watch)
+{
+    int fd = -1;
+    size_t size = sizeof fd;
+
+    if (watch->socket != NULL) {
+        CHECK(zmq_getsockopt(watch->socket, ZMQ_FD, &fd, &size) == 0);
+        (void)epoll_ctl(watch->rank->intake->epoll, EPOLL_CTL_DEL, fd, NULL);
+        (void)zmq_close(watch->socket);
+        watch->socket = NULL;
+    }
+}
+
+static void
+close_live(struct intake_rank *rank)
+{
+    if (rank->sub.socket != NULL) {
+        (void)zmq_socket_monitor(rank->sub.socket, NULL, 0);
+    }
+    close_watched(&rank->sub);
+    close_watched(&rank->monitor);
+}
+
+static void
+close_replay(struct intake_rank *rank)
+{
+    close_watched(&rank->dealer);
+    rank->asked = false;
 }
 
 /*
@@ -201,13 +234,14 @@ intake_rank_open(struct intake_rank *rank)
 {
     const struct url *url = &rank->source->worker.events;
 
-    CHECK(rank->sub == NULL && rank->monitor == NULL);
+    CHECK(rank->sub.socket == NULL && rank->monitor.socket == NULL);
     rank->opened_us = rank->intake->now_us;
-    rank->sub = open_socket(rank, ZMQ_SUB, url);
-    if (rank->sub != NULL) {
-        rank->monitor = open_monitor(rank);
-    }
-    if (rank->monitor == NULL || !connect_socket(rank, rank->sub, url)) {
+    rank->look = true;
+    if (!watch(rank, &rank->sub, open_socket(rank, ZMQ_SUB, url),
+               intake_rank_read_live) ||
+        !watch(rank, &rank->monitor, open_monitor(rank),
+               intake_rank_read_monitor) ||
+        !connect_socket(rank, rank->sub.socket, url)) {
         log_rank(rank, "connect", zmq_errno());
         close_live(rank);
     }
@@ -222,23 +256,38 @@ intake_rank_close(struct intake_rank *rank)
 
 /* Replays */
 
+static bool
+open_replay(struct intake_rank *rank)
+{
+    const struct url *url = &rank->source->worker.replay;
+
+    return watch(rank, &rank->dealer, open_socket(rank, ZMQ_DEALER, url),
+                 intake_rank_read_replay) &&
+           connect_socket(rank, rank->dealer.socket, url);
+}
+
+/* An idle engine is asked every few seconds. So the connection is kept after an
+ * answer that was read to its end, when nothing more can come by it. */
 static void
 ask_replay(struct intake_rank *rank, uint64_t from)
 {
-    const struct url *url = &rank->source->worker.replay;
     unsigned char seq[8];
 
-    close_replay(rank);
+    if (rank->asked) {
+        close_replay(rank);
+    }
     for (int i = 0; i < 8; i++) {
         seq[i] = (unsigned char)(from >> (56 - 8 * i));
     }
-    rank->dealer = open_socket(rank, ZMQ_DEALER, url);
-    if (rank->dealer == NULL || !connect_socket(rank, rank->dealer, url) ||
-        zmq_send(rank->dealer, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
-        zmq_send(rank->dealer, seq, sizeof seq, ZMQ_DONTWAIT) < 0) {
+    if ((rank->dealer.socket == NULL && !open_replay(rank)) ||
+        zmq_send(rank->dealer.socket, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_send(rank->dealer.socket, seq, sizeof seq, ZMQ_DONTWAIT) < 0) {
         log_rank(rank, "replay", zmq_errno());
         close_replay(rank);
+        return;
     }
+    rank->asked = true;
+    rank->look = true;
 }
 
 /* Carries out what the stream wants. Borrowed messages stay until then. */
@@ -251,7 +300,9 @@ pump(struct intake_rank *rank)
         if (out.kind == KV_OUT_REPLAY) {
             ask_replay(rank, out.seq);
         } else if (out.kind == KV_OUT_HANGUP) {
-            close_replay(rank);
+            if (rank->asked) {
+                close_replay(rank);
+            }
         } else {
             intake_emit(rank, &out);
         }
@@ -266,6 +317,7 @@ static void
 hang_up(struct intake_rank *rank)
 {
     close_live(rank);
+    close_replay(rank); /* it led to the same process */
     if (rank->connected) {
         rank->connected = false;
         kv_stream_disconnected(rank->decoder.stream, rank->intake->now_us);
@@ -284,7 +336,8 @@ intake_rank_read_monitor(struct intake_rank *rank)
 {
     struct frames frames;
 
-    while (rank->monitor != NULL && frames_receive(&frames, rank->monitor)) {
+    while (rank->monitor.socket != NULL &&
+           frames_receive(&frames, rank->monitor.socket)) {
         uint16_t event = 0;
         if (frames.count > 0 && frame(&frames, 0).len >= sizeof event) {
             memcpy(&event, frame(&frames, 0).ptr, sizeof event);
@@ -351,17 +404,19 @@ void
 intake_rank_read_live(struct intake_rank *rank)
 {
     struct frames frames;
+    uint32_t n;
 
-    for (uint32_t n = 0; n < INTAKE_LIVE_BUDGET && rank->sub != NULL &&
-                         frames_receive(&frames, rank->sub);
+    for (n = 0; n < INTAKE_LIVE_BUDGET && rank->sub.socket != NULL &&
+                frames_receive(&frames, rank->sub.socket);
          n++) {
-        const void *sub = rank->sub;
+        const void *sub = rank->sub.socket;
         intake_rank_read_monitor(rank);
-        if (rank->sub == sub && rank->connected) {
+        if (rank->sub.socket == sub && rank->connected) {
             take_live(rank, &frames);
         }
         frames_close(&frames);
     }
+    rank->look = rank->look || n == INTAKE_LIVE_BUDGET;
 }
 
 /* ["", seq, payload], or ["", topic, seq, payload] since vLLM 0.26 and in
@@ -380,6 +435,7 @@ take_reply(struct intake_rank *rank, struct frames *frames)
         return;
     }
     if (seq == UINT64_MAX) {
+        rank->asked = false;
         kv_stream_replay_end(rank->decoder.stream, now_us);
     } else if (at == 2 && !topic_fits(rank, frame(frames, 1))) {
         counter_bump(&counters->other_topic, 1);
@@ -395,15 +451,32 @@ take_reply(struct intake_rank *rank, struct frames *frames)
 void
 intake_rank_read_replay(struct intake_rank *rank)
 {
-    const void *dealer = rank->dealer;
+    const void *dealer = rank->dealer.socket;
     struct frames frames;
+    uint32_t n;
 
-    for (uint32_t n = 0;
-         n < INTAKE_REPLAY_BUDGET && rank->dealer != NULL &&
-         rank->dealer == dealer && frames_receive(&frames, rank->dealer);
+    for (n = 0; n < INTAKE_REPLAY_BUDGET && rank->dealer.socket != NULL &&
+                rank->dealer.socket == dealer &&
+                frames_receive(&frames, rank->dealer.socket);
          n++) {
-        take_reply(rank, &frames);
+        if (rank->asked) {
+            take_reply(rank, &frames);
+        } else { /* nobody asked: it would pass for the next answer */
+            close_replay(rank);
+        }
         frames_close(&frames);
+    }
+    rank->look = rank->look || n == INTAKE_REPLAY_BUDGET;
+}
+
+void
+intake_rank_look(struct intake_rank *rank)
+{
+    if (rank->look) {
+        rank->look = false;
+        intake_rank_read_monitor(rank);
+        intake_rank_read_replay(rank);
+        intake_rank_read_live(rank);
     }
 }
 
@@ -412,8 +485,8 @@ intake_rank_read_replay(struct intake_rank *rank)
 uint64_t
 intake_rank_deadline(const struct intake_rank *rank)
 {
-    return rank->sub == NULL ? rank->opened_us + INTAKE_REOPEN_US
-                             : kv_stream_deadline(rank->decoder.stream);
+    return rank->sub.socket == NULL ? rank->opened_us + INTAKE_REOPEN_US
+                                    : kv_stream_deadline(rank->decoder.stream);
 }
 
 void
@@ -421,7 +494,8 @@ intake_rank_turn(struct intake_rank *rank)
 {
     uint64_t now_us = rank->intake->now_us;
 
-    if (rank->sub == NULL && now_us >= rank->opened_us + INTAKE_REOPEN_US) {
+    if (rank->sub.socket == NULL &&
+        now_us >= rank->opened_us + INTAKE_REOPEN_US) {
         intake_rank_open(rank);
     }
     if (now_us >= kv_stream_deadline(rank->decoder.stream)) {

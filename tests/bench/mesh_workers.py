@@ -1,6 +1,6 @@
 """Many idle workers in one process, for mesh.py: each has an HTTP port of its
 own (/health, /metrics, /v1/models) and binds the event sockets of an engine
-that says nothing.
+that has said nothing: its replay answers that there is nothing to replay.
 
     mesh_workers.py COUNT
 
@@ -54,6 +54,13 @@ def bind(context, kind):
     return made, made.last_endpoint.decode()
 
 
+def answer(router):
+    """The end marker, to everybody who asked."""
+    while router.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        asker = router.recv_multipart()[0]
+        router.send_multipart([asker, b"", b"\xff" * 8, b""])
+
+
 async def serve(count):
     loop = asyncio.get_running_loop()
     context = zmq.Context()
@@ -62,6 +69,7 @@ async def serve(count):
         server = await loop.create_server(Http, "127.0.0.1", 0)
         pub, events = bind(context, zmq.PUB)
         router, replay = bind(context, zmq.ROUTER)
+        loop.add_reader(router.fd, answer, router)
         port = server.sockets[0].getsockname()[1]
         kept.append((server, pub, router))
         words.append(f"http://127.0.0.1:{port},events={events},replay={replay}")

@@ -13,6 +13,7 @@ is a new process at the same ports. Attributes that misbehave:
     replay_drop     seqs that the next replay loses, once
     replay_end      False: no end marker; N: none for the next N replies
     replay_answers  False: requests are not answered
+    replay_ends     end markers behind a reply
     framing         3 or 4 frames of a reply
     encoding        "map" or "array"
     topic           bytes of the first frame
@@ -38,6 +39,7 @@ class Publisher:
         self.ports = ports
         self.buffer_max = 10000
         self.requests = []  # start seqs of the replays asked for
+        self.askers = []  # ... and by which connection
         self.misbehave()
         self._calls = queue.Queue()
         self._open(patience_s=0)
@@ -49,6 +51,7 @@ class Publisher:
         self.replay_drop = set()
         self.replay_end = True
         self.replay_answers = True
+        self.replay_ends = 1
 
     # The process
 
@@ -153,6 +156,7 @@ class Publisher:
         if len(frames) != 3 or frames[1] != b"" or len(frames[2]) != 8:
             return
         start = struct.unpack(">Q", frames[2])[0]
+        self.askers.append(frames[0])
         self.requests.append(start)
         if not self.replay_answers:
             return
@@ -161,7 +165,8 @@ class Publisher:
             if seq >= start and seq not in self.replay_holes and seq not in dropped:
                 self._reply(frames[0], self.topic, struct.pack(">Q", seq), payload)
         if self.replay_end is True:
-            self._reply(frames[0], b"", END, b"")
+            for _ in range(self.replay_ends):
+                self._reply(frames[0], b"", END, b"")
         elif self.replay_end is not False:
             self.replay_end = self.replay_end - 1 or True
 

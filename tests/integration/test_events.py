@@ -218,6 +218,37 @@ class Events(Base):
         publisher.store([5], parent=4)
         self.caught_up(drive, publisher)
 
+    def probed(self, publisher, times):
+        """By which connections, after so many more probes."""
+        before = len(publisher.askers)
+        self.wait(lambda: len(publisher.askers) >= before + times, "probes")
+        return publisher.askers[before:]
+
+    def test_an_idle_engine_is_probed_by_one_connection(self):
+        publisher, drive = self.settled()
+        self.probed(publisher, 2)
+        self.assertEqual(len(set(self.probed(publisher, 5))), 1)
+        # A silent round is the end of it.
+        publisher.replay_end = 1
+        self.assertEqual(len(set(self.probed(publisher, 6))), 2)
+        self.assertEqual(len(drive.of("begin")), 1)
+
+    def test_an_answer_that_nobody_asked_for_is_none_to_the_next_question(self):
+        publisher, drive = self.settled()
+        publisher.replay_ends = 2
+        askers = self.probed(publisher, 5)
+        self.assertEqual(len(set(askers)), len(askers))
+        self.assertEqual(len(drive.of("begin")), 1, "an end marker alone is a restart")
+
+    def test_a_probe_finds_an_idle_restart_behind_a_kept_connection(self):
+        publisher, drive = self.settled()
+        self.probed(publisher, 3)
+        publisher.restart()
+        self.wait(lambda: len(drive.of("begin")) == 2 and drive.state() == "live",
+                  "the empty process is known")
+        publisher.store(range(20, 23))
+        self.caught_up(drive, publisher)
+
     def test_replay_with_holes_is_asked_again(self):
         publisher = self.publisher()
         for i in range(1, 40):
