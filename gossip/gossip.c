@@ -507,6 +507,8 @@ dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct codec_in in)
         return gossip_recv_expect(g, peer, in);
     case GOSSIP_FRAME_WHO:
         return gossip_recv_who(g, peer, in);
+    case GOSSIP_FRAME_RELAY:
+        return gossip_recv_relay(g, peer, in);
     default:
         g->stats.frames_unknown++;
         return 0;

@@ -90,7 +90,8 @@
  * another epoch: what the node had is dropped, not trusted.
  *
  * Push. The primary reader (the caller names it with gossip_role()) sends its
- * records to all peers, push_ms after the first of them. The second reader
+ * records to all peers, push_ms after the first of them: to a few by itself,
+ * who pass them on to the others (spread.c says how). The second reader
  * stays silent while the primary's deltas keep up with its own reading. It
  * pushes the records that are lag_ms late, or pushes at once when the primary
  * is suspect or gone. A node that becomes primary pushes at once; the former
@@ -509,9 +510,11 @@ struct gossip_stats {
     uint64_t sends_dropped;   /* sends_max was reached */
     uint64_t no_memory;
     uint64_t records_local, records_pushed, records_applied;
-    uint64_t push_bytes;            /* of DELTAs pushed, counted for one peer */
-    uint64_t dropped_old;           /* records that were there already */
-    uint64_t dropped_epoch;         /* records of a lower epoch */
+    uint64_t push_bytes;    /* of DELTAs pushed, counted for one peer */
+    uint64_t relays_out;    /* pushes of others passed on, one for each peer */
+    uint64_t relays_lost;   /* peers that nobody had a link to */
+    uint64_t dropped_old;   /* records that were there already */
+    uint64_t dropped_epoch; /* records of a lower epoch */
     uint64_t dropped_unknown;       /* records of unknown streams */
     uint64_t dropped_follower;      /* records of a reading that does not
                                        lead */

@@ -17,6 +17,7 @@
 #define GOSSIP_SEQ_MAX    (UINT64_C(1) << 55)
 #define GOSSIP_NO_MAX     (UINT32_MAX - 1)
 #define GOSSIP_PEER_NONE  UINT32_MAX
+#define GOSSIP_FANOUT     4U    /* peers that a push is sent to */
 #define GOSSIP_FRAME_ROOM 1024U /* around a record's body in a frame */
 
 enum gossip_frame_type {
@@ -31,6 +32,7 @@ enum gossip_frame_type {
     GOSSIP_FRAME_BELIEF,
     GOSSIP_FRAME_EXPECT, /* blocks of tokens on their way to a rank */
     GOSSIP_FRAME_WHO,    /* asks who leads a stream's epoch, or says "I do" */
+    GOSSIP_FRAME_RELAY,  /* a push, and whom it is to be passed on to */
 };
 
 struct gossip_peer {
@@ -232,6 +234,8 @@ struct gossip {
 
     struct gossip_stream *push_first;
     uint64_t push_due_us;
+    uint64_t tree;    /* drawn: the order in which pushes reach peers */
+    uint64_t tree_us; /* another one is drawn then */
     uint64_t vector_due_us;
     uint64_t wake_us; /* no stream's timer is due before this */
     uint64_t tokens;
@@ -438,6 +442,20 @@ void gossip_answer(struct gossip *g, const struct gossip_stream *s,
  * up. 0, or GOSSIP_E_BAD: what stood before the fault was applied. The same
  * holds for each gossip_recv_...() below. */
 int gossip_recv_delta(struct gossip *g, uint64_t peer, struct codec_in in);
+
+/* As gossip_recv_delta(), of the DELTA that is in a RELAY. origin: who pushed
+ * it, as the frame says. */
+int gossip_recv_push(struct gossip *g, uint64_t peer, uint64_t origin,
+                     struct codec_in in);
+
+/* spread.c: pushes along a tree */
+
+/* Sends the DELTA that was built to all peers, most of them by way of others.
+ */
+void gossip_spread(struct gossip *g);
+
+/* As gossip_recv_delta(): takes the push and passes it on. */
+int gossip_recv_relay(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* pull.c: questions for records */
 

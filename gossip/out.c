@@ -36,7 +36,7 @@ gossip_wake_at(struct gossip *g, uint64_t at_us)
 void
 gossip_frame_begin(struct gossip *g, enum gossip_frame_type type)
 {
-    CHECK(type >= GOSSIP_FRAME_SUMMARY && type <= GOSSIP_FRAME_WHO);
+    CHECK(type >= GOSSIP_FRAME_SUMMARY && type <= GOSSIP_FRAME_RELAY);
     CHECK(g->build.max == g->config.frame_bytes);
     g->build.len = 0;
     g->build.failed = false;

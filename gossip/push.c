@@ -9,6 +9,7 @@ enum {
 /* Bytes around a record in a frame, and the section's head. */
 #define RECORD_ROOM 24U
 #define HEAD_ROOM   64U
+#define TAIL_ROOM   (GOSSIP_PEERS_MAX * 8 + 16U) /* of a RELAY */
 
 bool
 gossip_pushes(const struct gossip *g, const struct gossip_stream *s)
@@ -82,7 +83,7 @@ static bool
 has_room(const struct gossip *g, size_t len)
 {
     CHECK(g->build.len <= g->build.max);
-    return g->build.max - g->build.len >= len;
+    return g->build.max - g->build.len >= len + TAIL_ROOM;
 }
 
 /* Writes a section: the log's records after `from`, as many as fit. Returns
@@ -125,7 +126,7 @@ send_push(struct gossip *g)
 {
     uint64_t before = g->stats.bytes_out;
 
-    gossip_frame_send(g, 0, GOSSIP_BULK);
+    gossip_spread(g);
     if (g->stats.bytes_out != before) {
         g->stats.push_bytes += g->build.len;
     }
@@ -240,8 +241,15 @@ heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
     gossip_push_lag(g, s);
 }
 
+/* Whom a DELTA comes from: the link that brought it, and who pushed it; 0: it is
+ * an answer. */
+struct from {
+    uint64_t peer;
+    uint64_t origin;
+};
+
 static int
-recv_section(struct gossip *g, uint64_t peer, bool pushed, struct codec_in *in)
+recv_section(struct gossip *g, struct from from, struct codec_in *in)
 {
     struct section section;
     uint64_t end = 0;
@@ -260,27 +268,46 @@ recv_section(struct gossip *g, uint64_t peer, bool pushed, struct codec_in *in)
     if (s == NULL) {
         return sound ? 0 : GOSSIP_E_BAD;
     }
-    if (pushed && peer == s->primary) {
+    if (from.origin != 0 && from.origin == s->primary) {
         heard_primary(g, s, end);
     }
-    if (s->pull.open && s->pull.peer == peer &&
+    if (s->pull.open && s->pull.peer == from.peer &&
         gossip_need(s) != s->pull.from) {
         s->pull.open = false;
     }
-    gossip_pull(g, s, peer);
+    gossip_pull(g, s, from.peer);
     return sound ? 0 : GOSSIP_E_BAD;
+}
+
+static int
+recv_sections(struct gossip *g, struct from from, struct codec_in in)
+{
+    while (codec_left(&in) > 0 && !in.failed) {
+        int rc = recv_section(g, from, &in);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    return in.failed ? GOSSIP_E_BAD : 0;
 }
 
 int
 gossip_recv_delta(struct gossip *g, uint64_t peer, struct codec_in in)
 {
     bool pushed = (codec_get_u8(&in) & DELTA_PUSH) != 0;
+    struct from from = {.peer = peer, .origin = pushed ? peer : 0};
 
-    while (codec_left(&in) > 0 && !in.failed) {
-        int rc = recv_section(g, peer, pushed, &in);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    return in.failed ? GOSSIP_E_BAD : 0;
+    return recv_sections(g, from, in);
+}
+
+/* Who pushed it has what is missing; who passed it on may miss it, too. */
+int
+gossip_recv_push(struct gossip *g, uint64_t peer, uint64_t origin,
+                 struct codec_in in)
+{
+    bool known = gossip_peer_is_good(g, origin);
+    struct from from = {.peer = known ? origin : peer, .origin = origin};
+
+    (void)codec_get_u8(&in);
+    return recv_sections(g, from, in);
 }

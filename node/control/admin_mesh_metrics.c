@@ -127,6 +127,8 @@ static const struct row gossip_rows[] = {
     {"records_pushed", AT(records_pushed), "Records pushed to peers"},
     {"records_applied", AT(records_applied), "Records applied to the index"},
     {"push_bytes", AT(push_bytes), "Bytes of pushed deltas, as sent to one peer"},
+    {"relays_out", AT(relays_out), "Pushes of others passed on to a peer"},
+    {"relays_lost", AT(relays_lost), "Pushes that could not be passed on to a peer"},
     {"dropped_old", AT(dropped_old), "Records that were there already"},
     {"dropped_epoch", AT(dropped_epoch), "Records of a lower epoch"},
     {"dropped_unknown", AT(dropped_unknown), "Records of unknown streams"},

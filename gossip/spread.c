@@ -1,0 +1,198 @@
+/*
+ * Pushes travel along a tree, so that a reader sends a constant number of
+ * frames however many nodes there are.
+ *
+ * The sender of a push picks GOSSIP_FANOUT of its peers and deals the others
+ * out to them: each frame ends with the peers that its receiver is to pass it
+ * on to, and the receiver does the same with these. So nobody needs to agree
+ * with anybody on who the members are or in which order they stand, and every
+ * peer that the first sender has up gets the frame once. A peer that a node
+ * has no link to is left to one of those below it. A suspect one gets its frame
+ * directly, and nothing to pass on.
+ *
+ * The order is drawn anew every TREE_US: a link that is down or a node that
+ * passes nothing on costs the same peers their frames for that long at most.
+ * What is lost on the way is repaired as any lost delta is.
+ *
+ *   PUSH    a DELTA for a peer that has nothing to pass on, or else a RELAY: a
+ *           DELTA, and behind it
+ *             u64     each peer to pass it on to
+ *             u64     the peer that pushed it first
+ *             u8      how many peers the former are
+ *
+ * Source: the tree is that of Plumtree (Leitao et al. 2007) without its repair,
+ * in whose place anti-entropy is.
+ */
+#include "gossip/gossip_internal.h"
+
+#define TREE_US UINT64_C(1000000)
+
+/* Peers that are to have a push. */
+struct group {
+    uint64_t ids[GOSSIP_PEERS_MAX];
+    uint32_t count;
+};
+
+static void
+add(struct group *group, uint64_t id)
+{
+    CHECK(group->count < GOSSIP_PEERS_MAX);
+    group->ids[group->count++] = id;
+}
+
+/* Ends the frame with whom it is to be passed on to. A DELTA of our own that
+ * has nobody there stays one. */
+static void
+put_tail(struct gossip *g, uint64_t origin, const struct group *rest)
+{
+    bool relays = rest->count > 0 || origin != g->self;
+
+    g->build.bytes[0] = relays ? GOSSIP_FRAME_RELAY : GOSSIP_FRAME_DELTA;
+    for (uint32_t i = 0; i < rest->count; i++) {
+        codec_put_u64(&g->build, rest->ids[i]);
+    }
+    if (relays) {
+        codec_put_u64(&g->build, origin);
+        codec_put_u8(&g->build, (uint8_t)rest->count);
+    }
+}
+
+static void
+send_to(struct gossip *g, uint64_t peer, uint64_t origin,
+        const struct group *rest)
+{
+    size_t len = g->build.len;
+
+    put_tail(g, origin, rest);
+    if (g->build.failed) {
+        g->stats.relays_lost += 1 + (uint64_t)rest->count;
+    } else {
+        gossip_frame_send(g, peer, GOSSIP_BULK);
+        g->stats.relays_out += origin != g->self;
+    }
+    g->build.len = len;
+    g->build.failed = false;
+}
+
+/* Those whom a frame can be sent to and who can pass it on; the suspect ones
+ * have theirs at once, and those without a link are left over. */
+static void
+sort_out(struct gossip *g, uint64_t origin, const struct group *all,
+         struct group *good, struct group *unlinked)
+{
+    static const struct group nobody = {.count = 0};
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        uint64_t id = all->ids[i];
+        uint32_t at = id == g->self ? GOSSIP_PEER_NONE : gossip_peer_at(g, id);
+        if (at == GOSSIP_PEER_NONE) {
+            add(unlinked, id);
+        } else if (g->peers[at].suspect) {
+            send_to(g, id, origin, &nobody);
+        } else {
+            add(good, id);
+        }
+    }
+    CHECK(good->count + unlinked->count <= all->count);
+}
+
+/* Sends the DELTA in g->build to the first of them, each with its share of the
+ * others. */
+static void
+spread(struct gossip *g, uint64_t origin, const struct group *all)
+{
+    struct group good = {.count = 0};
+    struct group others = {.count = 0};
+
+    sort_out(g, origin, all, &good, &others);
+    uint32_t heads =
+        good.count < GOSSIP_FANOUT ? good.count : (uint32_t)GOSSIP_FANOUT;
+    for (uint32_t i = heads; i < good.count; i++) {
+        add(&others, good.ids[i]);
+    }
+    g->stats.relays_lost += heads == 0 ? others.count : 0;
+    for (uint32_t head = 0; head < heads; head++) {
+        struct group rest = {.count = 0};
+        for (uint32_t i = head; i < others.count; i += heads) {
+            add(&rest, others.ids[i]);
+        }
+        send_to(g, good.ids[head], origin, &rest);
+    }
+}
+
+/* Sorted in, by what the present tree makes of each. */
+static void
+add_in_order(const struct gossip *g, struct group *group, uint64_t id)
+{
+    uint32_t at = group->count;
+
+    add(group, id);
+    for (; at > 0 &&
+           rng_mix(group->ids[at - 1] ^ g->tree) > rng_mix(id ^ g->tree);
+         at--) {
+        group->ids[at] = group->ids[at - 1];
+    }
+    group->ids[at] = id;
+}
+
+void
+gossip_spread(struct gossip *g)
+{
+    struct group all = {.count = 0};
+
+    CHECK(!g->build.failed && g->build.bytes[0] == GOSSIP_FRAME_DELTA);
+    if (g->now_us >= g->tree_us) {
+        g->tree = rng_next(&g->rng);
+        g->tree_us = g->now_us + TREE_US;
+    }
+    for (uint32_t i = 0; i < g->peers_high; i++) {
+        if (g->peers[i].id != 0) {
+            add_in_order(g, &all, g->peers[i].id);
+        }
+    }
+    spread(g, g->self, &all);
+}
+
+/* Takes the tail off the frame. */
+static bool
+get_tail(struct codec_in *in, struct group *rest, uint64_t *origin)
+{
+    uint64_t count = codec_left(in) > 0 ? in->end[-1] : UINT64_MAX;
+
+    if (count > GOSSIP_PEERS_MAX || codec_left(in) < count * 8 + 8 + 1) {
+        return false;
+    }
+    struct codec_in tail = {.at = in->end - (count * 8 + 8 + 1),
+                            .end = in->end};
+    in->end = tail.at;
+    for (uint64_t i = 0; i < count; i++) {
+        add(rest, codec_get_u64(&tail));
+    }
+    *origin = codec_get_u64(&tail);
+    CHECK(!tail.failed && rest->count == count);
+    return true;
+}
+
+int
+gossip_recv_relay(struct gossip *g, uint64_t peer, struct codec_in in)
+{
+    struct group rest = {.count = 0};
+    uint64_t origin = 0;
+
+    if (!get_tail(&in, &rest, &origin)) {
+        return GOSSIP_E_BAD;
+    }
+    struct codec_in delta = in;
+    int rc = gossip_recv_push(g, peer, origin, delta);
+    if (rc != 0 || rest.count == 0 || origin == g->self) {
+        return rc;
+    }
+    gossip_frame_begin(g, GOSSIP_FRAME_RELAY);
+    codec_put_bytes(&g->build, in.at, codec_left(&in));
+    if (g->build.failed) { /* of a peer with longer frames */
+        g->stats.relays_lost += rest.count;
+        return 0;
+    }
+    spread(g, origin, &rest);
+    return 0;
+}
