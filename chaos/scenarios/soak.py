@@ -214,6 +214,7 @@ class Judge:
     def __init__(self, world):
         self.world = world
         self.compared, self.wrong, self.examples = 0, 0, []
+        self.mismatches = {}  # process: digests that differed at equal positions
 
     def check(self, right, why):
         self.compared += 1
@@ -237,6 +238,12 @@ class Judge:
             self.check(held == has, f"{node.name}: {worker['id']} holds {held} blocks; it "
                        f"holds {has}")
 
+    def count_mismatches(self):
+        """Those of a node that is killed between two looks are missed."""
+        for node in self.world.running():
+            self.mismatches[node.program.pid] = int(
+                node.metric("kvasir_gossip_digest_mismatches_total"))
+
     def quiet(self):
         """All is healed and runs: what there is to say about it."""
         for engine in self.world.engines:
@@ -246,6 +253,7 @@ class Judge:
             self.world.settle(SETTLE_S)
         except TimeoutError as error:
             late = str(error)
+        self.count_mismatches()
         before = self.wrong
         caches = {engine.name: engine.cache() for engine in self.world.engines}
         for node in self.world.nodes:
@@ -295,11 +303,13 @@ def soak(world, say):
         kills.back()
         trouble = judge.quiet()
         troubles += [f"quiet point {point + 1}: {trouble}"] if trouble else []
+    mismatches = sum(judge.mismatches.values())
     caches = [engine.cache() for engine in world.engines]
     rss, used, held, fds = (sizes.quarters(column) for column in range(4))
     say(batches=sum(cache["next_seq"] for cache in caches), cuts=cuts.count, **kills.counts,
-        compared=judge.compared, wrong=judge.wrong, rss_kb=rss, heap_kb=used,
+        compared=judge.compared, wrong=judge.wrong, mismatches=mismatches, rss_kb=rss, heap_kb=used,
         heap_held_kb=held, fds=fds)
+    expect(mismatches == 0, f"states differed at equal positions: {judge.mismatches}")
     expect(not troubles, "\n".join([*troubles, *judge.examples]))
     if seconds >= 600:
         expect(flat(rss, 0.1, 2048), f"resident memory: {rss} KB")

@@ -637,6 +637,7 @@ break_node(struct world *world, struct world_node *node, uint32_t stream)
         tell_digest(world, node, stream);
     }
     if (chance(world, 100)) {
+        pull(world, node); /* what was told to forget is forgotten on disk */
         save_disk(world, node);
     }
 }
