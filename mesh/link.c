@@ -125,9 +125,9 @@ allocate(struct mesh_link *link)
     link->inlets = calloc(link->inlets_max, sizeof link->inlets[0]);
     link->inbox = calloc(link->limits.inbox_frames, sizeof link->inbox[0]);
     link->peers = calloc(link->limits.peers_max, sizeof link->peers[0]);
-    link->read_buffer = link->tls ? malloc(LINK_READ_MAX) : NULL;
+    link->read_buffer = malloc(LINK_READ_MAX);
     return link->inlets != NULL && link->inbox != NULL && link->peers != NULL &&
-                   (link->read_buffer != NULL || !link->tls)
+                   link->read_buffer != NULL
                ? 0
                : -ENOMEM;
 }
@@ -135,7 +135,7 @@ allocate(struct mesh_link *link)
 static void
 destroy(struct mesh_link *link)
 {
-    CHECK(!link->sweeping && link->retired == NULL && link->closed == NULL);
+    peer_free_closed(link);
     CHECK(link->handles == 0 && link->peers_count == 0);
     CHECK(link->messages == 0);
     inlet_fini(link);
@@ -159,10 +159,9 @@ on_handle_closed(uv_handle_t *handle)
 void
 link_closed_part(struct mesh_link *link)
 {
-    if (!link->closing || !link->swept_all || link->wires_count != 0) {
+    if (!link->closing || link->wires_count != 0) {
         return;
     }
-    /* None of NNG's threads knows the handles any more. */
     uv_close((uv_handle_t *)&link->async, on_handle_closed);
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
 }
@@ -251,6 +250,7 @@ on_timer(uv_timer_t *timer)
     if (gap_us > (uint64_t)8 * TICK_MS * 1000) {
         forgive(link, gap_us);
     }
+    peer_free_closed(link);
     inlet_tick(link, now_us);
     wires_tick(link, now_us);
     for (uint32_t i = link->peers_count; i > 0; i--) {
@@ -260,13 +260,9 @@ on_timer(uv_timer_t *timer)
     }
     inlet_arm(link);
     tell_pipes_refused(link);
-    if (now_us - link->polled_us >= (uint64_t)link->limits.idle_ms * 1000) {
-        link->polled_us = now_us;
-        if (link->tls) {
-            port_tick(link);
-        } else {
-            link_transport_poll(link);
-        }
+    if (now_us - link->looked_us >= (uint64_t)link->limits.idle_ms * 1000) {
+        link->looked_us = now_us;
+        port_tick(link);
     }
 }
 
@@ -277,7 +273,7 @@ start(struct mesh_link *link)
 
     tick_ms = tick_ms < 1 ? 1 : tick_ms > TICK_MS ? TICK_MS : tick_ms;
     link->ticked_us = link_now_us(link);
-    link->polled_us = link->ticked_us;
+    link->looked_us = link->ticked_us;
     CHECK(uv_timer_start(&link->timer, on_timer, tick_ms, tick_ms) == 0);
 }
 
@@ -314,9 +310,9 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
     }
     CHECK(uv_timer_init(loop, &link->timer) == 0);
     link->handles = 2;
-    if ((rc = inlet_open(link, listen)) != 0) {
+    if ((rc = port_open(link, listen)) != 0) {
         *why = "the mesh's port cannot be opened";
-        mesh_link_free(link); /* NNG's threads may know it by now */
+        mesh_link_free(link);
         return rc;
     }
     start(link);
@@ -353,7 +349,7 @@ mesh_link_free(struct mesh_link *link)
         uv_close((uv_handle_t *)&link->port, on_handle_closed);
     }
     wires_close(link);
-    sweep(link);
+    link_closed_part(link);
 }
 
 const char *

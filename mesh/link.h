@@ -1,19 +1,18 @@
 /*
- * Links: bytes from this node to others and back, bounded, over NNG 1.5.2, or
- * over TLS on the loop.
+ * Links: bytes from this node to others and back, bounded, on the loop.
  *
- * PUSH -> PULL: a node has one PULL listener, and for each peer two PUSH
- * sockets with one dialer each, the channels `ctl` and `bulk`. PUSH is the only
- * protocol of NNG that addresses one peer, reports a full queue instead of
- * losing frames silently, and accepts a peer that restarted. In bursts of 128
- * frames BUS lost 57 % and PAIR1 poly 72 %, both silently (PUB lost 0.14 % with
- * a buffer of 1,024, and 40 to 94 % when flooded). Plain PAIR1 refused a
- * restarted peer 235 times in 8 s, because it still held the half-open
- * connection. REQ/REP resends after a reconnect. PUSH lost nothing and moved
- * 520-690 thousand frames of 64 bytes a second, 178 thousand with TLS. A PUSH
- * socket cannot receive answers, so there is a link in each direction. Frames
+ * The wire is that of NNG's PUSH and PULL, with TLS or without: one listener,
+ * and for each peer two outbound connections, the channels `ctl` and `bulk`.
+ * Frames go one way on a connection, so there is a link in each direction. They
  * cannot overtake each other, so there are two channels: a probe of the
  * membership never waits behind a page of state.
+ *
+ * NNG itself carried these links, and does no more: version 1.5.2 hangs when
+ * connections with its TLS are closed as they come up (of 400 restarts of three
+ * nodes with flapping links 2 never ended, and 4 times nodes stayed without
+ * links), and ends the process without TLS ("appending node already on a list",
+ * in 3 of 72 runs of strangers that leave when they are refused, under load).
+ * Of 500 restarts since then none did either (tests/stress/restarts.py).
  *
  * A link is up when both sides hear each other on both channels: each
  * connection starts with a hello (frame.h) that carries a random number, and
@@ -21,44 +20,28 @@
  * direction, a new process behind a known address, and a stranger that accepts
  * connections. An unknown node that says hello is dialled back.
  *
- * - We redial ourselves, because NNG's delays are broken in 1.5.2, and a
- *   connection that NNG held through a partition of 30 s resumed 23 s after it;
- *   closed and dialled again each second, it resumed after 0.1 s. We dial every
+ * - A connection that is held through a partition of 30 s resumes 23 s after it;
+ *   closed and dialled again each second, it resumes after 0.1 s. We dial every
  *   redial_ms with a quarter of jitter, and every redial_slow_ms from
  *   redial_slow_after_ms on. Each third dial may take three redial_ms more.
  * - Connections of a superseded process, and those that are silent for
  *   silent_ms, are closed. A node with nothing to say sends an idle frame each
  *   idle_ms.
- * - NNG buffers nothing, because a buffer would survive a reconnect and its
- *   frames would precede the hello. Frames wait here, counted. A peer that does
- *   not read fills only its own channel. When bulk is full, all of it is
- *   dropped, and the peer is lagging until it reads again: half of a stream is
- *   useless, and comparing digests finds what was dropped.
- * - NNG's threads only move a message into a bounded ring and wake the loop.
- *   When the ring is full they stop receiving, and TCP holds the senders back.
- *   (Polling NNG's receive descriptor in the loop reached 34 thousand frames a
- *   second instead of 367 thousand.)
- * - A PUSH socket serves one connection only: NNG crashes if a socket is used
- *   again after its connection broke (link_internal.h). And if a connection
- *   breaks while it is flooded, NNG may leak a frame or two.
- * - Sockets are closed on one of libuv's threads. A connection is closed only when it is quiet, and until then its
- *   frames are discarded: NNG hangs if a connection is closed under a flood
- *   (link_internal.h).
+ * - A connection has one frame at a time; the others wait here, counted. A peer
+ *   that does not read fills only its own channel. When bulk is full, all of it
+ *   is dropped, and the peer is lagging until it reads again: half of a stream
+ *   is useless, and comparing digests finds what was dropped.
+ * - Received frames go to a bounded inbox. When it is full, nothing is read, and
+ *   TCP holds the senders back.
  *
  * With TLS (1.2 or later, mutual, one CA, both sides' names checked) a stranger
- * never gets as far as a hello. These connections are not NNG's: they run on
- * the loop (link_wire.c) with OpenSSL (link_tls.c), and speak NNG's wire inside,
- * so that all above them is alike. NNG 1.5.2 cannot read the name in a
- * certificate, and hangs for good when its own connections with TLS are closed
- * as they come up: of 400 restarts of three nodes with flapping links 2 never
- * ended and 4 left nodes without links, of 200 without TLS none
- * (tests/stress/restarts.py). Changed files are read again. Without TLS the
+ * never gets as far as a hello. Changed files are read again. Without TLS the
  * listener is bound to loopback, unless `insecure` says otherwise;
  * mesh_link_warning() has the sentence for the log. No host is banned for a
  * wrong hello: hosts are shared, and a refusal costs one hello a second.
  *
- * Role: shell. Owns: sockets, queues, one timer and one async handle on the
- * loop. Thread: the loop's; callbacks come from it. Limits: mesh_link_limits.
+ * Role: shell. Owns: connections, queues, one timer and one async handle on
+ * the loop. Thread: the loop's; callbacks come from it. Limits: mesh_link_limits.
  * Errors: below zero -errno; outcomes MESH_LINK_E_*.
  */
 #ifndef MESH_LINK_H
@@ -106,8 +89,7 @@ enum mesh_refusal {
     MESH_REFUSED_PEERS,     /* peers_max is reached */
     MESH_REFUSED_PIPES,     /* more connections than the peers can have */
     MESH_REFUSED_TRANSPORT, /* no TLS, no certificate or a wrong one, an
-                               oversized message, not NNG. Without TLS the
-                               sender is unknown */
+                               oversized message, not our wire */
     MESH_REFUSALS,
 };
 
@@ -209,8 +191,8 @@ int mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
     MUST_CHECK;
 
 /* No callback follows. Frames that still wait are lost, and so may be the last
- * frames that NNG accepted: see mesh_link_waiting(). The memory is freed after
- * the loop has run on and the sockets are closed. link may be NULL. */
+ * frames that were written: see mesh_link_waiting(). The memory is freed when
+ * the loop has run on. link may be NULL. */
 void mesh_link_free(struct mesh_link *link);
 
 /* Where others reach us, as we advertise it. Valid as long as the link. */
@@ -257,7 +239,7 @@ bool mesh_link_peer(struct mesh_link *link, uint32_t at,
 /* Counters since mesh_link_new(); peers and all below it are present values or
  * maxima. */
 struct mesh_link_stats {
-    uint64_t frames_sent; /* accepted by NNG, of all types */
+    uint64_t frames_sent; /* written, of all types */
     uint64_t bytes_sent;
     uint64_t frames_received; /* in order, and delivered */
     uint64_t bytes_received;

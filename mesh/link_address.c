@@ -170,24 +170,6 @@ set_six(struct host *host, const uint8_t six[16])
 }
 
 void
-link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX])
-{
-    struct host host = {.family = AF_INET};
-
-    if (from->s_family == NNG_AF_INET) {
-        memcpy(host.bytes, &from->s_in.sa_addr, 4);
-        host.port = ntohs(from->s_in.sa_port);
-    } else if (from->s_family == NNG_AF_INET6) {
-        set_six(&host, from->s_in6.sa_addr);
-        host.port = ntohs(from->s_in6.sa_port);
-    } else {
-        (void)snprintf(out, MESH_ADDRESS_MAX, "unknown");
-        return;
-    }
-    print(&host, out);
-}
-
-void
 link_address_of_sockaddr(const struct sockaddr_storage *from,
                          char out[MESH_ADDRESS_MAX])
 {

@@ -2,7 +2,7 @@
  * What is sent to a peer by one of its two channels: the queue, when to dial,
  * and hellos.
  */
-#include "mesh/link_internal.h"
+#include "mesh/link_wire_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,31 +14,6 @@
 #define PATIENT_EXTRA 3U
 
 #define HURRY_US UINT64_C(250000) /* that a dial gets at least */
-
-int
-link_errno(int rv)
-{
-    static const struct {
-        int nng;
-        int os;
-    } table[] = {
-        {NNG_ENOMEM, -ENOMEM},
-        {NNG_EADDRINUSE, -EADDRINUSE},
-        {NNG_EADDRINVAL, -EADDRNOTAVAIL},
-        {NNG_EPERM, -EACCES},
-        {NNG_ENOFILES, -EMFILE},
-        {NNG_ENOTSUP, -ENOTSUP},
-        {NNG_EINVAL, -EINVAL},
-        {NNG_ECRYPTO, -EBADMSG},
-    };
-
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (table[i].nng == rv) {
-            return table[i].os;
-        }
-    }
-    return rv == 0 ? 0 : -EIO;
-}
 
 void
 channel_on_attached(struct channel *channel)
@@ -57,34 +32,33 @@ channel_on_broken(struct channel *channel)
 }
 
 /* Takes the oldest frame, or NULL; under the lock. */
-static nng_msg *
+static struct message *
 pop(struct channel *channel)
 {
     CHECK(channel->count <= channel->room && channel->head < channel->room);
     if (channel->count == 0) {
         return NULL;
     }
-    nng_msg *msg = channel->queue[channel->head].msg;
+    struct message *msg = channel->queue[channel->head].msg;
     channel->head = (channel->head + 1) % channel->room;
     channel->count--;
-    CHECK(channel->bytes >= nng_msg_len(msg));
-    channel->bytes -= nng_msg_len(msg);
+    CHECK(channel->bytes >= msg->len);
+    channel->bytes -= msg->len;
     return msg;
 }
 
 bool
-channel_on_sent(struct channel *channel, bool sent, nng_msg **next)
+channel_on_sent(struct channel *channel, struct message **next)
 {
     CHECK(next != NULL);
-    *next = sent && channel->greeted ? pop(channel) : NULL;
-    channel->sent_frames += sent;
-    channel->sent_bytes += *next != NULL ? nng_msg_len(*next) : 0;
+    *next = channel->greeted ? pop(channel) : NULL;
+    channel->sent_frames++;
+    channel->sent_bytes += *next != NULL ? (*next)->len : 0;
     channel->sending = *next != NULL;
-    channel->broken = channel->broken || !sent;
     bool drained = channel->lagging && *next == NULL;
     channel->drained = channel->drained || drained;
-    channel->link->changed = channel->link->changed || drained || !sent;
-    return drained || !sent;
+    channel->link->changed = channel->link->changed || drained;
+    return drained;
 }
 
 int
@@ -121,7 +95,7 @@ static uint32_t
 drop_all(struct channel *channel)
 {
     uint32_t count = 0;
-    nng_msg *msg;
+    struct message *msg;
 
     while ((msg = pop(channel)) != NULL) {
         link_message_free(channel->link, msg);
@@ -173,7 +147,7 @@ make_room(struct channel *channel, size_t size)
 /* Queues a frame, under the lock. A hello goes to the front and replaces an
  * older one. */
 static void
-enqueue(struct channel *channel, nng_msg *msg, bool hello)
+enqueue(struct channel *channel, struct message *msg, bool hello)
 {
     uint32_t at = (channel->head + channel->count) % channel->room;
 
@@ -188,12 +162,12 @@ enqueue(struct channel *channel, nng_msg *msg, bool hello)
     channel->queue[at] = (struct waiting){
         .msg = msg, .at_us = link_now_us(channel->link), .hello = hello};
     channel->count++;
-    channel->bytes += nng_msg_len(msg);
+    channel->bytes += msg->len;
 }
 
-/* Passes the frame to NNG if the outlet is idle, and queues it otherwise. */
+/* Passes the frame to the outlet if it is idle, and queues it otherwise. */
 static void
-put(struct channel *channel, nng_msg *msg, bool hello)
+put(struct channel *channel, struct message *msg, bool hello)
 {
     struct mesh_link *link = channel->link;
 
@@ -202,7 +176,7 @@ put(struct channel *channel, nng_msg *msg, bool hello)
     if (start) {
         CHECK(channel->count == 0);
         channel->sending = true;
-        channel->sent_bytes += nng_msg_len(msg);
+        channel->sent_bytes += msg->len;
     } else {
         enqueue(channel, msg, hello);
     }
@@ -214,7 +188,7 @@ put(struct channel *channel, nng_msg *msg, bool hello)
 }
 
 /* NULL: out of memory. */
-static nng_msg *
+static struct message *
 link_message_new(struct channel *channel, enum frame_type type,
                  uint64_t sequence, struct slice body)
 {
@@ -224,13 +198,13 @@ link_message_new(struct channel *channel, enum frame_type type,
                                 .session = channel->link->session,
                                 .sequence = sequence};
     size_t size = FRAME_HEAD_SIZE + body.len;
-    nng_msg *msg;
+    struct message *msg;
 
     CHECK(body.ptr != NULL || body.len == 0);
-    if (nng_msg_alloc(&msg, size) != 0) {
+    if ((msg = message_new(size)) == NULL) {
         return NULL;
     }
-    uint8_t *bytes = nng_msg_body(msg);
+    uint8_t *bytes = msg->bytes;
     if (body.len > 0) {
         memcpy(bytes + FRAME_HEAD_SIZE, body.ptr, body.len);
     }
@@ -247,7 +221,7 @@ channel_send(struct channel *channel, struct slice body)
     if (!make_room(channel, FRAME_HEAD_SIZE + body.len)) {
         return MESH_LINK_E_FULL;
     }
-    nng_msg *msg =
+    struct message *msg =
         link_message_new(channel, FRAME_DATA, channel->sequence + 1, body);
     if (msg == NULL) {
         return -ENOMEM;
@@ -261,8 +235,8 @@ void
 channel_say(struct channel *channel, enum frame_type type, struct slice body)
 {
     bool hello = type == FRAME_HELLO;
-    nng_msg *msg = link_message_new(channel, type,
-                                    hello ? ++channel->link->hellos : 0, body);
+    struct message *msg = link_message_new(
+        channel, type, hello ? ++channel->link->hellos : 0, body);
 
     CHECK(type == FRAME_HELLO || type == FRAME_IDLE);
     if (msg != NULL) {
@@ -324,8 +298,8 @@ dial(struct channel *channel, uint64_t now_us)
         channel->dial_us +=
             PATIENT_EXTRA * ((uint64_t)limits->redial_ms * 1000);
     }
-    if (link->retired_count >= link->inlets_max) {
-        return; /* NNG has not closed them yet */
+    if (link->wires_count >= LINK_WIRES_PER_INLET * link->inlets_max) {
+        return; /* most of them are strangers */
     }
     channel->nonce = rng_next(&link->rng) | 1;
     link->stats.dials++;
@@ -409,12 +383,12 @@ greet(struct channel *channel)
     peer_say_hello(channel->peer,
                    channel->kind); /* to the front of the queue */
     uv_mutex_lock(&link->lock);
-    nng_msg *hello =
+    struct message *hello =
         channel->attached && !channel->sending ? pop(channel) : NULL;
     if (hello != NULL) {
         channel->greeted = true;
         channel->sending = true;
-        channel->sent_bytes += nng_msg_len(hello);
+        channel->sent_bytes += hello->len;
     }
     uv_mutex_unlock(&link->lock);
     if (hello != NULL) {

@@ -1,8 +1,6 @@
-/* The PULL socket: inbound connections, and the inbox of their messages. */
+/* Inbound connections, and the inbox of their messages. */
 #include "mesh/link_wire_internal.h"
 
-#include <nng/protocol/pipeline0/pull.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,34 +38,13 @@ add(struct mesh_link *link, uint32_t pipe, const char *from, struct wire *wire)
     return inlet != NULL;
 }
 
-static void
-inlet_on_add(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    char from[MESH_ADDRESS_MAX];
-    nng_sockaddr address = {.s_family = NNG_AF_UNSPEC};
-
-    (void)event;
-    (void)nng_pipe_get_addr(pipe, NNG_OPT_REMADDR, &address);
-    link_address_of(&address, from);
-    if (!add(arg, (uint32_t)nng_pipe_id(pipe), from, NULL)) {
-        (void)nng_pipe_close(pipe);
-    }
-}
-
 uint32_t
 inlet_opened(struct mesh_link *link, struct wire *wire, const char *from)
 {
-    uint32_t pipe = link->last_pipe % INT32_MAX + 1; /* as NNG's numbers are */
+    uint32_t pipe = link->last_pipe % INT32_MAX + 1;
 
     link->last_pipe = pipe;
     return add(link, pipe, from, wire) ? pipe : 0;
-}
-
-static void
-inlet_on_remove(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    (void)event;
-    inlet_lost(arg, (uint32_t)nng_pipe_id(pipe));
 }
 
 void
@@ -105,13 +82,13 @@ inlet_has_room(struct mesh_link *link)
 
 /* Under the lock. */
 static void
-put(struct mesh_link *link, nng_msg *msg)
+put(struct mesh_link *link, struct message *msg)
 {
     uint32_t at = (uint32_t)(link->inbox_tail++ % link->limits.inbox_frames);
     uint32_t count = (uint32_t)(link->inbox_tail - link->inbox_head);
 
     link->inbox[at] = msg;
-    link->inbox_bytes += nng_msg_len(msg);
+    link->inbox_bytes += msg->len;
     if (count > link->inbox_peak) {
         link->inbox_peak = count;
     }
@@ -121,7 +98,7 @@ put(struct mesh_link *link, nng_msg *msg)
 }
 
 void
-inlet_put(struct mesh_link *link, nng_msg *msg)
+inlet_put(struct mesh_link *link, struct message *msg)
 {
     uv_mutex_lock(&link->lock);
     put(link, msg);
@@ -129,109 +106,11 @@ inlet_put(struct mesh_link *link, nng_msg *msg)
     (void)uv_async_send(&link->async);
 }
 
-static void
-inlet_on_message(void *arg)
-{
-    struct mesh_link *link = arg;
-    bool received = nng_aio_result(link->recv) == 0;
-    nng_msg *msg = received ? nng_aio_get_msg(link->recv) : NULL;
-
-    nng_aio_set_msg(link->recv, NULL);
-    uv_mutex_lock(&link->lock);
-    if (received) {
-        put(link, msg);
-    }
-    /* After a failure, the timer tries again. */
-    link->armed = received && has_room(link);
-    link->pauses += received && !link->armed;
-    bool again = link->armed;
-    uv_mutex_unlock(&link->lock);
-    (void)uv_async_send(&link->async);
-    if (again) {
-        nng_recv_aio(link->pull, link->recv);
-    }
-}
-
 void
 inlet_arm(struct mesh_link *link)
 {
-    if (link->tls) {
-        if (inlet_has_room(link)) {
-            wires_resume(link);
-        }
-        return;
-    }
-    uv_mutex_lock(&link->lock);
-    bool arm = !link->armed && has_room(link);
-    link->armed = link->armed || arm;
-    uv_mutex_unlock(&link->lock);
-    if (arm) {
-        nng_recv_aio(link->pull, link->recv);
-    }
-}
-
-/* The requested port may have been 0: finds the bound port. */
-static int
-learn_port(struct mesh_link *link)
-{
-    char bound[MESH_ADDRESS_MAX];
-    nng_sockaddr address;
-    int rv = nng_listener_get_addr(link->listener, NNG_OPT_LOCADDR, &address);
-
-    if (rv == 0 && link_address_port(link->address) == 0) {
-        link_address_of(&address, bound);
-        link_address_with_port(link->address, link_address_port(bound));
-    }
-    return rv;
-}
-
-int
-inlet_open(struct mesh_link *link, const char *listen)
-{
-    char url[MESH_ADDRESS_MAX + 16];
-    int rv;
-
-    if (link->tls) {
-        return port_open(link, listen);
-    }
-    (void)snprintf(url, sizeof url, "tcp://%s", listen);
-    if ((rv = nng_pull0_open(&link->pull)) != 0) {
-        return link_errno(rv);
-    }
-    if ((rv = nng_socket_set_size(link->pull, NNG_OPT_RECVMAXSZ,
-                                  LINK_MESSAGE_MAX)) == 0 &&
-        (rv = nng_pipe_notify(link->pull, NNG_PIPE_EV_ADD_PRE, inlet_on_add,
-                              link)) == 0 &&
-        (rv = nng_pipe_notify(link->pull, NNG_PIPE_EV_REM_POST, inlet_on_remove,
-                              link)) == 0 &&
-        (rv = nng_aio_alloc(&link->recv, inlet_on_message, link)) == 0 &&
-        (rv = nng_listener_create(&link->listener, link->pull, url)) == 0 &&
-        (rv = nng_listener_start(link->listener, 0)) == 0 &&
-        (rv = learn_port(link)) == 0) {
-        link->listening = true;
-        inlet_arm(link);
-    }
-    return link_errno(rv);
-}
-
-void
-inlet_stop(struct mesh_link *link)
-{
-    if (link->recv != NULL) {
-        nng_aio_stop(link->recv); /* messages are not read, so every connection
-                                     stops receiving */
-    }
-}
-
-void
-inlet_shut(struct mesh_link *link)
-{
-    if (nng_socket_id(link->pull) > 0) {
-        (void)nng_close(link->pull);
-    }
-    if (link->recv != NULL) {
-        nng_aio_free(link->recv);
-        link->recv = NULL;
+    if (inlet_has_room(link)) {
+        wires_resume(link);
     }
 }
 
@@ -239,7 +118,7 @@ void
 inlet_fini(struct mesh_link *link)
 {
     for (; link->inbox_head < link->inbox_tail; link->inbox_head++) {
-        nng_msg_free(link->inbox[link->inbox_head % link->limits.inbox_frames]);
+        free(link->inbox[link->inbox_head % link->limits.inbox_frames]);
     }
     free(link->inbox);
     free(link->inlets);
@@ -258,7 +137,7 @@ see(struct mesh_link *link, struct inlet *inlet)
 }
 
 struct taken {
-    nng_msg *msg;
+    struct message *msg;
     struct inlet *inlet; /* NULL: from a connection that was refused */
 };
 
@@ -271,10 +150,9 @@ take(struct mesh_link *link, struct taken *taken)
     while (count < TAKE_MAX && link->inbox_head < link->inbox_tail) {
         uint32_t at =
             (uint32_t)(link->inbox_head++ % link->limits.inbox_frames);
-        nng_msg *msg = link->inbox[at];
-        uint32_t pipe = (uint32_t)nng_pipe_id(nng_msg_get_pipe(msg));
-        struct inlet *inlet = find(link, pipe);
-        link->inbox_bytes -= nng_msg_len(msg);
+        struct message *msg = link->inbox[at];
+        struct inlet *inlet = find(link, msg->pipe);
+        link->inbox_bytes -= msg->len;
         if (inlet != NULL) {
             see(link, inlet);
         }
@@ -297,7 +175,7 @@ inlet_drain(struct mesh_link *link)
             if (taken[i].inlet != NULL) {
                 link_judge(link, taken[i].inlet, taken[i].msg);
             }
-            nng_msg_free(taken[i].msg);
+            free(taken[i].msg);
         }
         total += count;
         inlet_arm(link);
@@ -309,7 +187,7 @@ inlet_drain(struct mesh_link *link)
 }
 
 void
-inlet_close(struct mesh_link *link, struct inlet *inlet, const char *reason)
+inlet_close(struct inlet *inlet, const char *reason)
 {
     if (inlet->closed) {
         return;
@@ -318,7 +196,6 @@ inlet_close(struct mesh_link *link, struct inlet *inlet, const char *reason)
     if (inlet->peer != NULL) {
         peer_unheard(inlet->peer, inlet, reason);
     }
-    inlet->heard_us = link_now_us(link); /* see LINK_QUIET_MS */
     if (inlet->wire != NULL) {
         wire_close(inlet->wire); /* and it is gone */
     }
@@ -359,16 +236,10 @@ inlet_tick(struct mesh_link *link, uint64_t now_us)
     for (uint32_t i = 0; i < link->inlets_max; i++) {
         struct inlet *inlet = &link->inlets[i];
 
-        if (!inlet->seen || inlet->shut) {
+        if (!inlet->seen || inlet->closed) {
             continue;
         }
-        if (inlet->closed) {
-            inlet->shut =
-                now_us - inlet->heard_us >= (uint64_t)LINK_QUIET_MS * 1000;
-            if (inlet->shut && !link->tls) {
-                (void)nng_pipe_close((nng_pipe){inlet->id});
-            }
-        } else if (inlet->peer == NULL && now_us - inlet->added_us > hello_us) {
+        if (inlet->peer == NULL && now_us - inlet->added_us > hello_us) {
             link_refuse(link, inlet, MESH_REFUSED_SILENT, "no hello came");
         } else if (inlet->peer != NULL &&
                    now_us - inlet->heard_us > silent_us) {

@@ -1,15 +1,11 @@
 /*
  * The inside of the links; link.h has the contract.
  *
- * `lock` guards what NNG's threads and the loop share: the inbox, the set of
- * inlets, and the members of a channel marked as shared. It is held for a few
- * instructions and never across a call into NNG. NNG's callbacks (channel_on_*,
- * inlet_on_*) only note, move one message on, and wake the loop.
+ * All of it runs on the loop. `lock` guards the inbox, the set of inlets, and
+ * the members of a channel marked as shared; it is held for a few instructions.
  */
 #ifndef MESH_LINK_INTERNAL_H
 #define MESH_LINK_INTERNAL_H
-
-#include <nng/nng.h>
 
 #include "index/base/rng.h"
 #include "mesh/frame.h"
@@ -33,32 +29,24 @@ struct mesh_link;
 struct peer;
 struct wire;
 
+/* A frame on its way out or in. */
+struct message {
+    size_t len;
+    uint32_t pipe; /* in: the inlet's */
+    uint8_t bytes[];
+};
+
 struct waiting {
-    nng_msg *msg;
+    struct message *msg;
     uint64_t at_us;
     bool hello; /* belongs to one connection: useless on the next */
 };
 
-/*
- * One outbound connection. With TLS: a wire. Without: a PUSH socket and its
- * dialer, never used again. If a connection is closed while it finishes
- * sending, NNG 1.5.2 puts it back among those that are ready, frees it, and
- * crashes with the next frame sent on that socket. So frames are sent under `calls`, and none once the connection is
- * lost; NNG reports the loss before it frees anything.
- */
+/* One outbound connection, used once. */
 struct outlet {
-    struct outlet *next; /* in the list of outlets to close */
     struct mesh_link *link;
-    struct wire *wire; /* with TLS, in place of what follows; NULL: lost */
-    nng_socket socket;
-    nng_aio *aio; /* of the one send in progress */
-    nng_dialer dialer;
-    uv_mutex_t calls;
-    bool lost; /* guarded by `calls` */
-
-    /* Shared, under the link's lock. */
-    struct channel *channel; /* NULL: given up, its events are ignored */
-    uint32_t pipe;           /* its only connection; 0: none yet */
+    struct wire *wire; /* NULL: lost */
+    struct channel *channel;
 };
 
 /* What is sent to a peer, through one outlet after another. */
@@ -71,7 +59,7 @@ struct channel {
     bool attached; /* the outlet is connected and takes messages */
     bool greeted;  /* the queue on it begins with our hello */
     bool broken;   /* it went; the loop has not noticed yet */
-    bool sending;  /* NNG has the outlet's aio */
+    bool sending;  /* the outlet has a frame */
     bool lagging;  /* bulk was dropped: no frame is accepted */
     bool drained;  /* while lagging: all that was in progress was sent */
     struct waiting *queue;
@@ -101,7 +89,7 @@ struct channel {
 /* One inbound connection. */
 struct inlet {
     /* Shared, under the link's lock. */
-    uint32_t pipe; /* 0: the slot is free; set by NNG, cleared by the loop */
+    uint32_t pipe; /* 0: the slot is free; a number of its own */
     bool gone;
     uint64_t gone_at; /* the inbox's tail at that time: no frame of this inlet
                          follows */
@@ -109,14 +97,13 @@ struct inlet {
 
     /* Owned by the loop, once `seen`. */
     bool seen;
-    bool closed; /* for us: its further messages are ignored */
-    bool shut;   /* for NNG, after it was quiet */
+    bool closed; /* its further messages are ignored */
     uint32_t id; /* = pipe */
     uint64_t added_us;
     uint64_t heard_us;
     struct peer *peer; /* after its hello */
     enum mesh_channel channel;
-    struct wire *wire; /* with TLS, until it is lost */
+    struct wire *wire; /* until it is lost */
 };
 
 struct peer {
@@ -156,36 +143,24 @@ struct mesh_link {
     bool accepts;         /* no connection waits for memory */
     int64_t expiry_say_s; /* wall time of the next line about our certificate */
     char *read_buffer;    /* LINK_READ_MAX */
-    nng_socket pull;
-    nng_listener listener;
-    bool listening;
-    nng_aio *recv; /* of the one receive in progress */
     uv_async_t async;
     uv_timer_t timer;
     uint32_t handles; /* libuv handles that are not closed yet */
     bool closing;
-    uv_work_t work; /* closes outlets and, at the end, the PULL socket */
-    bool sweeping;  /* `work` is in progress */
-    bool swept_last;
-    bool swept_all;         /* nothing is left to NNG */
-    struct outlet *swept;   /* outlets that `work` closes */
-    struct outlet *retired; /* outlets that the next work will close */
-    uint32_t retired_count; /* how many those are */
-    struct peer *closed;    /* to be freed, but not from their own callbacks */
+    struct peer *closed; /* to be freed, but not from their own callbacks */
     uint64_t ticked_us;
-    uint64_t polled_us;         /* when NNG's counters were last read */
-    uint64_t transport_refused; /* their value then */
-    uint64_t sequence_floor;    /* of dropped peers, which may remember it */
-    uint64_t hellos;            /* sent so far, to all peers */
+    uint64_t looked_us;      /* when certificates were last looked at */
+    uint64_t sequence_floor; /* of dropped peers, which may remember it */
+    uint64_t hellos;         /* sent so far, to all peers */
     uint32_t peers_count;
     struct peer **peers;
     struct mesh_link_stats stats; /* the loop's share of them */
 
     uv_mutex_t lock;
     bool changed;      /* a channel or an inlet has news */
-    uint64_t messages; /* built here, and neither freed nor passed to NNG */
-    bool armed;        /* NNG has the receive aio */
-    nng_msg **inbox;
+    uint64_t messages; /* built here and not yet freed */
+    bool armed;        /* the inbox had room */
+    struct message **inbox;
     uint64_t inbox_head; /* head and tail only grow; modulo
                             limits.inbox_frames */
     uint64_t inbox_tail;
@@ -234,7 +209,6 @@ bool link_address_same_host(const char *a, const char *b);
 
 /* The canonical address that a connection comes from; "unknown" if it is
  * neither IPv4 nor IPv6. */
-void link_address_of(const nng_sockaddr *from, char out[MESH_ADDRESS_MAX]);
 void link_address_of_sockaddr(const struct sockaddr_storage *from,
                               char out[MESH_ADDRESS_MAX]);
 
@@ -249,22 +223,19 @@ void link_address_to_sockaddr(const char *address,
 struct outlet *outlet_open(struct channel *channel, const char *address)
     MUST_CHECK;
 
-/* Under the lock: frees a message of ours that NNG did not take. */
-void link_message_free(struct mesh_link *link, nng_msg *msg);
+/* With room for len bytes, the caller's to free(). NULL: out of memory. */
+struct message *message_new(size_t len) MUST_CHECK;
+
+/* Under the lock: frees a message of ours. */
+void link_message_free(struct mesh_link *link, struct message *msg);
 
 /* Sends a message; the outlet must be idle. Takes ownership of msg. */
-void outlet_send(struct outlet *outlet, nng_msg *msg);
+void outlet_send(struct outlet *outlet, struct message *msg);
 
-/* Closes and frees the outlet later, once it is quiet, as with inlets. */
+/* Closes the connection and frees the outlet. */
 void outlet_retire(struct outlet *outlet);
 
-/* Closes the retired outlets, and all sockets once the link is being freed. */
-void sweep(struct mesh_link *link);
-
 /* link_channel.c */
-
-/* NNG's error as -errno. */
-int link_errno(int rv);
 
 /* Makes a channel that dials at its next tick. 0 or -ENOMEM; in either case the
  * caller must call channel_fini(). */
@@ -287,11 +258,11 @@ void channel_close(struct channel *channel);
 /* After channel_close() or a failed channel_open(). */
 void channel_fini(struct channel *channel);
 
-/* Called by its outlet, on NNG's threads, under the lock. on_sent returns true
+/* Called by its outlet, under the lock. on_sent returns true
  * when the loop must be woken; *next is the message to send now, or NULL. */
 void channel_on_attached(struct channel *channel);
 void channel_on_broken(struct channel *channel);
-bool channel_on_sent(struct channel *channel, bool sent, nng_msg **next);
+bool channel_on_sent(struct channel *channel, struct message **next);
 
 /* Queues a data frame. 0, MESH_LINK_E_FULL or -ENOMEM. */
 int channel_send(struct channel *channel, struct slice body) MUST_CHECK;
@@ -311,7 +282,7 @@ void channel_break(struct channel *channel, uint32_t wait_ms);
  * predecessor did not answer. */
 void channel_hurry(struct channel *channel);
 
-/* Takes in what NNG's threads noted. NULL, or why the connection is gone. */
+/* Takes in what the outlet noted. NULL, or why the connection is gone. */
 const char *channel_news(struct channel *channel);
 
 /* Lets time pass: dials, repeats hellos, sends idle frames, drops stale
@@ -353,19 +324,6 @@ void peer_tick(struct peer *peer, uint64_t now_us);
 
 /* link_inlet.c */
 
-/* NNG 1.5.2 hangs when a connection is closed while it moves messages (in each
- * of 6 runs under a flood, within a second), and because it has one reaping
- * thread, every other close hangs with it. So a connection is closed only after
- * it was quiet for this long. */
-#define LINK_QUIET_MS 200U
-
-/* Listens at a numeric address. 0 or -errno. */
-int inlet_open(struct mesh_link *link, const char *listen) MUST_CHECK;
-
-/* On any thread: stops receiving; the PULL socket can be closed after
- * LINK_QUIET_MS. */
-void inlet_stop(struct mesh_link *link);
-void inlet_shut(struct mesh_link *link);
 void inlet_fini(struct mesh_link *link);
 
 /* Delivers a bounded part of the inbox, and wakes itself for the rest. */
@@ -374,28 +332,24 @@ void inlet_drain(struct mesh_link *link);
 /* Takes in connections that went or came. */
 void inlet_news(struct mesh_link *link);
 
-/* Asks NNG for the next message, unless it was asked already or the inbox is
- * full. */
+/* Reads on from all connections if the inbox has room. */
 void inlet_arm(struct mesh_link *link);
 
 /* Closes connections that are silent or sent no hello. */
 void inlet_tick(struct mesh_link *link, uint64_t now_us);
 
 /* Closes a connection without a refusal. */
-void inlet_close(struct mesh_link *link, struct inlet *inlet,
-                 const char *reason);
+void inlet_close(struct inlet *inlet, const char *reason);
 
 /* link_judge.c */
 
 /* Handles one message of an inlet, or of no inlet (NULL). */
-void link_judge(struct mesh_link *link, struct inlet *inlet, nng_msg *msg);
+void link_judge(struct mesh_link *link, struct inlet *inlet,
+                struct message *msg);
 
 /* Closes a connection that did something wrong, counts the reason, and tells
  * the owner; what: what the peer claimed to be, or what was wrong. */
 void link_refuse(struct mesh_link *link, struct inlet *inlet,
                  enum mesh_refusal reason, const char *what);
-
-/* link_transport.c: what NNG refused before a connection existed. */
-void link_transport_poll(struct mesh_link *link);
 
 #endif

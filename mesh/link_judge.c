@@ -39,7 +39,7 @@ link_refuse(struct mesh_link *link, struct inlet *inlet,
     /* `what` may belong to the peer, which closing may free. */
     (void)snprintf(kept, sizeof kept, "%s", what);
     link->stats.refused[reason]++;
-    inlet_close(link, inlet, mesh_refusal_name(reason));
+    inlet_close(inlet, mesh_refusal_name(reason));
     sink->refused(sink->context, reason, inlet->from, kept, 1);
 }
 
@@ -164,15 +164,14 @@ refuse_unread(struct mesh_link *link, struct inlet *inlet, int rc,
 }
 
 void
-link_judge(struct mesh_link *link, struct inlet *inlet, nng_msg *msg)
+link_judge(struct mesh_link *link, struct inlet *inlet, struct message *msg)
 {
     struct frame frame;
 
     if (inlet->closed) {
-        inlet->heard_us = link_now_us(link);
         return;
     }
-    int rc = frame_read(nng_msg_body(msg), nng_msg_len(msg), &frame);
+    int rc = frame_read(msg->bytes, msg->len, &frame);
     if (rc != 0) {
         refuse_unread(link, inlet, rc, &frame);
         return;

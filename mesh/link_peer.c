@@ -112,8 +112,7 @@ peer_close(struct peer *peer)
     }
     for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
         if (peer->inlets[channel] != NULL) {
-            inlet_close(peer->link, peer->inlets[channel],
-                        "the peer was dropped");
+            inlet_close(peer->inlets[channel], "the peer was dropped");
         }
     }
     for (uint32_t i = 0; i < link->peers_count; i++) {
@@ -124,7 +123,6 @@ peer_close(struct peer *peer)
     }
     peer->next_closed = link->closed;
     link->closed = peer;
-    sweep(link); /* this also frees it */
 }
 
 static void
@@ -193,7 +191,7 @@ supersede(struct peer *peer, uint64_t session)
     peer->session = session;
     for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
         if (peer->inlets[channel] != NULL) {
-            inlet_close(peer->link, peer->inlets[channel], reason);
+            inlet_close(peer->inlets[channel], reason);
         }
         /* A connection that it did not hear may already lead to the new
          * process. */
@@ -236,7 +234,7 @@ take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_channel channel)
     inlet->channel = channel;
     if (old != NULL) {
         old->peer = NULL; /* it was replaced: no reason to be down */
-        inlet_close(peer->link, old, "the peer connected anew");
+        inlet_close(old, "the peer connected anew");
     }
 }
 
@@ -254,7 +252,7 @@ peer_heard(struct peer *peer, struct inlet *inlet,
     }
     if (number < peer->hellos[channel]) {
         if (inlet->peer == NULL) { /* a later connection was faster */
-            inlet_close(peer->link, inlet, "the peer connected anew");
+            inlet_close(inlet, "the peer connected anew");
         }
         return;
     }

@@ -1,4 +1,4 @@
-/* The port of a mesh with TLS, and what becomes of its certificate. */
+/* The port of the mesh, and what becomes of its certificate. */
 #include <time.h>
 
 #include "mesh/link_wire_internal.h"
@@ -76,8 +76,8 @@ tell_expiry(struct mesh_link *link)
     tell(link, left_s > 0 ? MESH_CERTIFICATE_ENDS : MESH_CERTIFICATE_ENDED, "");
 }
 
-void
-port_tick(struct mesh_link *link)
+static void
+look_at_files(struct mesh_link *link)
 {
     const char *why = "";
 
@@ -93,6 +93,14 @@ port_tick(struct mesh_link *link)
         break;
     }
     tell_expiry(link);
+}
+
+void
+port_tick(struct mesh_link *link)
+{
+    if (link->tls) {
+        look_at_files(link);
+    }
     if (!link->accepts) { /* memory was short */
         wire_accept(link, (uv_stream_t *)&link->port);
     }

@@ -30,8 +30,8 @@ struct tls_files {
 };
 
 struct tls {
-    SSL *ssl;
-    BIO *in; /* both are the SSL's */
+    SSL *ssl; /* NULL: bytes pass as they are */
+    BIO *in;  /* both are the SSL's, if there is one */
     BIO *out;
     const char *why;
 };
@@ -226,16 +226,20 @@ tls_new(const struct tls_files *files, bool server)
     if (tls == NULL) {
         return NULL;
     }
-    tls->ssl = SSL_new(files->context);
+    tls->ssl = files != NULL ? SSL_new(files->context) : NULL;
     tls->in = BIO_new(BIO_s_mem());
     tls->out = BIO_new(BIO_s_mem());
     tls->why = "";
-    if (tls->ssl == NULL || tls->in == NULL || tls->out == NULL) {
+    if ((tls->ssl == NULL && files != NULL) || tls->in == NULL ||
+        tls->out == NULL) {
         BIO_free(tls->in);
         BIO_free(tls->out);
         SSL_free(tls->ssl);
         free(tls);
         return NULL;
+    }
+    if (files == NULL) {
+        return tls;
     }
     SSL_set_bio(tls->ssl, tls->in, tls->out);
     if (server) {
@@ -251,6 +255,10 @@ void
 tls_free(struct tls *tls)
 {
     if (tls != NULL) {
+        if (tls->ssl == NULL) {
+            BIO_free(tls->in);
+            BIO_free(tls->out);
+        }
         SSL_free(tls->ssl);
         free(tls);
     }
@@ -288,6 +296,9 @@ judge(struct tls *tls, int rc)
 int
 tls_handshake(struct tls *tls)
 {
+    if (tls->ssl == NULL) {
+        return 1;
+    }
     ERR_clear_error();
     int rc = SSL_do_handshake(tls->ssl);
 
@@ -298,6 +309,10 @@ int
 tls_read(struct tls *tls, void *bytes, size_t size)
 {
     CHECK(size > 0 && size <= INT_MAX);
+    if (tls->ssl == NULL) {
+        int count = BIO_read(tls->in, bytes, (int)size);
+        return count > 0 ? count : 0;
+    }
     ERR_clear_error();
     int rc = SSL_read(tls->ssl, bytes, (int)size);
 
@@ -310,6 +325,9 @@ tls_write(struct tls *tls, const void *bytes, size_t len)
     const char *at = bytes;
 
     CHECK(len > 0 && len <= INT_MAX);
+    if (tls->ssl == NULL) {
+        return BIO_write(tls->out, bytes, (int)len) == (int)len;
+    }
     while (len > 0) {
         ERR_clear_error();
         int rc = SSL_write(tls->ssl, at, (int)len);

@@ -44,7 +44,8 @@ enum tls_reload tls_files_look(struct tls_files *files, const char **why)
 /* When our certificate ends, in seconds since 1970; it may be over. */
 int64_t tls_files_expiry(const struct tls_files *files);
 
-/* One connection: the caller's to tls_free(). NULL: out of memory. */
+/* One connection: the caller's to tls_free(). files NULL: bytes pass as they
+ * are. NULL: out of memory. */
 struct tls *tls_new(const struct tls_files *files, bool server) MUST_CHECK;
 
 /* NULL is fine. */

@@ -1,7 +1,7 @@
 /*
- * One connection of TLS on the loop, which speaks NNG's own wire within it:
- * both sides say which protocol they are (PUSH or PULL), then each message
- * follows its size. So nodes of both kinds understand each other.
+ * One connection on the loop, with TLS or without. It speaks the wire of NNG's
+ * PUSH and PULL: both sides say which protocol they are, then each message
+ * follows its size.
  *
  * It carries messages from an outlet, or to the inbox for an inlet. All that it
  * holds is bounded: one message on its way out, one on its way in, and what one
@@ -39,11 +39,11 @@ struct wire {
     bool reading;
     uint64_t since_us;
     char remote[MESH_ADDRESS_MAX];
-    struct outlet *outlet; /* NULL: of an inlet, or given up */
-    uint32_t pipe;         /* of the inlet; 0: none */
-    nng_msg *sending;      /* of the outlet's channel */
-    size_t sent;           /* of it, and of its size before it */
-    nng_msg *receiving;
+    struct outlet *outlet;   /* NULL: of an inlet, or given up */
+    uint32_t pipe;           /* of the inlet; 0: none */
+    struct message *sending; /* of the outlet's channel */
+    size_t sent;             /* of it, and of its size before it */
+    struct message *receiving;
     uint8_t head[SIZE_SIZE];
     size_t filled; /* of `head`, or of `receiving` */
     char out[OUT_MAX];
@@ -90,7 +90,7 @@ wire_close(struct wire *wire)
         uv_mutex_unlock(&link->lock);
         wire->sending = NULL;
     }
-    nng_msg_free(wire->receiving);
+    free(wire->receiving);
     wire->receiving = NULL;
     wire->outlet = NULL;
     if (wire->pipe != 0) {
@@ -134,7 +134,7 @@ refuse(struct wire *wire, const char *why)
 static bool
 write_piece(struct wire *wire)
 {
-    uint64_t size = nng_msg_len(wire->sending);
+    uint64_t size = wire->sending->len;
     uint8_t piece[PIECE_MAX];
     size_t len = 0;
 
@@ -145,8 +145,7 @@ write_piece(struct wire *wire)
     size_t body =
         size - at < sizeof piece - len ? size - at : sizeof piece - len;
     if (body > 0) {
-        memcpy(piece + len, (const char *)nng_msg_body(wire->sending) + at,
-               body);
+        memcpy(piece + len, wire->sending->bytes + at, body);
     }
     wire->sent += body;
     return len + body == 0 || tls_write(wire->tls, piece, len + body);
@@ -158,7 +157,7 @@ static void
 on_written(uv_write_t *write, int status)
 {
     struct wire *wire = write->data;
-    nng_msg *msg = wire->sending;
+    struct message *msg = wire->sending;
 
     wire->writing = false;
     if (wire->state == WIRE_CLOSED) {
@@ -172,7 +171,7 @@ on_written(uv_write_t *write, int status)
     if (wire->state != WIRE_OPEN || wire->writing || msg == NULL) {
         return;
     }
-    if (wire->sent == SIZE_SIZE + nng_msg_len(msg)) {
+    if (wire->sent == SIZE_SIZE + msg->len) {
         wire->sending = NULL;
         outlet_wrote(wire->outlet, msg);
     } else if (write_piece(wire)) {
@@ -217,7 +216,7 @@ say_why(struct wire *wire)
 }
 
 void
-wire_send(struct wire *wire, nng_msg *msg)
+wire_send(struct wire *wire, struct message *msg)
 {
     CHECK(wire->state == WIRE_OPEN && wire->sending == NULL);
     wire->sending = msg;
@@ -278,8 +277,8 @@ begin_message(struct wire *wire)
         refuse(wire, "a message over the size");
         return false;
     }
-    if (nng_msg_alloc(&wire->receiving, size) != 0) {
-        wire->receiving = NULL;
+    wire->receiving = message_new(size);
+    if (wire->receiving == NULL) {
         lose(wire);
         return false;
     }
@@ -289,10 +288,10 @@ begin_message(struct wire *wire)
 static void
 end_message(struct wire *wire)
 {
-    nng_msg *msg = wire->receiving;
+    struct message *msg = wire->receiving;
 
     wire->receiving = NULL;
-    nng_msg_set_pipe(msg, (nng_pipe){wire->pipe});
+    msg->pipe = wire->pipe;
     inlet_put(wire->link, msg);
 }
 
@@ -309,7 +308,7 @@ take(struct wire *wire)
     if (!whole && !begin_message(wire)) {
         return false;
     }
-    if (whole || nng_msg_len(wire->receiving) == 0) {
+    if (whole || wire->receiving->len == 0) {
         end_message(wire);
     }
     return true;
@@ -322,12 +321,12 @@ read_piece(struct wire *wire)
     uint8_t *to = wire->head;
     size_t size = SIZE_SIZE;
 
-    if (wire->receiving != NULL) {
-        to = nng_msg_body(wire->receiving);
-        size = nng_msg_len(wire->receiving);
-    } else if (wire->state == WIRE_OPEN && wire->filled == 0 &&
-               !inlet_has_room(wire->link)) {
+    if (wire->state == WIRE_OPEN && !inlet_has_room(wire->link)) {
         return false;
+    }
+    if (wire->receiving != NULL) {
+        to = wire->receiving->bytes;
+        size = wire->receiving->len;
     }
     CHECK(wire->filled < size);
     int count = tls_read(wire->tls, to + wire->filled, size - wire->filled);
@@ -371,8 +370,7 @@ on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
 static void
 set_reading(struct wire *wire)
 {
-    bool read = wire->state != WIRE_OPEN || wire->receiving != NULL ||
-                inlet_has_room(wire->link);
+    bool read = wire->state != WIRE_OPEN || inlet_has_room(wire->link);
     uv_stream_t *stream = (uv_stream_t *)&wire->tcp;
 
     if (wire->state == WIRE_CLOSED || read == wire->reading) {

@@ -1,7 +1,5 @@
 /*
- * Connections with TLS: the loop's own, where those without are NNG's. NNG 1.5.2
- * hangs for good when connections with its own TLS are closed while they come
- * up: one restart in 50 of a mesh with flapping links (tests/stress/restarts.py).
+ * Connections between nodes, on the loop, with TLS or without.
  */
 #ifndef MESH_LINK_WIRE_INTERNAL_H
 #define MESH_LINK_WIRE_INTERNAL_H
@@ -23,7 +21,7 @@ void wire_accept(struct mesh_link *link, uv_stream_t *listener);
 
 /* Of an outlet that was opened and not lost, one at a time: outlet_wrote() or
  * outlet_lost() follows. The message is the wire's until then. */
-void wire_send(struct wire *wire, nng_msg *msg);
+void wire_send(struct wire *wire, struct message *msg);
 
 /* Nothing more is told to an outlet; an inlet is lost. Frees itself later. */
 void wire_close(struct wire *wire);
@@ -42,18 +40,18 @@ void wires_close(struct mesh_link *link);
 /* link_outlet.c: of its wire. */
 void outlet_opened(struct outlet *outlet);
 void outlet_lost(struct outlet *outlet);
-void outlet_wrote(struct outlet *outlet, nng_msg *msg);
+void outlet_wrote(struct outlet *outlet, struct message *msg);
 
 /* link_inlet.c: of an inbound wire. The number of its inlet, 0: too many. */
 uint32_t inlet_opened(struct mesh_link *link, struct wire *wire,
                       const char *from) MUST_CHECK;
 void inlet_lost(struct mesh_link *link, uint32_t pipe);
 bool inlet_has_room(struct mesh_link *link) MUST_CHECK;
-void inlet_put(struct mesh_link *link, nng_msg *msg);
+void inlet_put(struct mesh_link *link, struct message *msg);
 
 /* link_port.c */
 
-/* Listens with TLS: 0 or -errno. */
+/* Listens at a numeric address: 0 or -errno. */
 int port_open(struct mesh_link *link, const char *listen) MUST_CHECK;
 
 /* Lets time pass: certificates are read again, and their end is told. */

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <nng/nng.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,25 +34,6 @@
             exit(1);                                                     \
         }                                                                \
     } while (0)
-
-/* What NNG 1.5.2 loses: a dialer (4 kB in a circle) that is closed in the
- * instant in which its handshake ends, and the message that a connection takes
- * after it was closed. Those that are not NNG's yet are counted by the links,
- * and none may be left when they go. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_options(void);
-
-const char *
-__lsan_default_suppressions(void)
-{
-    return "leak:nng_dialer_create\nleak:link_message_new\n";
-}
-
-const char *
-__lsan_default_options(void)
-{
-    return "print_suppressions=0"; /* they would count as a report */
-}
 
 /* What every body says. */
 struct note {
@@ -353,6 +333,5 @@ main(int argc, char **argv)
         REQUIRE(nodes[n].received > 0);
     }
     uv_library_shutdown();
-    nng_fini();
     return 0;
 }

@@ -1,10 +1,8 @@
 /*
- * Links on one loop, and strangers that speak NNG by hand.
+ * Links on one loop, and strangers that speak their wire by hand.
  */
 #ifndef TESTS_UNIT_MESH_LINK_RIG_H
 #define TESTS_UNIT_MESH_LINK_RIG_H
-
-#include <nng/nng.h>
 
 #include "index/base/buf.h"
 #include "mesh/frame.h"
@@ -83,17 +81,17 @@ int rig_send(unsigned from, unsigned to, enum mesh_channel channel,
 
 struct mesh_link_stats rig_stats(unsigned n);
 
-/* A PUSH socket connected to node n. */
-nng_socket rig_stranger(unsigned n);
+/* A TCP connection to node n that has said it is PUSH, as NNG would; the
+ * caller close()s it. */
+int rig_stranger(unsigned n);
 
-/* Sends bytes as one message, waiting until NNG has them. */
-void rig_say(nng_socket stranger, const void *bytes, size_t size);
+/* Sends bytes as one message, waiting until the kernel has them. */
+void rig_say(int stranger, const void *bytes, size_t size);
 
 /* A hello that node 0 would take, of a node at `address`. */
 struct frame_hello rig_hello(const char *address);
-void rig_say_hello(nng_socket stranger, const struct frame_hello *hello,
+void rig_say_hello(int stranger, const struct frame_hello *hello,
                    uint64_t session);
-void rig_say_frame(nng_socket stranger, const struct frame *frame,
-                   const char *body);
+void rig_say_frame(int stranger, const struct frame *frame, const char *body);
 
 #endif

@@ -140,8 +140,8 @@ Test(mesh_link, a_listener_that_went_away_and_came_back_is_found)
 Test(mesh_link, connections_of_a_superseded_process_are_closed)
 {
     (void)rig_open_default(0);
-    nng_socket old = rig_stranger(0);
-    nng_socket young = rig_stranger(0);
+    int old = rig_stranger(0);
+    int young = rig_stranger(0);
     struct frame_hello hello = rig_hello("127.0.0.1:9");
     struct frame data = {
         .major = FRAME_MAJOR_MAX, .type = FRAME_DATA, .session = 1000};
@@ -156,8 +156,8 @@ Test(mesh_link, connections_of_a_superseded_process_are_closed)
     rig_say_frame(young, &data, "young");
     RIG_UNTIL(text_is(0, "old;young;"));
     RIG_UNTIL(rig_stats(0).pipes == 1);
-    (void)nng_close(old);
-    (void)nng_close(young);
+    (void)close(old);
+    (void)close(young);
 }
 
 Test(mesh_link, a_peer_in_doubt_is_proven_anew)

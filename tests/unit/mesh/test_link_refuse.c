@@ -3,6 +3,7 @@
  */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/unit/mesh/link_rig.h"
 
@@ -16,12 +17,12 @@ static const struct frame data = {.major = FRAME_MAJOR_MAX,
 /* One refusal, for that reason; nothing was told. NNG dials again for the
  * stranger, so it is closed before the connections are counted. */
 static void
-expect(nng_socket stranger, enum mesh_refusal reason, const char *what)
+expect(int stranger, enum mesh_refusal reason, const char *what)
 {
     RIG_UNTIL(rig.nodes[0].refused[reason] == 1);
     cr_assert_str_eq(rig.nodes[0].refused_what, what);
     cr_assert_eq(strncmp(rig.nodes[0].refused_from, "127.0.0.1:", 10), 0);
-    (void)nng_close(stranger);
+    (void)close(stranger);
     RIG_UNTIL(rig_stats(0).pipes == 0);
     cr_assert_eq(rig_stats(0).refused[reason], 1);
     cr_assert_eq(rig.nodes[0].received[MESH_CTL], 0);
@@ -31,7 +32,7 @@ expect(nng_socket stranger, enum mesh_refusal reason, const char *what)
 Test(mesh_link_refuse, another_cluster)
 {
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     struct frame_hello hello = rig_hello("127.0.0.1:9");
 
     (void)strcpy(hello.cluster, "green");
@@ -58,7 +59,7 @@ Test(mesh_link_refuse, another_cluster_each_way)
 Test(mesh_link_refuse, garbage)
 {
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
 
     rig_say(stranger, "GET / HTTP/1.1\r\n\r\n", 18);
     expect(stranger, MESH_REFUSED_GARBAGE, "no frame of this mesh");
@@ -69,7 +70,7 @@ Test(mesh_link_refuse, a_damaged_frame)
     uint8_t bytes[FRAME_HEAD_SIZE + 2] = {[FRAME_HEAD_SIZE] = 'h'};
 
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     frame_seal(&data, bytes, sizeof bytes);
     bytes[FRAME_HEAD_SIZE] = 'H';
     rig_say(stranger, bytes, sizeof bytes);
@@ -79,7 +80,7 @@ Test(mesh_link_refuse, a_damaged_frame)
 Test(mesh_link_refuse, frames_before_a_hello)
 {
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
 
     rig_say_frame(stranger, &data, "x");
     expect(stranger, MESH_REFUSED_HELLO, "a frame came before it");
@@ -90,7 +91,7 @@ Test(mesh_link_refuse, a_later_major_version_by_its_number)
     struct frame later = {.major = 3, .minor = 7, .type = FRAME_HELLO};
 
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     rig_say_frame(stranger, &later, "whatever a hello is then");
     expect(stranger, MESH_REFUSED_VERSION, "3.7, this node speaks 2");
 }
@@ -100,7 +101,7 @@ Test(mesh_link_refuse, an_earlier_major_version_by_its_number)
     struct frame earlier = {.major = 1, .type = FRAME_HELLO};
 
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     rig_say_frame(stranger, &earlier, "a hello as it was before msgpack");
     expect(stranger, MESH_REFUSED_VERSION, "1.0, this node speaks 2");
 }
@@ -109,7 +110,7 @@ Test(mesh_link_refuse, an_earlier_major_version_by_its_number)
 Test(mesh_link_refuse, versions_that_do_not_meet)
 {
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     struct frame_hello hello = rig_hello("127.0.0.1:9");
 
     hello.major_min = 3;
@@ -121,7 +122,7 @@ Test(mesh_link_refuse, versions_that_do_not_meet)
 Test(mesh_link_refuse, an_address_it_does_not_come_from)
 {
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     struct frame_hello hello = rig_hello("192.0.2.1:7946");
 
     rig_say_hello(stranger, &hello, 1000);
@@ -132,7 +133,7 @@ Test(mesh_link_refuse, an_address_it_does_not_come_from)
 Test(mesh_link_refuse, itself)
 {
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     struct frame_hello hello = rig_hello("127.0.0.1:9");
 
     rig_say_hello(stranger, &hello, 1);
@@ -145,7 +146,7 @@ Test(mesh_link_refuse, who_says_nothing)
 
     config.limits.hello_ms = 50;
     (void)rig_open(0, &config);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     expect(stranger, MESH_REFUSED_SILENT, "no hello came");
 }
 
@@ -157,13 +158,13 @@ Test(mesh_link_refuse, a_message_over_the_size)
     (void)rig_open_default(0);
     (void)rig_open_default(1);
     rig_meet(1, 0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     rig_say(stranger, large, sizeof large);
     RIG_UNTIL(rig_stats(0).pipes == 2);
     cr_assert_eq(rig_send(1, 0, MESH_CTL, "still here"), 0);
     RIG_UNTIL(rig.nodes[0].received[MESH_CTL] == 1);
     cr_assert_eq(rig.nodes[0].downs, 0);
-    (void)nng_close(stranger);
+    (void)close(stranger);
 }
 
 /* Fields and types of a later minor version pass. */
@@ -177,7 +178,7 @@ Test(mesh_link_refuse, not_who_is_a_minor_version_ahead)
     struct frame_hello hello = rig_hello("127.0.0.1:9");
 
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     hello.major_max = FRAME_MAJOR_MAX + 1;
     size_t size =
         FRAME_HEAD_SIZE + frame_hello_write(&hello, bytes + FRAME_HEAD_SIZE);
@@ -188,7 +189,7 @@ Test(mesh_link_refuse, not_who_is_a_minor_version_ahead)
     rig_say_frame(stranger, &data, "x");
     RIG_UNTIL(rig.nodes[0].received[MESH_CTL] == 1);
     cr_assert_eq(rig_stats(0).frames_unknown, 1);
-    (void)nng_close(stranger);
+    (void)close(stranger);
 }
 
 Test(mesh_link_refuse, a_frame_that_came_before)
@@ -197,7 +198,7 @@ Test(mesh_link_refuse, a_frame_that_came_before)
     struct frame_hello hello = rig_hello("127.0.0.1:9");
 
     (void)rig_open_default(0);
-    nng_socket stranger = rig_stranger(0);
+    int stranger = rig_stranger(0);
     rig_say_hello(stranger, &hello, 1000);
     frame.sequence = 5;
     rig_say_frame(stranger, &frame, "a");
@@ -208,13 +209,13 @@ Test(mesh_link_refuse, a_frame_that_came_before)
     rig_say_frame(stranger, &frame, "b");
     RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_SEQUENCE] == 1);
     cr_assert_eq(rig.nodes[0].received[MESH_CTL], 2);
-    (void)nng_close(stranger);
+    (void)close(stranger);
 }
 
 Test(mesh_link_refuse, more_connections_than_peers_can_have)
 {
     struct mesh_link_config config = rig_config(0);
-    nng_socket strangers[24];
+    int strangers[24];
 
     config.limits.peers_max = 1;
     config.limits.hello_ms = 20000;
@@ -225,7 +226,7 @@ Test(mesh_link_refuse, more_connections_than_peers_can_have)
     RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] >= 4);
     cr_assert_eq(rig_stats(0).pipes, 20);
     for (unsigned i = 0; i < 24; i++) {
-        (void)nng_close(strangers[i]);
+        (void)close(strangers[i]);
     }
     RIG_UNTIL(rig_stats(0).pipes == 0);
 }

@@ -6,8 +6,11 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/unit/mesh/link_rig.h"
+
+#include <nng/nng.h>
 
 #include <nng/protocol/pipeline0/pull.h>
 
@@ -158,7 +161,7 @@ Test(mesh_link_return, one_of_three_stands_still_and_the_others_go_on)
 /* A peer played by hand: it listens, and says what it wants. */
 struct hand {
     nng_socket pull;
-    nng_socket push[MESH_CHANNELS];
+    int push[MESH_CHANNELS];
     char address[MESH_ADDRESS_MAX];
     uint64_t nonce[MESH_CHANNELS]; /* of node 0, by its last hello */
     unsigned hellos[MESH_CHANNELS];
@@ -185,8 +188,8 @@ static void
 hand_close(struct hand *hand)
 {
     (void)nng_close(hand->pull);
-    (void)nng_close(hand->push[MESH_CTL]);
-    (void)nng_close(hand->push[MESH_BULK]);
+    (void)close(hand->push[MESH_CTL]);
+    (void)close(hand->push[MESH_BULK]);
 }
 
 /* Reads what came; true when both channels said hello more than so often. */
