@@ -139,28 +139,65 @@ later_of_url(const struct roster_apply *apply,
     return WORKER_NONE;
 }
 
-/* Of two workers with one url the first by id is taken, on all nodes. */
+/* The slot of the last worker by id where all slots are taken and the id comes
+ * before its own; or WORKER_NONE. A slot that is being given back is not
+ * taken. */
+static uint32_t
+last_of_all(const struct roster_apply *apply,
+            const struct config_worker *worker)
+{
+    struct fleet_status status;
+    uint32_t last = WORKER_NONE;
+    char id[CONFIG_LABEL_MAX];
+
+    memcpy(id, worker->id, sizeof id);
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        if (!fleet_status(apply->fleet, slot, &status)) {
+            return WORKER_NONE;
+        }
+        if (strcmp(id, status.config->id) < 0) {
+            memcpy(id, status.config->id, sizeof id);
+            last = slot;
+        }
+    }
+    return last;
+}
+
+/* A worker that is there gives way to one that comes before it. */
+static void
+leave_out(struct roster_apply *apply, uint32_t slot, int outcome,
+          uint64_t now_us)
+{
+    struct fleet_status status;
+
+    CHECK(slot < WORKERS_MAX && outcome > 0);
+    if (fleet_status(apply->fleet, slot, &status)) {
+        LOG_WARNING("roster_worker_left_out", KV("worker", status.worker->id),
+                    KV("reason", refusal(outcome)));
+    }
+    fleet_remove(apply->fleet, slot, now_us);
+    apply->missing = true;
+    apply->again_us = now_us + AGAIN_US;
+}
+
+/* Of two workers with one url, and of more than there are slots, the first by
+ * id are taken, on all nodes. */
 static int
 add_first(struct roster_apply *apply, const struct config_worker *worker,
           uint64_t now_us, uint32_t *slot)
 {
     int outcome = fleet_add(apply->fleet, worker, now_us, slot);
+    uint32_t other = WORKER_NONE;
 
-    if (outcome != FLEET_E_DUPLICATE_URL) {
-        return outcome;
+    if (outcome == FLEET_E_DUPLICATE_URL) {
+        other = later_of_url(apply, worker);
+    } else if (outcome == FLEET_E_FULL) {
+        other = last_of_all(apply, worker);
     }
-    uint32_t other = later_of_url(apply, worker);
     if (other == WORKER_NONE) {
         return outcome;
     }
-    struct fleet_status status;
-    if (fleet_status(apply->fleet, other, &status)) {
-        LOG_WARNING("roster_worker_left_out", KV("worker", status.worker->id),
-                    KV("reason", "another worker has its url"));
-    }
-    fleet_remove(apply->fleet, other, now_us);
-    apply->missing = true;
-    apply->again_us = now_us + AGAIN_US;
+    leave_out(apply, other, outcome, now_us);
     return fleet_add(apply->fleet, worker, now_us, slot);
 }
 
@@ -330,6 +367,29 @@ roster_apply_work(struct roster_apply *apply, uint64_t now_us)
             (void)follow(apply, &entry, true, now_us);
         }
     }
+}
+
+const char *
+roster_apply_left_out(const struct roster_apply *apply,
+                      const struct roster_entry *entry)
+{
+    struct config_worker worker;
+    struct fleet_status status;
+
+    if (entry->removed ||
+        fleet_find(apply->fleet, slice_of(entry->id)) != WORKER_NONE) {
+        return NULL;
+    }
+    if (!read_entry(apply, entry, true, &worker)) {
+        return "it makes no sense to this node";
+    }
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        if (fleet_status(apply->fleet, slot, &status) &&
+            url_equal(&status.config->url, &worker.url)) {
+            return refusal(FLEET_E_DUPLICATE_URL);
+        }
+    }
+    return refusal(FLEET_E_FULL);
 }
 
 /* Operations */

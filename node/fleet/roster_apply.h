@@ -11,7 +11,9 @@
  * A worker that this node cannot take in (its spec makes no sense here, another
  * worker has its url, no slot is free) is left out, with one log line for each
  * change of the entry; in the latter two cases roster_apply_work() tries again.
- * Of two workers with one url the first by id is taken, the same on all nodes.
+ * Of two workers with one url, and of more than WORKERS_MAX, the first by id are
+ * taken, the same on all nodes: one that comes before another that is there
+ * takes its place.
  *
  * API keys. Where they do not travel (roster_spec_internal.h), a worker whose
  * entry has none has the key that this node was told: by an operator, or by its
@@ -74,6 +76,11 @@ void roster_apply_entry(struct roster_apply *apply,
 /* Tries again to take in what was left out, once a second at most. To be called
  * now and then. */
 void roster_apply_work(struct roster_apply *apply, uint64_t now_us);
+
+/* Why the entry's worker is left out: static text. NULL: it is not, or it was
+ * removed. */
+const char *roster_apply_left_out(const struct roster_apply *apply,
+                                  const struct roster_entry *entry);
 
 /*
  * Operations on this node. Afterwards the roster's outputs are to be pulled. 0;

@@ -389,3 +389,50 @@ Test(node_roster_apply, a_worker_beyond_the_slots_is_had_when_one_is_free)
     }
     cr_assert_str_eq(state(0, "x"), "there");
 }
+
+/* Time enough for slots to be given back. */
+static void
+wait_for_slots(void)
+{
+    for (uint32_t i = 0; i < 10; i++) {
+        now_us += 1000000;
+        for (uint32_t node = 0; node < NODES; node++) {
+            fleet_tick(nodes[node].fleet, now_us);
+            settle();
+            roster_apply_work(nodes[node].apply, now_us);
+            settle();
+        }
+    }
+}
+
+Test(node_roster_apply, of_too_many_all_leave_out_the_same)
+{
+    struct roster_entry entry;
+    char text[32];
+
+    for (uint32_t i = 0; i < WORKERS_MAX - 1; i++) {
+        (void)snprintf(text, sizeof text, "http://h%u:1,id=w%03u", i, i);
+        put(0, text);
+    }
+    cut = true;
+    put(0, "http://x:1,id=w0-x");
+    put(1, "http://y:1,id=w0-y");
+    mend();
+    wait_for_slots();
+    snprintf(text, sizeof text, "w%03u", WORKERS_MAX - 2);
+    for (uint32_t i = 0; i < NODES; i++) {
+        cr_assert_str_eq(state(i, "w0-x"), "there", "node %u", i);
+        cr_assert_str_eq(state(i, "w0-y"), "there", "node %u", i);
+        cr_assert_str_eq(state(i, text), "-", "node %u", i);
+        cr_assert(roster_find(nodes[i].roster, text, &entry));
+        cr_assert_str_eq(roster_apply_left_out(nodes[i].apply, &entry),
+                         "no slot is free");
+        cr_assert(roster_find(nodes[i].roster, "w0-x", &entry));
+        cr_assert_null(roster_apply_left_out(nodes[i].apply, &entry));
+    }
+    take_away(1, "w007");
+    wait_for_slots();
+    for (uint32_t i = 0; i < NODES; i++) {
+        cr_assert_str_eq(state(i, text), "there", "node %u", i);
+    }
+}
