@@ -126,6 +126,40 @@ put_workers(struct control *control, struct json_out *json, bool whole)
     json_out_array_end(json);
 }
 
+static void
+put_left_out(struct json_out *json, const char *worker, const char *what,
+             const char *why)
+{
+    json_out_object_begin(json);
+    json_out_put_text(json, "worker", worker);
+    json_out_put_text(json, "what", what);
+    json_out_put_text(json, "why", why);
+    json_out_object_end(json);
+}
+
+/* What the roster has and this node does not follow: workers, and events. */
+static void ON_CONTROL
+put_all_left_out(struct control *control, struct json_out *json)
+{
+    const struct roster *roster = cluster_roster(control_cluster(control));
+    struct roster_entry entry;
+
+    json_out_key(json, "left_out");
+    json_out_array_begin(json);
+    for (uint32_t i = 0; roster_get(roster, i, &entry); i++) {
+        const char *why = roster_apply_left_out(control->workers, &entry);
+        uint32_t slot = fleet_find(control->fleet, slice_of(entry.id));
+        if (why != NULL) {
+            put_left_out(json, entry.id, "worker", why);
+        } else if (slot != WORKER_NONE &&
+                   ingest_left_out(control->ingest, slot)) {
+            put_left_out(json, entry.id, "events",
+                         "the fleet has too many ranks");
+        }
+    }
+    json_out_array_end(json);
+}
+
 void
 admin_put_workers(struct control *control, struct json_out *json)
 {
@@ -221,6 +255,7 @@ admin_put_status(struct control *control, struct json_out *json)
     admin_put_index(control, json);
     json_out_key(json, "workers");
     put_workers(control, json, false);
+    put_all_left_out(control, json);
     json_out_key(json, "events");
     admin_put_stream_rows(control, json);
     json_out_object_end(json);

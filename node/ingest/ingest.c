@@ -6,6 +6,7 @@
 
 #include "node/base/log.h"
 #include "node/fleet/probe.h"
+#include "node/ingest/ingest_room.h"
 
 #define EXPIRE_BUDGET 4096U
 #define LOOK_US       UINT64_C(1000000)
@@ -43,10 +44,11 @@ ingest_has_events(const struct fleet_worker *worker)
     return worker->events.host[0] != '\0' || worker->sse.host[0] != '\0';
 }
 
-static int ON_CONTROL
-add(struct ingest *ingest, struct ingest_worker *w,
-    const struct fleet_worker *worker)
+/* Its streams begin: it has room. */
+static void ON_CONTROL
+follow(struct ingest *ingest, struct ingest_worker *w)
 {
+    const struct fleet_worker *worker = w->worker;
     struct ingest_source source = {
         .identity = worker->identity,
         .generation = worker->generation,
@@ -55,17 +57,79 @@ add(struct ingest *ingest, struct ingest_worker *w,
         .rank = w->rank,
     };
 
-    w->worker = malloc(sizeof *w->worker);
-    if (w->worker == NULL) {
-        return -ENOMEM;
-    }
-    *w->worker = *worker;
+    CHECK(!w->present && w->link == NULL);
     int outcome = ingest_streams_add(&ingest->streams, worker->slot, &source);
+    w->present = outcome == 0;
+    hub_worker_add(ingest->streams.hub, worker->identity, worker->ranks,
+                   probe_now_us());
     if (outcome != 0) {
-        free(w->worker);
-        w->worker = NULL;
+        LOG_ERROR("events_refused", KV("worker", worker->id),
+                  KV_FAULT("error", outcome),
+                  KV("hint", "its requests are routed by their text"));
     }
-    return outcome;
+}
+
+static void ON_CONTROL
+unfollow(struct ingest *ingest, struct ingest_worker *w)
+{
+    hub_worker_remove(ingest->streams.hub, w->worker->identity, probe_now_us());
+    if (!w->present) {
+        return;
+    }
+    ingest_stop_reading(ingest, w);
+    for (uint32_t rank = 0; rank < w->ranks; rank++) {
+        ingest_position_drop(w, rank);
+    }
+    w->present = false;
+    ingest_streams_remove(&ingest->streams, w->worker->slot);
+}
+
+static struct worker_set
+share_room(const struct ingest *ingest)
+{
+    struct ingest_room_worker workers[WORKERS_MAX];
+
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        const struct ingest_worker *w = &ingest->workers[i];
+        workers[i] = (struct ingest_room_worker){
+            .id = w->id, .ranks = w->worker != NULL ? w->ranks : 0};
+    }
+    return ingest_room_share(workers);
+}
+
+static void
+say_no_room(const struct ingest_worker *w)
+{
+    LOG_WARNING("events_left_out", KV("worker", w->id), KV("ranks", w->ranks),
+                KV("ranks_max", WORKERS_MAX),
+                KV("hint", "the workers before it by id have all places; its "
+                           "requests are routed by their text"));
+}
+
+/* A worker came or went: follows those that have room now, and no others. */
+static void ON_CONTROL
+settle_room(struct ingest *ingest)
+{
+    struct worker_set room = share_room(ingest);
+
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        struct ingest_worker *w = &ingest->workers[i];
+        bool out = w->worker != NULL && !worker_set_has(&room, i);
+        if (out && !w->no_room) {
+            say_no_room(w);
+        }
+        if (out && w->followed) {
+            unfollow(ingest, w);
+        }
+        w->no_room = out;
+        w->followed = w->followed && !out;
+    }
+    WORKER_SET_EACH (i, &room) {
+        if (!ingest->workers[i].followed) {
+            ingest->workers[i].followed = true;
+            follow(ingest, &ingest->workers[i]);
+        }
+    }
 }
 
 void
@@ -87,15 +151,15 @@ ingest_added(struct ingest *ingest, const struct fleet_worker *worker)
     if (!ingest_has_events(worker)) {
         return;
     }
-    int outcome = add(ingest, w, worker);
-    w->present = outcome == 0;
-    hub_worker_add(ingest->streams.hub, worker->identity, worker->ranks,
-                   probe_now_us());
-    if (outcome != 0) {
+    w->worker = malloc(sizeof *w->worker);
+    if (w->worker == NULL) {
         LOG_ERROR("events_refused", KV("worker", worker->id),
-                  KV_FAULT("error", outcome),
+                  KV_FAULT("error", -ENOMEM),
                   KV("hint", "its requests are routed by their text"));
+        return;
     }
+    *w->worker = *worker;
+    settle_room(ingest);
 }
 
 void
@@ -103,18 +167,22 @@ ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
 {
     struct ingest_worker *w = &ingest->workers[worker->slot];
 
-    hub_worker_remove(ingest->streams.hub, worker->identity, probe_now_us());
-    if (!w->present || w->generation != worker->generation) {
+    if (w->worker == NULL || w->generation != worker->generation) {
         return;
     }
-    ingest_stop_reading(ingest, w);
-    for (uint32_t rank = 0; rank < w->ranks; rank++) {
-        ingest_position_drop(w, rank);
-    }
-    w->present = false;
-    ingest_streams_remove(&ingest->streams, worker->slot);
+    unfollow(ingest, w);
+    w->followed = false;
+    w->no_room = false;
     free(w->worker);
     w->worker = NULL;
+    settle_room(ingest);
+}
+
+bool
+ingest_left_out(const struct ingest *ingest, uint32_t worker)
+{
+    CHECK(worker < WORKERS_MAX);
+    return ingest->workers[worker].no_room;
 }
 
 /* What lanes tell */

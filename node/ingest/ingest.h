@@ -79,6 +79,10 @@ void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
  * streams of it. */
 bool ingest_has_events(const struct fleet_worker *worker);
 
+/* The worker's events are not followed: those before it by id have all places
+ * (ingest_room.h). worker: its slot. */
+bool ingest_left_out(const struct ingest *ingest, uint32_t worker) ON_CONTROL;
+
 /* One stream as a snapshot has it, and up to where; false: it has none now,
  * since not all of it is known, or the at-th is not there. cut: the number of
  * the ledger's, 0: none; what is read here of the stream is as that cut has it,

@@ -27,9 +27,11 @@ struct ingest_position {
 
 /* One worker's events. */
 struct ingest_worker {
-    bool present;
-    bool refused; /* a source was, as was last said in the log */
-    bool stuck;   /* the intake still has the source of one that went, */
+    bool present;  /* it has streams */
+    bool followed; /* they were asked for, whatever came of it */
+    bool no_room;  /* as was last said in the log */
+    bool refused;  /* a source was, as was last said in the log */
+    bool stuck;    /* the intake still has the source of one that went, */
     uint32_t stuck_generation; /* ... which was of this one */
     uint32_t generation;
     struct ingest_reach reach;
@@ -44,7 +46,7 @@ struct ingest_worker {
     bool lost;
     struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
     struct kv_sse_link *gone[INGEST_GRAVES]; /* to be freed */
-    struct fleet_worker *worker;             /* a copy */
+    struct fleet_worker *worker;             /* a copy; NULL: no events */
     struct ingest_rank rank[INGEST_RANKS_MAX];
     struct ingest_position *position[INGEST_RANKS_MAX]; /* NULL: not known */
     char id[FLEET_ID_BYTES];
