@@ -124,16 +124,3 @@ owner_deadline(const struct owner *owner)
     CHECK(!owner->handing_over || owner->role != OWNER_NONE);
     return owner->handing_over ? owner->hand_over_us : UINT64_MAX;
 }
-
-const char *
-owner_role_name(enum owner_role role)
-{
-    static const char *const names[] = {
-        [OWNER_NONE] = "none",
-        [OWNER_READS] = "reads",
-        [OWNER_PUSHES] = "pushes",
-    };
-
-    CHECK(role <= OWNER_PUSHES);
-    return names[role];
-}

@@ -90,7 +90,4 @@ enum owner_role owner_heard_first(struct owner *owner,
 /* When owner_update() is due; UINT64_MAX: never. */
 uint64_t owner_deadline(const struct owner *owner);
 
-/* "none", "reads", "pushes". Static text. */
-const char *owner_role_name(enum owner_role role);
-
 #endif

@@ -21,19 +21,6 @@ elect_policy_name(enum elect_policy policy)
     return policy_names[policy];
 }
 
-bool
-elect_policy_find(struct slice name, enum elect_policy *policy)
-{
-    CHECK(policy != NULL);
-    for (unsigned i = 0; i < sizeof policy_names / sizeof *policy_names; i++) {
-        if (slice_equal(name, slice_of(policy_names[i]))) {
-            *policy = (enum elect_policy)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *
 elect_mode_name(enum elect_mode mode)
 {

@@ -203,7 +203,4 @@ const char *elect_policy_name(enum elect_policy policy);
 /* "affinity", "balance" or "policy". Static text. */
 const char *elect_mode_name(enum elect_mode mode);
 
-/* The policy of that name: true and *policy. */
-bool elect_policy_find(struct slice name, enum elect_policy *policy);
-
 #endif

@@ -112,7 +112,6 @@ begin(struct decoder *decoder, const struct kv_out *out)
 struct batch {
     uint64_t seq;
     uint64_t fingerprint;
-    uint64_t sent_us;
     uint64_t *words; /* whole ops; those taken are overwritten */
     uint32_t left;
 };
@@ -179,7 +178,6 @@ emit_record(struct decoder *decoder, struct batch *batch)
     }
     struct event_record *record = (void *)(item + 1);
     *item = item_of(decoder, INTAKE_RECORD);
-    item->sent_us = batch->sent_us;
     item->fingerprint = batch->fingerprint;
     *record = (struct event_record){
         .stream = {.worker = decoder->identity, .rank = decoder->rank},
@@ -204,24 +202,6 @@ emit_records(struct decoder *decoder, struct batch batch)
     while (emit_record(decoder, &batch) && batch.left > 0) {
     }
     decoder->gap = false;
-}
-
-/* The publisher's wall clock: a float of seconds, the first element. */
-static uint64_t
-sent_us(struct slice payload)
-{
-    const unsigned char *at = (const unsigned char *)payload.ptr;
-    uint64_t bits = 0;
-    double seconds;
-
-    if (payload.len < 10 || (at[0] & 0xf0) != 0x90 || at[1] != 0xcb) {
-        return 0;
-    }
-    for (int i = 2; i < 10; i++) {
-        bits = bits << 8 | at[i];
-    }
-    memcpy(&seconds, &bits, sizeof seconds);
-    return seconds > 0 && seconds < 1e12 ? (uint64_t)(seconds * 1e6) : 0;
 }
 
 /*
@@ -268,7 +248,6 @@ tell(struct decoder *decoder, const struct kv_out *out,
     CHECK(!words->failed && words->count <= words->max);
     emit_records(decoder, (struct batch){.seq = out->seq,
                                          .fingerprint = out->fingerprint,
-                                         .sent_us = sent_us(out->payload),
                                          .words = words->words,
                                          .left = words->count});
 }

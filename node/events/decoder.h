@@ -59,8 +59,7 @@ struct intake_item {
     uint64_t cut;         /* POSITION, CUT: its number */
     uint64_t ask;         /* BEGIN: the last question known when it began */
     uint64_t fingerprint; /* RECORD: of the batch */
-    uint64_t sent_us; /* RECORD: the batch's own wall clock time; 0: unknown */
-    char reason[40];  /* BEGIN */
+    char reason[40];      /* BEGIN */
 };
 
 /* Room for an item with a record of so many words. */

@@ -6,7 +6,6 @@
 
 #include "node/events/kv_wire_event_internal.h"
 
-#define SECONDS_MAX        1e12
 #define AHEAD_BYTES_ENOUGH 2048 /* some twenty small events */
 #define AHEAD_BYTES_MAX    8192
 #define DEPTH_LEAST        8 /* what well-formed events need, and some */
@@ -28,7 +27,6 @@ struct kv_reader {
     uint32_t left;
     uint64_t tail; /* elements of an array envelope behind the events */
     int64_t rank;
-    uint64_t sent_us;
     bool is_map;
     const uint8_t *map_end; /* NULL: it is broken off */
 };
@@ -88,42 +86,6 @@ pass(const struct kv_reader *reader, const uint8_t *at)
     return token_skip(at, reader->end, 1, TOKEN_DEPTH_MAX, &deep);
 }
 
-static double
-float_at(struct slice bytes)
-{
-    if (bytes.len == sizeof(double)) {
-        uint64_t raw = token_be64((const uint8_t *)bytes.ptr);
-        double number;
-        memcpy(&number, &raw, sizeof number);
-        return number;
-    }
-    uint32_t raw;
-    float number;
-    memcpy(&raw, bytes.ptr, sizeof raw);
-    raw = __builtin_bswap32(raw);
-    memcpy(&number, &raw, sizeof number);
-    return (double)number;
-}
-
-static const uint8_t *
-read_time(struct kv_reader *reader, const uint8_t *at)
-{
-    struct token token = {.kind = TOKEN_NIL};
-    double seconds = 0;
-
-    if (token_read(at, reader->end, &token) == NULL) {
-        return NULL;
-    }
-    if (token.kind == TOKEN_FLOAT) {
-        seconds = float_at(token.bytes);
-    } else if (token.kind == TOKEN_UINT) {
-        seconds = (double)token.value;
-    }
-    bool is_sane = seconds > 0 && seconds < SECONDS_MAX; /* nor is it NaN */
-    reader->sent_us = is_sane ? (uint64_t)(seconds * 1e6) : 0;
-    return pass(reader, at);
-}
-
 static const uint8_t *
 read_rank(struct kv_reader *reader, const uint8_t *at)
 {
@@ -162,8 +124,6 @@ scan_map(struct kv_reader *reader, const uint8_t *at, uint64_t items)
         } else if (slice_equal(key.bytes, SLICE("data_parallel_rank")) ||
                    slice_equal(key.bytes, SLICE("attn_dp_rank"))) {
             at = read_rank(reader, value);
-        } else if (slice_equal(key.bytes, SLICE("ts"))) {
-            at = read_time(reader, value);
         } else {
             at = pass(reader, value);
         }
@@ -190,7 +150,7 @@ open_envelope(struct kv_reader *reader)
         return NULL;
     }
     reader->tail = token.value - 2;
-    return read_time(reader, at);
+    return pass(reader, at);
 }
 
 int
@@ -205,7 +165,6 @@ kv_reader_begin(struct kv_reader *reader, struct slice payload)
     reader->ahead = start;
     reader->end = start;
     reader->rank = -1;
-    reader->sent_us = 0;
     reader->tail = 0;
     reader->map_end = NULL;
     if (payload.len == 0 || payload.len > reader->limits.payload_bytes_max) {
@@ -307,12 +266,6 @@ int64_t
 kv_reader_rank(const struct kv_reader *reader)
 {
     return reader->rank;
-}
-
-uint64_t
-kv_reader_sent_us(const struct kv_reader *reader)
-{
-    return reader->sent_us;
 }
 
 size_t

@@ -151,10 +151,6 @@ uint32_t kv_reader_ahead(struct kv_reader *reader, uint64_t *hashes,
  * at KV_E_END: in an array the rank stands behind the events. */
 int64_t kv_reader_rank(const struct kv_reader *reader);
 
-/* When the engine made the batch by its own clock, microseconds since 1970; 0
- * when it does not say. */
-uint64_t kv_reader_sent_us(const struct kv_reader *reader);
-
 /* Bytes of the batch. */
 size_t kv_reader_bytes(const struct kv_reader *reader);
 

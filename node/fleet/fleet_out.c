@@ -23,24 +23,11 @@ static const char *const event_names[FLEET_EVENTS] = {
     [FLEET_REMOVED] = "worker_removed",
 };
 
-static const char *const probe_names[FLEET_PROBES] = {
-    [FLEET_PROBE_HEALTH] = "health",
-    [FLEET_PROBE_MODELS] = "models",
-    [FLEET_PROBE_METRICS] = "metrics",
-};
-
 const char *
 fleet_event_name(enum fleet_event event)
 {
     CHECK(event < FLEET_EVENTS);
     return event_names[event];
-}
-
-const char *
-fleet_probe_name(enum fleet_probe probe)
-{
-    CHECK(probe < FLEET_PROBES);
-    return probe_names[probe];
 }
 
 static uint64_t

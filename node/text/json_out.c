@@ -125,13 +125,6 @@ json_out_uint(struct json_out *json, uint64_t number)
 }
 
 void
-json_out_int(struct json_out *json, int64_t number)
-{
-    before_value(json);
-    buf_printf(json->buf, "%" PRId64, number);
-}
-
-void
 json_out_bool(struct json_out *json, bool truth)
 {
     before_value(json);

@@ -44,7 +44,6 @@ void json_out_key(struct json_out *json, const char *key);
 void json_out_text(struct json_out *json, const char *text);
 void json_out_slice(struct json_out *json, struct slice text);
 void json_out_uint(struct json_out *json, uint64_t number);
-void json_out_int(struct json_out *json, int64_t number);
 void json_out_bool(struct json_out *json, bool truth);
 void json_out_null(struct json_out *json);
 /* Thousandths as a decimal fraction: 1234 becomes 1.234, 5 becomes 0.005. */

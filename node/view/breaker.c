@@ -4,20 +4,6 @@
 #include "index/base/check.h"
 #include "index/base/mutant.h"
 
-const char *
-breaker_state_name(enum breaker_state state)
-{
-    switch (state) {
-    case BREAKER_OPEN:
-        return "open";
-    case BREAKER_HALF_OPEN:
-        return "half_open";
-    case BREAKER_CLOSED:
-        break;
-    }
-    return "closed";
-}
-
 static uint32_t
 next_open_ms(const struct breaker *breaker, const struct config_breaker *config)
 {

@@ -62,7 +62,4 @@ breaker_watches(const struct breaker *breaker)
            breaker->open_ms > 0;
 }
 
-/* "closed", "open", "half_open". Static text. */
-const char *breaker_state_name(enum breaker_state state);
-
 #endif

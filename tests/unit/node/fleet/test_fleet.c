@@ -313,10 +313,9 @@ Test(node_fleet, status_names_the_state)
     cr_assert_str_eq(status.state, "new");
 }
 
-Test(node_fleet, events_and_probes_have_names)
+Test(node_fleet, events_have_names)
 {
     for (unsigned i = 0; i < FLEET_EVENTS; i++) {
         cr_assert_not_null(fleet_event_name((enum fleet_event)i));
     }
-    cr_assert_str_eq(fleet_probe_name(FLEET_PROBE_METRICS), "metrics");
 }

@@ -115,7 +115,4 @@ Test(node_breaker, watches_whenever_a_success_would_matter)
     cr_assert_not(breaker_watches(&breaker));
     open_at(0);
     cr_assert(breaker_watches(&breaker));
-    cr_assert_str_eq(breaker_state_name(BREAKER_CLOSED), "closed");
-    cr_assert_str_eq(breaker_state_name(BREAKER_OPEN), "open");
-    cr_assert_str_eq(breaker_state_name(BREAKER_HALF_OPEN), "half_open");
 }
