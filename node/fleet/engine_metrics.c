@@ -1,5 +1,5 @@
 /* Which of an engine's metrics means which number, over engines and releases. */
-#include "node/fleet/engine_metrics_internal.h"
+#include "node/fleet/engine_metrics.h"
 
 #include "node/text/promtext.h"
 

@@ -1,5 +1,5 @@
 /* Reads a list of models as a stream of JSON tokens, then sorts the names. */
-#include "node/fleet/engine_models_internal.h"
+#include "node/fleet/engine_models.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -52,8 +52,8 @@
 #include "index/base/role.h"
 #include "index/base/slice.h"
 #include "node/config/config.h"
-#include "node/fleet/engine_metrics_internal.h"
-#include "node/fleet/engine_models_internal.h"
+#include "node/fleet/engine_metrics.h"
+#include "node/fleet/engine_models.h"
 #include "node/view/breaker.h"
 #include "node/view/fleet_view.h"
 
@@ -240,9 +240,6 @@ bool fleet_status(const struct fleet *fleet, uint32_t slot,
 
 /* "worker_up", ...: the names of log lines. Static text. */
 const char *fleet_event_name(enum fleet_event event);
-
-/* "health", "models" or "metrics". Static text. */
-const char *fleet_probe_name(enum fleet_probe probe);
 
 /* Verifies each invariant; false and *reason (static text) when one is
  * broken. */

@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "index/base/check.h"
-#include "node/fleet/engine_models_internal.h"
+#include "node/fleet/engine_models.h"
 #include "node/text/json_pull.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "index/base/check.h"
-#include "node/fleet/engine_metrics_internal.h"
+#include "node/fleet/engine_metrics.h"
 #include "node/text/promtext.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

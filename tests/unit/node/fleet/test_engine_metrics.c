@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "node/fleet/engine_metrics_internal.h"
+#include "node/fleet/engine_metrics.h"
 
 static struct engine_metrics metrics;
 

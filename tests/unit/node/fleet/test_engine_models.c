@@ -1,7 +1,7 @@
 #include <criterion/criterion.h>
 
 #include "index/base/buf.h"
-#include "node/fleet/engine_models_internal.h"
+#include "node/fleet/engine_models.h"
 
 static struct engine_models models;
 

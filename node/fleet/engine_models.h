@@ -9,8 +9,8 @@
  * Limits: ENGINE_MODELS_MAX names of ENGINE_MODEL_NAME_MAX bytes; what is over
  * is left out and counted. Errors: named outcomes, -ENOMEM.
  */
-#ifndef NODE_ENGINE_MODELS_INTERNAL_H
-#define NODE_ENGINE_MODELS_INTERNAL_H
+#ifndef NODE_ENGINE_MODELS_H
+#define NODE_ENGINE_MODELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

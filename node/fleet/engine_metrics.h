@@ -9,8 +9,8 @@
  *
  * Role: core. Owns: nothing. Thread: any. Limits: none. Errors: none.
  */
-#ifndef NODE_ENGINE_METRICS_INTERNAL_H
-#define NODE_ENGINE_METRICS_INTERNAL_H
+#ifndef NODE_ENGINE_METRICS_H
+#define NODE_ENGINE_METRICS_H
 
 #include <stdbool.h>
 
