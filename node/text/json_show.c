@@ -337,8 +337,9 @@ put_member(struct buf *out, struct json_pull *pull, struct buf *scratch)
     }
     put_spaces(out, name.len < KEY_WIDTH ? KEY_WIDTH - name.len : 0);
     buf_add_text(out, "  ");
+    size_t start = out->len;
     put_value(out, pull, token, name, token == PULL_OBJECT ? "  " : ", ");
-    buf_add_text(out, "\n");
+    buf_add_text(out, out->len == start ? "none\n" : "\n");
 }
 
 static bool

@@ -36,10 +36,10 @@ Test(node_json_show, scalars_objects_and_lists_are_lines)
         "node          n1\n"
         "ready         yes\n"
         "draining      no\n"
-        "worker        \n"
+        "worker        none\n"
         "requests      read=5  inner.a=1.5  inner.b=1  inner.b=2\n"
         "names         x, y\n"
-        "none          \n"
+        "none          none\n"
         "a_long_name_of_it  1\n");
 }
 
