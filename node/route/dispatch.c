@@ -33,7 +33,9 @@ enum dispatch_action
 dispatch_next(struct dispatch *d)
 {
     enum dispatch_action due = d->due;
+    const char *reason;
 
+    CHECK_SLOW(dispatch_check(d, &reason));
     d->due = DISPATCH_WAIT;
     return due;
 }
