@@ -13,6 +13,7 @@
 
 #include "node/base/flags.h"            /* IWYU pragma: export */
 #include "node/base/log.h"              /* IWYU pragma: export */
+#include "node/base/sock.h"             /* IWYU pragma: export */
 #include "node/control/fact_sink.h"     /* IWYU pragma: export */
 #include "node/events/decoder.h"        /* IWYU pragma: export */
 #include "node/fleet/fleet.h"           /* IWYU pragma: export */

@@ -4,27 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "chaos/engine/engine_http_internal.h"
+#include "node/node.h"
+
+#define DESCRIPTORS (UINT64_C(1) << 20) /* one for each client */
 
 enum {
     EXIT_FINE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2
 };
-
-/* A descriptor per client; the default of 1024 is soon reached. */
-static void
-raise_descriptors(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
 
 static bool
 announce(const struct engine_server *server)
@@ -88,6 +78,6 @@ main(int argc, char **argv)
         return flags_print(engine_options_help) ? EXIT_FINE : EXIT_FAILED;
     }
     (void)signal(SIGPIPE, SIG_IGN);
-    raise_descriptors();
+    (void)sock_raise_limit(DESCRIPTORS);
     return serve(&options);
 }

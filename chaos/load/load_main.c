@@ -2,29 +2,18 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "chaos/load/load_run_internal.h"
+#include "node/node.h"
 
 #define RESULT_BYTES_MAX ((size_t)1 << 20)
+#define DESCRIPTORS      (UINT64_C(1) << 20) /* one for each user */
 
 enum {
     EXIT_FINE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2
 };
-
-/* A descriptor per user; the default of 1024 is soon reached. */
-static void
-raise_descriptors(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
 
 static bool
 print_result(struct load_run *run)
@@ -86,6 +75,6 @@ main(int argc, char **argv)
         return flags_print(load_options_help) ? EXIT_FINE : EXIT_FAILED;
     }
     (void)signal(SIGPIPE, SIG_IGN);
-    raise_descriptors();
+    (void)sock_raise_limit(DESCRIPTORS);
     return play(&options);
 }

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define PARTS_MAX  8U
@@ -267,4 +268,21 @@ sock_accept(struct sock *listener)
             return -errno;
         }
     }
+}
+
+uint64_t
+sock_raise_limit(uint64_t wanted)
+{
+    struct rlimit all = {.rlim_cur = wanted, .rlim_max = wanted};
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
+        return wanted;
+    }
+    if (limit.rlim_max < wanted && setrlimit(RLIMIT_NOFILE, &all) == 0) {
+        return wanted;
+    }
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur;
 }

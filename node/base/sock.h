@@ -81,6 +81,10 @@ int sock_listen(const struct sockaddr *address, socklen_t len, int backlog,
  */
 int sock_probe_free(const struct sockaddr *address, socklen_t len);
 
+/* Raises how many descriptors the process may have towards wanted, beyond the
+ * hard limit if the system lets us (root); how many that are now. */
+uint64_t sock_raise_limit(uint64_t wanted);
+
 /* The next accepted connection's descriptor, or -errno (-EAGAIN: none). */
 int sock_accept(struct sock *listener);
 

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 #include "index/base/role.h"
 #include "node/base/log.h"
@@ -188,26 +187,15 @@ open_own_handles(struct serve *serve)
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
 }
 
-/* Each connection may need two descriptors: take what the system gives, and
- * more than its hard limit if it lets us (root). */
+/* Each connection may need two. */
 static void
 raise_descriptor_limit(const struct config *config)
 {
-    rlim_t wanted = (rlim_t)config->limits.connections_max * 2 + 1024;
-    struct rlimit all = {.rlim_cur = wanted, .rlim_max = wanted};
-    struct rlimit limit;
+    uint64_t wanted = (uint64_t)config->limits.connections_max * 2 + 1024;
+    uint64_t limit = sock_raise_limit(wanted);
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
-        return;
-    }
-    if (limit.rlim_max < wanted && setrlimit(RLIMIT_NOFILE, &all) == 0) {
-        return;
-    }
-    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
-    if (limit.rlim_cur < wanted) {
-        LOG_WARNING("few_descriptors", KV("limit", limit.rlim_cur),
-                    KV("wanted", wanted),
+    if (limit < wanted) {
+        LOG_WARNING("few_descriptors", KV("limit", limit), KV("wanted", wanted),
                     KV("hint", "raise the open files limit (ulimit -n), or "
                                "lower limits.connections_max"));
     }

@@ -176,53 +176,23 @@ struct stream_family {
     uint64_t (*value)(const struct mirror_writer_status *status);
 };
 
-static uint64_t
-live(const struct mirror_writer_status *s)
-{
-    return s->state == KV_STREAM_LIVE;
-}
+/* clang-format off */
+#define VALUE(name, number)                                         \
+    static uint64_t name(const struct mirror_writer_status *s)      \
+    {                                                               \
+        return number;                                              \
+    }
 
-static uint64_t
-blocks(const struct mirror_writer_status *s)
-{
-    return s->blocks;
-}
-
-static uint64_t
-seq(const struct mirror_writer_status *s)
-{
-    return s->seq >> 8; /* of a position */
-}
-
-static uint64_t
-trust(const struct mirror_writer_status *s)
-{
-    return s->trust_permille;
-}
-
-static uint64_t
-answers(const struct mirror_writer_status *s)
-{
-    return s->accuracy.answers;
-}
-
-static uint64_t
-exact(const struct mirror_writer_status *s)
-{
-    return s->accuracy.exact;
-}
-
-static uint64_t
-over_tokens(const struct mirror_writer_status *s)
-{
-    return s->accuracy.over_tokens;
-}
-
-static uint64_t
-under_tokens(const struct mirror_writer_status *s)
-{
-    return s->accuracy.under_tokens;
-}
+VALUE(live, s->state == KV_STREAM_LIVE)
+VALUE(blocks, s->blocks)
+VALUE(seq, s->seq >> 8)
+VALUE(trust, s->trust_permille)
+VALUE(answers, s->accuracy.answers)
+VALUE(exact, s->accuracy.exact)
+VALUE(over_tokens, s->accuracy.over_tokens)
+VALUE(under_tokens, s->accuracy.under_tokens)
+#undef VALUE
+/* clang-format on */
 
 static const struct stream_family stream_families[] = {
     {"kvasir_events_live", "gauge",

@@ -11,99 +11,33 @@ struct family {
     const char *name;
     const char *type;
     const char *help;
-    uint64_t (*value)(struct control *control, const struct fleet_view *view,
-                      uint32_t slot);
+    uint64_t (*value)(const struct node_shared *node,
+                      const struct fleet_view *view, uint32_t slot);
 };
 
-static uint64_t
-is_eligible(struct control *control, const struct fleet_view *view,
-            uint32_t slot)
-{
-    (void)control;
-    return worker_set_has(&view->eligible, slot);
-}
+/* clang-format off */
+#define VALUE(name, number)                                           \
+    static uint64_t name(const struct node_shared *node,              \
+                         const struct fleet_view *view, uint32_t slot) \
+    {                                                                 \
+        (void)node, (void)view;                                       \
+        return number;                                                \
+    }
 
-static uint64_t
-inflight(struct control *control, const struct fleet_view *view, uint32_t slot)
-{
-    (void)view;
-    return gauge_read(&control->node->board->inflight[slot]);
-}
-
-static uint64_t
-peers_inflight(struct control *control, const struct fleet_view *view,
-               uint32_t slot)
-{
-    (void)view;
-    return gauge_read(&control->node->board->peers[slot]);
-}
-
-static uint64_t
-foreign_inflight(struct control *control, const struct fleet_view *view,
-                 uint32_t slot)
-{
-    (void)view;
-    return gauge_read(&control->node->board->foreign[slot]);
-}
-
-static uint64_t
-queued_tokens(struct control *control, const struct fleet_view *view,
-              uint32_t slot)
-{
-    (void)view;
-    return gauge_read(&control->node->board->queued_tokens[slot]);
-}
-
-static uint64_t
-waiting(struct control *control, const struct fleet_view *view, uint32_t slot)
-{
-    (void)view;
-    return gauge_read(&control->node->board->waiting[slot]);
-}
-
-static uint64_t
-running(struct control *control, const struct fleet_view *view, uint32_t slot)
-{
-    (void)view;
-    return gauge_read(&control->node->board->running[slot]);
-}
-
-static uint64_t
-kv_usage(struct control *control, const struct fleet_view *view, uint32_t slot)
-{
-    (void)view;
-    return gauge_read(&control->node->board->kv_usage_permille[slot]);
-}
-
-static uint64_t
-requests(struct control *control, const struct fleet_view *view, uint32_t slot)
-{
-    (void)view;
-    return counter_read(&control->node->board->counters[slot].requests);
-}
-
-static uint64_t
-failures(struct control *control, const struct fleet_view *view, uint32_t slot)
-{
-    (void)view;
-    return counter_read(&control->node->board->counters[slot].failures);
-}
-
-static uint64_t
-streams_cut(struct control *control, const struct fleet_view *view,
-            uint32_t slot)
-{
-    (void)view;
-    return counter_read(&control->node->board->counters[slot].streams_cut);
-}
-
-static uint64_t
-belief_blocks(struct control *control, const struct fleet_view *view,
-              uint32_t slot)
-{
-    (void)view;
-    return radix_worker_blocks(control->node->belief, slot);
-}
+VALUE(is_eligible, worker_set_has(&view->eligible, slot))
+VALUE(inflight, gauge_read(&node->board->inflight[slot]))
+VALUE(peers_inflight, gauge_read(&node->board->peers[slot]))
+VALUE(foreign_inflight, gauge_read(&node->board->foreign[slot]))
+VALUE(queued_tokens, gauge_read(&node->board->queued_tokens[slot]))
+VALUE(waiting, gauge_read(&node->board->waiting[slot]))
+VALUE(running, gauge_read(&node->board->running[slot]))
+VALUE(kv_usage, gauge_read(&node->board->kv_usage_permille[slot]))
+VALUE(requests, counter_read(&node->board->counters[slot].requests))
+VALUE(failures, counter_read(&node->board->counters[slot].failures))
+VALUE(streams_cut, counter_read(&node->board->counters[slot].streams_cut))
+VALUE(belief_blocks, radix_worker_blocks(node->belief, slot))
+#undef VALUE
+/* clang-format on */
 
 static const struct family families[] = {
     {"kvasir_worker_eligible", "gauge", "1 when requests may go there",
@@ -143,7 +77,8 @@ put_workers(struct control *control, struct buf *out)
         WORKER_SET_EACH (slot, &view->present) {
             buf_printf(out, "%s{worker=\"", f->name);
             prom_out_label(out, view->worker[slot]->id);
-            buf_printf(out, "\"} %" PRIu64 "\n", f->value(control, view, slot));
+            buf_printf(out, "\"} %" PRIu64 "\n",
+                       f->value(control->node, view, slot));
         }
     }
 }
