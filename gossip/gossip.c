@@ -274,7 +274,7 @@ forget_stream(struct gossip *g, uint32_t at)
 
 void
 gossip_load(struct gossip *g, struct event_stream stream,
-            struct gossip_epoch epoch, uint64_t pos, bool complete)
+            struct gossip_epoch epoch, bool whole, uint64_t pos, bool complete)
 {
     struct gossip_stream *s = gossip_find(g, stream);
 
@@ -286,7 +286,7 @@ gossip_load(struct gossip *g, struct event_stream stream,
     s->epoch = epoch;
     s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
     s->epoch_name = epoch.id;
-    s->whole = complete;
+    s->whole = whole;
     s->complete = complete;
     s->pos = pos;
     s->told = pos;
@@ -687,6 +687,7 @@ status_of(const struct gossip *g, const struct gossip_stream *s)
         .process = s->reading.any ? s->reading.process : 0,
         .count = s->digest_count,
         .xor_keys = s->digest_xor,
+        .whole = s->epoch.no != 0 && s->whole,
         .complete = s->epoch.no != 0 && s->complete,
         .stale = gossip_is_stale(g, s),
         .contested = gossip_is_contested(s, g->now_us),

@@ -319,9 +319,10 @@ void gossip_stream_remove(struct gossip *g, struct event_stream stream,
 
 /* What a snapshot said of a stream whose state the caller has loaded already.
  * Call it after gossip_stream_add(), before anything else is known of the
- * stream. */
+ * stream. whole: the epoch is known from its process's first batch on. */
 void gossip_load(struct gossip *g, struct event_stream stream,
-                 struct gossip_epoch epoch, uint64_t pos, bool complete);
+                 struct gossip_epoch epoch, bool whole, uint64_t pos,
+                 bool complete);
 
 /* Call it after gossip_load(): what the stream's last records said of holes and
  * of the size of blocks, for peers that will transfer its state. */
@@ -473,6 +474,7 @@ struct gossip_status {
     uint64_t process; /* of this node's reading; 0: there is none */
     uint64_t count;   /* with xor_keys: the digest */
     uint64_t xor_keys;
+    bool whole; /* the epoch is known from its process's first batch on */
     bool complete;
     bool stale;
     bool contested;

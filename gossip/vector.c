@@ -183,6 +183,20 @@ heal(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     return mine;
 }
 
+/* Of two nodes with the same blocks one read past a gap, the other one had the
+ * batches: a set that equals a complete one is complete. True: the peer has to
+ * learn that. */
+static bool
+complete_it(struct gossip *g, struct gossip_stream *s)
+{
+    if (s->complete) {
+        return true;
+    }
+    s->complete = true;
+    gossip_stream_moved(g, s); /* tells of it */
+    return false;
+}
+
 /* True: the peer would learn something from our vector. */
 static bool
 meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
@@ -203,13 +217,16 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     if (entry->pos < s->pos) {
         return true;
     }
-    if (entry->pos == s->pos && knows_digest(s) &&
-        (entry->flags & ENTRY_DIGEST) != 0 &&
-        (entry->count != s->digest_count || entry->xor_keys != s->digest_xor ||
-         complete != s->complete)) {
-        return heal(g, s, peer, entry);
+    if (entry->pos != s->pos || !knows_digest(s) ||
+        (entry->flags & ENTRY_DIGEST) == 0) {
+        return false;
     }
-    return false;
+    bool equal =
+        entry->count == s->digest_count && entry->xor_keys == s->digest_xor;
+    if (equal && complete != s->complete) {
+        return complete_it(g, s);
+    }
+    return !equal && heal(g, s, peer, entry);
 }
 
 int

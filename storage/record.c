@@ -5,6 +5,11 @@
 
 #include "storage/bytes_internal.h"
 
+enum {
+    STREAM_COMPLETE = 1,
+    STREAM_PARTIAL = 2,
+};
+
 /* The length is not known before the fields are written. */
 static size_t
 begin(struct buf *out)
@@ -44,7 +49,8 @@ storage_put_stream(struct buf *out, const struct storage_stream *stream)
     put_u64(out, stream->pos);
     put_u32(out, stream->holes);
     put_u32(out, stream->block_tokens);
-    put_u32(out, stream->complete ? 1 : 0);
+    put_u32(out, (stream->complete ? STREAM_COMPLETE : 0U) |
+                     (stream->partial ? STREAM_PARTIAL : 0U));
     put_u64(out, stream->blocks);
     put_u64(out, stream->digest);
     put_u64(out, stream->ledger_blocks);
@@ -135,7 +141,9 @@ storage_get_stream(struct storage_records *in, struct storage_stream *stream)
     stream->pos = get_u64(&fields);
     stream->holes = get_u32(&fields);
     stream->block_tokens = get_u32(&fields);
-    stream->complete = (get_u32(&fields) & 1) != 0;
+    uint32_t flags = get_u32(&fields);
+    stream->complete = (flags & STREAM_COMPLETE) != 0;
+    stream->partial = (flags & STREAM_PARTIAL) != 0;
     stream->blocks = get_u64(&fields);
     stream->digest = get_u64(&fields);
     stream->ledger_blocks = get_u64(&fields);

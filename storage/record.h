@@ -26,6 +26,7 @@ struct storage_stream {
     uint32_t holes;      /* or EVENT_HOLES_UNKNOWN */
     uint32_t block_tokens;
     bool complete;
+    bool partial;         /* the epoch began after its process's first batch */
     struct slice reading; /* the intake's own, opaque: how to go on; without
                              a ledger: empty */
     /* Filled in by the cut, compared when restored. */

@@ -32,6 +32,7 @@ snapshot_stream_image(const struct ingest_streams *ingest,
         .holes = status->holes,
         .block_tokens = status->block_tokens,
         .complete = gossip.complete,
+        .partial = !gossip.whole,
     };
     return gossip.epoch.no != 0 && !gossip.torn;
 }
@@ -90,8 +91,8 @@ snapshot_stream_restore(struct ingest_streams *ingest, struct ingest_rank *rank,
     rank->known = true;
     rank->loaded = !MUTANT(TRUST_LOADED);
     rank->complete = stream->complete;
-    gossip_load(ingest->gossip, stream->name, epoch, stream->pos,
-                stream->complete);
+    gossip_load(ingest->gossip, stream->name, epoch, !stream->partial,
+                stream->pos, stream->complete);
     gossip_load_sizes(ingest->gossip, stream->name, stream->holes,
                       stream->block_tokens);
     gossip_digest(ingest->gossip, stream->name,

@@ -427,6 +427,7 @@ save_disk(struct world *world, struct world_node *node)
                 .any = true,
                 .epoch = status.epoch,
                 .pos = status.pos,
+                .whole = status.whole,
                 .complete = status.complete,
                 .set = node->replica[stream].set,
             };
@@ -454,8 +455,8 @@ load_disk(struct world *world, struct world_node *node, uint32_t stream)
     }
     node->replica[stream].set = disk->set;
     node->replica[stream].name = disk->epoch.id;
-    gossip_load(node->g, world->engines[stream].name, disk->epoch, disk->pos,
-                disk->complete);
+    gossip_load(node->g, world->engines[stream].name, disk->epoch, disk->whole,
+                disk->pos, disk->complete);
     tell_digest(world, node, stream);
 }
 

@@ -78,6 +78,7 @@ struct world_snapshot {
     bool any;
     struct gossip_epoch epoch;
     uint64_t pos;
+    bool whole;
     bool complete;
     struct world_set set;
 };

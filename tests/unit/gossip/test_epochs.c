@@ -244,13 +244,27 @@ Test(gossip_epochs, a_snapshot_goes_on_where_it_was)
     lab_start(&lab, 2);
     memcpy(lab.nodes[2].held, held, sizeof held);
     lab.nodes[2].name = before.epoch.id;
-    gossip_load(lab.nodes[2].g, lab_stream, before.epoch, before.pos,
-                before.complete);
+    gossip_load(lab.nodes[2].g, lab_stream, before.epoch, before.whole,
+                before.pos, before.complete);
     lab_link(&lab, 0, 2);
     lab_run(&lab, 5);
     cr_assert_eq(lab.nodes[2].resets, 0);
     cr_assert_eq(lab.nodes[2].applied, 1);
     cr_assert(lab_same(&lab, 0, 2));
+}
+
+/* It was complete since a CLEAR. */
+Test(gossip_epochs, a_partial_epoch_from_a_snapshot_stays_partial)
+{
+    lab_stop(&lab, 2);
+    lab_start(&lab, 2);
+    gossip_load(lab.nodes[2].g, lab_stream,
+                (struct gossip_epoch){.no = 1, .id = 77}, false, 255, true);
+    cr_assert(lab_status(&lab, 2).complete);
+    gossip_local_lost(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_not(lab_status(&lab, 2).complete);
+    cr_assert_not(lab_status(&lab, 2).whole);
 }
 
 Test(gossip_epochs, a_snapshot_of_a_dead_process_is_dropped)
@@ -261,7 +275,7 @@ Test(gossip_epochs, a_snapshot_of_a_dead_process_is_dropped)
     lab_start(&lab, 2);
     lab.nodes[2].held[9] = true;
     gossip_load(lab.nodes[2].g, lab_stream,
-                (struct gossip_epoch){.no = 1, .id = 77}, 255, true);
+                (struct gossip_epoch){.no = 1, .id = 77}, true, 255, true);
     lab_link(&lab, 0, 2);
     lab_run(&lab, 5);
     cr_assert_eq(lab.nodes[2].resets, 1);

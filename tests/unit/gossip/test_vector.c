@@ -89,6 +89,29 @@ Test(gossip_vector, a_reader_that_is_wrong_does_not_stay_so_beside_another)
     cr_assert(lab_same(&lab, 0, 1));
 }
 
+/* As after a gap that the other nodes did not have. */
+Test(gossip_vector, who_is_not_complete_takes_the_state_of_who_is)
+{
+    struct gossip_status status = lab_status(&lab, 2);
+    bool held[LAB_KEYS];
+
+    memcpy(held, lab.nodes[2].held, sizeof held);
+    lab_stop(&lab, 2);
+    lab_start(&lab, 2);
+    memcpy(lab.nodes[2].held, held, sizeof held);
+    lab.nodes[2].name = status.epoch.id;
+    gossip_load(lab.nodes[2].g, lab_stream, status.epoch, status.whole,
+                status.pos, false);
+    gossip_digest(lab.nodes[2].g, lab_stream, status.count, status.xor_keys);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 2000);
+    cr_assert(lab_status(&lab, 2).complete);
+    cr_assert(lab_same(&lab, 0, 2));
+    cr_assert_eq(lab_stats(&lab, 2).digest_mismatches, 0);
+    cr_assert_eq(lab_stats(&lab, 0).digest_mismatches, 0);
+    cr_assert_eq(lab.nodes[0].rereads, 0);
+}
+
 Test(gossip_vector, being_behind_is_stale_only_after_a_while)
 {
     lab.cut[0] = true;
