@@ -22,24 +22,44 @@
  *    from a peer or from this node's own intake.
  * 3. State that cannot be had record by record is transferred as a whole.
  *
- * Epochs. An epoch is a pair (no, id). The larger no wins, then the larger id.
- * Equal ids are the same epoch, whatever their numbers, and both sides go on
- * with the larger number. A reader that finds a new process mints the next
- * number after all that it ever saw. A node that learns of a higher epoch drops
- * the old epoch's state at once, so no node credits a dead process's cache
- * while it fetches the new state.
+ * The rule: nothing that happens to the mesh makes the fleet know less about a
+ * living engine than its best-informed living node knew. Engines repeat a
+ * bounded number of batches, so what every node dropped cannot be read again.
+ *
+ * Epochs. An epoch is a pair (no, id). The larger no wins, then the larger id,
+ * except where the next two paragraphs keep a better-informed epoch. Equal ids
+ * are the same epoch, whatever their numbers, and both sides go on with the
+ * larger number. A reader that finds a new process mints the next number after
+ * all that it ever saw. A node without a living reading that learns of a higher
+ * epoch drops the old epoch's state at once, so it does not credit a dead
+ * process's cache while it fetches the new state.
  *
  * The live observer wins. The numbers cannot tell which of two processes is
- * alive; only a node that is connected to the process can. So when a higher
- * epoch contradicts a reader's own reading, the reader adopts that epoch and
- * asks its intake to read again from the start (REREAD). If the intake finds
- * the epoch's process, the reader joins the epoch; if it finds another process,
- * the reader mints an epoch, and wins. An answer counts only if it was begun
- * after the question: every REREAD has a number, and the reading that it causes
- * repeats the number. A reading that was already under way says nothing about
- * an epoch that arrived later. A stream whose epoch changes more than 3 times
+ * alive; only a node that is connected to the process can. So when a reader
+ * whose live reading leads a whole epoch meets a higher one, it keeps its epoch
+ * and asks its intake for proof that the process lives (REREAD with `prove`): a
+ * replay from the last batch on shows that, and nothing is read again. With the
+ * proof, the reader raises its epoch's number above the other one, so that
+ * every node that followed the higher number follows again. If the intake finds
+ * another process instead, it begins to read that one, and the reader joins the
+ * epoch that it met or mints one. Without an answer within judge_ms the reader
+ * follows the number, too, and reads again from the start. An answer counts
+ * only if it was begun after the question: every REREAD has a number, and the
+ * answer repeats it. A reading that was already under way says nothing about an
+ * epoch that arrived later. A stream whose epoch changes more than 3 times
  * within 60 s is contested: two engines sit behind one address. (The end of an
  * epoch without a single record is not counted as a change.)
+ *
+ * Whole before partial. An epoch is whole if it is known from the process's
+ * first batch on. A partial epoch of a higher number displaces a whole one only
+ * if no living reader defends that as above, and only after judge_ms / 2, so
+ * that who reads the partial epoch can learn of the whole one and join it. A
+ * reader that leads a partial epoch compares the fingerprint that a peer's
+ * vector shows of a whole epoch with its own log. If they agree at one
+ * position, both epochs are of one process, and the reader joins the whole one
+ * under a number above both. If they differ, the reader proves that its process
+ * lives, and keeps its epoch. If neither log reaches the other, it keeps its
+ * epoch as long as it can prove that.
  *
  * Partial readings. A reader that can no longer see the process's first batch
  * knows neither the process's identity nor the names of earlier blocks. It is a
@@ -67,8 +87,8 @@
  *
  * When the engine restarts while two nodes read it, both find the new process
  * by themselves and give it the same id. The first one mints no + 1 and pushes.
- * The other one adopts that epoch, its own old reading contradicts it, it reads
- * again and joins: the ids are equal, so nothing is minted twice. If both mint
+ * The other one is asked for proof, finds the new process instead and joins:
+ * the ids are equal, so nothing is minted twice. If both mint
  * before they hear of each other, no and id are equal. The slower reader's last
  * records of the old process carry the lower epoch, and every node drops them.
  *
@@ -291,8 +311,12 @@ struct gossip_out {
     uint64_t
         cursor; /* EXPORT: 0 at the start, then a value that gossip_exported()
                    gave */
-    uint64_t token;              /* EXPORT */
-    uint64_t ask;                /* REREAD */
+    uint64_t token; /* EXPORT */
+    uint64_t ask;   /* REREAD */
+    /* REREAD: it is enough to prove that the reading's process lives
+     * (gossip_local_proved()), if the intake can do that without reading
+     * again. */
+    bool prove;
     struct gossip_belief belief; /* BELIEF */
     bool complete;               /* STATE */
     bool stale;                  /* STATE */
@@ -359,6 +383,13 @@ bool gossip_primary_heard(const struct gossip *g, struct event_stream stream);
 void gossip_local_begin(struct gossip *g, struct event_stream stream,
                         uint64_t process, bool whole, uint64_t ask,
                         uint64_t now_us);
+
+/*
+ * The reading that began last is proved to be of the living process. ask: the
+ * number of the REREAD that asked for the proof; another number says nothing.
+ */
+void gossip_local_proved(struct gossip *g, struct event_stream stream,
+                         uint64_t ask, uint64_t now_us);
 
 /*
  * A reading of the process continues where a snapshot ended, after the batch
@@ -522,7 +553,7 @@ struct gossip_stats {
                                        lead */
     uint64_t fingerprint_conflicts; /* two different records at one position */
     uint64_t gaps, pulls, pulls_answered, pulls_lost;
-    uint64_t epochs_minted, epochs_adopted, rereads, takeovers;
+    uint64_t epochs_minted, epochs_adopted, epochs_raised, rereads, takeovers;
     uint64_t transfers, transfers_done, transfers_failed;
     uint64_t pages_in, pages_out, pages_refused;
     uint64_t vectors_in, summaries_equal, summaries_differ;

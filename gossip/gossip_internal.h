@@ -92,7 +92,26 @@ enum gossip_asked {
     GOSSIP_ASKED_NOT,
     GOSSIP_ASKED_JUDGE, /* does the higher epoch's process live? */
     GOSSIP_ASKED_TAKE,  /* no other node reads better */
+    GOSSIP_ASKED_PROVE, /* does the leading reading's process live? */
     GOSSIP_ASKED_HEAL,  /* the state is wrong, or no peer can supply it */
+};
+
+/* An epoch that challenges the stream's own. */
+struct gossip_rival {
+    struct gossip_epoch epoch; /* no 0: there is none */
+    uint64_t peer;             /* that showed it last */
+    uint64_t since_us;         /* it was met first */
+    bool certain;              /* it is of another process than the reading's */
+};
+
+/* What a peer says of a stream's epoch. */
+struct gossip_met {
+    uint64_t peer;
+    struct gossip_epoch epoch;
+    bool whole;
+    bool has_print; /* of the batch at pos */
+    uint32_t print;
+    uint64_t pos;
 };
 
 /* The open question for records. */
@@ -146,6 +165,9 @@ struct gossip_stream {
     enum gossip_asked asked;
     uint64_t asked_of;  /* id of the epoch when it was asked */
     uint64_t healed_us; /* when healing was last tried; 0: never */
+
+    struct gossip_rival rival;
+    uint64_t raised_us; /* the epoch's no, last; 0: never */
 
     struct gossip_pull pull;
     struct gossip_transfer transfer;
@@ -374,7 +396,7 @@ void gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
 /* A peer is in this epoch: moves the stream to it if it is higher. True: both
  * are in the same epoch now. */
 bool gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
-                        struct gossip_epoch epoch, bool whole);
+                        const struct gossip_met *met);
 
 /* The gate: takes a sound record of the stream's epoch that covers (prev, pos],
  * if it follows on. */
@@ -393,6 +415,21 @@ void gossip_stream_known(struct gossip *g, struct gossip_stream *s,
 /* The replica's position or the known one changed: starts or stops the clocks
  * of being behind and of being torn. */
 void gossip_stream_moved(struct gossip *g, struct gossip_stream *s);
+
+/* rival.c: which of two epochs stays */
+
+/* Whether a peer's other epoch takes the place of the stream's own. It may ask
+ * the intake for proof, or raise the number of the own epoch. */
+bool gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
+                       const struct gossip_met *met);
+
+/* The reading that leads proved, after it was asked to, that its process is the
+ * living one. */
+void gossip_rival_proved(struct gossip *g, struct gossip_stream *s);
+
+/* The fingerprint of the batch at pos, lower half, if the log has it. */
+bool gossip_print_at(const struct gossip_stream *s, uint64_t pos,
+                     uint32_t *print);
 
 /* local.c: readings */
 

@@ -51,6 +51,9 @@ mint(struct gossip *g, struct gossip_stream *s, uint64_t id, bool whole,
 {
     uint32_t no = s->no_max < GOSSIP_NO_MAX ? s->no_max + 1 : GOSSIP_NO_MAX;
 
+    if (s->rival.epoch.id == id && s->rival.epoch.no > s->epoch.no) {
+        no = s->rival.epoch.no; /* the epoch that was met before */
+    }
     s->reading.id = id;
     g->stats.epochs_minted++;
     gossip_stream_begin(g, s, (struct gossip_epoch){.no = no, .id = id}, whole,
@@ -191,6 +194,28 @@ gossip_local_begin(struct gossip *g, struct event_stream stream,
         .id = process,
     };
     judge(g, s, answers, &before);
+    if (answers == GOSSIP_ASKED_PROVE && gossip_leads(s)) {
+        gossip_rival_proved(g, s);
+    }
+    gossip_wake_at(g, now_us);
+}
+
+void
+gossip_local_proved(struct gossip *g, struct event_stream stream, uint64_t ask,
+                    uint64_t now_us)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+
+    g->now_us = now_us;
+    if (s == NULL || ask != s->ask || s->answered == s->ask ||
+        s->asked != GOSSIP_ASKED_PROVE) {
+        return;
+    }
+    s->answered = s->ask;
+    s->asked = GOSSIP_ASKED_NOT;
+    if (gossip_leads(s)) {
+        gossip_rival_proved(g, s);
+    }
     gossip_wake_at(g, now_us);
 }
 

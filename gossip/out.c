@@ -262,6 +262,7 @@ out_stream(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
         out->kind = GOSSIP_REREAD;
         out->reason = s->reread;
         out->ask = s->ask;
+        out->prove = s->asked == GOSSIP_ASKED_PROVE;
         s->reread = NULL;
         return true;
     }

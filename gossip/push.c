@@ -260,7 +260,13 @@ recv_section(struct gossip *g, struct from from, struct codec_in *in)
     struct gossip_stream *s = gossip_find(g, section.name);
     if (s == NULL) {
         g->stats.dropped_unknown++;
-    } else if (!gossip_stream_meet(g, s, section.epoch, section.whole)) {
+    } else if (!gossip_stream_meet(
+                   g, s,
+                   &(struct gossip_met){
+                       .peer = from.origin != 0 ? from.origin : from.peer,
+                       .epoch = section.epoch,
+                       .whole = section.whole,
+                   })) {
         g->stats.dropped_epoch++;
         s = NULL;
     }

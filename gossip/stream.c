@@ -42,6 +42,7 @@ gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
     s->pushed = 0;
     s->primary_pos = 0;
     s->lag_us = 0;
+    s->rival = (struct gossip_rival){0};
     delta_log_restart(&s->log, 0);
     empty(g, s, reason);
     gossip_stream_moved(g, s);
@@ -63,10 +64,26 @@ gossip_stream_reset(struct gossip *g, struct gossip_stream *s,
     gossip_stream_known(g, s, known);
 }
 
+/* Who leaves an epoch for a better one of a lower number takes that one's
+ * number above its own, so that all who followed the number follow again. */
+static struct gossip_epoch
+above(const struct gossip_stream *s, struct gossip_epoch epoch)
+{
+    bool lower = epoch.no < s->epoch.no ||
+                 (epoch.no == s->epoch.no && epoch.id < s->epoch.id);
+
+    if (s->epoch.no != 0 && lower && s->no_max < GOSSIP_NO_MAX) {
+        epoch.no = s->no_max + 1;
+    }
+    return epoch;
+}
+
 bool
 gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
-                   struct gossip_epoch epoch, bool whole)
+                   const struct gossip_met *met)
 {
+    struct gossip_epoch epoch = met->epoch;
+
     CHECK(!s->removed && s->epoch.no <= s->no_max);
     if (epoch.no == 0 || epoch.no > GOSSIP_NO_MAX) {
         return false;
@@ -76,12 +93,11 @@ gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
         s->epoch.no = epoch.no > s->epoch.no ? epoch.no : s->epoch.no;
         return true;
     }
-    if (epoch.no < s->epoch.no ||
-        (epoch.no == s->epoch.no && epoch.id < s->epoch.id)) {
+    if (!gossip_rival_wins(g, s, met)) {
         return false;
     }
     g->stats.epochs_adopted++;
-    gossip_stream_begin(g, s, epoch, whole, "a peer's epoch");
+    gossip_stream_begin(g, s, above(s, epoch), met->whole, "a peer's epoch");
     gossip_local_met(g, s);
     return true;
 }

@@ -7,6 +7,7 @@ enum {
     ENTRY_TORN = 4,
     ENTRY_READS = 8,
     ENTRY_DIGEST = 16,
+    ENTRY_PRINT = 32,
 };
 
 #define VECTOR_REPLY 1U /* the receiver may answer with its own */
@@ -88,11 +89,13 @@ put_entry(struct gossip *g, const struct gossip_stream *s)
 {
     uint8_t bytes[ENTRY_BYTES];
     struct codec_out frame = g->build;
-    unsigned flags = (s->whole ? ENTRY_WHOLE : 0U) |
-                     (s->complete ? ENTRY_COMPLETE : 0U) |
-                     (gossip_is_torn(s) ? ENTRY_TORN : 0U) |
-                     (gossip_leads(s) ? ENTRY_READS : 0U) |
-                     (knows_digest(s) ? ENTRY_DIGEST : 0U);
+    uint32_t print = 0;
+    bool printed = gossip_print_at(s, s->pos, &print);
+    unsigned flags =
+        (s->whole ? ENTRY_WHOLE : 0U) | (s->complete ? ENTRY_COMPLETE : 0U) |
+        (gossip_is_torn(s) ? ENTRY_TORN : 0U) |
+        (gossip_leads(s) ? ENTRY_READS : 0U) |
+        (knows_digest(s) ? ENTRY_DIGEST : 0U) | (printed ? ENTRY_PRINT : 0U);
 
     g->build = (struct codec_out){.bytes = bytes, .max = sizeof bytes};
     gossip_put_stream(g, s);
@@ -103,6 +106,9 @@ put_entry(struct gossip *g, const struct gossip_stream *s)
     if (knows_digest(s)) {
         codec_put_varint(&g->build, s->digest_count);
         codec_put_u64(&g->build, s->digest_xor);
+    }
+    if (printed) {
+        codec_put_u32(&g->build, print);
     }
     struct codec_out entry = g->build;
     g->build = frame;
@@ -145,6 +151,7 @@ struct entry {
     uint64_t pos;
     uint64_t count;
     uint64_t xor_keys;
+    uint32_t print;
 };
 
 static bool
@@ -159,6 +166,9 @@ get_entry(struct codec_in in, struct entry *entry)
     if ((entry->flags & ENTRY_DIGEST) != 0) {
         entry->count = codec_get_varint(&in);
         entry->xor_keys = codec_get_u64(&in);
+    }
+    if ((entry->flags & ENTRY_PRINT) != 0) {
+        entry->print = codec_get_u32(&in);
     }
     return !in.failed;
 }
@@ -202,11 +212,18 @@ static bool
 meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
      const struct entry *entry)
 {
-    bool whole = (entry->flags & ENTRY_WHOLE) != 0;
+    const struct gossip_met met = {
+        .peer = peer,
+        .epoch = entry->epoch,
+        .whole = (entry->flags & ENTRY_WHOLE) != 0,
+        .has_print = (entry->flags & ENTRY_PRINT) != 0,
+        .print = entry->print,
+        .pos = entry->pos,
+    };
     bool complete = (entry->flags & ENTRY_COMPLETE) != 0;
 
     CHECK(!s->removed);
-    if (!gossip_stream_meet(g, s, entry->epoch, whole)) {
+    if (!gossip_stream_meet(g, s, &met)) {
         return s->epoch.no != 0;
     }
     if (entry->pos > gossip_need(s)) {

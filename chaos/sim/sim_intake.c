@@ -469,11 +469,11 @@ sim_intake_stop(struct sim_world *w, uint32_t node, uint32_t engine)
 
 void
 sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
-                  uint64_t ask_number)
+                  uint64_t ask_number, bool prove)
 {
     if (w->nodes[node].streams[engine].reach.takes) {
         sim_add(w, w->time.now_us + way_us(w), SIM_EV_REREAD,
-                sim_reader_of(node, engine), ask_number);
+                sim_reader_of(node, engine), ask_number << 1 | prove);
     }
 }
 
@@ -536,8 +536,12 @@ take(struct sim_world *w, const struct virtual_event *event, uint32_t node,
         }
         break;
     default:
-        if (r->on) {
-            kv_stream_reread(r->decoder.stream, "asked for", event->what,
+        if (r->on && (event->what & 1) != 0) {
+            kv_stream_prove(r->decoder.stream, event->what >> 1,
+                            sim_now(w, node));
+            pump(w, node, engine);
+        } else if (r->on) {
+            kv_stream_reread(r->decoder.stream, "asked for", event->what >> 1,
                              sim_now(w, node));
             pump(w, node, engine);
         }

@@ -59,7 +59,8 @@ on_did(void *context, struct ingest_rank *rank, unsigned did)
     struct sim_node *n = context;
 
     if ((did & INGEST_ASKED) != 0) {
-        sim_intake_reread(n->world, number_of(n), rank->worker, rank->ask);
+        sim_intake_reread(n->world, number_of(n), rank->worker, rank->ask,
+                          rank->prove);
     }
     if ((did & INGEST_VIEW) != 0) {
         want_work(n->world, number_of(n));

@@ -442,7 +442,7 @@ void sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine);
 /* Gossip asks to read again from the start; ask is the number of the
  * question. */
 void sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
-                       uint64_t ask);
+                       uint64_t ask, bool prove);
 /* An event of sockets between engines and readers. */
 void sim_intake_event(struct sim_world *w, const struct virtual_event *event);
 /* A batch goes to all connected readers, or is lost on the way. */

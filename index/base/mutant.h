@@ -38,7 +38,9 @@
     X(ANY_MAJOR, any_major, "another major version is taken for this one")     \
     X(NO_TOMBSTONE, no_tombstone, "a removed worker leaves no trace")          \
     X(READ_NEW, read_new, "a saved reading's position is one batch too new")   \
-    X(TOO_LONG, too_long, "a record is kept that no frame has room for")
+    X(TOO_LONG, too_long, "a record is kept that no frame has room for")       \
+    X(NUMBERS_WIN, numbers_win,                                                \
+      "the higher epoch wins, however little it knows")
 
 enum mutant {
     MUTANT_NONE,

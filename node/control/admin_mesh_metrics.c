@@ -141,6 +141,7 @@ static const struct row gossip_rows[] = {
     {"epochs_minted", AT(epochs_minted), "Epochs begun here"},
     {"epochs_adopted", AT(epochs_adopted), "Epochs taken over from peers"},
     {"rereads", AT(rereads), "Streams read again from their start"},
+    {"epochs_raised", AT(epochs_raised), "Epochs kept against a higher one that knew less"},
     {"takeovers", AT(takeovers), "Streams led by a partial reading, for want of a better one"},
     {"transfers", AT(transfers), "States of streams asked of peers"},
     {"transfers_done", AT(transfers_done), "... that came whole"},

@@ -38,12 +38,13 @@ note(const struct decoder *decoder, enum decoder_note what, uint64_t seq)
 
 /* An item without a record. */
 static void
-tell_plain(struct decoder *decoder, enum intake_item_kind kind)
+tell_plain(struct decoder *decoder, enum intake_item_kind kind, uint64_t ask)
 {
     struct intake_item *item = reserve(decoder, sizeof *item);
 
     if (item != NULL) {
         *item = item_of(decoder, kind);
+        item->ask = ask;
         commit(decoder);
     }
 }
@@ -53,7 +54,7 @@ tell_gap(struct decoder *decoder)
 {
     decoder->whole = false;
     decoder->gap = true;
-    tell_plain(decoder, INTAKE_GAP);
+    tell_plain(decoder, INTAKE_GAP, 0);
 }
 
 /* A closed stream of the ledger is free again only when it was swept. */
@@ -323,8 +324,11 @@ decoder_take(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
     case KV_OUT_GAP:
         tell_gap(decoder);
         break;
+    case KV_OUT_PROVED:
+        tell_plain(decoder, INTAKE_PROVED, out->ask);
+        break;
     case KV_OUT_STATE:
-        tell_plain(decoder, INTAKE_STATE);
+        tell_plain(decoder, INTAKE_STATE, 0);
         break;
     case KV_OUT_REPLAY:
     case KV_OUT_HANGUP:

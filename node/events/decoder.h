@@ -37,6 +37,7 @@ enum intake_item_kind {
                       so for each batch, one without a change too; several may
                       have the seq of one */
     INTAKE_GAP,      /* batches before the next record are missing for good */
+    INTAKE_PROVED,   /* the reading's process lives: the answer to ask */
     INTAKE_STATE,    /* the stream's state changed */
     INTAKE_RESUME,   /* the reading goes on where a snapshot had it */
     INTAKE_POSITION, /* where the ledger was when its cut ended (twin.h): all
@@ -49,15 +50,16 @@ struct intake_item {
     uint32_t worker;     /* the worker's slot in the fleet */
     uint32_t generation; /* ... and its generation */
     uint32_t rank;
-    uint32_t reading;     /* the worker's, struct intake_worker */
-    uint32_t state;       /* enum kv_stream_state, of now */
-    bool whole;           /* BEGIN, RESUME: everything since the process began
+    uint32_t reading; /* the worker's, struct intake_worker */
+    uint32_t state;   /* enum kv_stream_state, of now */
+    bool whole;       /* BEGIN, RESUME: everything since the process began
                          follows, or came */
-    bool last;            /* RECORD: of its batch */
-    uint64_t process;     /* BEGIN, RESUME: its name */
-    uint64_t seq;         /* RESUME: of the last batch */
-    uint64_t cut;         /* POSITION, CUT: its number */
-    uint64_t ask;         /* BEGIN: the last question known when it began */
+    bool last;        /* RECORD: of its batch */
+    uint64_t process; /* BEGIN, RESUME: its name */
+    uint64_t seq;     /* RESUME: of the last batch */
+    uint64_t cut;     /* POSITION, CUT: its number */
+    uint64_t
+        ask; /* PROVED: the question. BEGIN: the last question known when it began */
     uint64_t fingerprint; /* RECORD: of the batch */
     char reason[40];      /* BEGIN */
 };
@@ -122,7 +124,7 @@ struct decoder {
     uint64_t unfit_fingerprint; /* ... and its digest; 0: none yet */
 };
 
-/* Carries out one of the stream's outputs: APPLY, BEGIN, GAP or STATE; the
+/* Carries out one of the stream's outputs: APPLY, BEGIN, GAP, PROVED or STATE; the
  * others, which are of sockets, are ignored. */
 void decoder_take(struct decoder *decoder, const struct kv_out *out,
                   uint64_t now_us);

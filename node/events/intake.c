@@ -315,11 +315,12 @@ intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
 
 int
 intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
-              uint32_t rank, uint64_t ask)
+              uint32_t rank, uint64_t ask, bool prove)
 {
     return intake_send_command(
         intake, &(struct intake_command){.kind = INTAKE_REREAD,
                                          .ask = ask,
+                                         .prove = prove,
                                          .slot = slot,
                                          .generation = generation,
                                          .rank = rank});

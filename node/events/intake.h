@@ -101,10 +101,11 @@ int intake_add(struct intake *intake, const struct intake_worker *worker)
 /* Forget the worker of that generation; the same outcomes. */
 int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
     MUST_CHECK;
-/* Read a rank of it from scratch (ask: the question's number, 0: none); the
- * same outcomes. */
+/* Read a rank of it from scratch (ask: the question's number, 0: none), or
+ * where that will do, prove that its process lives (kv_stream_prove()); the same
+ * outcomes. */
 int intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
-                  uint32_t rank, uint64_t ask) MUST_CHECK;
+                  uint32_t rank, uint64_t ask, bool prove) MUST_CHECK;
 
 /* Control's end of the ring. */
 struct ring *intake_ring(struct intake *intake);

@@ -80,6 +80,7 @@ struct intake_command {
     uint32_t generation;
     uint32_t rank;
     uint64_t ask;                 /* INTAKE_REREAD */
+    bool prove;                   /* INTAKE_REREAD: proof will do */
     uint32_t ledger_stream;       /* INTAKE_FORGET */
     struct intake_source *source; /* INTAKE_ADD: handed over */
 };
@@ -166,8 +167,9 @@ void intake_rank_read_replay(struct intake_rank *rank);
 /* Reads what poll() cannot know of: what a budget left, and what a socket took
  * in while it was used otherwise. */
 void intake_rank_look(struct intake_rank *rank);
-/* Reads from scratch; ask: the question's number, 0: none. */
-void intake_rank_reread(struct intake_rank *rank, uint64_t ask);
+/* Reads from scratch, or proves that it need not; ask: the question's number,
+ * 0: none. */
+void intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove);
 /* When intake_rank_turn() is due, in microseconds. */
 uint64_t intake_rank_deadline(const struct intake_rank *rank);
 

@@ -86,7 +86,8 @@ take_command(struct intake *intake, const struct intake_command *command)
         break;
     case INTAKE_REREAD:
         if (source != NULL && command->rank < source->worker.ranks) {
-            intake_rank_reread(&source->ranks[command->rank], command->ask);
+            intake_rank_reread(&source->ranks[command->rank], command->ask,
+                               command->prove);
         }
         break;
     case INTAKE_FORGET:

@@ -505,9 +505,13 @@ intake_rank_turn(struct intake_rank *rank)
 }
 
 void
-intake_rank_reread(struct intake_rank *rank, uint64_t ask)
+intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove)
 {
-    kv_stream_reread(rank->decoder.stream, "asked for", ask,
-                     rank->intake->now_us);
+    if (prove) {
+        kv_stream_prove(rank->decoder.stream, ask, rank->intake->now_us);
+    } else {
+        kv_stream_reread(rank->decoder.stream, "asked for", ask,
+                         rank->intake->now_us);
+    }
     pump(rank);
 }

@@ -112,6 +112,7 @@ enum kv_out_kind {
     KV_OUT_REPLAY, /* close the replay socket if open, open a fresh one, ask
                       for batches from `seq` on */
     KV_OUT_HANGUP, /* close the replay socket */
+    KV_OUT_PROVED, /* the epoch's process lives: the answer to ask */
     KV_OUT_STATE,  /* the state changed */
 };
 
@@ -119,8 +120,9 @@ struct kv_out {
     enum kv_out_kind kind;
     uint64_t seq;
     uint64_t process; /* BEGIN: its name */
-    uint64_t ask;     /* BEGIN: of the last kv_stream_reread() before it */
-    bool whole;       /* BEGIN: everything since the process started follows */
+    uint64_t
+        ask; /* PROVED: the question's number. BEGIN: of the last kv_stream_reread() before it */
+    bool whole; /* BEGIN: everything since the process started follows */
     uint64_t fingerprint; /* APPLY: of the payload */
     struct slice payload;
     const char *reason;
@@ -155,6 +157,11 @@ void kv_stream_replay_end(struct kv_stream *stream, uint64_t now_us);
  * where somebody waits for the BEGIN that answers it, else 0. */
 void kv_stream_reread(struct kv_stream *stream, const char *reason,
                       uint64_t ask, uint64_t now_us);
+
+/* The question whether the epoch's process still lives, by number: PROVED
+ * answers it, from a replay that was asked for after it; or the BEGIN of what
+ * is found instead. */
+void kv_stream_prove(struct kv_stream *stream, uint64_t ask, uint64_t now_us);
 
 /* The batch of the last APPLY said that the engine cleared its cache: all
  * that it holds is known from here on. */

@@ -43,6 +43,7 @@ static void
 push_begin(struct kv_stream *stream, uint64_t ask, const char *reason)
 {
     CHECK(reason != NULL && ask <= stream->ask);
+    stream->proving = stream->proving && ask < stream->ask;
     stream->ask_told = ask;
     kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_BEGIN,
                                             .seq = stream->next_seq,

@@ -88,6 +88,7 @@ struct kv_stream {
     uint32_t confirmed; /* rounds in a row that ended without help */
 
     /* Reading again. */
+    bool proving;          /* the last question was for proof */
     uint64_t ask;          /* the last question */
     uint64_t ask_told;     /* ... when the epoch began */
     const char *reread;    /* wanted, why */
@@ -169,5 +170,12 @@ void kv_round_ask(struct kv_stream *stream);
 void kv_round_stop(struct kv_stream *stream);
 /* Replays that took too long, or are due. */
 void kv_round_tick(struct kv_stream *stream);
+
+/* kv_stream_reread.c: proof that the process lives, if it was asked for */
+
+/* A replay was read to its end, and nothing is missing before that. */
+void kv_stream_prove_round(struct kv_stream *stream);
+/* Nobody answers at the replay endpoint: the connection is the only witness. */
+void kv_stream_prove_unaided(struct kv_stream *stream);
 
 #endif

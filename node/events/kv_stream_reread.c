@@ -22,6 +22,7 @@ kv_stream_reread(struct kv_stream *stream, const char *reason, uint64_t ask,
     stream->now_us = now_us;
     if (ask > stream->ask) {
         stream->ask = ask;
+        stream->proving = false;
         stream->reread = stream->reread != NULL ? stream->reread : reason;
     } else {
         kv_stream_read_again(stream, reason);
@@ -80,4 +81,55 @@ kv_reread_start(struct kv_stream *stream)
     }
     stream->force = true;
     kv_stream_restart(stream, reason);
+}
+
+/* Proof */
+
+static void
+tell_proved(struct kv_stream *stream)
+{
+    CHECK(stream->proving && !stream->blank);
+    stream->proving = false;
+    stream->ask_told = stream->ask;
+    kv_stream_push(stream,
+                   &(struct kv_out){.kind = KV_OUT_PROVED, .ask = stream->ask});
+}
+
+void
+kv_stream_prove_unaided(struct kv_stream *stream)
+{
+    if (stream->proving && stream->linked) {
+        tell_proved(stream);
+    } else if (stream->proving) {
+        stream->proving = false;
+        stream->reread = "asked for";
+    }
+}
+
+void
+kv_stream_prove(struct kv_stream *stream, uint64_t ask, uint64_t now_us)
+{
+    stream->now_us = now_us;
+    if (stream->blank || stream->dead || stream->reread != NULL ||
+        ask <= stream->ask) {
+        kv_stream_reread(stream, "asked for", ask, now_us);
+        return;
+    }
+    stream->ask = ask;
+    stream->proving = true;
+    if (kv_stream_unaided(stream)) {
+        kv_stream_prove_unaided(stream);
+    } else if (stream->connected) { /* else it is asked for on connecting */
+        kv_round_want(stream);
+    }
+}
+
+void
+kv_stream_prove_round(struct kv_stream *stream)
+{
+    if (stream->proving && stream->round.ask == stream->ask && !stream->blank) {
+        tell_proved(stream);
+    } else if (stream->proving) {
+        kv_round_want(stream);
+    }
 }

@@ -154,6 +154,7 @@ in_step(struct kv_stream *stream)
     if (stream->confirmed >= confirmations(stream)) {
         give_up_pending(stream);
     }
+    kv_stream_prove_round(stream);
     if (stream->unread && !stream->complete) {
         stream->unread = false;
         kv_stream_read_again(stream, "replay answers again");
@@ -248,6 +249,7 @@ give_up(struct kv_stream *stream)
         kv_stream_forget(stream, false, stream->ask,
                          stream->why != NULL ? stream->why : "asked for");
     }
+    kv_stream_prove_unaided(stream);
     kv_round_later(stream);
     CHECK(stream->early.count == 0 && !stream->dead);
 }

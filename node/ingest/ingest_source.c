@@ -318,7 +318,7 @@ ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
         kv_sse_link_reread(w->link, "asked for", r->ask);
     } else if (w->reach.takes) {
         outcome = intake_reread(ingest->intake, w->worker->slot, w->generation,
-                                rank, r->ask);
+                                rank, r->ask, r->prove);
     }
     r->unasked = outcome != 0;
 }

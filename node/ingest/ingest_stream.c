@@ -198,6 +198,9 @@ ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
     case INTAKE_GAP:
         hub_local_gap(s->hub, rank->stream, now_us);
         return;
+    case INTAKE_PROVED:
+        hub_local_proved(s->hub, rank->stream, item->ask, now_us);
+        return;
     case INTAKE_STATE:
         take_state(s, rank, (enum kv_stream_state)item->state, now_us);
         return;
@@ -326,6 +329,7 @@ carry_out(struct ingest_streams *s, struct ingest_rank *rank,
         return stands(s, rank, out);
     case GOSSIP_REREAD:
         rank->ask = out->ask;
+        rank->prove = out->prove;
         return INGEST_ASKED;
     case GOSSIP_SEND:
     case GOSSIP_BELIEF:

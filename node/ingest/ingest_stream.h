@@ -46,6 +46,7 @@ struct ingest_rank {
     bool wrong;   /* its answers differ from what was predicted */
     bool unasked; /* ask did not reach the source yet */
     uint64_t ask; /* of the last REREAD */
+    bool prove;   /* ... which proof will answer */
 };
 
 /* What a call, or one of gossip's outputs, did to a stream: bits. */

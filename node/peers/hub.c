@@ -220,6 +220,15 @@ hub_local_begin(struct hub *hub, struct event_stream stream, uint64_t process,
 }
 
 void
+hub_local_proved(struct hub *hub, struct event_stream stream, uint64_t ask,
+                 uint64_t now_us)
+{
+    CHECK(!hub->applying);
+    gossip_local_proved(hub_gossip(hub), stream, ask, now_us);
+    hub_pull(hub, now_us);
+}
+
+void
 hub_local_resume(struct hub *hub, struct event_stream stream, uint64_t process,
                  bool whole, uint64_t seq, uint64_t now_us)
 {

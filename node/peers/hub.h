@@ -117,6 +117,9 @@ void hub_pull(struct hub *hub, uint64_t now_us) ON_CONTROL;
 void hub_local_begin(struct hub *hub, struct event_stream stream,
                      uint64_t process, bool whole, uint64_t ask,
                      uint64_t now_us) ON_CONTROL;
+/* The reading's process lives: the answer to that question. */
+void hub_local_proved(struct hub *hub, struct event_stream stream, uint64_t ask,
+                      uint64_t now_us) ON_CONTROL;
 /* A reading goes on where a snapshot had it, after the batch of that seq. */
 void hub_local_resume(struct hub *hub, struct event_stream stream,
                       uint64_t process, bool whole, uint64_t seq,

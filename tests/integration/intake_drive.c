@@ -130,8 +130,9 @@ obey(const char *line)
     if (strcmp(line, "numbers") == 0) {
         print_numbers();
     } else if (strncmp(line, "reread ", 7) == 0) {
-        outcome = intake_reread(intake, worker.slot, worker.generation,
-                                (uint32_t)strtoul(line + 7, NULL, 10), ++asks);
+        outcome =
+            intake_reread(intake, worker.slot, worker.generation,
+                          (uint32_t)strtoul(line + 7, NULL, 10), ++asks, false);
     } else if (strcmp(line, "remove") == 0) {
         outcome = intake_remove(intake, worker.slot, worker.generation);
     } else if (strcmp(line, "add") == 0) {

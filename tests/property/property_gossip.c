@@ -149,6 +149,7 @@ main(int argc, char **argv)
         {"epochs minted", sum.epochs_minted},
         {"epochs adopted", sum.epochs_adopted},
         {"rereads", sum.rereads},
+        {"epochs raised", sum.epochs_raised},
         {"takeovers", sum.takeovers},
         {"digest mismatches", sum.digest_mismatches},
         {"fingerprint conflicts", sum.fingerprint_conflicts},

@@ -69,8 +69,9 @@ struct world {
     uint64_t epoch; /* as the process is named */
     uint64_t ask;   /* the last question */
     uint64_t ask_answered;
-    bool whole; /* as the epoch began */
-    bool gap;   /* told since the last APPLY */
+    uint32_t ask_process; /* that ran when the last question was asked */
+    bool whole;           /* as the epoch began */
+    bool gap;             /* told since the last APPLY */
 
     bool any; /* something was applied in the epoch */
     bool from_0;
@@ -176,6 +177,14 @@ pull(void)
             world.asked = false;
             world.reply_count = 0;
             world.end = false;
+            break;
+        case KV_OUT_PROVED:
+            /* Of a process that lived after the question, or by the one
+             * connection that there is. */
+            REQUIRE(world.any && out.ask == world.ask);
+            REQUIRE(!world.weather.has_replay || world.weather.silence != 0 ||
+                    world.last.process >= world.ask_process);
+            world.ask_answered = out.ask;
             break;
         case KV_OUT_STATE:
             break;
@@ -373,7 +382,13 @@ act(void)
     }
     if (below(1000) < w->reread) {
         world.ask += chance(50);
+        world.ask_process = world.current;
         kv_stream_reread(world.stream, "wrong", world.ask, world.now_us);
+        pull();
+    }
+    if (below(1000) < w->reread) {
+        world.ask_process = world.current;
+        kv_stream_prove(world.stream, ++world.ask, world.now_us);
         pull();
     }
     switch (below(6)) {

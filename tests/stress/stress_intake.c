@@ -109,8 +109,8 @@ step(struct control *c, struct intake_worker *worker, uint32_t slot)
             c->asked[slot] = 0;
         }
     } else if (slot != 0 && c->records[slot] > 0 && !c->asked[slot]) {
-        c->asked[slot] =
-            intake_reread(c->intake, slot, generation, 0, c->rounds) == 0;
+        c->asked[slot] = intake_reread(c->intake, slot, generation, 0,
+                                       c->rounds, false) == 0;
     } else if (slot != 0 && c->asked[slot] &&
                intake_remove(c->intake, slot, generation) == 0) {
         c->generation[slot] = 0;

@@ -231,6 +231,7 @@ take(struct lab *lab, uint32_t at, const struct gossip_out *out)
         break;
     case GOSSIP_REREAD:
         node->ask = out->ask;
+        node->prove = out->prove;
         node->rereads++;
         break;
     }

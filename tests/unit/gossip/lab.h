@@ -24,6 +24,7 @@ struct lab_node {
     uint32_t holes_unknown; /* records whose are not */
     uint64_t ask;           /* of the last REREAD */
     uint32_t rereads;
+    bool prove; /* ... which asked for proof only */
     bool complete;
     bool stale;
     bool contested;

@@ -57,7 +57,7 @@ Test(gossip_readings, a_partial_reading_takes_over_when_nobody_reads_better)
     cr_assert_eq(lab.nodes[1].rereads, 1);
     lab_begin_reading(&lab, 1, 500, false);
     lab_read(&lab, 1, 18, EVENT_STORE, 18);
-    lab_run(&lab, 500);
+    lab_run(&lab, config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
     cr_assert_eq(lab_status(&lab, 0).epoch.no, 2);
     cr_assert_eq(lab_held(&lab, 0), 1);
@@ -91,7 +91,7 @@ Test(gossip_readings, a_whole_reading_replaces_a_partial_one)
     gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
     lab_run(&lab, config.judge_ms + 100);
     lab_begin_reading(&lab, 1, 500, false);
-    lab_run(&lab, 500);
+    lab_run(&lab, config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 500);
     lab_begin_reading(&lab, 0, 77, true);
     for (uint32_t i = 0; i < 30; i++) {

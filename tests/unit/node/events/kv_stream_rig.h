@@ -26,7 +26,8 @@ struct rig {
     char applied[APPLIED_MAX][24]; /* since the last reset */
     uint32_t applied_count;
     uint64_t process;
-    uint64_t ask; /* as the last BEGIN had it */
+    uint64_t ask;    /* as the last BEGIN had it */
+    uint64_t proved; /* the last question that was answered with proof */
     bool whole;
     uint32_t resets;
     uint32_t gaps; /* since the last reset */
@@ -66,6 +67,9 @@ rig_take(const struct kv_out *out)
         rig.reason = out->reason;
         rig.resets++;
         rig.applied_count = 0;
+        break;
+    case KV_OUT_PROVED:
+        rig.proved = out->ask;
         break;
     case KV_OUT_REPLAY:
         rig.asking = true;

@@ -108,6 +108,7 @@ on_item(void *context, const struct intake_item *item,
         on_record(item, record);
         break;
     case INTAKE_GAP:
+    case INTAKE_PROVED:
     case INTAKE_RESUME:
     case INTAKE_POSITION:
     case INTAKE_CUT:

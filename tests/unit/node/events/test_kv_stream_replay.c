@@ -422,3 +422,31 @@ Test(node_kv_stream_replay, what_ran_ahead_of_a_proof_is_not_proved_by_it)
     rig_live('b', 20);
     rig_has('b', 0, 20);
 }
+
+Test(node_kv_stream_replay, proof_that_a_process_lives_reads_nothing_again)
+{
+    rig_settle(5);
+    uint32_t resets = rig.resets;
+    kv_stream_prove(rig.stream, 7, rig.now_us);
+    rig_pull();
+    rig_wait_ask();
+    cr_assert_eq(rig.asked, 5);
+    rig_answer('a', 5, 6);
+    cr_assert_eq(rig.proved, 7);
+    cr_assert_eq(rig.resets, resets);
+    rig_has('a', 0, 6);
+}
+
+Test(node_kv_stream_replay, of_another_process_the_answer_is_its_begin)
+{
+    rig_settle(5);
+    kv_stream_prove(rig.stream, 7, rig.now_us);
+    rig_pull();
+    rig_wait_ask();
+    rig_reply('b', 5);
+    rig_wait_ask();
+    rig_answer('b', 0, 6);
+    cr_assert_eq(rig.proved, 0);
+    cr_assert_eq(rig.ask, 7);
+    rig_has('b', 0, 6);
+}

@@ -1,0 +1,182 @@
+/*
+ * Which of two epochs stays when a peer is in another one. Numbers decide,
+ * but never against what is known better: a living reader keeps its epoch and
+ * proves that its process lives, a whole replica waits for who could read on in
+ * it, and a partial reading gives way to a whole epoch of the same process.
+ */
+#include "gossip/gossip_internal.h"
+#include "index/base/mutant.h"
+
+bool
+gossip_print_at(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
+{
+    uint32_t at = pos == 0 ? 0 : delta_log_after(&s->log, pos - 1);
+    struct codec_body body;
+
+    if (at >= s->log.count || delta_log_entry_at(&s->log, at)->pos != pos) {
+        return false;
+    }
+    const struct delta_log_entry *entry = delta_log_entry_at(&s->log, at);
+    const uint8_t *bytes = s->log.bytes + entry->at;
+    bool sound = codec_get_body(
+        (struct codec_in){.at = bytes, .end = bytes + entry->len}, &body);
+    CHECK(sound);
+    *print = body.fingerprint;
+    return true;
+}
+
+/* The numbers alone. */
+static bool
+is_above(const struct gossip_stream *s, struct gossip_epoch epoch)
+{
+    return epoch.no > s->epoch.no ||
+           (epoch.no == s->epoch.no && epoch.id > s->epoch.id);
+}
+
+/* The epoch stays, under a number that makes its rivals follow. */
+static void
+raise_no(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+{
+    uint64_t wait_us = gossip_us(g->config.question_ms);
+
+    if ((s->raised_us != 0 && g->now_us - s->raised_us < wait_us) ||
+        s->no_max >= GOSSIP_NO_MAX) {
+        return;
+    }
+    s->raised_us = g->now_us;
+    s->epoch.no = ++s->no_max;
+    g->stats.epochs_raised++;
+    if (gossip_peer_at(g, peer) != GOSSIP_PEER_NONE) {
+        gossip_vector_send(g, peer, true);
+    }
+}
+
+/* Since when this rival is known. True: since now. */
+static bool
+meet_rival(struct gossip *g, struct gossip_stream *s,
+           const struct gossip_met *met)
+{
+    bool first = s->rival.epoch.id != met->epoch.id || s->rival.epoch.no == 0;
+
+    if (first) {
+        s->rival = (struct gossip_rival){.since_us = g->now_us};
+    }
+    s->rival.epoch = met->epoch;
+    s->rival.peer = met->peer;
+    return first;
+}
+
+static bool
+is_known_for(const struct gossip *g, const struct gossip_stream *s, uint32_t ms)
+{
+    return g->now_us - s->rival.since_us >= gossip_us(ms);
+}
+
+static bool
+is_overdue(const struct gossip *g, const struct gossip_stream *s)
+{
+    return is_known_for(g, s, g->config.judge_ms);
+}
+
+/* Asks for proof that the reading's process lives, once at a time. */
+static void
+challenge(struct gossip *g, struct gossip_stream *s, bool certain)
+{
+    s->rival.certain |= certain;
+    if (s->answered == s->ask) {
+        gossip_reread(g, s, GOSSIP_ASKED_PROVE, "another epoch is higher");
+    }
+}
+
+/* The intake was asked, and had its time. */
+static bool
+is_unproved(const struct gossip *g, const struct gossip_stream *s)
+{
+    return s->asked == GOSSIP_ASKED_PROVE && s->answered != s->ask &&
+           is_overdue(g, s);
+}
+
+void
+gossip_rival_proved(struct gossip *g, struct gossip_stream *s)
+{
+    if (s->rival.epoch.no != 0 && is_above(s, s->rival.epoch) &&
+        (s->rival.certain || is_overdue(g, s))) {
+        raise_no(g, s, s->rival.peer);
+    }
+}
+
+/* A partial epoch does not displace a whole one, as long as somebody reads
+ * that, or could read on in it. */
+static bool
+yields_to_partial(struct gossip *g, struct gossip_stream *s,
+                  const struct gossip_met *met)
+{
+    CHECK(s->whole && !met->whole);
+    if (s->pos == 0 || gossip_is_torn(s)) {
+        return true;
+    }
+    bool first = meet_rival(g, s, met);
+    if (gossip_leads(s) && s->reading.live) {
+        challenge(g, s, true);
+        return false;
+    }
+    if (first && gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE) {
+        gossip_vector_send(g, met->peer, false); /* who reads it may join us */
+    }
+    return is_known_for(g, s, g->config.judge_ms / 2);
+}
+
+/* What leads here began in the middle: a whole epoch of the same process is
+ * better, whatever its number. */
+static bool
+yields_to_whole(struct gossip *g, struct gossip_stream *s,
+                const struct gossip_met *met)
+{
+    uint32_t print = 0;
+    bool known = met->has_print && gossip_print_at(s, met->pos, &print);
+
+    CHECK(!s->whole && met->whole);
+    if (known && print == met->print) {
+        return true;
+    }
+    if (!is_above(s, met->epoch)) {
+        return false;
+    }
+    (void)meet_rival(g, s, met);
+    if (s->pos == 0 || is_unproved(g, s)) {
+        return true;
+    }
+    challenge(g, s, known);
+    return false;
+}
+
+bool
+gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
+                  const struct gossip_met *met)
+{
+    bool leads = gossip_leads(s) && s->reading.live;
+
+    CHECK(!s->removed && met->epoch.no != 0);
+    if (s->epoch.no == 0 || MUTANT(NUMBERS_WIN)) {
+        return is_above(s, met->epoch);
+    }
+    if (leads && !s->whole && met->whole) {
+        return yields_to_whole(g, s, met);
+    }
+    if (!is_above(s, met->epoch)) {
+        return false;
+    }
+    if (s->whole && !met->whole) {
+        return yields_to_partial(g, s, met);
+    }
+    if (!leads || !s->whole || gossip_is_contested(s, g->now_us)) {
+        return true;
+    }
+    /* Two whole epochs are of two processes; who lives shall prove it. */
+    (void)meet_rival(g, s, met);
+    if (is_unproved(g, s)) {
+        return true;
+    }
+    challenge(g, s, true);
+    return false;
+}

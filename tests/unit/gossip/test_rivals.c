@@ -1,0 +1,165 @@
+/* Which of two epochs stays: nothing that happens to the mesh makes the fleet
+ * know less of a living engine than its best-informed living node. */
+#include <criterion/criterion.h>
+
+#include "lab.h"
+
+static struct lab lab;
+static struct gossip_config config;
+
+static void
+setup(void)
+{
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 3);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
+    for (uint32_t node = 0; node < 2; node++) {
+        lab_begin_reading(&lab, node, 77, true);
+        for (uint32_t i = 0; i < 20; i++) {
+            lab_read(&lab, node, i, EVENT_STORE, i);
+        }
+    }
+    lab_run(&lab, 5);
+}
+
+static void
+teardown(void)
+{
+    lab_end(&lab);
+}
+
+TestSuite(gossip_rivals, .init = setup, .fini = teardown);
+
+/* Node 2 loses the mesh and reads what the engine still repeats. */
+static void
+part_and_take_over(void)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 500, false);
+    lab_read(&lab, 2, 18, EVENT_STORE, 18);
+    for (uint32_t i = 20; i < 30; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+        lab_read(&lab, 1, i, EVENT_STORE, i);
+        lab_read(&lab, 2, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, config.judge_ms + 100);
+    lab_begin_reading(&lab, 2, 500, false); /* as it was asked to */
+    for (uint32_t i = 25; i < 30; i++) {
+        lab_read(&lab, 2, i, EVENT_STORE, i);
+    }
+    lab_run(&lab, 100);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 500);
+    cr_assert_gt(lab_status(&lab, 2).epoch.no, lab_status(&lab, 0).epoch.no);
+}
+
+/* An intake answers what it was asked, if it was asked for proof. */
+static void
+prove(uint32_t node)
+{
+    if (lab.nodes[node].prove) {
+        gossip_local_proved(lab.nodes[node].g, lab_stream, lab.nodes[node].ask,
+                            lab.now_us);
+    }
+}
+
+Test(gossip_rivals, a_partial_reading_of_a_partition_displaces_no_whole_one)
+{
+    uint32_t resets[2] = {lab.nodes[0].resets, lab.nodes[1].resets};
+
+    part_and_take_over();
+    lab_link(&lab, 0, 2);
+    lab_link(&lab, 1, 2);
+    for (uint32_t ms = 0; ms < 2 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        prove(0);
+        prove(1);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 77);
+        cr_assert_eq(lab_held(&lab, i), 30);
+        cr_assert(lab.nodes[i].complete);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert_eq(lab.nodes[i].resets, resets[i]);
+        cr_assert(lab_status(&lab, i).reads);
+    }
+}
+
+Test(gossip_rivals, a_whole_replica_that_nobody_reads_is_kept_for_who_reads_on)
+{
+    part_and_take_over();
+    lab_stop(&lab, 0);
+    gossip_local_end(lab.nodes[1].g, lab_stream, lab.now_us);
+    lab_link(&lab, 1, 2);
+    lab_run(&lab, 2 * config.judge_ms);
+    for (uint32_t i = 1; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 77);
+        cr_assert_eq(lab_held(&lab, i), 30);
+    }
+}
+
+Test(gossip_rivals, other_prints_prove_that_the_whole_epoch_is_dead)
+{
+    uint64_t room[16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+
+    part_and_take_over();
+    for (uint32_t i = 0; i < 2; i++) {
+        gossip_local_end(lab.nodes[i].g, lab_stream, lab.now_us);
+    }
+    /* What node 2 reads is another process by now. */
+    lab_begin_reading(&lab, 2, 600, false);
+    for (uint32_t i = 28; i < 40; i++) {
+        record->seq = i;
+        gossip_local_record(lab.nodes[2].g, lab_stream, record, 0xbad + i, true,
+                            lab.now_us);
+    }
+    lab_run(&lab, 5);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 5);
+    gossip_local_proved(lab.nodes[2].g, lab_stream, lab.nodes[2].ask,
+                        lab.now_us);
+    lab_run(&lab, 3 * config.judge_ms);
+    uint64_t id = lab_status(&lab, 2).epoch.id;
+    cr_assert_neq(id, 77);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, id);
+    }
+}
+
+Test(gossip_rivals, a_living_reader_proves_itself_and_forgets_nothing)
+{
+    uint32_t resets = lab.nodes[0].resets;
+
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true); /* dead by now, under a higher no */
+    gossip_local_end(lab.nodes[2].g, lab_stream, lab.now_us);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 100);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    cr_assert_eq(lab_held(&lab, 0), 20);
+    gossip_local_proved(lab.nodes[0].g, lab_stream, lab.nodes[0].ask,
+                        lab.now_us);
+    lab_run(&lab, config.judge_ms);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 77);
+        cr_assert_eq(lab_held(&lab, i), 20);
+    }
+    cr_assert_eq(lab.nodes[0].resets, resets);
+    cr_assert_not(lab_status(&lab, 0).contested);
+}
+
+Test(gossip_rivals, who_proves_nothing_in_time_follows_the_higher_number)
+{
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+}
