@@ -33,7 +33,7 @@
     X(REQUESTS, "kvasir_requests_total")              \
     X(RETRIES, "kvasir_retries_total")                \
     X(FAILED, "kvasir_all_failed_total")              \
-    X(CUT, "kvasir_cut_total")                        \
+    X(SEVERED, "kvasir_severed_total")                \
     X(CANCELLED, "kvasir_cancelled_total")            \
     X(OVERLOAD, "kvasir_requests_overload_total")     \
     X(NO_WORKER, "kvasir_requests_no_worker_total")   \
@@ -57,19 +57,19 @@ enum top_number {
 };
 
 /* X(NAME, series): one number a worker; of several ranks their sum. */
-#define TOP_WORKER_NUMBERS(X)                          \
-    X(ELIGIBLE, "kvasir_worker_eligible")              \
-    X(MINE, "kvasir_worker_inflight")                  \
-    X(PEERS, "kvasir_worker_inflight_peers")           \
-    X(FOREIGN, "kvasir_worker_inflight_foreign")       \
-    X(QUEUED_TOKENS, "kvasir_worker_queued_tokens")    \
-    X(RUNNING, "kvasir_worker_running")                \
-    X(WAITING, "kvasir_worker_waiting")                \
-    X(KV_PERMILLE, "kvasir_worker_kv_usage_permille")  \
-    X(WORKER_REQUESTS, "kvasir_worker_requests_total") \
-    X(WORKER_FAILURES, "kvasir_worker_failures_total") \
-    X(WORKER_CUT, "kvasir_worker_streams_cut_total")   \
-    X(HELD_BLOCKS, "kvasir_mirror_worker_blocks")      \
+#define TOP_WORKER_NUMBERS(X)                                \
+    X(ELIGIBLE, "kvasir_worker_eligible")                    \
+    X(MINE, "kvasir_worker_inflight")                        \
+    X(PEERS, "kvasir_worker_inflight_peers")                 \
+    X(FOREIGN, "kvasir_worker_inflight_foreign")             \
+    X(QUEUED_TOKENS, "kvasir_worker_queued_tokens")          \
+    X(RUNNING, "kvasir_worker_running")                      \
+    X(WAITING, "kvasir_worker_waiting")                      \
+    X(KV_PERMILLE, "kvasir_worker_kv_usage_permille")        \
+    X(WORKER_REQUESTS, "kvasir_worker_requests_total")       \
+    X(WORKER_FAILURES, "kvasir_worker_failures_total")       \
+    X(WORKER_SEVERED, "kvasir_worker_streams_severed_total") \
+    X(HELD_BLOCKS, "kvasir_mirror_worker_blocks")            \
     X(BELIEVED_BLOCKS, "kvasir_worker_belief_blocks")
 
 enum top_worker_number {

@@ -268,10 +268,10 @@ put_requests(const struct pair *pair, struct buf *out)
                share_text(part_of(affinity, placed), text[3]));
     buf_printf(
         out,
-        "trouble   failed %s/s  cut %s/s  refused %s/s  retried %s/s  "
+        "trouble   failed %s/s  severed %s/s  refused %s/s  retried %s/s  "
         "cancelled %s/s\n",
         rate_text(per_second(pair, grown(pair, TOP_FAILED)), text[0]),
-        rate_text(per_second(pair, grown(pair, TOP_CUT)), text[1]),
+        rate_text(per_second(pair, grown(pair, TOP_SEVERED)), text[1]),
         rate_text(per_second(pair, refused), text[2]),
         rate_text(per_second(pair, grown(pair, TOP_RETRIES)), text[3]),
         rate_text(per_second(pair, grown(pair, TOP_CANCELLED)), text[4]));
@@ -319,7 +319,7 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
     struct top_figure blocks =
         n[TOP_HELD_BLOCKS].known ? n[TOP_HELD_BLOCKS] : n[TOP_BELIEVED_BLOCKS];
     struct top_figure failed = worker_grown(pair, worker, TOP_WORKER_FAILURES);
-    struct top_figure cut = worker_grown(pair, worker, TOP_WORKER_CUT);
+    struct top_figure severed = worker_grown(pair, worker, TOP_WORKER_SEVERED);
     char text[6][FIGURE_ROOM];
 
     kv.value /= 1000;
@@ -331,7 +331,7 @@ put_worker(const struct pair *pair, const struct top_worker *worker, int width,
         rate_text(
             per_second(pair, worker_grown(pair, worker, TOP_WORKER_REQUESTS)),
             text[0]),
-        rate_text(per_second(pair, sum(failed, cut)), text[1]),
+        rate_text(per_second(pair, sum(failed, severed)), text[1]),
         count_text(n[TOP_MINE], text[2]), count_text(n[TOP_PEERS], text[3]));
     buf_printf(out, " %4s %4s %6s %7s %5s %7s\n",
                count_text(n[TOP_RUNNING], text[0]),

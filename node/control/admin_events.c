@@ -271,24 +271,24 @@ put_writer(struct control *control, struct buf *out)
 
     mirror_writer_stats(ingest_writer(control->ingest), &f);
     expectations_stats(control->node->expectations, &e);
-    prom_out_single(out, "kvasir_feed_records_total", "counter",
+    prom_out_single(out, "kvasir_mirror_writer_records_total", "counter",
                     "Records of events applied", f.records);
-    prom_out_single(out, "kvasir_feed_dropped_total", "counter",
+    prom_out_single(out, "kvasir_mirror_writer_dropped_total", "counter",
                     "Records dropped: of no stream, old, malformed, or "
                     "waiting to be read again",
                     f.dropped_unknown + f.dropped_epoch + f.dropped_old +
                         f.dropped_bad + f.dropped_lost);
-    prom_out_single(out, "kvasir_feed_cut_total", "counter",
-                    "Records cut short for want of memory",
+    prom_out_single(out, "kvasir_mirror_writer_truncated_total", "counter",
+                    "Records truncated for lack of memory",
                     f.full + f.no_memory);
-    prom_out_single(out, "kvasir_feed_no_slot_total", "counter",
+    prom_out_single(out, "kvasir_mirror_writer_no_slot_total", "counter",
                     "Times that a stream found no slot of the mirror",
                     f.no_slot);
-    prom_out_single(out, "kvasir_feed_rereads_total", "counter",
+    prom_out_single(out, "kvasir_mirror_writer_rereads_total", "counter",
                     "Streams read again for what was lost of them", f.rereads);
-    prom_out_single(out, "kvasir_feed_contested", "gauge",
+    prom_out_single(out, "kvasir_mirror_writer_contested", "gauge",
                     "Streams whose process changes all the time", f.contested);
-    prom_out_single(out, "kvasir_feed_left_out", "gauge",
+    prom_out_single(out, "kvasir_mirror_writer_left_out", "gauge",
                     "Streams of one block size too many", f.left_out);
     prom_out_single(out, "kvasir_expected_blocks", "gauge",
                     "Blocks sent to engines and not heard of yet", e.blocks);

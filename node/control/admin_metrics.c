@@ -34,7 +34,7 @@ VALUE(running, gauge_read(&node->board->running[slot]))
 VALUE(kv_usage, gauge_read(&node->board->kv_usage_permille[slot]))
 VALUE(requests, counter_read(&node->board->counters[slot].requests))
 VALUE(failures, counter_read(&node->board->counters[slot].failures))
-VALUE(streams_cut, counter_read(&node->board->counters[slot].streams_cut))
+VALUE(streams_severed, counter_read(&node->board->counters[slot].streams_severed))
 VALUE(belief_blocks, radix_worker_blocks(node->belief, slot))
 #undef VALUE
 /* clang-format on */
@@ -60,8 +60,8 @@ static const struct family families[] = {
      requests},
     {"kvasir_worker_failures_total", "counter", "Attempts that failed there",
      failures},
-    {"kvasir_worker_streams_cut_total", "counter",
-     "Answers that broke off after their first byte", streams_cut},
+    {"kvasir_worker_streams_severed_total", "counter",
+     "Answers severed after their first byte", streams_severed},
     {"kvasir_worker_belief_blocks", "gauge",
      "Prompt blocks the worker is believed to hold", belief_blocks},
 };
@@ -115,22 +115,22 @@ put_hints(struct control *control, struct buf *out)
 {
     const struct hints_stats *s = &control->hints.stats;
 
-    prom_out_single(out, "kvasir_share_told_total", "counter",
+    prom_out_single(out, "kvasir_hints_told_total", "counter",
                     "Decisions told to other nodes", s->told);
-    prom_out_single(out, "kvasir_share_learned_total", "counter",
+    prom_out_single(out, "kvasir_hints_learned_total", "counter",
                     "Decisions of other nodes that are believed", s->learned);
-    prom_out_single(out, "kvasir_share_expected_told_total", "counter",
+    prom_out_single(out, "kvasir_hints_expected_told_total", "counter",
                     "Prompts in tokens told to other nodes", s->expected_told);
-    prom_out_single(out, "kvasir_share_expected_heard_total", "counter",
+    prom_out_single(out, "kvasir_hints_expected_heard_total", "counter",
                     "Prompts in tokens that other nodes sent to workers",
                     s->expected_heard);
-    prom_out_single(out, "kvasir_share_unknown_total", "counter",
+    prom_out_single(out, "kvasir_hints_unknown_total", "counter",
                     "Decisions of other nodes for workers not known here",
                     s->unknown);
-    prom_out_single(out, "kvasir_share_refused_total", "counter",
+    prom_out_single(out, "kvasir_hints_refused_total", "counter",
                     "Decisions of other nodes that belief had no room for",
                     s->refused);
-    prom_out_single(out, "kvasir_share_gauges_failed_total", "counter",
+    prom_out_single(out, "kvasir_hints_gauges_failed_total", "counter",
                     "Loads not told because a bound was reached",
                     s->gauges_failed);
 }

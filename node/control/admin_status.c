@@ -69,7 +69,8 @@ put_numbers(struct json_out *json, const struct control *control, uint32_t slot)
                        gauge_read(&board->kv_usage_permille[slot]));
     json_out_put_uint(json, "requests", counter_read(&c->requests));
     json_out_put_uint(json, "failures", counter_read(&c->failures));
-    json_out_put_uint(json, "streams_cut", counter_read(&c->streams_cut));
+    json_out_put_uint(json, "streams_severed",
+                      counter_read(&c->streams_severed));
     json_out_put_uint(json, "belief_blocks",
                       radix_worker_blocks(node->belief, slot));
 }
@@ -201,7 +202,7 @@ put_requests(struct control *control, struct json_out *json)
     json_out_put_uint(json, "inflight", gauge_read(&control->node->inflight));
     json_out_put_uint(json, "retries", SUM(control, retries));
     json_out_put_uint(json, "all_failed", SUM(control, all_failed));
-    json_out_put_uint(json, "cut", SUM(control, cut));
+    json_out_put_uint(json, "severed", SUM(control, severed));
     json_out_put_uint(json, "cancelled", SUM(control, cancelled));
     json_out_put_uint(json, "bad", SUM(control, requests_bad));
     json_out_put_uint(json, "overload", SUM(control, requests_overload));
@@ -282,7 +283,7 @@ put_decision(struct json_out *json, const struct fact_decision *d,
     json_out_put_uint(json, "attempts", d->attempts);
     json_out_put_uint(json, "status", d->status);
     json_out_put_bool(json, "stream", d->stream);
-    json_out_put_bool(json, "cut", d->severed);
+    json_out_put_bool(json, "severed", d->severed);
     json_out_put_bool(json, "cancelled", d->cancelled);
     json_out_put_uint(json, "prompt_tokens", d->prompt_tokens);
     json_out_put_uint(json, "cached_tokens", d->cached_tokens);

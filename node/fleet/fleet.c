@@ -130,7 +130,7 @@ reset_board(struct fleet *fleet, uint32_t slot)
     counter_set(&counters->requests, 0);
     counter_set(&counters->failures, 0);
     counter_set(&counters->retries, 0);
-    counter_set(&counters->streams_cut, 0);
+    counter_set(&counters->streams_severed, 0);
 }
 
 /* A free slot becomes that of a new worker. */

@@ -503,9 +503,9 @@ count_end(struct dispatch *d, const struct dispatch_report *report)
         break;
     case DISPATCH_SEVERED:
         CHECK(d->choice.lease.taken);
-        counter_bump(&m->cut, 1);
-        counter_add(&d->lane->board->counters[d->choice.lease.slot].streams_cut,
-                    1);
+        counter_bump(&m->severed, 1);
+        counter_add(
+            &d->lane->board->counters[d->choice.lease.slot].streams_severed, 1);
         tell_outcome(d, FACT_CLOSED);
         break;
     case DISPATCH_REFUSED:

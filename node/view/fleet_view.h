@@ -129,7 +129,7 @@ struct fleet_counters {
     _Alignas(64) struct counter requests; /* attempts that were sent */
     struct counter failures; /* connect, timeout, closed, 5xx before a byte */
     struct counter retries;  /* attempts given to another worker instead */
-    struct counter streams_cut; /* upstream lost after the first byte */
+    struct counter streams_severed; /* upstream lost after the first byte */
 };
 
 /*

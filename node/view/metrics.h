@@ -37,7 +37,7 @@
     X(attempts_bad, "Attempts answered with something that is not HTTP")      \
     X(attempts_status, "Attempts answered 502, 503 or 504")                   \
     X(all_failed, "Requests whose attempts all failed (502)")                 \
-    X(cut, "Answers that broke off after their first byte")                   \
+    X(severed, "Answers severed after their first byte")                      \
     X(cancelled, "Requests whose client went away")                           \
     X(timeouts_client, "Client connections closed for being too slow")        \
     X(answers_2xx, "Workers' answers passed on, by class")                    \

@@ -439,7 +439,7 @@ class Resets(Rig):
         read.set()
         with self.assertRaises(ConnectionResetError):
             read_all(s)
-        self.assertEqual(harness.metric(node.at("admin"), "kvasir_cut_total"), 1)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_severed_total"), 1)
 
 
 class Answers(Rig):

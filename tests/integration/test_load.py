@@ -321,7 +321,7 @@ class ThroughANode(LoadCase):
 
         def out_of_the_way():
             after = {w["id"]: w for w in self.workers(node)}
-            return (after[name]["streams_cut"] == cut and not after[name]["eligible"]
+            return (after[name]["streams_severed"] == cut and not after[name]["eligible"]
                     and sum(w["eligible"] for w in after.values()) == 3)
 
         harness.wait_until(out_of_the_way, "only the dead engine is left out")

@@ -213,7 +213,7 @@ class Quiet(MirrorCase):
         self.assertEqual(page["kvasir_mirror_worker_blocks" + labels], row["blocks"])
         self.assertEqual(page["kvasir_events_live" + labels], 1)
         self.assertEqual(page["kvasir_expected_blocks"], 0)
-        self.assertGreater(page["kvasir_feed_records_total"], 0)
+        self.assertGreater(page["kvasir_mirror_writer_records_total"], 0)
         shown = self.run_once("kvasir", "status", "--admin", node.ready["admin"]).stdout
         self.assertRegex(shown, r"e0 +0 +live")
 

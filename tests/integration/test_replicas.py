@@ -182,7 +182,7 @@ class OnTheWay(harness.Case):
         return harness.metric(process.at(port), name) or 0
 
     def heard(self, node):
-        return self.metric(node, "kvasir_share_expected_heard_total")
+        return self.metric(node, "kvasir_hints_expected_heard_total")
 
     def waiting(self):
         return sorted(self.metric(e, "vllm:num_requests_waiting", "http") for e in self.engines)
@@ -197,7 +197,7 @@ class OnTheWay(harness.Case):
         harness.wait_until(lambda: sum(self.waiting()) == 2, "both wait")
         self.assertEqual(self.waiting(), [0, 0, 0, 2])
         for node in self.nodes:
-            self.assertEqual(self.metric(node, "kvasir_share_expected_told_total"), 1)
+            self.assertEqual(self.metric(node, "kvasir_hints_expected_told_total"), 1)
             self.assertEqual(self.metric(node, "kvasir_expected_blocks"), BLOCKS + 10)
         self.order({"speed_percent": 1000000})
         for node in self.nodes:

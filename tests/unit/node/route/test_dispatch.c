@@ -444,7 +444,7 @@ Test(dispatch, an_answer_that_breaks_off_is_never_tried_elsewhere)
     cr_assert_eq(pull(), DISPATCH_SEVER);
     cr_assert_eq(pull(), DISPATCH_WAIT);
     end(DISPATCH_SEVERED);
-    cr_assert_eq(counter_read(&rig.board->counters[slot].streams_cut), 1);
+    cr_assert_eq(counter_read(&rig.board->counters[slot].streams_severed), 1);
     const struct fact_outcome *outcome = facts(FACT_OUTCOME, &count);
     cr_assert_eq(outcome->result, FACT_CLOSED);
 }

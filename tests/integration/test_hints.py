@@ -11,7 +11,7 @@ WORKERS = 4
 PROMPT = "The quick brown fox jumps over the lazy dog. " * 60
 
 
-class Share(MeshCase):
+class Hints(MeshCase):
     def setUp(self):
         super().setUp()
         self.release = threading.Event()
@@ -111,10 +111,10 @@ class Share(MeshCase):
                     return said["mode"] == "affinity"
                 harness.wait_until(knows, "the decision is believed")
                 self.assertEqual(self.ask(other, prompt), chosen)
-        learned = sum(self.metric(node, "kvasir_share_learned_total") for node in nodes)
+        learned = sum(self.metric(node, "kvasir_hints_learned_total") for node in nodes)
         self.assertGreaterEqual(learned, 2 * told)
         # Three requests for each prompt, each told to two peers once, and no echo of any.
-        self.assertEqual(sum(self.metric(node, "kvasir_share_told_total") for node in nodes),
+        self.assertEqual(sum(self.metric(node, "kvasir_hints_told_total") for node in nodes),
                          3 * told)
 
 
