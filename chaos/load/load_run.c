@@ -172,7 +172,7 @@ judge(const struct load_user *user, const struct httpc_answer *answer)
     case HTTPC_TIMEOUT:
         return LOAD_TIMEOUT;
     case HTTPC_CLOSED:
-        return LOAD_CUT;
+        return LOAD_SEVERED;
     case HTTPC_BAD:
     case HTTPC_TOO_LARGE:
         return LOAD_BAD;

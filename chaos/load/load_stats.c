@@ -11,7 +11,7 @@ load_outcome_name(enum load_outcome outcome)
     static const char *const names[LOAD_OUTCOMES] = {
         [LOAD_ANSWERED] = "answered", [LOAD_CONNECT] = "connect",
         [LOAD_TIMEOUT] = "timeout",   [LOAD_STATUS] = "status",
-        [LOAD_CUT] = "cut",           [LOAD_NO_DONE] = "no_done",
+        [LOAD_SEVERED] = "severed",   [LOAD_NO_DONE] = "no_done",
         [LOAD_BAD] = "bad",           [LOAD_STOPPED] = "stopped",
     };
 

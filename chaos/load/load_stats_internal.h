@@ -30,7 +30,7 @@ enum load_outcome {
     LOAD_CONNECT,  /* no connection, or no address */
     LOAD_TIMEOUT,  /* not answered whole in time */
     LOAD_STATUS,   /* not 2xx */
-    LOAD_CUT,      /* the connection closed before the answer ended */
+    LOAD_SEVERED,  /* the connection closed before the answer ended */
     LOAD_NO_DONE,  /* the answer ended well, but without [DONE] */
     LOAD_BAD,      /* not HTTP, or not such a stream */
     LOAD_STOPPED,  /* the load itself was stopped meanwhile */

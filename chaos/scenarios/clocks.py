@@ -3,7 +3,7 @@ from . import Skipped, expect, scenario
 from .hosts import find, wait_until
 from .limits import DAY_S, with_snapshots
 from .load import Load
-from .nodes import cache_is_back, measure, none_failed, only_cut_at
+from .nodes import cache_is_back, measure, none_failed, only_severed_at
 from .strangers import Authority
 from .world import has_sanitizer
 
@@ -113,7 +113,7 @@ def back_after_an_hour(world, say):
     outcome = load.end()
     measure(say, outcome, back_s=back, age_s=age,
             blocks_loaded=node.metric("kvasir_snapshot_start_blocks"))
-    only_cut_at(outcome, *(n.name for n in world.nodes))  # an hour is longer than a timeout
+    only_severed_at(outcome, *(n.name for n in world.nodes))  # an hour is longer than a timeout
     cache_is_back(outcome)
     expect(warm == 1, "it started without its snapshot")
     expect(HOUR_S <= age < HOUR_S + 60, f"its snapshot is {age} s old")

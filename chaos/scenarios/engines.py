@@ -2,7 +2,7 @@
 from . import expect, scenario
 from .hosts import wait_until
 from .load import Load
-from .nodes import cache_is_back, measure, only_cut_at
+from .nodes import cache_is_back, measure, only_severed_at
 
 
 def lose(world, say, names):
@@ -22,7 +22,7 @@ def lose(world, say, names):
     load.run_for(4)
     outcome = load.end()
     measure(say, outcome, back_s=back)
-    only_cut_at(outcome, *names)
+    only_severed_at(outcome, *names)
     cache_is_back(outcome)
 
 
@@ -52,7 +52,7 @@ def engine_restarts_empty(world, say):
     load.run_for(4)
     outcome = load.end()
     measure(say, outcome)
-    only_cut_at(outcome, engine.name)
+    only_severed_at(outcome, engine.name)
     wait_until(lambda: all(w["events"][0]["blocks"] == engine.blocks() for n in world.nodes
                            for w in n.workers() if w["id"] == engine.name),
                "all nodes know what it holds now")
@@ -82,5 +82,5 @@ def engine_dies_in_loss(world, say):
     load.run_for(3)
     outcome = load.end()
     measure(say, outcome, back_s=back, lost=lost)
-    only_cut_at(outcome, engine.name)
+    only_severed_at(outcome, engine.name)
     cache_is_back(outcome)

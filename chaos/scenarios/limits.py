@@ -7,7 +7,7 @@ import subprocess
 from . import Skipped, expect, scenario
 from .hosts import find, wait_until
 from .load import Load
-from .nodes import CUT_ONLY, cache_is_back, measure, none_failed, only_cut_at
+from .nodes import SEVERED_ONLY, cache_is_back, measure, none_failed, only_severed_at
 from .world import MODEL, SERVE, program
 
 DAY_S = 86400
@@ -145,7 +145,7 @@ def disk_is_full(world, say):
 
 
 @scenario(hurt="one node: kill -9, started from a snapshot older than an engine's restart",
-          promise=CUT_ONLY + "; what is old is not believed")
+          promise=SEVERED_ONLY + "; what is old is not believed")
 def old_snapshot(world, say):
     node, engine = world.nodes[-1], world.engines[0]
     with_snapshots(world, node, world.net.small_disk("disk", 64 << 20))
@@ -164,6 +164,6 @@ def old_snapshot(world, say):
     load.run_for(3)
     outcome = load.end()
     measure(say, outcome, back_s=back, blocks_loaded=node.metric("kvasir_snapshot_start_blocks"))
-    only_cut_at(outcome, node.name, engine.name)
+    only_severed_at(outcome, node.name, engine.name)
     cache_is_back(outcome)
     expect(warm == 1, "it started without its snapshot")

@@ -43,7 +43,7 @@ def read_stream(host, address, port, body):
 
 class Reader(threading.Thread):
     """Asks one node after the other the same; engines say the same to it, and
-    what comes through nodes must be that, or its beginning when it is cut."""
+    what comes through nodes must be that, or its beginning when it is severed."""
 
     def __init__(self, world, host):
         super().__init__(daemon=True)
@@ -55,7 +55,7 @@ class Reader(threading.Thread):
         self.expected, whole = read_stream(host, engine.address, 8000, self.body)
         if not whole:
             raise AssertionError(f"{engine.name} does not stream")
-        self.right, self.cut, self.wrong = 0, 0, []
+        self.right, self.severed, self.wrong = 0, 0, []
         self.ended = threading.Event()
 
     def run(self):
@@ -69,7 +69,7 @@ class Reader(threading.Thread):
             elif whole:
                 self.right += 1
             else:
-                self.cut += 1
+                self.severed += 1
 
     def end(self):
         self.ended.set()

@@ -2,7 +2,7 @@
 from . import expect, scenario
 from .load import Load
 
-CUT_ONLY = "only streams open at what is killed fail"
+SEVERED_ONLY = "only streams open at what is killed fail"
 
 
 def measure(say, outcome, **more):
@@ -10,13 +10,13 @@ def measure(say, outcome, **more):
         compared=outcome.read_right, cached=outcome.phases(), **more)
 
 
-def only_cut_at(outcome, *names, times=None):
+def only_severed_at(outcome, *names, times=None):
     """Whatever failed was an open stream there, and no more than one a user each
     time that one was killed."""
-    expect(set(outcome.failures) <= {"cut"}, f"failed otherwise: {outcome.failures}")
+    expect(set(outcome.failures) <= {"severed"}, f"failed otherwise: {outcome.failures}")
     expect(outcome.failed <= outcome.users * (times or len(names)),
            f"{outcome.failed} failed, {outcome.users} users")
-    # One cut may be of a stream from a killed engine through a killed node.
+    # One severed stream may be from a killed engine through a killed node.
     expect(outcome.failed_at(*names) >= outcome.failed,
            f"failed elsewhere: {outcome.nodes} {outcome.workers}")
 
@@ -50,18 +50,18 @@ def lose(world, say, count):
     load.run_for(3)
     outcome = load.end()
     measure(say, outcome, noticed_s=noticed, back_s=back)
-    only_cut_at(outcome, *(node.name for node in killed))
+    only_severed_at(outcome, *(node.name for node in killed))
     cache_is_back(outcome)
 
 
 @scenario(hurt="one of three nodes: kill -9, started again",
-          promise=CUT_ONLY + "; dead within 10 s, back within 15 s")
+          promise=SEVERED_ONLY + "; dead within 10 s, back within 15 s")
 def lose_one_of_three(world, say):
     lose(world, say, 1)
 
 
 @scenario(hurt="two of five nodes at once: kill -9, started again",
-          promise=CUT_ONLY + "; dead within 10 s, back within 15 s", nodes=5)
+          promise=SEVERED_ONLY + "; dead within 10 s, back within 15 s", nodes=5)
 def lose_two_of_five(world, say):
     lose(world, say, 2)
 
@@ -130,7 +130,7 @@ def freeze_a_node(world, say):
 
 
 @scenario(hurt="the DNS server dies; then a node; both come back",
-          promise=CUT_ONLY + "; who is known stays known without DNS")
+          promise=SEVERED_ONLY + "; who is known stays known without DNS")
 def dns_dies(world, say):
     world.start()
     load = Load(world)
@@ -149,7 +149,7 @@ def dns_dies(world, say):
     load.run_for(3)
     outcome = load.end()
     measure(say, outcome, back_s=back)
-    only_cut_at(outcome, world.nodes[-1].name)
+    only_severed_at(outcome, world.nodes[-1].name)
     cache_is_back(outcome)
 
 
@@ -183,7 +183,7 @@ def rounds_leave_nothing(world, say):
         world.wire.heal()
         other.start()
         world.together()
-        only_cut_at(load.end(), other.name)
+        only_severed_at(load.end(), other.name)
         world.settle()
         heap.append(heap_kb(survivor))
         rss.append(survivor.rss_kb())

@@ -4,7 +4,7 @@ from . import expect, scenario
 from .hosts import SUBNET
 from .limits import with_snapshots
 from .load import Load
-from .nodes import CUT_ONLY, cache_is_back, measure, none_failed, only_cut_at
+from .nodes import SEVERED_ONLY, cache_is_back, measure, none_failed, only_severed_at
 from .world import MESH, program
 
 
@@ -67,7 +67,7 @@ def addresses_rotate(world, say):
 
 @scenario(hurt="DNS names a node of another cluster, an engine, who speaks HTTP on the mesh's "
                "port, and nobody; then one node's truth among these, and a node is started again",
-          promise=CUT_ONLY + "; who is known stays known, nobody else is let in",
+          promise=SEVERED_ONLY + "; who is known stays known, nobody else is let in",
           spare=["x1", "x2"], seconds=13)
 def dns_lies(world, say):
     world.start()
@@ -94,7 +94,7 @@ def dns_lies(world, say):
     outcome = load.end()
     refused = other.metric('kvasir_mesh_refused_total{reason="cluster"}')
     measure(say, outcome, back_s=back, refused=refused)
-    only_cut_at(outcome, again.name)
+    only_severed_at(outcome, again.name)
     cache_is_back(outcome)
     expect(refused > 0, "nobody went where DNS sent them")
     expect(set(other.members()) == {"x1"}, f"the stranger sees {other.members()}")
@@ -110,7 +110,7 @@ def starts_at(node, folder):
 
 @scenario(hurt="directories of snapshots: one in use by another node, one of another cluster, one "
                "that another node left",
-          promise=CUT_ONLY + "; refused with one line; set aside with one line; gone on from",
+          promise=SEVERED_ONLY + "; refused with one line; set aside with one line; gone on from",
           spare=["x1"], seconds=14)
 def data_of_another(world, say):
     first, second, third = world.nodes
@@ -146,7 +146,7 @@ def data_of_another(world, say):
     load.run_for(3)
     outcome = load.end()
     measure(say, outcome, back_s=back, lines=aside)
-    only_cut_at(outcome, first.name, third.name)
+    only_severed_at(outcome, first.name, third.name)
     cache_is_back(outcome)
     expect(not foreign_is_warm and aside == 1, f"another cluster's: {foreign_is_warm} {aside}")
     expect(left_is_warm and first_is_warm, f"each other's: {left_is_warm} {first_is_warm}")

@@ -7,7 +7,7 @@ import time
 
 from . import ALL, Scenario
 from .load import Load
-from .nodes import cache_is_back, measure, none_failed, only_cut_at
+from .nodes import cache_is_back, measure, none_failed, only_severed_at
 from .world import program
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "scripts"
@@ -119,7 +119,7 @@ def play(path, world, say):
     outcome = load.end()
     measure(say, outcome, back_s=back)
     if player.killed:
-        only_cut_at(outcome, *set(player.killed), times=len(player.killed))
+        only_severed_at(outcome, *set(player.killed), times=len(player.killed))
     else:
         none_failed(outcome)
     cache_is_back(outcome)

@@ -6,7 +6,7 @@
  *
  * One process listens on N free ports and looks like N vLLM workers. It prints
  * `ready http=H:P ...` and runs until SIGTERM or until its parent dies; then it
- * prints `served port=P requests=N streams=N cut=N` for each port.
+ * prints `served port=P requests=N streams=N severed=N` for each port.
  *
  *   GET  /health, /version, /v1/models, /metrics    as an engine answers
  *   POST any path                                   a chat answer of ~1 KB, or
@@ -225,10 +225,10 @@ main(int argc, char **argv)
     run(&b);
     for (unsigned i = 0; i < b.ports_count; i++) {
         const struct listener *l = &b.listeners[i];
-        printf("served port=%u requests=%llu streams=%llu cut=%llu\n", l->port,
-               (unsigned long long)l->requests_count,
+        printf("served port=%u requests=%llu streams=%llu severed=%llu\n",
+               l->port, (unsigned long long)l->requests_count,
                (unsigned long long)l->streams_count,
-               (unsigned long long)l->cut_count);
+               (unsigned long long)l->severed_count);
     }
     return 0;
 }

@@ -35,7 +35,7 @@ struct listener {
     uint16_t port;
     uint64_t requests_count;
     uint64_t streams_count;
-    uint64_t cut_count; /* streams whose client left before their end */
+    uint64_t severed_count; /* streams whose client left before their end */
 };
 
 struct conn {

@@ -124,7 +124,7 @@ conn_free(struct backend *b, struct conn *conn)
 {
     pace_remove(b, conn);
     if (conn->is_streaming) {
-        conn->listener->cut_count++;
+        conn->listener->severed_count++;
     }
     (void)close(conn->source.fd);
     free(conn->in);

@@ -53,14 +53,14 @@ enum outcome {
     FAILED_STATUS,  /* not 200, or not chunked */
     FAILED_FRAMING, /* not a chunked body */
     FAILED_DAMAGED, /* not the bytes that the backend sent to this stream */
-    FAILED_CUT,     /* closed before its end */
+    FAILED_SEVERED, /* closed before its end */
     FAILED_TIMEOUT,
     OUTCOMES,
 };
 
 static const char *const outcome_names[OUTCOMES] = {
     "waiting", "running", "complete", "connect", "status",
-    "framing", "damaged", "cut",      "timeout"};
+    "framing", "damaged", "severed",  "timeout"};
 
 struct stream {
     int fd;
@@ -205,10 +205,10 @@ stream_read(struct client *c, struct stream *s)
         enum outcome outcome;
         n = recv(s->fd, bytes, sizeof(bytes), 0);
         if (n < 0) {
-            return errno == EAGAIN ? RUNNING : FAILED_CUT;
+            return errno == EAGAIN ? RUNNING : FAILED_SEVERED;
         }
         if (n == 0) {
-            return FAILED_CUT;
+            return FAILED_SEVERED;
         }
         outcome = stream_take(c, s, bytes, (size_t)n);
         if (outcome != RUNNING) {

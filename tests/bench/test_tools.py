@@ -112,7 +112,7 @@ class Tools(unittest.TestCase):
         self.assertEqual(self.through(damage=swap)["failed"]["damaged"], 1)
 
     def test_a_missing_end_is_seen(self):
-        self.assertEqual(self.through(damage=lambda a: a[:-5])["failed"]["cut"], 1)
+        self.assertEqual(self.through(damage=lambda a: a[:-5])["failed"]["severed"], 1)
 
     def test_a_wrong_chunk_size_is_seen(self):
         def shrink(answer):

@@ -232,10 +232,10 @@ class Stream:
 
     def events(self):
         """The text after each `data: `, `[DONE]` included. An answer that is
-        cut off raises http.client.IncompleteRead or ConnectionError."""
+        severed raises http.client.IncompleteRead or ConnectionError."""
         data, held = [], b""
         while True:
-            # read1() gives what has arrived, and tells an end from a cut.
+            # read1() gives what has arrived, and tells an end from a severed connection.
             piece = self.response.read1(65536)
             if piece == b"":
                 self.close()

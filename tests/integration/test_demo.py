@@ -68,8 +68,8 @@ class Demo(harness.Case):
         return int(found[1]), float(found[2])
 
     def fates(self, out):
-        """Of the requests that were open on the killed node: (all, cut, sent
-        again)"""
+        """Of the requests that were open on the killed node: (all, severed,
+        sent again)"""
         found = re.search(r"open on node-2: (\d+)\..*: (\d+); not\n.*: (\d+)\. No other", out)
         self.assertIsNotNone(found, out)
         return tuple(int(n) for n in found.groups())
@@ -89,8 +89,8 @@ class Demo(harness.Case):
         self.assertEqual((sum(plain[3]), plain[4]), (planned, 0))
         self.assertGreater(min(plain[3]), 0)
         self.assertRegex(out, r"(?m)^gain +[\d.]+x +[\d.]+x +[\d.]+x$")
-        was_open, cut, again = self.fates(out)
-        self.assertEqual((cut, was_open), (ours[4], cut + again))
+        was_open, severed, again = self.fates(out)
+        self.assertEqual((severed, was_open), (ours[4], severed + again))
         for name in ("three nodes, just before the kill", "two nodes, node-2 is dead",
                      "three nodes, node-2 is back"):
             requests, cached = self.stage(out, name)

@@ -135,11 +135,11 @@ class Failing(LoadCase):
         self.assert_failed(result, status=3)
         self.assertEqual(result["requests"]["answered"], 24 - 3 - result["requests"]["not_sent"])
 
-    def test_cut_in_the_middle(self):
+    def test_severed_in_the_middle(self):
         engine = self.engine("e", *FAST)
         self.chaos(engine, die_after_tokens=4, die_count=2)
         result = self.play(engine.url("http"))
-        self.assert_failed(result, cut=2)
+        self.assert_failed(result, severed=2)
         # A token had come: it counts for the time to the first one.
         self.assertEqual(result["ttft_ms"]["count"], result["requests"]["answered"] + 2)
 
@@ -237,7 +237,7 @@ class Names(LoadCase):
             harness.request(engine.at("http"), "POST", "/chaos",
                             {"die_after_tokens": 4, "die_count": 1})
         result = self.play(f"http://engines.test:{port}", resolver=dns.address)
-        self.assert_failed(result, cut=2)
+        self.assert_failed(result, severed=2)
         self.assertEqual(result["requests"]["retried"], 0)
 
     def test_a_name_that_does_not_exist_fails_each_request(self):
@@ -312,16 +312,16 @@ class ThroughANode(LoadCase):
         out = load.popen.stdout.read()
         self.assertEqual(load.wait(), 0)
         result = self.adds_up(json.loads(out))
-        cut = result["failures"]["cut"]
-        self.assertGreater(cut, 0)
-        self.assertLessEqual(cut, open_streams)
-        self.assert_failed(result, cut=cut)
+        severed = result["failures"]["severed"]
+        self.assertGreater(severed, 0)
+        self.assertLessEqual(severed, open_streams)
+        self.assert_failed(result, severed=severed)
         failed = {w["id"]: w["failed"] for w in result["workers"] if w["failed"]}
-        self.assertEqual(failed, {name: cut})
+        self.assertEqual(failed, {name: severed})
 
         def out_of_the_way():
             after = {w["id"]: w for w in self.workers(node)}
-            return (after[name]["streams_severed"] == cut and not after[name]["eligible"]
+            return (after[name]["streams_severed"] == severed and not after[name]["eligible"]
                     and sum(w["eligible"] for w in after.values()) == 3)
 
         harness.wait_until(out_of_the_way, "only the dead engine is left out")

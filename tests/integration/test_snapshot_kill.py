@@ -30,7 +30,7 @@ EARLY = 4  # each such kill hits a node that is not ready yet
 
 class Load:
     """Prompts through the node that at() names, one after another. A request
-    that a kill cut is forgotten."""
+    that a kill severed is forgotten."""
 
     def __init__(self, case, seed, at):
         self.case, self.at, self.seed = case, at, seed
@@ -89,7 +89,7 @@ class Killed(SnapshotCase):
         self.model_node = self.serve(self.engines)
         self.fill()
         self.victim = self.model_node  # until there is one
-        self.warm = self.early = self.taken = self.cut = 0
+        self.warm = self.early = self.taken = self.amid = 0
 
     def fill(self):
         """Until the engines have to let blocks go."""
@@ -186,7 +186,7 @@ class Killed(SnapshotCase):
             after = self.committed()
             if said > 0:
                 self.assertGreaterEqual(after["number"], said, "what was committed is gone")
-                self.cut += after["number"] == said
+                self.amid += after["number"] == said
             if before is not None:
                 self.assertIsNotNone(after, "the last one is gone")
                 self.assertGreaterEqual((after["generation"], after["number"]),
@@ -194,7 +194,7 @@ class Killed(SnapshotCase):
             self.judge_quiet(loads, after)
             self.assertEqual([load.fault for load in loads], [None, None])
         print(f"{KILLS} kills in {time.monotonic() - begun:.1f} s, {self.early} of them while "
-              f"starting, {self.cut} in the midst of a snapshot: {self.taken} snapshots, "
+              f"starting, {self.amid} in the midst of a snapshot: {self.taken} snapshots, "
               f"{sum(load.sent for load in loads)} requests, {self.warm} warm starts judged, "
               f"none mixed", flush=True)
 

@@ -65,19 +65,18 @@ Test(chaos_load_report, the_table_says_it_all)
     for (int i = 0; i < 1500; i++) {
         play(LOAD_ANSWERED, i % 3 ? "b" : "a", 12345);
     }
-    play(LOAD_CUT, "a", 99000);
+    play(LOAD_SEVERED, "a", 99000);
     play(LOAD_TIMEOUT, NULL, 0);
     load_report_table(&r, &out);
     cr_assert_str_eq(
-        text(),
-        "requests  1,502 sent, 1,500 answered, 2 failed (1 timeout, 1 cut), "
-        "498 not sent\n"
-        "tokens    1,500,000 prompt, 937,500 cached (62.5 %), 12,000 "
-        "generated\n"
-        "TTFT      p50 12.3 ms, p90 12.3 ms, p99 12.3 ms, max 99.0 ms\n"
-        "whole     p50 13.3 ms, p90 13.3 ms, p99 13.3 ms, max 13.3 ms\n"
-        "workers   a 501, b 1000\n"
-        "time      61.2 s, 24.5 requests/s\n");
+        text(), "requests  1,502 sent, 1,500 answered, 2 failed (1 timeout, "
+                "1 severed), 498 not sent\n"
+                "tokens    1,500,000 prompt, 937,500 cached (62.5 %), 12,000 "
+                "generated\n"
+                "TTFT      p50 12.3 ms, p90 12.3 ms, p99 12.3 ms, max 99.0 ms\n"
+                "whole     p50 13.3 ms, p90 13.3 ms, p99 13.3 ms, max 13.3 ms\n"
+                "workers   a 501, b 1000\n"
+                "time      61.2 s, 24.5 requests/s\n");
 }
 
 Test(chaos_load_report, nothing_at_all_is_a_table_too)
@@ -97,7 +96,7 @@ Test(chaos_load_report, json_has_the_same_numbers)
     struct load_report r = report();
 
     play(LOAD_ANSWERED, "b", 12345);
-    play(LOAD_CUT, "a\"", 99000);
+    play(LOAD_SEVERED, "a\"", 99000);
     load_report_json(&r, &out);
     cr_assert_eq(out.ptr[out.len - 1], '\n');
     json_t *json = json_loadb(out.ptr, out.len, 0, NULL);
@@ -110,7 +109,7 @@ Test(chaos_load_report, json_has_the_same_numbers)
     cr_assert_eq(json_integer_value(json_object_get(part, "not_sent")), 1998);
     part = json_object_get(json, "failures");
     cr_assert_eq(json_object_size(part), LOAD_OUTCOMES - 1);
-    cr_assert_eq(json_integer_value(json_object_get(part, "cut")), 1);
+    cr_assert_eq(json_integer_value(json_object_get(part, "severed")), 1);
     part = json_object_get(json, "ttft_ms");
     cr_assert_float_eq(json_real_value(json_object_get(part, "p50")), 12.345,
                        1e-9);
@@ -131,7 +130,7 @@ Test(chaos_load_report, progress_counts_what_will_not_be_sent_as_over)
     for (int i = 0; i < 899; i++) {
         play(LOAD_ANSWERED, "a", 1);
     }
-    play(LOAD_CUT, "a", 1);
+    play(LOAD_SEVERED, "a", 1);
     load_report_progress(&r, true, &out);
     cr_assert_str_eq(text(), "[############............]  50 %  899 of 2,000 "
                              "answered, 1 failed, 62 % cached, 61 s");

@@ -39,20 +39,20 @@ play(enum load_outcome outcome, const char *worker, uint64_t first_us)
 Test(chaos_load_stats, every_request_is_counted_once)
 {
     play(LOAD_ANSWERED, "a", 10);
-    play(LOAD_CUT, "b", 20);
+    play(LOAD_SEVERED, "b", 20);
     play(LOAD_CONNECT, NULL, 0);
     play(LOAD_STATUS, "b", 0);
     load_stats_send(&stats); /* still under way */
     cr_assert_eq(stats.sent, 5);
     cr_assert_eq(stats.ended[LOAD_ANSWERED], 1);
-    cr_assert_eq(stats.ended[LOAD_CUT], 1);
+    cr_assert_eq(stats.ended[LOAD_SEVERED], 1);
     cr_assert_eq(load_stats_failed(&stats), 3);
 }
 
 Test(chaos_load_stats, a_worker_is_charged_with_what_it_had)
 {
     play(LOAD_ANSWERED, "b", 10);
-    play(LOAD_CUT, "a", 20);
+    play(LOAD_SEVERED, "a", 20);
     play(LOAD_ANSWERED, "a", 20);
     play(LOAD_CONNECT, NULL, 0);
     load_stats_sort(&stats);
@@ -70,16 +70,16 @@ Test(chaos_load_stats, tokens_are_those_of_answered_requests)
     cr_assert_eq(load_stats_cached_permille(&stats), 0);
     play(LOAD_ANSWERED, "a", 10);
     play(LOAD_ANSWERED, "a", 10);
-    play(LOAD_CUT, "a", 10);
+    play(LOAD_SEVERED, "a", 10);
     cr_assert_eq(stats.tokens.prompt_tokens, 200);
     cr_assert_eq(stats.tokens.cached_tokens, 100);
     cr_assert_eq(stats.tokens.completion_tokens, 14);
     cr_assert_eq(load_stats_cached_permille(&stats), 500);
 }
 
-Test(chaos_load_stats, a_cut_stream_has_a_first_token_but_no_whole)
+Test(chaos_load_stats, a_severed_stream_has_a_first_token_but_no_whole)
 {
-    play(LOAD_CUT, "a", 10);
+    play(LOAD_SEVERED, "a", 10);
     play(LOAD_TIMEOUT, "a", 0);
     cr_assert_eq(stats.first.count, 1);
     cr_assert_eq(stats.whole.count, 0);
@@ -110,7 +110,7 @@ Test(chaos_load_stats, more_workers_than_there_is_room_for_share_the_last_row)
         (void)snprintf(name, sizeof(name), "%150u", i);
         play(LOAD_ANSWERED, name, 1);
     }
-    cr_assert_eq(stats.workers.count, 1); /* cut to 128 bytes, all blanks */
+    cr_assert_eq(stats.workers.count, 1); /* truncated to 128 bytes, blanks */
     for (unsigned i = 0; i < LOAD_WORKERS_MAX + 10; i++) {
         (void)snprintf(name, sizeof(name), "%u", i);
         play(LOAD_ANSWERED, name, 1);
@@ -141,7 +141,7 @@ Test(chaos_load_stats, what_ended_is_told_by_second_and_by_node)
     load_stats_send(&stats);
     load_stats_retry(&stats, 999999);
     load_stats_end(&stats, &end);
-    end.outcome = LOAD_CUT;
+    end.outcome = LOAD_SEVERED;
     end.at_us = UINT64_MAX;
     load_stats_end(&stats, &end);
     cr_assert_eq(stats.retried, 1);

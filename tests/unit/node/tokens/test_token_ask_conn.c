@@ -34,7 +34,7 @@ Test(node_token_ask_conn, a_connection_cut_in_the_middle_is_a_failure)
 {
     engine.script =
         (const struct reply[]){{ACT_ANSWER, 200, OK},
-                               {ACT_CUT, 200, "{\"token_ids\":[1,2"},
+                               {ACT_SEVER, 200, "{\"token_ids\":[1,2"},
                                {ACT_ANSWER, 200, OK}};
     cr_assert_eq(answer_to(CHAT), TOKEN_OK);
     cr_assert_eq(answer_to(CHAT), TOKEN_FAILED);

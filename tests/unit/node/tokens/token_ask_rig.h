@@ -20,7 +20,7 @@ enum act {
     ACT_ANSWER,
     ACT_MUTE,  /* never answers */
     ACT_ABORT, /* closes without a byte */
-    ACT_CUT,   /* closes in the middle of the body */
+    ACT_SEVER, /* closes in the middle of the body */
     ACT_CHUNKS,
 };
 
@@ -115,7 +115,7 @@ on_request(void *context, struct httpd_request *request)
     case ACT_ABORT:
         httpd_abort(request);
         return;
-    case ACT_CUT:
+    case ACT_SEVER:
     case ACT_CHUNKS:
         httpd_begin(request, reply->status, "application/json", SLICE(""));
         cr_assert_eq(httpd_send(request, slice_of(reply->body)), 0);
