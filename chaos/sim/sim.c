@@ -143,9 +143,9 @@ happen(struct sim_world *w, const struct virtual_event *event)
     case SIM_EV_CHAOS:
         sim_chaos_event(w, (enum sim_fault)event->who);
         break;
-    case SIM_EV_UNCUT:
+    case SIM_EV_MEND:
         w->nodes[event->who / SIM_ENGINES_MAX]
-            .cut[event->who % SIM_ENGINES_MAX] = false;
+            .severed[event->who % SIM_ENGINES_MAX] = false;
         break;
     case SIM_EV_SCRIPT:
         sim_script_event(w, event->who);

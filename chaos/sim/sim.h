@@ -37,7 +37,7 @@ struct fault_script;
 
 /* X(NAME, name, what it does) */
 #define SIM_FAULTS(X)                                                       \
-    X(PARTITION, partition, "nodes are cut off from each other, both ways") \
+    X(PARTITION, partition, "nodes are severed from each other, both ways") \
     X(ONEWAY, oneway, "one way between two nodes is severed")               \
     X(LOSS, loss, "packets are lost and sent again")                        \
     X(DATAGRAM, datagram, "frames are lost, doubled and overtake others")   \
@@ -53,7 +53,7 @@ struct fault_script;
     X(DROP, drop, "events are lost between engine and reader")              \
     X(REPEAT, repeat, "events come twice")                                  \
     X(BREAK, break, "the connection to an engine breaks")                   \
-    X(CUT, cut, "a node cannot reach an engine for a while")                \
+    X(SEVER, sever, "a node cannot reach an engine for a while")            \
     X(ROLL, roll, "engines keep few batches to replay")                     \
     X(REPLY, reply, "replies of a replay are lost")                         \
     X(HOLE, hole, "an engine loses a batch for good")                       \

@@ -203,14 +203,14 @@ jump_a_day(struct sim_world *w, struct rng *rng, uint32_t node)
 }
 
 static void
-cut_engine(struct sim_world *w, struct rng *rng, uint32_t node)
+sever_engine(struct sim_world *w, struct rng *rng, uint32_t node)
 {
     uint32_t engine = sim_below(rng, w->engines_count);
     uint64_t ms = 100 + rng_below(rng, 8000);
 
-    w->nodes[node].cut[engine] = true;
+    w->nodes[node].severed[engine] = true;
     sim_intake_break(w, node, engine, (1 + rng_below(rng, 2000)) * SIM_MS);
-    sim_add(w, w->time.now_us + ms * SIM_MS, SIM_EV_UNCUT,
+    sim_add(w, w->time.now_us + ms * SIM_MS, SIM_EV_MEND,
             sim_reader_of(node, engine), 0);
 }
 
@@ -253,8 +253,8 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
     case SIM_BREAK:
         sim_intake_break(w, node, sim_below(rng, w->engines_count), 0);
         break;
-    case SIM_CUT:
-        cut_engine(w, rng, node);
+    case SIM_SEVER:
+        sever_engine(w, rng, node);
         break;
     case SIM_LOST:
         if (sim_runs(w, node)) {
@@ -332,7 +332,7 @@ sim_chaos_heal(struct sim_world *w)
     memset(w->slow_us, 0, sizeof w->slow_us);
     sim_snapshot_heal(w);
     for (uint32_t a = 0; a < w->nodes_count; a++) {
-        memset(w->nodes[a].cut, 0, sizeof w->nodes[a].cut);
+        memset(w->nodes[a].severed, 0, sizeof w->nodes[a].severed);
         for (uint32_t b = 0; b < w->nodes_count; b++) {
             sim_net_sever(w, a, b, false);
         }

@@ -127,7 +127,7 @@ attach(struct sim_world *w, uint32_t node, uint32_t engine)
     struct sim_reader *r = &w->nodes[node].readers[engine];
 
     CHECK(r->on && !r->connected);
-    if (w->nodes[node].cut[engine]) {
+    if (w->nodes[node].severed[engine]) {
         open_socket(w, node, engine, RETRY_MS * SIM_MS);
         return;
     }
@@ -187,7 +187,7 @@ sim_intake_publish(struct sim_world *w, uint32_t engine, uint32_t seq)
     for (uint32_t node = 0; node < w->nodes_count; node++) {
         const struct sim_reader *r = &w->nodes[node].readers[engine];
         bool hears = w->nodes[node].up && r->on && r->connected &&
-                     r->process == living && !w->nodes[node].cut[engine];
+                     r->process == living && !w->nodes[node].severed[engine];
         if (!hears) {
             continue;
         }
@@ -241,7 +241,7 @@ take_ask(struct sim_world *w, uint32_t node, uint32_t engine, uint32_t slot)
     uint32_t low = sim_engine_low(e, process);
     uint32_t high = e->processes[process].count;
 
-    if (w->nodes[node].cut[engine] || !e->has_replay) {
+    if (w->nodes[node].severed[engine] || !e->has_replay) {
         return;
     }
     sim_saw(w, SIM_SAW_REPLAYED, 1);

@@ -325,12 +325,12 @@ void
 sim_node_start(struct sim_world *w, uint32_t node)
 {
     struct sim_node *n = &w->nodes[node];
-    bool cut[SIM_ENGINES_MAX];
+    bool severed[SIM_ENGINES_MAX];
 
     CHECK(!n->up);
-    memcpy(cut, n->cut, sizeof cut);
+    memcpy(severed, n->severed, sizeof severed);
     memset(n, 0, sizeof *n);
-    memcpy(n->cut, cut, sizeof cut);
+    memcpy(n->severed, severed, sizeof severed);
     (void)snprintf(n->name, sizeof n->name, "n%u", node);
     (void)snprintf(n->address, sizeof n->address, "10.0.0.%u:7946", node + 1);
     n->world = w;

@@ -62,7 +62,7 @@ at_node(struct sim_world *w, struct sim_flight *f, enum sim_step step)
     }
     /* An end does not overtake a head that had to be sent again. */
     bool ahead = step == STEP_END && !f->headed;
-    if (from_engine && (ahead || w->nodes[f->node].cut[f->engine])) {
+    if (from_engine && (ahead || w->nodes[f->node].severed[f->engine])) {
         sim_flight_plan(w, f, step, w->time.now_us + STALL_MS * SIM_MS);
         return;
     }

@@ -16,9 +16,9 @@ fail_unexcused(struct sim_world *w, const struct sim_flight *f, const char *why)
 {
     const uint64_t rough = UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CRASH |
                            UINT64_C(1) << SIM_LEAVE | UINT64_C(1) << SIM_CLOCK |
-                           UINT64_C(1) << SIM_RESTART | UINT64_C(1) << SIM_CUT |
-                           UINT64_C(1) << SIM_SICK | UINT64_C(1) << SIM_DAY |
-                           SIM_FAULTS_OF_DISKS;
+                           UINT64_C(1) << SIM_RESTART |
+                           UINT64_C(1) << SIM_SEVER | UINT64_C(1) << SIM_SICK |
+                           UINT64_C(1) << SIM_DAY | SIM_FAULTS_OF_DISKS;
     const struct sim_node *n = &w->nodes[f->node];
     bool gone = !n->up || (f->life != 0 && f->life != n->life);
     uint64_t now_us = w->time.now_us;

@@ -36,7 +36,7 @@ sim_flight_submit(struct sim_world *w, struct sim_flight *f)
     };
 
     CHECK(f->open && !f->running);
-    if (w->nodes[f->node].cut[f->engine]) {
+    if (w->nodes[f->node].severed[f->engine]) {
         return; /* nobody there: it is due */
     }
     if (f->dispatch.state == DISPATCH_CONNECTING) { /* healed meanwhile */

@@ -152,7 +152,7 @@ send_request(struct sim_world *w, struct sim_flight *f)
     f->mute = false;
     f->usage = (struct engine_usage){.prompt_tokens = 0};
     sim_flight_plan(w, f, STEP_SUBMIT, w->time.now_us + sim_flight_way_us(w));
-    if (w->nodes[f->node].cut[f->engine]) {
+    if (w->nodes[f->node].severed[f->engine]) {
         wait_for(w, f, CONNECT_MS);
     } else {
         sim_visit_connected(w, f);

@@ -38,7 +38,7 @@ open_scratch(struct sim_router *r)
 
     CHECK(config != NULL);
     config->limits.json_depth_max = 1;
-    config->limits.spans_max = 1; /* prompts come cut */
+    config->limits.spans_max = 1; /* prompts come split */
     config->belief.block_bytes = BLOCKS_BYTES_MIN;
     config->belief.depth_max = DEPTH_MAX;
     CHECK(route_scratch_init(&r->scratch, config) == 0);
@@ -204,7 +204,7 @@ send_probe(struct sim_world *w, uint32_t node, const struct fleet_out *out)
     uint32_t engine = out->worker->slot;
     uint64_t wait_us = 1 + rng_below(&w->requests->rng, PROBE_US);
 
-    if (w->nodes[node].cut[engine]) {
+    if (w->nodes[node].severed[engine]) {
         wait_us = out->timeout_ms * SIM_MS;
     }
     sim_add(w, w->time.now_us + wait_us, SIM_EV_PROBE,
@@ -319,17 +319,17 @@ take_probe(struct sim_world *w, uint32_t node, uint32_t engine,
            enum fleet_probe probe)
 {
     struct sim_router *r = w->nodes[node].router;
-    bool cut = w->nodes[node].cut[engine];
+    bool severed = w->nodes[node].severed[engine];
     char text[256];
     struct fleet_probed result = {
         .slot = engine,
         .generation = 1,
         .probe = probe,
-        .status = cut ? 0 : 200,
-        .failure = cut ? "timeout" : "",
+        .status = severed ? 0 : 200,
+        .failure = severed ? "timeout" : "",
     };
 
-    if (!cut) {
+    if (!severed) {
         result.body = answer_probe(w, engine, probe, text);
     }
     fleet_probed(r->fleet, &result, sim_now(w, node));

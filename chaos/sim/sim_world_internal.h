@@ -54,7 +54,7 @@ enum sim_event {
     SIM_EV_READER,   /* who: reader, what: life; its stream is due */
     SIM_EV_REREAD,   /* who: reader, what: ask */
     SIM_EV_CHAOS,    /* who: enum sim_fault */
-    SIM_EV_UNCUT,    /* who: node * SIM_ENGINES_MAX + engine */
+    SIM_EV_MEND,     /* who: node * SIM_ENGINES_MAX + engine */
     SIM_EV_SCRIPT,   /* who: line of the script */
     SIM_EV_ROUTER,   /* who: node, what: life; fleet or hints are due */
     SIM_EV_FACTS,    /* who: node, what: life */
@@ -209,7 +209,7 @@ struct sim_node {
     uint64_t looked_us;
     struct decoder_tools tools;
     struct sim_reader readers[SIM_ENGINES_MAX];
-    bool cut[SIM_ENGINES_MAX]; /* from an engine */
+    bool severed[SIM_ENGINES_MAX]; /* from an engine */
     uint64_t steps;
     struct sim_router *router; /* sim_router_internal.h; NULL: no requests */
 };
