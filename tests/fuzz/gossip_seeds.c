@@ -1,5 +1,5 @@
 /*
- * Writes the corpus of fuzz_gossip_wire: what a reader tells a node that comes
+ * Writes the corpus of fuzz_gossip_frames: what a reader tells a node that comes
  * late (vectors, deltas, answers, pages), in one file, and each frame in a file
  * of its own.
  *
