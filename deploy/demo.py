@@ -308,7 +308,7 @@ def kill_line(ours):
     failed = ours["requests"]["failed"]
     was_open = max(failed, ours["was_open"])
     saved = was_open - failed
-    return (f"The kill: requests open on node-2: {was_open}. Of these, cut in the middle of an "
+    return (f"The kill: requests open on node-2: {was_open}. Of these, severed in the middle of an "
             f"answer: {failed}; not\nanswered yet, and sent again through another node: {saved}. "
             f"No other request failed.")
 

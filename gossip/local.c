@@ -304,8 +304,8 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
  * room for. Returns the count of words in `part`; *at and *in_op say where to
  * continue. */
 static uint32_t
-cut_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
-         uint64_t *part)
+split_part(const struct event_record *record, uint32_t *at, uint32_t *in_op,
+           uint64_t *part)
 {
     uint32_t used = 0;
 
@@ -351,7 +351,7 @@ take_parts(struct gossip *g, struct gossip_stream *s,
     CHECK(reading->part < GOSSIP_PART_LAST &&
           (reading->split || reading->part == 0));
     do {
-        uint32_t count = cut_part(record, &at, &in_op, part);
+        uint32_t count = split_part(record, &at, &in_op, part);
         bool ends = last && at == record->words_count;
         if (!ends && ++reading->part == GOSSIP_PART_LAST) {
             return false;

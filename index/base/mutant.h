@@ -24,7 +24,7 @@
     X(NEVER_DOWN, never_down, "who gave up early is never counted down")       \
     X(TWICE_DOWN, twice_down, "a request is counted down twice")               \
     X(SAVED_NEW, saved_new, "a snapshot's position is one batch too new")      \
-    X(NO_JOURNAL, no_journal, "what changes while it is cut is not saved")     \
+    X(NO_JOURNAL, no_journal, "changes during a cut are not saved")            \
     X(UNVERIFIED, unverified, "a snapshot is loaded as it is found")           \
     X(ANY_CLUSTER, any_cluster, "a foreign snapshot is loaded")                \
     X(KEEP_LOADED, keep_loaded, "what was loaded of a dead process stays")     \

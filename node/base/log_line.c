@@ -10,7 +10,7 @@
 #include "index/base/check.h"
 #include "node/text/json_text.h"
 
-/* Kept free for the counts at the end: dropped, lost, cut, brace, newline. */
+/* Kept free for the end: omitted, dropped, lost, brace, newline. */
 #define TAIL_MAX 128
 
 /* Builds up to `room`; what does not fit leaves `full` set, text unchanged. */
@@ -247,14 +247,14 @@ log_line_format(const struct log_line *line, char out[LOG_LINE_MAX])
 {
     struct writer w = {
         .out = out, .room = LOG_LINE_MAX - TAIL_MAX, .format = line->format};
-    uint64_t cut = 0;
+    uint64_t omitted = 0;
 
     put_head(&w, line);
     for (size_t i = 1; i < line->count; i++) {
-        cut += put_field(&w, &line->fields[i]) ? 0 : 1;
+        omitted += put_field(&w, &line->fields[i]) ? 0 : 1;
     }
     w.room = LOG_LINE_MAX;
-    put_count(&w, "cut", cut);
+    put_count(&w, "omitted", omitted);
     put_count(&w, "dropped", line->dropped);
     put_count(&w, "lost", line->lost);
     if (w.format == LOG_FORMAT_JSON) {

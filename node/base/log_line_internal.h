@@ -5,7 +5,7 @@
  * printable ASCII is quoted, with \" \\ \n \r \t and \xHH inside (so no
  * terminal sequence survives either); in JSON it is a JSON string. A value
  * whose escaped form exceeds LOG_VALUE_MAX is shortened to end in "..."; fields
- * that do not fit the line any more are left out and counted: cut=N.
+ * that do not fit the line any more are left out and counted: omitted=N.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: LOG_LINE_MAX,
  * LOG_VALUE_MAX. Errors: none.

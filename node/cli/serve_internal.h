@@ -12,8 +12,8 @@
 
 /*
  * Serves until SIGTERM or SIGINT, then drains: stops accepting, finishes what
- * runs, at most timeouts.drain, and leaves the mesh. A second signal cuts what
- * is left. Prints `ready serve=H:P admin=H:P` to stdout once both ports are
+ * runs, at most timeouts.drain, and leaves the mesh. A second signal severs
+ * what is left. Prints `ready serve=H:P admin=H:P` to stdout once both ports are
  * open, with mesh=H:P if that one is. Returns the exit code: 0 after a drain, 1
  * when it could not start, or had to end because its name is another node's.
  */

@@ -8,8 +8,8 @@
  * A page of another version is fine: what it does not have is shown as "-".
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: TOP_WORKERS_MAX, the
- * rest are counted; TOP_ID_MAX, longer names are cut. Errors: none; text from
- * a node comes out as printable ASCII.
+ * rest are counted; TOP_ID_MAX, longer names are truncated. Errors: none;
+ * text from a node comes out as printable ASCII.
  */
 #ifndef NODE_TOP_INTERNAL_H
 #define NODE_TOP_INTERNAL_H
@@ -129,7 +129,7 @@ struct top_sample {
 
 struct top_room {
     uint32_t lines;   /* 0: any number */
-    uint32_t columns; /* 0: any number; longer lines are cut */
+    uint32_t columns; /* 0: any number; longer lines are truncated */
 };
 
 /* Reads a page of metrics that was fetched at at_us. */

@@ -201,7 +201,7 @@ quantile(const struct pair *pair, enum top_time time, double part)
         .known = true};
 }
 
-/* Lines; the eye finds what is at their left, narrow terminals cut the rest. */
+/* Lines; the most important figures come first: narrow terminals truncate. */
 
 static void
 put_head(const struct pair *pair, struct buf *out)
@@ -364,9 +364,9 @@ put_workers(const struct pair *pair, uint32_t lines, struct buf *out)
     }
 }
 
-/* Cuts each line behind that many characters. */
+/* Truncates each line to that many characters. */
 static void
-cut_lines(struct slice text, uint32_t columns, struct buf *out)
+truncate_lines(struct slice text, uint32_t columns, struct buf *out)
 {
     while (text.len != 0) {
         struct slice line = slice_take(&text, '\n');
@@ -402,7 +402,7 @@ top_show(const struct top_sample *before, const struct top_sample *now,
                 : room->lines > HEAD_LINES ? room->lines - HEAD_LINES
                                            : 1,
                 &text);
-    cut_lines(buf_slice(&text), room->columns, out);
+    truncate_lines(buf_slice(&text), room->columns, out);
     out->failed = out->failed || text.failed;
     buf_fini(&text);
 }

@@ -123,7 +123,7 @@ change_worker(struct control *control, struct httpd_request *request,
 }
 
 static bool
-cut_prefix(struct slice *s, struct slice prefix)
+strip_prefix(struct slice *s, struct slice prefix)
 {
     if (s->len < prefix.len || memcmp(s->ptr, prefix.ptr, prefix.len) != 0) {
         return false;
@@ -134,7 +134,7 @@ cut_prefix(struct slice *s, struct slice prefix)
 }
 
 static bool
-cut_suffix(struct slice *s, struct slice suffix)
+strip_suffix(struct slice *s, struct slice suffix)
 {
     if (s->len < suffix.len ||
         memcmp(s->ptr + s->len - suffix.len, suffix.ptr, suffix.len) != 0) {
@@ -149,7 +149,7 @@ serve_worker(struct control *control, struct httpd_request *request,
              struct slice id)
 {
     enum http_method method = httpd_head(request)->method_id;
-    bool drain = cut_suffix(&id, SLICE("/drain"));
+    bool drain = strip_suffix(&id, SLICE("/drain"));
 
     if (method == HTTP_DELETE || (drain && method == HTTP_POST)) {
         change_worker(control, request, id, drain);
@@ -207,7 +207,7 @@ admin_request(void *context, struct httpd_request *request)
     if (known) {
         httpd_error(request, 405, "method_not_allowed",
                     "this path does not answer to that method");
-    } else if (cut_prefix(&rest, SLICE("/admin/workers/"))) {
+    } else if (strip_prefix(&rest, SLICE("/admin/workers/"))) {
         serve_worker(control, request, rest);
     } else {
         httpd_error(request, 404, "not_found",

@@ -27,7 +27,8 @@ int decisions_init(struct decisions *d, uint32_t size) MUST_CHECK;
 /* Frees the entries, not *d. */
 void decisions_fini(struct decisions *d);
 
-/* worker: the id behind fact->slot, or "" for none; copied, cut to fit. */
+/* worker: the id behind fact->slot, or "" for none; copied, and truncated to
+ * fit. */
 void decisions_add(struct decisions *d, const struct fact_decision *fact,
                    const char *worker);
 

@@ -3,7 +3,7 @@
  * ground kv_wire stands on.
  *
  * Role: core. Owns: nothing. Thread: any. Limits: a container never says more
- * items than there are bytes left. Errors: NULL for what is cut short or is no
+ * items than there are bytes left. Errors: NULL for what is truncated or is no
  * msgpack (the byte 0xc1).
  */
 #ifndef NODE_KV_WIRE_TOKEN_INTERNAL_H

@@ -94,8 +94,8 @@ struct mirror_writer_stats {
     uint64_t dropped_old;     /* ... older than the last one */
     uint64_t dropped_bad;     /* ... malformed, or of another block size */
     uint64_t dropped_lost;    /* ... without a slot, or waiting for a re-read */
-    uint64_t full;            /* ... cut short: the mirror is full */
-    uint64_t no_memory;       /* ... cut short: out of memory */
+    uint64_t full;            /* truncated: the mirror is full */
+    uint64_t no_memory;       /* truncated: out of memory */
     uint64_t no_slot;         /* epochs that found no free slot */
     uint64_t explained;       /* answers that a PARTIAL stream explains */
     uint64_t rereads;         /* asked for, for what was lost */

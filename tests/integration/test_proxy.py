@@ -673,7 +673,7 @@ class Draining(Proxy):
         self.assertTrue(data.endswith(b"0\r\n\r\n"), data)
         self.assertEqual(node.wait(), 0)
 
-    def test_a_second_signal_cuts(self):
+    def test_a_second_signal_severs(self):
         begun = threading.Event()
 
         def handler(peer, request):

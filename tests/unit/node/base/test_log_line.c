@@ -105,7 +105,7 @@ Test(node_log_line, counts_come_last)
                      "2026-01-02T03:04:05.678Z info e n=1 dropped=7 lost=2\n");
 }
 
-Test(node_log_line, long_values_are_cut_and_the_line_is_bounded)
+Test(node_log_line, long_values_are_truncated_and_the_line_is_bounded)
 {
     static char zeros[100000]; /* four bytes each once escaped */
     struct slice big = {zeros, sizeof zeros};
@@ -113,7 +113,7 @@ Test(node_log_line, long_values_are_cut_and_the_line_is_bounded)
     cr_assert_str_eq(strstr(LOGFMT("e", KV("a", big), KV("b", big),
                                    KV("c", big), KV("d", big), KV("z", 1)),
                             " z="),
-                     " z=1 cut=1\n");
+                     " z=1 omitted=1\n");
     cr_assert_leq(strlen(text), LOG_LINE_MAX);
     cr_assert_not_null(strstr(text, "\\x00...\" b="));
 
@@ -122,7 +122,7 @@ Test(node_log_line, long_values_are_cut_and_the_line_is_bounded)
                                    KV("c", big), KV("d", big), KV("z", 1)),
                               JSON_ALLOW_NUL, &error);
     cr_assert_not_null(json, "%s", error.text);
-    cr_assert_eq(json_integer_value(json_object_get(json, "cut")), 1);
+    cr_assert_eq(json_integer_value(json_object_get(json, "omitted")), 1);
     cr_assert_eq(json_integer_value(json_object_get(json, "z")), 1);
     json_decref(json);
 }
