@@ -596,6 +596,6 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
     }
     if (is_best(g, s)) {
         g->stats.takeovers++;
-        gossip_reread(g, s, GOSSIP_ASKED_TAKE, "nobody reads better");
+        gossip_reread(g, s, GOSSIP_ASKED_TAKE, "no better reader");
     }
 }

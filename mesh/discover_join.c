@@ -10,7 +10,7 @@
 
 #define WANT_JOIN "HOST:PORT, dns:NAME:PORT or srv:NAME"
 #define WANT_PORT WANT_JOIN " (SRV names begin with an underscore)"
-#define WANT_IP   WANT_JOIN " (nobody can be reached at this address)"
+#define WANT_IP   WANT_JOIN " (no node can be reached at this address)"
 
 #define LABEL_MAX 63 /* RFC 1035 */
 #define NAME_LEN  253

@@ -85,7 +85,7 @@ choose_addresses(struct mesh_link *link, const struct mesh_link_config *config,
         return "the advertised address is not a numeric HOST:PORT";
     }
     return link_address_wildcard(link->address)
-               ? "an address of all interfaces cannot be told to others"
+               ? "a wildcard address cannot be advertised to other nodes"
                : NULL;
 }
 

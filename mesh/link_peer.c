@@ -234,7 +234,7 @@ take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_channel channel)
     inlet->channel = channel;
     if (old != NULL) {
         old->peer = NULL; /* it was replaced: no reason to be down */
-        inlet_close(old, "the peer connected anew");
+        inlet_close(old, "the peer reconnected");
     }
 }
 
@@ -252,7 +252,7 @@ peer_heard(struct peer *peer, struct inlet *inlet,
     }
     if (number < peer->hellos[channel]) {
         if (inlet->peer == NULL) { /* a later connection was faster */
-            inlet_close(inlet, "the peer connected anew");
+            inlet_close(inlet, "the peer reconnected");
         }
         return;
     }

@@ -1,12 +1,10 @@
 /*
- * The door of node/ for the executables that stand above it (chaos/).
- *
- * An HTTP server and client on a libuv loop, strict HTTP/1.1 heads and chunked
- * bodies, the scanner of request bodies, JSON in and out, lookups of names,
- * and the log; and the way of a request to its worker, for those who replay
- * it: what is expected, the lookup and the election; and the way of an event
- * to the mirror, and from there to a snapshot and back, for those who simulate
- * it.
+ * The door of node/ for the executables above it (chaos/). It offers an HTTP
+ * server and client on a libuv loop, strict HTTP/1.1 heads and chunked bodies,
+ * the scanner of request bodies, JSON in and out, lookups of names, and the
+ * log; the way of a request to its worker (expectations, lookup, election), for
+ * programs that replay it; and the way of an event to the mirror, and from
+ * there to a snapshot and back, for programs that simulate it.
  */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H

@@ -22,7 +22,7 @@ prepare(unsigned timeout_s)
     (void)alarm(timeout_s);
 }
 
-/* The child died: that says it all. */
+/* The child died, which is the answer. */
 static void
 explain_death(struct storage_report *report, const char *name, int signal)
 {

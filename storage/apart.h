@@ -1,11 +1,11 @@
 /*
- * Verifying a file in a child process: LMDB has no checksums of its own, and a
- * damaged file may kill whoever reads it (SIGSEGV, SIGBUS, an assertion). If
- * the child dies or hangs, the file is corrupt.
+ * Verifies a file in a child process: LMDB has no checksums of its own, and a
+ * damaged file may kill the process that reads it (SIGSEGV, SIGBUS, an
+ * assertion). If the child dies or hangs, the file is corrupt.
  *
  * Role: shell. Owns: nothing. Thread: one; others should not be running yet,
- * because the child of a fork() has only the thread that called it.
- * Limits: timeout_s. Errors: in the report.
+ * because the child of a fork() has only the thread that called it. Limits:
+ * timeout_s. Errors: in the report.
  */
 #ifndef STORAGE_APART_H
 #define STORAGE_APART_H
@@ -21,7 +21,8 @@ void storage_verify_apart(struct storage_io *io, const char *name,
                           const char *cluster, unsigned timeout_s,
                           struct storage_report *report);
 
-/* The same for the root alone: the report says what the file claims to be. */
+/* The same for the root alone; the report says what the file claims to
+ * contain. */
 void storage_look_apart(struct storage_io *io, const char *name,
                         const char *cluster, unsigned timeout_s,
                         struct storage_report *report);

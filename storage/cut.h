@@ -1,34 +1,37 @@
 /*
- * Cutting a snapshot out of an index that goes on changing.
+ * Cuts a snapshot out of an index that goes on changing.
  *
- * Readers and writers go on while ten million blocks are read, and yet what is
- * written is exactly the state of one moment, the end. Three ways were weighed:
- * - all in one turn of the control loop: too long with many blocks;
- * - copying what is about to change before it does (the state of the
- *   beginning): each event may copy a whole part of up to a megabyte, and as
- *   keys are hashes a second of events touches all parts, faster than disks
- *   write;
- * - (this) parts one by one, and beside them a journal of all that changes from
- *   before the first until after the last (watch.h). It grows with the changes,
- *   8 bytes for a block, and goes to disk in chunks as it does. What is in the
- *   snapshot needs nobody else (no peer's log, no engine) to be whole.
+ * Readers and writers keep working while ten million blocks are read, and still
+ * the snapshot is exactly the state of one moment: the end of the cut. Three
+ * designs were considered:
+ * - Read everything in one turn of the control loop. That takes too long with
+ *   many blocks.
+ * - Copy each part just before it changes, which gives the state at the
+ *   beginning. But one event may copy a part of up to a megabyte, and because
+ *   keys are hashes, the events of one second touch all parts: more than a disk
+ *   can write.
+ * - This one: read the parts one by one, and keep a journal of every change
+ *   from before the first part until after the last one (watch.h). The journal
+ *   grows by 8 bytes per changed block and goes to disk in chunks. The snapshot
+ *   is complete by itself; it needs no peer's log and no engine.
+ *
  * A large part is read in pieces, so that no turn is long; changes between two
  * pieces are treated like all others. The version vector is that of the end,
- * too. A snapshot is followed by one of the parts that
- * changed since alone, until one fails: then all parts count as changed.
+ * too. The next snapshot contains only the parts that have changed since, until
+ * one fails: then all parts count as changed.
  *
- * Belief is not exact and is written as it is found, page by page.
+ * Belief is not exact, and is written page by page as it is found.
  *
- * Restoring compares what came out with the number of blocks and the digest
- * that each stream had at the end: a state that never was is refused.
+ * Restoring compares the result with the count of blocks and the digest that
+ * each stream had at the end, and refuses a state that never existed.
  *
- * Grammar: begin; next until WALKED, over as many turns as is wanted; end, in
- * one turn with the facts as they are then; next until DONE; done, when the
- * disk said how it went. Or cancel in between.
+ * Grammar: begin; next until WALKED, over any number of turns; end, in the same
+ * turn in which the facts are gathered; next until DONE; done, when the disk
+ * has reported its result. Or cancel at any time.
  *
- * Role: core. Owns: journals, flags of what changed. Thread: the index's
- * writer. Limits: STORAGE_JOURNAL_BYTES_MAX of one journal; beyond, the cut
- * fails and may be tried again.
+ * Role: core. Owns: journals, flags of changed parts. Thread: the index's
+ * writer. Limits: STORAGE_JOURNAL_BYTES_MAX per journal; a cut that exceeds it
+ * fails, and may be tried again.
  */
 #ifndef STORAGE_CUT_H
 #define STORAGE_CUT_H
@@ -43,18 +46,19 @@ struct storage_cut;
 
 /*
  * What is cut. The mirror and the ledger may each have a thread of its own, and
- * then a cut of its own, with NULL for the other. Facts and other records go
- * with the mirror. The ledger's cut ends first. The mirror's ends when all that
- * the ledger had told by then is applied to the mirror. A start goes on from
- * the ledger's position: it repeats what the mirror has already, which is
- * harmless, and leaves nothing out.
+ * then each has a cut of its own, with NULL for the other. Facts and other
+ * records belong to the mirror's cut. The ledger's cut ends first; the mirror's
+ * cut ends when everything that the ledger has sent until then is applied to
+ * the mirror. After a start, reading continues from the ledger's position: it
+ * repeats some of what the mirror has already, which is harmless, and leaves
+ * nothing out.
  */
 struct storage_source {
     struct mirror *mirror;
     struct ledger *ledger;
     const struct radix *radix; /* belief; with the mirror, or NULL */
-    uint32_t piece_lines; /* of the mirror, that one call reads; 0: as many as
-                             take a tenth of a millisecond */
+    uint32_t piece_lines; /* lines of the mirror that one call reads; 0: as many
+                             as take a tenth of a millisecond */
 };
 
 /* A part; the caller that pulled it frees bytes. */
@@ -67,14 +71,14 @@ struct storage_part {
 
 enum storage_step {
     STORAGE_STEP_PART,
-    STORAGE_STEP_MORE,   /* of a part a piece of STORAGE_PIECE_BYTES was read */
+    STORAGE_STEP_MORE,   /* a piece of STORAGE_PIECE_BYTES of a part was read */
     STORAGE_STEP_WALKED, /* storage_cut_end() is next */
-    STORAGE_STEP_DONE,   /* to be committed */
+    STORAGE_STEP_DONE,   /* everything was pulled: commit it */
     STORAGE_STEP_FAILED, /* no memory, or the journal grew too long: the cut is
-                            over (cancelled) */
+                            cancelled */
 };
 
-/* What is true in the turn of the end. */
+/* Facts as of the turn in which the cut ends. */
 struct storage_facts {
     const struct storage_stream *streams;
     uint32_t streams_count;
@@ -99,19 +103,20 @@ void storage_cut_free(struct storage_cut *cut);
 void storage_cut_begin(struct storage_cut *cut, bool whole);
 
 /*
- * One step of the cut that runs. PART: *part is the caller's, who frees its
- * bytes or hands them to the disk. WALKED: nothing is left to be read, until
- * something changes or storage_cut_end() is called. DONE: all is pulled.
- * FAILED: the cut is cancelled. Reads STORAGE_PIECE_BYTES at most, about.
+ * One step of the running cut; reads about STORAGE_PIECE_BYTES at most. PART:
+ * *part is the caller's, who frees its bytes or hands them to the disk. WALKED:
+ * there is nothing to read until something changes or storage_cut_end() is
+ * called. DONE: everything was pulled. FAILED: the cut is cancelled.
  */
 enum storage_step storage_cut_next(struct storage_cut *cut,
                                    struct storage_part *part) MUST_CHECK;
 
 /*
- * The moment whose state the snapshot has, after WALKED and in one turn with
- * the facts. about: blocks, ledger_blocks and streams are filled in. Facts are
- * copied. Without a mirror both may be NULL. Where the ledger is another
- * cut's, each stream's ledger_blocks are as the facts have them.
+ * Ends the reading: the snapshot has the state of this moment. Call it after
+ * WALKED, in the turn in which the facts are gathered. about: this fills in
+ * blocks, ledger_blocks and streams. Facts are copied. Without a mirror both
+ * may be NULL. If another cut has the ledger, each stream's ledger_blocks are
+ * taken from the facts.
  */
 void storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
                      struct storage_about *about);
@@ -126,7 +131,8 @@ void storage_cut_done(struct storage_cut *cut, bool committed);
 /* Gives the cut up; the next one reads all parts. Fine when none runs. */
 void storage_cut_cancel(struct storage_cut *cut);
 
-/* How many parts changed since they were read last; *parts: of how many. */
+/* How many parts have changed since they were last read; *parts: the count of
+ * all parts. */
 uint32_t storage_cut_changed(const struct storage_cut *cut, uint32_t *parts);
 
 #endif

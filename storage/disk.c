@@ -155,9 +155,9 @@ give_back(struct storage_disk *disk, const struct job *job)
     return room;
 }
 
-/* On a machine that is busy, whoever serves goes first. Not to the last: one
- * that hardly ever runs would keep others waiting for what it holds, the queue
- * or the allocator. */
+/* On a busy machine, threads that serve requests go first. The priority is not
+ * the lowest: a thread that hardly ever runs would make others wait for what it
+ * holds, the queue or the allocator. */
 static void
 stand_back(void)
 {
@@ -251,7 +251,7 @@ storage_disk_new(struct storage_disk **out, struct storage_save *save,
     return 0;
 }
 
-/* What nobody will do any more. */
+/* Frees the work that will not be done any more. */
 static void
 drop_jobs(struct storage_disk *disk)
 {

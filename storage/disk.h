@@ -1,14 +1,15 @@
 /*
  * The disk thread: a bounded queue in front of a storage_save.
  *
- * Control hands parts over and goes on. The result of a snapshot is to be
- * collected after wake() was called. queue_bytes bound what waits, exceeded by
- * one part at most: while there is no room, control reads no further parts;
- * when half of the queue is free again, wake() is called too.
+ * Control hands parts over and continues; it collects the result of a snapshot
+ * after wake() was called. At most queue_bytes wait, exceeded by one part at
+ * most. While there is no room, control reads no further parts; when half of
+ * the queue is free again, wake() is called, too.
  *
- * Role: shell. Owns: the thread, the save, what waits. Thread: control, but for
- * wake(), which the disk thread calls; room and part, between a begin and its
- * end, may be another one's, too (twin.h). Errors: the result's outcome.
+ * Role: shell. Owns: the thread, the save, the queue. Thread: control; wake()
+ * is called by the disk thread, and room and part may be called by another
+ * thread as well between a begin and its end (twin.h). Errors: the result's
+ * outcome.
  */
 #ifndef STORAGE_DISK_H
 #define STORAGE_DISK_H
@@ -19,29 +20,29 @@ struct storage_disk;
 
 struct storage_result {
     enum storage_outcome outcome;
-    struct storage_saved saved; /* of the last one that was committed */
-    bool whole;                 /* the next snapshot is to be given all parts */
+    struct storage_saved saved; /* of the last committed snapshot */
+    bool whole;                 /* the next snapshot needs all parts */
 };
 
 /*
- * save: taken over, also when this fails. wake: called from the disk thread
- * when there is a result, or room again; NULL: nobody waits. 0 or -errno.
+ * save: taken over, even when this fails. wake: called by the disk thread when
+ * there is a result, or room again; NULL: no call. 0 or -errno.
  */
 int storage_disk_new(struct storage_disk **out, struct storage_save *save,
                      uint64_t queue_bytes, void (*wake)(void *context),
                      void *context) MUST_CHECK;
 
-/* The same without a thread, for tests and simulations: nothing is done but in
- * turns, and nobody is woken. */
+/* The same without a thread, for tests and simulations: storage_disk_turn()
+ * does the work, and wake() is never called. */
 int storage_disk_new_still(struct storage_disk **out, struct storage_save *save,
                            uint64_t queue_bytes) MUST_CHECK;
 
-/* Of a disk without a thread: does what is next in the queue. False: the queue
- * is empty. */
+/* For a disk without a thread: does the next item of the queue. False: the
+ * queue is empty. */
 bool storage_disk_turn(struct storage_disk *disk);
 
-/* Finishes what is queued, then ends the thread; without one, what is queued is
- * lost. NULL is fine. */
+/* Finishes the queue, then ends the thread. Without a thread the queue is lost.
+ * disk may be NULL. */
 void storage_disk_free(struct storage_disk *disk);
 
 /* True while less than queue_bytes wait. When there is no room, the caller
@@ -64,9 +65,9 @@ void storage_disk_commit(struct storage_disk *disk,
 void storage_disk_abort(struct storage_disk *disk);
 
 /*
- * The result of a commit or of an abort, once. After an abort the outcome is 0
- * and nothing was saved; STORAGE_E_MEMORY when a part was lost for want of
- * memory. False: there is none yet.
+ * The result of a commit or an abort, once. After an abort the outcome is 0 and
+ * nothing was saved; STORAGE_E_MEMORY when a part was lost for lack of memory.
+ * False: there is no result yet.
  */
 bool storage_disk_result(struct storage_disk *disk,
                          struct storage_result *result);

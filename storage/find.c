@@ -39,8 +39,8 @@ is_aside(const char *name)
            strcmp(name + len - strlen(ASIDE), ASIDE) == 0;
 }
 
-/* Room for one more among those that are kept: the oldest go, which are the
- * first by name. */
+/* Makes room for one more file that is set aside: the oldest are removed, which
+ * are the first by name. */
 static void
 thin_out(struct storage_io *io, const struct storage_limits *limits)
 {
@@ -69,7 +69,8 @@ thin_out(struct storage_io *io, const struct storage_limits *limits)
     free(names);
 }
 
-/* A file that nobody can read again, unlike one of a disk that failed now. */
+/* A file that can never be read again, unlike one whose disk failed just
+ * now. */
 static bool
 is_bad(enum storage_outcome outcome)
 {

@@ -1,7 +1,7 @@
 /*
- * Which file of a directory to start from: the newest that verifies. What
- * does not is set aside under another name, with a reason, and some of those
- * are kept.
+ * Chooses the file of a directory to start from: the newest one that verifies.
+ * A file that does not verify is set aside under another name, with a reason; a
+ * bounded number of those are kept.
  *
  * Role: shell (it verifies in a child). Owns: nothing. Thread: one owner.
  */
@@ -13,11 +13,11 @@
 
 struct storage_find {
     struct storage_report chosen;  /* when found */
-    struct storage_report refused; /* the newest that was not */
-    uint32_t refusals;             /* files set aside, or left where they are
-                                      (which the reason says) */
+    struct storage_report refused; /* the newest file that was refused */
+    uint32_t refusals;             /* files that were set aside, or that could
+                                      not be moved (the reason says so) */
     bool found;
-    uint64_t generation; /* for the file of this life */
+    uint64_t generation; /* for the file of this process's life */
 };
 
 #define STORAGE_VERIFY_S 60U
@@ -29,19 +29,19 @@ enum storage_outcome storage_find(struct storage_io *io, const char *cluster,
                                   unsigned timeout_s, struct storage_find *find)
     MUST_CHECK;
 
-/* A file that verified and could not be loaded: kept under another name, like
- * one that did not verify. The renaming's outcome. */
+/* Sets aside a file that verified but could not be loaded; it is kept under
+ * another name. Returns the outcome of the renaming. */
 enum storage_outcome storage_set_aside(struct storage_io *io,
                                        const struct storage_limits *limits,
                                        const char *name);
 
-/* For the file of a life that looks at none of those before it. */
+/* The next generation, for a process that looks at no earlier file. */
 enum storage_outcome storage_next_generation(struct storage_io *io,
                                              uint64_t *generation) MUST_CHECK;
 
-/* The newest snapshot file of a directory among those of generations below
- * *below, which becomes its own; changing nothing. STORAGE_E_MISSING when there
- * is none. */
+/* The newest snapshot file of a directory whose generation is below *below;
+ * *below becomes its generation. Changes nothing on disk. STORAGE_E_MISSING
+ * when there is none. */
 enum storage_outcome storage_newest(struct storage_io *io, uint64_t *below,
                                     char name[STORAGE_NAME_MAX]) MUST_CHECK;
 

@@ -1,17 +1,17 @@
 /*
  * The port between snapshots and the disk: a directory of files, each a map
- * from keys to bytes that changes by transactions. One of them is open at a
- * time, for writing or for reading.
+ * from keys to bytes that changes by transactions. One file at a time is open,
+ * for writing or for reading.
  *
- * LMDB is one disk behind it (lmdb_io.h), a simulated one that fails, tears,
- * lies and runs full is the other (sim_disk.h).
+ * There are two implementations: LMDB (lmdb_io.h), and a simulated disk that
+ * fails, tears, lies and runs full (sim_disk.h).
  *
- * What is promised: after a commit that returned 0, all of the transaction is
- * there, also after a crash; after one that did not, or without a commit, all
- * of it or nothing.
+ * The port promises: after a commit that returned 0, the whole transaction is
+ * on disk, even after a crash. After a commit that failed, or without a commit,
+ * all of it or nothing is.
  *
- * Role: a port. Owns: nothing. Thread: one owner.
- * Errors: enum storage_outcome; no other numbers leave a disk.
+ * Role: a port. Owns: nothing. Thread: one owner. Errors: enum storage_outcome;
+ * a disk returns no other numbers.
  */
 #ifndef STORAGE_IO_H
 #define STORAGE_IO_H
@@ -29,20 +29,20 @@
 enum storage_outcome {
     STORAGE_OK,
     STORAGE_E_FULL,     /* the disk, or the bound on a snapshot's size */
-    STORAGE_E_IO,       /* the disk failed; what is open is to be closed */
-    STORAGE_E_CORRUPT,  /* not what was written */
+    STORAGE_E_IO,       /* the disk failed; close what is open */
+    STORAGE_E_CORRUPT,  /* the contents are not what was written */
     STORAGE_E_MISSING,  /* no such file, no such key */
     STORAGE_E_BUSY,     /* another process has the directory */
     STORAGE_E_DENIED,   /* no permission */
-    STORAGE_E_READONLY, /* ... nor has anybody */
+    STORAGE_E_READONLY, /* a read-only file system */
     STORAGE_E_NOT_DIR,  /* what should be a directory is none */
-    STORAGE_E_GONE,     /* the directory, while it was in use */
+    STORAGE_E_GONE,     /* the directory was removed while in use */
     STORAGE_E_KEEPER,   /* the process that has the file open (keeper.h) died */
     STORAGE_E_MEMORY,
     STORAGE_E_FOREIGN, /* of another cluster */
-    STORAGE_E_VERSION, /* of a format that is not known */
+    STORAGE_E_VERSION, /* of an unknown format */
     STORAGE_E_EMPTY,   /* a file without a snapshot */
-    STORAGE_E_LIMIT,   /* more than this build or configuration holds */
+    STORAGE_E_LIMIT,   /* more than this build or configuration can hold */
     STORAGE_OUTCOMES,
 };
 
@@ -65,11 +65,11 @@ struct storage_io_ops {
     enum storage_outcome (*rename)(struct storage_io *io, const char *from,
                                    const char *to);
     enum storage_outcome (*remove)(struct storage_io *io, const char *name);
-    /* A new file, open for writing; one of this name is replaced. */
+    /* Creates a file, open for writing; replaces a file of this name. */
     enum storage_outcome (*create)(struct storage_io *io, const char *name);
-    /* One that is there, open for reading. */
+    /* Opens an existing file for reading. */
     enum storage_outcome (*open)(struct storage_io *io, const char *name);
-    /* Nothing open is fine. */
+    /* Does nothing when no file is open. */
     void (*close)(struct storage_io *io);
     enum storage_outcome (*begin)(struct storage_io *io);
     enum storage_outcome (*put)(struct storage_io *io, uint64_t key,
@@ -81,16 +81,16 @@ struct storage_io_ops {
      * until the next call. */
     enum storage_outcome (*get)(struct storage_io *io, uint64_t key,
                                 struct slice *bytes);
-    uint64_t (*size)(struct storage_io *io); /* of what is open, bytes */
+    uint64_t (*size)(struct storage_io *io); /* of the open file, in bytes */
     void (*free)(struct storage_io *io);
 };
 
-/* Closes what is open and frees the disk, whichever it is. NULL is fine. */
+/* Closes what is open and frees the disk. io may be NULL. */
 void storage_io_free(struct storage_io *io);
 
 /*
- * A transaction whose first failure sticks: everything after it does nothing,
- * and the commit returns it.
+ * A transaction whose first failure sticks: all later calls do nothing, and the
+ * commit returns the failure.
  */
 struct storage_txn {
     struct storage_io *io;
@@ -103,17 +103,17 @@ struct storage_txn {
  * begin sticks like any other. io outlives it. */
 void storage_txn_begin(struct storage_txn *txn, struct storage_io *io);
 
-/* Writes a value, over one that is there. bytes: copied. */
+/* Writes a value, replacing an existing one. bytes: copied. */
 void storage_txn_put(struct storage_txn *txn, uint64_t key, struct slice bytes);
 
 /* Removes a value; a key that is not there is fine. */
 void storage_txn_drop(struct storage_txn *txn, uint64_t key);
 
-/* Ends the transaction. 0: all of it is there, after a crash too; else the
- * first failure, and it is aborted. */
+/* Ends the transaction. 0: all of it is on disk, even after a crash; otherwise
+ * the first failure, and the transaction is aborted. */
 enum storage_outcome storage_txn_commit(struct storage_txn *txn) MUST_CHECK;
 
-/* Drops what was put. One that is not open is fine. */
+/* Drops the transaction; does nothing if none is open. */
 void storage_txn_abort(struct storage_txn *txn);
 
 #endif

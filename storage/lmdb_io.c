@@ -243,8 +243,8 @@ make_lock(struct lmdb *l, const char *name)
     return rc;
 }
 
-/* With a map as large as addresses can be had for; a file remembers its size
- * from the beginning. */
+/* Reserves the largest map for which there are addresses; a file remembers its
+ * size from the beginning. */
 static int
 env_create(struct lmdb *l, const char *path)
 {
@@ -344,7 +344,8 @@ create(struct storage_io *io, const char *name)
     return outcome_of(rc);
 }
 
-/* A file that ends before its last page would kill whoever reads that. */
+/* A file that ends before its last page would kill the process that reads that
+ * page. */
 static int
 check_length(struct lmdb *l)
 {

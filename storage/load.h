@@ -1,7 +1,7 @@
 /*
- * Reading snapshots back: a file whose root is whole, of this cluster and of a
- * known format, and whose parts are each as long and as digested as the root
- * says, is what was committed. Anything else is refused with a reason.
+ * Reads snapshots. A file is accepted if its root is intact, of this cluster
+ * and of a known format, and if each part has the size and digest that the root
+ * gives. Any other file is refused with a reason.
  *
  * Role: core over storage_io. Owns: the root it read. Thread: one owner.
  * Errors: named outcomes.

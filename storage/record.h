@@ -1,9 +1,9 @@
 /*
- * What a snapshot says beside blocks: streams, workers, members, as records of
- * a length and fields, of which a later minor version may have more.
+ * The part of a snapshot beside blocks: streams, workers and members, as
+ * records with a length and fields. A later minor version may add fields.
  *
- * Role: core. Owns: nothing. Thread: one owner. Limits: below.
- * Errors: named outcomes.
+ * Role: core. Owns: nothing. Thread: one owner. Limits: below. Errors: named
+ * outcomes.
  */
 #ifndef STORAGE_RECORD_H
 #define STORAGE_RECORD_H
@@ -14,7 +14,8 @@
 #define STORAGE_NONE       UINT32_MAX
 #define STORAGE_OPAQUE_MAX 8192U /* bytes of one opaque field */
 
-/* One stream: whose blocks they are, and up to where they are so. */
+/* One stream: whose blocks these are, and up to which position they are
+ * complete. */
 struct storage_stream {
     struct event_stream name;
     uint32_t slot;   /* of the mirror, or STORAGE_NONE */
@@ -27,8 +28,8 @@ struct storage_stream {
     uint32_t block_tokens;
     bool complete;
     bool partial;         /* the epoch began after its process's first batch */
-    struct slice reading; /* the intake's own, opaque: how to go on; without
-                             a ledger: empty */
+    struct slice reading; /* the intake's own opaque data: where to continue
+                             reading; empty without a ledger */
     /* Filled in by the cut, compared when restored. */
     uint64_t blocks;
     uint64_t digest; /* mirror_slot_digest() */
@@ -73,7 +74,7 @@ struct storage_records {
     bool failed;
 };
 
-/* Begins to read a part, which outlives what is read from it. */
+/* Begins to read a part, which must outlive everything read from it. */
 struct storage_records storage_records(struct slice bytes);
 
 /* The next record. False: there is none, or in->failed. */

@@ -361,7 +361,7 @@ storage_restore_index(const struct storage_load *load, struct mirror *mirror,
 
 /* ---- belief ---- */
 
-/* The slots of then, as they are now. */
+/* Maps the slots of that time to the present ones. */
 static enum storage_outcome
 read_slots(const struct storage_load *load,
            uint32_t (*slot_of)(void *context, uint64_t identity), void *context,

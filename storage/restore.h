@@ -11,7 +11,8 @@
 
 /*
  * The streams of a snapshot, count of them, and behind them in the same memory
- * what their slices point at; *out is the caller's to free. 0, STORAGE_E_CORRUPT, _MEMORY.
+ * what their slices point at; *out is the caller's to free. 0,
+ * STORAGE_E_CORRUPT, _MEMORY.
  */
 enum storage_outcome storage_restore_streams(const struct storage_load *load,
                                              struct storage_stream **out,
@@ -25,13 +26,12 @@ enum storage_outcome storage_restore_part(const struct storage_load *load,
                                           struct slice *bytes) MUST_CHECK;
 
 /*
- * Opens these streams' slots, which must be free, and fills them; those that
- * are left out of the list are skipped. ledger: empty. One of the two may be
- * NULL, and is not filled; as they share nothing, two threads can do one each.
- *
- * 0: each stream holds what it held. Else STORAGE_E_CORRUPT, _LIMIT (the
- * index's bound; a slot is taken) or _MEMORY: the mirror's slots are closed
- * again, and the ledger is to be freed.
+ * Opens the slots of these streams, which must be free, and fills them; streams
+ * that are not listed are skipped. ledger: empty. One of mirror and ledger may
+ * be NULL and is then not filled; they share nothing, so two threads can fill
+ * one each. 0: each stream holds what it held. Otherwise STORAGE_E_CORRUPT,
+ * _LIMIT (the index's bound, or a slot is taken) or _MEMORY: the mirror's slots
+ * are closed again, and the caller must free the ledger.
  */
 enum storage_outcome storage_restore_index(const struct storage_load *load,
                                            struct mirror *mirror,
@@ -40,9 +40,9 @@ enum storage_outcome storage_restore_index(const struct storage_load *load,
                                            uint32_t count) MUST_CHECK;
 
 /*
- * Learns what the snapshot believed. slot_of: the slot of belief that the
- * worker of this identity has now, or WORKER_NONE. 0, STORAGE_E_CORRUPT or
- * _MEMORY: some of it may have been learned.
+ * Fills belief from the snapshot. slot_of: the slot of belief that the worker
+ * of this identity has now, or WORKER_NONE. 0, STORAGE_E_CORRUPT or _MEMORY:
+ * some of it may have been added.
  */
 enum storage_outcome
 storage_restore_belief(const struct storage_load *load, struct radix *radix,

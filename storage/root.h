@@ -1,13 +1,15 @@
 /*
- * The root record of a snapshot: what it is of, and of which parts it is made,
- * each with its size and digest. Without a root that names them, parts are
- * nothing; so a snapshot is there whole from the commit that writes its root.
+ * The root record of a snapshot: what the snapshot is of, and its parts, each
+ * with size and digest. A part counts only if a root names it. So a snapshot
+ * exists as a whole from the commit that writes its root.
  *
- * u64 magic, u32 major, u32 minor, little endian and so in every version; then
- * a msgpack map (index/base/pack.h); then a u64 digest of all before it. The
- * map's keys are the names below; rows is a bin of u64 key, u64 size, u64
- * digest each, little endian. A later minor version may add keys, which are
- * skipped. Another major version is refused by its number: 1 had no msgpack.
+ *   u64 magic, u32 major, u32 minor, little endian and the same in every
+ *   version; then a msgpack map (index/base/pack.h); then a u64 digest of
+ *   everything before it. The keys of the map are the names below; rows is a
+ *   bin of u64 key, u64 size, u64 digest each, little endian.
+ *
+ * A later minor version may add keys, which are skipped. Another major version
+ * is refused by its number; version 1 had no msgpack.
  *
  * Role: core. Owns: rows. Thread: one owner. Limits: STORAGE_ROWS_MAX,
  * STORAGE_TEXT_MAX. Errors: named outcomes.
@@ -92,8 +94,8 @@ struct storage_root {
 void storage_root_encode(const struct storage_root *root, struct buf *out);
 
 /*
- * Reads a record. 0: rows are to be freed by storage_root_fini(). Else
- * STORAGE_E_CORRUPT; _VERSION (major and minor are set); _MEMORY.
+ * Reads a record. 0: the caller frees the rows with storage_root_fini().
+ * Otherwise STORAGE_E_CORRUPT; _VERSION (major and minor are set); _MEMORY.
  */
 enum storage_outcome storage_root_decode(struct storage_root *root,
                                          struct slice bytes) MUST_CHECK;
@@ -101,8 +103,8 @@ enum storage_outcome storage_root_decode(struct storage_root *root,
 /* Frees the rows. A root of zeros is fine. */
 void storage_root_fini(struct storage_root *root);
 
-/* The row of a part, or NULL; numbers count from 0 and go on without gaps but
- * for the mirror and the ledger. */
+/* The row of a part, or NULL. Numbers count from 0 without gaps, except for the
+ * mirror and the ledger. */
 const struct storage_row *storage_root_find(const struct storage_root *root,
                                             enum storage_kind kind,
                                             uint32_t number);

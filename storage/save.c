@@ -410,7 +410,7 @@ settle(struct storage_save *save)
     save->saved.file_size = save->io->ops->size(save->io);
 }
 
-/* Files of lives before this one. One that cannot be removed is no harm. */
+/* Removes files of earlier lives. One that cannot be removed does no harm. */
 static void
 remove_older(struct storage_save *save)
 {
@@ -429,7 +429,7 @@ remove_older(struct storage_save *save)
     free(names);
 }
 
-/* What was written of a snapshot that failed is dropped with the next one. */
+/* The next snapshot drops what was written of a failed one. */
 static void
 undo(struct storage_save *save)
 {

@@ -105,7 +105,7 @@ retry_us(const struct storage_take *take)
     return wait < take->config.retry_max_us ? wait : take->config.retry_max_us;
 }
 
-/* What the disk said. */
+/* Takes in the disk's result. */
 static void
 settle(struct storage_take *take, const struct storage_result *result,
        uint64_t now_us)
@@ -157,7 +157,8 @@ fail_cut(struct storage_take *take)
     return end_cut(take);
 }
 
-/* The mirror is walked: is the ledger, and what it told applied? */
+/* The mirror is walked: checks whether the ledger is, too, and whether
+ * everything it sent is applied. */
 static enum storage_take_step
 meet_twin(struct storage_take *take)
 {

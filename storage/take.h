@@ -1,11 +1,12 @@
 /*
- * When snapshots are taken, and one taken: a cut in front of the disk thread.
+ * When snapshots are taken, and how one is: a cut in front of the disk thread.
  *
- * One is due interval_us after the last, or sooner, changed_us after it, once
- * changed_permille of all parts changed; at once when asked for. After a
- * failure the next is due retry_us later, then twice that, up to retry_max_us.
- * A turn reads turn_bytes, and none while the queue is full; the default is
- * for a loop that has others to serve, a tenth of a millisecond or two.
+ * A snapshot is due interval_us after the last one; sooner, changed_us after
+ * it, once changed_permille of all parts have changed; and at once on request.
+ * After a failure the next one is due retry_us later, then twice that, up to
+ * retry_max_us. A turn reads turn_bytes, and nothing while the queue is full;
+ * the default suits a loop that has other work, and takes a tenth of a
+ * millisecond or two.
  *
  *   switch (storage_take_tick(take, now_us)) {
  *   case STORAGE_TAKE_FACTS: gather them, storage_take_facts(...), tick again
@@ -15,8 +16,8 @@
  *                            and then, to see what changed
  *
  * With a twin (twin.h) the facts are asked for once the ledger's cut has ended
- * and storage_take_told() said that all it told is applied. WAITS then is also
- * for the twin, which wakes control, too.
+ * and storage_take_told() has confirmed that everything it sent is applied.
+ * Then WAITS also waits for the twin, which wakes control, too.
  *
  * Role: core over the disk's queue. Owns: nothing. Thread: the index's writer.
  * Limits: struct storage_take_config. Errors: in the status.
@@ -35,7 +36,7 @@ struct storage_take_config {
     size_t turn_bytes;
 };
 
-/* What a node uses where its configuration says nothing. */
+/* The configuration of a node that sets none of its own. */
 struct storage_take_config storage_take_config_default(void);
 
 enum storage_take_step {
@@ -51,7 +52,7 @@ struct storage_take_status {
     uint64_t last_us;             /* when the last one was begun; 0: none yet */
     uint64_t duration_us;         /* of the last one, until it was on disk */
     enum storage_outcome outcome; /* of the last attempt */
-    struct storage_saved saved;   /* of the last one that was committed */
+    struct storage_saved saved;   /* of the last committed snapshot */
     bool running;
 };
 
@@ -61,14 +62,15 @@ struct storage_take {
     struct storage_disk *disk;
     struct storage_twin *twin; /* NULL: there is none */
     uint64_t number;           /* the twin's, of this one */
-    bool told;                 /* what the ledger told is applied */
+    bool told;                 /* everything that the ledger sent before its cut
+                                  ended is applied */
     uint64_t begun_us;
     uint64_t due_us;
     uint64_t changed_due_us;
     uint32_t failures; /* in a row */
     bool asked;
-    bool whole;   /* the next one is to be given all parts */
-    bool walking; /* the cut goes on */
+    bool whole;   /* the next snapshot needs all parts */
+    bool walking; /* the cut is being walked */
     bool waiting; /* for the disk */
     enum storage_outcome cut_outcome;
     struct storage_about about;
@@ -86,27 +88,28 @@ void storage_take_init(struct storage_take *take,
  * runs. */
 void storage_take_with(struct storage_take *take, struct storage_twin *twin);
 
-/* All that the ledger told before its cut ended, in the snapshot of this number
- * (storage_twin_turn()), is applied. */
+/* Everything that the ledger sent before its cut ended, in the snapshot of this
+ * number (storage_twin_turn()), is applied. */
 void storage_take_told(struct storage_take *take, uint64_t number);
 
-/* The number of the one that runs, whose ledger is whole; 0: it has none. */
+/* The number of the running snapshot, whose ledger part is complete; 0: there
+ * is none. */
 static inline uint64_t
 storage_take_number(const struct storage_take *take)
 {
     return take->told ? take->number : 0;
 }
 
-/* Gives up the one that runs, before the disk is freed. */
+/* Gives up the running snapshot, before the disk is freed. */
 void storage_take_stop(struct storage_take *take);
 
-/* One is wanted now: before the end, or by an operator. One that runs already
- * is followed by another. */
+/* Requests a snapshot now: before the end, or for an operator. If one is
+ * running, another one follows. */
 void storage_take_ask(struct storage_take *take);
 
-/* One turn of at most turn_bytes: begins a snapshot that is due, goes on with
- * the one that runs, hears how it went. now_us: monotonic. What the step asks
- * of the caller is said above. */
+/* One turn of at most turn_bytes: begins a snapshot that is due, continues the
+ * running one, or takes in its result. now_us: monotonic. The essay above says
+ * what each step asks of the caller. */
 enum storage_take_step storage_take_tick(struct storage_take *take,
                                          uint64_t now_us) MUST_CHECK;
 
@@ -120,7 +123,7 @@ void storage_take_facts(struct storage_take *take,
  * tick); 0: at once. */
 uint64_t storage_take_deadline(const struct storage_take *take);
 
-/* How snapshots went so far, borrowed; as of the last tick. */
+/* How snapshots have gone so far, as of the last tick; borrowed. */
 static inline const struct storage_take_status *
 storage_take_status(const struct storage_take *take)
 {

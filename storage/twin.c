@@ -142,14 +142,15 @@ look(struct storage_twin *twin)
     return wish;
 }
 
-/* Of the snapshot that is run; once control has ended that, nobody asks. */
+/* About the running snapshot; once control has ended it, the answer is not
+ * needed. */
 static void
 tell(struct storage_twin *twin, enum storage_twin_state state)
 {
     CHECK(twin->run != 0);
     lock(twin);
     bool heard = twin->disk != NULL && twin->number == twin->run;
-    /* What was asked for meanwhile stands. */
+    /* A request that came meanwhile stands. */
     if (heard && !(state == STORAGE_TWIN_WALKED && twin->end)) {
         if (twin->state != state) {
             twin->state = state;

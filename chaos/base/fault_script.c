@@ -77,7 +77,7 @@ take_digits(struct slice *text, uint32_t *number)
     return count;
 }
 
-/* What comes after a point, of three digits at most, in thousandths. */
+/* The digits after a point, at most three, in thousandths. */
 static bool
 take_fraction(struct slice *text, uint32_t *thousandths)
 {

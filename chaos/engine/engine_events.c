@@ -164,8 +164,8 @@ put_group(struct engine_batch *batch)
     pack_uint(&batch->events, 0);
 }
 
-/* What the blocks' hashes hold beside their tokens: the adapter in each, the
- * salt in the first of the chain. */
+/* What the hash of a block covers beside its tokens: the adapter in every
+ * block, the salt in the first of the chain. */
 static void
 put_extra_keys(struct engine_batch *batch)
 {
@@ -253,7 +253,7 @@ put_stored_vllm(struct engine_batch *batch)
     }
 }
 
-/* The salt is a member of maps, and in arrays a map of its own. */
+/* In maps the salt is a member; in arrays it is a map of its own. */
 static void
 put_stored_sglang(struct engine_batch *batch)
 {

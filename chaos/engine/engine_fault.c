@@ -15,7 +15,7 @@ engine_faults_init(struct engine_faults *faults)
                                      .replay_hole_every = 2};
 }
 
-/* One member: where it goes and what it may be. */
+/* One member: where it is stored and which values are valid. */
 struct order {
     struct slice key;
     uint32_t *value;

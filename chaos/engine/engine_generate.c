@@ -76,7 +76,7 @@ engine_call_abort_all(struct engine_server *server)
     }
 }
 
-/* What a request may not ask for, as text; NULL: it may. */
+/* Why a request is invalid, as text; NULL: it is valid. */
 static const char *
 refusal(const struct scan *scan, bool chat)
 {
@@ -108,8 +108,9 @@ namespace_of(struct engine_server *server, uint32_t model)
 }
 
 /*
- * How many tokens to generate. False: more than the model holds, refused. Who
- * does not ask gets what is left, but not more than ENGINE_MAX_TOKENS.
+ * How many tokens to generate. False: more than the model holds, which was
+ * refused. A request that names no number gets what is left, but at most
+ * ENGINE_MAX_TOKENS.
  */
 static bool
 find_length(struct engine_server *server, struct httpd_request *request,
@@ -192,7 +193,7 @@ submit(struct engine_server *server, struct engine_call *call)
     return true;
 }
 
-/* True when the request goes on as usual. */
+/* True when the request continues as usual. */
 static bool
 meet_fate(struct engine_server *server, struct httpd_request *request,
           struct engine_fate *fate)

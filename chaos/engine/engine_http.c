@@ -36,8 +36,8 @@ engine_server_set_speed(struct engine_server *server, double speed)
     engine_server_arm(server);
 }
 
-/* Lets a model catch up with the clock, and passes on what it puts out. Full
- * queues may stop it on the way, and time goes on meanwhile. */
+/* Lets a model catch up with the clock, and passes its outputs on. Full queues
+ * may stop the model meanwhile, while time passes. */
 static void
 catch_up(struct engine_server *server, struct engine_rank *rank)
 {

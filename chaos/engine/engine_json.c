@@ -4,8 +4,8 @@
 #include "node/node.h"
 
 /*
- * Finds the last member of that name and leaves *pull behind its value's first
- * token, which is returned; PULL_BAD when there is none.
+ * Finds the last member of that name and leaves *pull after its value's first
+ * token, which is returned; PULL_BAD when there is no such member.
  */
 static enum pull_token
 find(struct slice object, struct slice key, struct json_pull *pull)

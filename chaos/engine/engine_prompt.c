@@ -97,7 +97,7 @@ add_role(struct engine_ids *ids, struct slice role)
     engine_ids_add_text(ids, role);
 }
 
-/* What an image is hashed to stands for its tokens. */
+/* An image's tokens are derived from its hash. */
 static void
 add_media(struct engine_ids *ids, struct slice identity)
 {

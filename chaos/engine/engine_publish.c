@@ -43,7 +43,7 @@ send_live(struct engine_publisher *p, uint64_t seq, struct slice payload)
     engine_socket_send(&p->pub, frames, 3);
 }
 
-/* Sends live what was not sent yet, or loses it as ordered. */
+/* Sends what was not sent live yet, or loses it as ordered. */
 static void
 send_waiting(struct engine_publisher *p)
 {
@@ -119,7 +119,7 @@ engine_publisher_resume(struct engine_publisher *publisher)
     engine_replay_resume(&publisher->replay);
 }
 
-/* SGLang says first of all that its cache is empty. */
+/* SGLang begins by saying that its cache is empty. */
 static void
 begin(struct engine_publisher *p)
 {

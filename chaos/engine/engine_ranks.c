@@ -176,7 +176,7 @@ engine_ranks_named(const struct engine_server *server,
     return true;
 }
 
-/* Whose block it is: the call is still there, see engine_ranks_publish(). */
+/* The owner of the block: the call still exists, see engine_ranks_publish(). */
 static struct engine_events_owner
 owner_of(const struct engine_server *server, const struct engine_event *event)
 {

@@ -98,7 +98,7 @@ begin_job(struct engine_replay *replay)
     replay->busy = !job->fate.mute;
 }
 
-/* Sends the next chunk, and the end behind the last one. */
+/* Sends the next chunk, and the end marker after the last one. */
 static void
 work(struct engine_replay *replay)
 {

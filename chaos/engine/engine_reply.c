@@ -81,7 +81,7 @@ abort_call(struct engine_server *server, struct engine_call *call)
     engine_call_drop(server, call);
 }
 
-/* Sends what is in server->out. False: the client took nothing, and its
+/* Sends the contents of server->out. False: the client did not read, and its
  * connection was aborted. */
 static bool
 send_out(struct engine_server *server, struct engine_call *call)
@@ -130,7 +130,7 @@ stream_end(struct engine_server *server, struct engine_call *call,
     }
 }
 
-/* The whole text again, from what it was derived from the first time. */
+/* Generates the whole text again, from the same values as the first time. */
 static void
 put_reply(struct engine_server *server, const struct engine_call *call)
 {

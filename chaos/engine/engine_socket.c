@@ -74,7 +74,7 @@ engine_socket_watch(struct engine_socket *s, uv_loop_t *loop,
     s->context = context;
     r = uv_poll_start(&s->poll, UV_READABLE, on_poll);
     if (r == 0) {
-        /* What came before the watch has been told already. */
+        /* Messages before the watch have been reported already. */
         wake(context);
     }
     return r;

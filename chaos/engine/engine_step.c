@@ -1,4 +1,4 @@
-/* The scheduler: what one step computes, and what it yields at its end. */
+/* The scheduler: what one step computes, and what it outputs at its end. */
 #include "chaos/engine/engine_seq_internal.h"
 
 #include <string.h>
@@ -110,8 +110,8 @@ name_block(struct engine *engine, struct engine_seq *seq)
 }
 
 /*
- * Lets a running sequence compute up to budget tokens of those it knows in
- * this step. Returns how many.
+ * Lets a running sequence compute up to budget of its known tokens in this
+ * step. Returns how many.
  */
 static uint32_t
 schedule(struct engine *engine, struct engine_seq *seq, uint32_t budget)
@@ -236,7 +236,7 @@ engine_step_start(struct engine *engine, uint64_t at_us)
             : UINT64_MAX;
 }
 
-/* A sequence all of whose tokens are computed has its next token. */
+/* A sequence whose tokens are all computed gets its next token. */
 static void
 yield_token(struct engine *engine, uint32_t i, uint64_t at_us)
 {

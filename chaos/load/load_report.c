@@ -184,7 +184,7 @@ put_json_table(struct json_out *json, const char *key,
     json_out_array_end(json);
 }
 
-/* Times: the mean of those that ended in that second. */
+/* Times: the mean of the requests that ended in that second. */
 static void
 put_json_seconds(struct json_out *json, const struct load_stats *stats)
 {

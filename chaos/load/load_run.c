@@ -182,7 +182,7 @@ judge(const struct load_user *user, const struct httpc_answer *answer)
 
 static void send_once(struct load_user *user);
 
-/* Nobody took it, as far as is known, and there is somewhere else to go. */
+/* As far as is known no node took the request, and there is another target. */
 static bool
 may_retry(const struct load_user *user, const struct httpc_answer *answer)
 {

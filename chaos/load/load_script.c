@@ -141,8 +141,8 @@ add_sentence(struct rng *rng, const char *pattern, struct buf *out)
 }
 
 /*
- * Sentences until there are so many bytes, or the buffer is full; one at
- * least. opens: the first pattern begins the text and comes only there.
+ * Appends sentences until there are this many bytes, or the buffer is full; at
+ * least one. opens: the first pattern begins the text and occurs only there.
  */
 static void
 add_sentences(struct rng *rng, const char *const *patterns, size_t count,

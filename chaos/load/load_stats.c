@@ -59,7 +59,7 @@ ended(const struct load_stats *stats)
     return sum;
 }
 
-/* The row of that name, a new one if there is room, else the last one. */
+/* The row of that name: a new one if there is room, otherwise the last one. */
 static struct load_worker *
 find_row(struct load_table *table, struct slice name)
 {

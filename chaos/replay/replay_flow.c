@@ -1,4 +1,4 @@
-/* The events of a replay in their order, and what is on its way. */
+/* The events of a replay in their order, and the messages in transit. */
 #include "chaos/replay/replay_flow_internal.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ replay_record_new(uint32_t node, const uint64_t *words, uint32_t count)
     return record;
 }
 
-/* Hands a copy of the words on; with nobody to hear them, nothing. */
+/* Passes on a copy of the words, if any node receives them. */
 int
 replay_send(struct replay_world *world, uint64_t at_us, enum replay_kind kind,
             uint32_t who, struct replay_record *record)

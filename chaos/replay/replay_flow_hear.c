@@ -22,7 +22,7 @@ replay_hear_record(struct replay_world *world, uint32_t engine,
     }
 }
 
-/* Those who read the events tell the others. */
+/* The nodes that read the events tell the others. */
 int
 replay_hear_events(struct replay_world *world,
                    const struct virtual_event *event)
@@ -95,8 +95,8 @@ measure_rate(struct replay_world *world, struct replay_rate *rate)
     rate->sent = 0;
 }
 
-/* Each node says how much it sends, and what waits where; and sees to its
- * indexes. */
+/* Each node reports how much it sends and what waits at each engine, and
+ * maintains its indexes. */
 int
 replay_tell_gauges(struct replay_world *world)
 {

@@ -34,7 +34,7 @@ static const struct replay_workload workloads[] = {
 
 #define WORKLOADS_COUNT (sizeof workloads / sizeof workloads[0])
 
-/* What is being made, and by what. */
+/* The load under construction, and its parameters. */
 struct maker {
     const struct replay_workload *w;
     struct replay_load *load;

@@ -157,7 +157,7 @@ replay_load_add(struct replay_load *load, const struct replay_request *request,
     return 0;
 }
 
-/* Equal times are told apart by where their prompts lie: in order of adding. */
+/* Requests of equal times stay in the order in which they were added. */
 static int
 compare(const void *a, const void *b)
 {

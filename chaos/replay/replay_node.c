@@ -1,4 +1,5 @@
-/* A node of a replay: lookup, election, mirror and belief as serve runs them. */
+/* A node of a replay: lookup, election, mirror and belief as serve runs
+ * them. */
 #include "chaos/replay/replay_node.h"
 #include "index/base/role.h"
 
@@ -157,7 +158,7 @@ replay_node_fini(struct replay_node *node)
     memset(node, 0, sizeof(*node));
 }
 
-/* Policies that ask nobody what is cached. */
+/* Policies that ignore what is cached. */
 static bool
 is_blind(const struct replay_node *node)
 {

@@ -1,10 +1,10 @@
-/* Elections of those who see all: oracle and soonest. */
+/* Elections of the policies that see everything: oracle and soonest. */
 #include "chaos/replay/replay_flow_internal.h"
 #include "index/base/role.h"
 
 #include "index/base/rng.h"
 
-/* What an engine has of the prompt, or is going to have. */
+/* How much of the prompt an engine holds, or will hold. */
 static uint32_t
 foresee(struct replay_world *world, const struct replay_prompt *prompt,
         uint32_t engine)
@@ -28,7 +28,7 @@ foresee(struct replay_world *world, const struct replay_prompt *prompt,
     return held;
 }
 
-/* All that matters of the engines as it is, into the scratch of the node. */
+/* Copies the engines' present state into the node's scratch. */
 static void
 look(struct replay_world *world, const struct replay_prompt *prompt)
 {
@@ -82,9 +82,9 @@ elect(struct replay_world *world, const struct replay_prompt *prompt,
 }
 
 /*
- * Microseconds until the first token, about: the prompts before it and its own
- * at the engine's speed, and when memory is short, the part of an answer's time
- * that it takes until so many blocks are given back.
+ * Approximate microseconds until the first token: the prompts before it and its
+ * own at the engine's speed, and, when memory is short, the part of an answer's
+ * time until enough blocks are released.
  */
 static uint64_t
 cost(const struct replay_world *world, uint32_t engine,

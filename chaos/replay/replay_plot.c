@@ -188,7 +188,7 @@ draw_grid(const struct axes *f, enum panel panel, struct buf *out)
     }
 }
 
-/* The loads, but for those whose labels would lie on others. Rows come load by
+/* The loads, without those whose labels would overlap others. Rows come load by
  * load. */
 static void
 draw_loads(const struct replay_report *report, const struct axes *f,

@@ -1,4 +1,5 @@
-/* Traces that carry numbers; recognises the kind of a trace by its first line. */
+/* Traces that carry numbers; recognises the kind of a trace by its first
+ * line. */
 #include "chaos/replay/replay_trace.h"
 
 #include <errno.h>
@@ -129,7 +130,8 @@ read_hashes_key(struct replay_reader *reader, struct row *row, uint64_t *family)
     return json_pull_skip(pull) ? 0 : replay_reader_bad(reader, "not JSON");
 }
 
-/* An answer of nothing is one of one token: that is what an engine makes. */
+/* An empty answer counts as one token, because an engine generates at least
+ * one. */
 static int
 add_row(struct replay_reader *reader, const struct row *row, uint64_t family)
 {
@@ -187,7 +189,7 @@ days_of(uint32_t year, uint32_t month, uint32_t day)
            719468;
 }
 
-/* Up to 9 digits behind the dot, in microseconds. */
+/* Up to 9 digits after the point, in microseconds. */
 static bool
 read_fraction(const char **at, uint64_t *us)
 {

@@ -42,7 +42,7 @@ family_of(struct slice text)
     return key_digest(text);
 }
 
-/* The string behind a key, unescaped, in reader->text + at. */
+/* The string after a key, unescaped, in reader->text + at. */
 static int
 read_text(struct replay_reader *reader, size_t at, struct slice *out)
 {
@@ -76,7 +76,7 @@ read_session_key(struct replay_reader *reader, struct session *s)
         return replay_reader_uint(reader, UINT64_MAX >> 4, &s->time_us);
     }
     if (json_pull_is(pull, SLICE("input"))) {
-        /* Behind the output, if that came first. */
+        /* After the output, if that came first. */
         size_t at = s->output.ptr != NULL ? s->output.len + 1 : 0;
         return read_text(reader, at, &s->input);
     }
@@ -127,8 +127,8 @@ replay_reader_session(struct replay_reader *reader)
                               replay_load_add(reader->load, &request, NULL));
 }
 
-/* A conversation as far as it was read: the bytes of its messages, as they
- * are in the line, one after another in reader->text. */
+/* The part of a conversation that was read: the bytes of its messages, as in
+ * the line, one after another in reader->text. */
 struct dialogue {
     size_t len;
     uint64_t family;

@@ -70,7 +70,7 @@ elect_policy_of(enum replay_policy policy)
     return ELECT_KVASIR;
 }
 
-/* Who reads an engine's events, as mesh/ decides it. */
+/* The nodes that read an engine's events, as mesh/ decides it. */
 static struct worker_set
 readers_of(const struct replay_world *world, uint32_t engine)
 {
@@ -246,7 +246,7 @@ compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The smallest that so many permille are not above. */
+/* The smallest value that at least this many permille do not exceed. */
 static uint64_t
 at_permille(const uint64_t *sorted, uint64_t count, uint32_t permille)
 {

@@ -12,9 +12,9 @@
 #define POLL_MS    50U
 #define STEADY_MS  1500U
 #define PROBE_MS   8000U /* a request at quiet: to all at rest again */
-/* What broke last may be noticed that late: who came back joins (1 s), others
- * hand over to it (3 s), and a follower is judged
- * (1.3 s) and begins anew. */
+/* The effects of the last fault may take this long: a node that came back joins
+ * (1 s), others hand over to it (3 s), and a follower is judged (1.3 s) and
+ * begins again. */
 #define ECHO_MS     6000U
 #define PAYLOAD_MAX ((size_t)1 << 22)
 #define RUNAWAY     20000000U /* events of one seed */
@@ -216,8 +216,8 @@ settle(struct sim_world *w)
     w->result->agreed_ms = (agreed_us - healed_us) / SIM_MS;
 }
 
-/* A request through each node, one after the other: predicted right, and all
- * agree on what it changed. */
+/* Sends a request through each node, one after the other: each is predicted
+ * correctly, and all nodes agree on its effects. */
 static void
 ask_each(struct sim_world *w)
 {
@@ -332,7 +332,7 @@ sim_run(const struct sim_options *options, struct sim_result *result)
     w->result = result;
     begin(w);
     run_until(w, w->chaos_end_us);
-    for (uint32_t i = 0; i < w->nodes_count; i++) { /* who sleeps wakes up */
+    for (uint32_t i = 0; i < w->nodes_count; i++) { /* paused nodes wake up */
         run_until(w, w->nodes[i].paused_us + SIM_MS);
     }
     if (!w->failed) {

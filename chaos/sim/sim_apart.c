@@ -1,4 +1,5 @@
-/* Runs seeds in processes of their own, so that a failed CHECK ends one seed. */
+/* Runs seeds in processes of their own, so that a failed CHECK ends one
+ * seed. */
 #include "chaos/sim/sim_apart.h"
 
 #include <signal.h>
@@ -133,7 +134,7 @@ struct shrink {
     uint32_t tries;
 };
 
-/* True: it still fails, and is what goes on. */
+/* True: the smaller run still fails, and replaces the present one. */
 static bool
 try(struct shrink *s, const struct sim_options *options)
 {
@@ -182,7 +183,7 @@ drop_hosts(struct shrink *s, const struct sim_result *first)
     }
 }
 
-/* Halves what is taken away while that is too much. */
+/* Halves the part that is removed for as long as removing it is too much. */
 static void
 shrink_time(struct shrink *s, uint32_t chaos_ms)
 {

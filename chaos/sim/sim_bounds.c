@@ -1,4 +1,5 @@
-/* Checks that nothing exceeds its bound, and that a quiet mesh keeps nothing. */
+/* Checks that nothing exceeds its bound, and that a quiet mesh keeps
+ * nothing. */
 #include "chaos/sim/sim_bounds_internal.h"
 
 #include "chaos/sim/sim_request_internal.h"
@@ -124,7 +125,8 @@ sim_bounds_bytes(struct sim_world *w, uint32_t node)
            radix.bytes;
 }
 
-/* Slots of those that are gone are swept, what is held is what streams hold. */
+/* Slots of removed streams are swept, and the rest holds what the streams
+ * hold. */
 static const char *
 rest_of_index(struct sim_world *w, uint32_t node)
 {

@@ -1,6 +1,6 @@
 /*
- * What a simulated node may hold: never more than the bounds that headers
- * state, and at rest nothing that what broke has left behind.
+ * What a simulated node may hold: never more than the bounds in the headers,
+ * and at rest nothing that a fault has left behind.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -12,13 +12,13 @@
 /* Draws narrow bounds, so that some are reached. */
 void sim_bounds_draw(struct sim_world *w);
 
-/* What is above its bound; NULL: nothing. */
+/* The first bound that is exceeded; NULL: none. */
 const char *sim_bounds_check(struct sim_world *w, uint32_t node);
 
-/* What is left behind; NULL: nothing is. Of a node that has met all others. */
+/* What is left behind; NULL: nothing. For a node that has met all others. */
 const char *sim_bounds_rest(struct sim_world *w, uint32_t node);
 
-/* What a node holds in logs and indexes: bytes. */
+/* Bytes that a node holds in logs and indexes. */
 uint64_t sim_bounds_bytes(struct sim_world *w, uint32_t node);
 
 #endif

@@ -62,7 +62,7 @@ draw_events(struct sim_world *w)
     }
 }
 
-/* Each is there or not; seldom ones are those that make little be promised. */
+/* Each class is present or not; classes that allow fewer promises are rare. */
 void
 sim_chaos_draw(struct sim_world *w)
 {
@@ -187,8 +187,8 @@ jump(struct sim_world *w, struct rng *rng, uint32_t node)
     }
 }
 
-/* A node's clock, which never goes back, or an engine's wall clock, which
- * does. Nodes have no wall clock in what they decide by. */
+/* Moves a node's clock, which never goes back, or an engine's wall clock, which
+ * may. Nodes decide by no wall clock. */
 static void
 jump_a_day(struct sim_world *w, struct rng *rng, uint32_t node)
 {

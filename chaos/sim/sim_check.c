@@ -44,7 +44,8 @@ check_forward(struct sim_world *w, uint32_t node, uint32_t engine,
     f->pos = s->pos;
 }
 
-/* A replica that says it is all of it is the engine's own, as it was then. */
+/* A replica that says it is complete equals the engine's cache at that
+ * batch. */
 static void
 check_truth(struct sim_world *w, uint32_t node, uint32_t engine,
             const struct gossip_status *s)
@@ -116,7 +117,7 @@ sim_check_node(struct sim_world *w, uint32_t node)
     }
 }
 
-/* Nobody dies who was heard all the time. */
+/* A member that was heard all the time is not declared dead. */
 static void
 check_death(struct sim_world *w, uint32_t node,
             const struct member_update *about)
@@ -194,7 +195,7 @@ check_stream(struct sim_world *w, uint32_t engine,
         return "a stream is stale";
     }
     if (!e->has_replay) {
-        return NULL; /* what was lost at the end shows later */
+        return NULL; /* losses at the very end show later */
     }
     if (p->count != 0 && p->batches[p->count - 1].bytes != NULL &&
         s->pos >> 8 != p->count - 1U) {

@@ -1,9 +1,9 @@
-/* What a simulated lookup finds, right or wrong. */
+/* The results of simulated lookups, right or wrong. */
 #include "chaos/sim/sim_dns_internal.h"
 
 #define LIES_MAX 6U
 
-/* Engines' addresses, those of others, of nobody, of long ago. */
+/* Addresses of engines, of other processes, of no process, and old ones. */
 static void
 lie(struct sim_world *w, struct discover_ip *ips, size_t *count)
 {
@@ -35,7 +35,7 @@ sim_dns_answer(struct sim_world *w, uint32_t node, uint64_t ticket)
 
     for (uint32_t i = 0; i < w->nodes_count; i++) {
         uint8_t last = (uint8_t)(i + 1);
-        if (how == 5) { /* others live there, or nobody */
+        if (how == 5) { /* other processes live there, or none */
             last = (uint8_t)(1 + sim_below(rng, SIM_PLACES));
         }
         if (how != 4 || sim_below(rng, 2) == 0) {

@@ -1,5 +1,5 @@
-/* Engines: the model, what it publishes, and the truth about its cache in our
- * own keys, worked out beside the code that is being tested. */
+/* Engines: the model, what it publishes, and the true contents of its cache in
+ * our own keys, computed independently of the code under test. */
 #include <stdlib.h>
 
 #include "chaos/sim/sim_request_internal.h"
@@ -22,7 +22,7 @@ slot_of(const struct sim_engine *e, uint64_t name)
     return at;
 }
 
-/* Entries behind a freed one that would not be found any more move up. */
+/* Moves up the entries after a freed one that would no longer be found. */
 static void
 close_gap(struct sim_engine *e, uint32_t at)
 {

@@ -43,13 +43,13 @@ void sim_flight_plan_client(struct sim_world *w, const struct sim_flight *f,
 
 /* sim_request_client.c */
 
-/* A free flight, numbered, whose client waits; NULL: there is none. */
+/* A free flight, numbered, whose client waits; NULL: none is free. */
 struct sim_flight *sim_flight_new(struct sim_world *w);
 /* Whether it waits as long as clients do, not a moment only. */
 bool sim_client_is_patient(const struct sim_flight *f);
 /* A new request sets off, if there is a free flight. */
 void sim_client_ask(struct sim_world *w);
-/* Nobody took it: on to another node, or it fails for this reason. */
+/* No node took it: on to another node, or it fails for this reason. */
 void sim_client_send_again(struct sim_world *w, struct sim_flight *f,
                            const char *why);
 /* The client has its answer (why: NULL), or gives up for this reason. */
@@ -61,7 +61,7 @@ void sim_client_end(struct sim_world *w, struct sim_flight *f, const char *why);
 void sim_visit_begin(struct sim_world *w, struct sim_flight *f);
 /* The node has its connection to the engine. */
 void sim_visit_connected(struct sim_world *w, struct sim_flight *f);
-/* What comes next from the engine, or does not. */
+/* Handles the engine's next message, or its absence. */
 void sim_visit_head(struct sim_world *w, struct sim_flight *f);
 void sim_visit_end(struct sim_world *w, struct sim_flight *f);
 void sim_visit_severed(struct sim_world *w, struct sim_flight *f);

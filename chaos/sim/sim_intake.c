@@ -56,7 +56,7 @@ release(struct sim_world *w, uint32_t slot)
     return w->messages[slot];
 }
 
-/* What a stream wants */
+/* Requests of a stream */
 
 static void
 ask(struct sim_world *w, uint32_t node, uint32_t engine, uint64_t seq)

@@ -328,7 +328,7 @@ check_sometimes(const struct run *run)
 
 /* Running */
 
-/* The seeds after the one that failed are somebody else's turn. */
+/* Other jobs run the seeds after the failed one. */
 static void
 go_on(struct run *run, struct sim_child *child, struct sim_options options,
       const struct sim_result *result)
@@ -410,7 +410,7 @@ tell_progress(const struct run *run, double *told_s, double started_s)
     }
 }
 
-/* The jobs take turns; each has a chunk of seeds that nobody else has. */
+/* The jobs take turns; each gets a chunk of seeds of its own. */
 static void
 run_all(struct run *run)
 {

@@ -399,7 +399,7 @@ go_down(struct sim_world *w, uint32_t from, uint32_t to)
     for (uint32_t channel = 0; channel < MESH_CHANNELS; channel++) {
         clear_channel(&pipe->channels[channel]);
         clear_channel(
-            &w->pipes[to][from].channels[channel]); /* nobody takes them */
+            &w->pipes[to][from].channels[channel]); /* no process takes them */
     }
     sim_trace(w, "down", from, to);
     tell_down(w, to, from);
@@ -487,7 +487,7 @@ sim_net_sever(struct sim_world *w, uint32_t from, uint32_t to, bool severed)
     }
 }
 
-/* A node that says nothing any more, and does not break its connections. */
+/* A node that falls silent without breaking its connections. */
 void
 sim_net_silence(struct sim_world *w, uint32_t node)
 {
@@ -498,8 +498,8 @@ sim_net_silence(struct sim_world *w, uint32_t node)
     }
 }
 
-/* A process is gone: who can hear of it does, the others hear nothing. What it
- * had sent is still on its way. */
+/* A process is gone: peers that can notice do so, the others hear nothing more.
+ * Frames that it had sent are still in transit. */
 void
 sim_net_gone(struct sim_world *w, uint32_t node)
 {

@@ -7,7 +7,7 @@
 #include "chaos/sim/sim_router_internal.h"
 #include "index/base/role.h"
 
-/* What a reading holds back comes out at once, each message as a record. */
+/* A reading's held messages come out at once, each as a record. */
 #define ITEMS_BYTES ((size_t)1 << 22)
 #define WORDS       4096U
 #define WORK_MS     50U
@@ -20,7 +20,7 @@ number_of(const struct sim_node *n)
     return (uint32_t)(n - n->world->nodes);
 }
 
-/* Streams: what they ask for and tell */
+/* Streams: their requests and reports */
 
 static void
 want_work(struct sim_world *w, uint32_t node)

@@ -1,4 +1,4 @@
-/* What must hold of requests: what is counted, and what has ended. */
+/* The invariants of requests: counts, and ends. */
 #include "chaos/sim/sim_request_internal.h"
 #include "chaos/sim/sim_router_internal.h"
 

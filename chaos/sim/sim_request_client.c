@@ -72,7 +72,7 @@ set_off(struct sim_world *w, struct sim_flight *f)
     sim_flight_plan_client(w, f, STEP_BORED, w->time.now_us + f->patience_us);
 }
 
-/* Nobody took it: elsewhere, if there is an elsewhere. */
+/* No node took the request: tries another address, if there is one. */
 void
 sim_client_send_again(struct sim_world *w, struct sim_flight *f,
                       const char *why)

@@ -12,7 +12,7 @@ is_sick(struct sim_world *w)
            sim_may_break(w, SIM_SICK);
 }
 
-/* What an engine says is on its way, in order. */
+/* Puts an engine's messages in transit, in order. */
 static void
 say(struct sim_world *w, struct sim_flight *f, enum sim_step step)
 {
@@ -37,7 +37,7 @@ sim_flight_submit(struct sim_world *w, struct sim_flight *f)
 
     CHECK(f->open && !f->running);
     if (w->nodes[f->node].severed[f->engine]) {
-        return; /* nobody there: it is due */
+        return; /* there is no answer: it will expire */
     }
     if (f->dispatch.state == DISPATCH_CONNECTING) { /* healed meanwhile */
         sim_visit_connected(w, f);

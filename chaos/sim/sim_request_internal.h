@@ -1,15 +1,16 @@
 /*
- * Requests: clients send them to nodes, nodes to engines, engines answer or
- * die over it.
+ * Requests: clients send them to nodes, nodes to engines, engines answer or die
+ * over it.
  *
  * A client goes by the addresses of the name, in an order of its own for each
- * request (load_targets.h), and on to the next when nobody took its request:
- * no connection, or one that ended before a byte of an answer. A node does with
- * a request what dispatch.h decides, as a lane does; sim_router_internal.h has what it
- * elects by. A request ends once, at the client: answered, or not and why.
+ * request (load_targets.h), and on to the next when nobody took its request: no
+ * connection, or one that ended before a byte of an answer. A node does with a
+ * request what dispatch.h decides, as a lane does; sim_router_internal.h has
+ * what it elects by. A request ends once, at the client: answered, or not and
+ * why.
  *
- * Between client and node nothing is lost; a node that does not run accepts
- * and is silent, one that is down refuses.
+ * Between client and node nothing is lost; a node that does not run accepts and
+ * is silent, one that is down refuses.
  *
  * Role: core, private to the simulator. Thread: one owner. Limits:
  * SIM_FLIGHTS_MAX at one time; further ones do not come.
@@ -37,7 +38,7 @@ struct sim_flight {
     uint32_t node;
     uint64_t sent_us;
     bool headed;          /* it was sent the head of an answer */
-    bool probe;           /* at quiet: it is to be answered, and as predicted */
+    bool probe;           /* at quiet: must be answered, and as predicted */
     uint32_t patience_us; /* then it hangs up */
 
     /* The node's. */
@@ -51,9 +52,9 @@ struct sim_flight {
     uint32_t engine;
     uint32_t process;
     uint64_t ticket;
-    uint64_t came_us; /* what it said last is there then */
+    uint64_t came_us; /* when its last message arrives */
     bool breaks;      /* off after the first token */
-    bool mute;        /* says nothing */
+    bool mute;        /* sends nothing */
     struct engine_usage usage;
 };
 
@@ -80,7 +81,7 @@ void sim_request_end(struct sim_world *w);
 /* SIM_EV_CLIENT, SIM_EV_FLIGHT. */
 void sim_request_event(struct sim_world *w, const struct virtual_event *event);
 
-/* What an engine says of a request of ours; others are ignored. */
+/* An engine's output about one of our requests; others are ignored. */
 void sim_request_out(struct sim_world *w, uint32_t engine,
                      const struct engine_out *out);
 
@@ -92,7 +93,7 @@ void sim_request_node_gone(struct sim_world *w, uint32_t node);
 /* The node's clock jumped. */
 void sim_request_jump(struct sim_world *w, uint32_t node);
 
-/* What a node should have counted of an engine. */
+/* The counts that a node should have for an engine. */
 struct sim_request_sums {
     uint32_t open;
     uint32_t queued_tokens;
@@ -103,11 +104,12 @@ struct sim_request_sums {
 struct sim_request_sums sim_request_sums(const struct sim_world *w,
                                          uint32_t node, uint32_t engine);
 
-/* NULL: each request has ended, and every node is at rest; else why not. */
+/* NULL: each request has ended, and every node is at rest; otherwise the
+ * reason. */
 const char *sim_request_quiet(struct sim_world *w);
 
-/* At quiet: a request through a node. It is to be answered, and the engine is
- * to find what the node predicted, if nothing was lost for good. */
+/* At quiet: sends a request through a node. It must be answered, and the engine
+ * must find what the node predicted, if nothing was lost for good. */
 void sim_request_probe(struct sim_world *w, uint32_t node);
 
 #endif

@@ -159,7 +159,7 @@ send_request(struct sim_world *w, struct sim_flight *f)
     }
 }
 
-/* Does what is due, as exchange.c does with sockets. */
+/* Carries out the due action, as exchange.c does with sockets. */
 static void
 run(struct sim_world *w, struct sim_flight *f)
 {

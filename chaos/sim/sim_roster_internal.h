@@ -1,10 +1,9 @@
 /*
- * What was said of workers on any node, worked out beside the roster: at quiet
- * each entry is the last one that was said, or a later one.
- *
- * Of a node that was killed since nothing is promised: its last word may have
- * gone with it. Where clocks jump a day ahead tombstones end before their
- * time, and nothing is promised of removals.
+ * The operations on workers on all nodes, recorded beside the roster: at quiet
+ * each entry is the last operation, or a later one. Nothing is promised if the
+ * node of an operation was killed since, because the operation may be lost with
+ * it. Where clocks jump a day ahead, tombstones end early, and nothing is
+ * promised of removals.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -13,7 +12,7 @@
 
 #include "chaos/sim/sim_world_internal.h"
 
-/* An operator says something on a node that runs: drawn from rng. */
+/* An operator changes the roster on a node that runs: drawn from rng. */
 void sim_roster_change(struct sim_world *w, struct rng *rng, uint32_t node);
 
 /* At quiet: what is forgotten, or came back; NULL: nothing. */

@@ -44,8 +44,8 @@ void sim_router_start(struct sim_world *w, uint32_t node);
 /* Frees what sim_router_start() made. */
 void sim_router_end(struct sim_world *w, uint32_t node);
 
-/* After anything that may have changed gossip: true when own gauges were told,
- * so that outputs wait. */
+/* Call it after anything that may have changed gossip: true when own gauges
+ * were told, so that outputs wait. */
 bool sim_router_look(struct sim_world *w, uint32_t node);
 
 /* Background work; the mirror writer may have published a view. */
@@ -60,10 +60,10 @@ void sim_router_jump(struct sim_world *w, uint32_t node);
 /* What routing looks at, as of now. */
 struct route_world sim_router_world(struct sim_world *w, uint32_t node);
 
-/* A lane may have told facts: control looks at them a little later. */
+/* A lane may have written facts: control takes them a little later. */
 void sim_router_told(struct sim_world *w, uint32_t node);
 
-/* What is wrong with the cores; NULL: nothing. */
+/* The first broken invariant of the cores; NULL: none. */
 const char *sim_router_check(struct sim_world *w, uint32_t node);
 
 /* Why the node is not at rest; NULL: it is. */

@@ -4,7 +4,7 @@
 
 #define LOSS_PERCENT_MAX 90U /* links are given up on otherwise */
 
-/* What it is counted as, among what else breaks. */
+/* The class of faults that it counts as. */
 static enum sim_fault
 kind_of(enum fault_verb verb)
 {
@@ -39,7 +39,7 @@ sim_script_begin(struct sim_world *w)
     for (uint32_t i = 0; script->events[i].verb != FAULT_END; i++) {
         uint64_t at_ms = SIM_SCRIPT_MS + script->events[i].at_ms;
         sim_add(w, w->time.now_us + at_ms * SIM_MS, SIM_EV_SCRIPT, i, 0);
-        /* What is promised depends on what may be. */
+        /* What is promised depends on what may happen. */
         w->faults |= 1U << kind_of(script->events[i].verb);
     }
     w->loss_permille = 0;
@@ -85,7 +85,7 @@ heal_links(struct sim_world *w)
     w->disturbed_us = w->time.now_us;
 }
 
-/* The script says who runs, but a shrunk one leaves lines out. */
+/* The script says which nodes run, but a shrunk script omits lines. */
 static void
 hurt_node(struct sim_world *w, const struct fault_event *event)
 {

@@ -18,7 +18,7 @@ enum {
     BODY_LATER = 0x7f,
 };
 
-/* What a node of a later version says. */
+/* Frames of a node of a later version. */
 static const struct {
     uint8_t bytes[12];
     uint32_t len;
@@ -94,7 +94,7 @@ check_links(struct sim_world *w, uint32_t to, const uint8_t *body, size_t len)
     sim_saw(w, SIM_SAW_OTHER_MAJOR, 1);
 }
 
-/* What was refused or skipped: all that counts so. */
+/* All counters of refused and skipped frames. */
 static uint64_t
 skipped(struct cluster *cluster)
 {
@@ -133,8 +133,7 @@ say_strange(struct sim_world *w, uint32_t from, uint32_t to)
     sim_saw(w, SIM_SAW_SKIPPED, 1);
 }
 
-/* A msgpack map of SIM_SKEW_MORE bytes, under a key that nobody knows: a bin,
- * of nil. */
+/* A msgpack map of SIM_SKEW_MORE bytes with an unknown key: a bin of nils. */
 static void
 append_map(uint8_t *bytes)
 {

@@ -1,11 +1,13 @@
 /*
- * Disks and snapshots: each node has a disk that outlives it; what it knows is
- * cut, saved, found and restored by the cores of storage/ and the mapping of
- * node/ingest/snapshot_state.h, and the disk fails, tears and lies between.
+ * Disks and snapshots: each node has a disk that outlives it. What the node
+ * knows is cut, saved, found and restored by the cores of storage/ and the
+ * mapping of node/ingest/snapshot_state.h, while the disk fails, tears and
+ * lies.
  *
- * The world keeps a print of each state that was cut: what a start loads must
- * be one of them, whole, and each stream the engine's cache as it was then. A
- * disk that was honest all the time brings the last one that it said it has.
+ * The world keeps a fingerprint of each state that was cut: a start must load
+ * one of these states, whole, and each of its streams must equal the engine's
+ * cache at that time. A disk that was always honest returns the last snapshot
+ * that it acknowledged.
  */
 #include <stdlib.h>
 
@@ -65,7 +67,7 @@ sim_snapshot_end(struct sim_world *w)
     free(w->stores);
 }
 
-/* Prints of states, worked out from the pages of the index */
+/* Fingerprints of states, computed from the pages of the index */
 
 uint64_t
 sim_snapshot_print(struct sim_world *w, uint32_t node,
@@ -244,7 +246,7 @@ turn(struct sim_world *w, uint32_t node)
     if (step == STORAGE_TAKE_FACTS) {
         tell_facts(w, node);
     } else if (step == STORAGE_TAKE_WAITS) {
-        after_us = LOOK_US; /* the disk wakes us sooner */
+        after_us = LOOK_US; /* the disk wakes us before */
     } else if (step == STORAGE_TAKE_IDLE) {
         after_us = until_due_us(w, node, d);
     }

@@ -12,7 +12,7 @@
 
 #define SIM_CLUSTER "sim"
 
-/* A state that was cut: prints, worked out from the pages of the index. */
+/* A state that was cut: fingerprints, computed from the pages of the index. */
 struct sim_saved {
     uint64_t print[SIM_STREAMS]; /* 0: the stream is not in it */
     bool names[SIM_STREAMS]; /* the ledger has it, and where its reading is */
@@ -28,14 +28,14 @@ struct sim_held {
 /* A node's disk, which outlives it, and its snapshots. */
 struct sim_store {
     struct storage_io *io;
-    struct storage_io *backup; /* the disk as it was once */
+    struct storage_io *backup; /* an earlier copy of the disk */
     bool lies;
     bool tears; /* lies until the power goes, which is soon */
     bool full;
     bool honest;         /* it did all that it said since the last start */
     bool foreign;        /* the next start is another cluster's */
     uint64_t kept;       /* the last snapshot that is on it for certain */
-    uint64_t newest;     /* the last one that any life here has */
+    uint64_t newest;     /* the last snapshot of any life here */
     uint32_t jobs_to_go; /* until the power goes; 0: it does not */
     /* Of this life. */
     struct storage_cut *cut;
@@ -52,7 +52,7 @@ struct sim_store {
     uint32_t node;
     struct storage_twin *twin;             /* the ledger's half */
     bool cutting;                          /* an SIM_EV_LEDGER is on its way */
-    struct sim_held position[SIM_STREAMS]; /* as told last */
+    struct sim_held position[SIM_STREAMS]; /* as last reported */
     struct sim_held resume[SIM_STREAMS];   /* to be gone on from */
 };
 
@@ -92,7 +92,7 @@ void sim_ledger_turn(struct sim_world *w, uint32_t node);
 /* Adds to a stream where its reading was at the cut. */
 void sim_ledger_position(struct sim_world *w, uint32_t node, uint32_t engine,
                          struct storage_stream *stream);
-/* What a snapshot says of a reading is kept until the engine is read. */
+/* A snapshot's data about a reading is kept until the engine is read. */
 void sim_ledger_restore(struct sim_world *w, uint32_t node, uint32_t engine,
                         const struct storage_stream *stream);
 

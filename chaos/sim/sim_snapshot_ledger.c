@@ -1,6 +1,7 @@
 /*
- * The ledger's half of snapshots, as the intake's thread has it: its cut, where
- * its readings are, and readings that go on from there in the next life.
+ * The ledger's half of snapshots, on the intake's thread: its cut, the
+ * positions of its readings, and readings that continue from there in the next
+ * life.
  */
 #include <stdlib.h>
 
@@ -178,7 +179,7 @@ sim_ledger_position(struct sim_world *w, uint32_t node, uint32_t engine,
 
 /* The next life */
 
-/* What the reading knew is what the engine had said by then. */
+/* At that time the reading knew what the engine had published. */
 static void
 check_ledger(struct sim_world *w, uint32_t node, uint32_t engine,
              const struct storage_stream *stream)

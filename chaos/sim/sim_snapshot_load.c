@@ -1,4 +1,4 @@
-/* A start: what is found on the node's disk, and what is made of it. */
+/* A start: finds the snapshot on the node's disk and restores it. */
 #include <stdlib.h>
 
 #include "chaos/sim/sim_snapshot_internal.h"
@@ -8,7 +8,8 @@
 
 /* What must hold */
 
-/* The stream is what was cut, and what the engine had then. */
+/* The stream equals the state that was cut, and the engine's cache at that
+ * time. */
 static void
 check_stream(struct sim_world *w, uint32_t node, uint32_t engine,
              const struct storage_stream *stream, const struct sim_saved *saved)
@@ -254,7 +255,7 @@ sim_snapshot_start(struct sim_world *w, uint32_t node)
 
 /* Steps */
 
-/* What was loaded counts for less until it was caught up with. */
+/* Loaded state counts for less until the node has caught up. */
 void
 sim_snapshot_check(struct sim_world *w, uint32_t node)
 {

@@ -101,7 +101,7 @@ distance_s(clockid_t clock, const struct timespec *until)
                                       : now.tv_sec - until->tv_sec;
 }
 
-/* By which clock a condition waits is its own secret: by the one that is
+/* The clock that a condition waits by is hidden: assumes the one that is
  * closer. */
 int
 pthread_cond_timedwait(pthread_cond_t *restrict cond,

@@ -1,4 +1,4 @@
-/* What a wire is told, as text. */
+/* A wire's commands, as text. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ next_word(struct slice *line)
     return slice_take(line, ' ');
 }
 
-/* From *first up to *end; both 0 when there is no such port. */
+/* Ports *first up to *end; both 0 when there is no such port. */
 static void
 find_ports(struct order *order, struct slice word, uint32_t *first,
            uint32_t *end)

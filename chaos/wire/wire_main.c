@@ -98,7 +98,7 @@ help(struct buf *out)
         "  counts   of frames; so does every answer tell\n");
 }
 
-/* -errno when the interface cannot be had. */
+/* -errno when the interface cannot be opened. */
 static int
 open_port(const char *name)
 {
@@ -181,13 +181,13 @@ read_control(struct shell *shell)
     }
     buf_init(&answer, ANSWER_BYTES_MAX);
     wire_command(&shell->wire, (struct slice){text, (size_t)len}, &answer);
-    /* Who does not listen is not told. */
+    /* A client that does not listen gets no answer. */
     (void)sendto(fd, answer.ptr, answer.len, 0, (struct sockaddr *)&from,
                  from_len);
     buf_fini(&answer);
 }
 
-/* What an interface that is down or full does not take is lost. */
+/* Frames that an interface refuses because it is down or full are lost. */
 static void
 send_due(struct shell *shell)
 {

@@ -1,9 +1,10 @@
 /*
- * Timeouts of many things, each operation in constant time: one list for each
- * length of timeout. All members of a list wait equally long, so the list is in
- * order of expiry without sorting, and only its head needs to be looked at.
+ * Timeouts of many things, each operation in constant time: there is one list
+ * per length of timeout. All members of a list wait equally long, so the list
+ * is in order of expiry without sorting, and only its head needs to be
+ * examined.
  *
- * Role: core. Owns: nothing; nodes are embedded in what they time.
+ * Role: core. Owns: nothing; nodes are embedded in the things they time.
  * Thread: the lists' one owner.
  */
 #ifndef NODE_DEADLINE_H
@@ -39,7 +40,7 @@ void deadline_set(struct deadline *d, struct deadline_list *list,
 /* Ends the timeout; does nothing if there is none. */
 void deadline_clear(struct deadline *d);
 
-/* Takes the first expired one out of its list, or NULL. */
+/* Takes the first expired member out of its list; NULL if none has expired. */
 struct deadline *deadline_next_due(struct deadline_list *list, uint64_t now_us);
 
 /* When the head expires; UINT64_MAX when nothing will. */

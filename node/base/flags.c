@@ -91,7 +91,7 @@ unknown(struct walk *walk, struct slice name, const char *dashes)
                typo.best != NULL ? "?" : "");
 }
 
-/* The value of walk->flag: what was joined to it, or the next argument. */
+/* The value of walk->flag: the text joined to it, or the next argument. */
 static int
 take_value(struct walk *walk, const char *joined)
 {
@@ -212,7 +212,7 @@ set_once(char *at, const char *value)
     return before == NULL;
 }
 
-/* An item of that many texts. */
+/* Adds an item of one or two texts. */
 static bool
 add_item(char *options, const struct flag *flag, const char *const *texts,
          size_t texts_count)
@@ -312,7 +312,7 @@ set(char *options, const struct flag *flag, const char *value)
     return false;
 }
 
-/* Says what was expected instead of the value that was just read. */
+/* Says what was expected instead of the value just read. */
 static int
 refuse(struct walk *walk)
 {

@@ -1,12 +1,12 @@
 /*
- * Command lines: one table of flags, from which parsing and the manual both
- * come, so that they cannot differ.
+ * Command lines: parsing and the manual both come from one table of flags, so
+ * they cannot differ.
  *
- * A flag is --name VALUE or --name=VALUE, with a letter also -n VALUE or
- * -nVALUE; a switch has no value. What begins with no dash is an operand, and
- * so is everything after "--". Names are matched whole: an abbreviation would
- * break with the next release. Of a flag given twice the last one counts, but
- * for lists, which grow.
+ * A flag is --name VALUE or --name=VALUE, and with a letter also -n VALUE or
+ * -nVALUE; a switch has no value. An argument that begins with no dash is an
+ * operand, and so is everything after "--". Names must be complete: an
+ * abbreviation would break with the next release. If a flag is given twice the
+ * last one counts, except for lists, which grow.
  *
  * Role: core (flags_print() is shell). Owns: nothing; texts are those of argv.
  * Thread: any. Limits: FLAGS_TEXT_MAX, FLAGS_FAULT_MAX. Errors: one line of
@@ -66,9 +66,9 @@ enum {
 
 /*
  * Fills *options, which the caller has zeroed, from the presets and then from
- * argv, which begins with the first argument (not the program's name), ends
- * with NULL, and whose texts are borrowed. 0, or FLAGS_E_BAD and one line in
- * fault. Presets of lists are the caller's.
+ * argv. argv begins with the first argument (not the program's name) and ends
+ * with NULL; its texts are borrowed. 0, or FLAGS_E_BAD and one line in fault.
+ * The caller fills in presets of lists.
  */
 int flags_parse(const struct flags *flags, void *options, char *const *argv,
                 char *fault, size_t fault_size) MUST_CHECK;

@@ -1,8 +1,8 @@
 /*
  * A circular doubly linked list threaded through its members.
  *
- * A list is a link of its own that points at itself while it is empty. So does
- * a member that is on no list; list_remove() does nothing there.
+ * A list is a link that points at itself while the list is empty. So does a
+ * member that is on no list; list_remove() does nothing with it.
  *
  * Role: core. Owns: nothing. Thread: one owner.
  */
@@ -17,7 +17,7 @@ struct list_link {
     struct list_link *next;
 };
 
-/* The structure of which `link` is that member. */
+/* The structure whose member is `link`. */
 #define LIST_OWNER(link, type, member) \
     ((type *)(void *)((char *)(link)-offsetof(type, member)))
 

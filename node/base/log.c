@@ -50,8 +50,8 @@ log_enabled(enum log_level level)
     return level <= settings.level;
 }
 
-/* Would a write of a page go through at once? A terminal or pipe whose reader
- * stopped would hold the thread otherwise. */
+/* Whether a write of a page would succeed at once. Otherwise a terminal or pipe
+ * whose reader stopped would block the thread. */
 static bool
 is_writable(int fd)
 {
@@ -95,12 +95,12 @@ log_write(struct log_site *site, enum log_level level,
     }
     line.lost = counter_take(&untold);
     size_t len = log_line_format(&line, text);
-    int saved = errno; /* logging never changes what the caller looks at */
+    int saved = errno; /* logging never changes the caller's errno */
     if (write_line(settings.fd, text, len)) {
         counter_add(&written, 1);
     } else {
         counter_add(&lost, 1);
-        /* What this line would have told is still to be told. */
+        /* The counts of this line must still be reported. */
         counter_add(&untold, 1 + line.lost + line.dropped);
     }
     errno = saved;

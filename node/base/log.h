@@ -5,19 +5,19 @@
  *   2026-01-02T03:04:05.678Z warning worker_down worker=gpu-1 failures=3
  *
  * or, as JSON lines, {"ts":"...","level":"warning","event":"worker_down",...}.
- * KV() takes text, slices, bools and integers by their C type; KV_FAULT() a
- * -errno, printed by name. Whatever bytes a value holds, the line stays one
- * line: text is quoted and escaped (see log_line_internal.h).
+ * KV() takes text, slices, bools and integers by their C type; KV_FAULT() takes
+ * a -errno and prints its name. Whatever bytes a value holds, the line stays
+ * one line: text is quoted and escaped (see log_line_internal.h).
  *
- * Each call site is rate-limited by itself: LOG_BURST lines at once, then one
- * per LOG_INTERVAL_US. Lines above that are dropped, and the next line ends in
+ * Each call site has a rate limit of its own: LOG_BURST lines at once, then one
+ * per LOG_INTERVAL_US. Further lines are dropped, and the next line ends in
  * dropped=N. If nobody reads the descriptor, lines are lost but no request
  * waits: a line that cannot be written at once is lost, and the next line ends
  * in lost=N.
  *
- * Role: shell. Owns: nothing but its settings. Thread: any, once log_init()
+ * Role: shell. Owns: only its settings. Thread: any, provided that log_init()
  * was called before the first of them started; no lock is taken, the line is
- * built on the stack and leaves in one write(2). Limits: LOG_LINE_MAX,
+ * built on the stack and written with one write(2). Limits: LOG_LINE_MAX,
  * LOG_VALUE_MAX; longer values are shortened and end in "...". Errors: none.
  */
 #ifndef NODE_LOG_H
@@ -36,9 +36,9 @@
 #define LOG_INTERVAL_US UINT64_C(1000000)
 
 enum log_level {
-    LOG_LEVEL_ERROR,   /* the node cannot do what it was asked to */
-    LOG_LEVEL_WARNING, /* it can, but someone should look */
-    LOG_LEVEL_INFO,    /* what an operator wants to find afterwards */
+    LOG_LEVEL_ERROR,   /* the node cannot do what it was asked to do */
+    LOG_LEVEL_WARNING, /* it can, but an operator should look */
+    LOG_LEVEL_INFO,    /* an operator may want to find it later */
     LOG_LEVEL_DEBUG,
 };
 
@@ -94,7 +94,7 @@ bool log_enabled(enum log_level level);
 void log_write(struct log_site *site, enum log_level level,
                const struct log_field *fields, size_t count);
 
-/* Lines so far: passed to the kernel, held back by the rate limit, lost
+/* Counts of lines: written to the kernel, dropped by the rate limit, and lost
  * because nobody read. For the metrics. */
 struct log_stats {
     uint64_t written;
@@ -173,14 +173,15 @@ log_field_fault(const char *key, int fault)
              unsigned long: log_field_uint,  \
              unsigned long long: log_field_uint)((key), (value))
 
-/* A result below zero, as ECONNREFUSED and the like. */
+/* A result below zero, by name, such as ECONNREFUSED. */
 #define KV_FAULT(key, result) log_field_fault((key), (result))
 
-/* A literal event, then what was given (a trailing comma is fine). */
+/* A literal event, then the given fields (a trailing comma is allowed). */
 #define LOG_FIELDS(event, ...) log_field_text("event", "" event), __VA_ARGS__
 
-/* LOG_AT(level, event, fields...); the event is a literal [a-z0-9_]+. Runs
- * once: "while" is an "if" that no "else" can attach itself to. */
+/* LOG_AT(level, event, fields...); the event is a literal [a-z0-9_]+. The body
+ * runs once: it is a "while" instead of an "if" so that no "else" can attach to
+ * it. */
 #define LOG_AT(level, ...)                                             \
     while (log_enabled(level)) {                                       \
         static struct log_site log_site_here;                          \

@@ -13,7 +13,8 @@
 /* Kept free for the end: omitted, dropped, lost, brace, newline. */
 #define TAIL_MAX 128
 
-/* Builds up to `room`; what does not fit leaves `full` set, text unchanged. */
+/* Writes up to `room`; text that does not fit sets `full` and changes
+ * nothing. */
 struct writer {
     char *out;
     size_t len;

@@ -17,8 +17,9 @@ on_poll(uv_poll_t *poll, int status, int events)
     struct sock *sock = poll->data;
 
     if (status < 0) {
-        /* libuv has stopped watching. But bytes may lie before the error, and
-         * whoever takes them must be called again for what comes behind. */
+        /* libuv has stopped watching. But there may be bytes before the error,
+         * and the reader of those must be called again for what follows
+         * them. */
         int wanted = sock->wanted;
         sock->wanted = 0;
         sock_want(sock, wanted);

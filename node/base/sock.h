@@ -4,12 +4,13 @@
  *
  * It uses readiness (uv_poll) instead of libuv's streams, because the request
  * path chooses its buffer when it reads, learns at once how much of a gathered
- * write the kernel took, and allocates no write requests. To change what is
- * waited for costs two system calls in libuv 1.44, so the request path always
- * waits for reading, and for writing only while the kernel's buffer is full.
+ * write the kernel took, and allocates no write requests. In libuv 1.44 a
+ * change of the awaited events costs two system calls, so the request path
+ * always waits for reading, and for writing only while the kernel's buffer is
+ * full.
  *
- * Role: shell. Owns: the descriptor from sock_open() to sock_close().
- * Thread: the loop's. Errors: below zero -errno.
+ * Role: shell. Owns: the descriptor from sock_open() to sock_close(). Thread:
+ * the loop's. Errors: below zero -errno.
  */
 #ifndef NODE_SOCK_H
 #define NODE_SOCK_H
@@ -33,7 +34,7 @@ enum {
 struct sock {
     uv_poll_t poll;
     int fd;     /* -1 when closed */
-    int wanted; /* what the loop waits for */
+    int wanted; /* events that the loop waits for */
     /* events: SOCK_*; after a connection error SOCK_READ and SOCK_WRITE. */
     void (*ready)(struct sock *sock, int events);
     void (*closed)(struct sock *sock);
@@ -75,9 +76,9 @@ int sock_listen(const struct sockaddr *address, socklen_t len, int backlog,
                 uint16_t *port);
 
 /*
- * Whether somebody already listens there: lanes share their port, and two
- * processes sharing it by accident would split the traffic between them.
- * 0 when free, -EADDRINUSE or another -errno.
+ * Checks whether a process listens there already: lanes share their port, and
+ * two processes that shared it by accident would split the traffic. 0 when it
+ * is free, -EADDRINUSE or another -errno.
  */
 int sock_probe_free(const struct sockaddr *address, socklen_t len);
 

@@ -24,7 +24,7 @@ static const struct flag table[] = {
 
 static const struct flags flags = {table, sizeof table / sizeof table[0]};
 
-/* What is kept of an answer beyond the callback. */
+/* The part of an answer that outlives the callback. */
 struct answer {
     enum httpc_outcome outcome;
     int error;
@@ -39,7 +39,7 @@ cli_admin_read(struct cli_admin *cli, const char *command, char *const *argv)
     return cli_parse(command, &flags, cli, argv);
 }
 
-/* Where to ask: true, or false when the address is none (told). */
+/* The address to ask. False: it is invalid, which was printed. */
 static bool
 find_node(const struct cli_admin *cli, struct url *url, struct buf *fault)
 {

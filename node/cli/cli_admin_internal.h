@@ -1,9 +1,9 @@
 /*
- * Asks the admin port of a node, for the commands that talk to one.
+ * Sends requests to a node's admin port, for the commands that need it.
  *
- * Role: shell. Owns: nothing afterwards. Thread: main; runs a loop of its own
- * until the answer is there. Limits: CLI_ADMIN_ANSWER_MAX,
- * CLI_ADMIN_TIMEOUT_MS. Errors: told on stderr.
+ * Role: shell. Owns: nothing after a call. Thread: main; runs a loop of its own
+ * until the answer arrives. Limits: CLI_ADMIN_ANSWER_MAX, CLI_ADMIN_TIMEOUT_MS.
+ * Errors: printed on stderr.
  */
 #ifndef NODE_CLI_ADMIN_INTERNAL_H
 #define NODE_CLI_ADMIN_INTERNAL_H
@@ -20,30 +20,30 @@
 
 struct cli_admin {
     const char *command; /* "status": starts each line on stderr */
-    const char *address; /* HOST:PORT, from --admin; NULL: from KVASIR_ADMIN,
-                            else 127.0.0.1:9080 */
+    const char *address; /* HOST:PORT, from --admin; NULL: from KVASIR_ADMIN, or
+                            127.0.0.1:9080 */
     bool json;           /* --json */
     bool help;           /* -h */
 };
 
-/* Reads --admin, --json, --help; true, or false when they were wrong (told).
+/* Reads --admin, --json, --help. False: they were wrong, which it has printed.
  * argv is borrowed for as long as *cli is used. */
 bool cli_admin_read(struct cli_admin *cli, const char *command,
                     char *const *argv) MUST_CHECK;
 
 /*
- * Sends one request (GET when body is empty, else POST). CMD_FINE and the
- * answer in *text; or the exit code, and why, a line without its end, in
- * *fault. Both buffers are the caller's and are cleared first.
+ * Sends one request (GET when body is empty, else POST). Returns CMD_FINE and
+ * the answer in *text; or the exit code, and the reason as one line without its
+ * newline in *fault. Both buffers are the caller's and are cleared first.
  */
 int cli_admin_fetch(const struct cli_admin *cli, const char *target,
                     struct slice body, struct buf *text, struct buf *fault)
     MUST_CHECK;
 
 /*
- * Sends one request as cli_admin_fetch() does and prints a JSON
- * answer: as it is with --json, else with json_show(). Returns the exit code;
- * whatever else came of it is told in one line.
+ * Sends one request as cli_admin_fetch() does and prints a JSON answer:
+ * unchanged with --json, otherwise with json_show(). Returns the exit code; any
+ * other result is printed as one line.
  */
 int cli_admin_print(const struct cli_admin *cli, const char *target,
                     struct slice body) MUST_CHECK;

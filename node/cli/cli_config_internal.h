@@ -26,13 +26,14 @@ struct cli_config {
     uint32_t flags_count;
 };
 
-/* Reads the arguments; true, or false when they were wrong (told). The
+/* Reads the arguments. False: they were wrong, which it has printed. The
  * arguments are borrowed for as long as *cli is used. */
 bool cli_config_read(struct cli_config *cli, const char *command,
                      char *const *argv) MUST_CHECK;
 
-/* Loads what the arguments say, with the process's environment. As
- * config_load(); faults are told, with their number at the end. */
+/* Loads the configuration that the arguments name, with the process's
+ * environment. Outcomes as of config_load(); faults are printed, and their
+ * count at the end. */
 int cli_config_load(const struct cli_config *cli, struct config *config)
     MUST_CHECK;
 

@@ -11,16 +11,17 @@
 #include "index/base/slice.h"
 #include "node/base/flags.h"
 
-/* Fills *options as flags_parse() does; false: the arguments were wrong, which
- * a line on stderr says; `command` starts it. */
+/* Fills *options as flags_parse() does. False: the arguments were wrong, which
+ * a line on stderr says; the line begins with `command`. */
 bool cli_parse(const char *command, const struct flags *flags, void *options,
                char *const *argv) MUST_CHECK;
 
-/* Writes and flushes. Returns the exit code: CMD_FINE, or CMD_FAILED when
- * stdout did not take all of it; `command` starts the line that says so. */
+/* Writes text to stdout and flushes. Returns the exit code: CMD_FINE, or
+ * CMD_FAILED when stdout did not take all of it, which a line says; the line
+ * begins with `command`. */
 int cli_print(const char *command, struct slice text) MUST_CHECK;
 
-/* The same for what a buffer holds; one that is failed is not printed. */
+/* The same for the contents of a buffer; a failed buffer is not printed. */
 int cli_print_buf(const char *command, const struct buf *buf) MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* `kvasir check`: what is wrong with a configuration, or what it comes to. */
+/* `kvasir check`: the faults of a configuration, or its resulting values. */
 #include "index/base/buf.h"
 #include "node/cli/cli_config_internal.h"
 #include "node/cli/cli_print_internal.h"

@@ -1,10 +1,10 @@
 /*
  * The commands of `kvasir`, one function each.
  *
- * Role: shell. Each gets the arguments behind its own name, prints its answer
- * to stdout and its faults to stderr, and returns the exit code: 0 fine,
- * 1 failed while running, 2 bad usage or configuration. `--help` of each is
- * its manual.
+ * Role: shell. Each command gets the arguments after its own name, prints its
+ * answer to stdout and its faults to stderr, and returns the exit code: 0 fine,
+ * 1 failed while running, 2 bad usage or configuration. Each command's `--help`
+ * is its manual.
  */
 #ifndef NODE_CMD_INTERNAL_H
 #define NODE_CMD_INTERNAL_H
@@ -15,7 +15,7 @@ enum {
     CMD_USAGE = 2,  /* bad usage or configuration */
 };
 
-/* Tells whether a configuration is right, and what is in force then. */
+/* Says whether a configuration is valid, and which values are in force. */
 int cmd_check(char *const *argv);
 
 /* Where the request on stdin would go, and why. */
@@ -24,13 +24,13 @@ int cmd_explain(char *const *argv);
 /* Runs a node until it is told to stop. */
 int cmd_serve(char *const *argv);
 
-/* What a node would start from. */
+/* Describes the snapshot from which a node would start. */
 int cmd_snapshot(char *const *argv);
 
 /* The state of a running node. */
 int cmd_status(char *const *argv);
 
-/* What a running node does, again and again. */
+/* Shows what a running node does, refreshed until the user quits. */
 int cmd_top(char *const *argv);
 
 /* Become kvasir-engine and kvasir-replay; argv ends in NULL. Return only when

@@ -148,7 +148,7 @@ terminal_room(const struct terminal *terminal)
     return (struct top_room){.lines = size.ws_row, .columns = size.ws_col};
 }
 
-/* Waits; false: it is to end. */
+/* Waits; false: the command must end. */
 static bool
 terminal_wait(const struct terminal *terminal, double seconds)
 {
@@ -164,7 +164,7 @@ terminal_wait(const struct terminal *terminal, double seconds)
             continue;
         }
         if (read(STDIN_FILENO, &c, 1) != 1) {
-            key.fd = -1; /* nobody types any more */
+            key.fd = -1; /* no more key presses */
         } else if (c == 'q' || c == 'Q') {
             return false;
         }
@@ -221,7 +221,7 @@ compose(struct page *page, bool reached, struct top_room room)
     top_show(page->any && reached ? before : NULL, now, &room, &page->frame);
 }
 
-/* Until it is told to end; the exit code. */
+/* Runs until the user quits; returns the exit code. */
 static int
 run(struct page *page, const struct wish *wish, const struct terminal *terminal)
 {

@@ -28,7 +28,7 @@ struct serve {
     uv_signal_t interrupt;
     uv_timer_t drained; /* looks whether the lanes are done */
     uint32_t leave_looks;
-    bool failed; /* it ends, but not because it was told to */
+    bool failed; /* it ends because of a failure, not on request */
     struct sockaddr_storage address;
     uint16_t port;
 };

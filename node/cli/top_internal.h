@@ -123,7 +123,8 @@ struct top_sample {
     double buckets[TOP_TIMES_COUNT][TOP_BUCKETS]; /* this many or faster */
     uint32_t buckets_count[TOP_TIMES_COUNT];
     uint32_t workers_count;
-    uint32_t workers_left;                      /* out, for want of room */
+    uint32_t workers_left;                      /* not shown, for lack of
+                                                   room */
     struct top_worker workers[TOP_WORKERS_MAX]; /* as the page has them */
 };
 

@@ -5,7 +5,7 @@
 #include "index/base/check.h"
 #include "node/cli/top_internal.h"
 
-/* What both pages have, and what they differ by. */
+/* Values that both pages have, and their differences. */
 struct pair {
     const struct top_sample *before; /* NULL: nothing to compare with */
     const struct top_sample *now;

@@ -1,21 +1,21 @@
 /*
- * What a node was told to do: one struct, filled from defaults, then a YAML
- * file, then KVASIR_* environment, then flags, the later winning.
+ * A node's configuration: one struct, filled from defaults, then a YAML file,
+ * then KVASIR_* environment variables, then flags; later sources win.
  *
  * Every key is one row of a table (config_schema.c): its name, type, bounds,
  * default and meaning. The file reader, the environment, the flags, the help
  * and the printed reference all come from that table, so they cannot differ.
- * Key `section.key` is KVASIR_SECTION_KEY in the environment and
- * --section.key on the command line. Values are taken as they are written:
- * there is no ${VARIABLE} substitution, the environment overrides instead.
+ * Key `section.key` is KVASIR_SECTION_KEY in the environment and --section.key
+ * on the command line. Values are taken literally: there is no ${VARIABLE}
+ * substitution; the environment overrides instead.
  *
- * A faulty configuration is never used in part: every fault of every source
- * is reported, with file:line:column and what was expected.
+ * A faulty configuration is never used in part: every fault of every source is
+ * reported, with file:line:column and what was expected.
  *
- * Role: core but for config_load(), which reads the file, the host's name and
- * its number of CPUs. Owns: the list of workers. Thread: one owner; read-only
- * once loaded. Limits: CONFIG_FILE_BYTES_MAX, CONFIG_ERRORS_MAX, WORKERS_MAX.
- * Errors: named outcomes, and lines in struct config_errors.
+ * Role: core, except for config_load(), which reads the file, the host's name
+ * and its number of CPUs. Owns: the list of workers. Thread: one owner;
+ * read-only once loaded. Limits: CONFIG_FILE_BYTES_MAX, CONFIG_ERRORS_MAX,
+ * WORKERS_MAX. Errors: named outcomes, and lines in struct config_errors.
  */
 #ifndef NODE_CONFIG_H
 #define NODE_CONFIG_H
@@ -48,7 +48,7 @@ struct config_worker {
     struct url replay; /* tcp: its replay socket; host "" when absent */
     char id[CONFIG_LABEL_MAX];     /* unique; default: host:port of url */
     char island[CONFIG_LABEL_MAX]; /* among which traffic is cheap */
-    char pool[CONFIG_LABEL_MAX];   /* workers sized alike */
+    char pool[CONFIG_LABEL_MAX];   /* workers of the same size */
     char role[CONFIG_LABEL_MAX];
     char api_key
         [CONFIG_SECRET_MAX]; /* Authorization: Bearer, not the client's */
@@ -81,7 +81,7 @@ struct config_belief {
 struct config_mirror {
     uint64_t bytes_max;          /* of the index */
     uint64_t ledger_bytes_max;   /* of engines' block names */
-    uint64_t expected_bytes_max; /* of what is on its way */
+    uint64_t expected_bytes_max; /* of blocks on their way */
     uint32_t expected_ms;        /* how long a decision counts as on its way */
     uint32_t host_permille;      /* a block in host memory, of one in the GPU */
     uint32_t disk_permille;
@@ -246,8 +246,8 @@ void config_errors_init(struct config_errors *errors);
 /* Frees the lines. */
 void config_errors_fini(struct config_errors *errors);
 
-/* Every key at its default, no workers, name "", lanes 0. *config is the caller's
- * to config_fini(). */
+/* Every key at its default, no workers, name "", lanes 0. *config is the
+ * caller's to config_fini(). */
 void config_init(struct config *config);
 
 /* Frees the list of workers. */
@@ -261,9 +261,9 @@ void config_fini(struct config *config);
 int config_load(const struct config_sources *sources, struct config *config,
                 struct config_errors *errors) MUST_CHECK;
 
-/* The parts of config_load(), in its order. Each stores the values that are right
- * and adds a line to errors for each that is not; all is borrowed for the call.
- * `file` names the source in those lines. */
+/* The parts of config_load(), in its order. Each stores the values that are
+ * right and adds a line to errors for each that is not; all is borrowed for the
+ * call. `file` names the source in those lines. */
 void config_apply_yaml(struct config *config, const char *file,
                        struct slice bytes, struct config_errors *errors);
 void config_apply_environment(struct config *config, char *const *environment,
@@ -282,9 +282,9 @@ int config_parse_worker(struct slice text, const char *where,
                         struct config_worker *worker,
                         struct config_errors *errors) MUST_CHECK;
 
-/* The same key by key, for the admin API: start from all zero, set each key, then
- * end. Stores the value of a key; `where` starts the line of a fault. 0, or
- * CONFIG_E_INVALID and the worker is unchanged. */
+/* The same key by key, for the admin API: start from all zero, set each key,
+ * then end. Stores the value of a key; `where` starts the line of a fault. 0,
+ * or CONFIG_E_INVALID and the worker is unchanged. */
 int config_worker_set(struct config_worker *worker, struct slice key,
                       struct slice value, const char *where,
                       struct config_errors *errors);
@@ -294,8 +294,8 @@ int config_worker_set(struct config_worker *worker, struct slice key,
 int config_worker_end(struct config_worker *worker, const char *where,
                       struct config_errors *errors) MUST_CHECK;
 
-/* Appends what is in force, as YAML that config_apply_yaml() reads back. API keys
- * are left out. out->failed when it has no room; so with the next two. */
+/* Appends what is in force, as YAML that config_apply_yaml() reads back. API
+ * keys are left out. out->failed when it has no room; so with the next two. */
 void config_print(const struct config *config, struct buf *out);
 
 /* Appends every key as an option, with default and meaning, for --help. */

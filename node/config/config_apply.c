@@ -1,4 +1,5 @@
-/* Stores named values, or says what was expected and what may have been meant. */
+/* Stores named values, or says what was expected and what may have been
+ * meant. */
 #include "node/config/config_apply_internal.h"
 
 #include <stdlib.h>
@@ -61,7 +62,7 @@ offer_top(struct typo *typo, struct slice name)
     typo_offer(typo, name, "workers");
 }
 
-/* The whole name of what was probably meant, or NULL. */
+/* The full name that was probably meant, or NULL. */
 static const char *
 probably_meant(const struct config_schema *schema, struct slice section,
                struct slice name)

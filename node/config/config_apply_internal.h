@@ -18,26 +18,26 @@ void config_apply_value(const struct config_key *key, struct slice text,
                         const struct config_place *place, void *into,
                         struct config_errors *errors);
 
-/* Adds the places in text to joins, the value of a CONFIG_PLACES key; or adds the
- * fault and leaves them unchanged. */
+/* Adds the places in text to joins, the value of a CONFIG_PLACES key; or adds
+ * the fault and leaves them unchanged. */
 void config_apply_place(const struct config_key *key, struct slice text,
                         const struct config_place *place,
                         struct config_joins *joins,
                         struct config_errors *errors);
 
 /*
- * Adds the fault of a name that is no key, with what was probably meant: a
- * similar name in the same section (`section` is empty at the top), or a key of
- * that very name in another one.
+ * Adds the fault of an unknown name, with a suggestion: a similar name in the
+ * same section (`section` is empty at the top), or a key of the same name in
+ * another section.
  */
 void config_apply_unknown(const struct config_schema *schema,
                           struct slice section, struct slice name,
                           const struct config_place *place,
                           struct config_errors *errors);
 
-/* Appends a worker, whose url is set, to the list; its id becomes the url's
- * host:port when it has none. A url or id that is already there, and one over
- * WORKERS_MAX, are faults. */
+/* Appends a worker, whose url is set, to the list; without an id, it gets the
+ * url's host:port. A duplicate url or id, and a worker beyond WORKERS_MAX, are
+ * faults. */
 void config_apply_worker(struct config *config,
                          const struct config_worker *worker,
                          const struct config_place *place,

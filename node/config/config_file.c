@@ -24,7 +24,7 @@ place_of(const struct walk *walk, const struct config_yaml_node *node)
         .source = walk->file, .line = node->line, .column = node->column};
 }
 
-/* False, and a fault, when *line says that the key was there before. */
+/* False, and a fault, if *line says that the key occurred before. */
 static bool
 is_first(const struct walk *walk, const struct config_yaml_node *node,
          uint32_t *line)
@@ -58,7 +58,7 @@ wrong_kind(const struct walk *walk, const struct config_yaml_node *node,
                  config_yaml_kind_text(node->kind));
 }
 
-/* One place after the other, so that a fault is told of its own line. */
+/* Adds one place at a time, so that a fault is reported with its own line. */
 static void
 take_places(const struct walk *walk, const struct config_key *key,
             const struct config_yaml_node *list, void *into)
@@ -146,8 +146,9 @@ take_mapping(const struct walk *walk, const struct config_schema *schema,
     }
 }
 
-/* The keys of one worker. 0, or CONFIG_E_INVALID and a fault; none for the last
- * worker of a file whose reading stopped, for it may only seem incomplete. */
+/* The keys of one worker. 0, or CONFIG_E_INVALID and a fault; no fault for the
+ * last worker of a file whose reading stopped, because it may only seem
+ * incomplete. */
 static int
 read_worker(const struct walk *walk, const struct config_yaml_node *mapping,
             const char *where, struct config_worker *worker)

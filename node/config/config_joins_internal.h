@@ -13,12 +13,12 @@
 #include "index/base/slice.h"
 #include "node/config/config.h"
 
-/* Adds the places in text (one or more) to joins; those that are there already
- * are not added again. NULL, or what was expected, and joins is unchanged. */
+/* Adds the places in text (one or more) to joins; duplicates are skipped. NULL,
+ * or what was expected, and joins is unchanged. */
 const char *config_joins_add(struct config_joins *joins, struct slice text)
     MUST_CHECK;
 
-/* What was expected instead of text; for an empty one: what places look like.
+/* What was expected instead of text; for an empty text, the forms of places.
  * Static text. */
 const char *config_joins_want(struct slice text);
 

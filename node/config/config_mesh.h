@@ -1,10 +1,8 @@
 /*
- * What ties the keys of the mesh together: addresses that others can reach, and
- * TLS.
+ * Checks across the keys of the mesh: addresses that others can reach, and TLS.
  *
- * Role: core, but for config_mesh_files(), which asks the file system.
- * Owns: nothing. Thread: any. Limits: none. Errors: lines in struct
- * config_errors.
+ * Role: core, except for config_mesh_files(), which asks the file system. Owns:
+ * nothing. Thread: any. Limits: none. Errors: lines in struct config_errors.
  */
 #ifndef NODE_CONFIG_MESH_H
 #define NODE_CONFIG_MESH_H
@@ -17,9 +15,9 @@
  * none is configured. */
 void config_mesh_complete(struct config_mesh *mesh);
 
-/* Adds a line for each fault: an address that others cannot reach, an incomplete
- * set of TLS keys, a port beyond loopback without TLS unless mesh.insecure says
- * so, a resolver without port. */
+/* Adds a line for each fault: an address that others cannot reach, an
+ * incomplete set of TLS keys, a port beyond loopback without TLS unless
+ * mesh.insecure says so, a resolver without port. */
 void config_mesh_check(const struct config_mesh *mesh,
                        struct config_errors *errors);
 

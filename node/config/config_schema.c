@@ -53,7 +53,8 @@ static const char *const bool_choices[] = {"false", "true", NULL};
 
 static const struct config_section sections[] = {
     {"policy", "how a worker is chosen for a request"},
-    {"belief", "what the node remembers of prompts and who was sent them"},
+    {"belief",
+     "what the node remembers of prompts and the workers they were sent to"},
     {"mirror", "what engines' own events tell of their caches"},
     {"events", "how those events are followed"},
     {"tokens", "asking engines how they tokenise a prompt"},
@@ -62,7 +63,7 @@ static const struct config_section sections[] = {
     {"health", "how workers are watched"},
     {"breaker", "when a worker that fails requests is left alone"},
     {"mesh", "other nodes, and how they are reached"},
-    {"data", "snapshots, from which a restarted node goes on"},
+    {"data", "snapshots, from which a restarted node continues"},
     {"log", "lines on stderr"},
 };
 
@@ -83,7 +84,7 @@ static const struct config_key node_keys[] = {
     {"policy.cache_threshold", CONFIG_RATIO, AT(policy.cache_threshold_permille), "0.05", 0, 1000, NULL,
      "Part of a prompt that a worker must hold before that counts in the choice."},
     {"policy.recompute_weight", CONFIG_COUNT, AT(policy.recompute_weight), "6", 0, 100, NULL,
-     "Weight of a prompt's token that a worker would have to compute, against 1 for a token that waits there. 0: the longest prefix above cache_threshold wins (use 0.3 there), whatever waits, else the fewest requests."},
+     "Weight of a prompt's token that a worker would have to compute, against 1 for a token that waits there. 0: the longest prefix above cache_threshold wins (use 0.3 there), whatever waits, otherwise the fewest requests."},
     {"policy.balance_abs", CONFIG_COUNT, AT(policy.balance_abs), "64", 0, 1000000, NULL,
      "The load is imbalanced when workers differ by more requests than this and by balance_rel."},
     {"policy.balance_rel", CONFIG_RATIO, AT(policy.balance_rel_permille), "1.5", 1000, 1000000, NULL,
@@ -98,7 +99,7 @@ static const struct config_key node_keys[] = {
     {"belief.bytes_max", CONFIG_SIZE, AT(belief.bytes_max), "512MiB", MIB, 1024 * GIB, NULL,
      "Memory of the prefix tree."},
     {"belief.namespaces_max", CONFIG_COUNT, AT(belief.namespaces_max), "4096", 1, 1000000, NULL,
-     "Models, adapters and cache salts told apart."},
+     "Combinations of model, adapter and cache salt."},
     {"belief.depth_max", CONFIG_COUNT, AT(belief.depth_max), "8192", 16, 1000000, NULL,
      "Blocks of one prompt that are looked at; the rest of the prompt is ignored."},
     {"belief.worker_blocks_max", CONFIG_COUNT, AT(belief.worker_blocks_max), "100000", 16, 1000000000, NULL,
@@ -122,7 +123,7 @@ static const struct config_key node_keys[] = {
     {"mirror.external", CONFIG_RATIO, AT(mirror.external_permille), "0.3", 0, 1000, NULL,
      "Worth of a block in a store on the network, relative to the same."},
     {"mirror.stale", CONFIG_RATIO, AT(mirror.stale_permille), "0.5", 0, 1000, NULL,
-     "Trust in what is known of a worker while some of its events are missing."},
+     "Trust in a worker's mirror while some of its events are missing."},
     {"mirror.wrong", CONFIG_RATIO, AT(mirror.wrong_permille), "0.5", 1, 1000, NULL,
      "A worker's events are read from scratch when more than this part of its last answers differ from the prediction."},
 
@@ -219,9 +220,9 @@ static const struct config_key node_keys[] = {
      "Longest pause between two trial requests."},
 
     {"mesh.listen", CONFIG_LISTEN, AT(mesh.listen), "", 0, 0, NULL,
-     "Where other nodes connect; port 0 is a free one. Absent: 127.0.0.1:7946 when mesh.join is set, else no port."},
+     "Where other nodes connect; port 0 is a free one. Absent: 127.0.0.1:7946 when mesh.join is set, otherwise no port."},
     {"mesh.advertise", CONFIG_LISTEN, AT(mesh.advertise), "", 0, 0, NULL,
-     "Where other nodes are told to connect; port 0 is that of mesh.listen. Absent: as mesh.listen."},
+     "The address that other nodes are told; port 0 is that of mesh.listen. Absent: that of mesh.listen."},
     {"mesh.join", CONFIG_PLACES, AT(mesh.join), "", 0, 0, NULL,
      "Where to look for other nodes, again and again; also a list, or --join once for each."},
     {"mesh.cluster", CONFIG_LABEL, AT(mesh.cluster), "kvasir", 0, 0, NULL,

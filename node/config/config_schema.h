@@ -1,12 +1,13 @@
 /*
- * The table that a configuration is read, checked, printed and documented by.
+ * The table by which a configuration is read, checked, printed and documented.
  *
- * A key is `name` at the top or `section.name`; a second, smaller table has
- * the keys of one worker. A value is stored at the key's offset as its type
- * says. Defaults are written as in the file and read by the same parser.
+ * A key is `name` at the top or `section.name`; a second, smaller table has the
+ * keys of one worker. A value is stored at the key's offset, in the form that
+ * its type gives. Defaults are written as in the file and read by the same
+ * parser.
  *
- * Role: core. Owns: nothing. Thread: any. Limits: CONFIG_KEYS_MAX.
- * Errors: none; the parser says whether a text is a value.
+ * Role: core. Owns: nothing. Thread: any. Limits: CONFIG_KEYS_MAX. Errors:
+ * none; the parser says whether a text is a value.
  */
 #ifndef NODE_CONFIG_SCHEMA_H
 #define NODE_CONFIG_SCHEMA_H
@@ -67,7 +68,7 @@ extern const struct config_schema config_schema_worker;
 /* The sections of the node's keys, in their order; NULL when at is too high. */
 const struct config_section *config_schema_section(size_t at);
 
-/* The key of that whole name ("section.key"), or NULL. */
+/* The key with exactly this name ("section.key"), or NULL. */
 const struct config_key *config_schema_find(const struct config_schema *schema,
                                             struct slice name);
 
@@ -102,9 +103,9 @@ void config_value_print(const struct config_key *key, const void *from,
  * unit. */
 uint64_t config_value_number(const struct config_key *key, const void *from);
 
-/* Appends what a value of the key looks like, "a size from 1KiB to 4GiB". With an
- * empty text for the reference; with a text that config_value_set() refused, it
- * says what was expected instead, with an example. */
+/* Appends what a value of the key looks like, "a size from 1KiB to 4GiB". With
+ * an empty text for the reference; with a text that config_value_set() refused,
+ * it says what was expected instead, with an example. */
 void config_value_describe(const struct config_key *key, struct slice text,
                            struct buf *out);
 

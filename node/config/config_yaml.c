@@ -28,7 +28,7 @@ tell(struct reader *r, const yaml_mark_t *mark, const char *what)
     config_error(r->errors, &place, "%s", what);
 }
 
-/* A fault behind which nothing can be read. */
+/* A fault after which nothing can be read. */
 static void
 fault(struct reader *r, const yaml_mark_t *mark, const char *what)
 {
@@ -36,8 +36,8 @@ fault(struct reader *r, const yaml_mark_t *mark, const char *what)
     r->yaml->whole = false;
 }
 
-/* A new node after the last child of the innermost collection; 0: no room,
- * and the fault is told. */
+/* Adds a node after the last child of the innermost collection; 0: no room, and
+ * the fault is reported. */
 static uint32_t
 add_node(struct reader *r, enum config_yaml_kind kind, const yaml_mark_t *mark)
 {
@@ -125,7 +125,7 @@ add_scalar(struct reader *r, const yaml_event_t *event)
     }
 }
 
-/* Anchors and tags are faults, but reading goes on behind them. */
+/* Anchors and tags are faults, but reading continues after them. */
 static void
 refuse_properties(struct reader *r, const yaml_event_t *event,
                   const yaml_char_t *anchor, const yaml_char_t *tag)

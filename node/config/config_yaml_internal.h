@@ -1,15 +1,16 @@
 /*
- * Reads YAML into a small tree that knows where everything stood.
+ * Reads YAML into a small tree that knows the position of everything.
  *
- * The part of YAML that a configuration needs: mappings, lists and scalars in
- * one document. Anchors, aliases and tags are faults, so no input grows while
- * it is read. libyaml's events are used instead of its document API because
- * that resolves aliases before anyone can see them, and drops everything when
- * the last line has a fault; here what came before it is still checked.
+ * It reads the part of YAML that a configuration needs: mappings, lists and
+ * scalars in one document. Anchors, aliases and tags are faults, so no input
+ * grows while it is read. It uses libyaml's events instead of its document API,
+ * because that API resolves aliases before the caller can see them, and drops
+ * everything when the last line has a fault; here everything before the fault
+ * is still checked.
  *
- * Role: core. Owns: nodes and their text. Thread: one owner.
- * Limits: CONFIG_YAML_DEPTH_MAX, CONFIG_YAML_NODES_MAX; a file's size is the
- * caller's to bound. Errors: lines in struct config_errors.
+ * Role: core. Owns: nodes and their text. Thread: one owner. Limits:
+ * CONFIG_YAML_DEPTH_MAX, CONFIG_YAML_NODES_MAX; the caller bounds a file's
+ * size. Errors: lines in struct config_errors.
  */
 #ifndef NODE_CONFIG_YAML_INTERNAL_H
 #define NODE_CONFIG_YAML_INTERNAL_H
@@ -54,9 +55,9 @@ struct config_yaml {
 };
 
 /*
- * Reads any bytes, borrowed for the call. Faults are added to errors, with `file`
- * as their source. *yaml holds what was read before reading stopped, and is the
- * caller's to config_yaml_fini().
+ * Reads any bytes, borrowed for the call. Faults are added to errors, with
+ * `file` as their source. *yaml holds what was read before reading stopped, and
+ * is the caller's to config_yaml_fini().
  */
 void config_yaml_read(struct config_yaml *yaml, const char *file,
                       struct slice bytes, struct config_errors *errors);
@@ -64,7 +65,8 @@ void config_yaml_read(struct config_yaml *yaml, const char *file,
 /* Frees the tree. */
 void config_yaml_fini(struct config_yaml *yaml);
 
-/* The node at that index (not 0, below count), good until config_yaml_fini(). */
+/* The node at that index (not 0, below count), good until
+ * config_yaml_fini(). */
 const struct config_yaml_node *config_yaml_node(const struct config_yaml *yaml,
                                                 uint32_t at);
 

@@ -31,14 +31,14 @@ void admin_put_workers(struct control *control, struct json_out *json)
 /* /admin/index */
 void admin_put_index(struct control *control, struct json_out *json) ON_CONTROL;
 
-/* Of a worker: its event streams. Of the index: the mirror, the ledger, what
- * is expected. Metrics of both. */
+/* For a worker: its event streams. For the index: the mirror, the ledger, and
+ * the expected blocks. Metrics of both. */
 void admin_put_streams(struct control *control, struct json_out *json,
                        uint32_t worker) ON_CONTROL;
 /* All streams, a short flat row for each. */
 void admin_put_stream_rows(struct control *control, struct json_out *json)
     ON_CONTROL;
-/* The mirror, the ledger, and what is expected: of the index. */
+/* For the index: the mirror, the ledger, and the expected blocks. */
 void admin_put_mirror(struct control *control, struct json_out *json)
     ON_CONTROL;
 /* Metrics of streams, the mirror and the ledger. */
@@ -57,7 +57,8 @@ void admin_explain(struct control *control, struct httpd_request *request)
 /* An httpd handler: a client went away before its answer. */
 void admin_gone(void *context, struct httpd_request *request);
 
-/* What was written, unless it outgrew its bound: half an answer is none. */
+/* Answers with what was written; if it exceeded its bound, with an error,
+ * because half an answer is useless. */
 void admin_answer(struct httpd_request *request, const char *content_type,
                   const struct buf *body);
 

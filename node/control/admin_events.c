@@ -202,7 +202,7 @@ static const struct stream_family stream_families[] = {
     {"kvasir_mirror_trust_permille", "gauge", "How far its mirror is trusted",
      trust},
     {"kvasir_accuracy_answers_total", "counter",
-     "Answers whose cached tokens were held against the prediction", answers},
+     "Answers whose cached tokens were compared with the prediction", answers},
     {"kvasir_accuracy_exact_total", "counter",
      "Answers with exactly the predicted cached tokens", exact},
     {"kvasir_accuracy_over_tokens_total", "counter",
@@ -285,18 +285,17 @@ put_writer(struct control *control, struct buf *out)
                     "Times that a stream found no slot of the mirror",
                     f.no_slot);
     prom_out_single(out, "kvasir_mirror_writer_rereads_total", "counter",
-                    "Streams read again for what was lost of them", f.rereads);
+                    "Streams read again because records were lost", f.rereads);
     prom_out_single(out, "kvasir_mirror_writer_contested", "gauge",
-                    "Streams whose process changes all the time", f.contested);
+                    "Streams whose process keeps changing", f.contested);
     prom_out_single(out, "kvasir_mirror_writer_left_out", "gauge",
                     "Streams of one block size too many", f.left_out);
     prom_out_single(out, "kvasir_expected_blocks", "gauge",
                     "Blocks sent to engines and not heard of yet", e.blocks);
     prom_out_single(out, "kvasir_expected_given_up_total", "counter",
-                    "Of these, those that no event told of in time",
-                    e.given_up);
+                    "Expected blocks that no event stored in time", e.given_up);
     prom_out_single(out, "kvasir_expected_refused_total", "counter",
-                    "Of these, those that did not fit", e.refused);
+                    "Expected blocks without room", e.refused);
 }
 
 static void

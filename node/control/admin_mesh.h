@@ -23,7 +23,7 @@ void admin_put_mesh_rows(struct control *control, struct json_out *json)
 void admin_put_readers(struct control *control, struct json_out *json,
                        uint64_t worker) ON_CONTROL;
 
-/* Appends what the mesh counts, in Prometheus' text format. */
+/* Appends the mesh's counters, in Prometheus' text format. */
 void admin_put_mesh_metrics(struct control *control, struct buf *out)
     ON_CONTROL;
 

@@ -70,13 +70,13 @@ static const struct row link_rows[] = {
 static const struct row member_rows[] = {
     {"sent", AT(sent), "Messages of the membership sent"},
     {"received", AT(received), "Messages of the membership received"},
-    {"sends_dropped", AT(sends_dropped), "Messages not sent, for the queue was full"},
+    {"sends_dropped", AT(sends_dropped), "Messages dropped because the queue was full"},
     {"probes", AT(probes), "Living members probed"},
-    {"probes_failed", AT(probes_failed), "Probes that nobody answered"},
+    {"probes_failed", AT(probes_failed), "Probes without an answer"},
     {"suspicions", AT(suspicions), "Members suspected"},
-    {"refutations", AT(refutations), "Times that this node refuted what was said of it"},
+    {"refutations", AT(refutations), "Times that this node refuted a suspicion of itself"},
     {"full", AT(full), "Members there was no room for"},
-    {"relays_dropped", AT(relays_dropped), "Probes for others not made, for there were too many"},
+    {"relays_dropped", AT(relays_dropped), "Probes for other nodes dropped because there were too many"},
     {"woken", AT(woken), "Times that this process had been stopped"},
 };
 #undef AT
@@ -85,28 +85,28 @@ static const struct row member_rows[] = {
 static const struct row cluster_rows[] = {
     {"bodies_in", AT(frames_in), "Bodies of frames taken"},
     {"bodies_bad", AT(frames_bad), "Bodies that made no sense"},
-    {"bodies_stranger", AT(frames_stranger), "Bodies from nobody who is up"},
+    {"bodies_stranger", AT(frames_stranger), "Bodies from senders that are not up"},
     {"bodies_unknown", AT(frames_unknown), "Bodies of a later version's kinds"},
     {"reads_begun", AT(reads_begun), "Workers whose events this node began to read"},
-    {"reads_ended", AT(reads_ended), "Workers whose events it stopped reading"},
+    {"reads_ended", AT(reads_ended), "Workers whose events this node stopped reading"},
 };
 #undef AT
 
 #define AT(member) offsetof(struct peers_stats, member)
 static const struct row peers_rows[] = {
-    {"sends_refused", AT(sends_refused), "Bodies not sent, for the link was full or not up"},
+    {"sends_refused", AT(sends_refused), "Bodies dropped because the link was full or not up"},
     {"sends_bad", AT(sends_bad), "Bodies that no link can take"},
-    {"sends_no_memory", AT(sends_no_memory), "Bodies not sent for want of memory"},
-    {"lookups_full", AT(lookups_full), "Names not looked up, for too many waited"},
+    {"sends_no_memory", AT(sends_no_memory), "Bodies dropped for lack of memory"},
+    {"lookups_full", AT(lookups_full), "Lookups not begun because too many waited"},
 };
 #undef AT
 
 #define AT(member) offsetof(struct discover_stats, member)
 static const struct row discover_rows[] = {
     {"lookups", AT(lookups), "Names looked up to find other nodes"},
-    {"lost", AT(lost), "Lookups that nobody came back from"},
+    {"lost", AT(lost), "Lookups that were never answered"},
     {"hints", AT(hints), "Addresses given to the membership, each time again"},
-    {"unusable", AT(unusable), "Addresses found that nobody can be at"},
+    {"unusable", AT(unusable), "Addresses found where no node can be"},
     {"full", AT(full), "Addresses found that there was no room for"},
     {"forgotten", AT(forgotten), "Addresses that answers left out for long"},
 };
@@ -119,10 +119,10 @@ static const struct row gossip_rows[] = {
     {"frames_out", AT(frames_out), "Frames for peers"},
     {"bytes_out", AT(bytes_out), "Bytes of them"},
     {"frames_bad", AT(frames_bad), "Malformed frames"},
-    {"frames_stranger", AT(frames_stranger), "Frames from nobody who is up"},
+    {"frames_stranger", AT(frames_stranger), "Frames from senders that are not up"},
     {"frames_unknown", AT(frames_unknown), "Frames of another version"},
-    {"sends_dropped", AT(sends_dropped), "Frames not sent, for too many waited"},
-    {"no_memory", AT(no_memory), "Frames lost for want of memory"},
+    {"sends_dropped", AT(sends_dropped), "Frames dropped because too many waited"},
+    {"no_memory", AT(no_memory), "Frames lost for lack of memory"},
     {"records_local", AT(records_local), "Records that this node read from engines"},
     {"records_pushed", AT(records_pushed), "Records pushed to peers"},
     {"records_applied", AT(records_applied), "Records applied to the index"},
@@ -133,7 +133,7 @@ static const struct row gossip_rows[] = {
     {"dropped_epoch", AT(dropped_epoch), "Records of a lower epoch"},
     {"dropped_unknown", AT(dropped_unknown), "Records of unknown streams"},
     {"dropped_follower", AT(dropped_follower), "Records of a reading that does not lead"},
-    {"fingerprint_conflicts", AT(fingerprint_conflicts), "Records that differ from those known at their position"},
+    {"fingerprint_conflicts", AT(fingerprint_conflicts), "Records that differ from the known record at their position"},
     {"gaps", AT(gaps), "Gaps found in streams"},
     {"pulls", AT(pulls), "Questions for missing records"},
     {"pulls_answered", AT(pulls_answered), "Questions of peers answered"},
@@ -141,8 +141,8 @@ static const struct row gossip_rows[] = {
     {"epochs_minted", AT(epochs_minted), "Epochs begun here"},
     {"epochs_adopted", AT(epochs_adopted), "Epochs taken over from peers"},
     {"rereads", AT(rereads), "Streams read again from their start"},
-    {"epochs_raised", AT(epochs_raised), "Epochs kept against a higher one that knew less"},
-    {"takeovers", AT(takeovers), "Streams led by a partial reading, for want of a better one"},
+    {"epochs_raised", AT(epochs_raised), "Epochs that won over a higher one that knew less"},
+    {"takeovers", AT(takeovers), "Streams led by a partial reading because there was no better one"},
     {"transfers", AT(transfers), "States of streams asked of peers"},
     {"transfers_done", AT(transfers_done), "... that came whole"},
     {"transfers_failed", AT(transfers_failed), "... that broke off"},
@@ -153,12 +153,12 @@ static const struct row gossip_rows[] = {
     {"summaries_equal", AT(summaries_equal), "Comparisons with a peer that found nothing"},
     {"summaries_differ", AT(summaries_differ), "Comparisons that found a difference"},
     {"digest_mismatches", AT(digest_mismatches), "States that differ at equal positions"},
-    {"beliefs_out", AT(beliefs_out), "Decisions told to peers"},
+    {"beliefs_out", AT(beliefs_out), "Decisions sent to peers"},
     {"beliefs_in", AT(beliefs_in), "Decisions of peers"},
-    {"beliefs_dropped", AT(beliefs_dropped), "Decisions not told, newer ones took their place"},
-    {"expected_out", AT(expected_out), "Prompts in tokens told to peers"},
+    {"beliefs_dropped", AT(beliefs_dropped), "Decisions dropped in favour of newer ones"},
+    {"expected_out", AT(expected_out), "Prompts in tokens sent to peers"},
     {"expected_in", AT(expected_in), "Prompts in tokens that peers sent"},
-    {"expected_dropped", AT(expected_dropped), "Prompts in tokens not told, newer ones took their place"},
+    {"expected_dropped", AT(expected_dropped), "Prompts in tokens dropped in favour of newer ones"},
     {"log_spills", AT(log_spills), "Records applied past a full log"},
     {"log_dropped", AT(log_dropped), "Records that the logs gave up"},
 };

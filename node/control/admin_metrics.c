@@ -47,7 +47,7 @@ static const struct family families[] = {
     {"kvasir_worker_inflight_peers", "gauge",
      "Requests other nodes of the mesh have open there", peers_inflight},
     {"kvasir_worker_inflight_foreign", "gauge",
-     "Requests the engine has beyond those of the mesh", foreign_inflight},
+     "Requests at the engine that no node of the mesh sent", foreign_inflight},
     {"kvasir_worker_queued_tokens", "gauge",
      "Prompt tokens this node sent there that wait for an answer to begin",
      queued_tokens},
@@ -116,11 +116,11 @@ put_hints(struct control *control, struct buf *out)
     const struct hints_stats *s = &control->hints.stats;
 
     prom_out_single(out, "kvasir_hints_told_total", "counter",
-                    "Decisions told to other nodes", s->told);
+                    "Decisions sent to other nodes", s->told);
     prom_out_single(out, "kvasir_hints_learned_total", "counter",
                     "Decisions of other nodes that are believed", s->learned);
     prom_out_single(out, "kvasir_hints_expected_told_total", "counter",
-                    "Prompts in tokens told to other nodes", s->expected_told);
+                    "Prompts in tokens sent to other nodes", s->expected_told);
     prom_out_single(out, "kvasir_hints_expected_heard_total", "counter",
                     "Prompts in tokens that other nodes sent to workers",
                     s->expected_heard);
@@ -131,7 +131,7 @@ put_hints(struct control *control, struct buf *out)
                     "Decisions of other nodes that belief had no room for",
                     s->refused);
     prom_out_single(out, "kvasir_hints_gauges_failed_total", "counter",
-                    "Loads not told because a bound was reached",
+                    "Loads not sent because a bound was reached",
                     s->gauges_failed);
 }
 

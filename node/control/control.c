@@ -120,7 +120,7 @@ on_take_facts(void *context)
 }
 
 /*
- * Lanes wake the loop only when it says that it sleeps; under load it looks
+ * Lanes wake the loop only while it says that it sleeps. Under load it looks
  * every FACTS_MS instead, and no lane pays for a wake-up.
  */
 static void
@@ -134,7 +134,7 @@ on_facts(uv_timer_t *timer)
     }
     latch_arm(&control->node->asleep);
     if (take_facts(control) && latch_take(&control->node->asleep)) {
-        return; /* came in between, and nobody has woken us for it */
+        return; /* a fact arrived meanwhile, without a wake-up */
     }
     (void)uv_timer_stop(&control->facts);
     control->awake = false;
@@ -192,7 +192,7 @@ on_hints(uv_timer_t *timer)
     (void)timer; /* it is for the loop to go round */
 }
 
-/* After each look at the sockets: what peers told goes on the board at once. */
+/* After each look at the sockets: peers' gauges go on the board at once. */
 static void
 on_look(uv_check_t *look)
 {
@@ -294,7 +294,7 @@ open_peers(struct control *control)
     return error;
 }
 
-/* Without a mesh port there is nobody to tell. */
+/* Without a mesh port there are no peers to tell. */
 static void ON_CONTROL
 open_hints(struct control *control)
 {

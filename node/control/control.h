@@ -1,10 +1,10 @@
 /*
- * The control thread: one loop that owns every write to what the lanes read
+ * The control thread: one loop that owns every write to data that lanes read
  * (belief, the view of the workers), the probes and the admin port.
  *
- * Role: shell. Owns: its loop and everything below it. Thread: control; the
- * wake handle by any. Limits: facts per turn, so that probes and the admin
- * port get theirs. Errors: below zero -errno.
+ * Role: shell. Owns: its loop and everything below it. Thread: control; any
+ * thread may use the wake handle. Limits: facts per turn, so that probes and
+ * the admin port get their turns. Errors: below zero -errno.
  */
 #ifndef NODE_CONTROL_H
 #define NODE_CONTROL_H
@@ -46,8 +46,8 @@ struct control {
     uv_async_t wake;    /* lanes have facts */
     uv_timer_t facts;   /* while awake: looks at the rings again and again */
     uv_timer_t work;    /* belief's background work, reclamation */
-    uv_timer_t telling; /* own load is due to be told to peers */
-    uv_check_t look;    /* ... and theirs to be put on the board */
+    uv_timer_t telling; /* our own load must be told to peers */
+    uv_check_t look;    /* peers' load must be put on the board */
     struct hints hints;
     struct fact_sink sink; /* of lanes' facts */
     uint64_t started_us;
@@ -55,15 +55,15 @@ struct control {
     bool stirred; /* something happened since the last background work */
     bool resting; /* the next is due later than usual */
     bool awake;
-    /* The mesh has no place for this node: it is to end. Set before the loop
-     * runs. */
+    /* The mesh has no place for this node: it must end. Set this before the
+     * loop runs. */
     void (*refused)(void *context);
     void *refused_context;
 };
 
 /*
  * Makes the control side: its loop, the workers of the configuration, and what
- * a snapshot of the process before has of them (NULL: none; the snapshot
+ * the snapshot of the previous process says of them (NULL: none; the snapshot
  * outlives control). 0: lanes may run. -errno: one line in the log says why.
  */
 int control_init(struct control *control, struct node_shared *node,
@@ -76,10 +76,10 @@ void control_stop(struct control *control) ON_CONTROL;
 void control_fini(struct control *control);
 
 /* Whether /ready says yes: a worker is eligible, the node has caught up with
- * the others or waits no longer, and nothing drains. */
+ * its peers or has stopped waiting, and it does not drain. */
 bool control_is_ready(const struct control *control);
 
-/* Takes what lanes have told up to now, so that what is said next is up to
+/* Takes all facts that lanes have sent so far, so that the answer is up to
  * date. */
 void control_take_facts(struct control *control) ON_CONTROL;
 

@@ -80,7 +80,7 @@ control_roster_close(struct control *control)
 
 /* Operations */
 
-/* The fleet says first whether there can be such a worker. */
+/* The fleet decides first whether such a worker is possible. */
 int
 control_roster_put(struct control *control, const struct config_worker *worker)
 {

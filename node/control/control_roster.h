@@ -19,17 +19,18 @@ int control_roster_open(struct control *control) MUST_CHECK ON_CONTROL;
 /* Frees what control_roster_open() made; also after it failed. */
 void control_roster_close(struct control *control);
 
-/* The roster's entry is not as it was told last. */
+/* The roster's entry differs from the one reported last. */
 void control_roster_changed(struct control *control,
                             const struct roster_entry *entry) ON_CONTROL;
 
-/* Now and then: what could not be had before. */
+/* Call this now and then: tries again to take in workers that could not be
+ * taken in. */
 void control_roster_work(struct control *control) ON_CONTROL;
 
 /*
- * Operations on this node, for all nodes. put: 0, an FLEET_E_
- * outcome, or -errno. The others: false when there is no such worker; one that
- * only this node cannot have is one.
+ * Operations on this node, for all nodes. put: 0, an FLEET_E_ outcome, or
+ * -errno. The others: false when there is no such worker; a worker that only
+ * this node cannot take in does exist.
  */
 int control_roster_put(struct control *control,
                        const struct config_worker *worker)

@@ -1,4 +1,4 @@
-/* Takes what lanes tell of requests to those who learn from it. */
+/* Passes lanes' facts to the parts that learn from them. */
 #include "node/control/fact_sink.h"
 #include "index/base/role.h"
 
@@ -26,14 +26,15 @@ take_learn(struct fact_sink *sink, const struct fact_learn *fact,
     if (fact->count == 0) {
         return 0;
     }
-    /* Belief is a hint, and does without what it refuses. */
+    /* Belief is a hint: what it refuses is simply missing. */
     int outcome =
         radix_insert(sink->belief, fact->root, fact->keys, fact->count,
                      fact->slot, (uint8_t)fact->priority, now_us);
     return outcome < 0 ? outcome : 0;
 }
 
-/* Peers first: what is expected already was told to them. */
+/* Tell peers first: afterwards these blocks count as expected, and so as
+ * told. */
 static void ON_CONTROL
 take_expect(struct fact_sink *sink, const struct fact_learn *fact,
             uint64_t now_us)

@@ -1,13 +1,12 @@
 /*
- * Where lanes' facts go (facts.h): belief, what is expected of workers' ranks,
- * the fleet's circuit breakers, the streams that predicted, and the hints for
- * peers.
- *
- * A fact about a worker that has gone since the lane wrote it is dropped: slots
- * are used again, and generations tell workers in one slot apart.
+ * Where lanes' facts go (facts.h): to belief, the expectations of workers'
+ * ranks, the fleet's circuit breakers, the streams that predicted, and the
+ * hints for peers. A fact about a worker that has gone since the lane wrote it
+ * is dropped: slots are reused, and generations distinguish the workers in one
+ * slot.
  *
  * Role: core. Owns: nothing. Thread: control. Limits: those of the parts.
- * Errors: below zero -errno; what belief refuses is in radix_stats().
+ * Errors: below zero -errno; radix_stats() counts what belief refuses.
  */
 #ifndef NODE_FACT_SINK_H
 #define NODE_FACT_SINK_H

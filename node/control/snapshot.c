@@ -13,7 +13,7 @@
 #define LOOK_MS           1000U /* to see what changed */
 #define TURN_MS           1U    /* between two turns of a cut */
 #define FINISH_US         (UINT64_C(30) * 1000000)
-#define FINISH_TURN_BYTES ((size_t)4 << 20) /* nobody else waits any more */
+#define FINISH_TURN_BYTES ((size_t)4 << 20) /* no other work waits any more */
 
 uint64_t
 snapshot_wall_ms(void)
@@ -168,7 +168,7 @@ say_failed(const struct snapshot *snapshot)
                    take->due_us > now_us ? (take->due_us - now_us) / 1000 : 0));
 }
 
-/* Who asked before the attempt that is over began. */
+/* Answers the callers that asked before the finished attempt began. */
 static void ON_CONTROL
 answer_waiters(struct snapshot *snapshot)
 {
@@ -254,7 +254,7 @@ wake_up(void *context)
     (void)uv_async_send(&snapshot->wake);
 }
 
-/* What was asked for and what failed before goes on. */
+/* Continues with a requested snapshot, or after a failed one. */
 static int ON_CONTROL
 open_disk(struct snapshot *snapshot)
 {
@@ -292,8 +292,8 @@ note_no_disk(struct snapshot *snapshot, enum storage_outcome outcome)
     take->status.outcome = outcome;
 }
 
-/* The directory that could not be had at the start; what is in it is of a life
- * that this one does not go on from. */
+/* The directory that could not be opened at the start; its contents belong to
+ * an earlier life, from which this process did not continue. */
 static bool ON_CONTROL
 have_disk(struct snapshot *snapshot)
 {
@@ -351,7 +351,7 @@ turn(struct snapshot *snapshot)
         again_in(snapshot, TURN_MS);
         return;
     case STORAGE_TAKE_WAITS:
-        again_in(snapshot, LOOK_MS); /* the disk wakes us sooner */
+        again_in(snapshot, LOOK_MS); /* the disk wakes us before */
         return;
     case STORAGE_TAKE_IDLE:
         again_in(snapshot, until_due_ms(snapshot));
@@ -427,7 +427,7 @@ snapshot_start(struct snapshot *snapshot, const struct snapshot_parts *parts)
     return 0;
 }
 
-/* What is asked */
+/* Requests */
 
 bool
 snapshot_ask(struct snapshot *snapshot, void (*done)(void *context),
@@ -512,7 +512,7 @@ snapshot_stop(struct snapshot *snapshot)
     if (snapshot->disk != NULL) {
         storage_take_stop(&snapshot->take);
     }
-    storage_disk_free(snapshot->disk); /* nobody wakes us any more */
+    storage_disk_free(snapshot->disk); /* no wake-up follows */
     snapshot->disk = NULL;
     snapshot->started = false;
     uv_close((uv_handle_t *)&snapshot->timer, NULL);

@@ -1,35 +1,33 @@
 /*
- * What survives a restart: what control knows, saved now and then, and taken up
- * again by the next process (storage/ has the how).
+ * Saves what control knows now and then, so that the next process can continue
+ * from it (storage/ explains how).
  *
- * Saved are the mirror with each stream's epoch and position, belief, the
- * roster and the members' addresses, as they are in one turn of control's loop.
- * Streams of which not all is known in that turn are left out.
+ * A snapshot contains the mirror with each stream's epoch and position, belief,
+ * the roster and the members' addresses, as of one turn of control's loop.
+ * Streams that are not complete in that turn are left out. On a start, the
+ * streams of workers that still exist (by identity) get their blocks and the
+ * position up to which the blocks are true, so engines and peers need to supply
+ * only what came later. A stream whose engine is another process by now is
+ * dropped when that becomes apparent; until the node has caught up with the
+ * engine or its peers, a stream counts for mirror.stale. The present
+ * configuration is newer than what a snapshot remembers of an older one, so
+ * only operators' changes of the roster are restored.
  *
- * A start goes on from there: streams of workers that are there (by identity)
- * have their blocks and the position up to which these are true, so engines and
- * peers tell what came since and no more. A stream whose engine is another
- * process by now is dropped when that shows; until its engine or peers are
- * caught up with, a stream counts for mirror.stale. What the configuration says
- * of workers is newer than what a snapshot remembers of an older configuration,
- * so of the roster only what operators changed comes back.
+ * The names that engines give their blocks (the ledger) are saved as well, with
+ * the position up to which each engine was read. If the engine is still the
+ * same process, no earlier batch is requested, and its replay need not reach
+ * further back. The ledger belongs to the intake's thread, which cuts its half
+ * of each snapshot itself (storage/twin.h) and is not ahead of the mirror's
+ * half. A stream that cannot be continued is treated as if it had not been
+ * saved: its engine is read from the first batch, and gossip leaves out what is
+ * known already. This includes sidecars, and engines without a replay, which
+ * could not prove that they are the same process.
  *
- * So are the names that engines give their blocks (the ledger), with how far
- * each engine was read: of one that is still the same process, no batch from
- * before is asked for, and its replay need not reach further back. The ledger
- * belongs to the intake's thread, which cuts its half of each snapshot itself
- * (storage/twin.h) and is not ahead of the mirror's. What cannot be gone on
- * from is as if it had not been saved: the engine is read from its first batch,
- * and what is known is left out by gossip. So it is with sidecars, and with
- * engines without a replay, which could not prove that they are the same.
+ * A full disk, even on the very first start, costs snapshots and nothing else.
  *
- * A disk that is full, from the first start on, costs snapshots and nothing
- * else.
- *
- * Role: shell. Owns: the directory's lock, the disk thread, its timer.
- * Thread: control. Limits: config.data; SNAPSHOT_WAITERS_MAX.
- * Errors: -errno with one line in the log; what goes wrong later costs a
- * snapshot and is in the status.
+ * Role: shell. Owns: the directory's lock, the disk thread, its timer. Thread:
+ * control. Limits: config.data; SNAPSHOT_WAITERS_MAX. Errors: -errno with one
+ * line in the log; later failures cost a snapshot and appear in the status.
  */
 #ifndef NODE_SNAPSHOT_H
 #define NODE_SNAPSHOT_H
@@ -64,45 +62,46 @@ struct snapshot_parts {
 };
 
 /*
- * Takes the directory and finds what to start from; before any thread runs. 0
- * and *out (NULL: the configuration has no directory), or -errno: another
- * process has the directory, or it cannot be used. One that cannot be made for
- * want of room is tried again later.
+ * Locks the directory and finds the snapshot to start from; call it before any
+ * thread runs. 0 and *out (NULL: the configuration has no directory), or
+ * -errno: another process has the directory, or it cannot be used. If the
+ * directory cannot be created for lack of room, a later attempt follows.
  */
 int snapshot_open(struct snapshot **out, const struct config *config)
     MUST_CHECK;
 
-/* Puts back what was found into the parts (copied), which are new, and has the
- * first of this life's snapshots taken in due time. NULL is fine. 0 or
- * -errno; a snapshot that cannot be loaded is no error. */
+/* Restores the snapshot into the parts (copied), which are new, and schedules
+ * the first snapshot of this process. snapshot may be NULL. 0 or -errno; a
+ * snapshot that cannot be loaded is no error. */
 int snapshot_start(struct snapshot *snapshot,
                    const struct snapshot_parts *parts) MUST_CHECK ON_CONTROL;
 
-/* Before the end: takes a last one; true once that went well or failed, or
- * takes too long. To be called again and again. NULL is fine. */
+/* Before the end: takes a last snapshot. True once that has succeeded, failed,
+ * or taken too long; call it repeatedly until then. snapshot may be NULL. */
 bool snapshot_finish(struct snapshot *snapshot) ON_CONTROL;
 
-/* Ends the disk thread and closes what is on the loop. NULL is fine. */
+/* Ends the disk thread and closes the handles on the loop. snapshot may be
+ * NULL. */
 void snapshot_stop(struct snapshot *snapshot) ON_CONTROL;
 
 /* After the loop ended, before the index is freed. NULL is fine. */
 void snapshot_free(struct snapshot *snapshot);
 
-/* All that the ledger told before its cut of that number ended is applied.
- * NULL is fine. */
+/* Everything that the ledger sent before its cut of that number ended is
+ * applied. snapshot may be NULL. */
 void snapshot_told(struct snapshot *snapshot, uint64_t number) ON_CONTROL;
 
-/* Takes one now; done(context) once it went well or failed. False: too many
- * wait already. */
+/* Takes a snapshot now; calls done(context) when it has succeeded or failed.
+ * False: too many callers wait already. */
 bool snapshot_ask(struct snapshot *snapshot, void (*done)(void *context),
                   void *context) MUST_CHECK ON_CONTROL;
 
 /* That caller is gone. */
 void snapshot_forget(struct snapshot *snapshot, const void *context) ON_CONTROL;
 
-/* What this process's start made of what it found. */
+/* What this process's start restored. */
 struct snapshot_loaded {
-    bool warm;                  /* it goes on from a snapshot */
+    bool warm;                  /* it continued from a snapshot */
     const char *reason;         /* static; why it does not: "" */
     struct storage_report from; /* the file, when found */
     uint64_t age_ms;            /* of the snapshot, at the start */
@@ -129,7 +128,7 @@ struct snapshot_status {
     struct snapshot_loaded loaded;
 };
 
-/* Copies what the last snapshot was, and what is going on. */
+/* Copies the last snapshot's result, and whether one is running. */
 void snapshot_status(const struct snapshot *snapshot,
                      struct snapshot_status *status) ON_CONTROL;
 

@@ -1,4 +1,4 @@
-/* What is true in the turn in which a cut ends. */
+/* The facts of the turn in which a cut ends. */
 #include <stdlib.h>
 
 #include "node/control/snapshot_internal.h"

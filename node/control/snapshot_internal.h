@@ -22,15 +22,16 @@ struct snapshot {
     const struct config *config;
     struct snapshot_parts parts;
     struct storage_limits limits;
-    struct storage_io *io; /* NULL: the directory could not be had yet */
+    struct storage_io *io; /* NULL: the directory could not be created yet */
     struct storage_find found;
     struct storage_cut *cut;
     struct storage_disk *disk; /* NULL: likewise */
     struct storage_twin *twin; /* the intake's */
     struct storage_take take;
-    uint64_t told_taken; /* attempts of which the log has told */
+    uint64_t told_taken; /* attempts that the log has reported */
     uint64_t told_failed;
-    uint64_t turn_us;    /* CPU time of the longest turn since told */
+    uint64_t turn_us;    /* CPU time of the longest turn since the last
+                            report */
     uint64_t longest_us; /* and of the last attempt's */
     uint64_t finish_us;  /* a last one is awaited until then; 0: not yet */
     uint32_t waiters_count;

@@ -1,4 +1,4 @@
-/* What a snapshot has, put back into a node that is new. */
+/* Restores the contents of a snapshot into a new node. */
 #include <stdlib.h>
 
 #include "node/base/log.h"
@@ -6,7 +6,7 @@
 #include "node/fleet/probe.h"
 #include "node/ingest/snapshot_state.h"
 
-/* Workers: what an operator said. */
+/* Workers: restores operators' changes. */
 
 static void ON_CONTROL
 take_worker(struct snapshot *snapshot, const struct storage_worker *worker)
@@ -159,7 +159,7 @@ load_ledger(struct snapshot *snapshot, const struct storage_load *load,
     return rc;
 }
 
-/* The stream is there, so its reading may go on. */
+/* The stream exists, so its reading may continue. */
 static void ON_CONTROL
 resume_stream(struct snapshot *snapshot, const struct storage_stream *stream,
               bool there)
@@ -238,7 +238,7 @@ load_all(struct snapshot *snapshot, const struct storage_load *load)
     load_members(snapshot, load);
     enum storage_outcome streams = load_streams(snapshot, load);
     enum storage_outcome belief = load_belief(snapshot, load);
-    /* Lanes are to see it with their first request. */
+    /* Lanes must see it with their first request. */
     ingest_work(snapshot->parts.ingest, probe_now_us());
     if (streams != STORAGE_OK) {
         return storage_outcome_name(streams);

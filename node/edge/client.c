@@ -118,7 +118,7 @@ client_drain(struct client *client)
 {
     client->close_after = true;
     if (client->state == CLIENT_READING && client->in_len == 0) {
-        /* A request may have come that nobody has looked at yet. */
+        /* There may be a request that was not read yet. */
         read_request(client);
     }
     if (client->state == CLIENT_READING && client->in_len == 0) {

@@ -45,9 +45,9 @@ void client_give_in(struct client *client) ON_LANE;
 
 /* client_out.c */
 
-/* Sends on what the kernel did not take before. May close the client. */
+/* Sends what the kernel did not take before. May close the client. */
 void client_flush(struct client *client) ON_LANE;
-/* Gives back what was left to send, if there is something. */
+/* Returns the buffer of unsent bytes, if there is one. */
 void client_give_out(struct client *client) ON_LANE;
 
 #endif

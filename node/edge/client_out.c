@@ -1,4 +1,4 @@
-/* What a client is sent: at once, or as fast as it takes it. */
+/* Sends to a client: at once, or as fast as the client reads. */
 #include "node/edge/client_internal.h"
 
 void

@@ -245,8 +245,8 @@ struct upstream {
 uint64_t lane_now_us(struct lane *lane) ON_LANE;
 /* Microseconds, read now: for measurements. */
 uint64_t lane_clock_us(void);
-/* Starts the deadline anew: it expires after what the configuration gives that
- * kind, counted from lane_now_us(). */
+/* Restarts the deadline: it expires after the configured time for that kind,
+ * counted from lane_now_us(). */
 void lane_time(struct lane *lane, struct deadline *deadline,
                enum lane_timeout kind) ON_LANE;
 /* The exchange waits for its tokens, so long as tokens.wait. */
@@ -259,9 +259,9 @@ void lane_check_drained(struct lane *lane) ON_LANE;
 /* Takes over an accepted descriptor. */
 void client_new(struct lane *lane, int fd) ON_LANE;
 /*
- * Sends an answer's bytes, copying only what the kernel does not take. 0: all
- * left; CLIENT_E_PENDING: client_drained() goes on later, and nothing may be
- * sent before; below zero: the connection is dead.
+ * Sends an answer's bytes, and copies only those that the kernel does not take.
+ * 0: all were sent; CLIENT_E_PENDING: client_drained() continues later, and
+ * nothing may be sent before; below zero: the connection is dead.
  */
 enum {
     CLIENT_E_PENDING = 1
@@ -274,9 +274,10 @@ void client_answered(struct client *client) ON_LANE;
 void client_close(struct client *client, bool reset) ON_LANE;
 /* The request's bytes are no longer needed; pipelined ones stay. */
 void client_release_request(struct client *client) ON_LANE;
-/* Its deadline is over: answers 408 to half a request, else closes. */
+/* Its deadline has passed: answers 408 to an incomplete request, otherwise
+ * closes. */
 void client_expired(struct client *client) ON_LANE;
-/* Closes when idle; else after the current answer. */
+/* Closes at once when idle, otherwise after the current answer. */
 void client_drain(struct client *client) ON_LANE;
 
 /* request.c */
@@ -289,17 +290,17 @@ void request_refuse(struct client *client, unsigned status, const char *code,
 
 /* inquiry.c */
 
-/* Makes what the lane asks and remembers: 0, or -errno. */
+/* Creates the lane's token cache and its means to ask engines: 0, or -errno. */
 int inquiry_lane_init(struct lane *lane) MUST_CHECK;
 /* No answer comes any more; the loop runs on for a while. */
 void inquiry_lane_close(struct lane *lane) ON_LANE;
 /* Frees what inquiry_lane_init() made. */
 void inquiry_lane_fini(struct lane *lane);
 /*
- * Looks up the conversation of x, which the route scratch has just read: what
- * is known of its tokens is in the scratch then. Asks an engine for the rest
- * where that is worth it. True: too little is known to go without; unless
- * inquiry_leave() is called, exchange_answered_tokens() comes.
+ * Looks up the conversation of x, which the route scratch has just read; the
+ * known tokens are then in the scratch. Asks an engine for the rest if that is
+ * worth it. True: too little is known to proceed; unless inquiry_leave() is
+ * called, exchange_answered_tokens() follows.
  */
 bool inquiry_begin(struct exchange *x) ON_LANE MUST_CHECK;
 /* The same without asking: the scratch has read x's body again. */
@@ -323,9 +324,9 @@ void exchange_expired(struct exchange *x) ON_LANE;
  * connection is gone. May free x. */
 void exchange_failed(struct exchange *x, const struct dispatch_failure *failure)
     ON_LANE;
-/* The worker did not do in time what the exchange waits for; likewise. */
+/* The worker exceeded the time that the exchange waits; likewise. */
 void exchange_late(struct exchange *x) ON_LANE;
-/* The head of the worker's answer is there. */
+/* The head of the worker's answer has arrived. */
 void exchange_answered(struct exchange *x, unsigned status) ON_LANE;
 /* The answer ended too early: severs the client's connection, frees x. */
 void exchange_broke_off(struct exchange *x) ON_LANE;
@@ -370,7 +371,7 @@ void upstream_expired(struct upstream *up) ON_LANE;
 void upstream_pause(struct upstream *up) ON_LANE;
 /* Reads on; timeouts.stream_idle runs from now. */
 void upstream_resume(struct upstream *up) ON_LANE;
-/* Closes what is idle. */
+/* Closes the idle connections. */
 void upstream_drop_idle(struct lane *lane) ON_LANE;
 
 /* response.c */

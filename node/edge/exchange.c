@@ -219,7 +219,7 @@ refuse(struct exchange *x)
 
 /* Attempts */
 
-/* What the engine is told of the choice. */
+/* Tells the engine the chosen rank. */
 static void
 write_hints(struct exchange *x)
 {
@@ -292,7 +292,7 @@ connect_upstream(struct exchange *x)
     dispatch_failed(&x->dispatch, &failure);
 }
 
-/* Does what is due. Frees x when that ends it. */
+/* Carries out the due action. Frees x if that ends it. */
 static void ON_LANE
 run(struct exchange *x)
 {

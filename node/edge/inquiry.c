@@ -1,12 +1,12 @@
 /*
- * What a request's tokens are: found in the lane's memory of conversations, or
- * asked of an engine that would serve it, and never waited for longer than
- * tokens.wait. An answer that comes late is remembered for the next turn.
+ * A request's tokens: found in the lane's cache of conversations, or asked of
+ * an engine that could serve it; never waited for longer than tokens.wait. A
+ * late answer is remembered for the next turn.
  *
- * An earlier turn of the same conversation is good enough to go on at once
- * when little of the text is new, for blocks that were never sent are held by
- * nobody; then the rest is asked for beside the request.
- * Whether waiting is worth it is for dispatch.c to decide.
+ * If little of the text is new, an earlier turn of the conversation is enough
+ * to proceed at once, because no worker holds blocks that were never sent; the
+ * rest is then asked for beside the request. dispatch.c decides whether waiting
+ * is worth it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ void
 inquiry_lane_close(struct lane *lane)
 {
     if (lane->token_ask != NULL) {
-        token_ask_free(lane->token_ask); /* no answer comes any more */
+        token_ask_free(lane->token_ask); /* no answer follows */
         lane->token_ask = NULL;
     }
     while (lane->inquiries != NULL) {
@@ -113,7 +113,7 @@ is_enough(const struct conversation *conversation,
 
 enum knowledge {
     KNOWN_NOTHING, /* worth asking and waiting */
-    KNOWN_ENOUGH,  /* go on with it; worth asking beside */
+    KNOWN_ENOUGH,  /* proceed; ask for the rest beside the request */
     KNOWN_ALL,     /* or not to be asked */
 };
 
@@ -182,7 +182,7 @@ on_answer(void *context, const struct token_answer *answer)
     free(inquiry);
 }
 
-/* One of those that would serve the request and can tell. */
+/* A worker that could serve the request and can tokenize. */
 static uint32_t
 choose_engine(struct lane *lane, const struct route_world *world)
 {
@@ -201,7 +201,7 @@ choose_engine(struct lane *lane, const struct route_world *world)
     return chosen;
 }
 
-/* The question's answer is remembered; NULL: nobody was asked. */
+/* The question's answer will be remembered; NULL: no engine was asked. */
 static struct inquiry *
 ask(struct lane *lane, const struct route_world *world, struct slice body,
     uint64_t root)
@@ -243,7 +243,7 @@ ask(struct lane *lane, const struct route_world *world, struct slice body,
     return inquiry;
 }
 
-/* What a new request found in the lane's memory. */
+/* Counts what a new request found in the lane's cache. */
 static void
 count_known(struct lane *lane)
 {
@@ -275,7 +275,7 @@ inquiry_begin(struct exchange *x)
         uint64_t root = route_token_root(route, x->body.ptr, world.view);
         known = recall(lane, &world, x->body, root);
         count_known(lane);
-        /* Other policies look at no overlap: nobody is asked for their sake. */
+        /* Other policies ignore overlap, so no engine is asked for them. */
         if (known != KNOWN_ALL && world.elect->policy == ELECT_KVASIR) {
             inquiry = ask(lane, &world, x->body, root);
         }

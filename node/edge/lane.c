@@ -1,4 +1,5 @@
-/* A lane's loop: accepting connections, timeouts, draining, its beginning and end. */
+/* A lane's loop: accepting connections, timeouts, draining, its beginning and
+ * end. */
 #include "node/edge/lane.h"
 
 #include <errno.h>
@@ -198,7 +199,8 @@ lane_check_drained(struct lane *lane)
     }
 }
 
-/* Who has connected already is answered, and told that it is the last time. */
+/* Clients that have connected already are answered, and told that the
+ * connection closes. */
 static void ON_LANE
 stop_listening(struct lane *lane)
 {
@@ -447,7 +449,7 @@ lane_join(struct lane *lane)
 void
 lane_free(struct lane *lane)
 {
-    role_is_lane(); /* no thread of its own ever ran */
+    role_is_lane(); /* it never had a thread of its own */
     if (lane->listening) {
         lane->listening = false;
         sock_close(&lane->listener, false, on_listener_closed);

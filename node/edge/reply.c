@@ -126,7 +126,7 @@ reply_ready(struct client *client)
         reply_error(client, 503, "not_ready", "no worker is eligible");
     } else if (mesh == CLUSTER_CATCHING_UP) {
         reply_error(client, 503, "catching_up",
-                    "this node learns from the others what they know");
+                    "this node has not caught up with its peers yet");
     } else {
         (void)snprintf(body, sizeof body,
                        "{\"status\":\"ready\",\"mesh\":\"%s\"}",
@@ -146,7 +146,8 @@ put_model(struct json_out *json, struct slice name)
     json_out_object_end(json);
 }
 
-/* only: one model's name, or empty for the list. False: no such model. */
+/* only: one model's name, or empty for the whole list. False: there is no such
+ * model. */
 static bool
 put_models(struct client *client, struct slice only, struct buf *body)
 {

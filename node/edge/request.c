@@ -18,7 +18,7 @@ request_refuse(struct client *client, unsigned status, const char *code,
     reply_error(client, status, code, message);
 }
 
-/* The request id: the client's own if it is fit to be passed on, else ours. */
+/* The request id: the client's own if it is valid, otherwise one of ours. */
 static void
 set_id(struct exchange *x, struct rng *rng, const struct http_head *head)
 {

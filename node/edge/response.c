@@ -257,12 +257,12 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }
     if (body == BODY_END && taken != len) {
-        up->reusable = false; /* bytes that nobody asked for */
+        up->reusable = false; /* bytes that no request asked for */
     }
     send_on(up, parts, count, body);
 }
 
-/* Looks for the final head at bytes. True: it is there, *len and *bytes are
+/* Looks for the final head at bytes. True: it is complete; *len and *bytes are
  * what follows it. False: up waits for more, or is gone. */
 static bool ON_LANE
 find_head(struct upstream *up, const char **bytes, size_t *len)

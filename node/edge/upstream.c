@@ -61,7 +61,7 @@ upstream_pool_put(struct lane *lane, struct upstream_pool *pool)
     }
 }
 
-/* Another worker has the slot now: what is idle closes, what is busy ends. */
+/* Another worker has the slot now: closes idle connections; busy ones end. */
 static void ON_LANE
 retire_pool(struct lane *lane, struct upstream_pool *pool)
 {
@@ -342,7 +342,7 @@ read_answer(struct upstream *up)
         return;
     }
     if (up->state == UPSTREAM_IDLE) {
-        upstream_close(up); /* its end, or bytes nobody asked for */
+        upstream_close(up); /* its end, or bytes that no request asked for */
     } else if (n > 0) {
         up->answered = true;
         response_bytes(up, lane->scratch, (size_t)n);
@@ -408,7 +408,7 @@ allocate(struct lane *lane)
     return up;
 }
 
-/* What this node lacks itself says nothing about the worker. */
+/* A shortage on this node says nothing about the worker. */
 static int
 judge_connect(const struct fleet_worker *worker, int error)
 {

@@ -163,13 +163,13 @@ void elect_pick(const struct elect_config *config, struct elect_state *state,
                 const struct elect_input *input, struct rng *rng,
                 struct elect_choice *choice);
 
-/* For elect_explain(): what a worker that is no candidate lacks. */
+/* For elect_explain(): what a worker that is not a candidate lacks. */
 struct elect_standing {
     struct worker_set present;  /* each gets a row */
-    struct worker_set healthy;  /* else "unhealthy" */
+    struct worker_set healthy;  /* otherwise "unhealthy" */
     struct worker_set draining; /* "draining" */
     struct worker_set open;     /* "circuit open" */
-    struct worker_set serves;   /* the model; else "wrong model" */
+    struct worker_set serves;   /* the model; otherwise "wrong model" */
 };
 
 struct elect_row {

@@ -8,7 +8,8 @@
 
 #define NEAR_COST_DIVISOR 32 /* of the least cost */
 
-/* Caps: costs add up within 32 bits, and what is beyond these is all alike. */
+/* Caps: costs add up within 32 bits, and all values beyond these are treated
+ * alike. */
 #define TOKENS_MAX   (UINT32_C(1) << 30)
 #define REQUESTS_MAX (UINT32_C(1) << 20)
 
@@ -92,10 +93,10 @@ elect_cost_fill(const struct elect_config *config,
 }
 
 /*
- * Requests that other nodes sent out since went where the cost was least, as
- * this one would: among those that hold as much of it as the cheapest, what is
- * below the level to which they would fill these is no longer known to be
- * cheaper.
+ * Requests that other nodes have sent since went where the cost was least, as
+ * this one would. So among workers that hold as much of it as the cheapest,
+ * those below the level to which these requests would fill them are no longer
+ * known to be cheaper.
  */
 static struct worker_set
 filled_since(const struct elect_config *config, const struct elect_input *input,

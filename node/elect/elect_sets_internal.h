@@ -1,10 +1,11 @@
 /*
- * Sets of workers by a number that each of them has: its load, its cost.
- * Private to elect*.c. Numbers are arrays of WORKERS_MAX by slot.
+ * Sets of workers chosen by a number that each worker has, such as its load or
+ * its cost. Private to elect*.c.
  *
- * Words of a set that are full are done in loops without a branch over 64
- * neighbours, which compilers turn into vector code: in a fleet of hundreds
- * nearly all words are. The others go bit by bit.
+ * Numbers are arrays of WORKERS_MAX by slot. A full word of a set is processed
+ * in a loop without branches over 64 neighbours, which compilers vectorise; in
+ * a fleet of hundreds nearly all words are full. The other words are processed
+ * bit by bit.
  *
  * Role: core. Owns: nothing. Thread: any.
  */
@@ -24,13 +25,13 @@ struct elect_span {
 struct elect_span elect_span_of(const uint32_t *values,
                                 const struct worker_set *set);
 
-/* Those of the set whose number is at most `most`. */
+/* The members of the set whose number is at most `most`. */
 struct worker_set elect_up_to(const uint32_t *values,
                               const struct worker_set *set, uint32_t most);
 
-/* The level up to which `count` things that add `each` (1 or more) would fill
- * the set, if each went where the least is: least (the set's) plus a multiple
- * of each, at most count times. */
+/* The level that `count` things of size `each` (1 or more) reach if each goes
+ * to the member with the least number: the set's least plus a multiple of each,
+ * at most count times. */
 uint32_t elect_level(const uint32_t *values, const struct worker_set *set,
                      uint32_t least, uint32_t count, uint32_t each);
 

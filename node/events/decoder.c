@@ -1,4 +1,5 @@
-/* One rank's batches into the ledger, and what they changed as items. */
+/* Applies one rank's batches to the ledger, and emits their changes as
+ * items. */
 #include "node/events/decoder.h"
 #include "index/base/mutant.h"
 
@@ -76,7 +77,7 @@ open_ledger(struct decoder *decoder)
     }
 }
 
-/* The ledger knows nothing of the rank's blocks any more. */
+/* The ledger no longer knows any of the rank's blocks. */
 static void
 forget(struct decoder *decoder)
 {
@@ -109,7 +110,7 @@ begin(struct decoder *decoder, const struct kv_out *out)
 
 /* Records */
 
-/* What one batch says, on its way into records. */
+/* The contents of one batch, on their way into records. */
 struct batch {
     uint64_t seq;
     uint64_t fingerprint;
@@ -117,8 +118,8 @@ struct batch {
     uint32_t left;
 };
 
-/* How many words fit into one record: whole ops and, of the one that does not
- * fit any more, as many keys as do; *split says how many, 0: none. */
+/* How many words fit into one record: whole ops and, of the first op that does
+ * not fit, as many keys as do; *split: how many keys, 0: none. */
 static uint32_t
 fit(const struct batch *batch, uint32_t words_max, uint32_t *split)
 {
@@ -206,10 +207,10 @@ emit_records(struct decoder *decoder, struct batch batch)
 }
 
 /*
- * A batch that does not fit although all before it is known: something was
- * lost on the way, and reading again helps. If the same batch does not fit
- * then, the engine says what cannot be true, and reading again would not end:
- * from there on not all is known.
+ * A batch that does not fit although everything before it is known: something
+ * was lost on the way, and reading again helps. If the same batch still does
+ * not fit, the engine claims something that cannot be true, and reading again
+ * would never end: from there on the stream is incomplete.
  */
 static void
 take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
@@ -228,7 +229,7 @@ take_unfit(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 }
 
 /* The engine cleared its cache, or it is as if: what the batch said before is
- * gone with the rest. */
+ * dropped with the rest. */
 static void
 clear(struct decoder *decoder, struct event_words *words)
 {
@@ -254,9 +255,9 @@ tell(struct decoder *decoder, const struct kv_out *out,
 }
 
 /*
- * The ledger knows what cannot be told, or there is none: it forgets, and so
- * do all others. What the stream says from here on is true, and not all there
- * is.
+ * The ledger holds something that cannot be emitted, or there is no ledger: it
+ * forgets everything, and so do all readers. What the stream says from here on
+ * is true, but incomplete.
  */
 static void
 start_over(struct decoder *decoder, const struct kv_out *out,
@@ -272,7 +273,7 @@ start_over(struct decoder *decoder, const struct kv_out *out,
     CHECK(!decoder->whole && !kv_stream_is_whole(decoder->stream));
 }
 
-/* The batch is applied whole before any of it is told. */
+/* The batch is applied whole before any of it is emitted. */
 static void
 apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
 {

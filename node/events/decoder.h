@@ -1,17 +1,17 @@
 /*
- * Decodes one rank's events: what its stream says (kv_stream.h), put into
- * the ledger (kv_apply_internal.h), as items for whoever keeps the streams
+ * Decodes one rank's events: takes its stream (kv_stream.h), applies it to the
+ * ledger (kv_apply_internal.h), and emits items for the owner of the streams
  * (ingest_stream.h).
  *
- * A batch is applied whole before any of it is told. One that does not fit
- * although all before it is known is read again; if it does not fit then
- * either, the engine says what cannot be true, and the reading goes on as one
- * that does not know all. What cannot be told, for its length or for want of a
- * stream in the ledger, empties both sides.
+ * A batch is applied whole before any of it is emitted. A batch that does not
+ * fit although everything before it is known is read again. If it still does
+ * not fit, the engine claims something that cannot be true, and the reading
+ * continues as an incomplete one. A batch that cannot be emitted, because of
+ * its length or because the ledger has no stream left, empties both sides.
  *
- * Items go into memory of the sink's: reserve() gives room for one and may
- * wait for it, or say NULL, and the item is lost (the reader ends); commit()
- * hands it on.
+ * Items are written into the sink's memory: reserve() gives room for one and
+ * may wait for it; NULL means that the item is lost (the reader ends). commit()
+ * hands the item on.
  *
  * Role: core. Owns: the stream, the rank's stream of the ledger. Thread: one
  * owner. Limits: decoder_tools.record_words_max; a batch of tools.words.max
@@ -39,9 +39,9 @@ enum intake_item_kind {
     INTAKE_GAP,      /* batches before the next record are missing for good */
     INTAKE_PROVED,   /* the reading's process lives: the answer to ask */
     INTAKE_STATE,    /* the stream's state changed */
-    INTAKE_RESUME,   /* the reading goes on where a snapshot had it */
-    INTAKE_POSITION, /* where the ledger was when its cut ended (twin.h): all
-                        that it told by then came before */
+    INTAKE_RESUME,   /* the reading continues where a snapshot ended */
+    INTAKE_POSITION, /* the ledger's position when its cut ended (twin.h):
+                        everything that it sent by then came before */
     INTAKE_CUT,      /* of no worker: there are no more POSITIONs of that cut */
 };
 
@@ -83,7 +83,7 @@ struct decoder_position {
 enum decoder_note {
     DECODER_LEDGER_FULL, /* no stream of it is free */
     DECODER_DO_NOT_FIT,  /* seq: batches make no sense, read twice */
-    DECODER_TOO_LONG,    /* seq: a batch that could not be told */
+    DECODER_TOO_LONG,    /* seq: a batch that was too long to emit */
     DECODER_UNREADABLE,  /* seq: a batch that could not be begun */
 };
 
@@ -130,25 +130,27 @@ void decoder_take(struct decoder *decoder, const struct kv_out *out,
                   uint64_t now_us);
 
 /*
- * What it takes to go on from here in another life, beside the ledger: appended
- * to out, DECODER_BYTES_MAX at most, as numbers under a version of their own.
- * False: there is nothing to go on from (kv_stream_image()), or out failed.
+ * Appends to out what is needed to continue from here in another process,
+ * beside the ledger: DECODER_BYTES_MAX at most, as numbers with a version of
+ * their own. False: there is nothing to continue from (kv_stream_image()), or
+ * out failed.
  */
 bool decoder_image(const struct decoder *decoder, struct buf *out) MUST_CHECK;
 
-/* Whether these bytes, of a file, are such an image, of a version that is
- * known; *seq: of the last batch. */
+/* Whether these bytes, from a file, are such an image of a known version; *seq:
+ * of the last batch. */
 bool decoder_image_check(struct slice bytes, uint64_t *seq) MUST_CHECK;
 
-/* A new reading, whose ledger_stream is what the ledger had. False: it begins
- * from scratch, and the ledger's stream is closed when it does. */
+/* Begins a new reading whose ledger_stream is the one that the ledger was
+ * loaded with. False: it begins from scratch, and the ledger's stream is closed
+ * when it does. */
 bool decoder_resume(struct decoder *decoder, uint32_t ledger_stream,
                     struct slice bytes) MUST_CHECK;
 
-/* Says so; to be called once, before anything else is told. */
+/* Emits INTAKE_RESUME; call it once, before anything else is emitted. */
 void decoder_tell_resume(struct decoder *decoder);
 
-/* An INTAKE_POSITION, if there is something to go on from. */
+/* Emits an INTAKE_POSITION, if there is something to continue from. */
 void decoder_tell_position(struct decoder *decoder, uint64_t cut);
 
 /* The ledger forgets the rank. */

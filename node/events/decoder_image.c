@@ -133,7 +133,7 @@ get(struct in *in)
     return number;
 }
 
-/* One that is `max` at most. */
+/* Reads a number that is at most `max`. */
 static uint64_t
 get_below(struct in *in, uint64_t max)
 {

@@ -148,7 +148,7 @@ intake_source_free(struct intake_source *source)
     free(source);
 }
 
-/* What the thread did not come to take. */
+/* Frees the work that the thread did not take. */
 static void
 drop_commands(struct intake *intake)
 {
@@ -266,7 +266,7 @@ intake_add(struct intake *intake, const struct intake_worker *worker)
 
     CHECK(worker->slot < WORKERS_MAX && worker->ranks > 0);
     if (intake->by_slot[worker->slot] != NULL) {
-        return -EEXIST; /* its removal found no room, and is to be repeated */
+        return -EEXIST; /* its removal found no room, and must be repeated */
     }
     if (worker->ranks > WORKERS_MAX - intake->ranks_count) {
         return -ENOSPC;

@@ -2,27 +2,26 @@
  * The intake: one thread that reads every worker's KV events over ZeroMQ,
  * decodes them, and hands records to the control thread.
  *
- * Per rank of a worker a SUB socket with a monitor, and while a replay runs a
- * DEALER, a fresh one for each request. A SUB socket lives for one connection:
- * when that is lost it is closed and another one opened, for ZeroMQ would
- * connect again by itself and go on as if nothing had happened, with messages
- * of two engine processes in one queue. So it is after a sleep of the thread,
- * too (SIGSTOP, a suspended machine). Each turn takes at most a budget of
- * messages from each socket, so that one flooding engine starves nobody. When
- * the ring to control is full it stops reading: what waits then waits in ZeroMQ
- * up to its high-water mark, and beyond that is lost there, seen as a gap and
- * replayed.
+ * Each rank of a worker has a SUB socket with a monitor, and during a replay a
+ * DEALER, a new one for each request. A SUB socket lives for one connection:
+ * when the connection is lost, the socket is closed and another one opened.
+ * ZeroMQ would reconnect by itself and continue as if nothing had happened,
+ * with messages of two engine processes in one queue. The same is done after
+ * the thread slept (SIGSTOP, a suspended machine). Each turn takes a bounded
+ * number of messages from each socket, so that one flooding engine starves no
+ * other. When the ring to control is full, the thread stops reading: further
+ * messages wait in ZeroMQ up to its high-water mark, and beyond that are lost
+ * there; the loss shows as a gap and is replayed.
  *
- * The ledger can be filled from a snapshot before the thread starts; what was
- * read of a worker then waits for intake_add() of that worker, whose streams go
- * on from there. Snapshots of the ledger are cut by the thread itself
- * (storage/twin.h), which then says in the ring, behind all that it told, how
- * far each stream is.
+ * The ledger can be filled from a snapshot before the thread starts. What was
+ * read of a worker then waits for intake_add() of that worker, whose streams
+ * continue from there. The thread itself cuts snapshots of the ledger
+ * (storage/twin.h), and then writes each stream's position into the ring,
+ * behind all that it emitted.
  *
- * Role: shell. Owns: its thread, its sockets, the ledger, the streams.
- * Thread: intake_* by control; the inside by its own thread.
- * Limits: WORKERS_MAX streams, INTAKE_RING_BYTES, the configuration's.
- * Errors: below zero -errno.
+ * Role: shell. Owns: its thread, its sockets, the ledger, the streams. Thread:
+ * intake_* by control; the inside by its own thread. Limits: WORKERS_MAX
+ * streams, INTAKE_RING_BYTES, the configuration's. Errors: below zero -errno.
  */
 #ifndef NODE_INTAKE_H
 #define NODE_INTAKE_H
@@ -74,7 +73,7 @@ struct ledger *intake_ledger(const struct intake *intake);
  * none, and the start will fail. */
 int intake_ledger_renew(struct intake *intake) MUST_CHECK;
 
-/* What was read of a rank, and its stream in the ledger; bytes
+/* Hands in what was read of a rank, and its stream in the ledger; bytes
  * (decoder_image()) are copied. False: no memory, or too many. */
 bool intake_load(struct intake *intake, struct event_stream name,
                  uint32_t ledger_stream, struct slice bytes) MUST_CHECK;
@@ -86,7 +85,8 @@ int intake_twin(struct intake *intake, struct storage_twin **out,
 
 /* ---- at any time ---- */
 
-/* What was loaded and no worker came for is forgotten. True: all of it. */
+/* Forgets loaded streams that no worker has claimed. True: all are
+ * forgotten. */
 bool intake_forget_loaded(struct intake *intake);
 
 /* Ends and joins the thread. NULL is fine. */
@@ -118,8 +118,8 @@ struct intake_numbers {
     struct counter last_message_us; /* monotonic; 0: none yet */
 };
 
-/* Of a rank that is followed now; NULL else. Good until intake_remove() of
- * the worker. */
+/* The counters of a rank that is followed now; otherwise NULL. Valid until
+ * intake_remove() of the worker. */
 const struct intake_numbers *intake_numbers(const struct intake *intake,
                                             uint32_t slot, uint32_t rank);
 

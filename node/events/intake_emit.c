@@ -1,4 +1,4 @@
-/* What a rank's decoder tells, put into the ring to control. */
+/* Writes the items of a rank's decoder into the ring to control. */
 #include <zmq.h>
 
 #include "node/base/log.h"

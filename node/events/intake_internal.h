@@ -36,7 +36,7 @@ struct intake_watch {
     void (*read)(struct intake_rank *rank);
 };
 
-/* One rank of a worker. The thread's, but for the numbers. */
+/* One rank of a worker. Owned by the thread, except for the numbers. */
 struct intake_rank {
     struct intake *intake;
     struct intake_source *source;
@@ -48,11 +48,11 @@ struct intake_rank {
     bool connected;
     uint64_t opened_us;
     struct decoder decoder;
-    bool resumes; /* to be told when it opens */
+    bool resumes; /* INTAKE_RESUME must be emitted when it opens */
     struct intake_numbers numbers;
 };
 
-/* What a snapshot had of a rank. */
+/* What a snapshot held of a rank. */
 struct intake_loaded {
     struct event_stream name;
     uint32_t ledger_stream;
@@ -71,7 +71,7 @@ enum intake_command_kind {
     INTAKE_ADD,
     INTAKE_REMOVE,
     INTAKE_REREAD,
-    INTAKE_FORGET, /* a stream of the ledger that nobody came for */
+    INTAKE_FORGET, /* a stream of the ledger that no worker claimed */
 };
 
 struct intake_command {
@@ -85,7 +85,7 @@ struct intake_command {
     struct intake_source *source; /* INTAKE_ADD: handed over */
 };
 
-/* struct ledger_stats, told by the thread. */
+/* struct ledger_stats, as the thread published it. */
 struct intake_ledger {
     struct counter bytes;
     struct counter names;
@@ -141,12 +141,12 @@ void intake_ring_bell(struct intake *intake);
 /* 0 or -EAGAIN. */
 int intake_send_command(struct intake *intake,
                         const struct intake_command *command) MUST_CHECK;
-/* A new rank goes on from what was loaded of it, if anything was. */
+/* Continues a new rank from its loaded state, if there is one. */
 void intake_load_rank(struct intake *intake, struct intake_rank *rank);
-/* What was loaded and not taken is freed. */
+/* Frees the loaded state that no worker took. */
 void intake_load_drop(struct intake *intake);
 
-/* Whether intake_free() was called: the thread is to end. */
+/* Whether intake_free() was called, so that the thread must end. */
 bool intake_is_ending(const struct intake *intake);
 
 /* Rank */
@@ -155,12 +155,11 @@ void intake_rank_open(struct intake_rank *rank);
 void intake_rank_close(struct intake_rank *rank);
 /* The machine slept: its connection is taken for lost. */
 void intake_rank_suspend(struct intake_rank *rank);
-/* Does what is due: ticks, connects again, carries out what its stream
- * wants. */
+/* Does what is due: ticks, reconnects, carries out what the stream requests. */
 void intake_rank_turn(struct intake_rank *rank);
 /* Reads its SUB socket, INTAKE_LIVE_BUDGET messages at most. */
 void intake_rank_read_live(struct intake_rank *rank);
-/* Reads what ZeroMQ says of its connection. */
+/* Reads ZeroMQ's reports about the rank's connection. */
 void intake_rank_read_monitor(struct intake_rank *rank);
 /* Reads its DEALER, INTAKE_REPLAY_BUDGET messages at most. */
 void intake_rank_read_replay(struct intake_rank *rank);
@@ -179,7 +178,7 @@ void intake_emit_open(struct intake_rank *rank, uint32_t number);
 void intake_emit(struct intake_rank *rank, const struct kv_out *out);
 /* Wakes control if something was emitted since the last call. */
 void intake_emit_wake(struct intake *intake);
-/* The ledger's cut ended, behind what was emitted. */
+/* The ledger's cut ended, after everything emitted so far. */
 void intake_emit_cut(struct intake *intake, uint64_t cut);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the intake is given before its thread starts. */
+/* State that the intake is given before its thread starts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -218,8 +218,8 @@ save(struct intake *intake)
     return TURN_MS_MAX;
 }
 
-/* A thread that was stopped may have slept through anything: another engine
- * may be at the other end of what look like the same connections. */
+/* A thread that was stopped may have missed anything: another engine may be at
+ * the other end of seemingly unchanged connections. */
 static void
 see_the_time(struct intake *intake)
 {

@@ -1,4 +1,4 @@
-/* One rank's sockets: connected, read within budgets, closed, opened anew. */
+/* One rank's sockets: connected, read within budgets, closed, reopened. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -226,8 +226,8 @@ close_replay(struct intake_rank *rank)
 }
 
 /*
- * A socket for one connection: ZeroMQ would connect again by itself and go on
- * as if nothing had happened, with another process at the other end.
+ * Opens a socket for one connection: ZeroMQ would reconnect by itself and
+ * continue as if nothing had happened, with another process at the other end.
  */
 void
 intake_rank_open(struct intake_rank *rank)
@@ -290,7 +290,7 @@ ask_replay(struct intake_rank *rank, uint64_t from)
     rank->look = true;
 }
 
-/* Carries out what the stream wants. Borrowed messages stay until then. */
+/* Carries out what the stream requests. Borrowed messages stay until then. */
 static void
 pump(struct intake_rank *rank)
 {
@@ -397,8 +397,8 @@ take_live(struct intake_rank *rank, struct frames *frames)
 }
 
 /*
- * The monitor is read after each message and before it is used: its report
- * was there before the message, if that came by a later connection.
+ * The monitor is read after each message and before the message is used: if the
+ * message came through a later connection, the report was there before it.
  */
 void
 intake_rank_read_live(struct intake_rank *rank)

@@ -85,7 +85,7 @@ mark_dropped(struct kv_apply *apply, uint64_t hash)
     }
 }
 
-/* What is asked for is in use, and remembered for longer. */
+/* A hash that is looked up is in use, and remembered for longer. */
 static bool
 was_dropped(struct kv_apply *apply, uint64_t hash)
 {
@@ -171,7 +171,8 @@ is_indexed_group(struct kv_apply *apply, const struct kv_event *event,
     return true;
 }
 
-/* NULL when the event counts, then *tier is its; else the reason. */
+/* NULL if the event counts, and *tier is set; otherwise the counter of the
+ * reason. */
 static struct counter *
 reason_to_drop(struct batch *b, const struct kv_event *event, bool chooses,
                enum tier *tier)
@@ -192,7 +193,7 @@ reason_to_drop(struct batch *b, const struct kv_event *event, bool chooses,
 
 /* ---- stores ---- */
 
-/* Room for what an event of so many hashes can say. */
+/* Makes room for everything that an event of this many hashes can say. */
 static bool
 has_room(struct event_words *out, uint32_t hashes)
 {
@@ -231,7 +232,7 @@ place(struct batch *b, const struct kv_event *event, enum tier tier)
     CHECK(!b->out->failed); /* has_room() */
 }
 
-/* Takes back blocks whose size proved not to be the stream's. */
+/* Takes back blocks whose size turned out not to be the stream's. */
 static void
 take_back_lone(struct batch *b)
 {
@@ -445,7 +446,7 @@ note_end(struct batch *b)
     }
 }
 
-/* Asks for what the next events will touch. */
+/* Prefetches what the next events will touch. */
 static void
 look_ahead(struct batch *b)
 {
@@ -456,7 +457,7 @@ look_ahead(struct batch *b)
     ledger_prefetch(b->ledger, hashes, count);
 }
 
-/* One event; false: the batch goes on no further, or not now (*outcome). */
+/* Applies one event; false: the batch ends here, or pauses (*outcome). */
 static bool
 step(struct batch *b, int *outcome)
 {

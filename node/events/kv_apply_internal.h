@@ -81,7 +81,7 @@
     X(bad_frames, "Messages dropped: wrong frames")                            \
     X(other_topic, "Messages dropped: another topic")                          \
     X(gaps, "Times that batches were missing")                                 \
-    X(restarts, "Times that the engine started anew")                          \
+    X(restarts, "Times that the engine restarted")                             \
     X(replays, "Replays asked for")                                            \
     X(replay_incomplete, "Replays given up with a hole")                       \
     X(rereads, "Times that everything was read again")                         \
@@ -95,11 +95,11 @@ struct kv_counters {
     KV_COUNTERS(KV_COUNTER_MEMBER)
 };
 
-/* What one stream is, as its events told. All zero (but rank) at the start of
- * each incarnation. */
+/* What a stream's events have told about it. All zero (but rank) at the start
+ * of each incarnation. */
 struct kv_apply {
     uint32_t block_tokens; /* 0: not known yet */
-    bool has_group;        /* `group` is the one that is indexed */
+    bool has_group;        /* `group` is the indexed group */
     uint32_t group;
     uint16_t skipped_groups; /* bitmap of group indices that are not indexed */
     int64_t rank;            /* the socket's; -1: do not check */
@@ -108,7 +108,7 @@ struct kv_apply {
     uint32_t full;
     bool is_size_proven;
     uint8_t lone_count;
-    uint64_t lone[KV_LONE_MAX]; /* blocks held whose size is not proven */
+    uint64_t lone[KV_LONE_MAX]; /* blocks held whose size is not proven yet */
     /* A bit for each hash whose store was dropped lately, by 12 bits of it:
      * what hangs on these is no damage. Marks are set in the first half. When
      * that has KV_DROPPED_FILL of them it becomes the second one, whose marks
@@ -118,20 +118,21 @@ struct kv_apply {
 
 enum {
     KV_APPLY_E_CLEARED = 1, /* the engine cleared its cache: start a new
-                               incarnation with what follows in the batch; call
-                               again with the same reader to go on */
+                               incarnation with the rest of the batch, and call
+                               again with the same reader */
     KV_APPLY_E_DAMAGED,     /* done, but events were lost before (an unknown
                                parent, a payload that breaks off): re-read */
 };
 
-/* Words that out needs for the rest of a payload of so many bytes. */
+/* Words of room that `out` needs for the rest of a payload of this many
+ * bytes. */
 #define KV_APPLY_WORDS(bytes) ((bytes) + 64)
 
 /*
- * Applies the events that are left in the reader's batch to a ledger stream
- * and appends what changed to out. 0 when the batch is done, or the above. Out
- * too small is DAMAGED, with out->failed. A reader whose batch could not be
- * begun is a payload that breaks off.
+ * Applies the remaining events of the reader's batch to a ledger stream and
+ * appends the changes to out. 0 when the batch is done, or an outcome above. If
+ * out is too small: DAMAGED, with out->failed. A reader whose batch could not
+ * be begun counts as a truncated payload.
  */
 int kv_apply(struct kv_apply *apply, struct kv_reader *reader,
              struct ledger *ledger, uint32_t stream,

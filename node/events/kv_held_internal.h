@@ -1,13 +1,13 @@
 /*
- * Messages of one stream that came too early, by seq.
+ * Messages of one stream that arrived too early, by seq.
  *
- * A table that seq picks the place in directly: two messages that lie
- * KV_HELD_WINDOW apart cannot both be held, and the later comer is refused, as
- * it is over the bound in bytes; but one message is always held. The table is
- * there only while something is held.
+ * The seq gives the slot in the table directly. So two messages KV_HELD_WINDOW
+ * apart cannot both be held: the later one is refused, and so is one that
+ * exceeds the bound in bytes; but one message can always be held. The table
+ * exists only while a message is held.
  *
- * Role: core. Owns: copies of the messages. Thread: one owner.
- * Limits: KV_HELD_WINDOW, bytes_max. Errors: false is refused.
+ * Role: core. Owns: copies of the messages. Thread: one owner. Limits:
+ * KV_HELD_WINDOW, bytes_max. Errors: false means refused.
  */
 #ifndef NODE_KV_HELD_INTERNAL_H
 #define NODE_KV_HELD_INTERNAL_H
@@ -32,7 +32,7 @@ struct kv_message {
 struct kv_held {
     struct kv_message **slots; /* KV_HELD_WINDOW, or NULL while count is 0 */
     uint32_t count;
-    size_t bytes; /* of all that is held, with what it costs to hold it */
+    size_t bytes; /* of all held messages, with their overhead */
     size_t bytes_max;
 };
 
@@ -52,7 +52,7 @@ void kv_held_clear(struct kv_held *held);
 bool kv_held_put(struct kv_held *held, uint64_t seq, uint64_t fingerprint,
                  struct slice payload) MUST_CHECK;
 
-/* The held message of that seq, or NULL; good until the next call. */
+/* The held message of that seq, or NULL; valid until the next call. */
 const struct kv_message *kv_held_find(const struct kv_held *held, uint64_t seq);
 
 /* The same, and the caller frees it. */
@@ -61,10 +61,11 @@ struct kv_message *kv_held_take(struct kv_held *held, uint64_t seq);
 /* The lowest held seq; UINT64_MAX when nothing is held. */
 uint64_t kv_held_lowest(const struct kv_held *held);
 
-/* Forgets what is below seq. */
+/* Drops the messages below seq. */
 void kv_held_drop_below(struct kv_held *held, uint64_t seq);
 
-/* Verifies counts and order. False: *reason, static, says what is wrong. */
+/* Verifies counts and order. False: *reason (static text) says what is
+ * wrong. */
 bool kv_held_check(const struct kv_held *held, const char **reason);
 
 #endif

@@ -1,4 +1,4 @@
-/* Whether the stream goes on, and what comes out. */
+/* Whether the stream continues, and its outputs. */
 #include "node/events/kv_sse_internal.h"
 
 #include <string.h>
@@ -133,7 +133,7 @@ number_of(struct slice id, uint64_t *number, size_t *prefix)
 }
 
 enum step {
-    STEP_SAME, /* the id of the one before, or none of its own */
+    STEP_SAME, /* the previous id, or none of its own */
     STEP_NEXT, /* the next number */
     STEP_LEAP, /* a later number */
     STEP_ELSE, /* an earlier number, another prefix, no number */
@@ -169,8 +169,8 @@ remember(struct kv_sse *sse, struct slice id)
     memcpy(sse->id, id.len > 0 ? id.ptr : "", id.len);
 }
 
-/* The first event of an epoch says whether it is the first of all, and whose
- * it is. */
+/* The first event of an epoch shows whether it is the source's first, and names
+ * the source. */
 static void
 take_first(struct kv_sse *sse, struct slice id)
 {
@@ -227,7 +227,7 @@ follow(struct kv_sse *sse, struct slice id)
         return false;
     }
     if (sse->ids == KV_SSE_IDS_COUNT && step == STEP_ELSE) {
-        begin(sse, "the source counts anew");
+        begin(sse, "the source restarted its numbers");
         take_first(sse, id);
     }
     remember(sse, id);

@@ -1,6 +1,6 @@
 /*
  * A second source of cache events, beside engines' ZeroMQ: server-sent events
- * of a sidecar. Nothing behind the records knows which of the two it was.
+ * of a sidecar. Code after the records cannot tell the two sources apart.
  *
  * The contract. GET on the worker's `sse` URL answers with text/event-stream.
  * Events, by type:
@@ -17,37 +17,38 @@
  *                 that ends with this block: 16 hex digits in quotes, or an
  *                 unsigned number. Not needed to purge
  *   token_count   tokens of that prefix, a multiple of the block's
- *   block_tokens  tokens of a block, the same all the time; KV_SSE_BLOCK_TOKENS
- *                 when the first event does not tell
+ *   block_tokens  tokens of a block, always the same number;
+ *                 KV_SSE_BLOCK_TOKENS if the first event does not give it
  *   rank          data-parallel rank, 0 when absent; without one a purge is
  *                 for all
  *   tier          device or gpu, host or cpu, disk, external
  *
- * Further members and types are skipped, so that heartbeats are free to be
- * events. What breaks the contract is counted under its reason and skipped.
+ * Other members and types are skipped, so heartbeats may be events. Anything
+ * that breaks the contract is counted under its reason and skipped.
  *
- * Continuity. A source that numbers its events proves that none is missing:
- * ids end in a decimal number that grows by one with each event, after any
- * prefix that stays the same for one life of the source ("7", "b81-7"). After
- * a lost connection the last id goes back as Last-Event-ID. If the first event
- * then has the next number the stream goes on; so it does at one of another
- * type that repeats the last id (a heartbeat). Until then it counts as not
- * connected. Anything else, or no id, starts a new epoch, for what was missed
- * is missed for good. A number left out within a connection hangs up, in the
- * hope that the source can repeat; ids that never grew by one prove nothing
- * and hang nothing up. A source whose first event is number 0 or 1 told all
- * since it began (LIVE); of any other, earlier blocks are not known (PARTIAL).
+ * Continuity. A source that numbers its events proves that none is missing: an
+ * id ends in a decimal number that grows by one with each event, after a prefix
+ * that stays the same for one life of the source ("7", "b81-7"). After a lost
+ * connection we send the last id as Last-Event-ID. If the first event then has
+ * the next number, the stream continues. It also continues if an event of an
+ * unknown type repeats the last id (a heartbeat). Until then the source does
+ * not count as connected. Any other id, or none, starts a new epoch, because
+ * missed events are lost for good. If a number is left out within a connection,
+ * we hang up, in the hope that the source can repeat; ids that never grew by
+ * one prove nothing and cause no hang-up. A source whose first event is number
+ * 0 or 1 has told everything since it began (LIVE); with any other first
+ * number, earlier blocks are unknown (PARTIAL).
  *
- * Names. A reading begins twice: with the connection, under a name of its own
- * (what was known before is not to be used any more), and with the first event
- * where that counts, which gives the source its name: by that event, so that
- * all who hear it from there on find the same, and a record's seq is then the
- * event's number. Where ids do not count, records are numbered as they come, so
- * that two nodes cannot compare what they read of such a source. A question
- * (kv_sse_reread()) is answered with the first event.
+ * Names. A reading begins twice. It begins with the connection, under a name of
+ * its own (earlier state must not be used any more). If the ids count, it
+ * begins again with the first event, which names the source: so all nodes that
+ * follow the source from there on find the same name, and a record's seq is the
+ * event's number. If the ids do not count, records are numbered as they arrive,
+ * so two nodes cannot compare their readings of such a source. The first event
+ * answers a question (kv_sse_reread()).
  *
- * How many blocks are held without the one before them a source of this kind
- * cannot say, so records have EVENT_HOLES_UNKNOWN.
+ * A source of this kind cannot say how many blocks it holds without the one
+ * before them, so its records have EVENT_HOLES_UNKNOWN.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: SSE_READ_ID_MAX.
  * Errors: none; what goes wrong is an output or a counter.
@@ -68,20 +69,20 @@
 #define KV_SSE_WORDS_MAX    8 /* of one event's record */
 
 /* X(name, help): one per source. */
-#define KV_SSE_COUNTERS(X)                                               \
-    X(events, "Events read, of any type")                                \
-    X(applied, "Events that became a record")                            \
-    X(other, "Events skipped: not about the cache")                      \
-    X(drop_malformed, "Events dropped: not the JSON they should be")     \
-    X(drop_rank, "Events dropped: a rank that the worker has not")       \
-    X(drop_tier, "Events dropped: a tier that is not known")             \
-    X(drop_block_size, "Events dropped: another block size")             \
-    X(drop_unaligned, "Events dropped: tokens do not fill the blocks")   \
-    X(drop_gap, "Events dropped: they came after a gap")                 \
-    X(gaps, "Times that event ids were missing")                         \
-    X(resumed, "Connections that went on where the one before ended")    \
-    X(restarted, "Connections that did not, and events that began anew") \
-    X(connects, "Connections that brought an event stream")              \
+#define KV_SSE_COUNTERS(X)                                             \
+    X(events, "Events read, of any type")                              \
+    X(applied, "Events that became a record")                          \
+    X(other, "Events skipped: not about the cache")                    \
+    X(drop_malformed, "Events dropped: not the JSON they should be")   \
+    X(drop_rank, "Events dropped: a rank that does not exist")         \
+    X(drop_tier, "Events dropped: an unknown tier")                    \
+    X(drop_block_size, "Events dropped: another block size")           \
+    X(drop_unaligned, "Events dropped: tokens do not fill the blocks") \
+    X(drop_gap, "Events dropped: they came after a gap")               \
+    X(gaps, "Times that event ids were missing")                       \
+    X(resumed, "Connections that continued where the last one ended")  \
+    X(restarted, "Connections that did not, and restarted streams")    \
+    X(connects, "Connections that brought an event stream")            \
     X(disconnects, "Of these, those that ended")
 
 #define KV_SSE_COUNTER_MEMBER(name, help) uint64_t name;
@@ -123,11 +124,11 @@ struct kv_sse {
     struct kv_sse_stats stats;
 
     enum kv_stream_state state; /* of all ranks */
-    bool in_full;               /* the epoch was told from the beginning */
+    bool in_full;               /* the epoch is known from its beginning */
     bool begun;                 /* there is an epoch */
     bool fresh;                 /* ... and no event of it yet */
     bool connected;
-    bool proved; /* the connection goes on with this epoch */
+    bool proved; /* the connection is proved to continue this epoch */
     bool hung;   /* what still comes of the connection is after a gap */
     uint64_t process;
     uint64_t ask;      /* the last question */
@@ -140,7 +141,7 @@ struct kv_sse {
     char id[SSE_READ_ID_MAX]; /* of the last event in step */
     size_t id_len;
 
-    /* What is to be pulled: ranks from here on, up to ranks. */
+    /* Outputs still to be pulled: ranks from begin_rank on, up to `ranks`. */
     uint32_t begin_rank;
     uint32_t state_rank;
     uint32_t record_rank;
@@ -158,13 +159,13 @@ void kv_sse_init(struct kv_sse *sse, uint64_t identity, uint32_t ranks,
 
 /* The event stream began to arrive; ended. */
 void kv_sse_connected(struct kv_sse *sse);
-/* The connection is gone: what was half read is dropped. */
+/* The connection is gone: a half-read event is dropped. */
 void kv_sse_disconnected(struct kv_sse *sse);
 
 /* One event of it; borrowed for the call. */
 void kv_sse_event(struct kv_sse *sse, const struct sse_event *event);
 
-/* Forget everything and begin anew, with another connection. ask: the
+/* Forgets everything and begins again, with another connection. ask: the
  * question's number, 0: none. */
 void kv_sse_reread(struct kv_sse *sse, const char *reason, uint64_t ask);
 

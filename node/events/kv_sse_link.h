@@ -1,19 +1,19 @@
 /*
  * The connection to one worker's stream of cache events (kv_sse_internal.h has
- * the contract): GETs its `sse` URL, reads, reconnects, and hands on what
- * comes.
+ * the contract): GETs its `sse` URL, reads, reconnects, and passes the events
+ * on.
  *
- * A connection that fails or ends is followed by another one after a wait that
- * doubles from retry_ms (or what the source asks for with `retry`) up to
- * retry_max_ms, shortened by up to a quarter at random, and that starts over
- * once a connection brought an event. One that is silent for silence_ms, not
- * even a comment, is taken for dead; one that said nothing yet does not count
- * as connected.
+ * After a connection fails or ends, another one follows after a wait that
+ * doubles from retry_ms (or what the source requests with `retry`) up to
+ * retry_max_ms, shortened at random by up to a quarter; the wait starts over
+ * once a connection brought an event. A connection that is silent for
+ * silence_ms, without even a comment, is considered dead; one that has sent
+ * nothing yet does not count as connected.
  *
  * Role: shell. Owns: its call, its timer, its buffers. Thread: control, whose
- * loop it is on. Limits: KV_SSE_EVENT_BYTES_MAX of an event or a line.
- * Errors: below zero -errno; whatever happens to a connection is a line in the
- * log and another try.
+ * loop it is on. Limits: KV_SSE_EVENT_BYTES_MAX per event or line. Errors:
+ * below zero -errno; whatever happens to a connection is a line in the log and
+ * another attempt.
  */
 #ifndef NODE_KV_SSE_LINK_H
 #define NODE_KV_SSE_LINK_H
@@ -31,10 +31,10 @@
 struct kv_sse_link;
 
 /*
- * Where it goes: items as the intake delivers them (intake.h), worker,
- * generation and reading as given; record: of an INTAKE_RECORD, NULL else.
- * Called from the loop alone, never from within a call of the owner's. The
- * link must not be freed from within; kv_sse_link_mute() it instead.
+ * Receives items as the intake delivers them (intake.h), with worker,
+ * generation and reading as given; record: of an INTAKE_RECORD, otherwise NULL.
+ * Called only from the loop, never from within a call of the owner's. A
+ * callback must not free the link; use kv_sse_link_mute().
  */
 struct kv_sse_sink {
     void *context;
@@ -42,7 +42,7 @@ struct kv_sse_sink {
                  const struct event_record *record);
 };
 
-/* Copied, but for the sink's context. */
+/* Copied, except for the sink's context. */
 struct kv_sse_source {
     char id[CONFIG_LABEL_MAX]; /* the worker's, for the log */
     uint32_t slot;
@@ -63,15 +63,15 @@ struct kv_sse_source {
 int kv_sse_link_new(struct kv_sse_link **out, uv_loop_t *loop,
                     const struct kv_sse_source *source) MUST_CHECK;
 
-/* No callback follows; memory goes once the loop has run on and its handles
- * are closed. NULL is fine. */
+/* No callback follows; the memory is freed once the loop has run on and its
+ * handles are closed. link may be NULL. */
 void kv_sse_link_free(struct kv_sse_link *link);
 
-/* No callback follows: what is left of it is to be freed soon. */
+/* No callback follows; the owner will free the link soon. */
 void kv_sse_link_mute(struct kv_sse_link *link);
 
-/* Forget what it told and connect anew; the BEGIN comes from the loop. ask: the
- * question's number, 0: none. reason: static. */
+/* Forgets what the source told and reconnects; the BEGIN comes from the loop.
+ * ask: the question's number, 0: none. reason: static text. */
 void kv_sse_link_reread(struct kv_sse_link *link, const char *reason,
                         uint64_t ask);
 

@@ -19,7 +19,7 @@ struct kv_sse_change {
 bool kv_sse_is_cache_event(struct slice type);
 
 /* Reads the data of such an event; learns the block size from the first one.
- * False: it was counted and is to be skipped. */
+ * False: it was counted, and must be skipped. */
 bool kv_sse_map(struct kv_sse *sse, const struct sse_event *event,
                 struct kv_sse_change *change) MUST_CHECK;
 

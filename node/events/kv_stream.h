@@ -1,70 +1,68 @@
 /*
  * Follows one rank's event stream: which messages are next, which are missing,
- * when the engine is another process.
+ * and when the engine is another process.
  *
  * Numbering. An engine's process numbers its batches from 0, one by one, and
- * says nowhere which process it is. What tells processes apart is the
- * fingerprint of a batch (key_digest() of its payload, which holds the engine's
- * clock): the same seq with another fingerprint is another process. An epoch is
- * one reading of one process; BEGIN tells of it. The process is named by the
- * fingerprint of seq 0, so that all observers of it find the same name, and by
- * the first batch that is known and its seq where seq 0 is gone. One that has
- * said nothing yet is KV_STREAM_EMPTY.
+ * never says which process it is. The fingerprint of a batch (key_digest() of
+ * its payload, which contains the engine's clock) distinguishes processes: the
+ * same seq with another fingerprint is another process. An epoch is one reading
+ * of one process; BEGIN announces it. The process is named by the fingerprint
+ * of seq 0, so that all its observers find the same name; if seq 0 is gone, by
+ * the first known batch and its seq. A process that has published nothing yet
+ * is KV_STREAM_EMPTY.
  *
- * Two sources. Live messages come by the event socket, and all between
- * kv_stream_connected() and kv_stream_disconnected() must have come by one TCP
- * connection: the shell opens a fresh socket for each. Replays answer from a
- * given seq on, then say that this is all. The replay is the authority: what it
- * does not confirm is not trusted, and it is always asked from the last applied
- * batch on, that one included, so that its fingerprint proves (or disproves)
- * that the answer is of the epoch's process. The first reply is taken as it is;
- * engines lose replies in the middle and at the end, never the first.
+ * Two sources. Live messages come through the event socket, and all messages
+ * between kv_stream_connected() and kv_stream_disconnected() must have come
+ * through one TCP connection: the shell opens a new socket for each. A replay
+ * answers from a given seq on, and then marks its end. The replay is the
+ * authority: nothing is trusted that it does not confirm. It is always
+ * requested from the last applied batch on, including that batch, whose
+ * fingerprint then proves (or disproves) that the answer is of the epoch's
+ * process. The first reply is always trusted to be first: engines lose replies
+ * in the middle and at the end, never the first.
  *
- *   first reply is the last applied batch    same process, go on
- *   ... under another fingerprint                  restarted: read from 0
- *   first reply is beyond it                 history is gone: a new epoch from
- *                                            there on, partial
- *   the end marker alone                     restarted: read from 0, which
- *                                            may well be empty
+ *   first reply is the last applied batch     same process, continue
+ *   ... under another fingerprint             restarted: read from 0
+ *   first reply is beyond it                  history is gone: a new epoch
+ *                                             from there on, partial
+ *   the end marker alone                      restarted: read from 0, which
+ *                                             may well be empty
  *
- * Linking. That a live message follows on does not say that it is of the same
- * process: a restarted engine comes to the same seq again. So a connection is
- * linked to the epoch only by a message that came both ways, live and replayed,
- * with the same fingerprint. Until then live messages wait (pending), and cause
- * the replay that will prove them. Once linked, contiguous messages are applied
- * as they come, also while a replay runs: replies are judged against what was
- * known when they were asked for.
+ * Linking. A live message with the next seq need not be of the same process: a
+ * restarted engine reaches the same seq again. So a connection is linked to the
+ * epoch only by a message that came both ways, live and replayed, with the same
+ * fingerprint. Until then live messages wait (pending), and cause the replay
+ * that will prove them. Once linked, contiguous messages are applied as they
+ * arrive, even during a replay: replies are judged by what was known when they
+ * were requested.
  *
- * Holes. Replies beyond a hole are kept, and the replay is asked again from the
- * hole on, as long as that helps; three answers in a row that do not help make
- * the hole permanent (engines do skip a seq when publishing fails): it is
- * jumped over, which GAP tells, and the stream is partial. A round without an
- * end marker ends by silence and is asked again; replay_rounds silent rounds in
- * a row, and nobody answers there: the stream goes on as one without a replay,
- * and looks again from time to time.
+ * Holes. Replies beyond a hole are kept, and the replay is requested again from
+ * the hole on, as long as that helps. After three answers in a row that do not
+ * help, the hole is permanent (engines do skip a seq when publishing fails): it
+ * is skipped, which GAP reports, and the stream is partial. A round without an
+ * end marker ends by silence and is requested again. After replay_rounds silent
+ * rounds in a row, the endpoint is considered dead: the stream continues as one
+ * without a replay, and tries again from time to time. No live message reveals
+ * a lost tail or an idle restart, so an idle stream is probed.
  *
- * The lost tail and the idle restart show in no live message, so an idle
- * stream is probed.
+ * Without a replay there is only the live connection. Every reconnect begins a
+ * new epoch, which is partial unless it begins with seq 0. Missing batches are
+ * skipped (GAP), because another node may have them. A stream that reads again,
+ * or misses more, has only what comes from there on: a partial epoch under a
+ * name of its own, which it keeps while the connection lasts. A lost tail shows
+ * with the next batch.
  *
- * Without a replay the live connection is all there is. Every reconnect begins
- * a new epoch, which is partial unless it begins with seq 0. Batches that are
- * missing are jumped over (GAP): whoever knows better may have them. What
- * reads again, or misses more, has nothing but what comes from there on: a
- * partial epoch under a name of its own, which it keeps while the connection
- * lasts. A tail that is lost shows with the next batch.
- *
- * Questions. kv_stream_reread() may come with a number, rising; the BEGIN that
- * is due to it, and those after it, say the highest one that was known when
- * the reading began, so that nobody takes an answer from before for one.
+ * Questions. kv_stream_reread() may have a number; numbers rise. The BEGIN that
+ * answers it, and those after it, carry the highest number that was known when
+ * the reading began, so that an earlier reading is never taken for an answer.
  *
  * Outputs are pulled after each call, before the next one: an APPLY points at
- * bytes of the call that caused it, or at held ones, good until the next
+ * bytes of the call that caused it, or at held messages, valid until the next
  * output. kv_stream_reread(), kv_stream_cleared() and kv_stream_not_whole() may
  * be called in between.
  *
- * Role: core. Owns: held messages. Thread: one owner.
- * Limits: struct kv_stream_config. Errors: none; what goes wrong is an output
- * or a counter.
+ * Role: core. Owns: held messages. Thread: one owner. Limits: struct
+ * kv_stream_config. Errors: none; what goes wrong is an output or a counter.
  */
 #ifndef NODE_KV_STREAM_H
 #define NODE_KV_STREAM_H
@@ -85,7 +83,8 @@ struct kv_stream;
 struct kv_stream_config {
     bool has_replay;            /* there is a replay endpoint */
     uint32_t replay_timeout_ms; /* of silence within one round */
-    uint32_t replay_rounds;     /* silent ones, until nobody is there */
+    uint32_t replay_rounds;     /* silent rounds until the endpoint is
+                                   considered dead */
     uint32_t probe_interval_ms; /* between looks for a lost tail when idle */
     uint32_t retry_ms;          /* least time between two replay requests */
     size_t pending_bytes_max;   /* live messages kept during a replay; as much
@@ -97,8 +96,8 @@ enum kv_stream_state {
     KV_STREAM_READING,    /* a replay runs */
     KV_STREAM_LIVE,       /* in step, and everything since the engine started
                              is known */
-    KV_STREAM_PARTIAL,    /* in step, but what the engine held before is not
-                             known: less is claimed than is there */
+    KV_STREAM_PARTIAL,    /* in step, but the engine's earlier blocks are
+                             unknown: less is claimed than is there */
     KV_STREAM_STALE,      /* events are missing: do not trust it */
 };
 
@@ -151,10 +150,10 @@ void kv_stream_replayed(struct kv_stream *stream, uint64_t seq,
                         struct slice payload, uint64_t now_us);
 void kv_stream_replay_end(struct kv_stream *stream, uint64_t now_us);
 
-/* What was applied did not fit together (KV_APPLY_E_DAMAGED), or the mirror
- * proved wrong: forget and read everything again, at most once per
- * retry_ms * 2^n, n growing while it does not help. ask: the question's number
- * where somebody waits for the BEGIN that answers it, else 0. */
+/* What was applied was inconsistent (KV_APPLY_E_DAMAGED), or the mirror was
+ * proved wrong: forgets everything and reads again, at most once per retry_ms *
+ * 2^n; n grows while it does not help. ask: the question's number if the caller
+ * waits for the BEGIN that answers it, else 0. */
 void kv_stream_reread(struct kv_stream *stream, const char *reason,
                       uint64_t ask, uint64_t now_us);
 
@@ -167,7 +166,7 @@ void kv_stream_prove(struct kv_stream *stream, uint64_t ask, uint64_t now_us);
  * that it holds is known from here on. */
 void kv_stream_cleared(struct kv_stream *stream);
 
-/* How far the reading is: enough to go on from there in another life. */
+/* How far the reading is: enough to continue from there in another process. */
 #define KV_STREAM_FINGERPRINTS 16U
 struct kv_stream_image {
     uint64_t process;
@@ -182,15 +181,16 @@ struct kv_stream_image {
                                           last one first; 0: not known */
 };
 
-/* Between two calls, outputs pulled. False: there is nothing to go on from
- * (nothing was applied, it is dead or to be read again, or there is no replay
- * that could prove that a later engine is the same process). */
+/* Call it between two calls, with all outputs pulled. False: there is nothing
+ * to continue from (nothing was applied, the stream is dead or must be read
+ * again, or there is no replay that could prove that a later engine is the same
+ * process). */
 bool kv_stream_image(const struct kv_stream *stream,
                      struct kv_stream_image *image) MUST_CHECK;
 
-/* A new stream, before it is connected: as if it had read so far and lost the
- * connection, so that the first replay says whether the engine is still the
- * same process and has what came since. False: the image makes no sense, or
+/* For a new stream, before it is connected: as if it had read this far and lost
+ * the connection. So the first replay shows whether the engine is still the
+ * same process, and brings what came since. False: the image is invalid, or
  * there is no replay; nothing changed. */
 bool kv_stream_resume(struct kv_stream *stream,
                       const struct kv_stream_image *image) MUST_CHECK;
@@ -207,10 +207,11 @@ uint64_t kv_stream_deadline(const struct kv_stream *stream);
 bool kv_stream_next_out(struct kv_stream *stream, struct kv_out *out)
     MUST_CHECK;
 
-/* What the stream claims at the moment, without the outputs still to pull. */
+/* What the stream claims at present, without the outputs that are still to be
+ * pulled. */
 enum kv_stream_state kv_stream_state(const struct kv_stream *stream);
 
-/* Whether a state says that the living process is followed, step by step. */
+/* Whether the state means that the living process is followed step by step. */
 static inline bool
 kv_stream_state_is_live(enum kv_stream_state state)
 {
@@ -228,7 +229,8 @@ void kv_stream_not_whole(struct kv_stream *stream);
 /* The seq after the last applied one. */
 uint64_t kv_stream_next_seq(const struct kv_stream *stream);
 
-/* Whether the invariants hold; otherwise *reason, static, says which does not. */
+/* Verifies each invariant. False: *reason (static text) says which one is
+ * broken. */
 bool kv_stream_check(const struct kv_stream *stream, const char **reason);
 
 #endif

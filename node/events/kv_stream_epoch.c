@@ -1,4 +1,4 @@
-/* A stream's epoch: how one begins, what is applied to it, how it ends. */
+/* A stream's epoch: how it begins, what is applied to it, how it ends. */
 #include "node/events/kv_stream_internal.h"
 
 #include <stdlib.h>
@@ -72,8 +72,8 @@ kv_epoch_start(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
     stream->next_seq = seq;
 }
 
-/* A new epoch whose first known message is this one, of a process that is
- * named by what it said first: any observer can find that out. */
+/* A new epoch whose first known message is this one, of a process named by its
+ * first known message: any observer can find that name. */
 void
 kv_stream_begin(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
                 uint64_t ask, const char *reason)
@@ -126,7 +126,8 @@ kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
     CHECK(stream->blank && !stream->linked && stream->early.count == 0);
 }
 
-/* A live copy of what was applied says where the live connection leads. */
+/* A live copy of an applied message shows which process the live connection
+ * leads to. */
 static void
 compare_pending(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {

@@ -15,7 +15,7 @@
 #include "node/events/kv_held_internal.h"
 #include "node/events/kv_stream.h"
 
-#define KV_STREAM_RECENT  512U /* applied messages whose fingerprint is kept */
+#define KV_STREAM_RECENT  512U /* applied messages with a kept fingerprint */
 #define KV_STREAM_OUTS    8U
 #define KV_STREAM_CONFIRM 3U /* equal replies that make a hole permanent */
 
@@ -24,10 +24,10 @@ struct kv_recent {
     uint64_t fingerprint;
 };
 
-/* A replay that runs, and what was known when it was asked for. */
+/* A replay in progress, and what was known when it was requested. */
 struct kv_round {
     bool active;
-    bool fresh;           /* from 0, whoever answers */
+    bool fresh;           /* from 0, whichever process answers */
     bool heard;           /* a reply came */
     bool lost;            /* a reply could not be held */
     uint64_t ask;         /* the last question when it was asked for */
@@ -65,8 +65,8 @@ struct kv_stream {
     bool reading;    /* begun by a replay that did not reach its end yet */
     bool unread;     /* begun live in the middle: a replay may know more */
     const char *why; /* dead */
-    bool opened;     /* blank, and told of: what comes next by this connection
-                        belongs to it */
+    bool opened;     /* blank, and announced: the next messages of this
+                        connection belong to it */
     bool part;       /* `process` names a reading that began in the middle */
     uint64_t process;
     uint64_t first_seq;
@@ -78,8 +78,8 @@ struct kv_stream {
     struct kv_round round;
     uint64_t early_top; /* above all that is held early */
     bool wanted;        /* a round, at round_at_us or later */
-    bool silent;        /* nobody answers at the replay endpoint */
-    bool accepting;     /* jump over what is still missing */
+    bool silent;        /* the replay endpoint does not answer */
+    bool accepting;     /* skip what is still missing */
     uint64_t round_at_us;
     uint64_t asked_us;  /* the last request; 0: none */
     uint64_t quiet_us;  /* since when nothing was heard */
@@ -118,7 +118,7 @@ kv_stream_us(uint32_t ms)
     return (uint64_t)ms * 1000;
 }
 
-/* No replay to be had: live messages are all there is. */
+/* No replay is available: there are only live messages. */
 static inline bool
 kv_stream_unaided(const struct kv_stream *stream)
 {
@@ -131,7 +131,8 @@ enum kv_known kv_stream_known(const struct kv_stream *stream, uint64_t seq,
 void kv_stream_push(struct kv_stream *stream, const struct kv_out *out);
 void kv_stream_begin(struct kv_stream *stream, uint64_t seq,
                      uint64_t fingerprint, uint64_t ask, const char *reason);
-/* Nothing is known any more. empty: nor is there anything, as a replay said. */
+/* Forgets everything that is known. empty: a replay said that the engine holds
+ * nothing, either. */
 void kv_stream_forget(struct kv_stream *stream, bool empty, uint64_t ask,
                       const char *reason);
 void kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
@@ -139,23 +140,24 @@ void kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
 /* This message is the first known one of the epoch; it is applied next. */
 void kv_epoch_start(struct kv_stream *stream, uint64_t seq,
                     uint64_t fingerprint);
-/* Goes on at seq, above the next one: what is between is lost, and a gap told.
- */
+/* Continues at seq, which is above the next one: what lies between is lost, and
+ * a GAP is emitted. */
 void kv_epoch_skip_to(struct kv_stream *stream, uint64_t seq);
 /* The same for a message that is applied next, and that no replay fills up. */
 void kv_epoch_jump(struct kv_stream *stream, uint64_t seq,
                    uint64_t fingerprint);
-/* The epoch is not what is out there (any more): read from 0. */
+/* The epoch is not, or no longer, the engine's process: read from 0. */
 void kv_stream_restart(struct kv_stream *stream, const char *reason);
 
 /* Live messages: an epoch begins with this one, which is applied next. */
 void kv_live_begin(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
                    const char *reason);
 
-/* The reading begins anew, from the first batch that a replay has. reason:
- * static. */
+/* Begins the reading again, from the first batch that a replay has. reason:
+ * static text. */
 void kv_stream_read_again(struct kv_stream *stream, const char *reason);
-/* When that is to happen; UINT64_MAX: it is not wanted, or not connected. */
+/* When the next such reading is due; UINT64_MAX: none is wanted, or there is no
+ * connection. */
 uint64_t kv_reread_due(const struct kv_stream *stream);
 /* Does it; the connection is up, and it is due. */
 void kv_reread_start(struct kv_stream *stream);

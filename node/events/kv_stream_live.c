@@ -24,8 +24,8 @@ kv_live_begin(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
     CHECK(!stream->blank && stream->next_seq == seq);
 }
 
-/* Without a replay the connection is the only witness: what comes by another
- * one begins anew. */
+/* Without a replay the connection is the only evidence: messages through
+ * another one begin again. */
 static void
 live_unaided(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
              struct slice payload)
@@ -65,7 +65,7 @@ is_pending(const struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
     return held != NULL && held->fingerprint == fingerprint;
 }
 
-/* What runs backwards is not one process: nothing that came by this
+/* A seq that goes back means another process: nothing that came through this
  * connection proves anything any more. */
 static void
 doubt(struct kv_stream *stream)
@@ -103,7 +103,7 @@ live_aided(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint,
 
     CHECK(stream->connected && !kv_stream_unaided(stream));
     if (known == KV_KNOWN_SAME) {
-        if (!stream->linked) { /* what came before it ran ahead of it */
+        if (!stream->linked) { /* messages before it ran ahead of it */
             kv_held_clear(&stream->pending);
             stream->linked = true;
             stream->live_last = seq;

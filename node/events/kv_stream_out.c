@@ -1,4 +1,5 @@
-/* What a stream says, pulled: held batches whose turn has come, and what is due. */
+/* What a stream says, pulled: held batches whose turn has come, and what is
+ * due. */
 #include "node/events/kv_stream_internal.h"
 
 #include <stdlib.h>
@@ -86,7 +87,7 @@ apply_held(struct kv_stream *stream)
     return true;
 }
 
-/* What is still held needs a replay; and what is due is done. */
+/* Messages that are still held need a replay; then does what is due. */
 static void
 settle(struct kv_stream *stream)
 {

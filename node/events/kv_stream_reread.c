@@ -1,4 +1,4 @@
-/* Reading a stream again from its first batch, because somebody asks for it. */
+/* Reads a stream again from its first batch, on request. */
 #include "node/events/kv_stream_internal.h"
 
 #define REREADS_MAX    12U /* doublings of the wait */
@@ -36,7 +36,7 @@ kv_reread_due(const struct kv_stream *stream)
                                                        : UINT64_MAX;
 }
 
-/* Whether what is wanted happens anyhow, questions and all. */
+/* Whether the requested reading happens anyway, with the question's number. */
 static bool
 is_read_anyway(const struct kv_stream *stream)
 {

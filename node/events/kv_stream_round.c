@@ -1,4 +1,4 @@
-/* Replays of a stream: asked for, compared, joined with what is live. */
+/* Replays of a stream: requested, compared, and joined with live messages. */
 #include "node/events/kv_stream_internal.h"
 
 #define SILENT_PROBES 8U /* probe intervals between tries at a silent replay */
@@ -31,9 +31,9 @@ listen_on(struct kv_stream *stream)
 }
 
 /*
- * From the last applied message on, that one included: its fingerprint proves
- * that the answer is of the same process. All there is when nothing was
- * applied, or what was is dead.
+ * From the last applied message on, including it: its fingerprint proves that
+ * the answer is of the same process. From the beginning if nothing was applied,
+ * or the epoch is dead.
  */
 void
 kv_round_ask(struct kv_stream *stream)
@@ -84,8 +84,9 @@ round_helped(const struct kv_stream *stream)
            stream->linked != stream->round.linked_before;
 }
 
-/* A round closed part of a hole. What was published since the last one says
- * nothing of that, and comes with every round while the engine works. */
+/* Whether a round closed part of a hole. Messages published since the last
+ * round prove nothing, because every round brings some while the engine
+ * works. */
 static bool
 hole_shrank(const struct kv_stream *stream)
 {
@@ -103,7 +104,7 @@ confirmations(const struct kv_stream *stream)
                : KV_STREAM_CONFIRM;
 }
 
-/* What is missing now is missing for good: less than everything is known. */
+/* What is missing now is lost for good: the stream is incomplete. */
 static void
 accept_hole(struct kv_stream *stream)
 {
@@ -115,9 +116,9 @@ accept_hole(struct kv_stream *stream)
 }
 
 /*
- * The replay is the authority, and after several rounds still does not know
- * what came live. By a connection that is proved, the replay has a hole; by
- * any other, it may be of another process: not to be used.
+ * The replay is the authority, and after several rounds it still does not know
+ * a live message. If the connection is proved, the replay has a hole. If not,
+ * the message may be of another process and must not be used.
  */
 static void
 give_up_pending(struct kv_stream *stream)
@@ -231,7 +232,8 @@ kv_round_later(struct kv_stream *stream)
         SILENT_PROBES * kv_stream_us(stream->config.probe_interval_ms);
 }
 
-/* Nobody answers: go on as if there were no replay, and look again later. */
+/* There is no answer: continue as if there were no replay, and try again
+ * later. */
 static void
 give_up(struct kv_stream *stream)
 {
@@ -271,7 +273,8 @@ kv_round_tick(struct kv_stream *stream)
 
 /* Replies */
 
-/* The first one tells who answers. True when there is nothing more to do. */
+/* The first reply shows which process answers. True when there is nothing more
+ * to do. */
 static bool
 meet(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
 {
@@ -282,7 +285,7 @@ meet(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
         bool same = !stream->blank && !stream->force &&
                     seq == stream->first_seq &&
                     fingerprint == stream->first_fingerprint;
-        if (same) { /* as before: whoever made us doubt is gone */
+        if (same) { /* as before: the process that caused the doubt is gone */
             stream->dead = false;
             round->fresh = false;
             return false;
@@ -294,7 +297,7 @@ meet(struct kv_stream *stream, uint64_t seq, uint64_t fingerprint)
         return false;
     }
     if (seq < round->from) {
-        return true; /* not what was asked for */
+        return true; /* not the requested reply */
     }
     if (seq > round->from) {
         counter_bump(&stream->counters->gaps, 1);

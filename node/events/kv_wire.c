@@ -77,7 +77,7 @@ kv_reader_free(struct kv_reader *reader)
     free(reader);
 }
 
-/* What is around the events may be nested as it likes. */
+/* Values around the events may be nested to any depth. */
 static const uint8_t *
 pass(const struct kv_reader *reader, const uint8_t *at)
 {
@@ -182,7 +182,8 @@ kv_reader_begin(struct kv_reader *reader, struct slice payload)
     return 0;
 }
 
-/* Reads what is behind the events. True when it is whole, and all there is. */
+/* Reads the elements after the events. True when they are complete, and nothing
+ * follows. */
 static bool
 close_envelope(struct kv_reader *reader)
 {

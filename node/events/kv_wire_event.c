@@ -341,7 +341,7 @@ read_slot_7(struct kv_decode *d, const uint8_t *at)
                                    : kv_pass(d, at, KV_LEVEL_FIELD);
 }
 
-/* What stands at the end of arrays, told apart by type. */
+/* Reads the elements at the end of arrays, which are identified by type. */
 static const uint8_t *
 read_tail(struct kv_decode *d, const uint8_t *at)
 {
@@ -366,7 +366,7 @@ read_tail(struct kv_decode *d, const uint8_t *at)
     return read_field(d, at, field);
 }
 
-/* The slots of a stored event behind its tag. */
+/* Reads the slots of a stored event after its tag. */
 static const uint8_t *
 read_stored(struct kv_decode *d, const uint8_t *at, uint64_t items)
 {
@@ -464,7 +464,7 @@ finish_stored(struct kv_decode *d)
     return repeated ? KV_FAULT_REPEATED : KV_FAULT_NONE;
 }
 
-/* Only what a removal can say, whatever else it said. */
+/* Keeps only what a removal can say, and ignores the rest. */
 static enum kv_fault
 finish_removed(struct kv_decode *d)
 {

@@ -22,13 +22,13 @@ struct kv_arrays {
     struct kv_array remaining; /* uint32_t */
     struct kv_array media;     /* uint64_t */
     struct kv_array seen;      /* uint32_t or uint64_t: of kv_has_repeated() */
-    uint8_t lead; /* what the last event's hashes began with, 0: none yet */
+    uint8_t lead; /* first byte of the last event's hashes, 0: none yet */
 };
 
 /* What kv_array_reserve() does when there is not room enough. */
 bool kv_array_grow(struct kv_array *array, size_t size) MUST_CHECK;
 
-/* Room for count elements of so many bytes; what was there is lost. False:
+/* Makes room for count elements of this size; the old contents are lost. False:
  * no memory. */
 static inline bool
 kv_array_reserve(struct kv_array *array, uint32_t count, size_t bytes)
@@ -87,8 +87,8 @@ struct kv_decode {
 /* An int, or bytes, as a block's hash; false: it is none. */
 bool kv_fold(const struct token *token, uint64_t *hash);
 
-/* The same off the bytes; numbers of 64 bits are nearly all of them. What is
- * behind it, or NULL: it is none, or it breaks off. */
+/* The same for the bytes of a msgpack number, which mostly has 64 bits. Returns
+ * the position after it; NULL: it is no number, or is truncated. */
 static inline const uint8_t *
 kv_read_hash(const uint8_t *at, const uint8_t *end, uint64_t *hash)
 {
@@ -109,20 +109,20 @@ kv_pass(struct kv_decode *d, const uint8_t *at, uint32_t level)
     return token_skip(at, d->end, level, d->limits->depth_max, &d->deep);
 }
 
-/* Token ids that are plain numbers, up to count of them and until something
- * else comes or the end is near. Returns how many; *cursor is behind them. */
+/* Reads token ids that are plain numbers, up to count of them, and stops at
+ * anything else or near the end. Returns how many; *cursor is after them. */
 uint32_t kv_read_ids(const uint8_t **cursor, const uint8_t *end, uint32_t *out,
                      uint32_t count);
 
 /* The fields that are arrays: read the value at `at` into the event and mark
- * it. What is behind it, or NULL. */
+ * it. Return the position after it, or NULL. */
 const uint8_t *kv_read_tokens(struct kv_decode *d, const uint8_t *start);
 const uint8_t *kv_read_hashes(struct kv_decode *d, const uint8_t *start);
 const uint8_t *kv_read_remaining(struct kv_decode *d, const uint8_t *start);
 
 /*
- * One event. Returns what is behind it, or NULL when the payload is broken
- * off. *fault and *event as kv_reader_next() says.
+ * Reads one event. Returns the position after it, or NULL when the payload is
+ * truncated. *fault and *event: see kv_reader_next().
  */
 const uint8_t *kv_event_read(struct kv_arrays *arrays,
                              const struct kv_limits *limits, const uint8_t *at,
@@ -134,13 +134,13 @@ int kv_media_read(struct kv_arrays *arrays, const struct kv_event *event,
                   const uint64_t **media, struct slice *salt,
                   enum kv_fault *fault) MUST_CHECK;
 
-/* What may be hashes between *at and stop, at most max of them; *at is moved
- * behind what was looked at. */
+/* Finds what may be hashes between *at and stop, at most max of them; *at moves
+ * behind what was examined. */
 uint32_t kv_hashes_ahead(uint8_t lead, const uint8_t **at, const uint8_t *stop,
                          const uint8_t *end, uint64_t *hashes, uint32_t max);
 
-/* Whether a hash stands twice in the list. In linear time, and in n log n when
- * somebody chose the hashes to collide. False: no memory. */
+/* Whether a hash is in the list twice. Takes linear time, or n log n if someone
+ * chose the hashes to collide. False: no memory. */
 bool kv_find_repeated(struct kv_array *seen, const uint64_t *hashes,
                       uint32_t count, bool *repeated) MUST_CHECK;
 

@@ -90,8 +90,8 @@ add_placed(struct block *block, const uint8_t *at, uint64_t items)
     return true;
 }
 
-/* A map that says what it is; what it says is in *type, and under the key of
- * that kind in *value. */
+/* A map that names its own kind: *type is the kind, and *value the value under
+ * the kind's key. */
 static const uint8_t *
 read_typed(const struct block *block, const uint8_t *at, uint64_t items,
            struct slice *type, struct slice *salt)

@@ -1,10 +1,10 @@
 /*
  * Token ids: nearly all bytes of a batch. Their widths (1, 2, 3 or 5 bytes)
- * come in no order that could be guessed, so a loop that branches on them
- * waits for a wrong guess every few ids, and one that does not waits for each
- * lead byte before it knows where the next one is. With SSSE3 four at a time:
- * of 16 bytes it is worked out how wide an id would be that began there, which
- * makes a table of steps, and four steps from the first byte are two
+ * come in unpredictable order. So a loop that branches on them pays for a wrong
+ * guess every few ids, and a loop that does not has to wait for each lead byte
+ * before it knows where the next one is. With SSSE3, four ids are read at a
+ * time: for each of 16 bytes we compute how wide an id would be that began
+ * there, which makes a table of steps; four steps from the first byte are two
  * shuffles of that table by itself.
  */
 #include "node/events/kv_wire_event_internal.h"
@@ -89,8 +89,8 @@ steps_of(__m128i bytes)
                         _mm_shuffle_epi8(of_c0, lower));
 }
 
-/* Where the 2nd to 5th id begin, a byte each, the 2nd lowest. Returns the
- * last of them, for which the next round waits. */
+/* Where the 2nd to 5th id begin, one byte each, the 2nd lowest. Returns the
+ * position of the last, for which the next round waits. */
 TARGET static inline uint32_t
 starts_of(__m128i steps, __m128i *starts)
 {

@@ -94,8 +94,8 @@ struct kv_event {
     /* extra_keys, else mm_keys, undecoded: one msgpack array, or len 0. See
      * kv_extras_next(). */
     struct slice extras;
-    const uint32_t *remaining; /* remaining_copy_counts, hashes_count of them,
-                                  or NULL, also when they do not align */
+    const uint32_t *remaining; /* remaining_copy_counts, hashes_count of them;
+                                  NULL if absent or not aligned */
 };
 
 enum kv_fault {
@@ -122,7 +122,7 @@ void kv_reader_free(struct kv_reader *reader);
 
 enum {
     KV_E_END = 1, /* of the batch */
-    KV_E_SKIPPED, /* one event was dropped: *fault says why; go on */
+    KV_E_SKIPPED, /* one event was dropped: *fault says why; continue */
     KV_E_PAYLOAD, /* the rest of the payload cannot be read: *fault */
 };
 
@@ -131,24 +131,24 @@ enum {
 int kv_reader_begin(struct kv_reader *reader, struct slice payload) MUST_CHECK;
 
 /*
- * The next event: 0 and *event, or one of the above; the last two go on to be
- * the answer. An event that is skipped as UNALIGNED or REPEATED is told in
- * *event all the same. *at (may be NULL): the offset of the event in the
- * payload, for error messages.
+ * The next event: 0 and *event, or one of the outcomes above; the last two
+ * repeat themselves. An event skipped as UNALIGNED or REPEATED is still
+ * described in *event. *at (may be NULL): the event's offset in the payload,
+ * for error messages.
  */
 int kv_reader_next(struct kv_reader *reader, struct kv_event *event,
                    enum kv_fault *fault, size_t *at) MUST_CHECK;
 
 /*
- * A hint at what comes: hashes that following events may be about, at most
- * max, each told once, and now and then a number that is none. 0: it was
- * looked far enough ahead for now.
+ * A hint at what follows: hashes that coming events may be about, at most max,
+ * each given once; now and then a number that is no hash. 0: it has looked far
+ * enough ahead for now.
  */
 uint32_t kv_reader_ahead(struct kv_reader *reader, uint64_t *hashes,
                          uint32_t max);
 
-/* What the batch says its data-parallel rank is, -1 when it does not. Known
- * at KV_E_END: in an array the rank stands behind the events. */
+/* The data-parallel rank that the batch names, -1 when it names none. Known at
+ * KV_E_END: in an array the rank follows the events. */
 int64_t kv_reader_rank(const struct kv_reader *reader);
 
 /* Bytes of the batch. */
@@ -171,16 +171,16 @@ bool kv_extras_next(struct slice extras, size_t *at, bool first_block,
                     struct slice lora_name, uint64_t *media,
                     struct slice *salt);
 
-/* The digest of a block's media with one item more behind `media` (0: before
- * the first): the item's identifier, as the engine names it, and where it
+/* Adds one item to the digest of a block's media; media: of the items before it
+ * (0: none). An item is its identifier, as the engine names it, and where it
  * begins, counted from the block's first token. Never 0. */
 uint64_t kv_media_add(uint64_t media, struct slice identifier, int64_t offset);
 
 /*
- * The media of all blocks of an event that the reader told last: 0 and *media,
- * hashes_count of them or NULL where no block has any, and *salt as above;
- * valid as long as the event. KV_E_SKIPPED and *fault when the extras are not
- * one for each hash.
+ * The media of all blocks of the event that the reader returned last: 0 and
+ * *media, hashes_count of them, or NULL if no block has any, and *salt as
+ * above; valid as long as the event. KV_E_SKIPPED and *fault when there is not
+ * one extra per hash.
  */
 int kv_reader_media(struct kv_reader *reader, const struct kv_event *event,
                     const uint64_t **media, struct slice *salt,

@@ -65,7 +65,7 @@ number_at(const uint8_t *at, uint8_t bytes)
     return number;
 }
 
-/* Of two's complement in so many bytes. */
+/* Sign-extends a two's complement number of this many bytes. */
 static uint64_t
 sign_extended(uint64_t number, uint8_t bytes)
 {

@@ -66,7 +66,8 @@ token_read_items(const uint8_t *at, const uint8_t *end, enum token_kind kind,
     return at;
 }
 
-/* Reads one value, of a container its head only. Returns what is behind it. */
+/* Reads one value; of a container only its head. Returns the position after
+ * it. */
 static inline const uint8_t *
 token_read(const uint8_t *at, const uint8_t *end, struct token *token)
 {

@@ -1,4 +1,5 @@
-/* Which of an engine's metrics means which number, over engines and releases. */
+/* Which of an engine's metrics means which number, over engines and
+ * releases. */
 #include "node/fleet/engine_metrics.h"
 
 #include "node/text/promtext.h"
@@ -114,7 +115,7 @@ label_number(const struct promtext_sample *sample, struct slice name,
            promtext_number(&as_value, number) && *number > 0;
 }
 
-/* cache_config_info says in its labels what the cache is. */
+/* The labels of cache_config_info describe the cache. */
 static void
 read_config(const struct promtext_sample *sample, struct slice block_label,
             struct slice count_label, struct sum *sums)

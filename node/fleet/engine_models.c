@@ -55,7 +55,7 @@ kind_of(const struct json_pull *pull)
     return ENGINE_OTHER;
 }
 
-/* Whatever it is, a parent that is there makes an adapter. */
+/* A parent of any kind makes the entry an adapter. */
 static bool
 read_parent(struct json_pull *pull, struct entry *entry)
 {

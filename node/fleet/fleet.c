@@ -89,7 +89,7 @@ free_slot(const struct fleet *fleet)
     return WORKER_NONE;
 }
 
-/* What lanes are to know of a worker, but for its address. */
+/* What lanes must know of a worker, except for its address. */
 static void
 describe(struct fleet_worker *worker, const struct config_worker *config)
 {
@@ -330,7 +330,7 @@ tick_drain(struct fleet *fleet, uint32_t slot)
     }
 }
 
-/* A removed worker's slot becomes free when nobody refers to it. */
+/* Frees a removed worker's slot when no reference to it is left. */
 static void
 tick_leaving(struct fleet *fleet, uint32_t slot)
 {

@@ -1,43 +1,39 @@
 /*
- * The control thread's table of workers: who there is, whether they are well,
- * what they serve, and the views of that for lanes (fleet_view.h).
+ * The control thread's table of workers: which workers there are, whether they
+ * are well, what they serve, and the views of that for lanes (fleet_view.h).
  *
- * Pure, on the caller's clock. The shell (probe.c) calls fleet_tick() at
- * fleet_deadline(), pulls what is to be done with fleet_next_out(), does it,
- * and comes back with fleet_probed() and fleet_resolved(). The owner adds and
- * removes workers and hands in what lanes saw with fleet_report(). After any
- * call outputs may wait: pull until there are none.
+ * It is pure and runs on the caller's clock. The shell (probe.c) calls
+ * fleet_tick() at fleet_deadline(), pulls the work with fleet_next_out(), does
+ * it, and reports with fleet_probed() and fleet_resolved(). The owner adds and
+ * removes workers and passes what lanes saw to fleet_report(). Any call may
+ * cause outputs: pull until there are none.
  *
- * Health. Each worker gets three kinds of probe, at most one of each in
- * flight: GET health.path (2xx is good; if the engine does not know the path,
- * /v1/models stands in for it), GET /v1/models, GET /metrics. One failed
- * health probe makes it unhealthy and one good one healthy again (health.
- * failures and successes in a row), so both are known within one interval;
- * intervals are shortened by up to a tenth at random, so that probes of many
- * workers and nodes do not fall together. A connect failure seen by a lane
+ * Health. Each worker gets three kinds of probe, at most one of each in flight:
+ * GET health.path (2xx is good; if the engine does not know the path,
+ * /v1/models stands in for it), GET /v1/models, GET /metrics. health.failures
+ * failed health probes in a row make it unhealthy and health.successes good
+ * ones healthy again; both are 1 by default, so both are known within one
+ * interval. Intervals are shortened at random by up to a tenth, so that probes
+ * of many workers and nodes do not coincide. A connect failure seen by a lane
  * brings the next health probe forward. A probe that timed out may have been
- * lost: lanes fall back to workers that are down for no other reason when none
- * is healthy (fleet_view.h: suspect), rather than refuse requests.
+ * lost. So when no worker is healthy, lanes fall back to workers that are down
+ * only because of timeouts (fleet_view.h: suspect), rather than refuse
+ * requests. A name may have several addresses of which only some answer
+ * (localhost is ::1 and 127.0.0.1). All are tried before a worker that is not
+ * healthy is declared down, and an address that answers is kept. A new worker
+ * becomes eligible after its first good health probe, and after it was asked
+ * for its models once: a list that never came means "may serve any", and a
+ * router must not say that of a worker that it has not heard yet.
  *
- * A name may have several addresses of which only some answer (localhost is
- * ::1 and 127.0.0.1). All are tried before a worker that is not healthy is
- * called down, and an address that answers is kept.
+ * Slots. A worker keeps its slot for life. After its removal the slot is reused
+ * only when (a) the owner has called fleet_swept(): the index has forgotten it,
+ * (b) no request of ours is in flight there, and (c) no reader can hold a
+ * record of it. Other threads name a worker by (slot, generation), and a wrong
+ * generation is ignored.
  *
- * A new worker is not eligible before its first good health probe, and not
- * before it was asked for its models once: a list that never came means "may
- * serve any", and a router must not say that of a worker it merely has not
- * heard yet.
- *
- * Slots. A worker keeps its slot for life. After removal the slot is not
- * given to another before (a) the owner said fleet_swept(): the index has
- * forgotten it, (b) no request of ours is in flight there, (c) no reader can
- * hold a record of it. Whoever refers to a worker across threads names
- * (slot, generation), and a wrong generation is ignored.
- *
- * Role: core. Owns: workers, views and the board; views and records that were
- * replaced go through the caller's qsbr. Thread: control.
- * Limits: WORKERS_MAX workers; ENGINE_MODELS_MAX models each.
- * Errors: named outcomes, -ENOMEM.
+ * Role: core. Owns: workers, views and the board; replaced views and records
+ * are retired through the caller's qsbr. Thread: control. Limits: WORKERS_MAX
+ * workers; ENGINE_MODELS_MAX models each. Errors: named outcomes, -ENOMEM.
  */
 #ifndef NODE_FLEET_H
 #define NODE_FLEET_H
@@ -74,8 +70,8 @@ enum {
     FLEET_E_DUPLICATE_URL, /* one of that URL is present */
 };
 
-/* What a lane saw of one attempt, known when the answer's head came or did
- * not. */
+/* What a lane saw of one attempt, known when the answer's head arrived or
+ * failed to. */
 enum fleet_result {
     FLEET_ANSWERED,       /* any status below 500 */
     FLEET_CONNECT_FAILED, /* refused, unreachable, connect timeout */
@@ -91,7 +87,7 @@ enum fleet_probe {
     FLEET_PROBES, /* how many there are */
 };
 
-/* What happened to a worker, for the log and for who keeps track of slots. */
+/* What happened to a worker, for the log and for owners of slots. */
 enum fleet_event {
     FLEET_ADDED,             /* admit the slot to the index */
     FLEET_UP,                /* healthy */
@@ -104,7 +100,7 @@ enum fleet_event {
     FLEET_CIRCUIT_HALF_OPEN, /* trial requests may go there */
     FLEET_CIRCUIT_CLOSED,
     FLEET_DRAINING,
-    FLEET_DRAINED,   /* nothing of ours runs there any more */
+    FLEET_DRAINED,   /* none of our requests runs there any more */
     FLEET_UNDRAINED, /* it takes requests again */
     FLEET_REMOVED,   /* drop the slot from the index, then fleet_swept() */
     FLEET_EVENTS,    /* how many there are */
@@ -158,17 +154,17 @@ struct fleet_board *fleet_board(struct fleet *fleet);
 int fleet_add(struct fleet *fleet, const struct config_worker *worker,
               uint64_t now_us, uint32_t *slot) MUST_CHECK;
 
-/* Removes a present worker at once; requests that run there may finish. Its slot
- * waits for fleet_swept(). */
+/* Removes a present worker at once; requests that run there may finish. Its
+ * slot waits for fleet_swept(). */
 void fleet_remove(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 
-/* No new requests for a present worker; when nothing runs there any more it
- * is FLEET_DRAINED, and removed if then_remove. Again is harmless. */
+/* Sends no new requests to a present worker. When none runs there any more it
+ * is FLEET_DRAINED, and removed if then_remove. Repeating it is harmless. */
 void fleet_drain(struct fleet *fleet, uint32_t slot, bool then_remove,
                  uint64_t now_us);
 
 /* Ends the draining of a present worker: it takes requests again. Harmless for
- * one that does not drain. */
+ * a worker that does not drain. */
 void fleet_undrain(struct fleet *fleet, uint32_t slot, uint64_t now_us);
 
 /* The slot of the present worker of that id, or WORKER_NONE. */
@@ -191,8 +187,9 @@ void fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
 
 /*
  * The addresses of a worker's name, in the resolver's order, port included;
- * none: it has none now. The worker stays where it is while that answers and
- * is among them; else the next one is tried. Ignored when the worker is gone.
+ * none: the name has none now. The worker's address stays while it answers and
+ * is among them; otherwise the next one is tried. Ignored when the worker is
+ * gone.
  */
 void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
                     const struct sockaddr_storage *addresses, size_t count,
@@ -201,11 +198,12 @@ void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
 /* Lets time pass up to now_us, which never goes back. */
 void fleet_tick(struct fleet *fleet, uint64_t now_us);
 
-/* When (us) fleet_tick() has something to do; UINT64_MAX: never, as things are. */
+/* When (us) fleet_tick() has something to do; UINT64_MAX: never, as things
+ * are. */
 uint64_t fleet_deadline(const struct fleet *fleet);
 
-/* The next thing to do in *out; false when there is none. What *out points at is
- * good until the next call into the fleet. */
+/* The next thing to do in *out; false when there is none. What *out points at
+ * is good until the next call into the fleet. */
 bool fleet_next_out(struct fleet *fleet, struct fleet_out *out) MUST_CHECK;
 
 /* Builds the view of now and publishes it. 0, or -ENOMEM: the one before

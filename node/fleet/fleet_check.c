@@ -72,7 +72,7 @@ check_breaker(const struct fleet *fleet, const struct breaker *breaker)
                : NULL;
 }
 
-/* A view that is up to date says what the slot says. */
+/* An up-to-date view agrees with the slot. */
 static const char *
 check_view(const struct fleet *fleet, const struct fleet_slot *s, uint32_t slot)
 {

@@ -1,4 +1,5 @@
-/* One log line for each event of a worker, each event rate-limited by itself. */
+/* One log line for each event of a worker, each event rate-limited by
+ * itself. */
 #include "node/fleet/fleet_log_internal.h"
 
 #include "node/base/log.h"
@@ -14,7 +15,7 @@ level_of(enum fleet_event event)
                : LOG_LEVEL_INFO;
 }
 
-/* What the line says of that event alone; false: nothing. */
+/* The part of the line that depends on the event; false: there is none. */
 static bool
 take_detail(const struct fleet_out *out, struct log_field *field)
 {

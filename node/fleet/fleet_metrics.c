@@ -48,12 +48,12 @@ fleet_metrics_is_idle(const struct fleet *fleet, uint32_t slot)
 }
 
 /*
- * What the engine runs and queues beyond our own requests and our peers'. The
- * scrape is a picture of some moment between sending and now: of ours and
- * theirs, the greater count is taken off, and only what two scrapes in a row
- * saw is believed, so that requests that came or went meanwhile do not count as
- * someone else's. Peers' counts are up to 0.1 s old; what they have begun
- * since is someone else's only if it is there at two scrapes.
+ * Requests that the engine runs and queues beyond our own and our peers'. A
+ * scrape shows some moment between its sending and now. So of our own and
+ * peers' counts at both times the greater is subtracted, and only what two
+ * scrapes in a row saw counts: requests that came or went meanwhile are not
+ * taken for foreign ones. Peers' counts are up to 0.1 s old; requests that they
+ * have begun since count as foreign only if two scrapes see them.
  */
 static int32_t
 foreign_load(struct fleet_slot *s, uint32_t inflight_now)

@@ -83,9 +83,10 @@ path_of(const struct fleet *fleet, const struct fleet_slot *s,
     return "/v1/models";
 }
 
-/* Whether a connection can be had is a part of health. A good worker is asked
- * that each FRESH_EVERY-th time, for it costs more than all the rest; one in
- * doubt each time. Lists of models are too rare to keep a connection for. */
+/* Whether a connection can be made is part of health. A good worker is tested
+ * for that each FRESH_EVERY-th time, because it costs more than everything
+ * else; a doubtful one each time. Lists of models are too rare to keep a
+ * connection for. */
 static bool
 is_fresh(const struct fleet_slot *s, enum fleet_probe probe)
 {

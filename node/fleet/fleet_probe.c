@@ -48,8 +48,8 @@ fleet_probes_start(struct fleet *fleet, uint32_t slot)
     fleet_probes_due(fleet, slot);
 }
 
-/* Scraping a worker that nobody uses tells little: that may wait for twice as
- * long, until somebody does. */
+/* A worker without requests is scraped half as often, because the result
+ * matters little. */
 static uint64_t
 due_us(const struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
 {
@@ -151,7 +151,7 @@ health_good(struct fleet *fleet, uint32_t slot)
     if (breaker_reset(&s->breaker)) {
         fleet_note(fleet, slot, FLEET_CIRCUIT_CLOSED);
     }
-    /* What it serves may have changed while it was away. */
+    /* It may serve other models after its absence. */
     s->probe[FLEET_PROBE_MODELS].due_us = fleet->now_us;
     s->probe[FLEET_PROBE_METRICS].due_us = fleet->now_us;
     fleet_probes_due(fleet, slot);
@@ -187,8 +187,8 @@ is_unknown_path(unsigned status)
     return status == 404 || status == 405 || status == 501;
 }
 
-/* Nobody answered: whoever does next may be another server elsewhere. True
- * when another address is to be tried before this counts. */
+/* There was no answer: the next answer may come from a server at another
+ * address. True when another address must be tried before this counts. */
 static bool
 no_answer(struct fleet *fleet, uint32_t slot)
 {
@@ -204,7 +204,7 @@ no_answer(struct fleet *fleet, uint32_t slot)
     return !s->healthy && s->unanswered < s->addresses_count;
 }
 
-/* Views say of those that are not well how that is. */
+/* Views say in which way a worker is not well. */
 static void
 note_silence(struct fleet *fleet, uint32_t slot,
              const struct fleet_probed *result)
@@ -267,8 +267,7 @@ fleet_recognise(struct fleet *fleet, uint32_t slot, enum engine_kind kind)
     }
 }
 
-/* No list came. One that is known stays; of an engine that does answer there
- * will be none. */
+/* No list came. A known list stays; an engine that does answer has none. */
 static void
 no_models(struct fleet *fleet, struct fleet_slot *s, unsigned status)
 {
@@ -394,7 +393,8 @@ fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
     if (count == 0) {
         s->resolve_due_us =
             after_interval(fleet, fleet->config.health.interval_ms);
-        if (s->now.address_len == 0) { /* else the last one may still do */
+        if (s->now.address_len == 0) { /* otherwise the last address may still
+                                          work */
             health_bad(fleet, slot, "name not resolved");
         }
         return;

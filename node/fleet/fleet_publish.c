@@ -1,4 +1,4 @@
-/* Views for lanes: built from the slots, published; what they replace is
+/* Views for lanes: built from the slots and published; replaced ones are
  * retired. */
 #include <errno.h>
 #include <stddef.h>
@@ -139,8 +139,8 @@ fail:
     return NULL;
 }
 
-/* Gives each slot a record that says what is so now; the old ones wait until
- * no published view has them. */
+/* Gives each slot an up-to-date record; the old ones are kept until no
+ * published view has them. */
 static bool
 renew_records(struct fleet *fleet)
 {

@@ -1,6 +1,6 @@
 /*
- * The inside of a fleet: a slot for each worker, and what the files of the fleet
- * do for each other. Private to fleet*.c and their tests.
+ * The inside of a fleet: a slot for each worker, and what the files of the
+ * fleet do for each other. Private to fleet*.c and their tests.
  *
  * Role: core. Owns: what struct fleet owns. Thread: control. Slots named here
  * are below WORKERS_MAX and present unless said otherwise.
@@ -56,7 +56,7 @@ struct fleet_slot {
     bool drained;
     bool remove_drained;
     bool swept;
-    bool record_outdated; /* the record does not say what `now` says */
+    bool record_outdated; /* the record differs from `now` */
     enum models_state models_state;
     uint32_t records_alive; /* records of any generation not yet freed */
     uint32_t events;        /* a bit per fleet_event not yet pulled */
@@ -74,7 +74,7 @@ struct fleet_slot {
     uint64_t health_sent_us;
     uint32_t health_sent;   /* how many */
     size_t addresses_count; /* of the last lookup */
-    size_t unanswered;      /* health probes in a row that nobody answered */
+    size_t unanswered;      /* health probes in a row without an answer */
 
     struct engine_models models;
     struct engine_metrics metrics;
@@ -142,7 +142,7 @@ fleet_note(struct fleet *fleet, uint32_t slot, enum fleet_event event)
     worker_set_add(&fleet->with_events, slot);
 }
 
-/* The published view does not say what is so now: FLEET_OUT_VIEW follows. */
+/* The published view is out of date: FLEET_OUT_VIEW follows. */
 static inline void
 fleet_view_changes(struct fleet *fleet)
 {
@@ -181,15 +181,15 @@ fleet_slot_doubted(const struct fleet_slot *s)
 /* Makes all probes of a new worker due. */
 void fleet_probes_start(struct fleet *fleet, uint32_t slot);
 
-/* Adds the slot to want_probe and want_resolve as far as it is due. */
+/* Adds the slot to want_probe and want_resolve if they are due. */
 void fleet_probes_due(struct fleet *fleet, uint32_t slot);
 
 /* The next time (us) that fleet_probes_due() has something to do; UINT64_MAX:
  * none is known. */
 uint64_t fleet_probes_deadline(const struct fleet *fleet, uint32_t slot);
 
-/* Brings the next health probe forward, to a tenth of an interval after the last
- * one at the earliest. */
+/* Brings the next health probe forward, to a tenth of an interval after the
+ * last one at the earliest. */
 void fleet_probe_soon(struct fleet *fleet, uint32_t slot);
 
 /* A wanted probe is handed out: it is in flight now. */
@@ -206,8 +206,8 @@ void fleet_metrics_take(struct fleet *fleet, uint32_t slot,
 /* Requests that this node and its peers have open there. */
 uint32_t fleet_metrics_ours(const struct fleet *fleet, uint32_t slot);
 
-/* Whether nothing ran or waited there at the last scrape, and no request of ours
- * or of our peers runs there now. */
+/* Whether nothing ran or waited there at the last scrape, and no request of
+ * ours or our peers' runs there now. */
 bool fleet_metrics_is_idle(const struct fleet *fleet, uint32_t slot);
 
 /* The numbers are too old to be believed: all are unknown again. */

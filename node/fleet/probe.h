@@ -1,20 +1,22 @@
 /*
- * Runs what a fleet asks for: probes over HTTP, lookups of names, views, log
- * lines. It decides nothing.
+ * Carries out what a fleet asks for: probes over HTTP, lookups of names, views,
+ * log lines. It decides nothing.
  *
  *   probe_new(&probe, loop, fleet, &owner);
- *   ... fleet_add(), fleet_remove(), fleet_report(), ...; probe_poke(probe);
+ *   ...
+ *   fleet_add(), fleet_remove(), fleet_report(), ...;
+ *   probe_poke(probe);
  *   probe_free(probe);
  *
- * One timer stands at the fleet's deadline. Probes go to the address that
- * lanes use, under the worker's own host name, over a connection that is kept
- * for them; those that are to show whether a connection can be had (`fresh`)
- * get a new one.
+ * One timer is set to the fleet's deadline. Probes go to the address that lanes
+ * use, under the worker's own host name, over a connection that is kept for
+ * them; a probe that tests whether a connection can be made (`fresh`) gets a
+ * new one.
  *
- * Role: shell. Owns: its timer and calls. Thread: the loop's (control).
- * Limits: one call per worker and kind, one connection kept for each;
- * PROBE_ANSWER_BYTES_MAX of an answer; 16 addresses of a name.
- * Errors: -errno from probe_new(); later ones are failed probes.
+ * Role: shell. Owns: its timer and calls. Thread: the loop's (control). Limits:
+ * one call per worker and kind, one kept connection for each;
+ * PROBE_ANSWER_BYTES_MAX per answer; 16 addresses per name. Errors: -errno from
+ * probe_new(); later errors are failed probes.
  */
 #ifndef NODE_PROBE_H
 #define NODE_PROBE_H
@@ -44,18 +46,18 @@ struct probe_owner {
 /* The clock that fleets under a probe live on: monotonic microseconds. */
 uint64_t probe_now_us(void);
 
-/* 0, or -errno and *out is NULL. The fleet outlives the probe; what it wants
- * already is started from the loop. */
+/* 0, or -errno and *out is NULL. The fleet outlives the probe; work that it
+ * already wants is started from the loop. */
 int probe_new(struct probe **out, uv_loop_t *loop, struct fleet *fleet,
               const struct probe_owner *owner) MUST_CHECK;
 
-/* Does all that the fleet wants now and sets the timer. To be called after
- * calls into the fleet; from within the owner's callbacks without effect,
- * since it goes on there anyway. */
+/* Does all that the fleet wants now and sets the timer. Call it after calls
+ * into the fleet. From within the owner's callbacks it does nothing, because
+ * the work continues there anyway. */
 void probe_poke(struct probe *probe);
 
-/* Cancels what runs; nothing is called any more. Freed from the loop once its
- * handles are closed. NULL is fine. */
+/* Cancels what runs; no callback follows. The memory is freed from the loop
+ * once its handles are closed. probe may be NULL. */
 void probe_free(struct probe *probe);
 
 #endif

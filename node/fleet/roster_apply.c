@@ -1,6 +1,6 @@
 /*
- * From what the fleet has and an entry of the roster says to the step between
- * them; and from what an operator says to the roster.
+ * Determines the step between the fleet's state and an entry of the roster; and
+ * passes operators' changes to the roster.
  */
 #include "node/fleet/roster_apply.h"
 
@@ -270,8 +270,8 @@ read_entry(const struct roster_apply *apply, const struct roster_entry *entry,
     return good;
 }
 
-/* Carries out an entry and returns what was done. quiet: no log lines for what
- * is left out, since it is no news. */
+/* Carries out an entry and returns what was done. quiet: no log lines for a
+ * worker that stays left out. */
 static enum roster_step
 follow(struct roster_apply *apply, const struct roster_entry *entry, bool quiet,
        uint64_t now_us)
@@ -298,7 +298,7 @@ follow(struct roster_apply *apply, const struct roster_entry *entry, bool quiet,
     return step;
 }
 
-/* Beside the fleet's own lines: who said it, if it came from another node. */
+/* Adds to the fleet's own lines: which node said it, if it was another node. */
 static void
 log_step(const struct roster_entry *entry, enum roster_step step,
          const char *by)
@@ -425,7 +425,7 @@ roster_apply_configure(struct roster_apply *apply, uint64_t now_us)
         if (outcome != 0) {
             return outcome;
         }
-        /* A snapshot may have known better, and that was told already. */
+        /* A snapshot may have known better, and the roster has that already. */
         if (roster_find(apply->roster, worker->id, &entry)) {
             roster_apply_entry(apply, &entry, NULL, now_us);
         }

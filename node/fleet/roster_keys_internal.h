@@ -1,9 +1,9 @@
 /*
- * API keys that operators said on this node and that do not travel: they are
- * kept here, by the id of their worker.
+ * API keys that operators gave to this node and that do not travel, kept by the
+ * id of their worker.
  *
- * Role: core. Owns: nothing beside the struct. Thread: control.
- * Limits: WORKERS_MAX keys. Errors: false.
+ * Role: core. Owns: nothing beside the struct. Thread: control. Limits:
+ * WORKERS_MAX keys. Errors: false.
  */
 #ifndef NODE_ROSTER_KEYS_INTERNAL_H
 #define NODE_ROSTER_KEYS_INTERNAL_H
@@ -23,8 +23,8 @@ struct roster_keys {
     struct roster_key key[WORKERS_MAX];
 };
 
-/* Keeps the worker's API key, in place of an earlier one of its id. False: there
- * is no room. */
+/* Keeps the worker's API key and replaces an earlier one of the same id. False:
+ * there is no room. */
 bool roster_keys_keep(struct roster_keys *keys,
                       const struct config_worker *worker) MUST_CHECK;
 

@@ -1,17 +1,15 @@
 /*
- * A worker as the roster carries it: all of its keys but the id, which is the
- * entry's own.
+ * A worker as the roster carries it: all its keys but the id, which is the
+ * entry's own. The spec is lines of key=value, in the order of the
+ * configuration's table, without defaults: the same worker is the same bytes on
+ * all nodes. Unknown keys come from a later version and are skipped; the roster
+ * keeps them, as it keeps the bytes.
  *
- * Lines of key=value, in the order of the configuration's table, defaults left
- * out: the same worker is the same bytes on all nodes. Keys that are not known
- * here are of a later version and skipped; the roster keeps them, as it keeps
- * the bytes.
+ * API keys travel only with `secrets`: where links have TLS. Otherwise they are
+ * neither written nor read, and stay on the node that was given them.
  *
- * API keys travel only with `secrets`: where links have TLS. Without it they
- * are neither written nor read, and stay on the node that was told them.
- *
- * Role: core. Owns: nothing. Thread: any. Limits: ROSTER_SPEC_MAX.
- * Errors: lines in struct config_errors.
+ * Role: core. Owns: nothing. Thread: any. Limits: ROSTER_SPEC_MAX. Errors:
+ * lines in struct config_errors.
  */
 #ifndef NODE_ROSTER_SPEC_INTERNAL_H
 #define NODE_ROSTER_SPEC_INTERNAL_H
@@ -28,9 +26,10 @@ void roster_spec_put(const struct config_worker *worker, bool secrets,
                      struct buf *out);
 
 /*
- * Reads the spec of the entry `id`: any bytes, borrowed for the call. A known key
- * whose value makes no sense here is a fault, and so is a worker without url.
- * Faults are added to errors. 0, or CONFIG_E_INVALID (and *worker is undefined).
+ * Reads the spec of the entry `id`: any bytes, borrowed for the call. An
+ * invalid value of a known key is a fault, and so is a worker without url.
+ * Faults are added to errors. 0, or CONFIG_E_INVALID (and *worker is
+ * undefined).
  */
 int roster_spec_get(const char *id, struct slice spec, bool secrets,
                     struct config_worker *worker, struct config_errors *errors)

@@ -28,8 +28,9 @@ enum state {
 };
 
 /*
- * Fields that say where a message goes and ends. Whoever merges trailers into
- * the headers would take them for its framing, so they are refused.
+ * Fields that say where a message goes and where it ends. A recipient that
+ * merges trailers into the headers would take them for its framing, so they are
+ * refused.
  */
 static const char *const forbidden[] = {"content-length", "transfer-encoding",
                                         "host", "connection",
@@ -127,7 +128,7 @@ step_extension_quoted(struct http_chunk *chunk, char c)
     if (c == '"') {
         return enter(chunk, STATE_EXTENSION_END);
     }
-    /* Not all agree on what a backslash does here, and nobody needs it. */
+    /* Parsers disagree on a backslash here, and no client needs it. */
     return c != '\\' && http_text_is(c, HTTP_TEXT_FIELD)
                ? HTTP_CHUNK_E_MORE
                : bad(chunk, "control byte or backslash in quotes");
@@ -232,8 +233,8 @@ step_end(struct http_chunk *chunk, char c)
     return 0;
 }
 
-/* Counts what is neither size nor data. The line of a size is one extension
- * to this, the lines after the last chunk are one trailer. */
+/* Counts bytes that are neither size nor data. The line of a size is one
+ * extension, the lines after the last chunk are one trailer. */
 static bool
 is_over(struct http_chunk *chunk)
 {

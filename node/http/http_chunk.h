@@ -29,23 +29,23 @@ struct http_chunk {
     uint64_t left;     /* data bytes of this chunk still to come */
     uint32_t spent;    /* bytes of extension or trailer so far */
     uint8_t state;     /* where in the grammar */
-    uint8_t digits;    /* of the size; length of what follows it */
+    uint8_t digits;    /* of the chunk size; length of the text after it */
     uint8_t suspects;  /* forbidden names that a trailer may yet spell */
     const char *fault; /* with HTTP_CHUNK_E_BAD */
 };
 
 enum {
-    HTTP_CHUNK_E_MORE = 1, /* all input taken, the body goes on */
+    HTTP_CHUNK_E_MORE = 1, /* all input is used up, the body continues */
     HTTP_CHUNK_E_DATA,     /* *data holds the next piece */
     HTTP_CHUNK_E_BAD,      /* not a chunked body; chunk->fault says why */
 };
 
 /*
- * Takes input from *in (moved past what was used) up to the next piece of
- * data. 0: the body ended, and *in starts after its last byte.
- * HTTP_CHUNK_E_DATA: *data points into the input, is not empty, and goes on
- * in the next piece where the chunk does; call again. An outcome of 0 or
- * HTTP_CHUNK_E_BAD (*in is at the byte that was wrong) repeats itself.
+ * Takes input from *in (moved past what was used) up to the next piece of data.
+ * 0: the body ended, and *in starts after its last byte. HTTP_CHUNK_E_DATA:
+ * *data points into the input and is not empty; call again for the next piece,
+ * which may be of the same chunk. 0 and HTTP_CHUNK_E_BAD (*in is at the wrong
+ * byte) repeat themselves.
  */
 int http_chunk_next(struct http_chunk *chunk, struct slice *in,
                     struct slice *data) MUST_CHECK;

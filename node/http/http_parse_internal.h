@@ -1,17 +1,17 @@
 /*
- * What the files that parse a head share: where the parser stands, how it
- * refuses, and the order of the work.
+ * Shared by the files that parse a head: the parser's position, how it refuses,
+ * and the order of the work.
  *
- * A head is read in one go, in three steps: the start line
- * (http_request.c, http_response.c), the header lines (http_head.c), and then
- * what the headers mean for the body and the connection (http_framing.c). The
- * first two look at bytes in their order and answer HTTP_E_MORE at the end of
- * input; the third sees only whole heads. So a head that is accepted answers
- * HTTP_E_MORE for each of its prefixes, and one that is refused stays refused
- * whatever pieces it comes in.
+ * A head is read in one pass, in three steps: the start line (http_request.c,
+ * http_response.c), the header lines (http_head.c), and then what the headers
+ * mean for the body and the connection (http_framing.c). The first two read
+ * bytes in order and return HTTP_E_MORE at the end of input; the third sees
+ * only whole heads. So a head that is accepted returns HTTP_E_MORE for each of
+ * its prefixes, and a head that is refused stays refused in whatever pieces it
+ * arrives.
  *
- * Role: core, private to the HTTP files. Owns: nothing. Thread: any.
- * Limits: struct http_limits. Errors: the outcomes of http_head.h.
+ * Role: core, private to the HTTP files. Owns: nothing. Thread: any. Limits:
+ * struct http_limits. Errors: the outcomes of http_head.h.
  */
 #ifndef NODE_HTTP_PARSE_INTERNAL_H
 #define NODE_HTTP_PARSE_INTERNAL_H
@@ -34,8 +34,8 @@ struct http_parse {
 };
 
 /*
- * Notes the fault at that byte and returns outcome (HTTP_E_BAD or
- * HTTP_E_LIMIT). status is what a request is answered with. text is static.
+ * Records the fault at that byte and returns outcome (HTTP_E_BAD or
+ * HTTP_E_LIMIT). status: the answer to a request. text: static.
  */
 int http_parse_refuse(struct http_parse *parse, int outcome, unsigned status,
                       const char *at, const char *text) MUST_CHECK;

@@ -1,6 +1,6 @@
 /*
- * What a status code is called (RFC 9110, section 15), and the body that says
- * what went wrong, as OpenAI's clients read it:
+ * The names of status codes (RFC 9110, section 15), and the body that says what
+ * went wrong, in the form that OpenAI's clients read:
  *
  *   {"error":{"message":"...","type":"...","code":"..."}}
  *

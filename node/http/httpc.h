@@ -1,17 +1,16 @@
 /*
- * A small HTTP/1.1 client on a libuv loop, for what is not on the request
+ * A small HTTP/1.1 client on a libuv loop, for everything beside the request
  * path: health checks, model lists, metric scrapes, the CLI, load clients.
- * A call has a connection of its own, which it closes, unless the request names
- * a place where the connection waits for the next call.
  *
- * A name's addresses are tried in the order of the resolver; each gets its
- * share of the time that is left, the last one all of it. 1xx answers are
- * skipped. An answer may come before the request is sent whole. The process
- * must ignore SIGPIPE.
+ * A call has a connection of its own, which it closes unless the request names
+ * a place where the connection waits for the next call. A name's addresses are
+ * tried in the resolver's order; each gets its share of the time that is left,
+ * the last one all of it. 1xx answers are skipped. An answer may arrive before
+ * the request is fully sent. The process must ignore SIGPIPE.
  *
- * Role: shell. Owns: its connection and buffers. Thread: the loop's.
- * Limits: per call, struct httpc_request; 16 addresses, 16 interim answers, a
- * head of 64 KiB. Errors: outcomes in the answer.
+ * Role: shell. Owns: its connection and buffers. Thread: the loop's. Limits:
+ * per call, struct httpc_request; 16 addresses, 16 interim answers, a head of
+ * 64 KiB. Errors: outcomes in the answer.
  */
 #ifndef NODE_HTTPC_H
 #define NODE_HTTPC_H
@@ -56,9 +55,9 @@ struct httpc_request {
     const struct sockaddr *address;
     /*
      * Optional, with an address: a place for the connection between calls, NULL
-     * at first. If the connection there leads elsewhere, or the server closed it
-     * before the first byte of an answer, the call opens a new one. The place
-     * outlives the call.
+     * at first. If the connection there leads elsewhere, or the server closed
+     * it before the first byte of an answer, the call opens a new one. The
+     * place outlives the call.
      */
     struct httpc_conn **waits;
     const char *method;      /* copied */

@@ -88,7 +88,7 @@ void httpc_drop(struct httpc *call);
 
 /* httpc_connect.c */
 
-/* Resolves host and goes on from there. 0, or -errno. */
+/* Resolves host and continues from there. 0, or -errno. */
 int httpc_connect_start(struct httpc *call, const char *host) MUST_CHECK;
 
 /* Goes to that address without resolving anything. */
@@ -97,19 +97,19 @@ void httpc_connect_to(struct httpc *call, const struct sockaddr *address);
 /* Closes the connection, or gives up resolving. */
 void httpc_connect_stop(struct httpc *call);
 
-/* Closes the connection and goes to the next address, which for one that had
- * waited is the first. */
+/* Closes the connection and connects to the next address; after a kept
+ * connection, that is the first address. */
 void httpc_connect_again(struct httpc *call);
 
 /* httpc_answer.c */
 
-/* Sends the request and reads the answer; the connection is there. One that
- * waits is read on, to see its end. */
+/* Sends the request and reads the answer on an open connection. A kept
+ * connection is still read, in order to see its end. */
 void httpc_answer_start(struct httpc *call);
 
 /* httpc_conn.c */
 
-/* One that is not opened, or NULL. */
+/* A connection that is not open yet, or NULL. */
 struct httpc_conn *httpc_conn_new(struct httpc *call);
 
 /* Takes the waiting one over if it leads there, and closes it otherwise. */

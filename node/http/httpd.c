@@ -148,7 +148,7 @@ httpd_gone(struct httpd_conn *conn)
     }
 }
 
-/* 0, or -errno when no more connections can be had for now. */
+/* 0, or -errno when no more connections can be made at present. */
 static int
 welcome(struct httpd *httpd, int fd)
 {
@@ -192,8 +192,8 @@ pause_accepting(struct httpd *httpd)
 }
 
 /*
- * libuv's own listener was no choice: it spins when accept() says EMFILE and
- * it could not get its spare descriptor back, and it cannot be paused.
+ * libuv's own listener is unsuitable: it spins when accept() returns EMFILE and
+ * it could not reopen its spare descriptor, and it cannot be paused.
  */
 static void
 on_connection(struct sock *listener, int events)

@@ -72,7 +72,7 @@ struct httpd_handler {
      * `gone` was called for it. Must lead to an answer some day. */
     void (*request)(void *context, struct httpd_request *request);
     /* The client went away before the answer ended; `request` is freed after
-     * this returns. NULL: not interested. */
+     * this returns. May be NULL. */
     void (*gone)(void *context, struct httpd_request *request);
     /* Everything sent so far was taken by the kernel, after a time when it was
      * not. NULL: not interested. */
@@ -90,8 +90,8 @@ uint16_t httpd_port(const struct httpd *httpd);
 /* Good as long as *httpd. */
 const struct httpd_stats *httpd_stats(const struct httpd *httpd);
 
-/* Stops accepting and closes idle connections; open requests go on, and their
- * connections close behind them. Done when stats->connections is 0. */
+/* Stops accepting and closes idle connections; open requests continue, and
+ * their connections close after them. Done when stats->connections is 0. */
 void httpd_stop(struct httpd *httpd);
 
 /* Closes everything (calling `gone` for open requests, and no callback after

@@ -129,8 +129,8 @@ discard(struct httpd_conn *conn, size_t got)
     }
 }
 
-/* The client ended its side. What was answered may still leave, and so may the
- * answers to requests that are already here. */
+/* The client ended its side. The present answer is still sent, and so are the
+ * answers to requests that have arrived already. */
 static void
 input_ended(struct httpd_conn *conn)
 {
@@ -189,7 +189,8 @@ on_ready(struct sock *sock, int events)
         return;
     }
     if (!conn->reading && (events & (SOCK_READ | SOCK_GONE)) != 0) {
-        httpd_conn_close(conn); /* broken, or the handler works for nobody */
+        httpd_conn_close(conn); /* broken, or nobody waits for the handler's
+                                   answer */
     } else if (conn->reading && (events & SOCK_READ) != 0) {
         read_input(conn);
     }

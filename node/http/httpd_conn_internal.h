@@ -81,7 +81,7 @@ struct httpd_conn {
     bool linger;      /* ... and the client may be sending still */
     bool refused;     /* over connections_max */
 
-    /* One request from its first byte, and whatever came behind it. */
+    /* One request from its first byte, and any bytes that followed it. */
     struct buf in;
     const char *parsed; /* in.ptr when request.head was filled */
     size_t body_end;    /* decoded body ends here; it starts behind the head */
@@ -90,8 +90,8 @@ struct httpd_conn {
     struct http_chunk chunk;
     uint64_t discarded; /* bytes, while lingering */
 
-    struct buf out;      /* what the kernel did not take at once */
-    size_t out_at;       /* ... of which this much has left since */
+    struct buf out;      /* bytes that the kernel did not take at once */
+    size_t out_at;       /* how many of them were sent since */
     uint64_t queued;     /* bytes that ever went to `out` */
     uint64_t taken_then; /* ... and had left when the deadline was set */
 
@@ -126,7 +126,7 @@ struct httpd {
 /* Takes a closed connection back. */
 void httpd_release(struct httpd_conn *conn);
 
-/* Tells the handler, if it has a request of this connection. */
+/* Tells the handler if it has a request of this connection. */
 void httpd_gone(struct httpd_conn *conn);
 
 /* Has the connection's input looked at from the loop, soon. */
@@ -147,7 +147,7 @@ void httpd_timer_arm(struct httpd_conn *conn, enum httpd_deadline which);
 /* Calls httpd_resume() in a while. */
 void httpd_timer_pause(struct httpd *httpd, uint64_t pause_us);
 
-/* Lets the loop end when nothing else keeps it. */
+/* Lets the loop end if nothing else keeps it running. */
 void httpd_timer_stop(struct httpd *httpd);
 
 /* httpd_conn.c */
@@ -156,7 +156,7 @@ void httpd_timer_stop(struct httpd *httpd);
  * and the connection was never open. */
 int httpd_conn_open(struct httpd_conn *conn, int fd) MUST_CHECK;
 
-/* Waits for what the state asks for, next time the loop looks. */
+/* Waits for the events that the state needs, from the loop's next turn on. */
 void httpd_conn_want(struct httpd_conn *conn);
 
 /* Looks at the input there is, as far as requests can be handed over. */
@@ -176,7 +176,7 @@ void httpd_conn_close(struct httpd_conn *conn);
 
 /* httpd_answer.c */
 
-/* Answers for the server itself and closes behind it. */
+/* Sends an answer of the server's own, then closes. */
 void httpd_answer_refuse(struct httpd_conn *conn, unsigned status,
                          const char *message);
 

@@ -1,7 +1,7 @@
 /* The server: one timer for the deadlines of all connections. */
 #include "node/http/httpd_conn_internal.h"
 
-/* How long a client may go on sending after our last answer. */
+/* How long a client may keep sending after our last answer. */
 #define LINGER_US UINT64_C(2000000)
 
 static void on_timer(uv_timer_t *timer);

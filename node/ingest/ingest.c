@@ -12,7 +12,7 @@
 #define LOOK_US       UINT64_C(1000000)
 #define REREAD_MS     10000U
 #define ANSWERS_MIN   16U
-#define LOADED_US     UINT64_C(60000000) /* until what nobody reads is dropped */
+#define LOADED_US     UINT64_C(60000000) /* unclaimed loaded streams expire */
 
 /* Turns */
 
@@ -214,7 +214,7 @@ look_at_sources(struct ingest *ingest, uint64_t now_us)
     }
 }
 
-/* Sources whose queue was full. */
+/* Opens or closes the sources whose queue was full. */
 static void ON_CONTROL
 ask_again(struct ingest *ingest)
 {
@@ -339,7 +339,7 @@ ingest_new(struct ingest **out, struct node_shared *node, uv_loop_t *loop,
     CHECK(uv_async_init(loop, &ingest->wake, on_wake) == 0);
     ingest->wake.data = ingest;
     rng_init(&ingest->rng, seed);
-    *out = ingest; /* the caller ends what was begun */
+    *out = ingest; /* the caller frees what exists already */
     int error = open_writer(ingest);
     if (error == 0) {
         open_cores(ingest);
@@ -365,7 +365,7 @@ void
 ingest_stop(struct ingest *ingest)
 {
     if (ingest != NULL) {
-        intake_free(ingest->intake); /* nobody wakes us any more */
+        intake_free(ingest->intake); /* no wake-up follows */
         ingest->intake = NULL;
         ingest->stopped = true;
         ingest_bury(ingest);

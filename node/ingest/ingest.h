@@ -1,20 +1,19 @@
 /*
- * Ingest: what is known of engines' caches, on the control thread. Starts and
- * ends event sources, hands what they deliver to the streams (ingest_stream.h),
- * which go through gossip into the mirror, keeps what is expected in step with
- * the mirror's slots (ingest_slots.h), and logs when a worker's events are not
- * what they should be.
+ * Ingest: what is known of engines' caches, on the control thread. It starts
+ * and ends event sources, passes their items to the streams (ingest_stream.h),
+ * which lead through gossip into the mirror, keeps the expectations in step
+ * with the mirror's slots (ingest_slots.h), and logs when a worker's events are
+ * not what they should be.
  *
- * What is known of a worker's cache is what gossip applies, and nothing else: a
- * batch that was read here takes the same way as one that a peer has read, and
- * so do states that are had whole, and questions to read again. A node that
- * does not read a worker has streams of it without a source, fed by peers.
+ * What is known of a worker's cache is what gossip applies, and nothing else. A
+ * batch that was read here takes the same way as one that a peer read; so do
+ * transferred states, and requests to read again. A node that does not read a
+ * worker has streams of it without a source, which its peers supply. Time is
+ * probe_now_us() for all of them.
  *
- * Time is probe_now_us() for all of them.
- *
- * Role: shell. Owns: the intake, the mirror writer, sidecars' streams.
- * Thread: control. Limits: items per turn, so that probes and the admin port
- * get theirs. Errors: below zero -errno.
+ * Role: shell. Owns: the intake, the mirror writer, sidecars' streams. Thread:
+ * control. Limits: items per turn, so that probes and the admin port get their
+ * turns. Errors: below zero -errno.
  */
 #ifndef NODE_INGEST_H
 #define NODE_INGEST_H
@@ -39,12 +38,12 @@ struct ingest;
 
 struct ingest_owner {
     void *context;
-    /* Takes what lanes have told: called before what engines tell is looked
-     * at, so that a block is expected before the event that stores it. (Who
-     * hands peers' frames to gossip does the same before.) */
+    /* Takes the facts that lanes have sent: called before engines' items are
+     * processed, so that a block is expected before the event that stores it.
+     * (The owner does the same before it passes peers' frames to gossip.) */
     void (*take_facts)(void *context);
-    /* The ledger's cut of that number ended, and all that it told by then is
-     * applied. */
+    /* The ledger's cut of that number ended, and everything that the ledger
+     * sent by then is applied. */
     void (*cut)(void *context, uint64_t number);
     struct hub *hub; /* outlives the ingest */
 };
@@ -54,51 +53,51 @@ struct ingest_owner {
 int ingest_new(struct ingest **out, struct node_shared *node, uv_loop_t *loop,
                const struct ingest_owner *owner, uint64_t seed) MUST_CHECK;
 
-/* The intake's, for what is put into it before the start. */
+/* The intake, for what must be loaded into it before the start. */
 struct intake *ingest_own_intake(struct ingest *ingest) ON_CONTROL;
 
 /* The intake begins to read. 0, or -errno. */
 int ingest_start(struct ingest *ingest) ON_CONTROL MUST_CHECK;
 
-/* Ends the sources; the loop then runs out of its handles. Gossip is not
- * called any more. NULL is fine. */
+/* Ends the sources; the loop then closes its handles. Gossip is not called any
+ * more. ingest may be NULL. */
 void ingest_stop(struct ingest *ingest) ON_CONTROL;
 
 /* After the loop ended and the lanes are gone. NULL is fine. */
 void ingest_free(struct ingest *ingest);
 
-/* A worker came or went, and with it its streams, here and in the cluster. */
+/* A worker was added: its streams are added here and in the cluster. */
 void ingest_added(struct ingest *ingest, const struct fleet_worker *worker)
     ON_CONTROL;
-/* It went: its source is closed, and its streams are gone, here and in the
- * cluster. */
+/* A worker was removed: its source is closed, and its streams are removed here
+ * and in the cluster. */
 void ingest_removed(struct ingest *ingest, const struct fleet_worker *worker)
     ON_CONTROL;
 
-/* Whether a worker has events to be followed: whether gossip is to have
- * streams of it. */
+/* Whether a worker has events that can be followed, so that gossip must have
+ * streams for it. */
 bool ingest_has_events(const struct fleet_worker *worker);
 
 /* The worker's events are not followed: those before it by id have all places
  * (ingest_room.h). worker: its slot. */
 bool ingest_left_out(const struct ingest *ingest, uint32_t worker) ON_CONTROL;
 
-/* One stream as a snapshot has it, and up to where; false: it has none now,
- * since not all of it is known, or the at-th is not there. cut: the number of
- * the ledger's, 0: none; what is read here of the stream is as that cut has it,
- * and without a ledger if it began anew since (its bytes are good until the
- * next item). more: there are further ones. */
+/* One stream and its position, for a snapshot. False: it has none now, because
+ * it is not complete, or the at-th does not exist. cut: the number of the
+ * ledger's cut, 0: none. What is read here of the stream is as of that cut; it
+ * is left empty if the stream began again since (its bytes are valid until the
+ * next item). more: further streams follow. */
 bool ingest_image(const struct ingest *ingest, uint32_t at, uint64_t cut,
                   struct storage_stream *stream, bool *more) ON_CONTROL;
 
-/* What a snapshot had, of a stream that gossip has and nothing was told of:
- * goes on from there. False: there is no such stream, and the slot is still the
- * caller's. */
+/* Continues a stream from a snapshot; gossip must have the stream and know
+ * nothing of it yet. False: there is no such stream, and the caller keeps the
+ * slot. */
 bool ingest_restore(struct ingest *ingest, const struct storage_stream *stream)
     ON_CONTROL MUST_CHECK;
 
-/* A request ended: what it says of the worker's silence. fact->slot: a worker
- * that is there. */
+/* A request ended: checks what that says about a silent worker. fact->slot: of
+ * a present worker. */
 void ingest_answered(struct ingest *ingest, const struct fact_decision *fact)
     ON_CONTROL;
 

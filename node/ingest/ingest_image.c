@@ -1,4 +1,4 @@
-/* What a snapshot has of the streams: taken, and put back. */
+/* Streams in snapshots: taken and restored. */
 #include <stdlib.h>
 
 #include "node/ingest/ingest_internal.h"

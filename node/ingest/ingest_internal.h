@@ -19,10 +19,10 @@
 #define INGEST_BUDGET    16384U /* table slots of the mirror that are looked at */
 #define INGEST_GRAVES    4U     /* links ended in one turn */
 
-/* Where the ledger was when one of its cuts ended. */
+/* The ledger's position when one of its cuts ended. */
 struct ingest_position {
     uint64_t cut;
-    struct decoder_position *at; /* in the same memory, behind this */
+    struct decoder_position *at; /* in the same allocation, after this */
 };
 
 /* One worker's events. */
@@ -31,7 +31,7 @@ struct ingest_worker {
     bool followed; /* they were asked for, whatever came of it */
     bool no_room;  /* as was last said in the log */
     bool refused;  /* a source was, as was last said in the log */
-    bool stuck;    /* the intake still has the source of one that went, */
+    bool stuck;    /* the intake still has the source of a removed worker */
     uint32_t stuck_generation; /* ... which was of this one */
     uint32_t generation;
     struct ingest_reach reach;
@@ -101,19 +101,19 @@ void ingest_position_take(struct ingest_worker *w,
 /* Forgets where the rank's reading was. */
 void ingest_position_drop(struct ingest_worker *w, uint32_t rank);
 
-/* ingest_out.c: the streams' sink, which speaks of them and asks sources. */
+/* ingest_out.c: the streams' sink, which logs and asks sources. */
 void ingest_said(void *context, const struct ingest_rank *rank,
                  const struct gossip_out *out);
 /* Logs the state, asks for a view, asks the source. */
 void ingest_did(void *context, struct ingest_rank *rank, unsigned did);
-/* Logs that a stream is had again, and why. */
+/* Logs that a stream is obtained again, and why. */
 void ingest_lost(void *context, const struct ingest_rank *rank,
                  const char *reason);
 /* ingest_source.c: ... and begins and ends their readings. */
 void ingest_read(void *context, uint32_t worker, bool on);
 
-/* A look at all workers, once a second: warns of those that serve and tell
- * nothing, and whose streams count for less than they could. */
+/* Examines all workers, once a second: warns of those that serve requests but
+ * send no events, and of those whose streams count for less than they could. */
 void ingest_watch(struct ingest *ingest, uint64_t now_us) ON_CONTROL;
 
 #endif

@@ -3,7 +3,7 @@
 #include "node/base/log.h"
 #include "node/ingest/ingest_internal.h"
 
-/* Whoever is waiting for a view gets one in this turn of the loop. */
+/* Publishes a view in this turn of the loop, because lanes may wait for one. */
 static void
 want_view(struct ingest *ingest)
 {

@@ -1,4 +1,4 @@
-/* Whether a source is to be opened, closed, or said to be out of reach. */
+/* Decides whether a source is opened, closed, or announced as out of reach. */
 #include "node/ingest/ingest_reach.h"
 
 #include "index/base/check.h"
@@ -26,7 +26,7 @@ ingest_reach_look(struct ingest_reach *reach, enum ingest_reach_seen seen,
     reach->failed = false;
 }
 
-/* The source is to be another one, or none. */
+/* The source must be closed, with or without a successor. */
 static bool
 is_to_close(const struct ingest_reach *reach)
 {

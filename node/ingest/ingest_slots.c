@@ -1,4 +1,4 @@
-/* Keeps what is expected in step with the slots that lanes see. */
+/* Keeps the expectations in step with the slots that lanes see. */
 #include "node/ingest/ingest_slots.h"
 
 #include "index/base/check.h"
@@ -53,7 +53,7 @@ ingest_slots_expect(struct ingest_slots *slots, const struct fact_learn *fact,
         view->generation[fact->owner] != fact->generation) {
         return;
     }
-    /* The lane left out what was held when it looked. */
+    /* The lane left out the blocks that were held when it looked. */
     expectations_add_missing(slots->expectations, slots->mirror, fact->slot,
                              fact->keys, fact->count, now_us);
 }

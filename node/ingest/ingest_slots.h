@@ -1,14 +1,14 @@
 /*
- * Which slots of the mirror something may be expected of, and what lanes say
- * that they sent there.
+ * Admits slots of the mirror to the expectations, and passes on what lanes sent
+ * to them.
  *
  * A slot is admitted while lanes see it in the published view of the mirror.
- * One that leaves the view takes what was expected of it along, before the slot
- * can be another stream's.
+ * When it leaves the view, its expectations are dropped, before the slot can
+ * belong to another stream.
  *
- * Role: core. Owns: which slots are admitted. Thread: control. Limits: those
- * of expectations. Errors: none: a slot that is still swept, or a block for
- * which there is no room, is left out until the next time.
+ * Role: core. Owns: which slots are admitted. Thread: control. Limits: those of
+ * expectations. Errors: none: a slot that is still being swept, or a block
+ * without room, is left out until the next time.
  */
 #ifndef NODE_INGEST_SLOTS_H
 #define NODE_INGEST_SLOTS_H
@@ -29,7 +29,8 @@ struct ingest_slots {
     struct worker_set admitted;
 };
 
-/* The view may be another one: closes what left it, opens what came. */
+/* The view may have changed: closes the slots that left it, and admits new
+ * ones. */
 void ingest_slots_renew(struct ingest_slots *slots) ON_CONTROL;
 
 /* A FACT_EXPECT: a lane sent these blocks of tokens to a slot. Nothing is

@@ -1,4 +1,4 @@
-/* Sources: begun, ended, asked; what they deliver goes to gossip. */
+/* Sources: opened, closed, asked; their items go to gossip. */
 #include <errno.h>
 
 #include "node/base/log.h"
@@ -11,7 +11,7 @@
 #define SIDECAR_SILENCE_MS   60000U
 #define ABLE_MS              1000U
 
-/* What they deliver */
+/* Items from sources */
 
 static void ON_CONTROL
 take_item(struct ingest *ingest, const struct intake_item *item,
@@ -178,7 +178,7 @@ close_source(struct ingest *ingest, struct ingest_worker *w)
     return -EAGAIN;
 }
 
-/* What is read of it is not taken any more. */
+/* Its items are not taken any more. */
 static void ON_CONTROL
 end_reading(struct ingest *ingest, struct ingest_worker *w)
 {
@@ -228,7 +228,7 @@ look(const struct ingest *ingest, const struct ingest_worker *w)
         }
         live = live && kv_stream_state_is_live(w->rank[rank].read);
     }
-    /* While nobody can, what was known must not count for more until it is
+    /* While no node can read it, old state must not count for more until it is
      * read again. */
     return live || !w->reach.unable || !w->reach.takes ? INGEST_REACH_REACHED
                                                        : INGEST_REACH_UNKNOWN;

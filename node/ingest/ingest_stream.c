@@ -1,5 +1,5 @@
-/* The core of ingest: which streams there are, what goes to gossip, and what
- * becomes of what gossip says. */
+/* The core of ingest: the streams, what goes to gossip, and what gossip's
+ * outputs do. */
 #include "node/ingest/ingest_stream.h"
 
 #include <string.h>
@@ -149,7 +149,7 @@ ingest_stream_tell(struct ingest_streams *s, struct ingest_rank *rank)
     note(s, rank, tell(s, rank));
 }
 
-/* What was read */
+/* Items that were read */
 
 static void ON_CONTROL
 begin(struct ingest_streams *s, struct ingest_rank *rank,
@@ -160,7 +160,7 @@ begin(struct ingest_streams *s, struct ingest_rank *rank,
                     now_us);
 }
 
-/* What comes out of it may end in another worker in this slot. */
+/* Its outputs may end in another worker in this slot. */
 static void ON_CONTROL
 take_state(struct ingest_streams *s, struct ingest_rank *rank,
            enum kv_stream_state state, uint64_t now_us)
@@ -226,7 +226,7 @@ ingest_stream_end(struct ingest_streams *s, struct ingest_rank *rank,
     ingest_stream_tell(s, rank);
 }
 
-/* What gossip says */
+/* Outputs of gossip */
 
 static uint32_t ON_CONTROL
 whole_slot(const struct ingest_streams *s, const struct ingest_rank *rank)
@@ -235,7 +235,7 @@ whole_slot(const struct ingest_streams *s, const struct ingest_rank *rank)
                                     rank->stream.rank);
 }
 
-/* Only of what holds all that was said is it worth while to compare. */
+/* A comparison makes sense only for a complete stream. */
 static void ON_CONTROL
 tell_digest(struct ingest_streams *s, const struct ingest_rank *rank)
 {
@@ -263,7 +263,7 @@ apply(struct ingest_streams *s, const struct ingest_rank *rank,
                              record->words_count);
     }
     tell_digest(s, rank);
-    /* The mirror writer names what is to be read again. */
+    /* The mirror writer names the stream that must be read again. */
     return INGEST_VIEW | (outcome < 0 ? INGEST_NO_MEMORY : 0U);
 }
 
@@ -338,7 +338,7 @@ carry_out(struct ingest_streams *s, struct ingest_rank *rank,
     return 0;
 }
 
-/* A stream that is gone here: what is asked for must be answered still. */
+/* A stream that no longer exists here: the request must still be answered. */
 static void
 refuse(struct ingest_streams *s, const struct gossip_out *out, uint64_t now_us)
 {
@@ -396,8 +396,8 @@ ingest_streams_init(struct ingest_streams *s, const struct ingest_sink *sink)
 
 /* What answers say */
 
-/* Where the prompt has another length than we thought, the tokens are to blame
- * and not the mirror. */
+/* If the prompt has another length than predicted, the tokens are wrong and not
+ * the mirror. */
 void
 ingest_stream_answer(struct ingest_streams *s, const struct fact_decision *fact,
                      uint64_t now_us)

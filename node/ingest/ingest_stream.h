@@ -1,20 +1,20 @@
 /*
  * The streams of all workers' events, on their way through gossip: items of a
- * decoder (decoder.h) go in, and what gossip then says of a stream, whoever
- * read it, is written into the mirror (mirror_writer.h).
+ * decoder (decoder.h) go in; what gossip then outputs of a stream, whoever read
+ * it, is written into the mirror (mirror_writer.h).
  *
- *     item -> ingest_stream_item() -> hub -> gossip
- *     gossip -> hub -> (this core) -> mirror_writer -> mirror
+ *   item -> ingest_stream_item() -> hub -> gossip
+ *   gossip -> hub -> (this core) -> mirror_writer -> mirror
  *
- * How a stream stands is for gossip to say, except while this node's own
- * reading leads it: then it is no better than that reading. What was loaded
- * from a snapshot is stale until the own reading has caught up, or the node
- * with its peers. An engine that has said nothing is a process like any other:
- * what a node was told of the one before it is not true any more.
+ * Gossip decides the state of a stream, except while this node's own reading
+ * leads it: then the state is no better than that reading's. A stream loaded
+ * from a snapshot is stale until the own reading, or the node with its peers,
+ * has caught up. An engine that has published nothing yet is a process like any
+ * other: what is known of the previous process is not true any more.
  *
- * Role: core. Owns: how each stream stands. Thread: one owner. Limits:
- * WORKERS_MAX workers. Errors: none; what does not fit into memory is noted by
- * the mirror writer and read again.
+ * Role: core. Owns: the states of the streams. Thread: one owner. Limits:
+ * WORKERS_MAX workers. Errors: none; the mirror writer records what found no
+ * memory, and it is read again.
  */
 #ifndef NODE_INGEST_STREAM_H
 #define NODE_INGEST_STREAM_H
@@ -39,34 +39,34 @@ struct ingest_rank {
     enum kv_stream_state read; /* the own reading */
     enum kv_stream_state told; /* to the mirror writer */
     bool known;                /* there is an epoch */
-    bool complete;             /* as gossip says */
+    bool complete;             /* as gossip reports */
     bool loaded;               /* from a snapshot, and not caught up since */
     bool stale;
-    bool begun;   /* the own reading said whose it is */
-    bool wrong;   /* its answers differ from what was predicted */
+    bool begun;   /* the own reading has identified its process */
+    bool wrong;   /* answers differ from its predictions */
     bool unasked; /* ask did not reach the source yet */
     uint64_t ask; /* of the last REREAD */
     bool prove;   /* ... which proof will answer */
 };
 
-/* What a call, or one of gossip's outputs, did to a stream: bits. */
+/* What a call, or one of gossip's outputs, did to a stream, as bits. */
 enum {
     INGEST_TOLD = 1,      /* rank->told changed */
     INGEST_VIEW = 2,      /* the mirror writer has a view to publish */
     INGEST_NO_MEMORY = 4, /* part of a record was not applied */
-    INGEST_ASKED = 8,     /* rank->ask: the source is to be read again */
+    INGEST_ASKED = 8,     /* rank->ask: the source must be read again */
 };
 
-/* Who runs the sources and speaks of the streams. All are required. */
+/* The owner of the sources, who also logs. All are required. */
 struct ingest_sink {
     void *context;
-    /* Gossip says this of the stream; it is carried out next. */
+    /* Gossip's output for the stream, which is carried out next. */
     void (*said)(void *context, const struct ingest_rank *rank,
                  const struct gossip_out *out);
     /* did: INGEST_ bits, never none. No input of the hub's from within. */
     void (*did)(void *context, struct ingest_rank *rank, unsigned did);
-    /* What is applied of the stream is not what it should be: it is read or
-     * fetched again. reason: static. */
+    /* What is applied of the stream is wrong or incomplete: it is read or
+     * transferred again. reason: static text. */
     void (*lost)(void *context, const struct ingest_rank *rank,
                  const char *reason);
     /* Begin (on) or stop reading the worker in that slot. */
@@ -92,7 +92,7 @@ struct ingest_streams {
     struct mirror *mirror;
     struct expectations *expectations; /* NULL: none */
     struct ingest_sink sink;
-    bool caught_up; /* with peers; so what was loaded is of today */
+    bool caught_up; /* with peers, so what was loaded is up to date */
     struct ingest_source workers[WORKERS_MAX]; /* by slot of the fleet */
     uint16_t by_identity[INGEST_HASH];         /* slot + 1; 0: none */
     uint64_t page[GOSSIP_PAGE_WORDS];
@@ -103,15 +103,15 @@ struct ingest_streams {
 void ingest_streams_init(struct ingest_streams *s,
                          const struct ingest_sink *sink);
 
-/* A worker came into a slot that is free. source->rank: as many as
- * source->ranks says, filled in here, and borrowed until the worker is removed.
- * 0, or -ENOMEM and it has no streams. */
+/* Adds a worker to a free slot. source->rank: as many as source->ranks says,
+ * filled in here, and borrowed until the worker is removed. 0, or -ENOMEM and
+ * it has no streams. */
 int ingest_streams_add(struct ingest_streams *s, uint32_t worker,
                        const struct ingest_source *source)
     ON_CONTROL MUST_CHECK;
 
-/* It went; its streams are not read any more (ingest_stream_end()). None in
- * that slot is fine. */
+/* Removes a worker; its streams are not read any more (ingest_stream_end()).
+ * The slot may be empty. */
 void ingest_streams_remove(struct ingest_streams *s, uint32_t worker)
     ON_CONTROL;
 
@@ -128,23 +128,24 @@ void ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
                         const struct event_record *record, uint64_t now_us)
     ON_CONTROL;
 
-/* The stream is not read here any more. */
+/* This node no longer reads the stream. */
 void ingest_stream_end(struct ingest_streams *s, struct ingest_rank *rank,
                        uint64_t now_us) ON_CONTROL;
 
-/* Tells the mirror writer how the stream stands now. To be called now and then:
- * a reading may have begun or ceased to lead since. */
+/* Passes the stream's present state to the mirror writer. Call it now and then,
+ * because a reading may have begun or ceased to lead. */
 void ingest_stream_tell(struct ingest_streams *s, struct ingest_rank *rank)
     ON_CONTROL;
 
-/* A request ended: was the prediction right? If it was not, the stream's state
- * is had again with the next ingest_streams_heal(). */
+/* A request ended: checks its prediction. If it was wrong, the next
+ * ingest_streams_heal() obtains the stream's state again. */
 void ingest_stream_answer(struct ingest_streams *s,
                           const struct fact_decision *fact, uint64_t now_us)
     ON_CONTROL;
 
-/* Has again what answers showed to be wrong; and, once a second or so (look),
- * what the mirror writer lost. Not from within a consumer of the hub's. */
+/* Obtains again the streams that answers showed to be wrong; and, about once a
+ * second (look), those of which the mirror writer lost something. Not from
+ * within a consumer of the hub's. */
 void ingest_streams_heal(struct ingest_streams *s, bool look, uint64_t now_us)
     ON_CONTROL;
 

@@ -2,7 +2,7 @@
 #include "node/base/log.h"
 #include "node/ingest/ingest_internal.h"
 
-/* One that was heard before may have nothing to tell: all that it was asked is
+/* A worker that was heard before may have no events: everything it was asked is
  * in its cache. */
 static bool
 is_silent(const struct ingest *ingest, uint32_t worker, uint32_t rank,
@@ -23,7 +23,7 @@ static const char *
 why_silent(const struct kv_counters *kv)
 {
     if (counter_read(&kv->connects) == 0) {
-        return "nobody answers at its events address";
+        return "there is no answer at its events address";
     }
     if (counter_read(&kv->other_topic) != 0) {
         return "its KV events have another topic than the one configured";
@@ -32,7 +32,7 @@ why_silent(const struct kv_counters *kv)
            "--kv-events-config";
 }
 
-/* A worker that takes requests and says nothing is set up wrongly. */
+/* A worker that serves requests but sends no events is misconfigured. */
 static void
 warn_of_silence(struct ingest *ingest, uint32_t worker, uint64_t now_us)
 {
@@ -86,7 +86,7 @@ say_changes(struct ingest_worker *w, bool contested, bool left_out, bool lost)
 {
     if (w->contested != contested) {
         say_change(w, "contested", contested,
-                   "it began anew too often: do two engines share the "
+                   "it restarted too often: do two engines share the "
                    "address? Its requests are routed by their text");
     }
     if (w->left_out != left_out) {

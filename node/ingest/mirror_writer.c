@@ -1,4 +1,4 @@
-/* The table of streams: who there is, how each one stands. */
+/* The table of streams: which exist, and the state of each. */
 #include "node/ingest/mirror_writer.h"
 
 #include <errno.h>

@@ -1,40 +1,41 @@
 /*
- * The mirror writer: control's end of every stream. What gossip has applied
- * comes in, whoever read it; the mirror is written, and lanes are told which of
- * its slots are whose.
+ * The mirror writer: control's end of every stream. It takes what gossip has
+ * applied, whoever read it, writes the mirror, and publishes to lanes which
+ * slots belong to which streams.
  *
  * A stream is a rank of a worker. A new epoch takes a new slot of the mirror
  * and closes the old one, so that forgetting a cache is one store; a CLEAR
- * within a record does the same. A state that is had whole comes as a new
- * epoch, too, and then as records without a number, whose holes nobody knows
- * until one with a number follows. Records of an epoch that is not the
- * stream's, or older than its last one, are dropped and counted.
+ * within a record does the same. A transferred state comes as a new epoch, too,
+ * and then as records without a number, whose holes are unknown until a record
+ * with a number follows. Records of an epoch other than the stream's, or older
+ * than its last one, are dropped and counted.
  *
- * Slots run out: a closed one is free again only when it was swept. A stream
- * that found none goes on without, and mirror_writer_work() tries again. What
- * it was told meanwhile is lost, so once it has a slot it takes no further
- * records and is to be read again; an empty slot then serves the new epoch,
- * which so needs no second one. The same without the pause when the mirror is
- * full: what did not fit is lost, what is there stays true, at a discount.
+ * Slots can run out: a closed slot is free only after it was swept. A stream
+ * that finds no slot continues without one, and mirror_writer_work() tries
+ * again. Records that arrive meanwhile are lost, so once the stream has a slot
+ * it takes no further records and must be read again; the new epoch then uses
+ * the same, still empty slot. When the mirror is full the same happens without
+ * the pause: what did not fit is lost, and what is there stays true, at a
+ * discount.
  *
  * Trust. A stream that misses events (stale, a replay in the middle of an
- * epoch, no connection, something lost) counts for stale_permille; one that
- * predicts wrongly (accuracy.h) for its discount; the lower of the two holds.
+ * epoch, no connection, something lost) counts for stale_permille; a stream
+ * that predicts wrongly (accuracy.h) for its discount; the lower value holds.
  * The replay that begins an epoch is no gap: what it brings is true as far as
- * it goes. Where the stream cannot claim all (PARTIAL), an answer that found
- * more than was predicted is explained by that and not held against it.
+ * it goes. If the stream cannot claim to be complete (PARTIAL), an answer that
+ * found more than was predicted is explained by that and not held against it.
  *
- * Contested. Two engines sit behind one address, or one cannot stay up: gossip
- * tells when it is so, and such a stream is not in the view.
+ * Contested. Two engines sit behind one address, or one engine keeps
+ * restarting. Gossip reports it, and such a stream is not in the view.
  *
- * What lanes see is published by mirror_writer_work() alone. A slot that is in
- * the published view is closed right after the next one, which has it not: the
- * mirror then gives it to another stream only when no reader is left who may
- * take that stream's blocks for the old owner's.
+ * Only mirror_writer_work() publishes what lanes see. A slot in the published
+ * view is closed right after the next view, which omits it: so the mirror gives
+ * it to another stream only when no reader is left who may take that stream's
+ * blocks for the old owner's.
  *
- * Role: core. Owns: the table of streams, the published view.
- * Thread: control. Limits: WORKERS_MAX slots of the mirror over all streams,
- * MIRROR_GROUPS_MAX block sizes. Errors: named outcomes, -ENOMEM.
+ * Role: core. Owns: the table of streams, the published view. Thread: control.
+ * Limits: WORKERS_MAX slots of the mirror over all streams, MIRROR_GROUPS_MAX
+ * block sizes. Errors: named outcomes, -ENOMEM.
  */
 #ifndef NODE_MIRROR_WRITER_H
 #define NODE_MIRROR_WRITER_H
@@ -98,7 +99,7 @@ struct mirror_writer_stats {
     uint64_t no_memory;       /* truncated: out of memory */
     uint64_t no_slot;         /* epochs that found no free slot */
     uint64_t explained;       /* answers that a PARTIAL stream explains */
-    uint64_t rereads;         /* asked for, for what was lost */
+    uint64_t rereads;         /* requested because something was lost */
     uint64_t views;           /* published */
     uint32_t streams;
     uint32_t in_view;
@@ -115,7 +116,7 @@ int mirror_writer_new(struct mirror_writer **out,
                       struct publish *view) MUST_CHECK;
 
 /* Closes its slots and retires the view. No reader may be online, and the
- * qsbr is to be reclaimed once more. NULL is fine. */
+ * caller must reclaim the qsbr once more. writer may be NULL. */
 void mirror_writer_free(struct mirror_writer *writer);
 
 /* A worker with event streams came (again, too: whoever was in the fleet slot
@@ -127,11 +128,11 @@ int mirror_writer_worker_add(struct mirror_writer *writer, uint32_t worker,
 void mirror_writer_worker_remove(struct mirror_writer *writer, uint32_t worker)
     ON_CONTROL;
 
-/* A new epoch of a stream, or the same once more under another name: what it
- * held is forgotten; its state; whether it is contested; a record of it (seq
- * 0: anywhere before the next one), whose words are checked here. Unknown
+/* A new epoch of a stream, or the same epoch again under another name: its
+ * contents are forgotten; its state; whether it is contested; a record of it
+ * (seq 0: anywhere before the next one), whose words are checked here. Unknown
  * workers and other generations are ignored. Negative: out of memory, the
- * stream is stale and is to be re-read. */
+ * stream is stale and must be read again. */
 void mirror_writer_reset(struct mirror_writer *writer, uint32_t worker,
                          uint32_t generation, uint32_t rank, uint64_t epoch)
     ON_CONTROL;
@@ -146,7 +147,7 @@ int mirror_writer_record(struct mirror_writer *writer, uint32_t worker,
                          const struct event_record *record)
     ON_CONTROL MUST_CHECK;
 
-/* What a snapshot had of a stream: its slot is open and filled. */
+/* What a snapshot held of a stream: its slot is open and filled. */
 struct mirror_writer_restored {
     uint32_t slot;
     uint64_t epoch; /* as its next records name it */
@@ -155,8 +156,8 @@ struct mirror_writer_restored {
     uint32_t block_tokens;
 };
 
-/* Of a stream that nothing was told of yet; true: the slot is the writer's from
- * now on. A gap in its events until a state says otherwise. */
+/* For a stream of which nothing is known yet. True: the writer takes over the
+ * slot. The stream misses events until a state says otherwise. */
 bool mirror_writer_restore(struct mirror_writer *writer,
                            const struct mirror_writer_id *id,
                            const struct mirror_writer_restored *restored)
@@ -166,23 +167,23 @@ bool mirror_writer_restore(struct mirror_writer *writer,
 uint32_t mirror_writer_slot(const struct mirror_writer *writer, uint32_t worker,
                             uint32_t generation, uint32_t rank) ON_CONTROL;
 
-/* The same, if it holds all that its records said; WORKER_NONE else. */
+/* The same slot if the stream is complete; otherwise WORKER_NONE. */
 uint32_t mirror_writer_whole_slot(const struct mirror_writer *writer,
                                   uint32_t worker, uint32_t generation,
                                   uint32_t rank) ON_CONTROL;
 
-/* An answer of a worker's rank: true when that stream is to be re-read.
- * Answers given while it misses events say nothing and are not counted. */
+/* An answer of a worker's rank: true when that stream must be read again.
+ * Answers given while it misses events prove nothing and are not counted. */
 bool mirror_writer_answer(struct mirror_writer *writer, uint32_t worker,
                           uint32_t generation, uint32_t rank,
                           const struct accuracy_answer *answer, uint64_t now_us)
     ON_CONTROL;
 
 /*
- * Lets time pass, and names a stream that lost something and is to be re-read
- * now: true and *id, which is not named again before a wait that starts with
- * accuracy.reread_ms and doubles while that does not help. To be called once a
- * second or so, until false; it is the writer's clock.
+ * Advances the writer's clock and names a stream that lost something and must
+ * be read again now: true and *id. The stream is not named again before a wait
+ * that starts with accuracy.reread_ms and doubles while that does not help.
+ * Call it about once a second, until it returns false.
  */
 bool mirror_writer_next_reread(struct mirror_writer *writer,
                                struct mirror_writer_id *id, uint64_t now_us)
@@ -203,7 +204,8 @@ bool mirror_writer_status(const struct mirror_writer *writer, uint32_t at,
 void mirror_writer_stats(const struct mirror_writer *writer,
                          struct mirror_writer_stats *stats) ON_CONTROL;
 
-/* Whether the invariants hold; otherwise *reason, static, says which does not. */
+/* Verifies each invariant. False: *reason (static text) says which one is
+ * broken. */
 bool mirror_writer_check(const struct mirror_writer *writer,
                          const char **reason) ON_CONTROL;
 

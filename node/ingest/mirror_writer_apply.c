@@ -168,7 +168,7 @@ mirror_writer_state(struct mirror_writer *writer, uint32_t worker,
     writer->changed = true;
 }
 
-/* How long until the next re-read for what was lost. */
+/* The wait until the next re-read because of lost records. */
 static uint64_t
 reread_wait_us(const struct mirror_writer *writer,
                const struct mirror_writer_stream *stream)
@@ -179,8 +179,8 @@ reread_wait_us(const struct mirror_writer *writer,
     return ((uint64_t)writer->limits.accuracy.reread_ms * 1000) << doublings;
 }
 
-/* What was left out is made up for by a re-read: the first for want of a slot
- * as soon as there is one, others after a wait, as room may come. */
+/* A re-read repairs what was left out: after a lack of slots as soon as there
+ * is one; otherwise after a wait, because room may appear. */
 static void
 lose(struct mirror_writer *writer, struct mirror_writer_stream *stream,
      bool deaf)
@@ -243,7 +243,7 @@ accept(struct mirror_writer *writer, struct mirror_writer_stream *stream,
     return true;
 }
 
-/* A record without a block in it may be the one that knows. */
+/* Even a record without blocks may know the block size. */
 static int
 tell_holes(struct mirror_writer *writer, struct mirror_writer_stream *stream,
            uint32_t holes)
@@ -267,7 +267,7 @@ apply(struct mirror_writer *writer, struct mirror_writer_stream *stream,
     if (from > 0) {
         writer->stats.clears++;
         writer->changed |= stream->lost;
-        stream->lost = false; /* it is not held any more either */
+        stream->lost = false; /* the state that lacked it is gone, too */
         stream->deaf = false;
         forget(writer, stream);
     }
@@ -292,8 +292,8 @@ apply(struct mirror_writer *writer, struct mirror_writer_stream *stream,
     return outcome < 0 ? outcome : 0;
 }
 
-/* The other ranks of an engine have blocks of the same size, so one that held
- * nothing yet can be looked up (and be sent something) too. */
+/* The other ranks of an engine have blocks of the same size, so a rank that
+ * holds nothing yet can be looked up, and can have expectations. */
 static void
 learn_size(struct mirror_writer *writer, struct mirror_writer_worker *worker,
            struct mirror_writer_stream *stream, uint32_t block_tokens)

@@ -16,7 +16,7 @@ struct mirror_writer_stream {
                        here on fills a gap */
     bool used;      /* something was applied to the slot */
     bool lost;      /* records were left out in this epoch */
-    bool deaf;      /* ... and it takes no more of them until it is re-read */
+    bool deaf;      /* it takes no more records until it is read again */
     bool contested;
     bool left_out;
     uint64_t epoch;
@@ -24,7 +24,7 @@ struct mirror_writer_stream {
     uint32_t holes;
     uint32_t block_tokens; /* 0: not known yet */
     uint32_t slot;         /* of the mirror, or WORKER_NONE */
-    uint32_t rereads;      /* asked for in a row, for what was lost */
+    uint32_t rereads;      /* requests in a row because something was lost */
     uint64_t reread_due_us;
     bool sized; /* block_tokens is of this epoch, not just a guess by the last
                    one or by another rank */
@@ -33,7 +33,7 @@ struct mirror_writer_stream {
 
 struct mirror_writer_worker {
     uint32_t generation;
-    uint32_t ranks; /* 0: nobody is here */
+    uint32_t ranks; /* 0: the slot is free */
     struct mirror_writer_stream *stream;
 };
 
@@ -44,9 +44,10 @@ struct mirror_writer {
     struct publish *publish;
     struct mirror_view *view;  /* the published one */
     struct worker_set shown;   /* slots that it has */
-    struct worker_set closing; /* of these, to be closed after the next one */
+    struct worker_set closing; /* those of them to be closed after the next
+                                  view */
     bool changed;              /* the view may be outdated */
-    uint64_t now_us;           /* as last told, 0: never */
+    uint64_t now_us;           /* of the last call, 0: none yet */
     uint32_t sizes_count;
     uint32_t sizes[MIRROR_GROUPS_MAX]; /* block sizes of the view's groups */
     uint32_t streams_count;
@@ -59,10 +60,10 @@ struct mirror_writer {
 uint32_t mirror_writer_stream_trust(const struct mirror_writer *writer,
                                     const struct mirror_writer_stream *stream);
 
-/* Whether lanes may be told of it, block sizes aside. */
+/* Whether lanes may see the stream, apart from block sizes. */
 bool mirror_writer_stream_fit(const struct mirror_writer_stream *stream);
 
-/* Whether lanes are told of it. */
+/* Whether lanes see the stream. */
 static inline bool
 mirror_writer_stream_in_view(const struct mirror_writer_stream *stream)
 {
@@ -83,7 +84,7 @@ struct mirror_view *mirror_writer_view_new(void);
 /* Retires the published view. */
 void mirror_writer_view_retire(struct mirror_writer *writer);
 
-/* Publishes what is so now, if it is not what was published last. False: no
+/* Publishes the present state if it differs from the published one. False: no
  * memory, nothing changed. */
 bool mirror_writer_view_renew(struct mirror_writer *writer) MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* What lanes are told: built from the streams, published, the one before
+/* What lanes see: built from the streams and published; the previous view is
  * retired. */
 #include <stddef.h>
 #include <stdlib.h>
@@ -57,8 +57,8 @@ size_is_used(const struct mirror_writer *writer, uint32_t block_tokens)
     return false;
 }
 
-/* A block size that has a group keeps it while somebody uses it; a further
- * one gets a group that is free, in the order of the streams. */
+/* A block size keeps its group while a stream uses it; a new size gets a free
+ * group, in the order of the streams. */
 static void
 choose_sizes(struct mirror_writer *writer)
 {
@@ -117,7 +117,7 @@ says_the_same(const struct mirror_view *a, const struct mirror_view *b)
                   sizeof *a - from) == 0;
 }
 
-/* What the published view has, and closes what it has no longer. */
+/* Records the slots in the published view, and closes those that left it. */
 static void
 note_shown(struct mirror_writer *writer)
 {

@@ -1,14 +1,15 @@
 /*
- * What control knows of streams, workers and members, as a snapshot has it, and
- * back: what a shell (snapshot.h) and the simulator share.
+ * Streams, workers and members as a snapshot holds them, and their restoring;
+ * shared by the shell (snapshot.h) and the simulator.
  *
- * A stream of which not all is known has no image. One that is put back goes on
- * from its position; until its engine or peers are caught up with, it is stale
- * (ingest_stream.h). Of the roster only what operators changed comes back:
- * version 1 is what a configuration said, and today's may say otherwise.
+ * A stream that is not complete has no image. A restored stream continues from
+ * its position, and is stale until the node has caught up with its engine or
+ * its peers (ingest_stream.h). Of the roster only operators' changes are
+ * restored: version 1 is a configuration's, and the present configuration may
+ * differ.
  *
- * Role: core. Owns: nothing. Thread: one owner. Limits: the callers'.
- * Errors: false.
+ * Role: core. Owns: nothing. Thread: one owner. Limits: the callers'. Errors:
+ * false.
  */
 #ifndef NODE_SNAPSHOT_STATE_H
 #define NODE_SNAPSHOT_STATE_H
@@ -17,28 +18,28 @@
 #include "node/ingest/ingest_stream.h"
 #include "storage/storage.h"
 
-/* A stream as it is now, by what the mirror writer says of it; false: it has
- * none, or not all of it is known. */
+/* A stream as it is now, as the mirror writer has it; false: it has none, or it
+ * is not complete. */
 bool snapshot_stream_image(const struct ingest_streams *ingest,
                            struct event_stream name,
                            const struct mirror_writer_status *status,
                            struct storage_stream *stream) ON_CONTROL;
 
-/* What is read of an imaged stream, as a cut of the ledger has it (bytes
- * borrowed): noted if that reading still leads the stream, and is not ahead of
- * it. Nothing began anew since the cut, which is for the caller to know. */
+/* Adds what is read of an imaged stream, as of a cut of the ledger (bytes
+ * borrowed), provided that this reading still leads the stream and is not ahead
+ * of it. The caller makes sure that nothing began again since the cut. */
 void snapshot_stream_position(const struct ingest_streams *ingest,
                               const struct decoder_position *position,
                               struct slice bytes,
                               struct storage_stream *stream);
 
-/* Whether a stream's reading can go on with the ledger that comes with it: not
- * ahead of the mirror, and of a version that is known. */
+/* Whether a stream's reading can continue with the ledger that was saved with
+ * it: it must not be ahead of the mirror, and be of a known version. */
 bool snapshot_stream_resumes(const struct storage_stream *stream);
 
-/* A stream whose slot of the mirror is open and filled, in a node that was told
- * nothing of it yet: goes on from there. False: the mirror writer has it from
- * elsewhere, and the slot is still the caller's. */
+/* Continues a stream whose slot of the mirror is open and filled; the node must
+ * know nothing of it yet. False: the mirror writer has the stream from
+ * elsewhere, and the caller keeps the slot. */
 bool snapshot_stream_restore(struct ingest_streams *ingest,
                              struct ingest_rank *rank,
                              const struct storage_stream *stream)

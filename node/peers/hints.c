@@ -10,8 +10,8 @@
 #define NODE_GAUGE UINT64_C(0x6b7661736972) /* no worker: the node's own rate */
 #define RANK_SALT  UINT64_C(0x72616e6b00000000)
 #define RATE_US    UINT64_C(500000) /* over which the rate is evened out */
-/* A tenth more than gossip takes between two frames: what is told never waits
- * there for its turn while it grows old. */
+/* A tenth longer than gossip waits between two frames: so gauges never wait
+ * there and grow old. */
 #define TELL_US_PER_MS 1100U
 #define UNSEEN_MS      8U /* from a decision until peers have it on the board */
 
@@ -34,7 +34,7 @@ ranks_of(const struct hints *hints)
     return mirror_view_get(hints->world.mirror_view);
 }
 
-/* Slots of the mirror whose worker is here and has several ranks. */
+/* Slots of the mirror whose worker is present and has several ranks. */
 static struct worker_set
 ranked_slots(const struct mirror_view *ranks, const struct fleet_view *view)
 {
@@ -55,7 +55,7 @@ ranked_slots(const struct mirror_view *ranks, const struct fleet_view *view)
     return slots;
 }
 
-/* Blocks that a worker is known to hold: by its events, or else believed. */
+/* Blocks that a worker holds: by its events, or otherwise as believed. */
 static uint64_t
 blocks_of(const struct hints *hints, uint32_t worker)
 {
@@ -105,7 +105,7 @@ hints_load(const struct hints *hints, uint32_t slot)
 /* Telling */
 
 /* Counters of workers that went are gone with them: a sum that fell says
- * nothing of what was sent since. */
+ * nothing about requests sent since. */
 static void
 measure_rate(struct hints *hints, uint64_t now_us)
 {
@@ -273,7 +273,8 @@ hints_deadline(const struct hints *hints)
 
 /* Belief */
 
-/* Whom to tell of; NULL: nobody is to be told, or it is gone. */
+/* The worker to tell peers of; NULL: there are no peers, or the worker is
+ * gone. */
 static const struct fleet_worker *
 worker_of(const struct hints *hints, uint32_t slot, uint32_t generation)
 {
@@ -375,7 +376,8 @@ hints_expect(struct hints *hints, const struct fact_learn *fact,
     CHECK(fact->kind == FACT_EXPECT && fact->count <= FACT_KEYS_MAX);
     if (worker == NULL || hints->world.expectations == NULL ||
         rank_slot(hints, worker, rank) != fact->slot) {
-        return; /* nobody is to be told, or the slot is another's by now */
+        return; /* there are no peers, or the slot belongs to another worker by
+                   now */
     }
     uint32_t known =
         expectations_depth(hints->world.expectations, hints->world.mirror,
@@ -415,8 +417,8 @@ hear_expected(struct hints *hints, const struct gossip_belief *belief,
 
 /* What peers tell */
 
-/* A prompt that does not begin at its root hangs in the air here: nobody of
- * this version sends one. */
+/* A prompt that does not begin at its root has no place here: no node of this
+ * version sends one. */
 void
 hints_belief_out(struct hints *hints, const struct gossip_out *out,
                  uint64_t now_us)

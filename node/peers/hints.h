@@ -1,46 +1,45 @@
 /*
- * What a node shares with its peers beyond events: its load at each worker,
- * and its routing decisions.
+ * What a node tells its peers beside events: its load at each worker, and its
+ * routing decisions.
  *
  * Load. Every gauge_ms a node tells for each worker how many requests it has
- * open there, how many prompt tokens of them wait for an answer to begin, and
- * how many blocks it knows the worker to hold; the same for requests sent to a
+ * open there, how many of their prompt tokens wait for an answer to begin, and
+ * how many blocks the worker is known to hold; the same for requests sent to a
  * named rank; and, as a gauge of the node itself, how many requests it sends
- * out per second. What the peers tell goes on the board, beside the node's own
- * numbers and never mixed with them: the election's load is own + peers +
- * foreign, each counting other requests (fleet_view.h).
+ * out per second. Peers' gauges go on the board beside the node's own numbers
+ * and are never mixed with them: the election's load is own + peers + foreign,
+ * each of which counts different requests (fleet_view.h).
  *
- * Peers' numbers are old when they come: half a gauge_ms on average, the way,
- * and until the next one. Nodes that go by the same old numbers would all send
- * to the worker that was the least loaded then. So the board also says how
- * many requests the peers are expected to have sent since (their rate times
- * that age: `unseen`), and the election spreads what it has over as many
- * places as that many requests would fill up (elect.h).
+ * Peers' numbers are old when they arrive: half a gauge_ms on average, plus the
+ * transit, and they stay until the next ones. Nodes that decide by the same old
+ * numbers would all send to the worker that had the least load then. So the
+ * board also says how many requests the peers have probably sent since (their
+ * rate times that age: `unseen`), and the election spreads its requests over as
+ * many places as that many requests would fill up (elect.h).
  *
- * Queued tokens end when the first byte of an answer's body comes. Of an
- * answer that comes in one piece that is its end: its prompt counts as long as
- * it is open, like those of all such answers at all workers. Those of peers
- * are as old as their last gauges; elections weigh them with the prompt's own
- * (elect.h).
+ * Queued tokens end when the first byte of an answer's body arrives. If an
+ * answer comes in one piece, that is its end, so its prompt counts as long as
+ * it is open, at all workers alike. Peers' queued tokens are as old as their
+ * last gauges; elections weigh them with the prompt's own (elect.h).
  *
- * Belief. A prompt that a lane sent somewhere (FACT_LEARN) goes to the peers
- * as keys of its blocks, and what comes from them goes into this node's tree
- * as if it had been sent by it, for the worker of the same identity. It goes
- * no further: only hints_learn() tells peers, and only of this node's own.
+ * Belief. When a lane sends a prompt somewhere (FACT_LEARN), its block keys go
+ * to the peers. A prompt that a peer reports goes into this node's tree as if
+ * this node had sent it, for the worker of the same identity. It goes no
+ * further: only hints_learn() tells peers, and only of this node's own prompts.
  *
- * Expectations. The same for blocks of tokens (FACT_EXPECT), which go among
- * what is expected of the worker's rank: its events say the same to all, but
- * where engines queue seconds later, and a peer would send the same prefix
- * elsewhere meanwhile. Told is only what the rank neither holds by its mirror
- * nor is expected to hold: that was told before, by this node or another. What
- * is heard is held against the mirror first, so that an event that came sooner
- * leaves nothing to be expected.
+ * Expectations. The same for blocks of tokens (FACT_EXPECT), which join the
+ * expectations of the worker's rank. Its events say the same to all nodes, but
+ * seconds later if engines queue, and meanwhile a peer would send the same
+ * prefix elsewhere. A node tells only blocks that the rank neither holds in its
+ * mirror nor is expected to hold: others were told before, by this node or
+ * another. Blocks that a peer tells are compared with the mirror first, so an
+ * event that came sooner leaves nothing to expect.
  *
- * Grammar: after a turn's calls the outputs of gossip are to be pulled
- * (hub_pull()).
+ * Grammar: after a turn's calls, pull gossip's outputs (hub_pull()).
  *
  * Role: core. Owns: nothing. Thread: control. Limits: those of gossip; workers
- * beyond gauges' workers_max are counted. Errors: -ENOMEM of belief is counted.
+ * beyond the gauges' workers_max are counted. Errors: -ENOMEM of belief is
+ * counted.
  */
 #ifndef NODE_HINTS_H
 #define NODE_HINTS_H
@@ -56,7 +55,7 @@
 #include "node/view/fleet_view.h"
 #include "node/view/mirror_view.h"
 
-/* Where a node's numbers are, all of them longer-lived than the hints. */
+/* A node's numbers, all of which outlive the hints. */
 struct hints_world {
     struct fleet_board *board;
     struct radix *belief;
@@ -84,20 +83,20 @@ struct hints {
     struct hints_world world;
     struct gossip *gossip; /* NULL: a node alone */
     uint32_t gauge_ms;
-    uint64_t told_us; /* when own numbers were told last */
+    uint64_t told_us; /* when the own numbers were last told */
     uint64_t due_us;
-    uint64_t heard;      /* gossip_gauges_heard() of what the board has */
+    uint64_t heard;      /* gossip_gauges_heard() as of the board's contents */
     uint64_t view_heard; /* version of the view it was put there by */
     uint64_t requests;   /* sent out up to told_us */
     uint64_t rate_milli; /* sent out per second, in thousandths */
     struct hints_stats stats;
 };
 
-/* Alone; the board is as it is without peers. */
+/* Without peers; the board is as it is for a single node. */
 void hints_init(struct hints *hints, const struct hints_world *world);
 
-/* gossip: whom to tell, or NULL to stop. It outlives the hints or the next
- * call of this. gauge_ms: 1 or more. */
+/* gossip: through which peers are told, or NULL to stop. It outlives the hints,
+ * or the next such call. gauge_ms: 1 or more. */
 void hints_join(struct hints *hints, struct gossip *gossip, uint32_t gauge_ms,
                 uint64_t now_us);
 
@@ -105,9 +104,9 @@ void hints_join(struct hints *hints, struct gossip *gossip, uint32_t gauge_ms,
  * hints outlives the hub's start and stop. */
 void hints_attach(struct hints *hints, struct hub *hub);
 
-/* Tells own numbers when they are due, and puts those of peers on the board
- * when they changed. To be called at hints_deadline() and after anything that
- * may have changed gossip. True: own ones were told. */
+/* Tells the own numbers when they are due, and puts peers' changed numbers on
+ * the board. Call it at hints_deadline() and after anything that may have
+ * changed gossip. True: the own numbers were told. */
 bool hints_tick(struct hints *hints, uint64_t now_us);
 uint64_t hints_deadline(const struct hints *hints);
 
@@ -115,8 +114,8 @@ uint64_t hints_deadline(const struct hints *hints);
 void hints_learn(struct hints *hints, const struct fact_learn *fact,
                  uint64_t now_us);
 
-/* What a lane sent to a rank, in blocks of tokens: to the peers, but for what
- * they know. Called before it is expected here. */
+/* A lane sent these blocks of tokens to a rank: tells the peers, except for
+ * blocks that they know. Call it before the blocks are expected here. */
 void hints_expect(struct hints *hints, const struct fact_learn *fact,
                   uint64_t now_us) ON_CONTROL;
 
@@ -124,8 +123,8 @@ void hints_expect(struct hints *hints, const struct fact_learn *fact,
 void hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,
                  uint64_t now_us);
 
-/* A GOSSIP_BELIEF: a peer's decision, into this node's tree or among what it
- * expects. */
+/* A GOSSIP_BELIEF: adds a peer's decision to this node's tree or
+ * expectations. */
 void hints_belief_out(struct hints *hints, const struct gossip_out *out,
                       uint64_t now_us) ON_CONTROL;
 

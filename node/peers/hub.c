@@ -1,5 +1,5 @@
-/* The one way into the cluster and out of it: inputs, and the loop that pulls
- * what they cause. */
+/* The only way into the cluster and out of it: inputs, and the loop that pulls
+ * their outputs. */
 #include "node/peers/hub.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What had to wait until the outputs were pulled. */
+/* Work that had to wait until the outputs were pulled. */
 enum task_kind {
     TASK_READ, /* number: on; for the streams' consumer */
     TASK_ADD,  /* number: ranks */
@@ -40,7 +40,7 @@ struct hub {
     char doubts[HUB_DOUBTS_MAX][MEMBER_ADDRESS_MAX];
 };
 
-/* What is put off */
+/* Deferred work */
 
 static void
 put_off(struct hub *hub, enum task_kind kind, uint64_t subject, uint32_t number)
@@ -59,7 +59,7 @@ put_off(struct hub *hub, enum task_kind kind, uint64_t subject, uint32_t number)
     hub->tasks_count++;
 }
 
-/* One too many is doubted again. */
+/* A doubt that finds no room is raised again later. */
 static void
 put_off_doubt(struct hub *hub, const char *address)
 {

@@ -1,30 +1,29 @@
 /*
- * The hub: this node's one way into its cluster (mesh/cluster.h), and into the
- * gossip and the roster inside it, and the one way out.
+ * The hub: this node's only way into its cluster (mesh/cluster.h) and the
+ * gossip and roster inside it, and the only way out.
  *
- * Whatever an input causes comes out before the call returns: the hub makes
- * the call, then pulls outputs until there are none, and hands each of them to
- * the consumer that it is for. Nobody else pulls, so nobody can forget to.
+ * Everything that an input causes comes out before the call returns: the hub
+ * makes the call, then pulls outputs until there are none, and hands each to
+ * its consumer. No other code pulls, so no caller can forget to.
  *
- *     readings of engines --+                       +--> streams (ingest)
- *     frames, links, time --+--> hub -- cluster --> +--> network (peers)
- *     workers, claims ------+                       +--> hints, roster
+ *   readings of engines --+                      +--> streams (ingest)
+ *   frames, links, time --+--> hub -- cluster -->  +--> network (peers)
+ *   workers, claims ------+                      +--> hints, roster
  *
- * Only what can wait until the end of a turn is said without the hub: what this
- * node says in the roster, and its gauges and beliefs, are written to
- * cluster_roster() and gossip directly, in any number; whoever runs the turns
+ * Only what can wait until the end of a turn bypasses the hub: this node's
+ * operations on the roster, and its gauges and beliefs, are written to
+ * cluster_roster() and gossip directly, in any number; the owner of the turns
  * calls hub_pull() once at the end of each.
  *
- * A consumer that is carrying out an output must not make the next one come.
- * So what it asks for in consequence (a reader that begins or ends, a worker
- * that comes or goes, a lookup that could not be begun, a doubted link that
- * breaks) is put off until there are no outputs, and then done in order. The
- * inputs below that say so may be given from within a consumer; the others
- * may not.
+ * A consumer that carries out an output must not cause the next one. So what it
+ * requests in consequence (a reader that begins or ends, a worker that is added
+ * or removed, a lookup that could not be begun, a doubted link that breaks) is
+ * deferred until there are no outputs, and then done in order. The inputs below
+ * that say so may be called from within a consumer; the others may not.
  *
- * Role: core. Owns: the cluster. Thread: one owner. Limits: HUB_TASKS_MAX put
- * off. Errors: below zero -errno; what goes wrong later is a fault that the
- * network's consumer is told of.
+ * Role: core. Owns: the cluster. Thread: one owner. Limits: HUB_TASKS_MAX
+ * deferred. Errors: below zero -errno; later failures are faults that are
+ * reported to the network's consumer.
  */
 #ifndef NODE_HUB_H
 #define NODE_HUB_H
@@ -54,9 +53,9 @@ struct hub_network {
      * returns; what it points at is borrowed. */
     void (*out)(void *context, const struct cluster_out *out);
     /* Abort the link to address, which may be dead. No output is being carried
-     * out, so its end may be told at once (hub_link_down()). */
+     * out, so its end may be reported at once (hub_link_down()). */
     void (*doubt)(void *context, const char *address);
-    /* worker: whose; 0: nobody's. */
+    /* worker: concerned; 0: none. */
     void (*fault)(void *context, enum hub_fault fault, uint64_t worker);
 };
 
@@ -77,7 +76,8 @@ struct hub_hints {
     void (*out)(void *context, const struct gossip_out *out, uint64_t now_us);
 };
 
-/* The roster's entry is not as it was told last; its texts are borrowed. */
+/* The roster's entry differs from the one reported last; its texts are
+ * borrowed. */
 struct hub_roster {
     void *context;
     void (*changed)(void *context, const struct roster_entry *entry);
@@ -92,22 +92,23 @@ int hub_new(struct hub **out, const struct cluster_config *config,
 /* NULL is fine. */
 void hub_free(struct hub *hub);
 
-/* Registers a consumer; copied. What has none is dropped. Before hub_start().
- * */
+/* Registers a consumer; copied. Outputs without a consumer are dropped. Before
+ * hub_start(). */
 void hub_attach_streams(struct hub *hub, const struct hub_streams *streams);
 /* The same, for what peers tell besides events. */
 void hub_attach_hints(struct hub *hub, const struct hub_hints *hints);
 /* The same, for the roster's entries. */
 void hub_attach_roster(struct hub *hub, const struct hub_roster *roster);
 
-/* From now on outputs are pulled. After hub_stop() no consumer is called any
- * more, and inputs change the cluster alone. */
+/* Starts pulling outputs. After hub_stop() no consumer is called any more, and
+ * inputs change only the cluster. */
 void hub_start(struct hub *hub, uint64_t now_us) ON_CONTROL;
-/* No consumer is called any more. Again is harmless. */
+/* No consumer is called any more. Repeating it is harmless. */
 void hub_stop(struct hub *hub);
 
-/* The end of a turn: carries out what was said in the roster, in gauges and in
- * beliefs. From within a consumer it does nothing: outputs are being pulled. */
+/* The end of a turn: carries out what was written to the roster, gauges and
+ * beliefs. From within a consumer it does nothing, because outputs are being
+ * pulled already. */
 void hub_pull(struct hub *hub, uint64_t now_us) ON_CONTROL;
 
 /*
@@ -120,7 +121,7 @@ void hub_local_begin(struct hub *hub, struct event_stream stream,
 /* The reading's process lives: the answer to that question. */
 void hub_local_proved(struct hub *hub, struct event_stream stream, uint64_t ask,
                       uint64_t now_us) ON_CONTROL;
-/* A reading goes on where a snapshot had it, after the batch of that seq. */
+/* A reading continues where a snapshot ended, after the batch `seq`. */
 void hub_local_resume(struct hub *hub, struct event_stream stream,
                       uint64_t process, bool whole, uint64_t seq,
                       uint64_t now_us) ON_CONTROL;
@@ -138,15 +139,15 @@ void hub_local_live(struct hub *hub, struct event_stream stream, bool live,
 /* The node reads the stream no longer. */
 void hub_local_end(struct hub *hub, struct event_stream stream, uint64_t now_us)
     ON_CONTROL;
-/* What was applied of the stream was lost: it is had again. */
+/* What was applied of the stream was lost; it is obtained again. */
 void hub_local_lost(struct hub *hub, struct event_stream stream,
                     uint64_t now_us) ON_CONTROL;
 
-/* Workers whose events are read by somebody: cluster_worker_add(),
- * cluster_worker_remove(), cluster_unable(). From within a consumer, too. */
+/* Workers whose events some node reads: cluster_worker_add(),
+ * cluster_worker_remove(), cluster_unable(). Also from within a consumer. */
 void hub_worker_add(struct hub *hub, uint64_t worker, uint32_t ranks,
                     uint64_t now_us) ON_CONTROL;
-/* The worker is read by nobody any more; unknown ones are ignored. */
+/* No node reads the worker any more; unknown workers are ignored. */
 void hub_worker_remove(struct hub *hub, uint64_t worker, uint64_t now_us)
     ON_CONTROL;
 /* This node can (not) reach the worker's events. */
@@ -154,14 +155,14 @@ void hub_unable(struct hub *hub, uint64_t worker, bool unable, uint64_t now_us)
     ON_CONTROL;
 
 /* The network: frames (0 or a CLUSTER_E_ outcome), links, lookups, time, the
- * goodbye; see cluster.h. Not from within a consumer, but link_down, which may
- * be told from hub_network.doubt(). */
+ * goodbye; see cluster.h. Not from within a consumer, except hub_link_down(),
+ * which hub_network.doubt() may call. */
 int hub_recv(struct hub *hub, const char *address, uint64_t session,
              struct slice body, uint64_t now_us) MUST_CHECK ON_CONTROL;
-/* A link to address is up, to the process of that session. */
+/* A link to address came up, to the process of that session. */
 void hub_link_up(struct hub *hub, const char *address, uint64_t session,
                  uint64_t now_us) ON_CONTROL;
-/* The link to address is gone. May be told from hub_network.doubt(). */
+/* The link to address is gone. hub_network.doubt() may call this. */
 void hub_link_down(struct hub *hub, const char *address, uint64_t now_us)
     ON_CONTROL;
 /* How a lookup ended. */
@@ -169,10 +170,10 @@ void hub_answered(struct hub *hub, const struct discover_answer *answer,
                   uint64_t now_us) ON_CONTROL;
 /* Time has passed: to be called at hub_deadline(). */
 void hub_tick(struct hub *hub, uint64_t now_us) ON_CONTROL;
-/* Says goodbye to the members; frames of it go out at once. */
+/* Says goodbye to the members; its frames are handed out at once. */
 void hub_leave(struct hub *hub, uint64_t now_us) ON_CONTROL;
 
-/* The lookup of that ticket was not begun. From within a consumer, too. */
+/* The lookup of that ticket could not be begun. Also from within a consumer. */
 void hub_lookup_failed(struct hub *hub, uint64_t ticket, uint64_t now_us)
     ON_CONTROL;
 

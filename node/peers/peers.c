@@ -13,7 +13,7 @@
 
 #define NEVER             UINT64_MAX
 #define LOOKUP_TIMEOUT_MS 10000U
-/* Nobody is told it: there is no link. */
+/* Never advertised: there is no link. */
 #define ALONE_ADDRESS "127.0.0.1:1"
 
 _Static_assert((int)CLUSTER_CTL == (int)MESH_CTL &&
@@ -97,7 +97,7 @@ look_up(struct peers *peers, const struct discover_out *wanted)
     }
 }
 
-/* The hub's network: what the cluster has for it. */
+/* The hub's network: the cluster's outputs for it. */
 
 static void
 on_out(void *context, const struct cluster_out *out)
@@ -165,7 +165,7 @@ on_fault(void *context, enum hub_fault fault, uint64_t worker)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Only ever brought forward: one that fires for nothing is set anew. */
+/* Only brings the timer forward: one that fires too early is set again. */
 static void
 set_timer(struct peers *peers)
 {

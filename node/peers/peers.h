@@ -1,17 +1,17 @@
 /*
  * The node's side of the mesh: the hub (hub.h) and its cluster on the control
- * loop. Moves bodies between the cluster and the links, makes its lookups,
- * keeps its time, and says in the log what becomes of members, links and names.
+ * loop. It moves bodies between the cluster and the links, makes the cluster's
+ * lookups, keeps its time, and logs what happens to members, links and names.
  *
- * A node without a mesh port has a cluster too, of one, and no links: what
- * reads engines and applies their events does so the same way in both cases.
+ * A node without a mesh port has a cluster too, of one node and without links:
+ * engines are read and their events applied in the same way in both cases.
  *
- * Before the loop sleeps, the hub carries out what was said in the roster, in
- * gauges and in beliefs, and the timer is set, once for all that the turn did.
+ * Before the loop sleeps, the hub carries out what was written to the roster,
+ * gauges and beliefs, and the timer is set, once for the whole turn.
  *
- * Role: shell. Owns: the hub, the links, the resolver, a timer.
- * Thread: control. Limits: those of its parts.
- * Errors: -errno, with one line in the log.
+ * Role: shell. Owns: the hub, the links, the resolver, a timer. Thread:
+ * control. Limits: those of its parts. Errors: -errno, with one line in the
+ * log.
  */
 #ifndef NODE_PEERS_H
 #define NODE_PEERS_H
@@ -34,11 +34,11 @@ struct peers_owner {
     void *context;
     /* How ready the mesh is now. */
     void (*ready)(void *context, enum cluster_ready ready);
-    /* Our name is that of another living node, which keeps it; the line is in
-     * the log. The node is to stop. */
+    /* Another living node has our name and keeps it; the line is in the log.
+     * The node must stop. */
     void (*refused)(void *context);
-    /* A peer's bytes are about to be looked at: what lanes have told is taken
-     * first, so that a block is expected before the event that stores it. */
+    /* A peer's bytes are about to be processed: takes the facts that lanes have
+     * sent, so that a block is expected before the event that stores it. */
     void (*take_facts)(void *context);
 };
 
@@ -51,23 +51,23 @@ struct peers_stats {
 };
 
 /*
- * Opens the mesh port, if the configuration has one, and makes the cluster.
- * Nothing is told to anyone before peers_start(). *out is the caller's to
- * peers_stop() and, when the loop has run out, peers_free(). config is borrowed
- * until then.
+ * Opens the mesh port, if the configuration has one, and makes the cluster. No
+ * callback comes before peers_start(). The caller calls peers_stop() for *out
+ * and, when the loop has run out, peers_free(). config is borrowed until then.
  */
 int peers_new(struct peers **out, uv_loop_t *loop, const struct config *config,
               const struct peers_owner *owner) MUST_CHECK;
 
-/* From now on the owner and the hub's consumers are told. */
+/* From now on the owner and the hub's consumers are called. */
 void peers_start(struct peers *peers) ON_CONTROL;
 
-/* Says goodbye to the others. Then true once it is on its way (or there is
- * nobody to say it to). Both may be called again. */
+/* peers_leave() says goodbye to the other nodes. peers_left() is then true once
+ * the goodbye is on its way (or there is nobody to receive it). Both may be
+ * called again. */
 void peers_leave(struct peers *peers) ON_CONTROL;
 bool peers_left(const struct peers *peers) ON_CONTROL;
 
-/* Closes what it has on the loop. No callback follows. NULL is fine. */
+/* Closes its handles on the loop. No callback follows. peers may be NULL. */
 void peers_stop(struct peers *peers) ON_CONTROL;
 
 /* After the loop ended. NULL is fine. */

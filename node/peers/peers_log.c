@@ -14,16 +14,17 @@ static const enum log_level member_levels[MEMBER_EVENTS] = {
     [MEMBER_DUPLICATE] = LOG_LEVEL_ERROR, [MEMBER_FULL] = LOG_LEVEL_WARNING,
 };
 
-/* What an operator may want to do about it; NULL: nothing. */
+/* What an operator may do about it; NULL: nothing. */
 static const char *
 member_hint_text(enum member_event event)
 {
     return event == MEMBER_DUPLICATE
                ? "another living node has this name and keeps it: give each "
                  "node a name of its own (--name)"
-           : event == MEMBER_REFUSED ? "its name is in use: it was told to stop"
-           : event == MEMBER_FULL    ? "there is no room for further members"
-                                     : NULL;
+           : event == MEMBER_REFUSED
+               ? "its name is in use, so it was told to stop"
+           : event == MEMBER_FULL ? "there is no room for further members"
+                                  : NULL;
 }
 
 void
@@ -72,7 +73,7 @@ peers_log_refused(enum mesh_refusal reason, const char *from, const char *what,
         KV("what", what),
         KV("count", count),
     };
-    /* Our own hello came back: an address of ours is in use as a peer's. */
+    /* Our own hello came back: a peer's address is our own. */
     enum log_level level =
         reason == MESH_REFUSED_SELF ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING;
 

@@ -1,8 +1,7 @@
 /*
  * Lookups on a libuv loop: a c-ares channel, a timer and some polls for each.
- *
  * c-ares calls back from within its own functions, where its channel must not
- * be destroyed. So callbacks only note what came, and settle() acts on it
+ * be destroyed. So callbacks only record the result, and settle() acts on it
  * after each call into c-ares.
  */
 #include "node/peers/resolve.h"
@@ -187,7 +186,7 @@ find_poll(struct lookup *lookup, uv_os_fd_t socket)
     return NULL;
 }
 
-/* NULL: there is none left, and what is asked there times out. */
+/* NULL: none is left, and questions on this socket time out. */
 static uv_poll_t *
 open_poll(struct lookup *lookup, uv_os_fd_t socket)
 {
@@ -233,8 +232,8 @@ open_channel(struct lookup *lookup)
     const struct resolve *resolve = lookup->resolve;
     char dns_only[] = "b";
     struct ares_options options = {
-        /* The tries of a server last one and two of these: two silent
-         * servers are given up before the lookup as a whole is. */
+        /* A server's two tries take one and two of these: two silent servers
+         * are given up before the whole lookup is. */
         .timeout = (int)(resolve->timeout_ms / 7 + 1),
         .tries = TRIES,
         .lookups = dns_only,

@@ -1,23 +1,21 @@
 /*
  * Carries out discovery's lookups (mesh/discover.h) with c-ares, on the loop.
  *
- * Hosts are looked up in /etc/hosts and by the servers and the search list of
- * /etc/resolv.conf, in the order of /etc/nsswitch.conf; other sources that file
- * may name do not count. Both A and AAAA records do. SRV records come from DNS
- * alone. A truncated answer is asked for again by TCP.
- *
- * With a server of our own (`server`), that server alone is asked, and names
- * are absolute.
+ * Hosts are looked up in /etc/hosts and from the servers and with the search
+ * list of /etc/resolv.conf, in the order of /etc/nsswitch.conf; other sources
+ * that this file may name are ignored. Both A and AAAA records are used. SRV
+ * records come from DNS only. A truncated answer is requested again by TCP. If
+ * the configuration names a server (`server`), only that server is asked, and
+ * names are absolute.
  *
  * Each lookup has a c-ares channel of its own, because a channel reads the
  * system's files only when it is made, cannot cancel one of several lookups,
  * and sends all of them from one port. So a changed /etc/resolv.conf counts
- * from the next lookup on, and to end a lookup is to destroy its channel.
+ * from the next lookup on, and a lookup is ended by destroying its channel.
+ * Nothing here blocks, except for reading those files.
  *
- * Nothing here blocks, but for reading those files.
- *
- * Role: shell. Owns: the lookups, their sockets and timers. Thread: the
- * loop's. Limits: RESOLVE_LOOKUPS_MAX at a time; of an answer the first
+ * Role: shell. Owns: the lookups, their sockets and timers. Thread: the loop's.
+ * Limits: RESOLVE_LOOKUPS_MAX at a time; of an answer the first
  * DISCOVER_IPS_MAX addresses or DISCOVER_TARGETS_MAX targets, the others are
  * left out. Errors: outcomes in the answer.
  */
@@ -58,14 +56,12 @@ int resolve_new(struct resolve **out, uv_loop_t *loop,
                 const struct resolve_config *config,
                 const struct resolve_owner *owner) MUST_CHECK;
 
-/* Begins the lookup of a DISCOVER_OUT_RESOLVE, whose texts are copied.
- *
- * The outcome in the answer is DISCOVER_FOUND with one address or target at
- * least; DISCOVER_ABSENT when there is no such name or it has no such
- * records; DISCOVER_TIMEOUT when timeout_ms are over or no server answered;
- * DISCOVER_FAILED when the servers refuse, fail or answer nonsense.
- *
- * 0, RESOLVE_E_FULL or -ENOMEM; unless 0, no answer follows. */
+/* Begins the lookup of a DISCOVER_OUT_RESOLVE, whose texts are copied. The
+ * outcome in the answer is DISCOVER_FOUND with at least one address or target;
+ * DISCOVER_ABSENT when the name does not exist or has no such records;
+ * DISCOVER_TIMEOUT when timeout_ms have passed or no server answered;
+ * DISCOVER_FAILED when the servers refuse, fail or send nonsense. 0,
+ * RESOLVE_E_FULL or -ENOMEM; unless 0, no answer follows. */
 int resolve_ask(struct resolve *resolve, const struct discover_out *out)
     MUST_CHECK;
 

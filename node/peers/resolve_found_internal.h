@@ -21,20 +21,19 @@ struct resolve_found {
 };
 
 /*
- * Replaces *found by the addresses of what ares_getaddrinfo() called back with,
- * in their order. The list is borrowed; NULL is empty.
- *
- * Returns FOUND with one address or more; ABSENT when there is no such name or
- * no address; TIMEOUT when no server answered; FAILED for every other status.
+ * Replaces *found by the addresses that ares_getaddrinfo() returned, in their
+ * order. The list is borrowed; NULL is empty. Returns FOUND with one address or
+ * more; ABSENT when there is no such name or no address; TIMEOUT when no server
+ * answered; FAILED for every other status.
  */
 enum discover_outcome resolve_found_hosts(struct resolve_found *found,
                                           int status,
                                           const struct ares_addrinfo *list);
 
 /*
- * The same for the SRV records that ares_search() called back with. The answer
- * is a DNS message, any bytes of that size; it is borrowed, and read only when
- * status is ARES_SUCCESS. FAILED also when it cannot be parsed.
+ * The same for the SRV records that ares_search() returned. The answer is a DNS
+ * message, any bytes of that size; it is borrowed, and read only when status is
+ * ARES_SUCCESS. FAILED also when it cannot be parsed.
  */
 enum discover_outcome resolve_found_service(struct resolve_found *found,
                                             int status,

@@ -2,13 +2,13 @@
  * An attempt at a worker: what it counts while it lasts, and which prefixes
  * control is told of. dispatch.c decides when it begins and ends.
  *
- *   route_elect(..., tried, rng, &choice)      takes a lease
- *   attempt_begin(&choice, ...)                what there is to be read
- *   attempt_prefixes(&choice, ...)             -> FACT_LEARN, FACT_EXPECT
+ *   route_elect(..., tried, rng, &choice)        takes a lease
+ *   attempt_begin(&choice, ...)                 counts unread tokens
+ *   attempt_prefixes(&choice, ...)               -> FACT_LEARN, FACT_EXPECT
  *   fleet_lease_answered(&choice.lease, board)   a head came
  *   fleet_lease_began(&choice.lease, board)      ... and a body begins
- *   attempt_fail(&choice, ..., &tried)         none did: elect again
- *   attempt_end(&choice, ...)                  nothing of it is in flight
+ *   attempt_fail(&choice, ..., &tried)           no head came: elect again
+ *   attempt_end(&choice, ...)                    nothing of it is in flight
  *
  * Role: core. Owns: nothing. Thread: one owner per choice; the counts any.
  * Limits: none of its own. Errors: none.
@@ -24,19 +24,20 @@
 #include "node/view/facts.h"
 #include "node/view/fleet_view.h"
 
-/* Where attempts are counted; longer-lived than each of them. */
+/* Where attempts are counted; the counters outlive each attempt. */
 struct attempt_counts {
     struct fleet_board *board;
     struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
 };
 
-/* A request was elected to where choice says: scratch still holds it. */
+/* A request was elected to the worker in choice; scratch still holds the
+ * request. */
 void attempt_begin(struct route_choice *choice,
                    const struct route_scratch *scratch,
                    const struct attempt_counts *counts) ON_LANE;
 
-/* What control is to be told of where a prompt's blocks went: a struct
- * fact_learn, with keys that are good as long as scratch holds the request. */
+/* Where a prompt's blocks went, for control: a struct fact_learn, with keys
+ * that are valid as long as scratch holds the request. */
 struct attempt_prefix {
     enum fact_kind kind;
     uint32_t slot;
@@ -73,13 +74,14 @@ attempt_matters(enum fact_result result, bool watched)
     return result != FACT_ANSWERED || watched;
 }
 
-/* Without an answer: the next election is to leave that worker out. blamed:
- * the worker, and not this node. Ends it. */
+/* The attempt ended without an answer: the next election leaves that worker
+ * out. blamed: the worker, and not this node. */
 void attempt_fail(struct route_choice *choice,
                   const struct attempt_counts *counts, struct worker_set *tried,
                   bool blamed) ON_LANE;
 
-/* Nothing of it is in flight any more. Of one that has ended: nothing. */
+/* Nothing of the attempt is in flight any more. Does nothing if it has ended
+ * already. */
 void attempt_end(struct route_choice *choice,
                  const struct attempt_counts *counts) ON_LANE;
 

@@ -1,6 +1,6 @@
 /*
- * The way of one request through the attempts, and everything that is counted
- * and told on it.
+ * One request's way through its attempts, with everything that is counted and
+ * reported.
  */
 #include "node/route/dispatch.h"
 
@@ -8,9 +8,10 @@
 
 #include "node/route/attempt_internal.h"
 
-/* Where engines keep answering too late for their tokens, waiting only costs:
- * after LATE_IN_ROW of them in a row, one request in WAIT_ONE_IN waits, to see
- * whether they have become faster, and the others go on at once. */
+/* While engines keep answering too late for their tokens, waiting only costs
+ * time. So after LATE_IN_ROW late answers in a row, one request in WAIT_ONE_IN
+ * waits, to see whether they have become faster, and the others proceed at
+ * once. */
 #define LATE_IN_ROW 8U
 #define WAIT_ONE_IN 16U
 
@@ -307,7 +308,7 @@ count_failure(struct metrics_lane *m, enum dispatch_fault fault)
     }
 }
 
-/* What the circuit breaker hears of it. */
+/* The attempt's result, for the circuit breaker. */
 static enum fact_result
 result_of(enum dispatch_fault fault)
 {
@@ -328,7 +329,8 @@ result_of(enum dispatch_fault fault)
 }
 
 /* The engine closed a kept connection while our request was on its way: that
- * says nothing about the engine, which gets a new one, once. */
+ * says nothing about the engine, so it is tried once more on a new
+ * connection. */
 static bool
 is_stale(const struct dispatch *d, const struct dispatch_failure *failure)
 {

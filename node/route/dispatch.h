@@ -54,10 +54,10 @@ enum dispatch_state {
     DISPATCH_ENDED,
 };
 
-/* What the caller is to do. */
+/* What the caller must do. */
 enum dispatch_action {
     DISPATCH_WAIT,    /* nothing, until something happens */
-    DISPATCH_ASK,     /* call dispatch_tokens() when the tokens are there, or
+    DISPATCH_ASK,     /* call dispatch_tokens() when the tokens arrive, or
                          dispatch_expired() after tokens.wait */
     DISPATCH_ELECT,   /* call dispatch_elect() and dispatch_elected() */
     DISPATCH_CONNECT, /* connect to choice.lease.slot and send the request; by
@@ -107,7 +107,7 @@ struct dispatch_report {
     uint64_t wall_ms; /* since 1970, now */
 };
 
-/* What the requests of one lane have in common; it outlives each of them. */
+/* What the requests of one lane share; it outlives each of them. */
 struct dispatch_lane {
     struct fleet_board *board;
     struct gauge *rank_inflight; /* WORKERS_MAX, by slot of the mirror */
@@ -166,8 +166,8 @@ void dispatch_init(struct dispatch *d, struct dispatch_lane *lane,
                    uint64_t now_us) ON_LANE;
 
 /* The lane's scratch holds the request. asked: its tokens were asked for, and
- * too little of them is known to go without; whether it waits for them is
- * decided here. */
+ * too little of them is known to proceed; the core decides whether the request
+ * waits for them. */
 void dispatch_start(struct dispatch *d, bool asked) ON_LANE;
 
 /* What to do now; each action is answered once. */
@@ -182,8 +182,8 @@ void dispatch_tokens(struct dispatch *d) ON_LANE;
 void dispatch_elect(struct dispatch *d, const struct route_world *world)
     ON_LANE;
 
-/* The caller is offline again: tells control what the worker is about to hold.
- * The scratch still holds the request. */
+/* The caller is offline in the qsbr again: tells control what the worker is
+ * about to hold. The scratch still holds the request. */
 void dispatch_elected(struct dispatch *d, uint64_t now_us) ON_LANE;
 
 /* The request is being sent. */
@@ -193,22 +193,23 @@ void dispatch_connected(struct dispatch *d) ON_LANE;
 void dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
     ON_LANE;
 
-/* The time for what the state waits for is over; the connection is gone. */
+/* The time for what the state waits for has passed; the connection is gone. */
 void dispatch_expired(struct dispatch *d) ON_LANE;
 
-/* The head of the worker's answer is there; its status is none of those for
- * which dispatch_is_failure(). */
+/* The head of the worker's answer has arrived; its status is not one for which
+ * dispatch_is_failure() is true. */
 void dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     ON_LANE;
 
-/* The first bytes of the answer's body are there. Again is harmless. */
+/* The first bytes of the answer's body have arrived. Repeating it is
+ * harmless. */
 void dispatch_began(struct dispatch *d, uint64_t now_us) ON_LANE;
 
 /* The answer ended too early. */
 void dispatch_broke_off(struct dispatch *d) ON_LANE;
 
-/* The request has ended, in whatever state: control is told, the lease is
- * given back. */
+/* The request has ended, in whatever state: control is told, and the lease
+ * returned. */
 void dispatch_end(struct dispatch *d, const struct dispatch_report *report)
     ON_LANE;
 

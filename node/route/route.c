@@ -92,7 +92,7 @@ is_json(const struct http_head *head)
         media.len = (size_t)(end - media.ptr);
     }
     media = slice_trim(media);
-    /* The second is what curl -d says of every body it is given. */
+    /* The second is what curl -d sends with every body. */
     return slice_equal_nocase(media, SLICE("application/json")) ||
            slice_equal_nocase(media,
                               SLICE("application/x-www-form-urlencoded"));
@@ -137,9 +137,9 @@ route_is_rendered(const struct http_head *head)
            slice_equal(head->path, SLICE("/v1/completions"));
 }
 
-/* Placeholders of two images are the same tokens: such a prompt goes by text,
- * where each is named by what it is. Of several texts no engine tells the
- * tokens. */
+/* Placeholders of two images are the same tokens, so such a prompt is routed by
+ * text, where each image has its own digest. For several texts no engine
+ * returns the tokens. */
 static bool
 has_tokens(const struct scan *scan)
 {
@@ -225,7 +225,7 @@ route_token_root(const struct route_scratch *scratch, const char *body,
     return key_token_root(lora, salt);
 }
 
-/* Who serves the model and may be sent a request now. */
+/* The workers that serve the model and may get a request now. */
 static struct worker_set
 able_workers(const struct route_scratch *scratch,
              const struct route_world *world)
@@ -380,11 +380,11 @@ list_ranks(struct route_scratch *scratch, const struct route_world *world,
 }
 
 /*
- * A worker with several ranks is told which one, by the rule by which workers
- * are elected: where the blocks are, unless that is little or others have far
- * less to do. So what is on its way there is known. But as long as some rank
- * has not been heard of, and none holds much, the worker chooses for itself:
- * else the view would never get to know that one.
+ * A worker with several ranks is told which rank to use, by the rule that
+ * elects workers: the rank with the blocks, unless that is little or others
+ * have far less to do. So the expectations there are known. But while some rank
+ * has not sent events yet, and none holds much, the worker chooses for itself;
+ * otherwise the view would never learn of that rank.
  */
 static void
 choose_rank(struct route_scratch *scratch, const struct route_world *world,

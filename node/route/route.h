@@ -1,10 +1,10 @@
 /*
- * From a request's bytes to its worker: scan, split into blocks, look up, elect.
- * The lanes and /admin/explain go through the same three steps.
+ * From a request's bytes to its worker: scan, split into blocks, look up,
+ * elect. The lanes and /admin/explain go through the same three steps.
  *
  * Role: core. Owns: its scratch memory. Thread: one owner per scratch; the
- * caller is online in the qsbr around route_elect().
- * Limits: spans_max, depth_max of the configuration. Errors: named outcomes.
+ * caller is online in the qsbr around route_elect(). Limits: spans_max,
+ * depth_max of the configuration. Errors: named outcomes.
  */
 #ifndef NODE_ROUTE_H
 #define NODE_ROUTE_H
@@ -27,7 +27,7 @@
 
 #define ROUTE_MODEL_MAX 256U /* bytes of a name that has escapes */
 
-/* What a request path asks for. */
+/* The endpoints that a request path can name. */
 enum route_kind {
     ROUTE_UNKNOWN, /* 404 */
     ROUTE_LOCAL,   /* answered by the node: health, readiness, models */
@@ -42,7 +42,7 @@ struct route_scratch {
     struct slice model; /* into the body or unescaped; empty when absent */
     bool by_tokens;     /* it can be looked up by its tokens, too */
     struct token_match tokens; /* the same in tokens, when they are known */
-    struct conversation conversation; /* what the token cache knows it by */
+    struct conversation conversation; /* by which the token cache knows it */
     uint32_t total;                   /* of the units that overlap counts */
     struct radix_match match;
     struct radix_match rank_match; /* of a worker's ranks, by mirror slot */
@@ -64,9 +64,9 @@ enum {
 struct route_choice {
     struct elect_choice elect;
     struct fleet_lease lease;
-    bool exact;  /* overlap counts tokens, and the worker's mirror
-                               was asked; else blocks of text, or an estimate */
-    bool ranked; /* the worker has ranks: best.rank is to be named */
+    bool exact;  /* overlap counts tokens, and the worker's mirror was asked;
+                    otherwise it counts blocks of text, or is an estimate */
+    bool ranked; /* the worker has ranks: best.rank must be named */
     bool placed; /* best.slot is where the blocks will be */
     struct token_match_rank best; /* of the worker; with exact */
 };
@@ -117,9 +117,9 @@ bool route_wants_tokens(const struct route_scratch *scratch,
                         const struct route_world *world);
 
 /*
- * What elect_pick() is to choose from: candidates that serve the model and are
- * not in tried, their loads, and what they hold: in tokens where those are
- * known (scratch->tokens), else in blocks of text. 0 or ROUTE_E_NO_MODEL,
+ * The input of elect_pick(): candidates that serve the model and are not in
+ * tried, their loads, and what they hold: in tokens if those are known
+ * (scratch->tokens), otherwise in blocks of text. 0 or ROUTE_E_NO_MODEL,
  * ROUTE_E_NO_WORKER (*input is filled all the same).
  */
 int route_input(struct route_scratch *scratch, const struct route_world *world,
@@ -140,8 +140,8 @@ int route_elect(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct rng *rng,
                 struct route_choice *choice) ON_LANE MUST_CHECK;
 
-/* Prompt tokens that the elected worker has to read, of what scratch still
- * knows of the request; of text an estimate. */
+/* Prompt tokens that the elected worker has to read, as far as the scratch
+ * still knows the request; for text an estimate. */
 uint64_t route_unread_tokens(const struct route_scratch *scratch,
                              const struct route_choice *choice);
 

@@ -7,7 +7,7 @@
 
 #define FACTS_BYTES ((size_t)4 << 20) /* of one lane's ring */
 
-/* What engines say they hold, and what was sent there a moment ago. */
+/* What engines say they hold, and what was just sent to them. */
 static int
 init_mirror(struct node_shared *node, const struct config *config)
 {

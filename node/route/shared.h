@@ -1,7 +1,7 @@
 /*
- * What the lanes and the control thread share. Everything here is either set
- * before the lanes start and never again, or safe to touch from both sides by
- * its own type (counters, gauges, rings, latches, the published view).
+ * What the lanes and the control thread share. Each member is either set before
+ * the lanes start and never again, or of a type that both sides may use at once
+ * (counters, gauges, rings, latches, the published view).
  *
  * Role: shell. Owns: what shared_init() makes. Thread: as each member says.
  */
@@ -45,10 +45,10 @@ struct node_shared {
     struct fleet_board *board;  /* control publishes, lanes read and count */
     struct counter held_bytes;  /* in lanes' buffers */
     struct gauge inflight;      /* requests forwarded now */
-    /* Of these, those sent to a named rank, by its slot of the mirror. Who has
-     * had a slot before may leave it with some; they end like others. */
+    /* Those of them that were sent to a named rank, by its slot of the mirror.
+     * A slot's earlier owner may leave some behind; they end like others. */
     struct gauge rank_inflight[WORKERS_MAX];
-    /* The same of peers, as they told last (hints.h). */
+    /* The same for peers, as they last told (hints.h). */
     struct gauge rank_peers[WORKERS_MAX];
     struct gauge connections; /* client connections of all lanes */
     struct gauge draining;    /* 1 from SIGTERM on */
@@ -63,9 +63,9 @@ struct node_shared {
 };
 
 /*
- * Everything but the board, which control brings, at its beginning; zero
- * before. config is borrowed. 0, or -errno: then the process is to end, for
- * nothing was taken back.
+ * Makes everything but the board, which control makes when it begins; zero
+ * before. config is borrowed. 0, or -errno: then the process must end, because
+ * nothing was undone.
  */
 int shared_init(struct node_shared *node, const struct config *config)
     MUST_CHECK;

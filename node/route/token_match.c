@@ -149,7 +149,7 @@ token_match_blocks(const struct token_match *match, uint32_t block_tokens)
     return NULL;
 }
 
-/* What the mirror's blocks are worth, in thousandths of one in the device. */
+/* The worth of the mirror's blocks, in thousandths of one in the device. */
 static uint64_t
 score_of(struct token_match *match, const struct token_match_world *world,
          const struct token_blocks *blocks, uint32_t slot, uint32_t depth,
@@ -178,8 +178,8 @@ held_by(const struct token_match *match, uint32_t slot)
 }
 
 /*
- * Goes on from where the mirror ends with what is on its way: all slots of one
- * depth at a time, of which there are few.
+ * Continues where the mirror ends with the expected blocks: all slots of one
+ * depth at a time, because there are few depths.
  */
 static void
 add_expected(struct token_match *match, const struct token_match_world *world,

@@ -1,17 +1,18 @@
 /*
  * Looks up a prompt's blocks of tokens in the mirror of each worker that
- * publishes its events. The result is exact where text only gives an estimate.
+ * publishes its events. The result is exact where text gives only an estimate.
  *
- * What a worker is predicted to have cached is, for each of its ranks, what its
- * events say (the mirror) and, from there on, what was sent there and is on its
- * way (expectations.h). Never all of a prompt: the last token is
- * always computed, so at most the blocks below (tokens - 1). What the
- * prediction is worth to the election is less where blocks lie outside the
- * device, and where the mirror is not to be trusted for the moment.
+ * For each rank of a worker, the predicted cached prefix is what its events say
+ * (the mirror) and, from there on, what was sent there and is on its way
+ * (expectations.h). It is never the whole prompt: the last token is always
+ * computed, so it covers at most the blocks below (tokens - 1). The prediction
+ * is worth less to the election if blocks lie outside the device, or if the
+ * mirror is not to be trusted at present.
  *
  * Role: core. Owns: its scratch memory. Thread: one owner; online in the qsbr
- * around token_match_find(). Limits: depth_max blocks of each size, TOKEN_MATCH_IDS_PER
- * tokens per block of them. Errors: -ENOMEM at token_match_init().
+ * around token_match_find(). Limits: depth_max blocks of each size,
+ * TOKEN_MATCH_IDS_PER tokens per block of them. Errors: -ENOMEM at
+ * token_match_init().
  */
 #ifndef NODE_TOKEN_MATCH_INTERNAL_H
 #define NODE_TOKEN_MATCH_INTERNAL_H
@@ -28,8 +29,8 @@
 
 #define TOKEN_MATCH_IDS_PER 32U /* tokens kept for each block of depth_max */
 #define TOKEN_MATCH_WALK_MAX \
-    16384U /* blocks whose tiers are looked up at most; of
-                                 what is over, all count as in host memory */
+    16384U /* blocks whose tiers are looked up; further blocks count as in host
+              memory */
 
 /* Where to look. */
 struct token_match_world {
@@ -42,7 +43,7 @@ struct token_match_world {
 /* One worker's best rank. */
 struct token_match_rank {
     uint32_t tokens;       /* predicted to be cached */
-    uint32_t worth;        /* of these, in tokens of a trusted device */
+    uint32_t worth;        /* their worth, in tokens of a trusted device */
     uint32_t held;         /* blocks that its events promise */
     uint32_t block_tokens; /* of the worker */
     uint16_t slot;         /* of the mirror */
@@ -85,7 +86,7 @@ void token_match_read_ids(struct token_match *match,
                           const struct mirror_view *view, uint64_t root,
                           const char *body, const struct scan *scan);
 
-/* The request is these tokens, of which ids_max are taken. */
+/* Takes the request's tokens, at most ids_max of them. */
 void token_match_take(struct token_match *match, const struct mirror_view *view,
                       uint64_t root, const uint32_t *tokens, uint32_t count);
 
@@ -93,7 +94,7 @@ void token_match_take(struct token_match *match, const struct mirror_view *view,
 void token_match_set(struct token_match *match, uint64_t root,
                      const struct token_prompt *prompt);
 
-/* Looks up each slot of the view whose worker is in asked. */
+/* Looks up each slot of the view whose worker is in `asked`. */
 void token_match_find(struct token_match *match,
                       const struct token_match_world *world,
                       const struct worker_set *asked);
@@ -102,7 +103,7 @@ void token_match_find(struct token_match *match,
 const struct token_blocks *token_match_blocks(const struct token_match *match,
                                               uint32_t block_tokens);
 
-/* The most that can be cached of a prompt of so many tokens. */
+/* The most that can be cached of a prompt of this many tokens. */
 static inline uint32_t
 token_match_usable(uint32_t tokens, uint32_t block_tokens)
 {

@@ -256,7 +256,7 @@ conclude(struct top *top)
     CHECK_SLOW(scan->spans_count <= top->walk.spans_max);
 }
 
-/* Says what is wrong; nothing else that was found is worth anything. */
+/* Says what is wrong; all other results are then invalid. */
 static int
 refuse(struct slice body, const struct scan_limits *limits, struct scan *scan)
 {

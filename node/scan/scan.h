@@ -2,15 +2,15 @@
  * Reads what routing needs out of an OpenAI-style JSON body, in one pass over
  * the bytes in place: no allocation, no object tree.
  *
- * Right for any JSON (RFC 8259): keys in any order and spelling (compared
+ * It is right for any JSON (RFC 8259): keys in any order and spelling (compared
  * after unescaping), nesting, escapes and surrogates, duplicate keys (the last
- * one wins, whatever its type), UTF-8 checked. What is not JSON is refused
- * with the offset. A well-known key with a value of another type is as if it
- * were absent: the engine will say so better than a router can.
+ * one wins, whatever its type), checked UTF-8. A body that is not JSON is
+ * refused with the offset. A well-known key with a value of another type counts
+ * as absent: the engine will report it better than a router can.
  *
- * Role: core. Owns: nothing; spans are offsets into the caller's body.
- * Thread: any. Limits: struct scan_limits; a body of 4 GiB - 1.
- * Errors: named outcomes; `fault` says what, `fault_at` where.
+ * Role: core. Owns: nothing; spans are offsets into the caller's body. Thread:
+ * any. Limits: struct scan_limits; a body of 4 GiB - 1. Errors: named outcomes;
+ * `fault` says what, `fault_at` where.
  */
 #ifndef NODE_SCAN_H
 #define NODE_SCAN_H
@@ -89,11 +89,11 @@ struct scan {
     struct scan_text options[SCAN_OPTIONS];
     bool stream;
     bool include_usage;  /* stream_options.include_usage */
-    bool has_max_tokens; /* max_completion_tokens, max_output_tokens, or
-                            max_tokens, the first of these that is there */
+    bool has_max_tokens; /* from the first present of max_completion_tokens,
+                            max_output_tokens and max_tokens */
     bool has_priority;
-    int64_t max_tokens; /* integers exactly, 1.28e2 as 128, saturating; what is
-                           not integral is absent; so priority and n */
+    int64_t max_tokens; /* exact integers; 1.28e2 is 128; saturating; absent if
+                           not integral; the same for priority and n */
     int64_t priority;
     uint32_t n;       /* choices asked for; 1 when absent */
     uint32_t prompts; /* 1, or the length of SCAN_STRINGS and SCAN_ID_LISTS */
@@ -140,7 +140,7 @@ enum {
 
 /*
  * Scans body. The caller sets scan->spans before; everything else is written.
- * 0, or one of the above with fault and fault_at. Reads nothing past len.
+ * 0, or an outcome above with fault and fault_at. Reads nothing beyond len.
  */
 int scan_body(const char *body, size_t len, const struct scan_limits *limits,
               struct scan *scan) MUST_CHECK;

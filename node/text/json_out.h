@@ -1,9 +1,9 @@
 /*
- * Writes JSON (RFC 8259) onto a buffer; cannot write anything else.
+ * Writes JSON (RFC 8259) into a buffer; it cannot write anything else.
  *
- * The writer puts the commas, CHECKs nesting and the order of keys and values,
+ * The writer sets the commas, CHECKs nesting and the order of keys and values,
  * and escapes text of any bytes to valid UTF-8 (json_text.h). If the buffer is
- * full, buf->failed is set and the document is not whole.
+ * full, buf->failed is set and the document is incomplete.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: JSON_OUT_DEPTH_MAX.
  */

@@ -305,7 +305,7 @@ json_pull_next(struct json_pull *pull)
     case EXPECT_COMMA_OR_END:
         return after_value(pull, array);
     case EXPECT_NOTHING:
-        return peek(pull) < 0 ? PULL_END : bad(pull, "text behind the value");
+        return peek(pull) < 0 ? PULL_END : bad(pull, "text after the value");
     case EXPECT_FAILED:
         break;
     }

@@ -27,7 +27,7 @@
 #define JSON_PULL_DEPTH_MAX 64
 
 enum pull_token {
-    PULL_BAD = -1, /* not JSON; every further call says so again */
+    PULL_BAD = -1, /* not JSON; every further call returns the same */
     PULL_END = 0,  /* the document ended, whole */
     PULL_OBJECT,
     PULL_OBJECT_END,
@@ -61,9 +61,9 @@ void json_pull_init(struct json_pull *pull, struct slice bytes);
 enum pull_token json_pull_next(struct json_pull *pull) MUST_CHECK;
 
 /*
- * Skips what belongs to the token that json_pull_next() just returned: after
- * a key its value, after an opening bracket all up to its end; after anything
- * else nothing. False when the document turns out bad.
+ * Skips what belongs to the token that json_pull_next() just returned: after a
+ * key its value, after an opening bracket everything up to its end; after any
+ * other token nothing. False when the document turns out to be bad.
  */
 bool json_pull_skip(struct json_pull *pull) MUST_CHECK;
 
@@ -71,9 +71,9 @@ bool json_pull_skip(struct json_pull *pull) MUST_CHECK;
 bool json_pull_is(const struct json_pull *pull, struct slice text);
 
 /*
- * Copies the key or string just returned, unescaped, with a NUL at its end, into
- * room bytes. A lone surrogate becomes U+FFFD. Its length, or -1 when it does
- * not fit or holds a NUL itself.
+ * Copies the key or string just returned, unescaped, with a NUL at its end,
+ * into room bytes. A lone surrogate becomes U+FFFD. Its length, or -1 when it
+ * does not fit or holds a NUL itself.
  */
 int json_pull_copy(const struct json_pull *pull, char *out, size_t room)
     MUST_CHECK;

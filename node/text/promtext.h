@@ -42,8 +42,8 @@ promtext_of(struct slice text)
 bool promtext_next(struct promtext *walk, struct promtext_sample *sample)
     MUST_CHECK;
 
-/* The value of a label, between its quotes, escapes as they are. False when
- * the sample has no such label. */
+/* The value of a label, without its quotes and with its escapes. False when the
+ * sample has no such label. */
 bool promtext_label(const struct promtext_sample *sample, struct slice name,
                     struct slice *value) MUST_CHECK;
 

@@ -40,14 +40,15 @@ struct sse_event {
 };
 
 struct sse_read {
-    struct slice given; /* the caller's bytes, what is left of them */
+    struct slice given; /* the rest of the caller's bytes */
     struct buf line;    /* the one being read, when it came in pieces */
     struct buf data;    /* of the event being read */
     char type[SSE_READ_TYPE_MAX];
     size_t type_len;
     char id[SSE_READ_ID_MAX];
     size_t id_len;
-    uint32_t retry_ms; /* wait before reconnecting, as last told; 0: never */
+    uint32_t retry_ms; /* wait before reconnecting, as the source last said; 0:
+                          it never did */
     uint64_t comments; /* lines, since the start */
     bool has_data;     /* the event has a data line, if an empty one */
     bool handed_out;   /* the event in the buffers was returned */
@@ -65,11 +66,11 @@ void sse_read_fini(struct sse_read *sse);
 /* Ready for another connection: only the id and retry_ms are kept. */
 void sse_read_restart(struct sse_read *sse);
 
-/* The next bytes of the stream; borrowed until sse_read_next() says false, as
- * it has to have done for the bytes before. */
+/* Gives the next bytes of the stream; borrowed until sse_read_next() returns
+ * false, which it must have done for the bytes before. */
 void sse_read_give(struct sse_read *sse, struct slice bytes);
 
-/* The next whole event of what was given. False: there is none, or `fault`. */
+/* The next whole event. False: there is none, or `fault` is set. */
 bool sse_read_next(struct sse_read *sse, struct sse_event *event) MUST_CHECK;
 
 #endif

@@ -22,8 +22,8 @@ struct typo {
     size_t distance;
 };
 
-/* Offers one candidate; it is kept when it is near word, and nearer than what
- * was offered before. */
+/* Offers one candidate; it is kept if it is near the word, and nearer than
+ * earlier candidates. */
 void typo_offer(struct typo *typo, struct slice word, const char *candidate);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * Finds what an engine says that a request used, at the end of its answer:
+ * Finds the token counts that an engine reports at the end of its answer:
  * "prompt_tokens" and "cached_tokens" of the usage object, in JSON or SSE.
  *
- * A search, not a parse: the answer is passed on byte for byte and only its
- * last bytes are kept. A generated text cannot fake it, because in JSON text
- * its quotes would be escaped.
+ * It searches and does not parse: the answer is passed on byte for byte and
+ * only its last bytes are kept. Generated text cannot fake the counts, because
+ * in JSON text its quotes would be escaped.
  *
- * Role: core. Owns: nothing. Thread: any. Errors: what is not found is 0.
+ * Role: core. Owns: nothing. Thread: any. Errors: a count that is not found is
+ * 0.
  */
 #ifndef NODE_USAGE_H
 #define NODE_USAGE_H

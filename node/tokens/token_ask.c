@@ -78,7 +78,7 @@ leave(struct token_question *q)
     ask->stats.open--;
 }
 
-/* Tells the caller; the question is gone. */
+/* Reports to the caller; the question is freed. */
 static void
 finish(struct token_question *q, enum token_outcome outcome)
 {
@@ -100,7 +100,7 @@ finish(struct token_question *q, enum token_outcome outcome)
 
 static void on_timer(uv_timer_t *timer);
 
-/* Lets the timer run while a question is to end soon. */
+/* Lets the timer run while a question must end soon. */
 static void
 arm(struct token_ask *ask)
 {
@@ -174,7 +174,7 @@ take_ids(struct token_question *q, struct slice body)
     finish(q, TOKEN_OK);
 }
 
-/* Whether there is no such path; but a 404 may be about the model. vLLM shuts
+/* Whether the path is missing; but a 404 may be about the model. vLLM refuses
  * its renderer with 403 unless it was started with --enable-scale-out. */
 static bool
 is_missing(unsigned status, struct slice body)

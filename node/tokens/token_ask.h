@@ -1,27 +1,25 @@
 /*
  * Asks an engine's own renderer for the token ids of a prompt.
  *
- * POST /v1/chat/completions/render (or /v1/completions/render) with the
- * client's body; where an engine has no such path (404, 405, 501), POST
- * /tokenize with the parts of it that count. Only the former is exact: the
- * latter knows nothing of what templates see beside messages, tools and the
- * options of scan.h.
+ * It sends POST /v1/chat/completions/render (or /v1/completions/render) with
+ * the client's body. If an engine has no such path (404, 405, 501), it sends
+ * POST /tokenize with the relevant parts of the body. Only the former is exact:
+ * the latter does not know what templates see beside messages, tools and the
+ * options of scan.h. What an engine can do is remembered for each worker,
+ * separately for chats and for texts, and tried again after retry_ms. A path
+ * that has once worked is given up only after four refusals in a row, not after
+ * a single 404; a 404 that names a model is a refusal, not a missing path. A
+ * path that refuses four times from the start counts as missing. A worker that
+ * failed to answer four times in a row is left alone for retry_ms as well.
  *
- * What an engine can do is remembered for each worker, apart for chats and for
- * texts, and tried again after retry_ms. A path that has answered well once is not
- * given up for a single 404, but for four refusals in a row; a 404 that speaks
- * of a model is a refusal, not a missing path. A path that refuses from the
- * start, four times, is taken for missing. A worker from which four answers in
- * a row did not come is left alone for retry_ms as well.
+ * Connections are kept (httpc.h). A connection that turns out dead before an
+ * answer began costs a second attempt on a new one. A late answer is still an
+ * answer: the caller decides what it is good for.
  *
- * Connections are kept (httpc.h). One that turns out dead before an answer began
- * costs a second try on a new one. An answer that comes late is still an answer: the
- * caller decides what it is good for.
- *
- * Role: shell. Owns: its connections, copies of what is asked.
- * Thread: the loop's (a lane). Limits: struct token_ask_limits; beside the
- * answers, room for their ids (4 bytes each) is kept once. The process must
- * ignore SIGPIPE. Errors: outcomes in the answer.
+ * Role: shell. Owns: its connections, copies of the questions. Thread: the
+ * loop's (a lane). Limits: struct token_ask_limits; beside the answers, room
+ * for their ids (4 bytes each) is kept once. The process must ignore SIGPIPE.
+ * Errors: outcomes in the answer.
  */
 #ifndef NODE_TOKEN_ASK_H
 #define NODE_TOKEN_ASK_H
@@ -67,7 +65,7 @@ int token_ask_new(struct token_ask **out, uv_loop_t *loop,
                   const struct token_ask_limits *limits) MUST_CHECK;
 
 /* Forgets all questions: no answer comes any more. The loop must run on until
- * its handles are closed. NULL is fine. */
+ * its handles are closed. ask may be NULL. */
 void token_ask_free(struct token_ask *ask);
 
 /* Whether that worker may be asked: it is known to answer about chats or about

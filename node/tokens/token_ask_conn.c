@@ -3,8 +3,8 @@
 
 #include "node/tokens/token_ask_internal.h"
 
-/* Where the connection waits between questions: one that is open if there is
- * any, else an empty place. ASK_PLACES_MAX: all are in use. */
+/* Where the connection waits between questions: an open one if there is one,
+ * otherwise an empty place. ASK_PLACES_MAX: all are in use. */
 static unsigned
 find_place(const struct token_question *q)
 {

@@ -26,15 +26,15 @@ struct token_ids {
 void token_ids_fini(struct token_ids *ids);
 
 enum {
-    TOKEN_IDS_E_NONE = 1, /* nothing of that name, or no array */
+    TOKEN_IDS_E_NONE = 1, /* no member of that name, or no array */
     TOKEN_IDS_E_BAD,      /* not JSON up to the array's end, or not of ids */
 };
 
 /*
- * Reads the array at `key` of the object that json (under 4 GiB) is, or that
- * is the first of the array that it is; of an array of arrays, the first. What
- * comes after it is not looked at. json and key are borrowed for the call. 0
- * and out->ids, an outcome, or -ENOMEM; unless 0, out->ids means nothing.
+ * Reads the array at `key` of a JSON object; json (under 4 GiB) is that object,
+ * or an array whose first element it is. Of an array of arrays the first is
+ * read. Text after it is ignored. json and key are borrowed for the call. 0 and
+ * out->ids, an outcome, or -ENOMEM; unless 0, out->ids is undefined.
  */
 int token_ids_read(struct token_ids *out, struct slice json, struct slice key)
     MUST_CHECK;

@@ -34,7 +34,7 @@ enum ask_way {
     ASK_NOTHING,
 };
 
-/* What is known of a worker, for one kind of prompts. */
+/* What is known about a worker, for one kind of prompt. */
 struct ask_skill {
     enum ask_way way;
     bool proven;       /* that way has answered well */
@@ -63,7 +63,7 @@ struct token_ask {
     struct ask_slot slots[WORKERS_MAX];
 };
 
-/* The parts of the body that a tokeniser is told of. */
+/* The parts of the body that a tokenizer needs. */
 struct ask_parts {
     struct scan_text model;
     struct scan_text prompt; /* raw */
@@ -88,13 +88,13 @@ struct token_question {
     bool chat;
     bool media;              /* the prompt has images or the like */
     enum ask_way way;        /* that it is asked with now */
-    enum token_outcome soon; /* what it ends with, when in that list */
+    enum token_outcome soon; /* its outcome, when in that list */
 
     struct ask_parts parts;
     struct buf body; /* the client's */
 
     struct httpc *call; /* NULL: none is under way */
-    unsigned place;     /* of its connection; ASK_PLACES_MAX: none */
+    unsigned place;     /* of its connection; ASK_PLACES_MAX: it has none */
     bool over;
 };
 
@@ -114,12 +114,12 @@ void ask_failed(struct token_question *q, enum ask_fault fault);
 
 /* token_ask_skill.c */
 
-/* A worker of that generation is asked: what is known of an earlier worker of
- * the slot is forgotten, and its idle connections are closed. */
+/* Prepares to ask a worker of that generation: forgets what is known of an
+ * earlier worker in the slot, and closes its idle connections. */
 void ask_slot_renew(struct token_ask *ask, uint32_t slot, uint32_t generation);
 
 /* The best way to ask that worker now; ASK_NOTHING: leave it alone. A worker of
- * a generation of which nothing is known is asked in the best way. */
+ * an unknown generation is asked in the best way. */
 enum ask_way ask_way_now(const struct token_ask *ask, uint32_t slot,
                          uint32_t generation, bool chat);
 
@@ -154,7 +154,7 @@ struct slice ask_text_body(const struct token_question *q, struct buf *room);
  * or ask_failed() follows from the loop. 0, or -errno and nothing follows. */
 int ask_conn_send(struct token_question *q) MUST_CHECK;
 
-/* Gives up what is under way for q, if anything is; nothing follows. */
+/* Gives up q's request, if it has one; no callback follows. */
 void ask_conn_drop(struct token_question *q);
 
 /* Closes the connections that wait for the worker's next question. */

@@ -19,7 +19,7 @@ ask_slot_renew(struct token_ask *ask, uint32_t slot, uint32_t generation)
     }
 }
 
-/* What is known holds only for a while. */
+/* Knowledge of a worker expires. */
 static bool
 is_known(const struct token_ask *ask, const struct ask_skill *skill)
 {

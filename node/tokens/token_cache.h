@@ -1,39 +1,41 @@
 /*
- * Remembers how conversations were tokenised, as block keys, so that an
- * engine's renderer is asked once for a long shared prefix.
+ * Remembers how conversations were tokenized, as block keys, so that an
+ * engine's renderer is asked only once for a long shared prefix.
  *
  * A conversation is named by a chain of keys, one for each message: the last
- * names the whole, each before it a prefix that an earlier turn may have been.
- * A turn knows the keys of all full blocks of one rendered prompt, for every
- * block size that was in use, and how many tokens it had. A lookup finds the
- * whole, or else the longest earlier turn: its blocks begin this prompt too,
- * which is exact as far as it goes.
+ * names the whole, and each key before it names a prefix that an earlier turn
+ * may have been. A turn holds the keys of all full blocks of one rendered
+ * prompt, for every block size that was in use, and its count of tokens. A
+ * lookup finds the whole conversation, or else its longest earlier turn: the
+ * blocks of that turn begin this prompt too, so the result is exact as far as
+ * it goes.
  *
- * Where that is wrong: templates that rewrite history (drop the reasoning of
- * earlier turns, move the tools) or open the answer otherwise than they show
- * it later. Then a prefix promises some blocks that this prompt does not have;
- * that costs a cache miss there, nothing else. Once the later turn itself was
- * tokenised it is known better: the earlier one is shortened to what both share.
- * Members of messages that the scanner does not look at (tool_call_id, say)
- * are not in a name; neither is a template that an engine was restarted with,
- * until the conversation is tokenised anew.
+ * It is wrong for templates that rewrite history (drop the reasoning of earlier
+ * turns, move the tools) or open the answer differently from how they show it
+ * later. Then a prefix promises some blocks that this prompt does not have,
+ * which costs a cache miss there and nothing else. Once the later turn itself
+ * was tokenized, the earlier one is shortened to what both share. Members of
+ * messages that the scanner ignores (such as tool_call_id) are not part of a
+ * name. Neither is the template: if an engine restarts with another one, the
+ * cache is wrong until the conversation is tokenized again.
  *
- * Turns of one conversation share one line of keys, the longest turn's; each
- * knows how far along it goes. So n turns cost what the last costs, not n / 2
- * times that, an answer is a pointer into the line, never a copy, and a line
- * is the unit of eviction. (Suffixes that hang on one another would share the
- * beginnings of different conversations as well, but each lookup would gather
- * keys through all turns, and a parent outlive its use.) A turn that is no
- * continuation of the line's longest (a branch) begins a line of its own.
+ * The turns of one conversation share one line of keys, the longest turn's;
+ * each turn knows how far along it goes. So n turns cost what the last one
+ * costs, not n / 2 times that; an answer is a pointer into the line, never a
+ * copy; and a line is the unit of eviction. (Linked suffixes would also share
+ * the beginnings of different conversations, but each lookup would have to
+ * collect keys through all turns, and a parent would outlive its use.) A turn
+ * that does not continue the line's longest turn (a branch) begins a line of
+ * its own.
  *
- * Cost: adding hashes all tokens, as only that tells where prompts part: 63 us
- * for 131072 of them; naming 400 KB of text takes 24 us. Looking up is a step
- * in a hash table per message beyond the turn that is found: 1.7 us when none
- * of 1024 is known.
+ * Cost: adding hashes all tokens, because only that shows where prompts differ:
+ * 63 us for 131072 of them; naming 400 KB of text takes 24 us. A lookup takes
+ * one step in a hash table per message after the turn that is found: 1.7 us
+ * when none of 1024 is known.
  *
- * Role: core. Owns: its lines. Thread: one owner (a lane).
- * Limits: bytes_max, the least recently used lines give way; CONVERSATION_MAX
- * messages. Errors: named outcomes.
+ * Role: core. Owns: its lines. Thread: one owner (a lane). Limits: bytes_max,
+ * the least recently used lines are evicted; CONVERSATION_MAX messages. Errors:
+ * named outcomes.
  */
 #ifndef NODE_TOKEN_CACHE_H
 #define NODE_TOKEN_CACHE_H
@@ -59,10 +61,11 @@ struct conversation {
 /*
  * Names the prompt in a scanned body: its messages or its string, under
  * everything that changes how it is rendered (model, tools, and the options
- * that scan.h keeps), and the namespace root. Two spellings of one text are
- * one; options and tools count as they are spelt. Of several strings the
- * first counts. No names (count 0): a prompt of token ids, none at all, no
- * messages in it, or more spans than the scanner had room for.
+ * that scan.h keeps), and the namespace root. Different escapes of one text
+ * give one name; options and tools count as they are written. Of several
+ * strings the first counts. There are no names (count 0) for a prompt of token
+ * ids, for no prompt or no messages, and when the scanner had no room for all
+ * spans.
  */
 void conversation_name(struct conversation *conversation, const char *body,
                        const struct scan *scan, uint64_t root);
@@ -78,17 +81,18 @@ struct token_prompt {
     /* Of the whole prompt. Unless `whole` an estimate: as many for each byte
      * of text as the earlier turn had, and not fewer than that had. */
     uint32_t tokens;
-    bool whole; /* every full block is there; false: those of an earlier
-                   turn, or what a later turn left of this one */
-    uint32_t covered_bytes; /* of the conversation's text, by what is there */
+    bool whole; /* it has every full block; false: it has those of an earlier
+                   turn, or those that a later turn left of this one */
+    uint32_t covered_bytes; /* bytes of the conversation's text that the blocks
+                               cover */
     uint32_t groups_count;
     struct token_blocks groups[MIRROR_GROUPS_MAX];
 };
 
 struct token_cache;
 
-/* 0 and *out, the caller's to token_cache_free(), or -ENOMEM. bytes_max bounds
- * all of its memory; below a KiB or so it keeps nothing. */
+/* 0 and *out, which the caller frees with token_cache_free(), or -ENOMEM.
+ * bytes_max bounds all its memory; below about a KiB it keeps nothing. */
 int token_cache_new(struct token_cache **out, size_t bytes_max) MUST_CHECK;
 
 /* Frees all of it. NULL is fine. */
@@ -96,10 +100,10 @@ void token_cache_free(struct token_cache *cache);
 
 /*
  * What is known of a conversation for these block sizes: true and *prompt, a
- * group for each of them in their order, whose keys are good until the next
+ * group for each size in their order, whose keys are valid until the next
  * token_cache_add(). At most MIRROR_GROUPS_MAX sizes. Turns that were not split
- * into blocks of all the sizes are passed over, and so are earlier turns
- * without a full block. False: nothing is known, and *prompt is unchanged.
+ * into blocks of all these sizes are skipped, and so are earlier turns without
+ * a full block. False: nothing is known, and *prompt is unchanged.
  */
 bool token_cache_find(struct token_cache *cache,
                       const struct conversation *conversation,
@@ -108,10 +112,9 @@ bool token_cache_find(struct token_cache *cache,
 
 /*
  * Keeps the keys of a whole prompt of `count` tokens, split into blocks of each
- * size (at most MIRROR_GROUPS_MAX of them, none 0) below root. What was known
- * of the same name is replaced. Tokens are borrowed for the call. The prompt is
- * refused when it is too large for the bound or memory is out: that is counted
- * and costs nothing but the knowledge.
+ * size (at most MIRROR_GROUPS_MAX sizes, none 0) below root. Replaces an
+ * earlier entry of the same name. Tokens are borrowed for the call. A prompt
+ * that exceeds the bound or finds no memory is refused, which is counted.
  */
 void token_cache_add(struct token_cache *cache,
                      const struct conversation *conversation, uint64_t root,

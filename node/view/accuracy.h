@@ -1,38 +1,38 @@
 /*
- * Holds predictions against what engines report: for every answer with
- * cached_tokens, how many were expected and how many there were.
+ * Compares predictions with what engines report: for every answer with
+ * cached_tokens, how many were predicted and how many there were.
  *
- * What is compared. An engine reports whole blocks, keeps the last token of a
- * prompt for computing (a prompt of 640 that it holds whole counts 624), may
- * lose the block in use to the next scheduler step, and has stored or given up
- * some between our look and its own. So two numbers that differ by a block
- * describe the same cache, and an answer is wrong when they are apart by more
- * than one block of that worker, in either direction. Too much predicted sends
- * requests to the wrong place, too little keeps them away from the right one;
- * both are counted, both are wrong. An answer without a block size, or with a
- * prompt that does not fill one block, says nothing and is not counted.
+ * What is compared. An engine reports whole blocks; it always computes the last
+ * token of a prompt (a prompt of 640 that it holds whole counts 624); it may
+ * lose the block in use to the next scheduler step; and it has stored or
+ * evicted some blocks between our look and its own. So two numbers that differ
+ * by a block describe the same cache, and an answer is wrong when they differ
+ * by more than one block of that worker, in either direction. A prediction that
+ * is too high sends requests to the wrong place, one that is too low keeps them
+ * away from the right one; both are counted, and both are wrong. An answer
+ * without a block size, or with a prompt shorter than one block, proves nothing
+ * and is not counted.
  *
- * When it is persistent. The last ACCURACY_WINDOW answers are remembered.
- * Once there are answers_min of them, a mirror is wrong while wrong_permille
- * of them or more are: single surprises (an eviction under way, a prompt
- * with an image) do not move it. While it is wrong it is trusted no further
- * than discount_permille, and is to be read from scratch.
+ * When it is persistent. The last ACCURACY_WINDOW answers are remembered. Once
+ * there are answers_min of them, a mirror is wrong while at least
+ * wrong_permille of them are: single surprises (an eviction in progress, a
+ * prompt with an image) do not matter. While it is wrong it is trusted at most
+ * to discount_permille, and must be read from scratch.
  *
- * How trust comes back. Reading again starts the window anew, for old answers
- * say nothing about new content; the discount stays, because nothing has been
- * proved yet. Once answers_min answers to what was read again are in the
- * window and fewer than wrong_permille of them are wrong, trust is whole and
- * the re-read helped. If they are still wrong it did not: the next one is
- * asked for no earlier than twice as long after the one before as that had to
- * wait (reread_ms, then 2, 4, ... times that, at most 2^ACCURACY_DOUBLINGS):
- * an engine that predicts differently than we do, for a reason that reading
- * cannot cure, is read ever more seldom and routed with a discount. Trust
- * also comes back without a re-read when the window becomes good by itself.
- * After recovery the wait begins at reread_ms again, but still counts from
- * the last re-read.
+ * How trust comes back. A new reading starts the window again, because old
+ * answers prove nothing about new content; the discount stays, because nothing
+ * has been proved yet. Once answers_min answers to the new content are in the
+ * window and fewer than wrong_permille of them are wrong, trust is full and the
+ * reading helped. If they are still wrong, it did not help, and the wait until
+ * the next reading doubles (reread_ms, then 2, 4, ... times that, at most
+ * 2^ACCURACY_DOUBLINGS). So an engine that differs from our predictions for a
+ * reason that reading cannot cure is read ever more rarely and routed with a
+ * discount. Trust also comes back without a reading when the window becomes
+ * good by itself. After recovery the wait begins at reread_ms again, but still
+ * counts from the last reading.
  *
- * Role: core. Owns: nothing, a plain value. Thread: one owner.
- * Limits: ACCURACY_WINDOW answers are remembered. Errors: none.
+ * Role: core. Owns: nothing, a plain value. Thread: one owner. Limits:
+ * ACCURACY_WINDOW answers are remembered. Errors: none.
  */
 #ifndef NODE_ACCURACY_H
 #define NODE_ACCURACY_H
@@ -76,16 +76,16 @@ struct accuracy {
 };
 
 /*
- * True when the stream is to be read from scratch now: the caller does it, and
- * says accuracy_reread() once the old content is gone. It is not said again
- * before the wait is over. now_us: monotonic.
+ * True when the stream must be read from scratch now: the caller does so, and
+ * calls accuracy_reread() once the old content is gone. It does not return true
+ * again before the wait is over. now_us: monotonic.
  */
 bool accuracy_note(struct accuracy *accuracy,
                    const struct accuracy_config *config,
                    const struct accuracy_answer *answer, uint64_t now_us);
 
-/* The window starts anew: what the mirror says was read again, or belongs to
- * another process. Trust stays where it was until that is proved good. */
+/* The window starts again: the mirror's content was read again, or belongs to
+ * another process. Trust stays as it is until the content is proved good. */
 void accuracy_reread(struct accuracy *accuracy);
 
 /* How far to trust the mirror: 1000, or the discount while it is wrong. */

@@ -5,14 +5,14 @@
  *   closed     every request may go there; `failures` in a row open it
  *   open       none may, for open_ms; each reopening doubles that, up to
  *              open_max_ms
- *   half open  trial requests may, one at a time; `successes` in a row close
- *              it, one failure opens it again
+ *   half open  trial requests may, one at a time; `successes` in a row
+ *              close it, one failure opens it again
  *
- * (Nygard, Release It!, 2007.) Late results of requests sent before it opened
- * change nothing while it is open. A worker that was found down and up again
- * explains its failures: breaker_reset() closes it, so that a restarted engine
- * is back within one health interval, but the next opening remembers how long
- * the last one was until a success is seen.
+ * (Nygard, Release It!, 2007.) While it is open, late results of requests sent
+ * before change nothing. If a worker was down and is up again, that explains
+ * its failures: breaker_reset() closes the breaker, so that a restarted engine
+ * is back within one health interval. But until a success is seen, the next
+ * opening remembers how long the last one was.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: struct config_breaker.
  * Errors: none.

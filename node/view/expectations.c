@@ -11,7 +11,7 @@
 #define QUEUE_BYTES_MIN ((size_t)4096)
 #define WORDS_MAX       4096U /* handed to the index at a time */
 
-/* What was added at one time: the queue's record. */
+/* Blocks added at one time: the queue's record. */
 struct entry {
     uint64_t due_us;
     uint32_t slot;
@@ -140,7 +140,7 @@ expectations_add(struct expectations *expectations, uint32_t slot,
                          sizeof(*entry) + count * sizeof(*keys));
     if (entry == NULL) {
         expectations->stats.refused += count;
-        return; /* nobody would ever give it up */
+        return; /* no entry would ever give it up */
     }
     *entry = (struct entry){
         .due_us = now_us + expectations->ttl_us,
@@ -202,7 +202,8 @@ expectations_add_missing(struct expectations *expectations,
     }
 }
 
-/* Nothing of these is expected any more: how much of it was. */
+/* Drops the expectation of these blocks; returns how many were still
+ * expected. */
 static uint64_t
 end(struct expectations *e, uint32_t slot, const uint64_t *keys, uint32_t count)
 {

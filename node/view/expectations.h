@@ -1,24 +1,24 @@
 /*
- * What is on its way: blocks that were sent to a worker's rank and that no
- * event of it has told of yet.
+ * Expectations: blocks that were sent to a worker's rank and that none of its
+ * events has stored yet.
  *
  * Between the election of a worker and the event that says that its engine
  * holds the prompt, its mirror knows less than the node does; a burst of
  * requests with one new prefix falls into that gap. So a decision's blocks
- * beyond those the rank holds are kept here, in an index of the mirror's kind,
- * under the rank's slot of the mirror: decisions of this node, and those that
- * peers tell (hints.h). What a rank is predicted to hold is the
- * blocks its mirror promises and, from there on, those expected.
+ * beyond those that the rank holds are kept here, in an index of the mirror's
+ * kind, under the rank's slot of the mirror: decisions of this node, and those
+ * that peers tell (hints.h). A rank is predicted to hold the blocks that its
+ * mirror promises and, from there on, the expected ones.
  *
  * An expectation ends when an event stores the block: from then on the mirror
- * tells, removals included. One that no event ends (the request failed, the
- * engine had the block all the time) is given up after ttl_ms; a block that two
- * requests wait for is given up with the first.
+ * has it, removals included. If no event does (the request failed, or the
+ * engine had the block all the time), it is given up after ttl_ms; a block that
+ * two requests wait for is given up with the first.
  *
- * Role: core. Owns: its index and a queue of what was added.
- * Thread: the owner (control); lanes match expectations_index() while online in
- * the qsbr. Limits: bytes_max; what does not fit is not expected, and counted.
- * Errors: named outcomes of the mirror, -ENOMEM.
+ * Role: core. Owns: its index and a queue of what was added. Thread: the owner
+ * (control); lanes match expectations_index() while online in the qsbr. Limits:
+ * bytes_max; blocks without room are not expected, and counted. Errors: named
+ * outcomes of the mirror, -ENOMEM.
  */
 #ifndef NODE_EXPECTATIONS_H
 #define NODE_EXPECTATIONS_H
@@ -48,12 +48,12 @@ int expectations_new(struct expectations **out,
 /* No reader may be online. NULL is fine. */
 void expectations_free(struct expectations *expectations);
 
-/* The slot of the mirror has an owner now: 0, or MIRROR_E_NO_SLOT while what
- * was expected of the one before is still being swept. */
+/* The slot of the mirror has an owner now: 0, or MIRROR_E_NO_SLOT while the
+ * expectations of its last owner are still being swept. */
 int expectations_open(struct expectations *expectations, uint32_t slot)
     ON_CONTROL MUST_CHECK;
 
-/* It has none any more. Nothing of it is expected from now on. */
+/* The slot has no owner any more; nothing is expected of it from now on. */
 void expectations_close(struct expectations *expectations, uint32_t slot)
     ON_CONTROL;
 
@@ -67,20 +67,22 @@ void expectations_add(struct expectations *expectations, uint32_t slot,
 bool expectations_is_open(const struct expectations *expectations,
                           uint32_t slot);
 
-/* How many of these blocks, from the first on, the owner of the slot holds by
- * its mirror, or is expected to hold. */
+/* How many of these blocks, from the first on, the slot's owner holds by its
+ * mirror or is expected to hold. */
 uint32_t expectations_depth(struct expectations *expectations,
                             const struct mirror *mirror, uint32_t slot,
                             const uint64_t *keys, uint32_t count) ON_CONTROL;
 
-/* expectations_add() of those that the owner does not hold yet by its mirror: what
- * it holds was stored since, and no event will tell of it. */
+/* Calls expectations_add() for those blocks that the owner's mirror does not
+ * hold yet: an event has stored the others already, and none will follow for
+ * them. */
 void expectations_add_missing(struct expectations *expectations,
                               const struct mirror *mirror, uint32_t slot,
                               const uint64_t *keys, uint32_t count,
                               uint64_t now_us) ON_CONTROL;
 
-/* A record of the slot's owner: what it stores is no longer on its way. */
+/* A record of the slot's owner arrived: the blocks that it stores are no longer
+ * expected. */
 void expectations_confirm(struct expectations *expectations, uint32_t slot,
                           const uint64_t *words, uint32_t count) ON_CONTROL;
 
@@ -102,7 +104,7 @@ struct expectations_stats {
     uint64_t refused;   /* no room */
 };
 
-/* Copies the counters and what is expected now. */
+/* Copies the counters and the present sizes. */
 void expectations_stats(const struct expectations *expectations,
                         struct expectations_stats *stats);
 

@@ -1,8 +1,8 @@
 /*
- * Facts: what lanes tell the control thread, as records in a ring. They say
- * which prefix was sent to which worker, how an attempt went, and how a request
- * ended. A lost fact costs a cache miss or a line in /admin/decisions, never a
- * request.
+ * Facts: messages from lanes to the control thread, as records in a ring. They
+ * say which prefix was sent to which worker, how an attempt went, and how a
+ * request ended. A lost fact costs a cache miss or a line in /admin/decisions,
+ * never a request.
  *
  * Role: core. Owns: nothing. Thread: written by a lane, read by control.
  */

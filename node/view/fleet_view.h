@@ -1,13 +1,12 @@
 /*
- * What lanes see of the workers: a snapshot that never changes, and a board
- * of live numbers.
+ * What lanes see of the workers: a snapshot that never changes, and a board of
+ * live numbers.
  *
- * The control thread owns the workers' state (fleet.h). Whenever something
- * that matters for routing changes it builds a new struct fleet_view and
- * publishes it on the board; what it replaces is freed through qsbr once no
- * lane can hold it. The numbers that change with each request (in flight, ...)
- * live beside, in arrays that last as long as the program, one place per
- * slot.
+ * The control thread owns the workers' state (fleet.h). Whenever something that
+ * matters for routing changes it builds a new struct fleet_view and publishes
+ * it on the board; what it replaces is freed through qsbr once no lane can hold
+ * it. The numbers that change with each request (in flight, ...) live beside,
+ * in arrays that last as long as the program, one place per slot.
  *
  * A lane's way through it, for one request:
  *
@@ -25,9 +24,8 @@
  *   ... and hand (slot, generation, outcome) to control: fleet_outcome() ...
  *   fleet_lease_leave(&lease, board);      nothing of it is in flight any more
  *
- * Role: core. Owns: nothing. Thread: views by any thread that is online in
- * the qsbr; the board's arrays by any.
- * Limits: WORKERS_MAX slots. Errors: none.
+ * Role: core. Owns: nothing. Thread: views by any thread that is online in the
+ * qsbr; the board's arrays by any. Limits: WORKERS_MAX slots. Errors: none.
  */
 #ifndef NODE_FLEET_VIEW_H
 #define NODE_FLEET_VIEW_H
@@ -58,8 +56,8 @@ enum engine_kind {
 /* "vllm", "sglang", "trtllm", "other". Static text. */
 const char *engine_kind_name(enum engine_kind kind);
 
-/* One worker as it was when a view was built. Immutable; shared by successive
- * views as long as nothing in it changes. */
+/* One worker as it was when a view was built. Immutable; successive views share
+ * it as long as nothing in it changes. */
 struct fleet_worker {
     uint32_t slot;
     uint32_t generation; /* how many workers this slot has had, from 1 */
@@ -116,7 +114,7 @@ struct fleet_view {
     /* Workers with failures on record: control wants to hear of successes
      * there too. Of others only failures need to be handed to it. */
     struct worker_set watched;
-    /* Workers whose model list is not known: they may serve any. */
+    /* Workers whose model list is unknown: they may serve any model. */
     struct worker_set any_model;
 
     const struct fleet_models *models;
@@ -133,22 +131,23 @@ struct fleet_counters {
 };
 
 /*
- * The live numbers, by slot. Levels are dense arrays: each election reads all
- * of them, which costs one cache line per 16 workers instead of one each.
+ * The live numbers, by slot. Loads are dense arrays: each election reads all of
+ * them, which costs one cache line per 16 workers instead of one per worker.
  */
 struct fleet_board {
     struct publish view; /* const struct fleet_view *, never NULL */
     /* Requests this node has open there: fleet_lease_take() and _leave(). */
     _Alignas(64) struct gauge inflight[WORKERS_MAX];
-    /* Requests its peers have open there, as they told last (hints.h). */
+    /* Requests that this node's peers have open there, as they last told
+     * (hints.h). */
     _Alignas(64) struct gauge peers[WORKERS_MAX];
-    /* What others than these have open there, as the engine's own metrics
-     * tell. */
+    /* Requests that neither this node nor its peers have open there, as the
+     * engine's own metrics report. */
     _Alignas(64) struct gauge foreign[WORKERS_MAX];
     /* Prompt tokens, less those held there, of this node's requests whose
      * answer has not begun: fleet_lease_queue(). */
     _Alignas(64) struct gauge queued_tokens[WORKERS_MAX];
-    /* The same of its peers, as they told last (hints.h). */
+    /* The same for peers, as they last told (hints.h). */
     _Alignas(64) struct gauge peers_queued_tokens[WORKERS_MAX];
     /* Share of the KV cache in use, 0..1000; 0 when unknown. */
     _Alignas(64) struct gauge kv_usage_permille[WORKERS_MAX];
@@ -158,8 +157,8 @@ struct fleet_board {
     _Alignas(64) struct gauge running[WORKERS_MAX];
     /* 1 while a trial request of a half-open worker is undecided. */
     _Alignas(64) struct gauge trial[WORKERS_MAX];
-    /* Requests that peers are expected to have sent out to all workers since
-     * they told `peers`. */
+    /* Requests that peers have probably sent out to all workers since they told
+     * `peers`. */
     _Alignas(64) struct gauge unseen;
     struct fleet_counters counters[WORKERS_MAX];
 };
@@ -183,8 +182,9 @@ fleet_view_get(const struct fleet_board *board)
 }
 
 /*
- * Those that serve a model: all that list it, and all whose list is not known.
- * An empty name means that the request named none: all present.
+ * The workers that serve a model: all that list it, and all whose list is
+ * unknown. An empty name means that the request named none: all present
+ * workers.
  */
 struct worker_set fleet_view_find_model(const struct fleet_view *view,
                                         struct slice name);
@@ -199,9 +199,9 @@ struct worker_set fleet_view_candidates(const struct fleet_view *view,
                                         const struct fleet_board *board);
 
 /*
- * The load (requests in flight, of all nodes as far as is known) and the KV
- * usage of each worker of the set, into arrays of WORKERS_MAX by slot; other
- * elements stay as they are. kv_usage may be NULL.
+ * The load (requests in flight on all nodes, as far as known) and the KV usage
+ * of each worker of the set, into arrays of WORKERS_MAX by slot; other elements
+ * stay as they are. kv_usage may be NULL.
  */
 void fleet_board_loads(const struct fleet_board *board,
                        const struct worker_set *set, uint32_t *load,
@@ -237,7 +237,7 @@ void fleet_lease_answered(struct fleet_lease *lease, struct fleet_board *board)
 void fleet_lease_began(struct fleet_lease *lease, struct fleet_board *board)
     ON_LANE;
 
-/* Gives the lease back: nothing of the request is in flight there any more.
+/* Returns the lease: nothing of the request is in flight there any more.
  * Without a lease it does nothing. */
 void fleet_lease_leave(struct fleet_lease *lease, struct fleet_board *board)
     ON_LANE;

@@ -1,6 +1,6 @@
 /*
- * What one lane counts. Each lane writes its own block, the control thread
- * adds them up when somebody asks; nothing is shared while requests run.
+ * The counters of one lane. Each lane writes its own block; the control thread
+ * adds them up on request; nothing is shared while requests run.
  *
  * Role: core. Owns: nothing. Thread: counters by their lane, reading by any.
  */
@@ -13,55 +13,55 @@
 #include "node/base/histogram.h"
 
 /* X(name, help): exported as kvasir_NAME_total. */
-#define METRICS_LANE(X)                                                       \
-    X(connections, "Client connections accepted")                             \
-    X(connections_refused, "Client connections over limits.connections_max")  \
-    X(accept_failures, "Times that accepting failed (no descriptors, ...)")   \
-    X(requests, "Requests read whole")                                        \
-    X(requests_local, "Requests answered by the node itself")                 \
-    X(requests_bad, "Requests refused as malformed (4xx of our own)")         \
-    X(requests_too_large, "Requests over a size limit")                       \
-    X(requests_overload, "Requests over inflight or buffer limits (503)")     \
-    X(requests_no_worker, "Requests for which no worker was eligible (503)")  \
-    X(requests_no_model, "Requests for a model no worker serves (404)")       \
-    X(forwarded, "Requests sent to a worker")                                 \
-    X(mode_affinity, "Requests placed where their prefix is")                 \
-    X(mode_balance, "Requests placed where the load is least")                \
-    X(mode_policy, "Requests placed by another policy")                       \
-    X(imbalanced, "Elections that found the load imbalanced")                 \
-    X(retries, "Attempts after the first")                                    \
-    X(retries_stale, "Kept connections found dead and replaced")              \
-    X(attempts_connect, "Attempts that failed to connect")                    \
-    X(attempts_timeout, "Attempts that timed out")                            \
-    X(attempts_closed, "Attempts whose connection closed without an answer")  \
-    X(attempts_bad, "Attempts answered with something that is not HTTP")      \
-    X(attempts_status, "Attempts answered 502, 503 or 504")                   \
-    X(all_failed, "Requests whose attempts all failed (502)")                 \
-    X(severed, "Answers severed after their first byte")                      \
-    X(cancelled, "Requests whose client went away")                           \
-    X(timeouts_client, "Client connections closed for being too slow")        \
-    X(answers_2xx, "Workers' answers passed on, by class")                    \
-    X(answers_4xx, "Workers' answers passed on, by class")                    \
-    X(answers_5xx, "Workers' answers passed on, by class")                    \
-    X(bytes_in, "Request body bytes")                                         \
-    X(bytes_out, "Answer body bytes passed on")                               \
-    X(blocks, "Prompt blocks looked up")                                      \
-    X(blocks_matched, "Prompt blocks the chosen worker was expected to hold") \
-    X(prompt_tokens, "Prompt tokens, as engines reported them")               \
-    X(cached_tokens, "Prompt tokens from cache, as engines reported them")    \
-    X(exact, "Requests looked up in workers' mirrors, by their tokens")       \
-    X(inexact, "Requests looked up by text for want of their tokens")         \
-    X(tokens_matched, "Prompt tokens the chosen worker's mirror promised")    \
-    X(tokens_asked, "Prompts that an engine was asked to tokenise")           \
-    X(tokens_late, "Requests that went on without waiting longer for that")   \
-    X(tokens_failed, "Prompts that an engine did not tokenise")               \
-    X(tokens_known, "Prompts whose tokens were known from before")            \
-    X(tokens_known_part, "Prompts of which an earlier turn was known")        \
-    X(spans_truncated, "Prompts with more pieces than limits.spans_max")      \
-    X(loop_turns, "Turns of the lanes' event loops")                          \
-    X(loop_ticks, "Turns that were due to the 50 ms tick")                    \
-    X(facts_lost, "Facts for the control thread lost to a full queue")        \
-    X(upstream_opened, "Connections opened to workers")                       \
+#define METRICS_LANE(X)                                                        \
+    X(connections, "Client connections accepted")                              \
+    X(connections_refused, "Client connections over limits.connections_max")   \
+    X(accept_failures, "Times that accepting failed (no descriptors, ...)")    \
+    X(requests, "Requests read whole")                                         \
+    X(requests_local, "Requests answered by the node itself")                  \
+    X(requests_bad, "Requests refused as malformed (4xx of our own)")          \
+    X(requests_too_large, "Requests over a size limit")                        \
+    X(requests_overload, "Requests over inflight or buffer limits (503)")      \
+    X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
+    X(requests_no_model, "Requests for a model no worker serves (404)")        \
+    X(forwarded, "Requests sent to a worker")                                  \
+    X(mode_affinity, "Requests placed where their prefix is")                  \
+    X(mode_balance, "Requests placed where the load is least")                 \
+    X(mode_policy, "Requests placed by another policy")                        \
+    X(imbalanced, "Elections that found the load imbalanced")                  \
+    X(retries, "Attempts after the first")                                     \
+    X(retries_stale, "Kept connections found dead and replaced")               \
+    X(attempts_connect, "Attempts that failed to connect")                     \
+    X(attempts_timeout, "Attempts that timed out")                             \
+    X(attempts_closed, "Attempts whose connection closed without an answer")   \
+    X(attempts_bad, "Attempts answered with something that is not HTTP")       \
+    X(attempts_status, "Attempts answered 502, 503 or 504")                    \
+    X(all_failed, "Requests whose attempts all failed (502)")                  \
+    X(severed, "Answers severed after their first byte")                       \
+    X(cancelled, "Requests whose client went away")                            \
+    X(timeouts_client, "Client connections closed for being too slow")         \
+    X(answers_2xx, "Workers' answers passed on, by class")                     \
+    X(answers_4xx, "Workers' answers passed on, by class")                     \
+    X(answers_5xx, "Workers' answers passed on, by class")                     \
+    X(bytes_in, "Request body bytes")                                          \
+    X(bytes_out, "Answer body bytes passed on")                                \
+    X(blocks, "Prompt blocks looked up")                                       \
+    X(blocks_matched, "Prompt blocks the chosen worker was expected to hold")  \
+    X(prompt_tokens, "Prompt tokens, as engines reported them")                \
+    X(cached_tokens, "Prompt tokens from cache, as engines reported them")     \
+    X(exact, "Requests looked up in workers' mirrors, by their tokens")        \
+    X(inexact, "Requests looked up by text because their tokens were unknown") \
+    X(tokens_matched, "Prompt tokens the chosen worker's mirror promised")     \
+    X(tokens_asked, "Prompts that an engine was asked to tokenise")            \
+    X(tokens_late, "Requests that went on without waiting longer for that")    \
+    X(tokens_failed, "Prompts that an engine did not tokenise")                \
+    X(tokens_known, "Prompts whose tokens were remembered")                    \
+    X(tokens_known_part, "Prompts with a remembered earlier turn")             \
+    X(spans_truncated, "Prompts with more pieces than limits.spans_max")       \
+    X(loop_turns, "Turns of the lanes' event loops")                           \
+    X(loop_ticks, "Turns that were due to the 50 ms tick")                     \
+    X(facts_lost, "Facts for the control thread lost to a full queue")         \
+    X(upstream_opened, "Connections opened to workers")                        \
     X(upstream_reused, "Requests sent over a kept connection")
 
 #define METRICS_MEMBER(name, help) struct counter name;
