@@ -41,7 +41,7 @@
 /* Longest body that a log keeps, and so what every frame must have room for.
  * What is understood of a body always fits: at most 35 bytes of head, and ten
  * for each word. */
-#define CODEC_BODY_MAX (96U * 1024)
+#define CODEC_BODY_MAX ((size_t)96 * 1024)
 
 struct codec_out {
     uint8_t *bytes; /* the caller's */

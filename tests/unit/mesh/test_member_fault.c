@@ -119,6 +119,29 @@ Test(mesh_member_fault, hearsay_of_a_death_is_believed_when_our_pings_fail)
     cr_assert_eq(net_state(&net, 0, "node-4"), MEMBER_DEAD);
 }
 
+/* Whatever they say: a peer may well name one member again and again. */
+Test(mesh_member_fault, the_events_of_any_one_message_have_room)
+{
+    net_mesh(&net, 3, 5 * NET_S);
+    struct member_message m = from(1, MEMBER_NEWS);
+    struct member_info info;
+
+    cr_assert(net_sees(&net, 0, net.host[2].name, &info));
+    for (uint32_t i = 0; i < MEMBERS_MAX; i++) {
+        m.updates[i] = info.update;
+        m.updates[i].incarnation = info.update.incarnation + 1 + i;
+        m.updates[i].state = MEMBER_SUSPECT;
+        m.updates[i].by = net.host[0].id; /* as if the receiver had said so */
+    }
+    m.updates_count = MEMBERS_MAX;
+    net_deliver(&net, 0, &m);
+    cr_assert_geq(net_count(&net, 0, MEMBER_SUSPECTED, net.host[2].name),
+                  MEMBERS_MAX);
+    net_run(&net, 20 * NET_S);
+    cr_assert(net_sees(&net, 0, net.host[2].name, &info));
+    cr_assert_eq(info.update.state, MEMBER_ALIVE);
+}
+
 Test(mesh_member_fault, an_old_incarnation_says_nothing)
 {
     net_mesh(&net, 3, 5 * NET_S);
