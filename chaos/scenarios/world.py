@@ -303,7 +303,7 @@ class World:
             for s in mesh["streams"]:
                 key = (s["epoch_id"], s["position"], s["digest"])
                 streams.setdefault((s["worker"], s["rank"]), {})[name] = key
-                if not s["digest_known"] or not s["complete"] or s["stale"]:
+                if not s["digest_known"] or not s["complete"] or s["stale"] or s["contested"]:
                     found.append(f"{name} does not have all of {s['worker']}: {s}")
         for stream, by_node in streams.items():
             if len(set(by_node.values())) > 1 or len(by_node) != len(nodes):
