@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "gossip/roster.h"
+#include "index/base/rng.h"
 
 #define HOUR_MS  UINT64_C(3600000)
 #define START_US UINT64_C(1000000)
@@ -146,6 +147,78 @@ Test(node_snapshot_state, a_record_without_an_age_is_one_of_now)
     cr_assert(got.removed && got.version == 7 && got.age_ms == 0);
     cr_assert_eq(in.left, 0U);
     buf_fini(&bytes);
+}
+
+/* Workers are put, removed, and put again, time passes, processes come and go:
+ * a removal is remembered for a day, whoever ran meanwhile. */
+Test(node_snapshot_state, a_removal_is_remembered_for_a_day_through_restarts)
+{
+    static const char *const ids[] = {"a", "b", "c", "d"};
+    uint64_t removed_ms[4]; /* when; 0: it is there */
+    uint64_t ms = 1;
+    struct rng rng;
+
+    rng_init(&rng, 3);
+    for (unsigned i = 0; i < 4; i++) {
+        removed_ms[i] = 0;
+        cr_assert_eq(roster_put(roster, ids[i], SLICE("http://a:1"), now_us),
+                     0);
+    }
+    for (unsigned step = 0; step < 2000; step++) {
+        unsigned i = (unsigned)rng_below(&rng, 4);
+        uint64_t later_ms = rng_below(&rng, 4 * HOUR_MS);
+        bool restarts = rng_below(&rng, 2) == 0;
+        if (removed_ms[i] == 0) {
+            removed_ms[i] = ms;
+            cr_assert_eq(roster_remove(roster, ids[i], now_us), 0);
+        } else if (rng_below(&rng, 12) == 0) {
+            removed_ms[i] = 0;
+            cr_assert_eq(
+                roster_put(roster, ids[i], SLICE("http://a:2"), now_us), 0);
+        }
+        pull();
+        (restarts ? restart : pass)(later_ms);
+        pass(0);
+        ms += later_ms;
+        for (unsigned j = 0; j < 4; j++) {
+            uint64_t age_ms = ms - removed_ms[j];
+            struct roster_entry entry;
+            if (removed_ms[j] == 0 && !roster_find(roster, ids[j], &entry)) {
+                /* One that only the configuration knew. */
+                cr_assert_eq(
+                    roster_put(roster, ids[j], SLICE("http://a:1"), now_us), 0);
+            }
+            if (age_ms < 23 * HOUR_MS || age_ms > 25 * HOUR_MS) {
+                cr_assert_eq(is_buried(ids[j]),
+                             removed_ms[j] != 0 && age_ms < 24 * HOUR_MS,
+                             "step %u", step);
+            }
+        }
+    }
+}
+
+/* ---- streams ---- */
+
+Test(node_snapshot_state, what_is_known_of_an_epoch_comes_back)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        struct storage_stream put = {.epoch_no = 3,
+                                     .epoch_id = 77,
+                                     .pos = gossip_pos_after(9),
+                                     .complete = (i & 1) != 0,
+                                     .partial = (i & 2) != 0};
+        struct storage_stream got;
+        struct buf bytes;
+
+        buf_init(&bytes, 1 << 12);
+        storage_put_stream(&bytes, &put);
+        struct storage_records in = storage_records(buf_slice(&bytes));
+        cr_assert(storage_get_stream(&in, &got));
+        cr_assert_eq(got.complete, put.complete);
+        cr_assert_eq(got.partial, put.partial);
+        cr_assert_eq(got.pos, put.pos);
+        buf_fini(&bytes);
+    }
 }
 
 /* ---- readings ---- */
