@@ -242,6 +242,39 @@ Test(node_kv_stream_replay, what_a_silent_replay_had_answered_is_dropped)
     cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
 }
 
+Test(node_kv_stream_replay, that_never_answers_begins_nothing)
+{
+    rig_connect();
+    rig_wait((ROUNDS + 1) * (SILENCE_MS + RETRY_MS) * MS);
+    cr_assert_eq(rig.resets, 0);
+    cr_assert_eq(rig.state, KV_STREAM_PARTIAL);
+}
+
+Test(node_kv_stream_replay, holes_of_a_process_before_do_not_count)
+{
+    rig_settle(4);
+    rig_live('a', 50);
+    rig_wait_ask();
+    rig_reply('a', 4);
+    rig_reply('a', 49); /* held, up to here */
+    rig_end();
+    rig_disconnect();
+    rig_connect(); /* to another process, whose replay has a hole */
+    for (uint32_t n = 0; n < 6 && rig.gaps == 0; n++) {
+        rig_wait_ask();
+        uint32_t asks = rig.asks;
+        for (uint64_t seq = rig.asked; seq <= 12 + n; seq++) {
+            if (seq != 9 && rig.asking && rig.asks == asks) {
+                rig_reply('b', seq);
+            }
+        }
+        if (rig.asking && rig.asks == asks) {
+            rig_end();
+        }
+    }
+    cr_assert_eq(rig.gaps, 1);
+}
+
 Test(node_kv_stream_replay, that_answers_again_is_used_again)
 {
     rig_connect();

@@ -360,6 +360,7 @@ Test(dispatch, without_a_worker_the_request_is_refused_at_once)
     end(DISPATCH_REFUSED);
     const struct fact_decision *decision = facts(FACT_DECISION, &count);
     cr_assert_eq(decision->slot, WORKER_NONE);
+    cr_assert_eq(decision->generation, 0);
     cr_assert_eq(decision->status, 502);
     cr_assert_eq(decision->attempts, 0);
 }
@@ -441,6 +442,7 @@ Test(dispatch, an_answer_that_breaks_off_is_never_tried_elsewhere)
     answer(200);
     uint32_t slot = rig.d.choice.lease.slot;
     dispatch_broke_off(&rig.d);
+    cr_assert_eq(rig.d.state, DISPATCH_LOST);
     cr_assert_eq(pull(), DISPATCH_SEVER);
     cr_assert_eq(pull(), DISPATCH_WAIT);
     end(DISPATCH_SEVERED);
@@ -476,6 +478,46 @@ Test(dispatch, a_prompt_waits_until_its_answer_begins)
     cr_assert_eq(gauge_read(&rig.board->queued_tokens[slot]), 0);
     cr_assert_eq(rig.d.first_token_us, rig.now_us + 1);
     end(DISPATCH_DONE);
+}
+
+Test(dispatch, the_first_token_of_a_stream_is_timed_once)
+{
+    role_is_lane();
+    start(false);
+    answer(200);
+    rig.now_us += 3 * MS;
+    dispatch_began(&rig.d, rig.now_us);
+    dispatch_began(&rig.d, rig.now_us + MS);
+    cr_assert_eq(rig.d.first_token_us, rig.now_us);
+    cr_assert_eq(counter_read(&rig.metrics.first_token.sum_us), 8 * MS + 1);
+    end(DISPATCH_DONE);
+}
+
+Test(dispatch, a_state_that_cannot_be_is_told_by_name)
+{
+    struct dispatch good;
+    const char *reason;
+
+    start(false);
+    answer(200);
+    good = rig.d;
+    rig.d.first_byte_us = 0;
+    cr_assert_not(dispatch_check(&rig.d, &reason));
+    cr_assert_str_eq(reason, "an answer without a status, or the reverse");
+    rig.d = good;
+    rig.d.state = DISPATCH_ELECTING;
+    cr_assert_not(dispatch_check(&rig.d, &reason));
+    cr_assert_str_eq(reason,
+                     "a lease is held without an attempt, or the reverse");
+    rig.d = good;
+    rig.d.attempts_count = WORKERS + 1;
+    cr_assert_not(dispatch_check(&rig.d, &reason));
+    rig.d = good;
+    rig.d.began = true;
+    rig.d.choice.lease.queued_tokens = 1;
+    cr_assert_not(dispatch_check(&rig.d, &reason));
+    rig.d = good;
+    cr_assert(dispatch_check(&rig.d, &reason));
 }
 
 Test(dispatch, failures_open_a_breaker_and_one_trial_at_a_time_closes_it)
