@@ -302,6 +302,10 @@ replay_load_sharing(const struct replay_load *load, uint32_t block_tokens)
     uint64_t blocks = full_blocks(load, block_tokens);
     uint64_t known = 0;
     struct key_set set = {.mask = 15};
+
+    if (blocks == 0) {
+        return 0;
+    }
     uint32_t *tokens = malloc(((size_t)replay_load_longest_prompt(load) + 1) *
                               sizeof(*tokens));
 
@@ -327,5 +331,5 @@ replay_load_sharing(const struct replay_load *load, uint32_t block_tokens)
     free(tokens);
     free(set.slots);
     CHECK(known <= blocks);
-    return blocks == 0 ? 0 : (int)(known * 1000 / blocks);
+    return known == 0 ? 0 : (int)(known * 1000 / blocks);
 }

@@ -79,8 +79,10 @@ round_number(int at)
 {
     static const double digits[] = {1, 2, 5};
     int decade = (at >= 0 ? at : at - 2) / 3;
+    int digit = at - 3 * decade;
 
-    return digits[at - 3 * decade] * pow(10, decade);
+    CHECK(digit >= 0 && digit < 3);
+    return digits[digit] * pow(10, decade);
 }
 
 /* From the round number below the least to the one above the most. */

@@ -194,7 +194,7 @@ read_messages(struct replay_reader *reader, struct dialogue *d)
 {
     struct json_pull *pull = &reader->pull;
     enum pull_token token;
-    struct slice message;
+    struct slice message = SLICE("");
     bool assistant;
 
     if (json_pull_next(pull) != PULL_ARRAY) {
