@@ -264,6 +264,16 @@ one_snapshot(struct bench *b, const char *what, bool whole)
     storage_cut_done(ledger->cut, true);
 }
 
+/* As a node has it. */
+static struct storage_io *
+keep(struct storage_io *local, const char *dir, uint64_t bytes_max)
+{
+    struct storage_io *io = NULL;
+
+    CHECK(storage_keeper_new(&io, local, dir, bytes_max) == STORAGE_OK);
+    return io;
+}
+
 static void
 save_all(const char *dir, uint64_t blocks)
 {
@@ -275,6 +285,7 @@ save_all(const char *dir, uint64_t blocks)
     fill(&n, blocks);
     CHECK(storage_lmdb_new(&io, dir, STORAGE_WRITE, limits.bytes_max) ==
           STORAGE_OK);
+    io = keep(io, dir, limits.bytes_max);
     struct storage_source mirror = {.mirror = n.mirror};
     struct storage_source ledger = {.ledger = n.ledger};
     struct bench b = {.node = &n, .dir = dir, .blocks = blocks};
@@ -318,6 +329,7 @@ restore_all(const char *dir)
     CHECK(storage_find(io, "bench", &limits, STORAGE_VERIFY_S, &find) ==
           STORAGE_OK);
     double verified = now_s();
+    io = keep(io, dir, limits.bytes_max);
     double cpu_from = cpu_s();
     CHECK(find.found);
     CHECK(storage_load_open(&load, io, find.chosen.file, "bench", &report) ==
@@ -361,6 +373,9 @@ main(int argc, char **argv)
     uint64_t sizes[] = {only == 0 ? 1000000 : only, 10000000};
     char dir[] = "/tmp/kvasir-bench-storage-XXXXXX";
 
+    if (argc > 1 && strcmp(argv[1], STORAGE_KEEPER_COMMAND) == 0) {
+        return storage_keeper_main(argv + 2);
+    }
     for (uint32_t i = 0; i < (only == 0 ? 2U : 1U); i++) {
         char at[4096];
         (void)snprintf(at, sizeof at, "%s", argc > 2 ? argv[2] : dir);
