@@ -13,8 +13,6 @@
 #include "storage/keeper_internal.h"
 #include "storage/lmdb_io.h"
 
-extern char **environ;
-
 struct keeper {
     struct storage_io io;
     struct storage_io *local;

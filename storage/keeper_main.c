@@ -63,7 +63,8 @@ open_file(struct desk *desk, const struct keeper_question *question)
 {
     char name[STORAGE_NAME_MAX];
 
-    CHECK(question->len < sizeof name);
+    CHECK(question->len > 0 && question->len < sizeof name);
+    CHECK(desk->bytes != NULL);
     memcpy(name, desk->bytes, (size_t)question->len);
     name[question->len] = '\0';
     close_file(desk);
