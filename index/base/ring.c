@@ -63,28 +63,40 @@ has_room(struct ring *ring, uint64_t end)
     return end - ring->known_head <= ring->size_bytes;
 }
 
-/* Whether this lap may end early: nothing of it waits to be consumed. */
-static bool
-may_restart(struct ring *ring, uint64_t tail, uint64_t need)
+/* Where the next lap begins if this one may end early, for nothing of it waits
+ * to be consumed; else tail. */
+static uint64_t
+restart(struct ring *ring, uint64_t tail)
 {
     uint64_t used = tail & (ring->size_bytes - 1);
 
-    if (used < need || used < ring->size_bytes / RESTART_DIVISOR) {
-        return false;
+    if (used < ring->size_bytes / RESTART_DIVISOR) {
+        return tail;
     }
     /* Acquire: as in has_room(). */
     ring->known_head = atomic_load_explicit(&ring->head, memory_order_acquire);
-    return ring->known_head == tail;
+    if (ring->known_head != tail) {
+        return tail;
+    }
+    /* The consumer writes its position only when there is a record, and comes
+     * to know of one by the tail: until then the position is the producer's to
+     * move, and no part of the ring is taken by what was left out. Relaxed: the
+     * next store to tail releases both. */
+    tail += ring->size_bytes - used;
+    ring->known_head = tail;
+    atomic_store_explicit(&ring->head, tail, memory_order_relaxed);
+    atomic_store_explicit(&ring->tail, tail, memory_order_release);
+    return tail;
 }
 
 void *
 ring_reserve(struct ring *ring, size_t size)
 {
     uint64_t need = HEADER + round_up(size);
-    uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    uint64_t tail =
+        restart(ring, atomic_load_explicit(&ring->tail, memory_order_relaxed));
     uint64_t lap_left = ring->size_bytes - (tail & (ring->size_bytes - 1));
-    bool ends = lap_left < need || may_restart(ring, tail, need);
-    uint64_t start = ends ? tail + lap_left : tail;
+    uint64_t start = lap_left < need ? tail + lap_left : tail;
 
     CHECK(ring->bytes != NULL);
     if (size > ring->size_bytes / 4 || !has_room(ring, start + need)) {
@@ -111,11 +123,12 @@ ring_commit(struct ring *ring)
 const void *
 ring_peek(struct ring *ring, size_t *size)
 {
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    /* Acquire: pairs with ring_commit(). */
+    /* Acquire: pairs with ring_commit(). The tail first: a position that
+     * restart() moved is then seen with, or before, the tail that it precedes. */
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
-    if (head == tail) {
+    if (head >= tail) {
         return NULL;
     }
     uint64_t *header = header_at(ring, head);

@@ -23,7 +23,8 @@
 struct ring {
     unsigned char *bytes;
     uint64_t size_bytes;                /* a power of two */
-    _Alignas(64) _Atomic uint64_t head; /* written by the consumer */
+    _Alignas(64) _Atomic uint64_t head; /* written by the consumer, and by the
+                                           producer of an empty ring */
     _Alignas(64) _Atomic uint64_t tail; /* written by the producer */
     uint64_t reserved;   /* producer's: where the open record will end, or 0 */
     uint64_t known_head; /* producer's last view of head */

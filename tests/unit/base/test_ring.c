@@ -43,6 +43,26 @@ Test(base_ring, gives_back_records_in_order_across_many_laps)
     ring_fini(&ring);
 }
 
+Test(base_ring, an_idle_ring_has_room_for_as_much_as_a_new_one)
+{
+    struct ring ring;
+    size_t size;
+
+    cr_assert_eq(ring_init(&ring, 1 << 16), 0);
+    for (int lap = 0; lap < 300; lap++) {
+        put(&ring, 100, 1);
+        (void)ring_peek(&ring, &size);
+        ring_consume(&ring);
+    }
+    int room = 0;
+    while (ring_reserve(&ring, 120) != NULL) {
+        ring_commit(&ring);
+        room++;
+    }
+    cr_assert_geq(room, (1 << 16) / 128 - 9, "%d", room);
+    ring_fini(&ring);
+}
+
 Test(base_ring, a_consumer_that_keeps_up_leaves_most_of_the_memory_untouched)
 {
     struct ring ring;
