@@ -62,10 +62,9 @@ print_item(const struct intake_item *item)
     static const char *const kinds[] = {"begin", "record", "gap", "state"};
 
     printf("{\"kind\":\"%s\",\"slot\":%" PRIu32 ",\"generation\":%" PRIu32
-           ",\"rank\":%" PRIu32 ",\"state\":\"%s\",\"sent_us\":%" PRIu64,
+           ",\"rank\":%" PRIu32 ",\"state\":\"%s\"",
            kinds[item->kind], item->worker, item->generation, item->rank,
-           kv_stream_state_name((enum kv_stream_state)item->state),
-           item->sent_us);
+           kv_stream_state_name((enum kv_stream_state)item->state));
     if (item->kind == INTAKE_RECORD) {
         print_record((const void *)(item + 1));
     }
