@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "index/base/role.h"
 #include "node/base/log.h"
@@ -16,6 +17,7 @@
 
 #define DRAIN_LOOK_MS 20U
 #define LEAVE_LOOKS   25U /* until the goodbye counts as lost */
+#define CLOSE_S       5U  /* after it, for all that is left to close */
 
 struct serve {
     struct node_shared node;
@@ -107,6 +109,28 @@ end_lanes(struct serve *serve)
 
 /* The end */
 
+static volatile sig_atomic_t late_code;
+
+/* All that matters is on disk and was said to others by now. */
+static void
+on_late(int number)
+{
+    static const char line[] = "kvasir: closing takes too long, ended\n";
+
+    (void)number;
+    (void)!write(2, line, sizeof line - 1);
+    _exit(late_code);
+}
+
+/* Whatever a library still waits for, the process does not. */
+static void
+bound_the_end(const struct serve *serve)
+{
+    late_code = serve->failed;
+    (void)signal(SIGALRM, on_late);
+    (void)alarm(CLOSE_S);
+}
+
 static void
 close_own_handles(struct serve *serve)
 {
@@ -130,6 +154,7 @@ on_drained_look(uv_timer_t *timer)
     peers_leave(serve->control.peers);
     if (peers_left(serve->control.peers) ||
         ++serve->leave_looks > LEAVE_LOOKS) {
+        bound_the_end(serve);
         control_stop(&serve->control);
         close_own_handles(serve);
     }
