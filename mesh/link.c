@@ -447,6 +447,7 @@ mesh_link_peer(struct mesh_link *link, uint32_t at, struct mesh_link_peer *peer)
         return false;
     }
     look(link, link->peers[at], peer);
+        .down_ms = peer->up ? 0 : (link_now_us(link) - peer->down_us) / 1000,
     return true;
 }
 

@@ -31,6 +31,18 @@ channel_on_broken(struct channel *channel)
     channel->link->changed = true;
 }
 
+void
+channel_on_failed(struct channel *channel)
+{
+    uint64_t extra_us =
+        PATIENT_EXTRA * ((uint64_t)channel->link->limits.redial_ms * 1000);
+
+    if (channel->tries % PATIENT_EVERY == 0) {
+        CHECK(channel->dial_us >= extra_us);
+        channel->dial_us -= extra_us;
+    }
+}
+
 /* Takes the oldest frame, or NULL; under the lock. */
 static struct message *
 pop(struct channel *channel)

@@ -48,6 +48,7 @@ struct outlet {
     struct wire *wire; /* NULL: lost */
     struct channel *channel;
 };
+    bool opened;
 
 /* What is sent to a peer, through one outlet after another. */
 struct channel {
@@ -266,6 +267,10 @@ bool channel_on_sent(struct channel *channel, struct message **next);
 
 /* Queues a data frame. 0, MESH_LINK_E_FULL or -ENOMEM. */
 int channel_send(struct channel *channel, struct slice body) MUST_CHECK;
+
+/* The dial failed: it is not waited for longer than usual. */
+void channel_on_failed(struct channel *channel);
+
 
 /* Queues a frame of the link's own; a hello goes to the front. Without memory
  * nothing is queued: the peer does not hear us, and we dial again. */

@@ -66,6 +66,7 @@ outlet_send(struct outlet *outlet, struct message *msg)
 void
 outlet_opened(struct outlet *outlet)
 {
+    outlet->opened = true;
     uv_mutex_lock(&outlet->link->lock);
     channel_on_attached(outlet->channel);
     uv_mutex_unlock(&outlet->link->lock);
@@ -76,6 +77,10 @@ void
 outlet_lost(struct outlet *outlet)
 {
     outlet->wire = NULL;
+    if (!outlet->opened) {
+        channel_on_failed(outlet->channel);
+        return;
+    }
     uv_mutex_lock(&outlet->link->lock);
     channel_on_broken(outlet->channel);
     uv_mutex_unlock(&outlet->link->lock);

@@ -98,6 +98,7 @@ static const struct row peers_rows[] = {
     {"sends_bad", AT(sends_bad), "Bodies that no link can take"},
     {"sends_no_memory", AT(sends_no_memory), "Bodies dropped for lack of memory"},
     {"lookups_full", AT(lookups_full), "Lookups not begun because too many waited"},
+    {"links_retried", AT(links_retried), "Links to living members that were begun anew"},
 };
 #undef AT
 
@@ -324,6 +325,9 @@ admin_put_mesh_metrics(struct control *control, struct buf *out)
     PUT_ROWS(out, "kvasir_mesh_member", member_rows, member_stats(members));
     put_cluster_stats(out, cluster);
     put_link_stats(out, peers_link(control->peers));
+    prom_out_single(out, "kvasir_mesh_links_missing", "gauge",
+                    "Living members without a link for 15 s",
+                    stats.links_missing);
     PUT_ROWS(out, "kvasir_mesh", peers_rows, &stats);
     put_discover_stats(out, cluster_discover(cluster));
     put_gossip_stats(out, cluster_gossip(cluster));

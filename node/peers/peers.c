@@ -12,6 +12,8 @@
 #include "node/peers/peers_log_internal.h"
 
 #define NEVER             UINT64_MAX
+#define WATCH_US          UINT64_C(5000000)
+#define MISSING_MS        15000U /* a link comes up within a second or two */
 #define LOOKUP_TIMEOUT_MS 10000U
 /* Never advertised: there is no link. */
 #define ALONE_ADDRESS "127.0.0.1:1"
@@ -34,6 +36,7 @@ struct peers {
     bool started;
     bool leaving;
     bool stopped;
+    uint64_t watched_us; /* when links were last compared with members */
     struct peers_stats stats;
     uint8_t body[MESH_BODY_MAX];
 };
@@ -51,6 +54,9 @@ count_send(struct peers *peers, const char *address, int rc)
 {
     if (rc == MESH_LINK_E_FULL || rc == MESH_LINK_E_DOWN) {
         peers->stats.sends_refused++; /* as if lost; the cores make it good */
+    } else if (rc == MESH_LINK_E_ADDRESS &&
+               strcmp(address, mesh_link_address(peers->link)) == 0) {
+        peers->stats.sends_bad++; /* to the process that was here before */
     } else if (rc > 0) {
         peers->stats.sends_bad++;
         LOG_WARNING("mesh_send_failed", KV("address", address),
@@ -181,6 +187,62 @@ set_timer(struct peers *peers)
                          due > now ? (due - now + 999) / 1000 : 0, 0);
 }
 
+/* Others reach this member, for it is alive, and we do not: all that is known
+ * of the link is forgotten, so that the next message begins a new one. */
+static void
+retry_link(struct peers *peers, const struct member_info *member)
+{
+    const char *address = member->update.address;
+    struct mesh_link_peer peer;
+
+    for (uint32_t at = 0; mesh_link_peer(peers->link, at, &peer); at++) {
+        if (strcmp(peer.address, address) != 0 || peer.down_ms < MISSING_MS) {
+            continue;
+        }
+        peers->stats.links_retried++;
+        LOG_ERROR("link_missing",
+                  KV("member", (const char *)member->update.name),
+                  KV("address", address), KV("down_s", peer.down_ms / 1000),
+                  KV("hint", "others reach it, this node does not: look at the "
+                             "network and the certificates between the two"));
+        mesh_link_drop(peers->link, address);
+        return;
+    }
+}
+
+static bool
+has_link(struct mesh_link *link, const char *address)
+{
+    struct mesh_link_peer peer;
+
+    for (uint32_t at = 0; mesh_link_peer(link, at, &peer); at++) {
+        if (strcmp(peer.address, address) == 0) {
+            return peer.down_ms < MISSING_MS;
+        }
+    }
+    return true; /* nobody has tried yet */
+}
+
+static void ON_CONTROL
+watch_links(struct peers *peers, uint64_t now)
+{
+    const struct member_table *table = cluster_members(hub_cluster(peers->hub));
+    struct member_info member;
+
+    if (peers->link == NULL || now - peers->watched_us < WATCH_US) {
+        return;
+    }
+    peers->watched_us = now;
+    peers->stats.links_missing = 0;
+    for (uint32_t at = 0; member_get(table, at, &member); at++) {
+        if (!member.self && member.update.state == MEMBER_ALIVE &&
+            !has_link(peers->link, member.update.address)) {
+            peers->stats.links_missing++;
+            retry_link(peers, &member);
+        }
+    }
+}
+
 static void
 on_sleeping(uv_prepare_t *sleeping)
 {
@@ -188,6 +250,7 @@ on_sleeping(uv_prepare_t *sleeping)
 
     role_is_control();
     if (peers->started && !peers->stopped) {
+        watch_links(peers, now_us());
         hub_pull(peers->hub, now_us());
         set_timer(peers);
     }

@@ -47,7 +47,9 @@ struct peers_stats {
     uint64_t sends_refused; /* by a link that is full or not up */
     uint64_t sends_bad;     /* no link can take them */
     uint64_t sends_no_memory;
-    uint64_t lookups_full; /* RESOLVE_E_FULL */
+    uint64_t lookups_full;  /* RESOLVE_E_FULL */
+    uint64_t links_missing; /* now: living members without a link for long */
+    uint64_t links_retried; /* such links, begun from nothing again */
 };
 
 /*

@@ -31,7 +31,18 @@ NAME = "mesh.restarts"
 
 
 def ip(*args):
-    subprocess.run(["ip", *args], check=True, stderr=subprocess.DEVNULL)
+    # As root, even while a node is being started as another user.
+    subprocess.run(["ip", *args], check=True, stderr=subprocess.DEVNULL, user=0)
+
+
+def user(host):
+    """Each node has a user of its own: by it the kernel knows who dials."""
+    return 60000 + int(host.rpartition(".")[2])
+
+
+def cut(what, a, b):
+    """Adds or deletes a rule: what node a sends to node b is lost."""
+    ip("rule", what, "pref", "5", "uidrange", f"{user(a)}-{user(a)}", "to", b, "blackhole")
 
 
 def certificates(folder):
@@ -73,10 +84,10 @@ class Flapping(threading.Thread):
             one, other = self.rng.sample(self.hosts, 2)
             ways = [(one, other), (other, one)][:self.rng.randint(1, 2)]
             for a, b in ways:
-                ip("rule", "add", "pref", "5", "from", a, "to", b, "blackhole")
+                cut("add", a, b)
             self.over.wait(self.rng.choice([0.05, 0.3, 1.5]))
             for a, b in ways:
-                ip("rule", "del", "pref", "5", "from", a, "to", b)
+                cut("del", a, b)
             self.cuts += 1
 
     def end(self):
@@ -90,6 +101,9 @@ class Mesh:
         self.folder = folder
         self.hosts = [f"127.0.0.{n + 2}" for n in range(options.nodes)]
         self.flags = security(options, folder)
+        folder.chmod(0o777)
+        for file in folder.iterdir():
+            file.chmod(0o644)
         self.nodes = [self.start(n) for n in range(options.nodes)]
         self.counts = {"restarts": 0, "cuts": 0, "hangs": 0, "panics": 0, "unlinked": 0}
 
@@ -98,10 +112,18 @@ class Mesh:
                  for w in ("--join", f"{host}:7946")]
         data = self.folder / f"data-{n}"
         data.mkdir(exist_ok=True)
+        os.chown(data, user(self.hosts[n]), -1)
+        os.seteuid(user(self.hosts[n]))
+        try:
+            return self.spawn(n, joins, data).wait_ready()
+        finally:
+            os.seteuid(0)
+
+    def spawn(self, n, joins, data):
         return harness.Process(
             "kvasir", "serve", "--name", f"n{n}", "--listen", "127.0.0.1:0", "--admin",
             "127.0.0.1:0", "--mesh", f"{self.hosts[n]}:7946", *joins, "--data.dir", data,
-            *self.flags, log_dir=self.folder).wait_ready()
+            *self.flags, log_dir=self.folder)
 
     def count(self, what, node, note):
         self.counts[what] += 1
@@ -164,6 +186,21 @@ class Mesh:
                 self.count("unlinked", self.nodes[n], f"{pairs}")
         return took
 
+    def part(self):
+        """Two that cannot reach each other, and a third that reaches both: it is
+        said, and ends when they can."""
+        def missing(n):
+            return harness.metric(self.nodes[n].at("admin"), "kvasir_mesh_links_missing")
+
+        one, other = self.hosts[:2]
+        for a, b in (one, other), (other, one):
+            cut("add", a, b)
+        harness.wait_until(lambda: missing(0) == 1 and missing(1) == 1, "a link is missing")
+        for a, b in (one, other), (other, one):
+            cut("del", a, b)
+        self.look()
+        harness.wait_until(lambda: missing(0) == 0 and missing(1) == 0, "none is missing")
+
     def end(self):
         for node in self.nodes:
             if node.popen.poll() is None:
@@ -197,6 +234,7 @@ def run(options, folder):
             flapping.end()
             mesh.counts["cuts"] += flapping.cuts
             took.append(mesh.look())
+        mesh.part()
     finally:
         mesh.end()
     print(" ".join(f"{k}={v}" for k, v in mesh.counts.items()), "linked_s", quantiles(took))
