@@ -73,7 +73,10 @@ choose_addresses(struct mesh_link *link, const struct mesh_link_config *config,
     if (!link->tls && !link_address_loopback(listen)) {
         link->warning = "the mesh port has no TLS: whoever reaches it can "
                         "join and read";
-        if (!config->insecure) {
+        if (link->secret) {
+            link->warning = "the mesh port has no TLS: whoever is on the way "
+                            "can read, and change what is said";
+        } else if (!config->insecure) {
             link->warning = "the mesh port has no TLS: it is bound to "
                             "loopback only";
             link_address_to_loopback(listen);
@@ -108,6 +111,9 @@ fill_in(struct mesh_link *link, const struct mesh_link_config *config,
     if (!copy_text(link->name, config->name)) {
         return "the node's name is not 1 to 63 printable characters";
     }
+    if (files != 0 && config->secret_path != NULL) {
+        return "a shared secret takes the place of TLS: give one of them";
+    }
     if (files != 0 && files != 4) {
         return "TLS needs a CA, a certificate, a key and a server name";
     }
@@ -115,6 +121,7 @@ fill_in(struct mesh_link *link, const struct mesh_link_config *config,
         return "the bulk queue cannot hold one frame";
     }
     link->tls = files == 4;
+    link->secret = config->secret_path != NULL;
     return choose_addresses(link, config, listen);
 }
 
@@ -140,6 +147,8 @@ destroy(struct mesh_link *link)
     CHECK(link->messages == 0);
     inlet_fini(link);
     tls_files_free(link->tls_files);
+    secrets_forget(&link->secrets);
+    free(link->secret_path);
     free(link->read_buffer);
     uv_mutex_destroy(&link->lock);
     free(link->peers);
@@ -301,6 +310,12 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
         (rc = tls_files_new(&link->tls_files, &config->tls, why)) != 0) {
         goto fail;
     }
+    if (link->secret &&
+        ((link->secret_path = strdup(config->secret_path)) == NULL ||
+         (rc = secrets_read(&link->secrets, link->secret_path, why)) != 0)) {
+        rc = rc != 0 ? rc : -ENOMEM;
+        goto fail;
+    }
     CHECK(uv_mutex_init(&link->lock) == 0);
     link->async.data = link;
     link->timer.data = link;
@@ -320,6 +335,8 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
     return 0;
 fail:
     tls_files_free(link->tls_files);
+    secrets_forget(&link->secrets);
+    free(link->secret_path);
     free(link->read_buffer);
     free(link->inlets);
     free(link->inbox);
@@ -430,6 +447,7 @@ look(struct mesh_link *link, const struct peer *peer,
         .name = peer->name,
         .session = peer->session,
         .up = peer->up,
+        .down_ms = peer->up ? 0 : (link_now_us(link) - peer->down_us) / 1000,
     };
     uv_mutex_lock(&link->lock);
     for (unsigned i = 0; i < MESH_CHANNELS; i++) {
@@ -447,7 +465,6 @@ mesh_link_peer(struct mesh_link *link, uint32_t at, struct mesh_link_peer *peer)
         return false;
     }
     look(link, link->peers[at], peer);
-        .down_ms = peer->up ? 0 : (link_now_us(link) - peer->down_us) / 1000,
     return true;
 }
 

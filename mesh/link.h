@@ -35,10 +35,12 @@
  *   TCP holds the senders back.
  *
  * With TLS (1.2 or later, mutual, one CA, both sides' names checked) a stranger
- * never gets as far as a hello. Changed files are read again. Without TLS the
- * listener is bound to loopback, unless `insecure` says otherwise;
- * mesh_link_warning() has the sentence for the log. No host is banned for a
- * wrong hello: hosts are shared, and a refusal costs one hello a second.
+ * never gets as far as a hello; nor with a shared secret, which each side of a
+ * connection proves to know first (link_proof_internal.h). Changed files are
+ * read again. Without either the listener is bound to loopback, unless
+ * `insecure` says otherwise; mesh_link_warning() has the sentence for the log.
+ * No host is banned for a wrong hello: hosts are shared, and a refusal costs one
+ * hello a second.
  *
  * Role: shell. Owns: connections, queues, one timer and one async handle on
  * the loop. Thread: the loop's; callbacks come from it. Limits: mesh_link_limits.
@@ -99,6 +101,8 @@ enum mesh_certificate {
     MESH_CERTIFICATE_BAD,    /* they changed, and cannot be used */
     MESH_CERTIFICATE_ENDS,   /* within two weeks; said twice a day */
     MESH_CERTIFICATE_ENDED,  /* others refuse it; the same */
+    MESH_SECRET_BAD,         /* the shared secret's file cannot be used now: the
+                                one before it is; said each idle_ms */
 };
 
 /* 0 stands for the default in brackets. */
@@ -142,6 +146,9 @@ struct mesh_link_config {
     uint64_t seed;         /* of jitter */
     bool insecure;         /* without TLS, allows more than loopback */
     struct mesh_link_tls tls;
+    const char *secret_path; /* instead: a file of one or two secrets that all
+                                nodes share, one per line, the first one to
+                                prove ourselves by; NULL: none */
     struct mesh_link_limits limits;
 };
 
@@ -230,6 +237,7 @@ struct mesh_link_peer {
     uint64_t session;    /* 0 before its hello */
     bool up;
     bool lagging;
+    uint64_t down_ms;               /* how long it has not been up; 0: it is */
     uint32_t frames[MESH_CHANNELS]; /* waiting */
     size_t bytes[MESH_CHANNELS];
 };
@@ -237,7 +245,6 @@ bool mesh_link_peer(struct mesh_link *link, uint32_t at,
                     struct mesh_link_peer *peer) MUST_CHECK;
 
 /* Counters since mesh_link_new(); peers and all below it are present values or
-    uint64_t down_ms;               /* how long it has not been up; 0: it is */
  * maxima. */
 struct mesh_link_stats {
     uint64_t frames_sent; /* written, of all types */

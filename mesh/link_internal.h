@@ -10,6 +10,7 @@
 #include "index/base/rng.h"
 #include "mesh/frame.h"
 #include "mesh/link.h"
+#include "mesh/link_proof_internal.h"
 #include "mesh/link_tls_internal.h"
 
 _Static_assert(MESH_ADDRESS_MAX == FRAME_TEXT_MAX, "a hello holds addresses");
@@ -47,8 +48,8 @@ struct outlet {
     struct mesh_link *link;
     struct wire *wire; /* NULL: lost */
     struct channel *channel;
-};
     bool opened;
+};
 
 /* What is sent to a peer, through one outlet after another. */
 struct channel {
@@ -136,6 +137,9 @@ struct mesh_link {
     struct rng rng;
     bool tls;
     struct tls_files *tls_files;
+    bool secret; /* nodes share one, in place of TLS */
+    struct secrets secrets;
+    char *secret_path;
     struct wire *wires; /* with TLS: all connections, the loop's */
     uint32_t wires_count;
     uint32_t last_pipe; /* of their inlets */
@@ -263,14 +267,14 @@ void channel_fini(struct channel *channel);
  * when the loop must be woken; *next is the message to send now, or NULL. */
 void channel_on_attached(struct channel *channel);
 void channel_on_broken(struct channel *channel);
-bool channel_on_sent(struct channel *channel, struct message **next);
-
-/* Queues a data frame. 0, MESH_LINK_E_FULL or -ENOMEM. */
-int channel_send(struct channel *channel, struct slice body) MUST_CHECK;
 
 /* The dial failed: it is not waited for longer than usual. */
 void channel_on_failed(struct channel *channel);
 
+bool channel_on_sent(struct channel *channel, struct message **next);
+
+/* Queues a data frame. 0, MESH_LINK_E_FULL or -ENOMEM. */
+int channel_send(struct channel *channel, struct slice body) MUST_CHECK;
 
 /* Queues a frame of the link's own; a hello goes to the front. Without memory
  * nothing is queued: the peer does not hear us, and we dial again. */

@@ -50,7 +50,7 @@ static bool
 address_fits(const struct mesh_link *link, const struct inlet *inlet,
              const char *address)
 {
-    return link->tls || peer_find(link, address) != NULL ||
+    return link->tls || link->secret || peer_find(link, address) != NULL ||
            link_address_same_host(inlet->from, address);
 }
 

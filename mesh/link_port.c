@@ -58,8 +58,9 @@ port_open(struct mesh_link *link, const char *listen)
 static void
 tell(struct mesh_link *link, enum mesh_certificate what, const char *why)
 {
-    link->sink.certificate(link->sink.context, what,
-                           tls_files_expiry(link->tls_files), why);
+    link->sink.certificate(
+        link->sink.context, what,
+        link->tls ? tls_files_expiry(link->tls_files) : INT64_MAX, why);
 }
 
 /* When it ends soon, and again and again after that. */
@@ -98,8 +99,14 @@ look_at_files(struct mesh_link *link)
 void
 port_tick(struct mesh_link *link)
 {
+    const char *why;
+
     if (link->tls) {
         look_at_files(link);
+    }
+    if (link->secret &&
+        secrets_read(&link->secrets, link->secret_path, &why) != 0) {
+        tell(link, MESH_SECRET_BAD, why);
     }
     if (!link->accepts) { /* memory was short */
         wire_accept(link, (uv_stream_t *)&link->port);

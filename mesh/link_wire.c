@@ -21,6 +21,8 @@ enum wire_state {
     WIRE_CONNECTS,
     WIRE_SHAKES_HANDS,
     WIRE_GREETS,
+    WIRE_ASKS,   /* with a secret: for the other side's number */
+    WIRE_PROVES, /* ... and for its proof */
     WIRE_OPEN,
     WIRE_CLOSED,
 };
@@ -44,8 +46,10 @@ struct wire {
     struct message *sending; /* of the outlet's channel */
     size_t sent;             /* of it, and of its size before it */
     struct message *receiving;
-    uint8_t head[SIZE_SIZE];
-    size_t filled; /* of `head`, or of `receiving` */
+    uint8_t head[PROOF_SIZE];
+    uint8_t numbers[2][PROOF_SIZE]; /* with a secret: the client's, the
+                                       server's */
+    size_t filled;                  /* of `head`, or of `receiving` */
     char out[OUT_MAX];
 };
 
@@ -230,27 +234,56 @@ wire_send(struct wire *wire, struct message *msg)
 
 /* In */
 
+/* The last byte, which NNG leaves at 0, says that a proof follows. */
+static void
+put_greeting(const struct wire *wire, bool server, uint8_t out[GREETING_SIZE])
+{
+    const uint8_t greeting[GREETING_SIZE] = {
+        0, 'S', 'P', 0, 0, server ? 0x51 : 0x50, 0, wire->link->secret};
+
+    memcpy(out, greeting, sizeof greeting);
+}
+
+/* Ours, and our number. */
 static bool
 greet(struct wire *wire)
 {
-    const uint8_t greeting[GREETING_SIZE] = {
-        0, 'S', 'P', 0, 0, wire->server ? 0x51 : 0x50, 0, 0};
+    uint8_t *number = wire->numbers[wire->server];
+    uint8_t greeting[GREETING_SIZE];
 
     wire->state = WIRE_GREETS;
-    return tls_write(wire->tls, greeting, sizeof greeting);
+    put_greeting(wire, wire->server, greeting);
+    if (!wire->link->secret) {
+        return tls_write(wire->tls, greeting, sizeof greeting);
+    }
+    CHECK(uv_random(NULL, NULL, number, PROOF_SIZE, 0, NULL) == 0);
+    return tls_write(wire->tls, greeting, sizeof greeting) &&
+           tls_write(wire->tls, number, PROOF_SIZE);
 }
 
-/* Their greeting is here: from now on there are messages. False: it is over. */
+static struct proof_claim
+claim(const struct wire *wire, bool server)
+{
+    return (struct proof_claim){.server = server,
+                                .cluster = wire->link->cluster,
+                                .client_number = wire->numbers[false],
+                                .server_number = wire->numbers[true]};
+}
+
+static bool
+prove(struct wire *wire)
+{
+    const struct proof_claim ours = claim(wire, wire->server);
+    uint8_t proof[PROOF_SIZE];
+
+    proof_make(&wire->link->secrets, &ours, proof);
+    return tls_write(wire->tls, proof, sizeof proof);
+}
+
+/* From now on there are messages. False: it is over. */
 static bool
 open_up(struct wire *wire)
 {
-    const uint8_t greeting[GREETING_SIZE] = {
-        0, 'S', 'P', 0, 0, wire->server ? 0x50 : 0x51, 0, 0};
-
-    if (memcmp(wire->head, greeting, sizeof greeting) != 0) {
-        refuse(wire, "not a peer's connection");
-        return false;
-    }
     wire->state = WIRE_OPEN;
     if (!wire->server) {
         outlet_opened(wire->outlet);
@@ -262,6 +295,56 @@ open_up(struct wire *wire)
         return false;
     }
     return true;
+}
+
+/* Their greeting is here. */
+static bool
+take_greeting(struct wire *wire)
+{
+    uint8_t greeting[GREETING_SIZE];
+
+    put_greeting(wire, !wire->server, greeting);
+    if (memcmp(wire->head, greeting, GREETING_SIZE - 1) != 0) {
+        refuse(wire, "not a peer's connection");
+        return false;
+    }
+    if (wire->head[GREETING_SIZE - 1] != greeting[GREETING_SIZE - 1]) {
+        refuse(wire, wire->link->secret ? "it has no shared secret"
+                                        : "it asks for a shared secret");
+        return false;
+    }
+    wire->state = WIRE_ASKS;
+    return wire->link->secret || open_up(wire);
+}
+
+/* Their number is here. The client proves itself first: who only connects
+ * learns nothing to guess the secret by. */
+static bool
+take_number(struct wire *wire)
+{
+    memcpy(wire->numbers[!wire->server], wire->head, PROOF_SIZE);
+    wire->state = WIRE_PROVES;
+    if (!wire->server && !prove(wire)) {
+        lose(wire);
+        return false;
+    }
+    return true;
+}
+
+static bool
+take_proof(struct wire *wire)
+{
+    const struct proof_claim theirs = claim(wire, !wire->server);
+
+    if (!proof_check(&wire->link->secrets, &theirs, wire->head)) {
+        refuse(wire, "it does not know the shared secret");
+        return false;
+    }
+    if (wire->server && !prove(wire)) {
+        lose(wire);
+        return false;
+    }
+    return open_up(wire);
 }
 
 /* The size of the next message is here. */
@@ -302,8 +385,15 @@ take(struct wire *wire)
     bool whole = wire->receiving != NULL;
 
     wire->filled = 0;
-    if (wire->state == WIRE_GREETS) {
-        return open_up(wire);
+    switch ((int)wire->state) {
+    case WIRE_GREETS:
+        return take_greeting(wire);
+    case WIRE_ASKS:
+        return take_number(wire);
+    case WIRE_PROVES:
+        return take_proof(wire);
+    default:
+        break;
     }
     if (!whole && !begin_message(wire)) {
         return false;
@@ -318,8 +408,9 @@ take(struct wire *wire)
 static bool
 read_piece(struct wire *wire)
 {
+    bool proving = wire->state == WIRE_ASKS || wire->state == WIRE_PROVES;
     uint8_t *to = wire->head;
-    size_t size = SIZE_SIZE;
+    size_t size = proving ? PROOF_SIZE : SIZE_SIZE;
 
     if (wire->state == WIRE_OPEN && !inlet_has_room(wire->link)) {
         return false;
@@ -399,7 +490,7 @@ pump(struct wire *wire)
             return;
         }
     }
-    while ((wire->state == WIRE_GREETS || wire->state == WIRE_OPEN) &&
+    while (wire->state >= WIRE_GREETS && wire->state <= WIRE_OPEN &&
            read_piece(wire)) {
     }
     flush(wire);

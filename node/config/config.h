@@ -169,14 +169,15 @@ struct config_mesh {
     char tls_cert[CONFIG_FILE_MAX];
     char tls_key[CONFIG_FILE_MAX];
     char tls_server_name[CONFIG_LABEL_MAX];
-    uint32_t ingest_replicas;   /* nodes that read a worker's events */
-    uint32_t ingest_give_up_ms; /* without a connection to them */
-    uint64_t log_bytes;         /* of one stream's latest changes */
-    uint64_t logs_bytes_max;    /* ... of all streams */
-    uint32_t transfers_max;     /* whole streams fetched at one time */
-    uint32_t push_ms;           /* changes wait, to be sent together */
-    uint32_t ready_ms;          /* until /ready waits for peers no longer */
-    struct url resolver;        /* of --join's names; host "": the system's */
+    char secret_file[CONFIG_FILE_MAX]; /* instead of them; "": none */
+    uint32_t ingest_replicas;          /* nodes that read a worker's events */
+    uint32_t ingest_give_up_ms;        /* without a connection to them */
+    uint64_t log_bytes;                /* of one stream's latest changes */
+    uint64_t logs_bytes_max;           /* ... of all streams */
+    uint32_t transfers_max;            /* whole streams fetched at one time */
+    uint32_t push_ms;                  /* changes wait, to be sent together */
+    uint32_t ready_ms;   /* until /ready waits for peers no longer */
+    struct url resolver; /* of --join's names; host "": the system's */
 };
 
 /* What survives a restart. */

@@ -46,7 +46,10 @@ config_mesh_tls(const struct config_mesh *mesh)
 void
 config_mesh_complete(struct config_mesh *mesh)
 {
-    if (mesh->join.count != 0 && mesh->listen.host[0] == '\0') {
+    bool apart = config_mesh_tls(mesh) || mesh->insecure != 0 ||
+                 mesh->secret_file[0] != '\0';
+
+    if (mesh->join.count != 0 && mesh->listen.host[0] == '\0' && !apart) {
         mesh->listen = (struct url){.port = MESH_PORT};
         (void)snprintf(mesh->listen.host, sizeof mesh->listen.host,
                        "127.0.0.1");
@@ -75,6 +78,10 @@ check_tls(const struct config_mesh *mesh, struct config_errors *errors)
     for (uint32_t i = 0; i < TLS_KEYS; i++) {
         given += keys[i].value[0] != '\0';
     }
+    if (given != 0 && mesh->secret_file[0] != '\0') {
+        fault(errors, "mesh.secret_file",
+              "takes the place of mesh.tls_*: give one of them");
+    }
     for (uint32_t i = 0; given != 0 && i < TLS_KEYS; i++) {
         if (keys[i].value[0] == '\0') {
             fault(errors, keys[i].name,
@@ -90,6 +97,11 @@ check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
 {
     bool advertised = mesh->advertise.host[0] != '\0';
 
+    if (mesh->join.count != 0 && mesh->listen.host[0] == '\0') {
+        fault(errors, "mesh.listen",
+              "missing: nodes on other machines must reach this one, so it "
+              "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise)");
+    }
     if (advertised && mesh->listen.host[0] == '\0') {
         fault(errors, "mesh.advertise", "needs mesh.listen, an IP:PORT");
     } else if (advertised && is_wildcard(&mesh->advertise)) {
@@ -102,11 +114,12 @@ check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
               "expected mesh.advertise, this node's IP:PORT");
     }
     if (mesh->listen.host[0] != '\0' && !is_loopback(&mesh->listen) &&
-        !config_mesh_tls(mesh) && mesh->insecure == 0) {
+        !config_mesh_tls(mesh) && mesh->insecure == 0 &&
+        mesh->secret_file[0] == '\0') {
         fault(errors, "mesh.listen",
               "without TLS, whoever reaches the mesh's port can join and "
-              "read: expected mesh.tls_*, an address of loopback, or "
-              "mesh.insecure: true");
+              "read: expected mesh.tls_*, mesh.secret_file, an address of "
+              "loopback, or mesh.insecure: true");
     }
 }
 
@@ -122,18 +135,26 @@ config_mesh_check(const struct config_mesh *mesh, struct config_errors *errors)
     }
 }
 
+static void
+check_file(const char *key, const char *path, struct config_errors *errors)
+{
+    struct config_place place = {.source = key};
+    char text[128];
+
+    if (path[0] != '\0' && access(path, R_OK) != 0) {
+        config_error(errors, &place, "%s cannot be read: %s", path,
+                     uv_strerror_r(-errno, text, sizeof text));
+    }
+}
+
 void
 config_mesh_files(const struct config_mesh *mesh, struct config_errors *errors)
 {
     struct tls_key keys[TLS_KEYS];
-    char text[128];
 
     list_tls(mesh, keys);
     for (uint32_t i = 0; i < TLS_FILES; i++) {
-        struct config_place place = {.source = keys[i].name};
-        if (keys[i].value[0] != '\0' && access(keys[i].value, R_OK) != 0) {
-            config_error(errors, &place, "%s cannot be read: %s", keys[i].value,
-                         uv_strerror_r(-errno, text, sizeof text));
-        }
+        check_file(keys[i].name, keys[i].value, errors);
     }
+    check_file("mesh.secret_file", mesh->secret_file, errors);
 }

@@ -387,6 +387,7 @@ open_link(struct peers *peers, uv_loop_t *loop)
         .seed = seed_of_system(),
         .insecure = mesh->insecure != 0,
         .tls = tls_of(mesh),
+        .secret_path = mesh->secret_file[0] != '\0' ? mesh->secret_file : NULL,
     };
     struct mesh_link_sink sink = {.context = peers,
                                   .received = on_received,

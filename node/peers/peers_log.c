@@ -104,6 +104,10 @@ peers_log_certificate(enum mesh_certificate what, int64_t expiry_s,
                   KV("hint", "the one before it stays in use"),
                   KV("ends", (const char *)ends));
         return;
+    case MESH_SECRET_BAD:
+        LOG_ERROR("mesh_secret_bad", KV("reason", why),
+                  KV("hint", "the one before it stays in use"));
+        return;
     case MESH_CERTIFICATE_ENDS:
         LOG_WARNING("mesh_certificate_ends", KV("ends", (const char *)ends),
                     KV("hint", "replace the files: they are read again"));

@@ -22,7 +22,7 @@ struct rig_node {
     char down_reason[64];  /* of the last down() */
     char refused_what[64]; /* of the last refused() */
     char refused_from[64];
-    unsigned certificate[MESH_CERTIFICATE_ENDED + 1];
+    unsigned certificate[MESH_SECRET_BAD + 1];
     int64_t expiry_s;         /* of the last certificate() */
     char certificate_why[64]; /* ... that was bad */
     unsigned received[MESH_CHANNELS];

@@ -109,8 +109,14 @@ struct bad {
 static const struct bad bads[] = {
     {{{"mesh", "10.0.0.1:7946"}},
      "mesh.listen: without TLS, whoever reaches the mesh's port can join and "
-     "read: expected mesh.tls_*, an address of loopback, or mesh.insecure: "
-     "true\n"},
+     "read: expected mesh.tls_*, mesh.secret_file, an address of loopback, or "
+     "mesh.insecure: true\n"},
+    {{{"join", "10.0.0.2:7946"}, {"mesh.secret_file", "/secret"}},
+     "mesh.listen: missing: nodes on other machines must reach this one, so it "
+     "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise)\n"},
+    {{{"join", "10.0.0.2:7946"}, {"mesh.insecure", "true"}},
+     "mesh.listen: missing: nodes on other machines must reach this one, so it "
+     "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise)\n"},
     {{{"mesh", "0.0.0.0:7946"}, {"mesh.insecure", "true"}},
      "mesh.listen: listens on all interfaces, so others cannot know where: "
      "expected mesh.advertise, this node's IP:PORT\n"},
@@ -158,6 +164,35 @@ Test(node_config_mesh, what_reaches_others_safely_is_taken)
     apply(flags, 7);
     cr_assert_str_eq(told(), "");
     cr_assert(config_mesh_tls(&config.mesh));
+}
+
+Test(node_config_mesh, a_node_with_tls_that_joins_says_where_it_is_reached)
+{
+    const struct config_flag flags[] = {
+        {"join", "dns:kvasir.mesh:7946"}, {"mesh.tls_ca", "/ca"},
+        {"mesh.tls_cert", "/cert"},       {"mesh.tls_key", "/key"},
+        {"mesh.tls_server_name", "mesh"}, {"mesh", "10.0.0.1:7946"}};
+
+    apply(flags, 5);
+    cr_assert_str_eq(told(), "mesh.listen: missing: nodes on other machines "
+                             "must reach this one, so it needs this node's "
+                             "IP:PORT (or 0.0.0.0:PORT and mesh.advertise)\n");
+    apply(flags, 6);
+    cr_assert_str_eq(told(), "");
+}
+
+Test(node_config_mesh, a_shared_secret_takes_the_place_of_tls)
+{
+    const struct config_flag flags[] = {
+        {"mesh", "10.0.0.1:7946"}, {"mesh.secret_file", "/secret"},
+        {"mesh.tls_ca", "/ca"},    {"mesh.tls_cert", "/cert"},
+        {"mesh.tls_key", "/key"},  {"mesh.tls_server_name", "mesh"}};
+
+    apply(flags, 2);
+    cr_assert_str_eq(told(), "");
+    apply(flags, 6);
+    cr_assert_str_eq(told(), "mesh.secret_file: takes the place of "
+                             "mesh.tls_*: give one of them\n");
 }
 
 Test(node_config_mesh, files_that_cannot_be_read_are_told)
