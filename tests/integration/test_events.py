@@ -176,7 +176,6 @@ class Events(Base):
                 record = drive.of("record")[0]
                 self.assertEqual(record["block_tokens"], 16)
                 self.assertEqual(record["worker"], 42)
-                self.assertLess(abs(record["sent_us"] / 1e6 - time.time()), 3600)
                 self.assertEqual(drive.number("batches"), 3)
                 self.same_as_newcomer(drive, publisher)
 
