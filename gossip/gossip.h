@@ -46,9 +46,12 @@
  * follows the number, too, and reads again from the start. An answer counts
  * only if it was begun after the question: every REREAD has a number, and the
  * answer repeats it. A reading that was already under way says nothing about an
- * epoch that arrived later. A stream whose epoch changes more than 3 times
- * within 60 s is contested: two engines sit behind one address. (The end of an
- * epoch without a single record is not counted as a change.)
+ * epoch that arrived later. A stream whose process changes more than 3 times
+ * within 60 s is contested: two engines sit behind one address. Only what shows
+ * another process counts: a reading of one, a fingerprint that differs, or a
+ * peer's whole epoch in place of a whole one. Who takes over from a reader that
+ * is gone begins an epoch, and changes no process. (The end of an epoch without
+ * a single record does not count either.)
  *
  * Whole before partial. An epoch is whole if it is known from the process's
  * first batch on. A partial epoch of a higher number displaces a whole one only

@@ -331,6 +331,13 @@ gossip_leads(const struct gossip_stream *s)
            s->reading.id == s->epoch.id;
 }
 
+/* The epoch of a process whose batches no node has in full. */
+static inline uint64_t
+gossip_broken_id(uint64_t process)
+{
+    return rng_mix(process ^ UINT64_C(0x6272656b));
+}
+
 /* gossip.c */
 struct gossip_stream *gossip_find(const struct gossip *g,
                                   struct event_stream name);
@@ -387,6 +394,10 @@ enum gossip_took {
 void gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
                          struct gossip_epoch epoch, bool whole,
                          const char *reason);
+
+/* The engine is another process now: one of the changes that make a stream
+ * contested. The end of an epoch without a record is none. */
+void gossip_stream_flipped(const struct gossip *g, struct gossip_stream *s);
 
 /* Drops the state and keeps the epoch, which is applied again from its
  * start. */

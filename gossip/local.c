@@ -4,14 +4,6 @@
  */
 #include "gossip/gossip_internal.h"
 
-/* The id of an epoch of a process some of whose batches no node can get any
- * more. */
-static uint64_t
-broken_id(uint64_t process)
-{
-    return rng_mix(process ^ UINT64_C(0x6272656b));
-}
-
 void
 gossip_reread(struct gossip *g, struct gossip_stream *s, enum gossip_asked why,
               const char *reason)
@@ -67,7 +59,7 @@ static bool
 join(struct gossip_stream *s)
 {
     struct gossip_reading *reading = &s->reading;
-    bool broken = s->epoch.id == broken_id(reading->process);
+    bool broken = s->epoch.id == gossip_broken_id(reading->process);
 
     CHECK(reading->any);
     if (s->epoch.no == 0 || (!broken && s->epoch.id != reading->process)) {
@@ -129,7 +121,8 @@ static void
 take_over(struct gossip *g, struct gossip_stream *s)
 {
     bool same = s->epoch.id == s->reading.process && s->epoch.no != 0;
-    uint64_t id = same ? broken_id(s->reading.process) : s->reading.process;
+    uint64_t id =
+        same ? gossip_broken_id(s->reading.process) : s->reading.process;
 
     CHECK(s->reading.any);
     s->reading.tolerant = same || !s->reading.whole;
@@ -144,12 +137,15 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
     /* Counts only against the epoch that had no better reader, not against an
      * epoch that arrived later. */
     bool takes = answers == GOSSIP_ASKED_TAKE && s->asked_of == s->epoch.id;
-    bool joins = s->epoch.id == broken_id(reading->process) ||
+    bool joins = s->epoch.id == gossip_broken_id(reading->process) ||
                  (s->epoch.id == reading->process && !before->lost);
     bool led = before->any && !before->lost && before->id == s->epoch.id;
 
     CHECK(reading->any && s->answered <= s->ask);
     if (takes && !joins) {
+        if (before->differs) {
+            gossip_stream_flipped(g, s);
+        }
         take_over(g, s);
     } else if (join(s)) {
         if (answers != GOSSIP_ASKED_NOT ? answers == GOSSIP_ASKED_HEAL || takes
@@ -162,6 +158,7 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
     } else if (s->answered != s->ask) {
         return; /* begun before the question: proves nothing */
     } else if (reading->whole || is_alone(g)) {
+        gossip_stream_flipped(g, s);
         reading->tolerant = !reading->whole;
         mint(g, s, reading->process, reading->whole,
              s->epoch.no == 0 ? "first process" : "another process");

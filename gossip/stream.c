@@ -22,16 +22,20 @@ empty(struct gossip *g, struct gossip_stream *s, const char *reason)
 }
 
 void
+gossip_stream_flipped(const struct gossip *g, struct gossip_stream *s)
+{
+    if (s->epoch.no != 0 && s->pos != 0) {
+        s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)] = g->now_us;
+        s->flips++;
+    }
+}
+
+void
 gossip_stream_begin(struct gossip *g, struct gossip_stream *s,
                     struct gossip_epoch epoch, bool whole, const char *reason)
 {
     CHECK(epoch.no != 0 && (s->epoch.no == 0 || epoch.id != s->epoch.id));
     CHECK(epoch.no <= GOSSIP_NO_MAX && !s->removed);
-    if (s->epoch.no != 0 && s->pos != 0) { /* an epoch without a record does not
-                                              count */
-        s->flips_us[s->flips % (GOSSIP_FLIPS_MAX + 1)] = g->now_us;
-        s->flips++;
-    }
     s->epoch = epoch;
     s->no_max = epoch.no > s->no_max ? epoch.no : s->no_max;
     s->whole = whole;
@@ -95,6 +99,10 @@ gossip_stream_meet(struct gossip *g, struct gossip_stream *s,
     }
     if (!gossip_rival_wins(g, s, met)) {
         return false;
+    }
+    if (s->whole && met->whole && epoch.id != gossip_broken_id(s->epoch.id) &&
+        s->epoch.id != gossip_broken_id(epoch.id)) {
+        gossip_stream_flipped(g, s);
     }
     g->stats.epochs_adopted++;
     gossip_stream_begin(g, s, above(s, epoch), met->whole, "a peer's epoch");

@@ -64,6 +64,23 @@ Test(gossip_readings, a_partial_reading_takes_over_when_nobody_reads_better)
     cr_assert_not(lab.nodes[0].complete);
 }
 
+Test(gossip_readings, a_takeover_is_no_restart_of_the_engine)
+{
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    for (uint32_t i = 0; i < 6; i++) {
+        lab_begin_reading(&lab, 1, 500 + i, false);
+        lab_read(&lab, 1, 30 + i, EVENT_STORE, 30);
+        lab_run(&lab, config.judge_ms + 100);
+        cr_assert_eq(lab.nodes[1].rereads, i + 1);
+        lab_begin_reading(&lab, 1, 500 + i, false);
+        lab_read(&lab, 1, 30 + i, EVENT_STORE, 30);
+        lab_run(&lab, config.judge_ms);
+        cr_assert_eq(lab_status(&lab, 0).epoch.id, 500 + i);
+    }
+    cr_assert_not(lab_status(&lab, 0).contested);
+    cr_assert_not(lab_status(&lab, 1).contested);
+}
+
 Test(gossip_readings, another_print_at_the_same_position_is_another_process)
 {
     uint64_t room[16] = {0};
