@@ -44,6 +44,40 @@ check_forward(struct sim_world *w, uint32_t node, uint32_t engine,
     f->pos = s->pos;
 }
 
+/* Who may be late with proof that its process lives, or be told to read again,
+ * promises less. */
+static bool
+is_steady(const struct sim_world *w, uint32_t node, uint32_t engine)
+{
+    const uint64_t rough = UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CLOCK |
+                           UINT64_C(1) << SIM_DAY | UINT64_C(1) << SIM_REPLY |
+                           UINT64_C(1) << SIM_SEVER | UINT64_C(1) << SIM_LOST |
+                           UINT64_C(1) << SIM_HOLE;
+    const struct sim_stream *f = &w->nodes[node].streams[engine];
+
+    return (w->faults & rough) == 0 && !f->rank.wrong &&
+           w->engines[engine].has_replay &&
+           kv_stream_state_is_live(f->rank.read);
+}
+
+/* Nothing makes a node know less of a living engine that it reads itself. */
+static void
+check_kept(struct sim_world *w, uint32_t node, uint32_t engine,
+           const struct gossip_status *s)
+{
+    struct sim_engine *e = &w->engines[engine];
+    struct sim_stream *f = &w->nodes[node].streams[engine];
+    bool steady = is_steady(w, node, engine) && !s->contested;
+    bool knows =
+        steady && s->reads && s->complete && s->epoch.id == sim_living(e)->id;
+
+    if (steady && f->knew == f->begins + 1 && s->epoch.id != f->epoch.id &&
+        f->epoch.id == sim_living(e)->id) {
+        sim_fail(w, "a living reader gave up what it knew", node, engine);
+    }
+    f->knew = knows ? f->begins + 1 : 0;
+}
+
 /* A replica that says it is complete equals the engine's cache at that
  * batch. */
 static void
@@ -107,6 +141,7 @@ sim_check_node(struct sim_world *w, uint32_t node)
 
     for (uint32_t at = 0; gossip_status(gossip, at, &s); at++) {
         if (followed(w, node, s.stream, &engine) != NULL) {
+            check_kept(w, node, engine, &s);
             check_forward(w, node, engine, &s);
             check_truth(w, node, engine, &s);
         }

@@ -203,6 +203,7 @@ sim_node_items(struct sim_world *w, uint32_t node)
     while ((item = ring_peek(&n->items, &size)) != NULL) {
         struct sim_stream *f = &n->streams[item->worker];
         bool taken = f->reach.takes && f->number == item->reading;
+        f->begins += taken && item->kind == INTAKE_BEGIN;
         if ((taken || item->kind == INTAKE_CUT) &&
             !sim_snapshot_item(w, node, item)) {
             ingest_stream_item(n->ingest, &f->rank, item,

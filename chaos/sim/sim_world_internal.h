@@ -180,6 +180,9 @@ struct sim_stream {
     /* What was seen last, for what must not go back. */
     struct gossip_epoch epoch;
     uint64_t pos;
+    uint32_t begins; /* readings that began */
+    uint32_t knew;   /* begins + 1 when the reading led a complete epoch of the
+                        living process; 0: it did not */
 };
 
 struct sim_node {
