@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,6 +317,7 @@ main(int argc, char **argv)
 
     upsets_max = argc > 1 ? strtoull(argv[1], NULL, 10) : upsets_max;
     started_us = uv_hrtime() / 1000;
+    (void)signal(SIGPIPE, SIG_IGN);
     for (uint32_t n = 0; n < NODES; n++) {
         prepare(&nodes[n], seed);
     }

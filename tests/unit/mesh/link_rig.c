@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,7 @@ on_certificate(void *context, enum mesh_certificate what, int64_t expiry_s,
 void
 rig_init(void)
 {
+    (void)signal(SIGPIPE, SIG_IGN);
     memset(&rig, 0, sizeof rig);
     cr_assert_eq(uv_loop_init(&rig.loop), 0);
     cr_assert_eq(uv_loop_init(&rig.other), 0);
