@@ -7,12 +7,12 @@
  * cannot overtake each other, so there are two channels: a probe of the
  * membership never waits behind a page of state.
  *
- * NNG itself carried these links, and does no more: version 1.5.2 hangs when
- * connections with its TLS are closed as they come up (of 400 restarts of three
- * nodes 2 never ended, and 4 times nodes stayed without links), and ends the
- * process without TLS ("appending node already on a list", in 3 of 72 runs of
- * strangers that leave when they are refused, under load). Of 1,200 restarts
- * since then none did either (tests/stress/restarts.py).
+ * NNG no longer carries these links. With TLS, its version 1.5.2 hangs when
+ * connections are closed while they come up: of 400 restarts of three nodes 2
+ * never ended, and 4 times nodes stayed without links. Without TLS, it ends the
+ * process ("appending node already on a list") in 3 of 72 runs, under load, of
+ * strangers that leave when they are refused. On libuv none of 1,200 restarts
+ * showed either (tests/stress/restarts.py).
  *
  * A link is up when both sides hear each other on both channels: each
  * connection starts with a hello (frame.h) that carries a random number, and
@@ -20,10 +20,11 @@
  * direction, a new process behind a known address, and a stranger that accepts
  * connections. An unknown node that says hello is dialled back.
  *
- * - A connection that is held through a partition of 30 s resumes 23 s after it;
- *   closed and dialled again each second, it resumes after 0.1 s. We dial every
- *   redial_ms with a quarter of jitter, and every redial_slow_ms from
- *   redial_slow_after_ms on. Each third dial may take three redial_ms more.
+ * - A connection that is kept through a partition of 30 s resumes 23 s after
+ *   it. If it is closed and dialled again each second, a new one is up after
+ *   0.1 s. We dial every redial_ms with a quarter of jitter, and every
+ *   redial_slow_ms from redial_slow_after_ms on. Each third dial may take
+ *   three redial_ms more.
  * - Connections of a superseded process, and those that are silent for
  *   silent_ms, are closed. A node with nothing to say sends an idle frame each
  *   idle_ms.
@@ -31,20 +32,20 @@
  *   that does not read fills only its own channel. When bulk is full, all of it
  *   is dropped, and the peer is lagging until it reads again: half of a stream
  *   is useless, and comparing digests finds what was dropped.
- * - Received frames go to a bounded inbox. When it is full, nothing is read, and
- *   TCP holds the senders back.
+ * - Received frames go to a bounded inbox. When it is full, we read nothing,
+ *   and TCP holds the senders back.
  *
  * With TLS (1.2 or later, mutual, one CA, both sides' names checked) a stranger
- * never gets as far as a hello; nor with a shared secret, which each side of a
- * connection proves to know first (link_proof_internal.h). Changed files are
- * read again. Without either the listener is bound to loopback, unless
- * `insecure` says otherwise; mesh_link_warning() has the sentence for the log.
- * No host is banned for a wrong hello: hosts are shared, and a refusal costs one
- * hello a second.
+ * never gets as far as a hello. A shared secret has the same effect: each side
+ * of a connection first proves that it knows the secret
+ * (link_proof_internal.h). Changed files are read again. Without TLS and a
+ * secret, the listener is bound to loopback, unless `insecure` says otherwise;
+ * mesh_link_warning() has the sentence for the log. No host is banned for a
+ * wrong hello: hosts are shared, and a refusal costs one hello a second.
  *
  * Role: shell. Owns: connections, queues, one timer and one async handle on
- * the loop. Thread: the loop's; callbacks come from it. Limits: mesh_link_limits.
- * Errors: below zero -errno; outcomes MESH_LINK_E_*.
+ * the loop. Thread: the loop's; callbacks come from it. Limits: struct
+ * mesh_link_limits. Errors: below zero -errno; outcomes MESH_LINK_E_*.
  */
 #ifndef MESH_LINK_H
 #define MESH_LINK_H
@@ -95,20 +96,20 @@ enum mesh_refusal {
     MESH_REFUSALS,
 };
 
-/* What becomes of this node's certificate. */
+/* News of this node's certificate or secret. */
 enum mesh_certificate {
-    MESH_CERTIFICATE_LOADED, /* the files changed: new connections use them */
-    MESH_CERTIFICATE_BAD,    /* they changed, and cannot be used */
-    MESH_CERTIFICATE_ENDS,   /* within two weeks; said twice a day */
-    MESH_CERTIFICATE_ENDED,  /* others refuse it; the same */
-    MESH_SECRET_BAD,         /* the shared secret's file cannot be used now: the
-                                one before it is; said each idle_ms */
+    MESH_CERTIFICATE_LOADED, /* new connections use the changed files */
+    MESH_CERTIFICATE_BAD,    /* the changed files cannot be used */
+    MESH_CERTIFICATE_ENDS,   /* it ends within two weeks; told twice a day */
+    MESH_CERTIFICATE_ENDED,  /* it has ended, and others refuse it; likewise */
+    MESH_SECRET_BAD, /* the secret's file cannot be used, and the secrets
+                                read before stay; told each idle_ms */
 };
 
 /* 0 stands for the default in brackets. */
 struct mesh_link_limits {
     uint32_t peers_max;            /* [64] */
-    uint32_t ctl_frames;           /* that wait, per peer [256] */
+    uint32_t ctl_frames;           /* most waiting ctl frames per peer [256] */
     uint32_t bulk_frames;          /* [512] */
     size_t bulk_bytes;             /* [4 MiB], at least one frame */
     uint32_t inbox_frames;         /* received and not yet delivered [4096] */
@@ -144,11 +145,11 @@ struct mesh_link_config {
     const char *name;      /* of the node; same rules */
     uint64_t session;      /* of this process: random, not 0 */
     uint64_t seed;         /* of jitter */
-    bool insecure;         /* without TLS, allows more than loopback */
+    bool insecure;         /* allows more than loopback without TLS or secret */
     struct mesh_link_tls tls;
-    const char *secret_path; /* instead: a file of one or two secrets that all
-                                nodes share, one per line, the first one to
-                                prove ourselves by; NULL: none */
+    const char *secret_path; /* in place of tls: a file of one or two secrets
+                                that all nodes share, one per line; we make
+                                proofs with the first. NULL: no secret */
     struct mesh_link_limits limits;
 };
 
@@ -179,8 +180,9 @@ struct mesh_link_sink {
      * MESH_REFUSED_TRANSPORT, else 1. */
     void (*refused)(void *context, enum mesh_refusal reason, const char *from,
                     const char *what, uint64_t count);
-    /* With TLS. expiry_s: the end of the certificate in use, in seconds since
-     * 1970; why: what is wrong with the files, or "". */
+    /* With TLS or a secret. expiry_s: the end of the certificate in use, in
+     * seconds since 1970, INT64_MAX without TLS; why: what is wrong with the
+     * file, or "". */
     void (*certificate)(void *context, enum mesh_certificate what,
                         int64_t expiry_s, const char *why);
 };

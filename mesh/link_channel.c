@@ -13,7 +13,7 @@
 #define PATIENT_EVERY 3U
 #define PATIENT_EXTRA 3U
 
-#define HURRY_US UINT64_C(250000) /* that a dial gets at least */
+#define HURRY_US UINT64_C(250000) /* a dial gets at least this long */
 
 void
 channel_on_attached(struct channel *channel)
@@ -273,7 +273,7 @@ let_go(struct channel *channel)
     uint32_t dropped = 0;
 
     if (channel->outlet != NULL) {
-        outlet_retire(channel->outlet); /* it reports nothing any more */
+        outlet_retire(channel->outlet); /* from now on it reports nothing */
         channel->outlet = NULL;
     }
     uv_mutex_lock(&link->lock);

@@ -19,7 +19,7 @@ find(struct mesh_link *link, uint32_t pipe)
     return NULL;
 }
 
-/* A free place for a connection; false: there is none. */
+/* Finds a free place for a connection. False: there is none. */
 static bool
 add(struct mesh_link *link, uint32_t pipe, const char *from, struct wire *wire)
 {
@@ -197,7 +197,7 @@ inlet_close(struct inlet *inlet, const char *reason)
         peer_unheard(inlet->peer, inlet, reason);
     }
     if (inlet->wire != NULL) {
-        wire_close(inlet->wire); /* and it is gone */
+        wire_close(inlet->wire); /* this also frees its place */
     }
 }
 
@@ -213,7 +213,7 @@ inlet_news(struct mesh_link *link)
         if (there) {
             see(link, inlet);
         }
-        /* Some of its messages are still undelivered: look again. */
+        /* Some of its messages are not delivered yet: look again. */
         link->changed = link->changed || (there && inlet->gone && !over);
         uv_mutex_unlock(&link->lock);
         if (over && inlet->peer != NULL) {

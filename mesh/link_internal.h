@@ -19,28 +19,28 @@ _Static_assert(MESH_BODY_MAX == FRAME_BODY_MAX, "a frame holds bodies");
 _Static_assert((unsigned)MESH_CHANNELS == FRAME_CHANNELS,
                "a hello names channels");
 
-/* The longest message that a listener accepts: a frame, and what a later minor
- * version may add to its head. */
+/* The longest message that a listener accepts. It leaves room for what a later
+ * minor version may add to a frame's head. */
 #define LINK_MESSAGE_MAX ((size_t)1 << 20)
 
-/* What one read of a connection with TLS brings at most. */
+/* The most bytes that one read of a connection brings. */
 #define LINK_READ_MAX ((size_t)64 << 10)
 
 struct mesh_link;
 struct peer;
 struct wire;
 
-/* A frame on its way out or in. */
+/* A frame that is being sent or was received. */
 struct message {
     size_t len;
-    uint32_t pipe; /* in: the inlet's */
+    uint32_t pipe; /* received: the number of its inlet */
     uint8_t bytes[];
 };
 
 struct waiting {
     struct message *msg;
     uint64_t at_us;
-    bool hello; /* belongs to one connection: useless on the next */
+    bool hello; /* useless on another connection */
 };
 
 /* One outbound connection, used once. */
@@ -60,7 +60,7 @@ struct channel {
     /* Shared, under the link's lock. */
     bool attached; /* the outlet is connected and takes messages */
     bool greeted;  /* the queue on it begins with our hello */
-    bool broken;   /* it went; the loop has not noticed yet */
+    bool broken;   /* the connection broke; the loop has not noticed yet */
     bool sending;  /* the outlet has a frame */
     bool lagging;  /* bulk was dropped: no frame is accepted */
     bool drained;  /* while lagging: all that was in progress was sent */
@@ -140,12 +140,12 @@ struct mesh_link {
     bool secret; /* nodes share one, in place of TLS */
     struct secrets secrets;
     char *secret_path;
-    struct wire *wires; /* with TLS: all connections, the loop's */
+    struct wire *wires; /* all connections, owned by the loop */
     uint32_t wires_count;
-    uint32_t last_pipe; /* of their inlets */
-    uv_tcp_t port;      /* ... and where they come in */
+    uint32_t last_pipe; /* the latest number of an inlet */
+    uv_tcp_t port;      /* the listener */
     bool port_is_open;
-    bool accepts;         /* no connection waits for memory */
+    bool accepts;         /* false: a connection waits for memory */
     int64_t expiry_say_s; /* wall time of the next line about our certificate */
     char *read_buffer;    /* LINK_READ_MAX */
     uv_async_t async;
@@ -187,10 +187,11 @@ link_now_us(const struct mesh_link *link)
 
 /* link.c */
 
-/* The link is being freed, and a part of it is gone: the last one ends it. */
+/* A part of a link that is being freed has closed. After the last part the link
+ * frees itself. */
 void link_closed_part(struct mesh_link *link);
 
-/* More connections than there may be: told in a while. */
+/* Counts a connection above the limit; the owner hears of it later. */
 void link_count_refused_pipe(struct mesh_link *link);
 
 /* link_address.c */
@@ -223,12 +224,13 @@ void link_address_to_sockaddr(const char *address,
 
 /* link_outlet.c */
 
-/* Dials; the channel hears of the outcome. NULL: dialling failed, try again
+/* Dials; the channel hears the outcome. NULL: dialling failed; try again
  * later. */
 struct outlet *outlet_open(struct channel *channel, const char *address)
     MUST_CHECK;
 
-/* With room for len bytes, the caller's to free(). NULL: out of memory. */
+/* A message with room for len bytes; the caller frees it with free(). NULL: out
+ * of memory. */
 struct message *message_new(size_t len) MUST_CHECK;
 
 /* Under the lock: frees a message of ours. */
@@ -268,7 +270,7 @@ void channel_fini(struct channel *channel);
 void channel_on_attached(struct channel *channel);
 void channel_on_broken(struct channel *channel);
 
-/* The dial failed: it is not waited for longer than usual. */
+/* The dial failed, so the channel need not wait any longer for it. */
 void channel_on_failed(struct channel *channel);
 
 bool channel_on_sent(struct channel *channel, struct message **next);
@@ -338,7 +340,7 @@ void inlet_fini(struct mesh_link *link);
 /* Delivers a bounded part of the inbox, and wakes itself for the rest. */
 void inlet_drain(struct mesh_link *link);
 
-/* Takes in connections that went or came. */
+/* Learns which connections were opened and which were lost. */
 void inlet_news(struct mesh_link *link);
 
 /* Reads on from all connections if the inbox has room. */

@@ -57,7 +57,7 @@ outlet_send(struct outlet *outlet, struct message *msg)
         wire_send(outlet->wire, msg);
         return;
     }
-    /* It is lost, and the channel is broken. */
+    /* The connection is lost, so the channel is broken. */
     uv_mutex_lock(&outlet->link->lock);
     link_message_free(outlet->link, msg);
     uv_mutex_unlock(&outlet->link->lock);

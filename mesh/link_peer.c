@@ -233,7 +233,7 @@ take_inlet(struct peer *peer, struct inlet *inlet, enum mesh_channel channel)
     inlet->peer = peer;
     inlet->channel = channel;
     if (old != NULL) {
-        old->peer = NULL; /* it was replaced: no reason to be down */
+        old->peer = NULL; /* replaced, which is no reason to go down */
         inlet_close(old, "the peer reconnected");
     }
 }

@@ -1,10 +1,10 @@
-/* The port of the mesh, and what becomes of its certificate. */
+/* The port of the mesh, and news of its certificate and secret. */
 #include <time.h>
 
 #include "mesh/link_wire_internal.h"
 
 #define BACKLOG     128
-#define SOON_S      INT64_C(1209600) /* two weeks: somebody has to act */
+#define SOON_S      INT64_C(1209600) /* two weeks before the end */
 #define SAY_AGAIN_S INT64_C(43200)
 
 static void
@@ -17,7 +17,7 @@ on_connection(uv_stream_t *listener, int status)
     }
 }
 
-/* The port that was asked for may have been 0. */
+/* Learns which port was bound, as the configured port may be 0. */
 static int
 learn_port(struct mesh_link *link)
 {
@@ -63,7 +63,8 @@ tell(struct mesh_link *link, enum mesh_certificate what, const char *why)
         link->tls ? tls_files_expiry(link->tls_files) : INT64_MAX, why);
 }
 
-/* When it ends soon, and again and again after that. */
+/* Tells the owner that the certificate ends within SOON_S or has ended, once in
+ * SAY_AGAIN_S. */
 static void
 tell_expiry(struct mesh_link *link)
 {
@@ -108,7 +109,7 @@ port_tick(struct mesh_link *link)
         secrets_read(&link->secrets, link->secret_path, &why) != 0) {
         tell(link, MESH_SECRET_BAD, why);
     }
-    if (!link->accepts) { /* memory was short */
+    if (!link->accepts) { /* there was no memory for a connection */
         wire_accept(link, (uv_stream_t *)&link->port);
     }
 }

@@ -1,4 +1,4 @@
-/* Who knows the secret that nodes share. */
+/* Proofs that a node knows the secret that all nodes share. */
 #include "mesh/link_proof_internal.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define CLAIM_MAX  256U
 #define CLAIM_TEXT "kvasir mesh 1 "
 
-/* The text of the file, by lines. NULL, or what is wrong. */
+/* Reads the lines of the file's text. NULL, or what is wrong. */
 static const char *
 parse(struct secrets *secrets, const char *text, size_t len)
 {
@@ -44,7 +44,7 @@ parse(struct secrets *secrets, const char *text, size_t len)
     return secrets->count != 0 ? NULL : "the secret's file is empty";
 }
 
-/* How many bytes, at most size; -errno. */
+/* Returns how many bytes it read, at most size; or -errno. */
 static ssize_t
 read_file(const char *path, char *bytes, size_t size)
 {

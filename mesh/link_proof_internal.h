@@ -1,13 +1,14 @@
 /*
- * A secret that all nodes share, in place of certificates: each side of a
- * connection proves that it knows it, by HMAC-SHA256 over two random numbers,
- * one of each side, before the first frame. So an answer that was overheard is
- * worth nothing on another connection. It says who may join; it hides nothing,
- * and guards no frame after it: that takes TLS.
+ * A secret that all nodes share, in place of certificates. Before the first
+ * frame each side of a connection proves that it knows the secret: by an
+ * HMAC-SHA256 over two random numbers, one from each side. So a proof that
+ * somebody overhears is worth nothing on another connection. The secret decides
+ * who may join. It encrypts nothing, and does not protect the frames that
+ * follow: that takes TLS.
  *
- * The file has one secret per line, and two at most: this node proves itself by
- * the first one and takes either, so that a secret can be replaced while nodes
- * run. It is read again when it changes.
+ * The file has one secret per line, two at most. This node makes proofs with
+ * the first secret and accepts proofs with either, so that a secret can be
+ * replaced while nodes run. The file is read again each idle_ms.
  *
  * Role: shell (the file). Owns: nothing. Thread: the loop's. Limits: below.
  */
@@ -31,15 +32,15 @@ struct secrets {
     char texts[SECRETS_MAX][SECRET_LEN_MAX];
 };
 
-/* 0 and *secrets; else it stays as it was: -errno or MESH_LINK_E_CONFIG, and
- * *why, static text. */
+/* Reads the file. 0 and *secrets; or -errno or MESH_LINK_E_CONFIG, and *why,
+ * static text: then *secrets stays as it was. */
 int secrets_read(struct secrets *secrets, const char *path, const char **why)
     MUST_CHECK;
 
-/* Leaves nothing in memory. */
+/* Erases the secrets from memory. */
 void secrets_forget(struct secrets *secrets);
 
-/* What is proven: that the client, or the server, of this connection of this
+/* What a proof says: the server, or else the client, of this connection in this
  * cluster knows the secret. */
 struct proof_claim {
     bool server;
@@ -48,11 +49,12 @@ struct proof_claim {
     const uint8_t *server_number;
 };
 
-/* By the first secret. */
+/* Makes the proof with the first secret. */
 void proof_make(const struct secrets *secrets, const struct proof_claim *claim,
                 uint8_t proof[PROOF_SIZE]);
 
-/* Whether it was made by any of the secrets. Takes as long when it was not. */
+/* Whether the proof was made with one of the secrets. A wrong proof takes as
+ * long to check as a right one. */
 bool proof_check(const struct secrets *secrets, const struct proof_claim *claim,
                  const uint8_t proof[PROOF_SIZE]) MUST_CHECK;
 

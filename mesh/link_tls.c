@@ -1,4 +1,4 @@
-/* Certificates, keys and sessions of TLS, with OpenSSL. */
+/* Certificates, keys and sessions of TLS, by OpenSSL. */
 #include "mesh/link_tls_internal.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum {
 
 struct tls_files {
     char *paths[FILES];
-    char *name; /* that each certificate carries */
+    char *name; /* the DNS name in each node's certificate */
     struct timespec changed[FILES];
     off_t sizes[FILES];
     SSL_CTX *context;
@@ -30,15 +30,15 @@ struct tls_files {
 };
 
 struct tls {
-    SSL *ssl; /* NULL: bytes pass as they are */
-    BIO *in;  /* both are the SSL's, if there is one */
+    SSL *ssl; /* NULL: no TLS, bytes pass unchanged */
+    BIO *in;  /* ssl owns both, if there is one */
     BIO *out;
     const char *why;
 };
 
 /* Files */
 
-/* How a file is now; one that is not there is as old as can be. */
+/* A file's present time and size. A missing file has time 0 and size -1. */
 static void
 look_at(struct tls_files *files, int at, struct timespec *changed, off_t *size)
 {
@@ -72,7 +72,7 @@ readable(const struct tls_files *files, const char **why)
     return 0;
 }
 
-/* NULL, or what is wrong. */
+/* Configures the context from the files. NULL, or what is wrong. */
 static const char *
 fill(const struct tls_files *files, SSL_CTX *context)
 {
@@ -88,7 +88,7 @@ fill(const struct tls_files *files, SSL_CTX *context)
     X509_VERIFY_PARAM *param = SSL_CTX_get0_param(context);
     X509_VERIFY_PARAM_set_hostflags(param,
                                     X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    /* An authority below another one may be the one that is trusted. */
+    /* The trusted authority may itself be certified by another one. */
     (void)X509_VERIFY_PARAM_set_flags(param, X509_V_FLAG_PARTIAL_CHAIN);
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_num_tickets(context, 0) != 1 ||
@@ -109,7 +109,7 @@ fill(const struct tls_files *files, SSL_CTX *context)
                : "the certificate or its key cannot be read";
 }
 
-/* Seconds since 1970. */
+/* The end of the certificate, in seconds since 1970. */
 static int64_t
 expiry_of(SSL_CTX *context)
 {
@@ -122,7 +122,7 @@ expiry_of(SSL_CTX *context)
     return timegm(&when);
 }
 
-/* What is in the files now becomes the context: as tls_files_new(). */
+/* Makes a context of the files' present content. Returns as tls_files_new(). */
 static int
 load(struct tls_files *files, const char **why)
 {
@@ -271,7 +271,8 @@ tls_feed(struct tls *tls, const char *bytes, size_t len)
     return len == 0 || BIO_write(tls->in, bytes, (int)len) == (int)len;
 }
 
-/* After a call that did not succeed: 0 when it only waits, else -1. */
+/* After a call that did not succeed. 0: it only waits for bytes; -1: it failed,
+ * and tls->why says why. */
 static int
 judge(struct tls *tls, int rc)
 {
@@ -332,7 +333,7 @@ tls_write(struct tls *tls, const void *bytes, size_t len)
         ERR_clear_error();
         int rc = SSL_write(tls->ssl, at, (int)len);
         if (rc <= 0) {
-            /* The BIO takes all: whatever it is, it does not wait. */
+            /* The BIO takes all bytes, so this is no wait for the network. */
             if (judge(tls, rc) == 0) {
                 tls->why = "it began anew";
             }

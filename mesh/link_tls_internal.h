@@ -1,13 +1,15 @@
 /*
- * TLS as bytes: certificates and keys, and sessions that turn plain bytes into
- * TLS's and back. OpenSSL is behind this header and link_proof_internal.h.
+ * TLS without sockets: certificates and keys, and sessions that turn plain
+ * bytes into bytes of TLS and back. Only link_tls.c and link_proof.c use
+ * OpenSSL.
  *
- * 1.2 or later, mutual: each side shows a certificate of the CA whose DNS name
- * is `server_name`, and looks at the other's before any byte goes further. The
- * files are read again when they change; sessions keep what they began with.
+ * TLS 1.2 or later, mutual: each side shows a certificate by the CA with the
+ * DNS name `server_name`, and checks the other's before it takes any plain
+ * bytes. The files are read again when they change; a session keeps the
+ * certificate that it began with.
  *
  * Role: shell (files, wall time for expiry). Owns: what it makes. Thread: the
- * loop's. Limits: OpenSSL's records. Errors: as told.
+ * loop's. Limits: OpenSSL's records. Errors: at each function.
  */
 #ifndef MESH_LINK_TLS_INTERNAL_H
 #define MESH_LINK_TLS_INTERNAL_H
@@ -22,53 +24,55 @@
 struct tls_files;
 struct tls;
 
-/* Reads the files: 0 and *out; -errno or MESH_LINK_E_CONFIG, and *why, static
- * text. The caller's to tls_files_free(). */
+/* Reads the files. 0 and *out, which the caller frees with tls_files_free(); or
+ * -errno or MESH_LINK_E_CONFIG, and *why, static text. */
 int tls_files_new(struct tls_files **out, const struct mesh_link_tls *paths,
                   const char **why) MUST_CHECK;
 
-/* NULL is fine. Sessions may outlive it. */
+/* files may be NULL. Sessions may outlive it. */
 void tls_files_free(struct tls_files *files);
 
 enum tls_reload {
     TLS_SAME,   /* no file has changed */
-    TLS_LOADED, /* new sessions have what is in them now */
-    TLS_BAD,    /* they cannot be used; new sessions have what they had */
+    TLS_LOADED, /* new sessions use the changed files */
+    TLS_BAD,    /* the changed files cannot be used: new sessions use what
+                   was loaded before */
 };
 
-/* Looks whether a file has changed, and says a change once. *why as above, for
- * TLS_BAD. */
+/* Looks whether a file has changed, and reports each change once. For TLS_BAD
+ * *why says what is wrong, static text. */
 enum tls_reload tls_files_look(struct tls_files *files, const char **why)
     MUST_CHECK;
 
-/* When our certificate ends, in seconds since 1970; it may be over. */
+/* When our certificate ends or ended, in seconds since 1970. */
 int64_t tls_files_expiry(const struct tls_files *files);
 
-/* One connection: the caller's to tls_free(). files NULL: bytes pass as they
- * are. NULL: out of memory. */
+/* The session of one connection; the caller frees it with tls_free(). files
+ * NULL: no TLS, bytes pass unchanged. Returns NULL: out of memory. */
 struct tls *tls_new(const struct tls_files *files, bool server) MUST_CHECK;
 
-/* NULL is fine. */
+/* tls may be NULL. */
 void tls_free(struct tls *tls);
 
-/* Bytes that came: copied. False: out of memory. */
+/* Takes a copy of bytes that the network brought. False: out of memory. */
 bool tls_feed(struct tls *tls, const char *bytes, size_t len) MUST_CHECK;
 
-/* 1: the handshake is done; 0: it needs more bytes; below zero: it failed,
- * tls_why(). */
+/* 1: the handshake is done; 0: it needs more bytes; below zero: it failed, and
+ * tls_why() says why. */
 int tls_handshake(struct tls *tls) MUST_CHECK;
 
-/* Plain bytes of what came, at most size: how many; 0: none for now; below
- * zero: it is over, tls_why(). */
+/* Reads at most size plain bytes and returns how many; 0: none for now; below
+ * zero: the session is over, and tls_why() says why. */
 int tls_read(struct tls *tls, void *bytes, size_t size) MUST_CHECK;
 
-/* Plain bytes to send, len > 0. False: it is over, tls_why(). */
+/* Takes plain bytes to send, len > 0. False: the session is over, and tls_why()
+ * says why. */
 bool tls_write(struct tls *tls, const void *bytes, size_t len) MUST_CHECK;
 
-/* Moves out up to size of the bytes that are to go over the network; 0: none. */
+/* Moves out at most size bytes for the network; returns how many, or 0. */
 size_t tls_out(struct tls *tls, void *bytes, size_t size);
 
-/* What went wrong last; static text, or OpenSSL's. */
+/* What went wrong last: static text, ours or OpenSSL's. */
 const char *tls_why(const struct tls *tls);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * One connection on the loop, with TLS or without. It speaks the wire of NNG's
- * PUSH and PULL: both sides say which protocol they are, then each message
- * follows its size.
+ * One connection on the loop, with TLS or without. It speaks the wire protocol
+ * of NNG's PUSH and PULL: each side says which of the two it is; then come
+ * messages, each behind its size.
  *
- * It carries messages from an outlet, or to the inbox for an inlet. All that it
- * holds is bounded: one message on its way out, one on its way in, and what one
- * read brought.
+ * A connection carries the messages of an outlet, or brings an inlet's messages
+ * to the inbox. What it holds is bounded: one message that is being sent, one
+ * that is being received, and the bytes of one read.
  */
 #include "mesh/link_wire_internal.h"
 
@@ -13,22 +13,22 @@
 #include <string.h>
 
 #define GREETING_SIZE 8U
-#define SIZE_SIZE     8U                 /* of a message's size */
-#define PIECE_MAX     ((size_t)16 << 10) /* plain bytes of one write */
-#define OUT_MAX       ((size_t)32 << 10) /* ... and those of TLS */
+#define SIZE_SIZE     8U                 /* bytes of a message's size */
+#define PIECE_MAX     ((size_t)16 << 10) /* plain bytes per write */
+#define OUT_MAX       ((size_t)32 << 10) /* bytes of TLS per write */
 
 enum wire_state {
     WIRE_CONNECTS,
     WIRE_SHAKES_HANDS,
     WIRE_GREETS,
-    WIRE_ASKS,   /* with a secret: for the other side's number */
-    WIRE_PROVES, /* ... and for its proof */
+    WIRE_ASKS,   /* with a secret: awaits the other side's number */
+    WIRE_PROVES, /* with a secret: awaits its proof */
     WIRE_OPEN,
     WIRE_CLOSED,
 };
 
 struct wire {
-    struct wire *prev; /* of the link's list */
+    struct wire *prev; /* in the link's list */
     struct wire *next;
     struct mesh_link *link;
     uv_tcp_t tcp;
@@ -41,15 +41,15 @@ struct wire {
     bool reading;
     uint64_t since_us;
     char remote[MESH_ADDRESS_MAX];
-    struct outlet *outlet;   /* NULL: of an inlet, or given up */
-    uint32_t pipe;           /* of the inlet; 0: none */
-    struct message *sending; /* of the outlet's channel */
-    size_t sent;             /* of it, and of its size before it */
+    struct outlet *outlet;   /* NULL: inbound, or the outlet gave it up */
+    uint32_t pipe;           /* its inlet's number; 0: it has none */
+    struct message *sending; /* a message of the outlet's channel */
+    size_t sent;             /* bytes of it, and of the size in front of it */
     struct message *receiving;
     uint8_t head[PROOF_SIZE];
-    uint8_t numbers[2][PROOF_SIZE]; /* with a secret: the client's, the
-                                       server's */
-    size_t filled;                  /* of `head`, or of `receiving` */
+    uint8_t numbers[2][PROOF_SIZE]; /* with a secret: the client's and
+                                       the server's */
+    size_t filled;                  /* bytes in `head` or `receiving` */
     char out[OUT_MAX];
 };
 
@@ -57,7 +57,7 @@ _Static_assert(GREETING_SIZE == SIZE_SIZE, "both are read into `head`");
 
 static void pump(struct wire *wire);
 
-/* The end */
+/* Closing */
 
 static void
 on_closed(uv_handle_t *handle)
@@ -104,7 +104,7 @@ wire_close(struct wire *wire)
     uv_close((uv_handle_t *)&wire->tcp, on_closed);
 }
 
-/* Of itself: who uses it is told. */
+/* Closes a connection that broke, and tells the outlet or the inlet. */
 static void
 lose(struct wire *wire)
 {
@@ -117,7 +117,7 @@ lose(struct wire *wire)
     wire_close(wire);
 }
 
-/* It does not become a connection, and the other side is to blame. */
+/* Closes a connection for a mistake of the other side, and tells the owner. */
 static void
 refuse(struct wire *wire, const char *why)
 {
@@ -132,9 +132,9 @@ refuse(struct wire *wire, const char *why)
                        1);
 }
 
-/* Out */
+/* Sending */
 
-/* The next piece of the message goes to TLS. False: that failed. */
+/* Passes the next piece of the message to TLS. False: that failed. */
 static bool
 write_piece(struct wire *wire)
 {
@@ -185,7 +185,7 @@ on_written(uv_write_t *write, int status)
     }
 }
 
-/* What TLS has for the network goes there, one write at a time. */
+/* Writes to the network what TLS has for it; one write at a time. */
 static void
 flush(struct wire *wire)
 {
@@ -206,7 +206,8 @@ flush(struct wire *wire)
     }
 }
 
-/* The last words, of TLS's own, as far as they go at once. */
+/* Sends TLS's alert before the connection closes, as far as the socket takes
+ * it at once. */
 static void
 say_why(struct wire *wire)
 {
@@ -232,9 +233,9 @@ wire_send(struct wire *wire, struct message *msg)
     }
 }
 
-/* In */
+/* Receiving */
 
-/* The last byte, which NNG leaves at 0, says that a proof follows. */
+/* The last byte says that a proof follows. NNG leaves it at 0. */
 static void
 put_greeting(const struct wire *wire, bool server, uint8_t out[GREETING_SIZE])
 {
@@ -244,7 +245,7 @@ put_greeting(const struct wire *wire, bool server, uint8_t out[GREETING_SIZE])
     memcpy(out, greeting, sizeof greeting);
 }
 
-/* Ours, and our number. */
+/* Sends our greeting and, with a secret, our number. */
 static bool
 greet(struct wire *wire)
 {
@@ -280,7 +281,7 @@ prove(struct wire *wire)
     return tls_write(wire->tls, proof, sizeof proof);
 }
 
-/* From now on there are messages. False: it is over. */
+/* The connection is ready for messages. False: it was closed. */
 static bool
 open_up(struct wire *wire)
 {
@@ -297,7 +298,7 @@ open_up(struct wire *wire)
     return true;
 }
 
-/* Their greeting is here. */
+/* Handles the other side's greeting. */
 static bool
 take_greeting(struct wire *wire)
 {
@@ -317,8 +318,8 @@ take_greeting(struct wire *wire)
     return wire->link->secret || open_up(wire);
 }
 
-/* Their number is here. The client proves itself first: who only connects
- * learns nothing to guess the secret by. */
+/* Handles the other side's number. The client sends its proof first: so
+ * somebody who only connects to us gets no proof to test guesses against. */
 static bool
 take_number(struct wire *wire)
 {
@@ -347,7 +348,7 @@ take_proof(struct wire *wire)
     return open_up(wire);
 }
 
-/* The size of the next message is here. */
+/* Handles the size of the next message. */
 static bool
 begin_message(struct wire *wire)
 {
@@ -378,7 +379,7 @@ end_message(struct wire *wire)
     inlet_put(wire->link, msg);
 }
 
-/* What was to be read is here whole. False: nothing more is. */
+/* Handles what has now been read completely. False: read no more. */
 static bool
 take(struct wire *wire)
 {
@@ -404,7 +405,8 @@ take(struct wire *wire)
     return true;
 }
 
-/* Reads a piece of what came. False: there is no more, or no room. */
+/* Reads a piece of the plain bytes that came. False: there is no more, or the
+ * inbox has no room. */
 static bool
 read_piece(struct wire *wire)
 {
@@ -422,7 +424,8 @@ read_piece(struct wire *wire)
     CHECK(wire->filled < size);
     int count = tls_read(wire->tls, to + wire->filled, size - wire->filled);
     if (count < 0 && wire->state == WIRE_GREETS) {
-        refuse(wire, tls_why(wire->tls)); /* of our certificate, in TLS 1.3 */
+        refuse(wire, tls_why(wire->tls)); /* in TLS 1.3 the rejection
+                                              of our certificate comes here */
         return false;
     }
     if (count < 0) {
@@ -451,13 +454,13 @@ on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
         return;
     }
     if (count < 0 || !tls_feed(wire->tls, buf->base, (size_t)count)) {
-        lose(wire); /* in silence: who closes has done nothing wrong */
+        lose(wire); /* not refuse(): closing is no mistake */
         return;
     }
     pump(wire);
 }
 
-/* Reads on while there is room for what comes. */
+/* Reads from the socket while the inbox has room, and stops otherwise. */
 static void
 set_reading(struct wire *wire)
 {
@@ -505,7 +508,7 @@ wire_resume(struct wire *wire)
     }
 }
 
-/* The beginning */
+/* Opening */
 
 static struct wire *
 make(struct mesh_link *link, bool server)
@@ -590,7 +593,7 @@ wire_accept(struct mesh_link *link, uv_stream_t *listener)
 
     link->accepts = wire != NULL;
     if (wire == NULL) {
-        return; /* it waits, and so do all after it: tried again in a while */
+        return; /* libuv holds it and those after it; port_tick() tries again */
     }
     if (uv_accept(listener, (uv_stream_t *)&wire->tcp) != 0) {
         wire_close(wire);
@@ -619,7 +622,7 @@ wire_tick(struct wire *wire, uint64_t now_us)
     }
 }
 
-/* All of them; closing one takes it off the list later. */
+/* All connections of a link. A closed one leaves the list later. */
 
 void
 wires_resume(struct mesh_link *link)

@@ -1,48 +1,52 @@
 /*
- * Connections between nodes, on the loop, with TLS or without.
+ * A connection between two nodes, carried by the loop, with TLS or without.
  */
 #ifndef MESH_LINK_WIRE_INTERNAL_H
 #define MESH_LINK_WIRE_INTERNAL_H
 
 #include "mesh/link_internal.h"
 
-/* Those in use, those that are being closed, and those that shake hands. */
+/* Room for connections in use, and for those that shake hands or close. */
 #define LINK_WIRES_PER_INLET 2U
 
 struct wire;
 
-/* Dials a numeric address for an outlet, which is told: outlet_opened() or
- * outlet_lost(), later. NULL: it cannot be dialled. */
+/* Dials a numeric address for an outlet. Later outlet_opened() or outlet_lost()
+ * tells the outcome. NULL: the address cannot be dialled. */
 struct wire *wire_dial(struct mesh_link *link, const char *address,
                        struct outlet *outlet) MUST_CHECK;
 
-/* Takes what waits at the listener: it becomes an inlet, or is refused. */
+/* Accepts the connection that waits at the listener. It becomes an inlet, or is
+ * refused. */
 void wire_accept(struct mesh_link *link, uv_stream_t *listener);
 
-/* Of an outlet that was opened and not lost, one at a time: outlet_wrote() or
- * outlet_lost() follows. The message is the wire's until then. */
+/* Sends a message of an outlet that was opened and not lost, one at a time.
+ * outlet_wrote() or outlet_lost() follows; until then the wire owns the
+ * message. */
 void wire_send(struct wire *wire, struct message *msg);
 
-/* Nothing more is told to an outlet; an inlet is lost. Frees itself later. */
+/* Closes the connection; it frees itself later. Its outlet hears nothing more;
+ * its inlet gets inlet_lost(). */
 void wire_close(struct wire *wire);
 
-/* The inbox has room again. */
+/* Reads on: the inbox has room again. */
 void wire_resume(struct wire *wire);
 
-/* Lets time pass: a handshake has hello_ms. */
+/* Lets time pass: an inbound handshake may take hello_ms. */
 void wire_tick(struct wire *wire, uint64_t now_us);
 
-/* All of a link. */
+/* The same for all connections of a link. */
 void wires_resume(struct mesh_link *link);
 void wires_tick(struct mesh_link *link, uint64_t now_us);
 void wires_close(struct mesh_link *link);
 
-/* link_outlet.c: of its wire. */
+/* link_outlet.c: called by the outlet's wire. */
 void outlet_opened(struct outlet *outlet);
 void outlet_lost(struct outlet *outlet);
 void outlet_wrote(struct outlet *outlet, struct message *msg);
 
-/* link_inlet.c: of an inbound wire. The number of its inlet, 0: too many. */
+/* link_inlet.c: called by an inbound wire. inlet_opened() returns the number of
+ * the new inlet; 0: there are too many. */
 uint32_t inlet_opened(struct mesh_link *link, struct wire *wire,
                       const char *from) MUST_CHECK;
 void inlet_lost(struct mesh_link *link, uint32_t pipe);
@@ -54,7 +58,8 @@ void inlet_put(struct mesh_link *link, struct message *msg);
 /* Listens at a numeric address: 0 or -errno. */
 int port_open(struct mesh_link *link, const char *listen) MUST_CHECK;
 
-/* Lets time pass: certificates are read again, and their end is told. */
+/* Lets time pass: reads changed certificates and secrets, and tells the owner
+ * when a certificate ends soon. */
 void port_tick(struct mesh_link *link);
 
 #endif
