@@ -6,10 +6,10 @@ enum {
     DELTA_WHOLE = 1
 };
 
-/* Bytes around a record in a frame, and the section's head. */
+/* Most bytes around a record in a frame, the section's head included. */
 #define RECORD_ROOM 24U
 #define HEAD_ROOM   64U
-#define TAIL_ROOM   (GOSSIP_PEERS_MAX * 8 + 16U) /* of a RELAY */
+#define TAIL_ROOM   (GOSSIP_PEERS_MAX * 8 + 16U) /* bytes of a RELAY's tail */
 
 bool
 gossip_pushes(const struct gossip *g, const struct gossip_stream *s)
@@ -86,8 +86,8 @@ has_room(const struct gossip *g, size_t len)
     return g->build.max - g->build.len >= len + TAIL_ROOM;
 }
 
-/* Writes a section: the log's records after `from`, as many as fit. Returns
- * where it ends. */
+/* Writes a section: the log's records after `from`, as many as fit. Returns the
+ * position of the last one. */
 static uint64_t
 put_section(struct gossip *g, const struct gossip_stream *s, uint64_t from)
 {
@@ -202,8 +202,8 @@ get_head(struct codec_in *in, struct section *section)
     return !in->failed;
 }
 
-/* Takes the section's records; with s NULL they are only checked. *end: the
- * position after the last one. */
+/* Takes the section's records; with s NULL it only checks them. *end: the
+ * position after the last one. False: they are malformed. */
 static bool
 get_records(struct gossip *g, struct gossip_stream *s, struct codec_in *in,
             uint64_t prev, uint64_t *end)
@@ -229,7 +229,7 @@ get_records(struct gossip *g, struct gossip_stream *s, struct codec_in *in,
     }
 }
 
-/* The primary has pushed, so it is awake. */
+/* Notes that the primary has pushed up to pos: it is awake. */
 static void
 heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
 {
@@ -241,8 +241,8 @@ heard_primary(struct gossip *g, struct gossip_stream *s, uint64_t pos)
     gossip_push_lag(g, s);
 }
 
-/* Whom a DELTA comes from: the link that brought it, and who pushed it; 0: it is
- * an answer. */
+/* Where a DELTA comes from: the peer whose link brought it, and the peer that
+ * pushed it; origin 0: the DELTA is an answer. */
 struct from {
     uint64_t peer;
     uint64_t origin;
@@ -306,7 +306,8 @@ gossip_recv_delta(struct gossip *g, uint64_t peer, struct codec_in in)
     return recv_sections(g, from, in);
 }
 
-/* Who pushed it has what is missing; who passed it on may miss it, too. */
+/* Missing records are pulled from the peer that pushed, if it is up: the peer
+ * that passed the push on may miss them, too. */
 int
 gossip_recv_push(struct gossip *g, uint64_t peer, uint64_t origin,
                  struct codec_in in)

@@ -1,8 +1,9 @@
 /*
- * Which of two epochs stays when a peer is in another one. Numbers decide,
- * but never against what is known better: a living reader keeps its epoch and
- * proves that its process lives, a whole replica waits for who could read on in
- * it, and a partial reading gives way to a whole epoch of the same process.
+ * Decides which of two epochs a stream keeps when a peer is in another one. The
+ * epochs' numbers decide, with three exceptions. A node whose live reading
+ * leads keeps its epoch and proves that its process lives. A whole replica
+ * waits a while for readers that could go on in its epoch. A partial reading
+ * gives way to a whole epoch of the same process. gossip.h has the reasons.
  */
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
@@ -25,7 +26,7 @@ gossip_print_at(const struct gossip_stream *s, uint64_t pos, uint32_t *print)
     return true;
 }
 
-/* The numbers alone. */
+/* Whether the epoch is higher than the stream's, by the numbers alone. */
 static bool
 is_above(const struct gossip_stream *s, struct gossip_epoch epoch)
 {
@@ -33,7 +34,8 @@ is_above(const struct gossip_stream *s, struct gossip_epoch epoch)
            (epoch.no == s->epoch.no && epoch.id > s->epoch.id);
 }
 
-/* The epoch stays, under a number that makes its rivals follow. */
+/* Keeps the epoch, under a number above all others, so that peers in a rival
+ * epoch follow. */
 static void
 raise_no(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
@@ -51,7 +53,7 @@ raise_no(struct gossip *g, struct gossip_stream *s, uint64_t peer)
     }
 }
 
-/* Since when this rival is known. True: since now. */
+/* Notes the rival and when it was first met. True: just now. */
 static bool
 meet_rival(struct gossip *g, struct gossip_stream *s,
            const struct gossip_met *met)
@@ -78,7 +80,8 @@ is_overdue(const struct gossip *g, const struct gossip_stream *s)
     return is_known_for(g, s, g->config.judge_ms);
 }
 
-/* Asks for proof that the reading's process lives, once at a time. */
+/* Asks the intake for proof that the reading's process lives; one question at a
+ * time. */
 static void
 challenge(struct gossip *g, struct gossip_stream *s, bool certain)
 {
@@ -88,7 +91,7 @@ challenge(struct gossip *g, struct gossip_stream *s, bool certain)
     }
 }
 
-/* The intake was asked, and had its time. */
+/* The intake was asked for proof, and gave none within judge_ms. */
 static bool
 is_unproved(const struct gossip *g, const struct gossip_stream *s)
 {
@@ -105,8 +108,8 @@ gossip_rival_proved(struct gossip *g, struct gossip_stream *s)
     }
 }
 
-/* A partial epoch does not displace a whole one, as long as somebody reads
- * that, or could read on in it. */
+/* Whether a whole epoch gives way to a partial one. It does not while this node
+ * has a live reading of it, nor while another reader may still join it. */
 static bool
 yields_to_partial(struct gossip *g, struct gossip_stream *s,
                   const struct gossip_met *met)
@@ -121,13 +124,13 @@ yields_to_partial(struct gossip *g, struct gossip_stream *s,
         return false;
     }
     if (first && gossip_peer_at(g, met->peer) != GOSSIP_PEER_NONE) {
-        gossip_vector_send(g, met->peer, false); /* who reads it may join us */
+        gossip_vector_send(g, met->peer, false); /* its reader may join us */
     }
     return is_known_for(g, s, g->config.judge_ms / 2);
 }
 
-/* What leads here began in the middle: a whole epoch of the same process is
- * better, whatever its number. */
+/* Whether this node's partial reading gives way to a whole epoch. To one of the
+ * same process it does, whatever the epoch's number. */
 static bool
 yields_to_whole(struct gossip *g, struct gossip_stream *s,
                 const struct gossip_met *met)
@@ -172,7 +175,7 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     if (!leads || !s->whole || gossip_is_contested(s, g->now_us)) {
         return true;
     }
-    /* Two whole epochs are of two processes; who lives shall prove it. */
+    /* Two whole epochs are of two processes: ours must prove that it lives. */
     (void)meet_rival(g, s, met);
     if (is_unproved(g, s)) {
         return true;

@@ -2,32 +2,32 @@
  * Pushes travel along a tree, so that a reader sends a constant number of
  * frames however many nodes there are.
  *
- * The sender of a push picks GOSSIP_FANOUT of its peers and deals the others
- * out to them: each frame ends with the peers that its receiver is to pass it
- * on to, and the receiver does the same with these. So nobody needs to agree
- * with anybody on who the members are or in which order they stand, and every
- * peer that the first sender has up gets the frame once. A peer that a node
- * has no link to is left to one of those below it. A suspect one gets its frame
- * directly, and nothing to pass on.
+ * The sender of a push sends it to GOSSIP_FANOUT of its peers and divides the
+ * other peers among them. Each frame ends with the peers that its receiver must
+ * pass it on to, and the receiver does the same with those. So nodes need not
+ * agree on the members or on their order, and every peer that the first sender
+ * has a link to gets the frame once. If a node has no link to a peer that it
+ * must pass the frame on to, it leaves that peer to one of its receivers. A
+ * suspect peer gets the frame directly, and need not pass it on.
  *
- * The order is drawn anew every TREE_US: a link that is down or a node that
- * passes nothing on costs the same peers their frames for that long at most.
- * What is lost on the way is repaired as any lost delta is.
+ * The order of the peers is drawn anew every TREE_US. So a link that is down,
+ * or a node that passes nothing on, costs the same peers their frames for at
+ * most that long. Lost pushes are repaired like any lost delta.
  *
  *   PUSH    a DELTA for a peer that has nothing to pass on, or else a RELAY: a
  *           DELTA, and behind it
  *             u64     each peer to pass it on to
  *             u64     the peer that pushed it first
- *             u8      how many peers the former are
+ *             u8      how many peers it is to be passed on to
  *
- * Source: the tree is that of Plumtree (Leitao et al. 2007) without its repair,
- * in whose place anti-entropy is.
+ * Source: Plumtree (Leitao et al. 2007), without its repair: anti-entropy takes
+ * its place.
  */
 #include "gossip/gossip_internal.h"
 
 #define TREE_US UINT64_C(1000000)
 
-/* Peers that are to have a push. */
+/* Peers that must get a push. */
 struct group {
     uint64_t ids[GOSSIP_PEERS_MAX];
     uint32_t count;
@@ -40,8 +40,8 @@ add(struct group *group, uint64_t id)
     group->ids[group->count++] = id;
 }
 
-/* Ends the frame with whom it is to be passed on to. A DELTA of our own that
- * has nobody there stays one. */
+/* Appends the peers that the receiver must pass the frame on to. A DELTA of our
+ * own without such peers stays a DELTA. */
 static void
 put_tail(struct gossip *g, uint64_t origin, const struct group *rest)
 {
@@ -74,8 +74,9 @@ send_to(struct gossip *g, uint64_t peer, uint64_t origin,
     g->build.failed = false;
 }
 
-/* Those whom a frame can be sent to and who can pass it on; the suspect ones
- * have theirs at once, and those without a link are left over. */
+/* Divides the peers: `good` are those that can get a frame and pass it on,
+ * `unlinked` those that we have no link to. Suspect ones get their frame at
+ * once. */
 static void
 sort_out(struct gossip *g, uint64_t origin, const struct group *all,
          struct group *good, struct group *unlinked)
@@ -96,8 +97,8 @@ sort_out(struct gossip *g, uint64_t origin, const struct group *all,
     CHECK(good->count + unlinked->count <= all->count);
 }
 
-/* Sends the DELTA in g->build to the first of them, each with its share of the
- * others. */
+/* Sends the DELTA in g->build to the first GOSSIP_FANOUT good peers, each with
+ * its share of the others. */
 static void
 spread(struct gossip *g, uint64_t origin, const struct group *all)
 {
@@ -120,7 +121,7 @@ spread(struct gossip *g, uint64_t origin, const struct group *all)
     }
 }
 
-/* Sorted in, by what the present tree makes of each. */
+/* Adds a peer in the order of the present tree. */
 static void
 add_in_order(const struct gossip *g, struct group *group, uint64_t id)
 {
@@ -153,7 +154,7 @@ gossip_spread(struct gossip *g)
     spread(g, g->self, &all);
 }
 
-/* Takes the tail off the frame. */
+/* Reads the tail and removes it from the frame. False: it is malformed. */
 static bool
 get_tail(struct codec_in *in, struct group *rest, uint64_t *origin)
 {
@@ -189,7 +190,7 @@ gossip_recv_relay(struct gossip *g, uint64_t peer, struct codec_in in)
     }
     gossip_frame_begin(g, GOSSIP_FRAME_RELAY);
     codec_put_bytes(&g->build, in.at, codec_left(&in));
-    if (g->build.failed) { /* of a peer with longer frames */
+    if (g->build.failed) { /* the sender may build longer frames than we do */
         g->stats.relays_lost += rest.count;
         return 0;
     }
