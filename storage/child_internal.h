@@ -1,6 +1,6 @@
 /*
- * What processes that read or write files for another one have in common: how
- * they begin, and how both talk over a socket pair.
+ * What child processes that read or write files for a node share: how they
+ * start, and how they exchange bytes with the node over a pair of sockets.
  *
  * Role: shell, private to storage. Owns: nothing. Thread: any.
  */
@@ -11,19 +11,19 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* In the child: it dies of what kills it, silently and without a core. */
+/* In the child: a fatal signal ends it silently and without a core file. */
 void storage_child_prepare(void);
 
-/* Two connected sockets, which no program that is executed inherits. 0, or
- * -1 with errno. */
+/* Makes two connected sockets, which no executed program inherits. 0, or -1
+ * with errno. */
 int storage_child_sockets(int ends[2]);
 
-/* All of it. False: the other end is gone, or bytes cannot be read. */
+/* Sends all bytes. False: the other end is gone, or bytes cannot be read. */
 bool storage_child_send(int fd, const void *bytes, size_t size);
-/* All of it. False: the other end is gone. */
+/* Receives all bytes. False: the other end is gone. */
 bool storage_child_receive(int fd, void *bytes, size_t size);
 
-/* Waits for the child's end. The signal that killed it; 0: none did. */
+/* Waits for the child's end. Returns the signal that killed it; 0: none did. */
 int storage_child_reap(pid_t child);
 
 #endif

@@ -1,4 +1,4 @@
-/* The node's side of the keeper: a disk that asks another process. */
+/* The node's side of the keeper: a disk that asks the keeper's process. */
 #include "storage/keeper.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ struct keeper {
     uint64_t bytes_max;
     pid_t process; /* 0: there is none */
     int fd;
-    uint64_t size; /* of the file, as last told */
-    char *value;   /* that was got last */
+    uint64_t size; /* of the file, as the last answer says */
+    char *value;   /* of the last GET */
 };
 
 static struct keeper *
@@ -95,7 +95,7 @@ hire(struct keeper *keeper)
 
 /* Questions */
 
-/* The answer's bytes; false: there is no memory, or nobody left to ask. */
+/* Receives the answer's bytes. False: no memory, or the keeper is gone. */
 static bool
 receive_value(struct keeper *keeper, uint64_t len)
 {
@@ -140,7 +140,7 @@ ask_plain(struct storage_io *io, enum keeper_op op)
     return ask(keeper_of(io), op, 0, (struct slice){0}, NULL);
 }
 
-/* Of a file by its name, by a process that lives. */
+/* Asks for a file by its name. Starts a keeper if there is none. */
 static enum storage_outcome
 ask_for(struct keeper *keeper, enum keeper_op op, const char *name)
 {
@@ -191,7 +191,7 @@ open_file(struct storage_io *io, const char *name)
     return ask_for(keeper_of(io), KEEPER_OPEN, name);
 }
 
-/* A keeper that died has nothing open. */
+/* A keeper that died has no file open, so it is not asked. */
 static void
 close_file(struct storage_io *io)
 {

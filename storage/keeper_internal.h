@@ -1,8 +1,8 @@
 /*
- * What a node asks its keeper, and what that answers.
+ * The questions of a node to its keeper, and the answers.
  *
- * Role: core, private to the keeper's two files. Both are one program, so the
- * numbers are this machine's. Owns: nothing.
+ * Role: core, private to the keeper's two files. Both sides are one program on
+ * one machine, so numbers have the machine's byte order. Owns: nothing.
  */
 #ifndef STORAGE_KEEPER_INTERNAL_H
 #define STORAGE_KEEPER_INTERNAL_H
@@ -11,7 +11,7 @@
 
 enum keeper_op {
     KEEPER_CREATE, /* bytes: the name */
-    KEEPER_OPEN,   /* likewise */
+    KEEPER_OPEN,   /* bytes: the name */
     KEEPER_CLOSE,
     KEEPER_BEGIN,
     KEEPER_PUT, /* bytes: the value */
@@ -28,7 +28,7 @@ struct keeper_question { /* followed by len bytes */
     uint64_t len;
 };
 
-struct keeper_answer { /* followed by len bytes: those of a GET */
+struct keeper_answer { /* followed by len bytes: a GET's value */
     uint32_t outcome;
     uint32_t zero;
     uint64_t size; /* of the file that is open */

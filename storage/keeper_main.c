@@ -1,4 +1,5 @@
-/* The keeper itself: answers questions about one file until its socket ends. */
+/* The keeper's process: answers questions about one file until its socket is
+ * closed. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,17 +15,18 @@
 #include "storage/lmdb_io.h"
 
 #define NICE     10
-#define FIRST_FD 3U /* that the node may have left open */
+#define FIRST_FD 3U /* the first one that the node may have left open */
 
 struct desk {
     const char *dir;
     uint64_t bytes_max;
     struct storage_io *io; /* NULL: no file is open */
-    char *bytes;           /* of the question */
+    char *bytes;           /* the question's */
     size_t room;
 };
 
-/* What is meant for the node, and what may not outlive it. */
+/* Ignores signals that are meant for the node, closes files that the node left
+ * open, and ends with the node. */
 static void
 stand_alone(void)
 {
@@ -40,7 +42,8 @@ stand_alone(void)
     (void)prctl(PR_SET_NAME, "kvasir-keeper");
 }
 
-/* As the disk's thread in the node (disk.c): whoever serves goes first. */
+/* Lets threads that serve requests run first, as the disk's thread in the node
+ * does (disk.c). */
 static void
 stand_back(void)
 {
@@ -57,7 +60,7 @@ close_file(struct desk *desk)
     desk->io = NULL;
 }
 
-/* The directory may be another one than for the file before. */
+/* Opens the disk anew each time: the directory may have been replaced. */
 static enum storage_outcome
 open_file(struct desk *desk, const struct keeper_question *question)
 {
@@ -153,9 +156,9 @@ storage_keeper_main(char *const *argv)
             .outcome = (uint32_t)answer(&desk, &question, &value)};
         to.size = desk.io != NULL ? desk.io->ops->size(desk.io) : 0;
         to.len = value.len;
-        /* A value that lies beyond the file's end cannot be sent. */
+        /* Fails if the value lies beyond the end of a truncated file. */
         sent = storage_child_send(STDIN_FILENO, &to, sizeof to) &&
                storage_child_send(STDIN_FILENO, value.ptr, value.len);
     }
-    _exit(0); /* what is open is left as by a crash: it is sound */
+    _exit(0); /* leaves the file as a crash would, which is sound */
 }

@@ -37,8 +37,8 @@ struct storage_report {
 };
 
 /*
- * Opens a file and reads its root; cluster NULL: of any. 0: to be closed by
- * storage_load_close(). The report is filled in either case.
+ * Opens a file and reads its root; cluster NULL accepts every cluster. After 0
+ * the caller must call storage_load_close(). Fills the report in either case.
  */
 enum storage_outcome storage_load_open(struct storage_load *load,
                                        struct storage_io *io, const char *name,
@@ -49,19 +49,20 @@ enum storage_outcome storage_load_open(struct storage_load *load,
 /* Frees the root and closes the file. */
 void storage_load_close(struct storage_load *load);
 
-/* The bytes of a row's part, borrowed until the next call. 0: their size and
- * digest are those of the row; else STORAGE_E_CORRUPT or the disk's. */
+/* Reads the bytes of a row's part, borrowed until the next call. 0: they have
+ * the row's size and digest; else STORAGE_E_CORRUPT or the disk's outcome. */
 enum storage_outcome storage_load_row(const struct storage_load *load,
                                       const struct storage_row *row,
                                       struct slice *bytes) MUST_CHECK;
 
-/* The same by name; STORAGE_E_MISSING when the snapshot has no such part. */
+/* The same by kind and number; STORAGE_E_MISSING if the snapshot has no such
+ * part. */
 enum storage_outcome storage_load_part(const struct storage_load *load,
                                        enum storage_kind kind, uint32_t number,
                                        struct slice *bytes) MUST_CHECK;
 
-/* Reads the whole file, every part: opens and closes it. The outcome is in the
- * report. A damaged file may kill the process where the disk maps memory: see
+/* Opens a file, reads every part of it, and closes it. The outcome is in the
+ * report. If the disk maps files, a damaged file may kill the process: see
  * apart.h. */
 void storage_verify(struct storage_io *io, const char *name,
                     const char *cluster, struct storage_report *report);
