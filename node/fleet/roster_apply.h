@@ -1,26 +1,26 @@
 /*
- * Makes the fleet what the roster says, and the roster what the operators of
- * this node say: a worker that is added, drained or removed on one node is so
- * on all.
+ * Applies the roster to the fleet, and passes operations on this node to the
+ * roster. So a worker that is added, drained or removed on one node is added,
+ * drained or removed on all.
  *
- * What an entry says and what the fleet has determine the step: a worker that
- * is not there is added, one of another spec is replaced (its slot too: nothing
- * of the old one is believed of the new one), draining begins or ends, and one
- * that was removed goes. Steps are idempotent, whoever makes them first.
+ * The roster's entry and the fleet's worker determine the step. A worker that
+ * the fleet lacks is added. A worker with another spec is replaced, and gets a
+ * new slot: nothing that is known of the old one counts for the new one.
+ * Draining begins or ends. A removed worker is removed. Steps are idempotent.
  *
- * A worker that this node cannot take in (its spec makes no sense here, another
- * worker has its url, no slot is free) is left out, with one log line for each
- * change of the entry; in the latter two cases roster_apply_work() tries again.
- * Of two workers with one url, and of more than WORKERS_MAX, the first by id
- * are taken, the same on all nodes: one that comes before another that is there
- * takes its place.
+ * This node leaves a worker out if its spec makes no sense here, if another
+ * worker has its url, or if no slot is free. It logs that once for each change
+ * of the entry. In the latter two cases roster_apply_work() tries again. Of two
+ * workers with one url, and of more than WORKERS_MAX workers, the first by id
+ * are taken, on all nodes alike: a worker takes the place of one that comes
+ * after it.
  *
- * API keys. Where they do not travel (roster_spec_internal.h), a worker whose
- * entry has none has the key that this node was told: by an operator, or by its
- * configuration.
+ * API keys. If keys do not travel (roster_spec_internal.h) and an entry has
+ * none, its worker uses the key that an operator or the configuration gave to
+ * this node.
  *
- * Role: core, but that it logs. Owns: keys that operators said here. Thread:
- * control. Limits: WORKERS_MAX keys. Errors: named outcomes, -ENOMEM.
+ * Role: core, except that it logs. Owns: keys that operators gave to this node.
+ * Thread: control. Limits: WORKERS_MAX keys. Errors: named outcomes, -ENOMEM.
  */
 #ifndef NODE_ROSTER_APPLY_H
 #define NODE_ROSTER_APPLY_H
@@ -45,9 +45,9 @@ enum roster_step {
 };
 
 /*
- * The step that a worker needs: `there` is what the fleet has (NULL: the fleet
- * does not have it), `wanted` what the entry says (NULL: it was removed). Both
- * are borrowed for the call.
+ * The step that a worker needs. there: the fleet's worker (NULL: the fleet does
+ * not have it); wanted: the entry's (NULL: it was removed). Both are borrowed
+ * for the call.
  */
 enum roster_step roster_step(const struct config_worker *there,
                              bool there_drains,
@@ -55,35 +55,35 @@ enum roster_step roster_step(const struct config_worker *there,
                              bool wanted_drains);
 
 /*
- * secrets: API keys travel, links have TLS. All is borrowed for the life of
- * the result. 0 and *out, or -ENOMEM.
+ * secrets: API keys travel, because links have TLS. All arguments are borrowed
+ * for the life of the result. 0 and *out, or -ENOMEM.
  */
 int roster_apply_new(struct roster_apply **out, struct fleet *fleet,
                      struct roster *roster, const struct config *config,
                      bool secrets) MUST_CHECK;
 
-/* Frees it; the fleet and the roster stay. NULL is fine. */
+/* Frees it, but not the fleet and the roster. apply may be NULL. */
 void roster_apply_free(struct roster_apply *apply);
 
-/* Carries out a changed entry (ROSTER_CHANGED). by: the name of the node that
- * sent it; NULL: unknown, or it was said here. Both are borrowed for the
- * call. */
+/* Applies a changed entry (ROSTER_CHANGED). by: the name of the node that sent
+ * it; NULL: it is unknown, or the change was made here. Both are borrowed for
+ * the call. */
 void roster_apply_entry(struct roster_apply *apply,
                         const struct roster_entry *entry, const char *by,
                         uint64_t now_us);
 
-/* Tries again to take in what was left out, at most once a second. Call it now
- * and then. */
+/* Tries again to take in workers that were left out, at most once a second.
+ * Call it regularly. */
 void roster_apply_work(struct roster_apply *apply, uint64_t now_us);
 
-/* Why the entry's worker is left out: static text. NULL: it is not, or it was
- * removed. */
+/* Why the entry's worker is left out: static text. NULL: it is not left out, or
+ * it was removed. */
 const char *roster_apply_left_out(const struct roster_apply *apply,
                                   const struct roster_entry *entry);
 
 /*
- * Operations on this node; afterwards pull the roster's outputs. 0; or an
- * outcome of roster_put(), or -ENOMEM, and nothing has changed.
+ * Operations on this node. Afterwards pull the roster's outputs. 0; or an
+ * outcome of roster_put() or -ENOMEM, and then nothing has changed.
  */
 
 /* Adds the configured workers to the roster, once; the fleet has them

@@ -1,6 +1,6 @@
 /*
- * From a request's bytes to its worker: scan, split into blocks, look up,
- * elect. The lanes and /admin/explain go through the same three steps.
+ * Finds a worker for a request: scan, split into blocks, look up, elect. Lanes
+ * and /admin/explain take the same steps.
  *
  * Role: core. Owns: its scratch memory. Thread: one owner per scratch; the
  * caller is online in the qsbr around route_elect(). Limits: spans_max,
@@ -40,12 +40,14 @@ struct route_scratch {
     struct scan scan;
     struct blocks blocks;
     struct slice model; /* into the body or unescaped; empty when absent */
-    bool by_tokens;     /* it can be looked up by its tokens, too */
-    struct token_match tokens; /* the same in tokens, when they are known */
-    struct conversation conversation; /* by which the token cache knows it */
-    uint32_t total;                   /* of the units that overlap counts */
+    bool by_tokens;     /* its tokens can be looked up, too */
+    struct token_match tokens; /* what workers hold of its tokens, if these
+                                  are known */
+    struct conversation conversation; /* the token cache's name for it */
+    uint32_t total;                   /* units that overlap counts: tokens or
+                                         blocks of text */
     struct radix_match match;
-    struct radix_match rank_match; /* of a worker's ranks, by mirror slot */
+    struct radix_match rank_match; /* for a worker's ranks, by mirror slot */
     uint32_t rank_load[WORKERS_MAX];
     uint32_t load[WORKERS_MAX];
     uint32_t queued[WORKERS_MAX];
@@ -58,27 +60,28 @@ struct route_scratch {
 enum {
     ROUTE_E_SYNTAX = 1, /* scan.fault and scan.fault_at say what */
     ROUTE_E_NO_MODEL,   /* no present worker serves the model */
-    ROUTE_E_NO_WORKER,  /* some do, none is eligible now */
+    ROUTE_E_NO_WORKER,  /* some do, but none is eligible now */
 };
 
 struct route_choice {
     struct elect_choice elect;
     struct fleet_lease lease;
-    bool exact;  /* overlap counts tokens, and the worker's mirror was asked;
-                    otherwise it counts blocks of text, or is an estimate */
-    bool ranked; /* the worker has ranks: best.rank must be named */
+    bool exact;  /* overlap counts tokens of the worker's mirror; otherwise it
+                    counts blocks of text, or is an estimate */
+    bool ranked; /* the worker has ranks: the request must name best.rank */
     bool placed; /* best.slot is where the blocks will be */
-    struct token_match_rank best; /* of the worker; with exact */
+    struct token_match_rank best; /* the worker's best rank; with `exact` */
 };
 
-/* What routing looks at; good while the caller is online in the qsbr. */
+/* The state that routing reads; valid while the caller is online in the
+ * qsbr. */
 struct route_world {
     const struct elect_config *elect;
     const struct fleet_view *view;
     struct fleet_board *board;
     const struct radix *belief;
-    const struct gauge *rank_inflight; /* by mirror slot: sent there, open */
-    const struct gauge *rank_peers;    /* the same, by peers; NULL: none */
+    const struct gauge *rank_inflight; /* by mirror slot: requests in flight */
+    const struct gauge *rank_peers;    /* the same, sent by peers; NULL: none */
     struct token_match_world tokens;
 };
 
@@ -89,7 +92,7 @@ int route_scratch_init(struct route_scratch *scratch,
 /* Frees what route_scratch_init() allocated. */
 void route_scratch_fini(struct route_scratch *scratch);
 
-/* By path, method and content type. */
+/* Decides by path, method and content type. */
 enum route_kind route_kind_of(const struct http_head *head);
 
 /* Whether engines' renderers know the bodies of this path: chats and
@@ -98,36 +101,36 @@ enum route_kind route_kind_of(const struct http_head *head);
 bool route_is_rendered(const struct http_head *head);
 
 /*
- * Scans a body and splits its prompt; rendered: the body is of a path for which
- * route_is_rendered(). 0 or ROUTE_E_SYNTAX.
+ * Scans a body and splits its prompt. rendered: route_is_rendered() is true for
+ * the body's path. 0 or ROUTE_E_SYNTAX.
  */
 int route_read(struct route_scratch *scratch, struct slice body, bool rendered)
     MUST_CHECK;
 
-/* A request without a prompt: no model, no blocks. */
+/* Takes a request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);
 
-/* The root of the request's prefixes of tokens: adapter and salt. */
+/* The root key of the request's tokens: made of adapter and salt. */
 uint64_t route_token_root(const struct route_scratch *scratch, const char *body,
                           const struct fleet_view *view);
 
-/* Whether the request can be looked up by its tokens, and some worker that may
- * take it has a mirror to be asked. */
+/* Whether the request's tokens can be looked up, and a worker that may take it
+ * has a mirror. */
 bool route_wants_tokens(const struct route_scratch *scratch,
                         const struct route_world *world);
 
 /*
- * The input of elect_pick(): candidates that serve the model and are not in
- * tried, their loads, and what they hold: in tokens if those are known
+ * Makes the input of elect_pick(): candidates that serve the model and are not
+ * in tried, their loads, and what they hold: in tokens if those are known
  * (scratch->tokens), otherwise in blocks of text. 0 or ROUTE_E_NO_MODEL,
- * ROUTE_E_NO_WORKER (*input is filled all the same).
+ * ROUTE_E_NO_WORKER; *input is filled in each case.
  */
 int route_input(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct elect_input *input)
     MUST_CHECK;
 
-/* What these workers hold of the request, into scratch->match and total; for
- * route_input(), and for explaining. */
+/* Looks up what these workers hold of the request, into scratch->match and
+ * total; for route_input() and for /admin/explain. */
 void route_look_up(struct route_scratch *scratch,
                    const struct route_world *world,
                    const struct worker_set *asked, struct elect_input *input);
@@ -140,8 +143,8 @@ int route_elect(struct route_scratch *scratch, const struct route_world *world,
                 const struct worker_set *tried, struct rng *rng,
                 struct route_choice *choice) ON_LANE MUST_CHECK;
 
-/* Prompt tokens that the elected worker has to read, as far as the scratch
- * still knows the request; for text an estimate. */
+/* Prompt tokens that the elected worker does not hold yet, as far as the
+ * scratch still has the request; an estimate for text. */
 uint64_t route_unread_tokens(const struct route_scratch *scratch,
                              const struct route_choice *choice);
 
