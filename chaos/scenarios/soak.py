@@ -1,7 +1,7 @@
-"""Everything at once, for as long as one likes: engines whose replay is shorter
-than their life, links cut all the time, nodes killed and restarted, with and without
-their disks, engines restarted. From time to time all is healed and quiet; then every
-node's mirror is compared with every engine's cache, key by key.
+"""All faults at once, for as long as the user likes. Engines run longer than their
+replay reaches back, links are severed all the time, nodes are killed and restarted with
+or without their disks, and engines are restarted. From time to time everything is healed
+and quiet, and every node's mirror is compared with every engine's cache, key by key.
 
     chaos/netns run soak --seed 7 --minutes 30
 """
@@ -22,17 +22,17 @@ from .hosts import wait_until
 from .limits import with_snapshots
 from .world import ADMIN, Engine
 
-BATCHES = 1000      # a second, of all engines together
-REPLAY_S = 20       # what an engine can repeat; a cut may last twice its time in TCP
+BATCHES = 1000      # a second, over all engines
+REPLAY_S = 20       # how far a replay reaches back; TCP may double a severed link's time
 KILL_EVERY_S = 15
-RESTART_EVERY_S = 20  # of one engine; three a minute of the same would be contested
-QUIET_POINTS = 10   # and the end
+RESTART_EVERY_S = 20  # some engine; the same one three times a minute is contested
+QUIET_POINTS = 10   # and one more at the end
 SAMPLE_EVERY_S = 2
 SETTLE_S = 40
 
 
 def python():
-    """One that has ZeroMQ and msgpack."""
+    """A Python that has ZeroMQ and msgpack."""
     for path in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([path, "-c", "import zmq, msgpack"], capture_output=True,
                           check=False).returncode == 0:
@@ -41,7 +41,7 @@ def python():
 
 
 class Publisher(Engine):
-    """An engine as publisher.py is one; each start is another process."""
+    """An engine played by publisher.py. Each start is a new process with a new seed."""
 
     def __init__(self, world, name):
         super().__init__(world, name)
@@ -62,7 +62,7 @@ class Publisher(Engine):
 
 
 class Cuts:
-    """Links that are severed, each for a while; several may sever the same."""
+    """Severs random links, each for a while."""
 
     def __init__(self, world, rng):
         self.world, self.random = world, rng
@@ -71,7 +71,7 @@ class Cuts:
         self.count = 0
 
     def draw(self):
-        """Directed links that lose everything together."""
+        """Draws directed links that are severed together."""
         nodes = [n.name for n in self.world.nodes]
         engines = [e.name for e in self.world.engines]
         one, other = self.random.sample(nodes, 2)
@@ -81,7 +81,7 @@ class Cuts:
             [(one, e) for e in engines], [(n, engine) for n in nodes],
             [(one, n) for n in nodes + engines if n != one]])
         if self.random.randrange(4) == 0:
-            return pairs  # in that direction only
+            return pairs  # in one direction only
         return pairs + [(b, a) for a, b in pairs]
 
     def turn(self, now):
@@ -90,7 +90,7 @@ class Cuts:
         if now >= self.next_at:
             self.next_at = now + self.random.uniform(0.5, 3)
             until = now + self.random.uniform(1, 5)
-            # What is severed already is healed when it was to be.
+            # A link that is severed already keeps its time of healing.
             new = [pair for pair in self.draw() if pair not in self.until]
             self.count += bool(new)
             self.until.update(dict.fromkeys(new, until))
@@ -107,12 +107,12 @@ class Cuts:
 
 
 class Kills:
-    """Nodes but the first die, one at a time, or leave, and come back, with what is
-    on their disks or without; engines restart."""
+    """Kills nodes or lets them leave, one at a time and never the first one, and starts
+    them again with or without their disks. Restarts engines."""
 
     def __init__(self, world, rng):
         self.world, self.random = world, rng
-        self.down = []  # (when it is back, place)
+        self.down = []  # (when it starts again, place)
         self.kill_at, self.restart_at = 0, 0
         self.counts = dict.fromkeys(("killed", "left", "without_disk", "restarted"), 0)
 
@@ -136,7 +136,7 @@ class Kills:
     def start(self, place):
         if place in self.world.nodes:
             if place.runs:
-                place.wait()  # it leaves
+                place.wait()  # until it has left
             folder = self.world.net.folder / f"data-{place.name}"
             if self.random.randrange(3) == 0:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -163,7 +163,7 @@ class Kills:
 
 
 class Sizes:
-    """What the first node, which nobody kills, has in use."""
+    """Samples the memory and descriptors of the first node, which is never killed."""
 
     def __init__(self, node):
         self.node, self.rows, self.next_at = node, [], 0
@@ -176,7 +176,7 @@ class Sizes:
             self.rows.append([self.node.rss_kb(), *heap, self.node.fds()])
 
     def quarters(self, column):
-        """The most in each quarter of the run."""
+        """The largest value in each quarter of the run."""
         part = max(1, len(self.rows) // 4)
         return [max(row[column] for row in self.rows[at * part:][:part]) for at in range(4)]
 
@@ -187,7 +187,7 @@ class Explainer:
     def __init__(self, node):
         self.connection = http.client.HTTPConnection("127.0.0.1", ADMIN)
         self.connection.sock = node.host.connect("127.0.0.1", ADMIN)
-        # Head and body are written apart.
+        # The client writes head and body separately.
         self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self):
@@ -197,16 +197,16 @@ class Explainer:
         self.connection.close()
 
     def held(self, topic, blocks):
-        """The same as ask(), later where no worker is said to hold anything: on a
-        busy machine all of them may fail their probes at once, and the mirror is
-        not asked of workers that are down."""
+        """As ask(), but asks again while the answer names no worker: on a busy machine
+        all workers may fail their probes at once, and the node does not look up
+        workers that are down."""
         with contextlib.suppress(TimeoutError):
             return wait_until(lambda: self.ask(topic, blocks), "some worker is up", 10)[0]
         return {}
 
     def ask(self, topic, blocks):
-        """{worker: how many of a prompt's first so many blocks the mirror says it
-        holds}; workers of which it says nothing are left out."""
+        """{worker: how many of the topic's first `blocks` blocks it holds, as the node's
+        mirror says}; leaves out workers that the mirror was not asked about."""
         tokens = publisher.topic_tokens(topic, 0, blocks)
         self.connection.request("POST", "/admin/explain", json.dumps(
             {"model": publisher.MODEL, "prompt": tokens, "max_tokens": 1}))
@@ -216,14 +216,14 @@ class Explainer:
 
 
 class Judge:
-    """Compares every node's mirror with every engine's cache, key by key: each topic
-    with one block more than is cached, which is not to be found either; and the
-    number of blocks, so that nothing else is held."""
+    """Compares every node's mirror with every engine's cache, key by key. It asks for
+    each topic with one block more than is cached, which must not be found. It also
+    compares the number of blocks, so that the mirror holds nothing else."""
 
     def __init__(self, world):
         self.world = world
         self.compared, self.wrong, self.examples = 0, 0, []
-        self.mismatches = {}  # process: digests that differed at equal positions
+        self.mismatches = {}  # by process: digests that differed at equal positions
 
     def check(self, right, why):
         self.compared += 1
@@ -248,13 +248,14 @@ class Judge:
                        f"holds {has}")
 
     def count_mismatches(self):
-        """Those of a node that is killed between two looks are missed."""
+        """Misses what a node counted after the last call, if it is killed before the next."""
         for node in self.world.running():
             self.mismatches[node.program.pid] = int(
                 node.metric("kvasir_gossip_digest_mismatches_total"))
 
     def quiet(self):
-        """All is healed and runs: what there is to say about it."""
+        """Compares all nodes when everything is healed and runs. Returns what is wrong, or
+        an empty text."""
         for engine in self.world.engines:
             engine.set_rate(0)
         late = ""
@@ -271,7 +272,7 @@ class Judge:
 
 
 def flat(quarters, part, slack):
-    """The last quarter of a run is no more than the second, but for so much."""
+    """Whether the last quarter exceeds the second by no more than part and slack."""
     return quarters[3] <= quarters[1] * (1 + part) + slack
 
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Restarts nodes of a mesh again and again while its links flap, and counts
-what must not happen: a node that does not end on SIGTERM (hang), one that dies
-of itself (panic), one that stays without a link to another (unlinked).
+what must not happen: a node does not end on SIGTERM (hang), a node dies by
+itself (panic), a node stays without a link to another (unlinked).
 
     restarts.py [--restarts N] [--seed N] [--nodes N] [--plain | --secret] [--calm]
 
-Nodes are restarted in random turns, some by SIGTERM and some by SIGKILL. After
-every ten restarts the flapping ends until all links are up; --calm leaves out
-the flapping and SIGKILL, and says how long a rejoin takes. Exit 1 when
-something was counted. Runs in a network namespace of its own, which needs root:
-exit 77 without.
+Nodes are restarted in random order, some by SIGTERM and some by SIGKILL. After
+every ten restarts the flapping stops until all links are up. --calm leaves out
+the flapping and SIGKILL, and says how long a rejoin takes. Exit code 1: something
+was counted. The program runs in a network namespace of its own, which needs
+root; without root it exits with 77.
 """
 import argparse
 import os
@@ -24,29 +24,29 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 import harness  # noqa: E402
 
-STOP_S = 10     # a node without requests ends within this, or hangs
-LINKED_S = 20   # without faults, all links are up within this
-ROUND = 10      # restarts between two looks
+STOP_S = 10     # a node without requests that takes longer to end hangs
+LINKED_S = 20   # without faults, all links must be up within this time
+ROUND = 10      # restarts between two checks of all links
 NAME = "mesh.restarts"
 
 
 def ip(*args):
-    # As root, even while a node is being started as another user.
+    # As root, although start() becomes another user for a moment.
     subprocess.run(["ip", *args], check=True, stderr=subprocess.DEVNULL, user=0)
 
 
 def user(host):
-    """Each node has a user of its own: by it the kernel knows who dials."""
+    """Each node runs as its own user, so that the kernel's rules know who dials."""
     return 60000 + int(host.rpartition(".")[2])
 
 
 def cut(what, a, b):
-    """Adds or deletes a rule: what node a sends to node b is lost."""
+    """Adds or deletes a rule by which all that node a sends to node b is lost."""
     ip("rule", what, "pref", "5", "uidrange", f"{user(a)}-{user(a)}", "to", b, "blackhole")
 
 
 def certificates(folder):
-    """A CA and one certificate for all nodes: flags."""
+    """Makes a CA and one certificate for all nodes; returns the nodes' flags."""
     def openssl(*args):
         subprocess.run(["openssl", *args], cwd=folder, check=True, stderr=subprocess.DEVNULL)
 
@@ -71,7 +71,7 @@ def security(options, folder):
 
 
 class Flapping(threading.Thread):
-    """Takes away one way between two nodes, or both, and gives it back."""
+    """Severs one or both directions between two nodes, and heals them, repeatedly."""
 
     def __init__(self, hosts, seed):
         super().__init__(daemon=True)
@@ -150,7 +150,7 @@ class Mesh:
         self.counts["restarts"] += 1
 
     def apart(self):
-        """The pairs, by number, of which one has no link to the other."""
+        """The pairs of nodes (by number) of which the first has no link to the second."""
         names = {f"n{n}" for n in range(len(self.nodes))}
         pairs = set()
         for n, node in enumerate(self.nodes):
@@ -166,7 +166,8 @@ class Mesh:
         return pairs
 
     def wait_linked(self):
-        """Seconds until all links are up; None: not within LINKED_S."""
+        """Waits until all links are up, and returns how many seconds that took; None:
+        they were not up within LINKED_S."""
         begin = time.monotonic()
         while self.apart():
             if time.monotonic() - begin > LINKED_S:
@@ -187,8 +188,8 @@ class Mesh:
         return took
 
     def part(self):
-        """Two that cannot reach each other, and a third that reaches both: it is
-        said, and ends when they can."""
+        """Severs two nodes from each other while a third one reaches both: both must
+        count a missing link, and none after they are healed."""
         def missing(n):
             return harness.metric(self.nodes[n].at("admin"), "kvasir_mesh_links_missing")
 
