@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "index/base/buf.h"
+#include "index/base/check.h"
 
 /* Appends the low `size` bytes (1 to 8) of a number. */
 static inline void
