@@ -134,7 +134,11 @@ main(int argc, char **argv)
     char path[512];
     struct gossip_gauge gauge = {.inflight = 2, .queued_tokens = 900};
 
-    directory = argc > 1 ? argv[1] : ".";
+    if (argc != 2) {
+        (void)fprintf(stderr, "usage: gossip_seeds DIRECTORY\n");
+        return 2;
+    }
+    directory = argv[1];
     snprintf(path, sizeof path, "%s/conversation", directory);
     all = fopen(path, "wb");
     nodes[1] = gossip_pair_new(2, now_us);
