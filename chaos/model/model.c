@@ -1,6 +1,6 @@
 /*
  * What can happen to a mesh of three nodes around one engine with a short
- * replay, tried out in every order: nodes are cut off and return, are killed
+ * replay, tried out in every order: nodes are severed and return, are killed
  * and start empty, the engine publishes more than it repeats, or restarts. All
  * words of so many letters are played against the gossip core, on virtual time.
  *
@@ -13,7 +13,7 @@
  * Nodes 0 and 1 read; node 2 reads while it sees fewer than two others. A word
  * is made of
  *   p        the engine publishes more than it repeats
- *   a b c    node 0, 1, 2 is cut off from the others, or is not any more
+ *   a b c    node 0, 1, 2 is severed from the others, or is not any more
  *   x y z    node 0, 1, 2 is killed, or starts, empty
  *   e        the engine restarts
  *   w        time passes, more than any clock of gossip waits for
@@ -47,7 +47,7 @@ static const struct event_stream name = {.worker = 7};
 struct model_node {
     struct gossip *g; /* NULL: it does not run */
     uint64_t id;
-    bool cut;
+    bool severed;
     uint64_t linked[NODES]; /* the peer's id; 0 */
     /* The intake. */
     bool reads;
@@ -290,7 +290,8 @@ set_links(void)
         struct model_node *node = &model.node[a];
         for (uint32_t b = 0; b < NODES && node->g != NULL; b++) {
             const struct model_node *peer = &model.node[b];
-            bool up = a != b && peer->g != NULL && !node->cut && !peer->cut;
+            bool up =
+                a != b && peer->g != NULL && !node->severed && !peer->severed;
             uint64_t id = up ? peer->id : 0;
             if (node->linked[b] != 0 && node->linked[b] != id) {
                 gossip_peer_down(node->g, node->linked[b], model.now_us);
@@ -433,10 +434,10 @@ start(struct model_node *node)
 static void
 stop(struct model_node *node)
 {
-    bool cut = node->cut;
+    bool severed = node->severed;
 
     gossip_free(node->g);
-    *node = (struct model_node){.cut = cut};
+    *node = (struct model_node){.severed = severed};
 }
 
 static void
@@ -465,7 +466,7 @@ play(char letter)
     case 'b':
     case 'c':
         node = &model.node[letter - 'a'];
-        node->cut = !node->cut;
+        node->severed = !node->severed;
         break;
     case 'x':
     case 'y':
@@ -511,7 +512,7 @@ heal(void)
 
     for (uint32_t i = 0; i < NODES; i++) {
         known |= i < 2 && model.node[i].witness;
-        model.node[i].cut = false;
+        model.node[i].severed = false;
         if (model.node[i].g == NULL) {
             start(&model.node[i]);
         }

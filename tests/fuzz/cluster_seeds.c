@@ -59,14 +59,15 @@ int
 main(int argc, char **argv)
 {
     if (argc != 2) {
-        return 1;
+        (void)fprintf(stderr, "usage: cluster_seeds DIRECTORY\n");
+        return 2;
     }
     directory = argv[1];
     net_init(&net, 1);
     net.tap = tap;
     net_mesh(&net, 4, 3);
     net_run(&net, 2000);
-    net.host[2].engine_cut[0] = true;
+    net.host[2].engine_severed[0] = true;
     net_run(&net, 3000);
     net_split(&net, 3, 12);
     net_run(&net, 8000);

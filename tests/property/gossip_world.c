@@ -236,7 +236,7 @@ step_reader(struct world *world, struct world_node *node, uint32_t stream)
     struct world_reader *reader = &node->reader[stream];
     struct world_process *process = world_living(world, stream);
 
-    if (!reader->on || node->engine_cut[stream]) {
+    if (!reader->on || node->engine_severed[stream]) {
         set_live(world, node, stream, false);
         return;
     }
@@ -620,8 +620,8 @@ break_node(struct world *world, struct world_node *node, uint32_t stream)
         stop_node(world, node);
         return;
     }
-    if (chance(world, weather->cuts)) {
-        node->engine_cut[stream] = !node->engine_cut[stream];
+    if (chance(world, weather->severs)) {
+        node->engine_severed[stream] = !node->engine_severed[stream];
     }
     if (chance(world, weather->rereads) && node->reader[stream].begun) {
         node->reader[stream].reread_us = world->now_us;
@@ -704,7 +704,7 @@ world_heal(struct world *world)
     world->weather.loss /= 4;
     for (uint32_t i = 0; i < world->nodes_count; i++) {
         struct world_node *node = &world->nodes[i];
-        memset(node->engine_cut, 0, sizeof node->engine_cut);
+        memset(node->engine_severed, 0, sizeof node->engine_severed);
         if (!node->up) {
             start_node(world, i);
             set_roles(world, i);
@@ -725,7 +725,7 @@ draw_weather(struct world *world)
         .parts = below(world, 2) == 0 ? 0 : below(world, 20),
         .deaths = below(world, 2) == 0 ? 0 : below(world, 20),
         .restarts = below(world, 3) == 0 ? 0 : below(world, rough ? 20 : 6),
-        .cuts = below(world, 2) == 0 ? 0 : below(world, 20),
+        .severs = below(world, 2) == 0 ? 0 : below(world, 20),
         .rereads = below(world, 3) == 0 ? below(world, 20) : 0,
         .losts = below(world, 3) == 0 ? below(world, 10) : 0,
         .gaps = below(world, 8) == 0 ? below(world, 10) : 0,

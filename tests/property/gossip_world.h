@@ -91,7 +91,7 @@ struct world_node {
     struct world_replica replica[WORLD_STREAMS];
     struct world_reader reader[WORLD_STREAMS];
     struct world_snapshot disk[WORLD_STREAMS];
-    bool engine_cut[WORLD_STREAMS];
+    bool engine_severed[WORLD_STREAMS];
     uint64_t link_us[WORLD_NODES]; /* when it notices a change of the link */
     uint64_t linked[WORLD_NODES];  /* the peer's id it has up; 0 */
 };
@@ -111,7 +111,7 @@ struct world_weather {
     uint32_t parts; /* per 10000 steps, as all below */
     uint32_t deaths;
     uint32_t restarts;
-    uint32_t cuts; /* of a node from an engine */
+    uint32_t severs; /* of a node from an engine */
     uint32_t rereads;
     uint32_t losts; /* of a replica's state */
     uint32_t gaps;

@@ -116,8 +116,8 @@ break_host(uint32_t host)
     } else if (runs && chance(10)) {
         net_pause(&net, host, 1 + below(8000));
     } else if (chance(20)) {
-        bool *cut = &net.host[host].engine_cut[below(net.workers)];
-        *cut = !*cut;
+        bool *severed = &net.host[host].engine_severed[below(net.workers)];
+        *severed = !*severed;
     } else if (runs && chance(20)) {
         change_workers(host);
     }
@@ -135,7 +135,7 @@ storm(void)
             net_heal(&net);
         } else if (chance(10)) {
             uint32_t a = below(hosts);
-            net.cut[a][below(hosts)] = true; /* one way */
+            net.severed[a][below(hosts)] = true; /* one way */
         }
         if (chance(10)) {
             net_engine_restart(&net, below(net.workers));
@@ -181,7 +181,7 @@ calm(void)
             net_start(&net, i);
         }
         for (uint32_t w = 0; w < net.workers; w++) {
-            net.host[i].engine_cut[w] = i > 0 && below(5) == 0;
+            net.host[i].engine_severed[w] = i > 0 && below(5) == 0;
         }
     }
 }

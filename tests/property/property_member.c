@@ -4,7 +4,7 @@
  * - death: one crashes; how long until nobody counts it in;
  * - partition: two halves, a minute, healed; how long until all see all;
  * - storm: crashes, restarts here and elsewhere, pauses, goodbyes, one-way and
- *   two-way cuts, loss; then calm, and all see all.
+ *   links severed both ways, loss; then calm, and all see all.
  * Invariants hold after each call. Ends with a summary.
  *
  *   property_member SEEDS [FIRST]
@@ -273,8 +273,8 @@ trouble(void)
         net_pause(&net, host, below(10000) * NET_MS);
         break;
     case 3:
-        net_cut(&net, rng_next(&net.rng) & 0xFFFF, rng_next(&net.rng) & 0xFFFF,
-                true);
+        net_sever(&net, rng_next(&net.rng) & 0xFFFF,
+                  rng_next(&net.rng) & 0xFFFF, true);
         break;
     case 4:
         net_heal(&net);

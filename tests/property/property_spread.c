@@ -48,7 +48,7 @@ struct world {
     uint64_t now_us;
     uint32_t count;
     struct node nodes[NODES_MAX];
-    bool cut[NODES_MAX][NODES_MAX];
+    bool severed[NODES_MAX][NODES_MAX];
     uint64_t last_us[NODES_MAX][NODES_MAX]; /* of the link's last frame */
     uint32_t loss_permille;
     struct frame *flight;
@@ -81,7 +81,7 @@ send_frame(uint32_t from, const struct gossip_out *out)
     bool lost = rng_below(&w.rng, 1000) < w.loss_permille;
 
     w.nodes[from].pushes += out->channel == GOSSIP_BULK;
-    if (lost || w.cut[from][to] || w.nodes[to].dead ||
+    if (lost || w.severed[from][to] || w.nodes[to].dead ||
         w.flight_count == FLIGHT_MAX) {
         return;
     }
@@ -331,14 +331,14 @@ run_quiet(uint32_t count, uint64_t seed)
 static void
 set_link(uint32_t a, uint32_t b, bool up)
 {
-    w.cut[a][b] = !up;
-    w.cut[b][a] = !up;
+    w.severed[a][b] = !up;
+    w.severed[b][a] = !up;
 }
 
 static void
 tell_link(uint32_t a, uint32_t b)
 {
-    bool up = !w.cut[a][b];
+    bool up = !w.severed[a][b];
 
     if (w.nodes[a].dead) {
         return;
@@ -370,7 +370,7 @@ break_link(uint32_t *batch, uint64_t seed)
     uint32_t a = 1 + (uint32_t)rng_below(&w.rng, w.count - 1);
     uint32_t b = 1 + (uint32_t)rng_below(&w.rng, w.count - 1);
 
-    if (a == b || w.cut[a][b]) {
+    if (a == b || w.severed[a][b]) {
         return;
     }
     set_link(a, b, false);
@@ -418,7 +418,7 @@ die(uint32_t *batch, uint64_t seed)
     w.nodes[who].dead = true;
     run_on(batch, NOTICE_US, seed);
     for (uint32_t i = 0; i < w.count; i++) {
-        if (i != who && !w.nodes[i].dead && !w.cut[i][who]) {
+        if (i != who && !w.nodes[i].dead && !w.severed[i][who]) {
             gossip_peer_down(w.nodes[i].g, id_of(who), w.now_us);
         }
     }

@@ -274,8 +274,8 @@ lab_carry(struct lab *lab)
         struct lab_frame frame = lab->frames[i];
         uint32_t from = node_of(lab, frame.from);
         uint32_t to = node_of(lab, frame.to);
-        if (from < LAB_NODES && to < LAB_NODES && !lab->cut[from] &&
-            !lab->cut[to]) {
+        if (from < LAB_NODES && to < LAB_NODES && !lab->severed[from] &&
+            !lab->severed[to]) {
             int rc = gossip_recv(lab->nodes[to].g, frame.from, frame.bytes,
                                  frame.len, lab->now_us);
             if (rc == GOSSIP_E_BAD) {

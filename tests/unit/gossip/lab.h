@@ -53,8 +53,8 @@ struct lab {
     struct lab_node nodes[LAB_NODES];
     struct lab_frame frames[LAB_FRAMES];
     uint32_t frames_count;
-    bool cut[LAB_NODES]; /* what it sends and is sent is lost */
-    uint64_t carried;    /* frames */
+    bool severed[LAB_NODES]; /* what it sends and is sent is lost */
+    uint64_t carried;        /* frames */
     uint64_t sent_by[LAB_NODES];
     uint64_t types[16]; /* frames sent, by type */
 };

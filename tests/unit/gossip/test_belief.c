@@ -120,10 +120,10 @@ Test(gossip_belief, one_that_is_too_long_is_cut_to_a_prefix)
 
 Test(gossip_belief, what_is_lost_is_not_asked_for)
 {
-    lab.cut[2] = true;
+    lab.severed[2] = true;
     decide(7, 0, 10);
     lab_run(&lab, config.belief_ms);
-    lab.cut[2] = false;
+    lab.severed[2] = false;
     lab_run(&lab, 1000);
     cr_assert_eq(lab.nodes[2].beliefs, 0);
     cr_assert_eq(lab.nodes[1].beliefs, 1);

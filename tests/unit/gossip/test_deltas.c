@@ -82,10 +82,10 @@ Test(gossip_deltas, a_gap_is_filled_from_the_log_before_what_follows)
 {
     lab_read(&lab, 0, 0, EVENT_STORE, 1);
     lab_run(&lab, 5);
-    lab.cut[2] = true;
+    lab.severed[2] = true;
     lab_read(&lab, 0, 1, EVENT_STORE, 2);
     lab_run(&lab, 5);
-    lab.cut[2] = false;
+    lab.severed[2] = false;
     lab_read(&lab, 0, 2, EVENT_REMOVE, 2);
     lab_run(&lab, config.push_ms);
     cr_assert_eq(lab_stats(&lab, 2).pulls, 1);
@@ -99,10 +99,10 @@ Test(gossip_deltas, a_lost_tail_is_found_by_anti_entropy)
 {
     lab_read(&lab, 0, 0, EVENT_STORE, 1);
     lab_run(&lab, 5);
-    lab.cut[2] = true;
+    lab.severed[2] = true;
     lab_read(&lab, 0, 1, EVENT_STORE, 2);
     lab_run(&lab, 5);
-    lab.cut[2] = false;
+    lab.severed[2] = false;
     lab_run(&lab, 1000);
     cr_assert(lab.nodes[2].held[2]);
 }
@@ -126,7 +126,7 @@ Test(gossip_deltas,
 {
     lab_begin_reading(&lab, 1, 77, true);
     lab_run(&lab, 10);
-    lab.cut[0] = true;
+    lab.severed[0] = true;
     gossip_peer_suspect(lab.nodes[1].g, lab.nodes[0].id, true, lab.now_us);
     lab_read(&lab, 1, 0, EVENT_STORE, 9);
     lab_run(&lab, config.push_ms);

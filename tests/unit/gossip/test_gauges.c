@@ -75,10 +75,10 @@ Test(gossip_gauges, of_an_origin_that_fell_silent_are_forgotten)
 {
     set(0, 7, 3);
     lab_run(&lab, 100);
-    lab.cut[0] = true;
+    lab.severed[0] = true;
     lab_run(&lab, config.gauge_silent_ms + config.gauge_all_ms);
     cr_assert_eq(sum(2, 7), 0);
-    lab.cut[0] = false;
+    lab.severed[0] = false;
     lab_run(&lab, config.gauge_all_ms + 1);
     cr_assert_eq(sum(2, 7), 3);
 }
@@ -106,10 +106,10 @@ Test(gossip_gauges, a_lost_change_is_made_good_by_the_next_full_frame)
     set(0, 7, 3);
     set(0, 8, 4);
     lab_run(&lab, 100);
-    lab.cut[0] = true;
+    lab.severed[0] = true;
     set(0, 7, 0);
     lab_run(&lab, 100);
-    lab.cut[0] = false;
+    lab.severed[0] = false;
     lab_run(&lab, config.gauge_all_ms);
     cr_assert_eq(sum(1, 7), 0);
     cr_assert_eq(sum(1, 8), 4);
@@ -233,12 +233,12 @@ Test(gossip_gauges, a_full_frame_is_all_that_its_origin_has)
         set(0, 100 + i, 1);
     }
     lab_run(&lab, config.gauge_ms + 1);
-    lab.cut[0] = true; /* 100 goes and 99 comes while nobody hears of it */
+    lab.severed[0] = true; /* 100 goes and 99 comes while nobody hears of it */
     cr_assert(gossip_gauge_set(lab.nodes[0].g, 100, &gauge, lab.now_us));
     lab_run(&lab, config.gauge_ms + 1);
     set(0, 99, 4);
     lab_run(&lab, config.gauge_ms + 1);
-    lab.cut[0] = false;
+    lab.severed[0] = false;
     lab_run(&lab, config.gauge_all_ms);
     cr_assert_eq(sum(1, 99), 4);
     cr_assert_eq(sum(1, 100), 0);

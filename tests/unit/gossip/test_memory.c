@@ -27,12 +27,12 @@ follow(void)
     lab_begin_reading(&lab, 0, 77, true);
     lab_read_many(&lab, 0, 0, 0, 9000); /* spills */
     lab_run(&lab, 5);
-    lab.cut[1] = true;
+    lab.severed[1] = true;
     for (uint32_t i = 1; i < 60; i++) {
         lab_read(&lab, 0, i, i % 3 == 0 ? EVENT_REMOVE : EVENT_STORE, i);
     }
     lab_run(&lab, 5);
-    lab.cut[1] = false;
+    lab.severed[1] = false;
     tell(0);
     tell(1);
     lab_run(&lab, 300);

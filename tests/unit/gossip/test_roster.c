@@ -18,7 +18,7 @@ struct node {
     bool told_removed;  /* ... */
     bool told_draining; /* ... */
     uint32_t frames;    /* sent, ever */
-    bool cut;           /* what it sends is lost */
+    bool severed;       /* what it sends is lost */
 };
 
 static struct node nodes[NODES];
@@ -72,7 +72,7 @@ pull(uint32_t at)
         }
         node->frames++;
         cr_assert_leq(out.len, 64 * 1024);
-        if (!node->cut && !nodes[out.peer - 1].cut) {
+        if (!node->severed && !nodes[out.peer - 1].severed) {
             int rc = roster_recv(nodes[out.peer - 1].r, at + 1, out.bytes,
                                  out.len, now_us);
             cr_assert(rc == 0 || rc == ROSTER_E_STRANGER);
@@ -404,11 +404,11 @@ Test(roster, who_is_behind_is_told_at_once)
     begin_default(2);
     put(0, "w", "one");
     settle();
-    nodes[1].cut = true;
+    nodes[1].severed = true;
     put(0, "w", "two");
     put(0, "w", "three");
     settle();
-    nodes[1].cut = false;
+    nodes[1].severed = false;
     cr_assert_eq(roster_drain(nodes[1].r, "w", true, now_us), 0);
     settle(); /* an older version than node 0's */
     cr_assert_str_eq(says(1, "w"), "three");
@@ -419,12 +419,12 @@ Test(roster, who_is_behind_is_told_at_once)
 Test(roster, what_was_lost_comes_with_a_summary)
 {
     begin_default(3);
-    nodes[2].cut = true;
+    nodes[2].severed = true;
     put(0, "a", "one");
     put(1, "b", "two");
     put(2, "c", "three");
     settle();
-    nodes[2].cut = false;
+    nodes[2].severed = false;
     run(4000);
     assert_alike();
     cr_assert_str_eq(says(2, "a"), "one");
@@ -482,11 +482,11 @@ Test(roster, a_removed_worker_does_not_come_back_while_it_is_remembered)
     join_all();
     put(0, "w", "one");
     settle();
-    nodes[2].cut = true;
+    nodes[2].severed = true;
     cr_assert_eq(roster_remove(nodes[0].r, "w", now_us), 0);
     run(55000); /* faded by now */
     cr_assert_str_eq(says(2, "w"), "one");
-    nodes[2].cut = false;
+    nodes[2].severed = false;
     run(3000);
     cr_assert_str_eq(says(0, "w"), "x");
     cr_assert_str_eq(says(2, "w"), "x");
@@ -503,9 +503,9 @@ Test(roster, all_forget_a_tombstone_and_nobody_revives_it)
     put(0, "w", "one");
     cr_assert_eq(roster_remove(nodes[0].r, "w", now_us), 0);
     settle();
-    nodes[2].cut = true;
+    nodes[2].severed = true;
     run(9000);
-    nodes[2].cut = false;
+    nodes[2].severed = false;
     run(10000);
     cr_assert_str_eq(says(0, "w"), "x");
     run(1100);

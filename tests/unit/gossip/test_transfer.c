@@ -102,7 +102,7 @@ flood(uint32_t page)
 
 Test(gossip_transfer, a_log_that_rolls_past_it_begins_it_again)
 {
-    lab.cut[1] = false;
+    lab.severed[1] = false;
     transfer(flood);
     lab.nodes[0].halts = false;
     lab_run(&lab, 3000);
@@ -266,10 +266,10 @@ Test(gossip_transfer, an_old_answer_is_not_one_to_a_new_question)
     cr_assert_gt(len, 0);
     lab_carry(&lab);
     cr_assert(lab_same(&lab, 0, 1));
-    lab.cut[1] = true;
+    lab.severed[1] = true;
     lab_read(&lab, 0, 500, EVENT_STORE, 500);
     lab_run(&lab, 5);
-    lab.cut[1] = false;
+    lab.severed[1] = false;
     lab_read(&lab, 0, 501, EVENT_STORE, 501);
     lab.now_us += 3 * LAB_MS;
     gossip_tick(lab.nodes[0].g, lab.now_us);

@@ -114,14 +114,14 @@ Test(gossip_vector, who_is_not_complete_takes_the_state_of_who_is)
 
 Test(gossip_vector, being_behind_is_stale_only_after_a_while)
 {
-    lab.cut[0] = true;
+    lab.severed[0] = true;
     lab_read(&lab, 0, 20, EVENT_STORE, 20);
     lab_run(&lab, 5);
     lab_read(&lab, 0, 21, EVENT_STORE, 21);
     lab.now_us += 2 * LAB_MS;
     gossip_tick(lab.nodes[0].g, lab.now_us);
     lab_pull(&lab);
-    lab.cut[0] = false; /* the second push alone arrives */
+    lab.severed[0] = false; /* the second push alone arrives */
     lab_carry(&lab);
     cr_assert(lab.nodes[1].held[21]);
     cr_assert_not(lab.nodes[1].stale);

@@ -205,7 +205,7 @@ who_answers(const struct net *net, uint32_t a, uint32_t b)
 {
     bool dialled = net->pair[a][b].dialled || net->pair[b][a].dialled;
 
-    return dialled && runs(net, b) && !net->cut[a][b] && !net->cut[b][a]
+    return dialled && runs(net, b) && !net->severed[a][b] && !net->severed[b][a]
                ? net->host[b].session
                : 0;
 }
@@ -245,7 +245,7 @@ step_link(struct net *net, uint32_t a, uint32_t b)
         return;
     }
     pair->broken_us = pair->broken_us == 0 ? net->now_us : pair->broken_us;
-    bool reset = !net->cut[a][b] && !net->cut[b][a] &&
+    bool reset = !net->severed[a][b] && !net->severed[b][a] &&
                  (!lives(net, b) || net->host[b].session != pair->session);
     uint64_t wait_us = pair->doubted ? 0 : reset ? 3 * MS : SILENT_US;
     if (net->now_us - pair->broken_us >= wait_us) {
@@ -270,7 +270,7 @@ arrives(struct net *net, struct net_frame *frame)
     if (lives(net, frame->to) && !runs(net, frame->to)) {
         return false;
     }
-    if (lives(net, frame->to) && !net->cut[frame->from][frame->to] &&
+    if (lives(net, frame->to) && !net->severed[frame->from][frame->to] &&
         (frame->to_session == 0 || frame->to_session == h->session)) {
         if (net->tap != NULL) {
             net->tap(frame->to, frame);
@@ -462,7 +462,7 @@ reset_host(struct net_host *h)
 
     memcpy(kept.name, h->name, sizeof kept.name);
     memcpy(kept.address, h->address, sizeof kept.address);
-    memcpy(kept.engine_cut, h->engine_cut, sizeof kept.engine_cut);
+    memcpy(kept.engine_severed, h->engine_severed, sizeof kept.engine_severed);
     *h = kept;
 }
 
@@ -539,8 +539,8 @@ net_split(struct net *net, uint32_t one, uint32_t other)
     for (uint32_t a = 0; a < NET_HOSTS; a++) {
         for (uint32_t b = 0; b < NET_HOSTS; b++) {
             if ((one >> a & 1) != 0 && (other >> b & 1) != 0) {
-                net->cut[a][b] = true;
-                net->cut[b][a] = true;
+                net->severed[a][b] = true;
+                net->severed[b][a] = true;
             }
         }
     }
@@ -549,5 +549,5 @@ net_split(struct net *net, uint32_t one, uint32_t other)
 void
 net_heal(struct net *net)
 {
-    memset(net->cut, 0, sizeof net->cut);
+    memset(net->severed, 0, sizeof net->severed);
 }

@@ -1,7 +1,7 @@
 /*
  * Whole nodes on virtual time: clusters, the links between them, a DNS name,
  * engines, and a reader wherever CLUSTER_READ says so. The network loses,
- * delays, doubles and cuts; hosts die, pause, restart and are cut from
+ * delays, doubles and severs; hosts die, pause, restart and are severed from
  * engines. Everything from one seed, in steps of a millisecond.
  *
  * Links are as link.h's: up when both can reach each other and one of them
@@ -63,7 +63,7 @@ struct net_host {
     char name[MEMBER_NAME_MAX];
     char address[MEMBER_ADDRESS_MAX];
     bool reads[NET_WORKERS];
-    bool engine_cut[NET_WORKERS];
+    bool engine_severed[NET_WORKERS];
     uint64_t unable_us[NET_WORKERS]; /* is to say so then; 0: reaches it */
     bool says_unable[NET_WORKERS];
     bool knows[NET_WORKERS]; /* the roster said so */
@@ -109,9 +109,9 @@ struct net {
     uint32_t workers;    /* that there are engines of */
     uint32_t ranks;      /* of each */
     bool configured[NET_HOSTS][NET_WORKERS]; /* by the host's own file */
-    uint32_t dns;                   /* bit i: the name has host i's address */
-    bool joins;                     /* hosts look the name up */
-    bool cut[NET_HOSTS][NET_HOSTS]; /* from, to */
+    uint32_t dns; /* bit i: the name has host i's address */
+    bool joins;   /* hosts look the name up */
+    bool severed[NET_HOSTS][NET_HOSTS]; /* from, to */
     struct net_host host[NET_HOSTS];
     struct net_pair pair[NET_HOSTS][NET_HOSTS];
     struct net_engine engine[NET_WORKERS][NET_RANKS];
@@ -135,7 +135,7 @@ void net_mesh(struct net *net, uint32_t count, uint32_t workers);
 void net_crash(struct net *net, uint32_t host);
 void net_leave(struct net *net, uint32_t host);
 void net_pause(struct net *net, uint32_t host, uint64_t ms);
-/* Bits of hosts: cut from each other. */
+/* Bits of hosts: severed from each other. */
 void net_split(struct net *net, uint32_t one, uint32_t other);
 void net_heal(struct net *net);
 void net_engine_restart(struct net *net, uint32_t worker);

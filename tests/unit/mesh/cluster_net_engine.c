@@ -230,7 +230,7 @@ net_step_reader(struct net *net, uint32_t host, uint32_t worker, uint32_t rank)
     if (!h->reads[worker] || !h->knows[worker]) {
         return;
     }
-    if (h->engine_cut[worker]) {
+    if (h->engine_severed[worker]) {
         reader->begun = false;
         reader->begin_us = net->now_us + 5 * MS;
         set_live(net, host, worker, rank, false);
@@ -268,7 +268,7 @@ net_step_unable(struct net *net, uint32_t host, uint32_t worker)
 {
     struct net_host *h = &net->host[host];
 
-    if (!h->engine_cut[worker]) {
+    if (!h->engine_severed[worker]) {
         h->unable_us[worker] = 0;
         if (h->says_unable[worker]) {
             say_unable(net, host, worker, false);

@@ -128,12 +128,12 @@ is_read(const struct net *net, uint32_t worker)
     uint32_t knowing = 0;
 
     for (uint32_t i = 0; i < NET_HOSTS; i++) {
-        bool cut = net->host[i].engine_cut[worker];
+        bool severed = net->host[i].engine_severed[worker];
         bool reads = (readers >> i & 1) != 0;
-        able += lives(net, i) && !cut;
+        able += lives(net, i) && !severed;
         knowing += lives(net, i) && net->host[i].knows[worker];
         reading += reads;
-        if (reads && cut) {
+        if (reads && severed) {
             return false;
         }
     }

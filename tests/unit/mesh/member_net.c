@@ -112,7 +112,7 @@ send_out(struct net *net, uint32_t from, const struct member_out *out)
     net->messages++;
     net->bytes += size;
     net->kinds[out->message->kind]++;
-    if (to == NET_HOSTS || net->cut[from][to] ||
+    if (to == NET_HOSTS || net->severed[from][to] ||
         chance(net, net->loss_permille)) {
         return;
     }
@@ -256,12 +256,12 @@ net_pause(struct net *net, uint32_t host, uint64_t span_us)
 }
 
 void
-net_cut(struct net *net, uint64_t from, uint64_t to, bool cut)
+net_sever(struct net *net, uint64_t from, uint64_t to, bool severed)
 {
     for (uint32_t a = 0; a < 64; a++) {
         for (uint32_t b = 0; b < 64; b++) {
             if ((from >> a & 1) != 0 && (to >> b & 1) != 0) {
-                net->cut[a][b] = cut;
+                net->severed[a][b] = severed;
             }
         }
     }
@@ -270,14 +270,14 @@ net_cut(struct net *net, uint64_t from, uint64_t to, bool cut)
 void
 net_split(struct net *net, uint64_t one, uint64_t other)
 {
-    net_cut(net, one, other, true);
-    net_cut(net, other, one, true);
+    net_sever(net, one, other, true);
+    net_sever(net, other, one, true);
 }
 
 void
 net_heal(struct net *net)
 {
-    memset(net->cut, 0, sizeof net->cut);
+    memset(net->severed, 0, sizeof net->severed);
 }
 
 void

@@ -1,6 +1,6 @@
 /*
  * A mesh of members on virtual time, over a network that loses, delays,
- * doubles and cuts. Every message goes through the wire format.
+ * doubles and severs. Every message goes through the wire format.
  *
  * A host is an address; on it lives a process or none. After each call into a
  * member its invariants are checked.
@@ -40,9 +40,9 @@ struct net {
     struct member_config config;
     uint32_t loss_permille;
     uint32_t double_permille;
-    uint64_t delay_us;              /* at least */
-    uint64_t jitter_us;             /* and up to this more */
-    bool cut[NET_HOSTS][NET_HOSTS]; /* from, to */
+    uint64_t delay_us;                  /* at least */
+    uint64_t jitter_us;                 /* and up to this more */
+    bool severed[NET_HOSTS][NET_HOSTS]; /* from, to */
     struct net_host host[NET_HOSTS];
     struct net_event log[NET_EVENTS]; /* the last ones */
     uint64_t log_count;
@@ -80,7 +80,7 @@ void net_leave(struct net *net, uint32_t host);
 void net_pause(struct net *net, uint32_t host, uint64_t span_us);
 
 /* Packets between the two sets of hosts (bit i: host i) are lost, or not. */
-void net_cut(struct net *net, uint64_t from, uint64_t to, bool cut);
+void net_sever(struct net *net, uint64_t from, uint64_t to, bool severed);
 void net_split(struct net *net, uint64_t one, uint64_t other);
 void net_heal(struct net *net);
 

@@ -175,7 +175,7 @@ Test(cluster, who_cannot_reach_a_worker_is_passed_over)
     uint32_t idle = idle_of_three();
     uint32_t first = net_ranked(&net, 0, 0, 0);
 
-    net.host[first].engine_cut[0] = true;
+    net.host[first].engine_severed[0] = true;
     net.lag_max_us = 0;
     uint64_t ms = net_until(&net, net_all_read, 20000);
     (void)fprintf(stderr, "unable to read elsewhere: %lu ms\n", ms);
@@ -183,7 +183,7 @@ Test(cluster, who_cannot_reach_a_worker_is_passed_over)
     cr_assert(net.host[idle].reads[0] && !net.host[first].reads[0]);
     cr_assert_neq(net_ranked(&net, idle, 0, 0), first);
     cr_assert_lt(net.lag_max_us, 400000);
-    net.host[first].engine_cut[0] = false;
+    net.host[first].engine_severed[0] = false;
     net_run(&net, 10000);
     cr_assert_eq(net_ranked(&net, idle, 0, 0), first);
     cr_assert(net_all_read(&net));
@@ -196,7 +196,7 @@ Test(cluster, when_nobody_reaches_a_worker_its_ranks_stay)
     uint32_t first = net_ranked(&net, 0, 0, 0);
 
     for (uint32_t i = 0; i < 3; i++) {
-        net.host[i].engine_cut[0] = true;
+        net.host[i].engine_severed[0] = true;
         cluster_unable(net.host[i].cluster, net_worker_id(0), true, net.now_us);
         net_pull(&net, i);
     }
@@ -223,14 +223,14 @@ Test(cluster, what_nobody_can_read_is_stale_on_all_until_somebody_can)
     net_run(&net, 8000);
     cr_assert_neq(net_until(&net, net_all_equal, 2000), NET_NEVER);
     for (uint32_t i = 0; i < 3; i++) {
-        net.host[i].engine_cut[0] = true;
+        net.host[i].engine_severed[0] = true;
     }
     net.batch_ms = 0;
     cr_assert_neq(net_until(&net, all_stale, 20000), NET_NEVER);
     net_engine_restart(&net, 0);
     net_run(&net, 1000);
     cr_assert(all_stale(&net));
-    net.host[1].engine_cut[0] = false;
+    net.host[1].engine_severed[0] = false;
     cr_assert_neq(net_until(&net, net_all_equal, 20000), NET_NEVER);
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert_not(net.host[i].replica[0][0].stale);
@@ -243,7 +243,7 @@ Test(cluster, what_only_dead_nodes_could_read_is_stale_on_who_is_left)
     net_run(&net, 8000);
     uint32_t idle = idle_of_three();
 
-    net.host[idle].engine_cut[0] = true;
+    net.host[idle].engine_severed[0] = true;
     net.batch_ms = 0;
     cr_assert_neq(net_until(&net, net_all_equal, 2000), NET_NEVER);
     for (uint32_t i = 0; i < 3; i++) {
@@ -252,7 +252,7 @@ Test(cluster, what_only_dead_nodes_could_read_is_stale_on_who_is_left)
         }
     }
     cr_assert_neq(net_until(&net, all_stale, 20000), NET_NEVER);
-    net.host[idle].engine_cut[0] = false;
+    net.host[idle].engine_severed[0] = false;
     cr_assert_neq(net_until(&net, net_all_equal, 20000), NET_NEVER);
     cr_assert_not(net.host[idle].replica[0][0].stale);
 }
@@ -370,7 +370,7 @@ Test(cluster, a_node_that_comes_later_is_ready_with_all_state)
     net_run(&net, 5000);
     for (uint32_t w = 0; w < 2; w++) {
         net.configured[2][w] = false; /* it has them from the roster */
-        net.host[2].engine_cut[w] = true;
+        net.host[2].engine_severed[w] = true;
     }
     net_start(&net, 2);
     uint64_t start_us = net.now_us;

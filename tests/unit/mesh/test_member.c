@@ -156,7 +156,7 @@ Test(mesh_member, a_goodbye_that_one_missed_reaches_it_through_others)
 {
     net_mesh(&net, 4, 5 * NET_S);
     struct member_id id = net.host[1].id;
-    net.cut[1][3] = true;
+    net.severed[1][3] = true;
     net_leave(&net, 1);
     cr_assert_leq(net_excluded(&net, id, 3 * NET_S), NET_S);
     cr_assert_eq(net_state(&net, 3, "node-1"), MEMBER_LEFT);

@@ -111,7 +111,7 @@ Test(mesh_member_fault, nobody_is_dead_on_hearsay)
 Test(mesh_member_fault, hearsay_of_a_death_is_believed_when_our_pings_fail)
 {
     net_mesh(&net, 5, 5 * NET_S);
-    net_cut(&net, 0x10, 0xF, true);
+    net_sever(&net, 0x10, 0xF, true);
     say(1, 0, 4, MEMBER_DEAD);
     net_run(&net, 240 * NET_MS);
     cr_assert_eq(net_state(&net, 0, "node-4"), MEMBER_SUSPECT);
@@ -202,7 +202,7 @@ Test(mesh_member_fault, each_confirmation_shortens_a_suspicion)
 
 Test(mesh_member_fault, three_members_have_a_second_opinion)
 {
-    /* Only host 0 is cut off from host 2, in a way that no helper mends. */
+    /* Only host 0 is severed from host 2, in a way that no helper mends. */
     net.config.helpers = 0;
     net_mesh(&net, 3, 5 * NET_S);
     net_split(&net, 0x1, 0x4);
@@ -270,7 +270,7 @@ Test(mesh_member_fault, a_deaf_member_is_excluded_until_it_hears)
 {
     /* It still speaks, and accuses everyone. */
     net_mesh(&net, 4, 5 * NET_S);
-    net_cut(&net, 0xE, 0x1, true);
+    net_sever(&net, 0xE, 0x1, true);
     struct member_id id = net.host[0].id;
     net_run(&net, 10 * NET_S);
     for (uint32_t i = 1; i < 4; i++) {

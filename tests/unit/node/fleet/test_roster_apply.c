@@ -17,7 +17,7 @@ struct node {
 
 static struct node nodes[NODES];
 static uint64_t now_us;
-static bool cut; /* what they send each other is lost */
+static bool severed; /* what they send each other is lost */
 static bool secrets;
 
 static struct config_worker
@@ -51,7 +51,7 @@ static void
 begin(void)
 {
     now_us = 1000000;
-    cut = false;
+    severed = false;
     for (uint32_t i = 0; i < NODES; i++) {
         start(&nodes[i], i);
     }
@@ -86,7 +86,7 @@ pull(uint32_t at)
         if (out.kind == ROSTER_CHANGED) {
             roster_apply_entry(nodes[at].apply, &out.entry,
                                out.entry.from != 0 ? "other" : NULL, now_us);
-        } else if (!cut) {
+        } else if (!severed) {
             cr_assert_eq(roster_recv(nodes[1 - at].roster, at + 1, out.bytes,
                                      out.len, now_us),
                          0);
@@ -118,7 +118,7 @@ settle(void)
 static void
 mend(void)
 {
-    cut = false;
+    severed = false;
     cr_assert_eq(roster_peer_up(nodes[0].roster, 2, now_us), 0);
     cr_assert_eq(roster_peer_up(nodes[1].roster, 1, now_us), 0);
     settle();
@@ -246,7 +246,7 @@ Test(node_roster_apply, a_worker_of_another_spec_is_replaced)
 {
     put(0, "http://a:1,id=w");
     uint32_t slot = slot_of(1, "w");
-    cut = true;
+    severed = true;
     take_away(0, "w");
     put(0, "http://b:2,id=w,pool=p");
     mend();
@@ -257,7 +257,7 @@ Test(node_roster_apply, a_worker_of_another_spec_is_replaced)
 
 Test(node_roster_apply, a_worker_comes_draining_if_it_drains)
 {
-    cut = true;
+    severed = true;
     put(0, "http://a:1,id=w");
     drain(0, "w", true);
     mend();
@@ -282,7 +282,7 @@ Test(node_roster_apply, a_removal_beats_a_configuration_that_comes_later)
     struct config_worker workers[] = {worker_of("http://a:1,id=a")};
 
     put(0, "http://a:1,id=a");
-    cut = true;
+    severed = true;
     take_away(0, "a");
     take_away(1, "a");
     configure(1, workers, 1);
@@ -348,7 +348,7 @@ Test(node_roster_apply,
 
 Test(node_roster_apply, of_two_with_one_url_all_have_the_same_one)
 {
-    cut = true;
+    severed = true;
     put(0, "http://a:1,id=right");
     put(1, "http://a:1,id=left");
     mend();
@@ -414,7 +414,7 @@ Test(node_roster_apply, of_too_many_all_leave_out_the_same)
         (void)snprintf(text, sizeof text, "http://h%u:1,id=w%03u", i, i);
         put(0, text);
     }
-    cut = true;
+    severed = true;
     put(0, "http://x:1,id=w0-x");
     put(1, "http://y:1,id=w0-y");
     mend();
