@@ -1,6 +1,6 @@
 /*
- * The store of cells: runs of 16-byte units in chunks, found by size class as in
- * TLSF.
+ * The store of cells: runs of 16-byte units in chunks, found by size class as
+ * in TLSF.
  */
 #include "index/cell_internal.h"
 
@@ -53,7 +53,7 @@ run_units(const struct run *run)
     return run->cell.size >> RUN_SHIFT;
 }
 
-/* Under ASan what is free must not be touched, our own words in it apart. */
+/* Under ASan nobody may touch a free run, except for our own words in it. */
 static void
 run_poison(struct run *run, uint32_t units, bool poison)
 {
@@ -167,7 +167,7 @@ list_find(const struct cell_store *store, uint32_t units)
     return store->list[row * ROW + (uint32_t)__builtin_ctz(bits)];
 }
 
-/* True when the run is all there is in its chunk. */
+/* True when the run fills its chunk. */
 static bool
 fills_chunk(const struct cell_store *store, uint32_t ref, uint32_t units)
 {
@@ -193,7 +193,7 @@ chunk_plan(const struct cell_store *store, uint32_t units)
     return (uint32_t)want;
 }
 
-/* One more chunk, as one free run. False: no room, or no memory. */
+/* Adds a chunk, as one free run. False: no room, or no memory. */
 static bool
 chunk_add(struct cell_store *store, uint32_t units)
 {
@@ -322,7 +322,7 @@ cell_init(struct cell_store *store, size_t bytes_max,
           const struct radix_allocator *allocator)
 {
     CHECK(allocator != NULL);
-    /* Chunks may be small at first, hence the eight; 0 stays unused. */
+    /* The first chunks may be small, hence the eight; 0 stays unused. */
     size_t chunks = bytes_max / CELL_CHUNK_MAX + 8;
     size_t table = chunks * (sizeof(unsigned char *) + sizeof(uint32_t));
 
@@ -357,7 +357,7 @@ cell_fini(struct cell_store *store)
     CHECK(store->chunks_count == 0 && store->bytes == 0);
 }
 
-/* The free runs that the lists know: count and units. */
+/* Counts the free runs in the lists, and their units. */
 static bool
 check_lists(const struct cell_store *store, size_t *count, const char **reason)
 {
@@ -385,7 +385,7 @@ check_lists(const struct cell_store *store, size_t *count, const char **reason)
     return true;
 }
 
-/* One chunk from its first run to its end mark. */
+/* Verifies one chunk, from its first run to its end mark. */
 static bool
 check_chunk(const struct cell_store *store, uint32_t number, size_t *free_count,
             size_t *used_units)

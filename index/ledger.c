@@ -91,7 +91,7 @@ ledger_close(struct ledger *ledger, uint32_t stream)
 
 /* ---- background work ---- */
 
-/* From one state to another; whether there were any. */
+/* Moves all streams in one state to another. True when there were any. */
 static bool
 turn(struct ledger *l, enum stream_state from, enum stream_state to)
 {
@@ -137,7 +137,7 @@ sweep_entry(struct ledger *l, uint32_t ref)
         ledger_release(l, ref);
         return;
     }
-    if ((entry->holders & 3) == 1) { /* most, and then no set is needed */
+    if ((entry->holders & 3) == 1) { /* one holder, as most have: no set */
         uint32_t stream = holders_inline(entry->holders, 0);
         if (swept(l, stream)) {
             ledger_leave(l, ref, stream);

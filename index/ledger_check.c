@@ -5,7 +5,7 @@
 
 #include "index/ledger_internal.h"
 
-/* What the walk over all entries adds up to. */
+/* Sums over all entries. */
 struct sums {
     uint64_t blocks[LEDGER_STREAMS_MAX];
     uint64_t copies[LEDGER_STREAMS_MAX];
@@ -13,9 +13,9 @@ struct sums {
     uint64_t entries;
     uint64_t sets;
     uint64_t copies_rows;
-    uint64_t counted;      /* kids that are counted */
-    uint64_t counts;       /* what their parents say */
-    uint64_t counted_held; /* pairs of them and streams */
+    uint64_t counted;      /* kids whose parents count them */
+    uint64_t counts;       /* the sum of the parents' counts */
+    uint64_t counted_held; /* pairs of such a kid and a stream that holds it */
 };
 
 static const char *
@@ -42,7 +42,7 @@ check_kids(const struct ledger *l, uint32_t ref, struct sums *sums)
     return NULL;
 }
 
-/* Whether the entry is where its parent and its name say. */
+/* Verifies that the entry is where its parent and its name say. */
 static const char *
 check_place(const struct ledger *l, uint32_t ref)
 {
@@ -165,7 +165,7 @@ check_sums(const struct ledger *l, const struct sums *sums)
     return NULL;
 }
 
-/* Chains: each live entry once, in the bucket of its name. */
+/* Verifies the chains: each live entry is in the bucket of its name, once. */
 static const char *
 check_chains(const struct ledger *l)
 {

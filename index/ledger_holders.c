@@ -50,7 +50,8 @@ ledger_holders_add(struct ledger *l, uint32_t word, uint32_t stream)
     return ref << 2;
 }
 
-/* A bitmap of two becomes inline; of three it stays, lest it come and go. */
+/* A bitmap of two holders becomes inline. One of three stays, so that an entry
+ * does not keep changing between both. */
 static uint32_t
 shrink(struct ledger *l, uint32_t word)
 {

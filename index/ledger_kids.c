@@ -1,8 +1,8 @@
 /*
- * Which block comes before which. The kids of an entry are a list through
- * their links, the last of which leads up to the parent, so most blocks, with
- * one kid, find parent and kid in one step. Beyond KIDS_LIST_MAX kids they
- * only lead up, and rows say how many of them each stream holds.
+ * Which block comes before which. The links of an entry's kids form a list; the
+ * last link leads to the parent. Most blocks have one kid, so they find parent
+ * and kid in one step. With more than KIDS_LIST_MAX kids every link leads to
+ * the parent, and rows say how many of the kids each stream holds.
  */
 #include "index/ledger_internal.h"
 
@@ -16,7 +16,7 @@ ledger_parent(const struct ledger *l, const struct entry *entry)
     return entry->link & REF_MASK;
 }
 
-/* The next of the list of kids, REF_NONE after the last. */
+/* The next kid in the list, or REF_NONE after the last. */
 static uint32_t
 next_kid(const struct entry *kid)
 {
@@ -75,7 +75,7 @@ ledger_kids_claim(struct ledger *l, uint32_t ref, uint32_t stream)
     return ledger_rows_claim(l, &l->kids, ref, stream);
 }
 
-/* From a list to counts. */
+/* Replaces the list of an entry's kids by counts. */
 static void
 count_kids(struct ledger *l, uint32_t parent)
 {

@@ -1,7 +1,7 @@
 /*
- * Fills an empty ledger from a copy (watch.h): entries come under the numbers
- * they had, in any order, so how they hang together (names, kids, holes) is
- * made at the end. Until then entry.link is LINK_UP and the entry before it.
+ * Fills an empty ledger from a copy (watch.h). Entries keep their numbers and
+ * come in any order, so names, kids and holes are linked at the end. Until then
+ * entry.link is LINK_UP and the entry before it.
  */
 #include "index/ledger_internal.h"
 
@@ -104,7 +104,8 @@ set_copies(struct ledger *l, uint32_t ref, uint32_t stream, uint64_t copies)
 
 /* ---- parts ---- */
 
-/* What is left of the words; count is SIZE_MAX when they ended too early. */
+/* The words that are not read yet; count is SIZE_MAX when they ended too
+ * early. */
 struct in {
     const uint64_t *word;
     size_t count;
@@ -292,7 +293,7 @@ ledger_load_journal(struct ledger *ledger, const uint64_t *words, size_t count)
 
 /* ---- the end ---- */
 
-/* Numbers that are free, the least to be taken first. */
+/* Makes the list of free numbers, the least first. */
 static void
 free_rest(struct ledger *l)
 {
@@ -307,8 +308,8 @@ free_rest(struct ledger *l)
     }
 }
 
-/* Below its parent, with a count of those who hold it where kids are counted;
- * kids that come later are counted when they do. */
+/* Adds an entry to its parent's kids. If the parent counts its kids, counts the
+ * entry's holders; entries that come later are counted when they come. */
 static int
 hang(struct ledger *l, uint32_t ref)
 {
@@ -341,7 +342,7 @@ hang(struct ledger *l, uint32_t ref)
     return 0;
 }
 
-/* Kids' holders are complete, so holes can be counted. */
+/* Counts holes, now that all kids have all their holders. */
 static void
 count_holders(struct ledger *l, uint32_t ref, uint32_t parent)
 {
@@ -377,7 +378,7 @@ hang_all(struct ledger *l)
             (parent != REF_NONE && entry_at(l, parent)->link == 0)) {
             return LEDGER_E_BAD;
         }
-        /* Only streams that are dead by now may have needed it. */
+        /* Perhaps only streams that are dead by now needed it. */
         l->litter = l->litter || entry_at(l, ref)->holders == 0;
         count_holders(l, ref, parent);
     }

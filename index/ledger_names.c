@@ -6,7 +6,7 @@
  */
 #include "index/ledger_internal.h"
 
-#define PREFETCH_PASSES 3  /* of a chain: longer ones are rare */
+#define PREFETCH_PASSES 3  /* entries of a chain; longer chains are rare */
 #define GROWTH_AHEAD    16 /* buckets */
 
 int
@@ -59,7 +59,7 @@ ledger_held(const struct ledger *l, uint32_t stream, uint64_t name)
     return REF_NONE;
 }
 
-/* Asks for the entry that follows `ref`, unless that is the one of the name. */
+/* Prefetches the entry after `ref`, unless `ref` has the name already. */
 static uint32_t
 prefetch_next(const struct ledger *l, uint32_t ref, uint64_t name)
 {
@@ -73,14 +73,14 @@ prefetch_next(const struct ledger *l, uint32_t ref, uint64_t name)
     return ref;
 }
 
-/* Each pass needs what the one before it asked for. */
+/* Each pass reads what the previous one prefetched. */
 static void
 prefetch_group(const struct ledger *l, const uint64_t *names, uint32_t count)
 {
     uint32_t ref[NAMES_GROUP];
 
     CHECK(count <= NAMES_GROUP);
-    /* Else gcc finds a function without effect and drops the calls. */
+    /* Otherwise gcc drops the calls of a function without an effect. */
     __asm__ volatile("" ::: "memory");
     for (uint32_t i = 0; i < count; i++) {
         __builtin_prefetch(name_head(&l->names, names[i]), 1);
@@ -109,9 +109,8 @@ ledger_prefetch(const struct ledger *ledger, const uint64_t *hashes,
     }
 }
 
-/* Asks for the chains that the next buckets will split: these come one after
- * another, so what they need is known well before, an entry further each time
- * they are nearer. */
+/* Prefetches the chains that the next buckets will split. Buckets are split in
+ * order, so each call prefetches one more entry of each of these chains. */
 static void
 prefetch_growth(const struct ledger *l, uint32_t fresh)
 {
@@ -130,7 +129,7 @@ prefetch_growth(const struct ledger *l, uint32_t fresh)
     }
 }
 
-/* One bucket more, if there is memory for it: without, chains grow longer. */
+/* Adds a bucket if there is memory for it; otherwise chains grow longer. */
 static void
 grow(struct ledger *l)
 {
@@ -205,7 +204,7 @@ ledger_names_tidy(struct ledger *l)
     }
     uint32_t last = names->buckets - 1;
     uint32_t *at = name_bucket(names, last & names->mask);
-    if (last == names->mask) { /* the last of its level */
+    if (last == names->mask) { /* it is the last of its level */
         names->mask /= 2;
         at = name_bucket(names, last & names->mask);
     }
@@ -233,7 +232,7 @@ ledger_names_fill(struct ledger *l)
     uint32_t buckets = 0;
 
     CHECK(l->names.buckets == 1);
-    do { /* chains are empty, so that a bucket more costs nothing */
+    do { /* adding a bucket is cheap while chains are empty */
         buckets = l->names.buckets;
         grow(l);
     } while (l->names.buckets > buckets && buckets < l->entries.used);

@@ -1,9 +1,10 @@
 /*
- * One stream and one entry: how many copies it holds, entering, leaving.
+ * One stream and one entry: how many copies the stream holds, and how it
+ * becomes a holder or stops being one.
  */
 #include "index/ledger_internal.h"
 
-#define RELEASE_MAX 64 /* entries freed for one that goes; a sweep does more */
+#define RELEASE_MAX 64 /* entries that one frees when it goes; a sweep: more */
 
 uint32_t
 ledger_copies(const struct ledger *l, uint32_t ref, uint32_t stream)
@@ -27,7 +28,7 @@ ledger_copies_claim(struct ledger *l, uint32_t ref, uint32_t stream)
     return ledger_rows_claim(l, &l->copies, ref, stream);
 }
 
-/* Whether there are several copies in one tier. */
+/* Whether a tier has several copies. */
 static bool
 several(uint32_t copies)
 {

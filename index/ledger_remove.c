@@ -3,7 +3,7 @@
  */
 #include "index/ledger_internal.h"
 
-/* What the engine says is left is believed, where there is room for it. */
+/* Takes over the copies that the engine says are left, if there is room. */
 static uint32_t
 copies_left(struct ledger *l, uint32_t ref, uint32_t stream, uint32_t count,
             const uint32_t *remaining)

@@ -27,7 +27,7 @@ shard_of(const struct rows *rows, uint64_t hash)
     return &rows->shard[hash >> (64 - ROW_SHARD_BITS)];
 }
 
-/* Where the row is, or the free place where it would be. */
+/* The place of the row, or the free place where it would be. */
 static uint32_t
 find(const struct row_shard *shard, uint64_t key, uint64_t hash)
 {
@@ -53,7 +53,7 @@ ledger_rows_get(const struct rows *rows, uint32_t ref, uint32_t stream)
     return (uint32_t)(shard->row[find(shard, key, hash)] & ROW_VALUE_MAX);
 }
 
-/* The shard's rows move to a table of this size. */
+/* Moves the shard's rows to a table of this size. */
 static bool
 resize(struct ledger *l, struct row_shard *shard, uint32_t size)
 {
@@ -76,7 +76,7 @@ resize(struct ledger *l, struct row_shard *shard, uint32_t size)
     return true;
 }
 
-/* At most four fifths of the places are taken. */
+/* Keeps at least a fifth of the places free. */
 bool
 ledger_rows_claim(struct ledger *l, struct rows *rows, uint32_t ref,
                   uint32_t stream)

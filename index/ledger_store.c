@@ -1,12 +1,12 @@
 /*
- * Storing a run: first everything is looked up and all room is claimed, then
- * it is entered, which cannot fail. Looking up goes in groups, so that the
- * misses of a group overlap.
+ * Storing a run. First all its blocks are looked up and all room is claimed;
+ * then the run is entered, which cannot fail. Blocks are looked up in groups,
+ * so that the cache misses of a group overlap.
  */
 #include "index/key.h"
 #include "index/ledger_internal.h"
 
-#define SMALL_RUN   8                   /* compared each with each */
+#define SMALL_RUN   8 /* blocks that are compared pair by pair */
 #define REF_PLANNED (UINT32_C(1) << 31) /* the entry is only being planned */
 
 struct plan {
@@ -19,7 +19,8 @@ struct plan {
     uint32_t *refs;   /* their entries */
 };
 
-/* Room for the refs of a run and for the table that finds a name twice. */
+/* The memory for the refs of a run and for the table that finds names that
+ * occur twice. */
 static uint32_t
 table_len(uint32_t count)
 {
@@ -86,7 +87,7 @@ twice_large(const struct ledger_run *run, uint32_t *table, uint32_t len)
     return false;
 }
 
-/* Whether a name stands for two places in the chain of the run. */
+/* Whether a name occurs twice in the run, its parent included. */
 static bool
 twice(const struct plan *plan)
 {
@@ -103,8 +104,8 @@ twice(const struct plan *plan)
     return twice_large(run, plan->refs + run->count, table_len(run->count));
 }
 
-/* The entry that the stream holds under the name, else the one with this key
- * and parent that others know, else REF_NONE. */
+/* The entry that the stream holds under the name; otherwise the one with this
+ * name, key and parent that other streams hold; otherwise REF_NONE. */
 static uint32_t
 find(const struct plan *plan, uint64_t name, uint64_t key, uint32_t parent)
 {
@@ -129,7 +130,7 @@ find(const struct plan *plan, uint64_t name, uint64_t key, uint32_t parent)
     return same;
 }
 
-/* Room for a new entry below parent. */
+/* Claims room for a new entry below parent. */
 static bool
 claim_new(const struct plan *plan, uint32_t parent, uint32_t *ref)
 {
@@ -147,7 +148,7 @@ claim_new(const struct plan *plan, uint32_t parent, uint32_t *ref)
     return true;
 }
 
-/* Room for the stream to hold an entry that others know. */
+/* Claims room for the stream to hold an entry that others know. */
 static bool
 claim_joining(const struct plan *plan, uint32_t ref)
 {
@@ -250,7 +251,7 @@ drop_plan(struct plan *plan)
     unclaim(plan);
 }
 
-/* True when the block was not in the tier. */
+/* Adds a copy. True when the block was not in the tier before. */
 static bool
 add_copy(struct ledger *l, uint32_t ref, uint32_t stream, enum tier tier)
 {
@@ -283,7 +284,7 @@ make(struct plan *plan, uint32_t i)
     return ref;
 }
 
-/* True when it is news. */
+/* Enters a block. True when that is news for a reader. */
 static bool
 enter_block(struct plan *plan, uint32_t i)
 {

@@ -1,5 +1,5 @@
 /*
- * The mirror as a whole: its slots, what waits for readers, background work.
+ * The mirror as a whole: its slots, grace periods, background work.
  */
 #include "index/mirror.h"
 
@@ -9,7 +9,7 @@
 #include "index/base/mutant.h"
 #include "index/mirror_internal.h"
 
-/* Each size is a quarter above the one before. */
+/* Each size is a quarter larger than the one before. */
 static void
 sizes_init(struct mirror *mirror)
 {
@@ -58,9 +58,9 @@ mirror_free(struct mirror *mirror)
     free(mirror);
 }
 
-/* ---- what waits for readers ---- */
+/* ---- grace periods ---- */
 
-/* Nobody is left who was there when it began. */
+/* A grace period has passed: no reader is left from before it began. */
 static void
 grace_passed(struct qsbr_node *node)
 {
@@ -101,7 +101,7 @@ mirror_grace(struct mirror *mirror)
 
 /* ---- slots ---- */
 
-/* The writer alone changes these words. */
+/* Changes a bit that readers see; only the writer calls it. */
 static void
 bit_set(_Atomic uint64_t *words, uint32_t slot)
 {
@@ -177,8 +177,9 @@ mirror_walk_set(struct mirror *mirror, uint32_t slot)
     bit_set(mirror->walked, slot);
     atomic_store_explicit(&mirror->opened_at[slot], opened,
                           memory_order_relaxed);
-    /* Release: who sees that something opened sees what. And who sees a bit
-     * that is changed after this sees this (mirror_match.c). */
+    /* Release: a reader that sees the new count sees which slot it is about.
+     * A reader that sees a later change of a bit sees this change, too
+     * (mirror_match.c). */
     atomic_store_explicit(&mirror->opened, opened, memory_order_release);
 }
 
@@ -188,7 +189,8 @@ mirror_walk_clear(struct mirror *mirror, uint32_t slot)
     CHECK(slot < WORKERS_MAX);
     if (mirror->slot[slot].walked) {
         mirror->slot[slot].walked = false;
-        /* Release: who sees this sees the blocks that filled the holes. */
+        /* Release: a reader that sees this sees the blocks that filled the
+         * holes. */
         bit_clear(mirror->walked, slot);
     }
 }
@@ -200,8 +202,8 @@ mirror_tear(struct mirror *mirror, uint32_t slot)
         atomic_load_explicit(&mirror->torn[slot], memory_order_relaxed);
 
     CHECK(slot < WORKERS_MAX && mirror->slot[slot].walked);
-    /* Release: at the end, who sees this sees the removals. At the beginning
-     * it is their own release that orders them after this. */
+    /* Release: at the end, a reader that sees this sees the removals. At the
+     * beginning, the removals' own release orders them after this. */
     atomic_store_explicit(&mirror->torn[slot], torn + 1, memory_order_release);
 }
 

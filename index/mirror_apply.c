@@ -1,6 +1,6 @@
 /*
- * Records applied to a slot. Keys are taken in batches whose table lines are
- * fetched together: most of the cost of a key is waiting for its line.
+ * Applies records to a slot. It takes keys in batches and fetches their table
+ * lines together, because most of a key's cost is the wait for its line.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define BATCH 32
 
-/* Keys applied between two looks at what readers allow to be reused. */
+/* Keys that are applied before memory is reclaimed again. */
 #define RECLAIM_KEYS 2048
 
 static void
@@ -46,7 +46,8 @@ mirror_untier(struct mirror *mirror, uint32_t shard, struct mirror_entry *entry,
     }
 }
 
-/* The tiers of a block outside the device alone, or NULL. */
+/* The entry with a block's tiers, or NULL when the block is in the device
+ * alone. */
 static struct mirror_entry *
 find_tiers(const struct mirror *mirror, uint32_t slot, uint64_t key,
            uint64_t *word)
@@ -61,7 +62,7 @@ find_tiers(const struct mirror *mirror, uint32_t slot, uint64_t key,
                              &wanted, word);
 }
 
-/* The tiers of a block that the slot holds; entry and word are those that
+/* The tiers of a block that the slot holds. entry and word are what
  * find_tiers() found. */
 static uint64_t
 tiers_in(const struct mirror_entry *entry, uint64_t word)
@@ -114,7 +115,7 @@ drop_tiers(struct mirror *mirror, uint32_t slot, uint64_t key,
                   slot);
 }
 
-/* A block the slot holds already is in a further tier. */
+/* Adds a tier to a block that the slot holds already. */
 static bool
 store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
               enum tier tier)
@@ -138,7 +139,7 @@ store_further(struct mirror *mirror, uint32_t slot, uint64_t key,
     return true;
 }
 
-/* A new holder of a block that others hold (entry), or nobody does (NULL). */
+/* Adds a holder to a block that others hold (entry) or nobody holds (NULL). */
 static bool
 hold(struct mirror *mirror, uint32_t slot, uint64_t key,
      struct mirror_entry *entry, uint64_t word)
@@ -163,7 +164,7 @@ mirror_store(struct mirror *mirror, uint32_t slot, uint64_t key, enum tier tier)
     if (entry != NULL && mirror_word_has(mirror, word, slot)) {
         return store_further(mirror, slot, key, tier);
     }
-    /* Its tiers first: who sees the block may ask for them. */
+    /* Tiers first: a reader that sees the block may ask for them. */
     if (tier != TIER_DEVICE &&
         !enter_tiers(mirror, slot, key, UINT64_C(1) << tier)) {
         return false;
@@ -246,7 +247,7 @@ fetch(const struct mirror *mirror, uint32_t slot, const uint64_t *keys,
     }
 }
 
-/* What was left out may be a hole from now on. */
+/* Notes that blocks were left out: the slot may have holes from now on. */
 static void
 refuse(struct mirror *mirror, uint32_t slot)
 {

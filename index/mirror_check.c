@@ -1,12 +1,12 @@
 /*
- * Every invariant of the mirror, by walking all of it.
+ * Verifies every invariant of the mirror by walking all of it.
  */
 #include <stdlib.h>
 
 #include "index/base/rng.h"
 #include "index/mirror_internal.h"
 
-/* What the tables say, counted anew. */
+/* Counts over all tables. */
 struct tally {
     const struct mirror *mirror;
     const char *reason;
@@ -90,7 +90,7 @@ check_tiers(struct tally *tally, uint64_t key, uint64_t word)
            fail(tally, "tiers of a block that is not held");
 }
 
-/* A live entry, in the table where its key belongs and found there. */
+/* Verifies a live entry: it is in its key's table, and a search finds it. */
 static bool
 check_entry(struct tally *tally, enum mirror_kind kind, uint32_t shard,
             const struct mirror_entry *entry)

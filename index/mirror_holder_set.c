@@ -1,5 +1,5 @@
 /*
- * Sets of holders: up to six named in the entry's word, more in a holder set, a
+ * Sets of holders. An entry's word names up to six; more are in a holder set, a
  * bitmap whose address never changes.
  */
 #include "index/mirror_internal.h"
@@ -65,7 +65,7 @@ segment_holder_sets(uint32_t segment)
     return (uint32_t)MIRROR_HOLDER_SETS << segment / 8;
 }
 
-/* A segment: its holder sets on whole cache lines, then their links. */
+/* Bytes of a segment: holder sets on whole cache lines, then their links. */
 static size_t
 segment_bytes(uint32_t segment)
 {
@@ -99,8 +99,7 @@ segment_add(struct mirror *mirror)
     return true;
 }
 
-/* The number of a holder set that nobody reads, NOBODY when there is no
- * room. */
+/* Takes the number of a holder set that nobody reads. NOBODY: no room. */
 static uint32_t
 holder_set_new(struct mirror *mirror)
 {
@@ -124,7 +123,7 @@ holder_set_new(struct mirror *mirror)
     return number;
 }
 
-/* The entry does not refer to it any more. */
+/* Gives up a holder set that no entry refers to any more. */
 static void
 holder_set_retire(struct mirror *mirror, uint32_t number)
 {
@@ -165,7 +164,7 @@ mirror_word_has(const struct mirror *mirror, uint64_t word, uint32_t slot)
     return worker_set_has(&set, slot);
 }
 
-/* The writer's set of a holder set; readers see it word by word. */
+/* Writes a set of holders into a holder set; readers see it word by word. */
 static void
 holder_set_store(struct mirror *mirror, uint32_t number,
                  const struct worker_set *set)
@@ -179,7 +178,7 @@ holder_set_store(struct mirror *mirror, uint32_t number,
     }
 }
 
-/* One bit of a holder set that readers see, on or off. */
+/* Sets or clears one bit of a holder set that readers see. */
 static void
 holder_set_flip(struct mirror *mirror, uint32_t number, uint32_t slot)
 {

@@ -113,7 +113,7 @@ saved_slots(const struct mirror *mirror)
     return saved;
 }
 
-/* Whether an entry's word is what the image has of it: nearly all are. */
+/* Whether the image has an entry's word as it is, as for nearly all entries. */
 static bool
 is_image(const struct saved *saved, uint64_t word)
 {
@@ -318,7 +318,7 @@ mirror_load(struct mirror *mirror, const uint64_t *words, size_t count,
     return loading.rc;
 }
 
-/* A record of the journal, unless its slot began anew after it. */
+/* Applies a record of the journal, unless its slot began anew after it. */
 static int
 load_apply(struct mirror *mirror, uint64_t op, const uint64_t *words)
 {

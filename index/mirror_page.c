@@ -10,10 +10,10 @@
  */
 #include "index/mirror_internal.h"
 
-#define SPAN_LINES  64U    /* of one range, about */
-#define PAGE_LINES  32768U /* looked at for one page, about */
+#define SPAN_LINES  64U    /* of one range, approximately */
+#define PAGE_LINES  32768U /* for one page, approximately */
 #define KEY_WORDS   (2U * TIERS)
-#define NARROW      4U /* hashes that fit any page, all of them */
+#define NARROW      4U /* so few hashes fit into any page */
 #define SHARD_SHIFT 56
 
 _Static_assert(NARROW *KEY_WORDS <= MIRROR_PAGE_MIN, "a page gets on");
@@ -40,7 +40,8 @@ put_block(const struct mirror *mirror, uint32_t slot, uint64_t key,
     }
 }
 
-/* How many lines it looked at; out->failed when the range does not fit. */
+/* Appends a range, and returns how many lines it looked at. out->failed: the
+ * range does not fit. */
 static uint32_t
 put_range(const struct mirror *mirror, uint32_t slot, struct range range,
           struct event_words *out)
@@ -73,9 +74,9 @@ put_range(const struct mirror *mirror, uint32_t slot, struct range range,
     return lines + 1;
 }
 
-/* From here on as many hashes as lie in SPAN_LINES lines, of one shard. The
- * last of all hashes is in no range but one that reaches further back, for as
- * a cursor it says that this is the end. */
+/* The range of hashes from here on that lie in SPAN_LINES lines of one shard.
+ * No range begins with the last of all hashes, because as a cursor that hash
+ * stands for the end. */
 static struct range
 range_at(const struct mirror *mirror, uint64_t from)
 {
@@ -92,7 +93,7 @@ range_at(const struct mirror *mirror, uint64_t from)
                           .to = to == UINT64_MAX - 1 ? UINT64_MAX : to};
 }
 
-/* Takes back what was put since `was`, whose last head was `head`. */
+/* Takes back the words since `was`; the last head before it was `head`. */
 static void
 undo(struct event_words *out, const struct event_words *was, uint64_t head)
 {

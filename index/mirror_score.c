@@ -1,5 +1,5 @@
 /*
- * Readers of tiers: what a slot's blocks are worth. Wait-free.
+ * What a slot's blocks are worth, by their tiers. Wait-free.
  */
 #include "index/mirror_internal.h"
 

@@ -8,9 +8,9 @@
 
 #define LINE_BYTES sizeof(struct mirror_line)
 
-/* Of a table's entries, in 32nds: what is used at most before it is replaced,
- * what mirror_work() does not wait for, what is live at most in a new one,
- * and what is live at least in one that stays. */
+/* Shares of a table's entries, in 32nds: the most that are used before the
+ * table is replaced, the share from which on mirror_work() replaces it, the
+ * most that are live in a new table, and the least in one that stays. */
 #define FULL_32   27
 #define AHEAD_32  26
 #define FRESH_32  23
@@ -117,13 +117,14 @@ table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     }
 }
 
-/* What an entry holds. */
+/* The content of an entry. */
 struct pair {
     uint64_t key;
     uint64_t word;
 };
 
-/* Readers cannot see this table yet, and nothing was ever taken out of it. */
+/* Enters a pair into a table that readers cannot see yet and that has no
+ * tombs. */
 static void
 copy_entry(struct mirror_line *lines, uint32_t count, uint64_t hash,
            struct pair from)
@@ -177,7 +178,8 @@ copy(const struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     }
 }
 
-/* The size for so many live entries, MIRROR_SIZES when there is none. */
+/* The number of the size for so many live entries; MIRROR_SIZES: none is large
+ * enough. */
 static uint32_t
 size_for(const struct mirror *mirror, uint32_t shard, uint64_t live)
 {
@@ -246,8 +248,8 @@ mirror_find(const struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
                : mirror_find_from(mirror, handle, hash, wanted, word);
 }
 
-/* A tomb may serve another key once nobody can be reading its old one, and
- * the same key at once. */
+/* Whether a tomb can take the key: its own key at once, another key once no
+ * reader can be reading the old one. */
 static bool
 usable(const struct mirror *mirror, const struct mirror_entry *entry,
        uint64_t key)
@@ -258,8 +260,8 @@ usable(const struct mirror *mirror, const struct mirror_entry *entry,
            (word >> WORD_SHIFT <= mirror->grace.done || key_load(entry) == key);
 }
 
-/* The first entry that can take the key: a tomb, or one never used. There is
- * always one of these. */
+/* The first entry that can take the key: a tomb, or an entry never used. There
+ * always is one. */
 static struct mirror_entry *
 find_place(const struct mirror *mirror, const char *handle, uint64_t hash,
            uint64_t key)
@@ -280,8 +282,8 @@ find_place(const struct mirror *mirror, const char *handle, uint64_t hash,
     }
 }
 
-/* Whether one more entry may be used; rather than refuse, a table that cannot
- * grow is filled further. */
+/* Whether one more entry may be used. A table that cannot grow is filled
+ * further before it refuses. */
 static bool
 make_room(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
 {
@@ -319,7 +321,7 @@ mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
         fill->used += word_load(entry) == WORD_EMPTY;
     }
     fill->live++;
-    /* Release: who sees the key sees the tomb, or what comes after it. */
+    /* Release: a reader that sees the key sees the tomb or a later word. */
     atomic_store_explicit(&entry->key, key, memory_order_release);
     word_store(entry, word);
     return true;
@@ -342,7 +344,8 @@ mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     const char *handle = mirror_handle_get(mirror, kind, shard);
     uint64_t entries = entries_of(mirror, shard, handle);
-    /* Of few lines, one may be sparse and the next smaller one too full. */
+    /* With few lines, a table may be sparse and the next smaller size be too
+     * full. */
     bool sparse =
         fill->live == 0 || (fill->live < entries * SPARSE_32 / 32 &&
                             size_for(mirror, shard, (uint64_t)fill->live + 1) <

@@ -1,6 +1,6 @@
 /*
- * Background work: dead slots are swept out of the tables, line by line, and
- * tables get the size they should have.
+ * Background work: sweeps dead slots out of the tables, line by line, and gives
+ * tables the size that they should have.
  */
 #include "index/mirror_internal.h"
 
@@ -40,7 +40,7 @@ sweep_entry(struct mirror *mirror, struct mirror_entry *entry)
     }
 }
 
-/* One pass is over: its slots are free once no reader can know them alive. */
+/* Ends a pass: its slots are free once no reader can know them alive. */
 static void
 sweep_end(struct mirror *mirror)
 {
@@ -71,7 +71,7 @@ sweep_begin(struct mirror *mirror)
     CHECK(sweep->active || worker_set_empty(&sweep->next));
 }
 
-/* One line, or the step to the next table. */
+/* Sweeps one line, or steps to the next table. */
 static void
 sweep_step(struct mirror *mirror)
 {
@@ -94,7 +94,8 @@ sweep_step(struct mirror *mirror)
     }
 }
 
-/* Looks after tables in turn, until one was replaced. True when one was. */
+/* Checks the size of one table after another until it has replaced one. True
+ * when it has. */
 static bool
 tidy(struct mirror *mirror, uint32_t budget)
 {
