@@ -61,7 +61,7 @@ class Publisher(Engine):
         return json.loads(self.host.request(self.address, 8000, "GET", "/chaos/cache")[2])
 
 
-class Cuts:
+class Severed:
     """Severs random links, each for a while."""
 
     def __init__(self, world, rng):
@@ -276,7 +276,7 @@ def flat(quarters, part, slack):
     return quarters[3] <= quarters[1] * (1 + part) + slack
 
 
-@scenario(hurt="for a minute (long: 30; --minutes): links cut 1 to 5 s all the time, nodes "
+@scenario(hurt="for a minute (long: 30; --minutes): links severed 1 to 5 s all the time, nodes "
                "killed or stopped and restarted every 15 s, with their disks or without, "
                "engines restarted; 1,000 batches a second, engines older than their replay",
           promise="at quiet points every node's mirror is every engine's cache, key by key; "
@@ -295,7 +295,7 @@ def soak(world, say):
     for engine in world.engines:
         engine.start()
     world.together()
-    cuts, kills = Cuts(world, rng), Kills(world, rng)
+    severed, kills = Severed(world, rng), Kills(world, rng)
     sizes, judge = Sizes(world.nodes[0]), Judge(world)
     troubles = []
     pause = threading.Event()
@@ -306,17 +306,17 @@ def soak(world, say):
         for engine in world.engines:
             engine.set_rate(engine.rate)
         while (now := time.monotonic() - began) < seconds / points:
-            for part in (cuts, kills, sizes):
+            for part in (severed, kills, sizes):
                 part.turn(now)
             pause.wait(0.02)
-        cuts.heal()
+        severed.heal()
         kills.back()
         trouble = judge.quiet()
         troubles += [f"quiet point {point + 1}: {trouble}"] if trouble else []
     mismatches = sum(judge.mismatches.values())
     caches = [engine.cache() for engine in world.engines]
     rss, used, held, fds = (sizes.quarters(column) for column in range(4))
-    say(batches=sum(cache["next_seq"] for cache in caches), cuts=cuts.count, **kills.counts,
+    say(batches=sum(cache["next_seq"] for cache in caches), severed=severed.count, **kills.counts,
         compared=judge.compared, wrong=judge.wrong, mismatches=mismatches, rss_kb=rss, heap_kb=used,
         heap_held_kb=held, fds=fds)
     expect(mismatches == 0, f"states differed at equal positions: {judge.mismatches}")

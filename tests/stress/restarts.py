@@ -40,7 +40,7 @@ def user(host):
     return 60000 + int(host.rpartition(".")[2])
 
 
-def cut(what, a, b):
+def lose(what, a, b):
     """Adds or deletes a rule by which all that node a sends to node b is lost."""
     ip("rule", what, "pref", "5", "uidrange", f"{user(a)}-{user(a)}", "to", b, "blackhole")
 
@@ -77,18 +77,18 @@ class Flapping(threading.Thread):
         super().__init__(daemon=True)
         self.hosts, self.rng = hosts, random.Random(seed)
         self.over = threading.Event()
-        self.cuts = 0
+        self.count = 0
 
     def run(self):
         while not self.over.wait(self.rng.uniform(0.02, 0.4)):
             one, other = self.rng.sample(self.hosts, 2)
             ways = [(one, other), (other, one)][:self.rng.randint(1, 2)]
             for a, b in ways:
-                cut("add", a, b)
+                lose("add", a, b)
             self.over.wait(self.rng.choice([0.05, 0.3, 1.5]))
             for a, b in ways:
-                cut("del", a, b)
-            self.cuts += 1
+                lose("del", a, b)
+            self.count += 1
 
     def end(self):
         self.over.set()
@@ -105,7 +105,7 @@ class Mesh:
         for file in folder.iterdir():
             file.chmod(0o644)
         self.nodes = [self.start(n) for n in range(options.nodes)]
-        self.counts = {"restarts": 0, "cuts": 0, "hangs": 0, "panics": 0, "unlinked": 0}
+        self.counts = {"restarts": 0, "severed": 0, "hangs": 0, "panics": 0, "unlinked": 0}
 
     def start(self, n):
         joins = [w for host in self.hosts if host != self.hosts[n]
@@ -195,10 +195,10 @@ class Mesh:
 
         one, other = self.hosts[:2]
         for a, b in (one, other), (other, one):
-            cut("add", a, b)
+            lose("add", a, b)
         harness.wait_until(lambda: missing(0) == 1 and missing(1) == 1, "a link is missing")
         for a, b in (one, other), (other, one):
-            cut("del", a, b)
+            lose("del", a, b)
         self.look()
         harness.wait_until(lambda: missing(0) == 0 and missing(1) == 0, "none is missing")
 
@@ -233,7 +233,7 @@ def run(options, folder):
                 mesh.restart(mesh.rng.randrange(options.nodes), mesh.rng.random() < 0.5)
                 time.sleep(mesh.rng.choice([0, 0.1, 0.5]))
             flapping.end()
-            mesh.counts["cuts"] += flapping.cuts
+            mesh.counts["severed"] += flapping.count
             took.append(mesh.look())
         mesh.part()
     finally:

@@ -65,7 +65,7 @@ Test(mesh_member_fault, helpers_reach_whom_we_cannot)
     cr_assert_eq(net_count(&net, NET_HOSTS, MEMBER_DIED, NULL), 0);
 }
 
-Test(mesh_member_fault, without_helpers_the_same_cut_is_a_suspicion)
+Test(mesh_member_fault, without_helpers_the_same_link_is_a_suspicion)
 {
     net.config.helpers = 0;
     net_mesh(&net, 4, 5 * NET_S);
