@@ -14,7 +14,7 @@
  *   at 4s stop n1                       a goodbye
  *   at 5s start n2
  *   at 5s pause n3 2s                   it stands still for two seconds
- *   at 6s restart e1                    another process, with nothing in its cache
+ *   at 6s restart e1                    another process, with an empty cache
  *   at 8s end                           last of all: everything is mended
  *
  * Time begins when the mesh is together, and never goes back from one line to
@@ -81,12 +81,12 @@ struct fault_error {
     const char *what;
 };
 
-/* False: *error says why, and *script is of no use. */
+/* Reads a script. False: *error says why, and *script must not be used. */
 bool fault_script_read(struct fault_script *script, struct slice text,
                        struct fault_error *error) MUST_CHECK;
 
-/* The same script as text, a line each, one space between words, times in
- * ms. */
+/* Writes the script as text: a line for each event, one space between words,
+ * times in ms. */
 void fault_script_put(const struct fault_script *script, struct buf *out);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Virtual time: a clock, and the heap of what is to happen on it.
+ * Virtual time: a clock, and a heap of the events that will happen on it.
  *
  * Time stands still until virtual_time_next() hands out the earliest event
  * and moves the clock there. Of events of one moment the one that was added
  * first comes first, so the same calls give the same order, on every machine.
  *
- * An event cannot be withdrawn. An owner that no longer wants one ignores it
- * when it comes, by a number of its own in `what`.
+ * An event cannot be withdrawn. An owner that no longer wants an event ignores
+ * it when it comes, and recognises it by a number of its own in `what`.
  *
  * Role: core. Owns: one array, which grows. Thread: one owner.
  * Limits: events_max pending at a time. Errors: VIRTUAL_TIME_E_FULL, -ENOMEM.

@@ -1,5 +1,5 @@
 /*
- * What happens in a replay, event by event. Private to replay_world.c and to
+ * The events of a replay. Private to replay_world.c and to
  *
  *   replay_flow.c         the events in their order
  *   replay_flow_arrive.c  requests: elections
@@ -16,19 +16,19 @@
 enum replay_kind {
     KIND_ARRIVE,  /* request who, at its node */
     KIND_WAKE,    /* engine who */
-    KIND_EVENTS,  /* record what of engine who, at those who read it */
-    KIND_GOSSIP,  /* the same, at the others */
-    KIND_BELIEF,  /* record what: a decision for engine who, at the peers */
-    KIND_OPENED,  /* a request of node what at engine who, at its peers */
-    KIND_CLOSED,  /* the same, that has ended */
+    KIND_EVENTS,  /* record what of engine who reaches its readers */
+    KIND_GOSSIP,  /* the same record reaches the other nodes */
+    KIND_BELIEF,  /* record what, a decision for engine who, reaches peers */
+    KIND_OPENED,  /* peers hear that node what sent a request to engine who */
+    KIND_CLOSED,  /* peers hear that such a request has ended */
     KIND_GAUGES,  /* nodes tell how much they send */
-    KIND_HEARD,   /* ... and hear it */
+    KIND_HEARD,   /* nodes hear it */
     KIND_METRICS, /* nodes look how full engines are */
 };
 
 /* Something that travels: words of events, or keys of a decision. */
 struct replay_record {
-    uint32_t node; /* whose decision */
+    uint32_t node; /* whose decision it is */
     uint32_t count;
     uint64_t words[];
 };
@@ -51,14 +51,15 @@ int replay_schedule(struct replay_world *world, uint64_t at_us,
                     enum replay_kind kind, uint32_t who, uint64_t what)
     MUST_CHECK;
 struct replay_record *replay_record_of(const struct virtual_event *event);
-/* A copy of the words; NULL: no memory. The caller frees it. */
+/* Copies the words; the caller frees the copy. NULL: no memory. */
 struct replay_record *replay_record_new(uint32_t node, const uint64_t *words,
                                         uint32_t count);
-/* Puts the record on its way, which owns it then; NULL is -ENOMEM. */
+/* Schedules the record's arrival and takes ownership of it. -ENOMEM if record
+ * is NULL. */
 int replay_send(struct replay_world *world, uint64_t at_us,
                 enum replay_kind kind, uint32_t who,
                 struct replay_record *record) MUST_CHECK;
-/* Peers hear of a request that was sent, or has ended. */
+/* Tells peers of a request that was sent or has ended. */
 int replay_tell_peers(struct replay_world *world, enum replay_kind kind,
                       const struct replay_flight *flight) MUST_CHECK;
 
@@ -68,10 +69,10 @@ int replay_arrive(struct replay_world *world, uint32_t number) MUST_CHECK;
 
 /* replay_flow_engine.c */
 
-/* The engine's next step is scheduled. */
+/* Schedules the engine's next step. */
 int replay_engine_wake_when_due(struct replay_world *world, uint32_t engine)
     MUST_CHECK;
-/* KIND_WAKE; an engine that was woken sooner since is left alone. */
+/* Handles KIND_WAKE, unless the engine was woken sooner in the meantime. */
 int replay_engine_wake(struct replay_world *world,
                        const struct virtual_event *event) ON_CONTROL MUST_CHECK;
 
@@ -93,21 +94,21 @@ int replay_read_metrics(struct replay_world *world) MUST_CHECK;
 /* Whether engines' events matter to the policy. */
 bool replay_knows_events(const struct replay_world *world);
 
-/* Nodes that are told by engines. */
+/* Nodes that read engines' events. */
 static inline bool
 replay_hears_events(enum replay_policy policy)
 {
     return policy == REPLAY_KVASIR || policy == REPLAY_SHARES;
 }
 
-/* oracle and soonest. */
+/* Whether the policy is oracle or soonest. */
 static inline bool
 replay_sees_all(enum replay_policy policy)
 {
     return policy == REPLAY_ORACLE || policy == REPLAY_SOONEST;
 }
 
-/* Their election. */
+/* The election of oracle and soonest. */
 void replay_divine(struct replay_world *world,
                    const struct replay_prompt *prompt,
                    const struct replay_request *request,

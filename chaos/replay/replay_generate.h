@@ -48,10 +48,10 @@ struct replay_workload {
     const char *purpose; /* one line for the manual */
 };
 
-/* The at-th, NULL behind the last. */
+/* The at-th workload; NULL after the last. */
 const struct replay_workload *replay_workload_at(uint32_t at);
 
-/* NULL: no such. */
+/* The workload of this name; NULL: there is none. */
 const struct replay_workload *replay_workload_find(const char *name);
 
 /* Adds `requests` requests (chat: about as many, whole conversations) to an

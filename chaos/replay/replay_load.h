@@ -2,11 +2,10 @@
  * A load: the requests of a trace or of a generated workload, and what is in
  * their prompts.
  *
- * Prompts of thousands of requests do not fit into memory as tokens, and what
- * matters of them is which are alike. So a prompt is a list of runs, and a run
- * is a piece of some endless text that a number names: two runs of one text
- * and one place are the same tokens. Token ids are made of that when a request
- * is sent.
+ * Prompts of thousands of requests do not fit into memory as tokens, and all
+ * that matters is which parts are equal. So a prompt is a list of runs. A run
+ * is a piece of an endless text that a number names: equal pieces of one text
+ * are the same tokens. Token ids are made from the runs when a request is sent.
  *
  * A request arrives at a time of its own, or some time after another one has
  * ended (the next turn of a conversation, whose prompt has the last answer in
@@ -41,8 +40,8 @@ struct replay_limits {
 
 struct replay_run {
     uint64_t
-        text; /* which one; mixed (rng_mix()), so that texts lie far apart */
-    uint32_t from; /* token of it */
+        text; /* its number; mixed (rng_mix()), so that texts lie far apart */
+    uint32_t from; /* the first token, counted in the text */
     uint32_t tokens;
 };
 
@@ -55,8 +54,8 @@ struct replay_request {
     uint32_t prompt_tokens; /* sum of the runs, 1 or more */
     uint32_t output_tokens; /* 1 or more */
     uint64_t answer;        /* the text that the engine will generate */
-    uint64_t family;        /* by what rendezvous hashing knows it: the head of
-                               the system prompt and of what the user says */
+    uint64_t family;        /* for rendezvous hashing: names the head of the
+                               system prompt and of what the user says */
 };
 
 struct replay_load {
@@ -71,8 +70,8 @@ struct replay_load {
 };
 
 enum {
-    REPLAY_E_FULL = 1,  /* a limit on the number of things is reached: what is
-                           there is good */
+    REPLAY_E_FULL = 1,  /* a limit on runs or requests is reached: the load
+                           so far is good */
     REPLAY_E_TOO_LONG,  /* prompt or answer: this one was left out */
     REPLAY_E_EMPTY,     /* no prompt or no answer: this one was left out */
     REPLAY_E_BAD_AFTER, /* not an earlier request, or one that has a next */
@@ -85,8 +84,8 @@ void replay_load_init(struct replay_load *load,
 /* Frees what it holds. */
 void replay_load_fini(struct replay_load *load);
 
-/* Puts a run at the end of the prompt that is being made; of 0 tokens:
- * nothing. 0, REPLAY_E_FULL or -ENOMEM. */
+/* Appends a run to the prompt that is being made, unless it has 0 tokens. 0,
+ * REPLAY_E_FULL or -ENOMEM. */
 int replay_load_run(struct replay_load *load, uint64_t text, uint32_t from,
                     uint32_t tokens) MUST_CHECK;
 
@@ -109,9 +108,9 @@ int replay_load_add(struct replay_load *load,
  * as they are); none may wait for another. */
 void replay_load_sort(struct replay_load *load);
 
-/* Leaves out what arrives after until_us, and all but the first
- * requests_max. Who waits for one left out is left out. For a request that
- * waits only the pause counts. 0 or -ENOMEM. */
+/* Leaves out requests that arrive after until_us, all but the first
+ * requests_max, and those that wait for one that is left out. Of a request that
+ * waits, only the pause counts. 0 or -ENOMEM. */
 int replay_load_limit(struct replay_load *load, uint64_t until_us,
                       uint32_t requests_max) MUST_CHECK;
 

@@ -2,9 +2,9 @@
  * One router node of a replay: the real election over the real indexes, on
  * virtual time, without the process around them.
  *
- * What a node knows of the engines is what it was told: by events of theirs
- * (replay_node_apply()), by decisions, its own and its peers', and by gauges.
- * When it is told is the world's affair.
+ * A node knows of the engines what it was told: by their events
+ * (replay_node_apply()), by its own and its peers' decisions, and by gauges.
+ * replay_world.h decides when it is told.
  *
  * Role: core. Owns: its indexes. Thread: one owner. Limits: WORKERS_MAX
  * engines, which sit in the slots 0, 1, ... of fleet and mirror.
@@ -30,7 +30,7 @@ struct replay_node_config {
     uint32_t block_tokens;
     uint32_t depth_max;   /* blocks of the longest prompt */
     uint32_t expected_ms; /* how long a decision counts as on its way */
-    bool events;          /* engines tell; else there is belief alone */
+    bool events; /* engines publish events; otherwise there is only belief */
 };
 
 /* A request as a router sees it. */
@@ -86,7 +86,7 @@ void replay_node_elect(struct replay_node *node,
                        const struct replay_prompt *prompt, uint64_t now_us,
                        struct replay_choice *choice);
 
-/* A lease's prompt has this many tokens to be computed. */
+/* The engine must compute this many tokens of a lease's prompt. */
 void replay_node_queue(struct replay_node *node, struct fleet_lease *lease,
                        uint32_t tokens);
 /* Its answer has begun: its tokens wait no longer. */
@@ -112,7 +112,7 @@ void replay_node_peer_closed(struct replay_node *node, uint32_t engine);
 
 /* Prompt tokens of this node's requests that wait there. */
 uint32_t replay_node_queued(const struct replay_node *node, uint32_t engine);
-/* Those of its peers' requests, as they told. */
+/* Sets the prompt tokens of its peers' waiting requests, as the peers said. */
 void replay_node_peers_queued(struct replay_node *node, uint32_t engine,
                               uint32_t tokens);
 

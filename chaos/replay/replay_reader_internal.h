@@ -23,7 +23,7 @@ struct replay_reader {
 /* Sets the fault of this line, in static text; REPLAY_TRACE_E_BAD. */
 int replay_reader_bad(struct replay_reader *reader, const char *why);
 
-/* The same for what the load said, if that was an outcome; else what it said. */
+/* The same for an outcome of the load; returns 0 and errors as they are. */
 int replay_reader_said(struct replay_reader *reader, int outcome);
 
 /* The token behind a key: the number it has to be. */

@@ -36,10 +36,10 @@ struct replay_timing {
     const char *meaning; /* one line for the manual */
 };
 
-/* The at-th, NULL behind the last; the first is the default. */
+/* The at-th timing; NULL after the last. The first is the default. */
 const struct replay_timing *replay_timing_at(uint32_t at);
 
-/* NULL: no such. */
+/* The timing of this name; NULL: there is none. */
 const struct replay_timing *replay_timing_find(const char *name);
 
 /* An engine of these times with a cache of kv_tokens. */

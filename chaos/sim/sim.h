@@ -3,23 +3,23 @@
  *
  * Nodes are made of the cores that `kvasir serve` runs: cluster (discovery,
  * membership, ownership, gossip, roster), kv_stream, kv_apply and the ledger
- * (decoder.h), the way through gossip to the writer and the mirror (ingest_stream.h),
- * snapshots (storage). Engines are the model (engine_model.h) and the payloads
+ * (decoder.h), the way through gossip to the writer and the mirror
+ * (ingest_stream.h), snapshots (storage). Engines are the model (engine_model.h) and the payloads
  * that it publishes (engine_events.h). What is simulated is what lies between:
  * links, DNS, sockets of events and replays, disks, clocks.
  *
  * A run. A seed draws a world: nodes, engines, configuration, which classes of
- * faults there are and how often. For chaos_ms things break; then all is
- * healed, traffic ends, and within SIM_QUIET_MS everybody agrees, and goes on
- * to. What must hold at each step is checked at each step.
+ * faults there are and how often. Faults happen for chaos_ms. Then everything
+ * is healed, traffic ends, and within SIM_QUIET_MS all nodes must agree, and
+ * must go on to agree. Invariants are checked at each step.
  *
- * The same options give the same run: the trace's hash says so. Each class of
- * faults draws from a generator of its own, so that leaving one out changes
- * little of the others; that is what makes shrinking work (sim_apart.h).
+ * The same options give the same run, with the same hash of the trace. Each
+ * class of faults draws from a generator of its own. So leaving one class out
+ * changes little of the others, and runs can be shrunk (sim_apart.h).
  *
  * Role: core. Owns: everything that it makes, until it returns. Thread: one
- * owner. Limits: SIM_NODES_MAX, SIM_ENGINES_MAX. Errors: a fault that was
- * found is in the result; the program's own promises are CHECKs, which end it.
+ * owner. Limits: SIM_NODES_MAX, SIM_ENGINES_MAX. Errors: the result says what
+ * does not hold; a mistake of the program's own fails a CHECK and ends it.
  */
 #ifndef CHAOS_SIM_H
 #define CHAOS_SIM_H
@@ -77,7 +77,8 @@ enum sim_fault {
     SIM_FAULT_KINDS,
 };
 
-/* From here on they are drawn apart, so that worlds from before stay. */
+/* These and later faults are drawn separately, so that a seed from before them
+ * still draws the same world. */
 #define SIM_FAULTS_LATER SIM_REQUEST
 
 #define SIM_FAULTS_ALL ((UINT64_C(1) << SIM_FAULT_KINDS) - 1)
@@ -86,35 +87,34 @@ enum sim_fault {
      UINT64_C(1) << SIM_DISK_STALE | UINT64_C(1) << SIM_DISK_LIE | \
      UINT64_C(1) << SIM_DISK_SWAP)
 
-/* "partition", ...: static text; what it does. */
+/* The name of a fault, such as "partition". Static text. */
 const char *sim_fault_name(enum sim_fault fault);
-/* What it does, in one line. */
+/* What the fault does, in one line. Static text. */
 const char *sim_fault_help(enum sim_fault fault);
 
 struct sim_options {
     uint64_t seed;
-    uint64_t faults;     /* bits of enum sim_fault that may be */
+    uint64_t faults;     /* bits of enum sim_fault: those allowed */
     uint32_t nodes;      /* 0: drawn */
     uint32_t engines;    /* 0: drawn */
     uint32_t chaos_ms;   /* 0: drawn */
     uint32_t faults_max; /* further ones do not happen */
     FILE *trace;         /* a line for each event; NULL: none */
 
-    /* What breaks besides; NULL: nothing. Borrowed. See
-     * sim_options_script(). */
+    /* Further faults; NULL: none. Borrowed. See sim_options_script(). */
     const struct fault_script *script;
 };
 
-/* seed, and everything allowed. */
+/* Options with this seed and with all faults allowed. */
 struct sim_options sim_options_default(uint64_t seed);
 
-/* Plays that script, with its nodes and engines and until its end; nothing else
- * breaks. */
+/* Plays the script, with its nodes and engines, until its end, and no other
+ * faults. */
 void sim_options_script(struct sim_options *options,
                         const struct fault_script *script);
 
-/* X(NAME, name): what has to be reached over a batch of seeds, or the seeds
- * test less than they seem to. */
+/* X(NAME, name): what a batch of seeds must reach at least once; otherwise the
+ * seeds test less than they seem to. */
 #define SIM_SOMETIMES(X)                                    \
     X(PULLED, "repaired from a peer's log")                 \
     X(PULL_LOST, "a peer's log did not reach")              \
@@ -191,7 +191,7 @@ struct sim_result {
     uint64_t hash;           /* of the trace */
     uint64_t events;
     uint64_t virtual_ms;
-    uint64_t agreed_ms; /* from healed to agreed */
+    uint64_t agreed_ms; /* time from healing to agreement */
     uint64_t bytes_max; /* of a node at rest, in logs and indexes */
     uint32_t nodes;     /* as drawn, or given */
     uint32_t engines;
@@ -200,8 +200,8 @@ struct sim_result {
     uint64_t saw[SIM_SOMETIMES_KINDS];
 };
 
-/* Runs one seed to its end, or to the first thing that does not hold.
- * *result is filled. */
+/* Runs one seed to its end, or until an invariant does not hold. Fills
+ * *result. */
 void sim_run(const struct sim_options *options, struct sim_result *result);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Runs of the simulator in processes of their own: a CHECK that fails ends one
- * run, several run at a time, and one that does not end is ended. What failed
- * is made smaller here, too.
+ * Runs of the simulator in child processes. A CHECK that fails ends one run
+ * only, several runs go on at a time, and a run that does not end is killed.
+ * This file also shrinks runs that failed.
  *
  * Role: shell. Owns: its children. Thread: one owner. Limits: SIM_JOBS_MAX.
  * Errors: what went wrong in a child is in its result.
@@ -16,35 +16,35 @@
 #include "chaos/sim/sim.h"
 
 #define SIM_JOBS_MAX  64U
-#define SIM_RUN_S     120U /* one that takes longer is ended */
+#define SIM_RUN_S     120U /* a run that takes longer is killed */
 #define SIM_CHUNK_MAX 256U
 
 struct sim_child {
     pid_t pid;
     int pipe;
-    struct sim_options options; /* of its first seed */
+    struct sim_options options; /* with its first seed */
     uint32_t count;             /* seeds, one after another */
     uint32_t done;
 };
 
-/* Starts runs of count seeds from options->seed on, which ends with the first
- * that fails. */
+/* Starts a child that runs count seeds from options->seed on, up to the first
+ * one that fails. */
 void sim_child_start(struct sim_child *child, const struct sim_options *options,
                      uint32_t count);
 
-/* Waits for the next result: true; result->failed is set for a child that
- * died, whose results are over then. False: there are no more; the child is
+/* Waits for the next result. True: *result has it; if the child died, it is the
+ * last one and has `failed` set. False: there are no more, and the child is
  * gone. */
 bool sim_child_next(struct sim_child *child, struct sim_result *result);
 
-/* One run in a child. */
+/* Does one run in a child. */
 void sim_run_apart(const struct sim_options *options,
                    struct sim_result *result);
 
 /*
- * Makes what failed smaller as long as it still fails: fewer classes of
- * faults, nodes, engines, faults, and less time. tries: runs at most. result:
- * of the last run that failed.
+ * Shrinks a run that failed: tries fewer classes of faults, fewer nodes,
+ * engines and faults, and less time, and keeps what still fails. tries: the most
+ * runs. result: that of the last run that failed.
  */
 void sim_shrink(struct sim_options *options, struct sim_result *result,
                 uint32_t tries);

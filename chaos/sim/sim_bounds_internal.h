@@ -1,6 +1,6 @@
 /*
- * What a simulated node may hold: never more than the bounds in the headers,
- * and at rest nothing that a fault has left behind.
+ * Checks what a simulated node holds: never more than the bounds in the
+ * headers, and at rest nothing that a fault has left behind.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -15,7 +15,8 @@ void sim_bounds_draw(struct sim_world *w);
 /* The first bound that is exceeded; NULL: none. */
 const char *sim_bounds_check(struct sim_world *w, uint32_t node);
 
-/* What is left behind; NULL: nothing. For a node that has met all others. */
+/* What a fault has left behind; NULL: nothing. Only for a node that has met all
+ * others. */
 const char *sim_bounds_rest(struct sim_world *w, uint32_t node);
 
 /* Bytes that a node holds in logs and indexes. */

@@ -1,5 +1,5 @@
 /*
- * What DNS says of who lives where: it fails, is empty, is old, and lies.
+ * Simulated DNS: answers may be right, missing, empty, old or wrong.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */

@@ -13,7 +13,7 @@
 
 #include "chaos/sim/sim_request_internal.h"
 
-#define CLIENT_MS 8000U /* a patient client waits so long */
+#define CLIENT_MS 8000U /* how long a patient client waits */
 
 enum sim_step {
     STEP_ARRIVE,  /* at its node */
@@ -31,13 +31,15 @@ enum sim_step {
 /* sim_request.c */
 
 struct rng *sim_flight_random(struct sim_world *w);
-/* How long a message is on its way. */
+/* Draws how long a message is on its way. */
 uint64_t sim_flight_way_us(struct sim_world *w);
 uint32_t sim_flight_slot(const struct sim_world *w, const struct sim_flight *f);
-/* The step happens then, if the flight's attempt is still the same. */
+/* Schedules a step. It happens only if the flight's attempt is still the same
+ * then. */
 void sim_flight_plan(struct sim_world *w, const struct sim_flight *f,
                      enum sim_step step, uint64_t at_us);
-/* A client's own step: it happens whatever became of the attempt. */
+/* Schedules a step of the client's, which happens whatever became of the
+ * attempt. */
 void sim_flight_plan_client(struct sim_world *w, const struct sim_flight *f,
                             enum sim_step step, uint64_t at_us);
 
@@ -45,11 +47,12 @@ void sim_flight_plan_client(struct sim_world *w, const struct sim_flight *f,
 
 /* A free flight, numbered, whose client waits; NULL: none is free. */
 struct sim_flight *sim_flight_new(struct sim_world *w);
-/* Whether it waits as long as clients do, not a moment only. */
+/* Whether the client waits CLIENT_MS, and not only a moment. */
 bool sim_client_is_patient(const struct sim_flight *f);
-/* A new request sets off, if there is a free flight. */
+/* Sends a new request, if there is a free flight. */
 void sim_client_ask(struct sim_world *w);
-/* No node took it: on to another node, or it fails for this reason. */
+/* No node took the request: sends it to another node, or ends it for this
+ * reason. */
 void sim_client_send_again(struct sim_world *w, struct sim_flight *f,
                            const char *why);
 /* The client has its answer (why: NULL), or gives up for this reason. */
@@ -57,7 +60,7 @@ void sim_client_end(struct sim_world *w, struct sim_flight *f, const char *why);
 
 /* sim_request_visit.c */
 
-/* The request is at its node, which takes it if it is up. */
+/* The request arrives at its node, which takes it if it is up. */
 void sim_visit_begin(struct sim_world *w, struct sim_flight *f);
 /* The node has its connection to the engine. */
 void sim_visit_connected(struct sim_world *w, struct sim_flight *f);
@@ -68,13 +71,13 @@ void sim_visit_severed(struct sim_world *w, struct sim_flight *f);
 void sim_visit_fail(struct sim_world *w, struct sim_flight *f,
                     enum dispatch_fault fault);
 void sim_visit_due(struct sim_world *w, struct sim_flight *f);
-/* The request has ended at the node, however it did. */
+/* The request has ended at the node, in whatever way. */
 void sim_visit_close(struct sim_world *w, struct sim_flight *f,
                      enum dispatch_end end);
 
 /* sim_request_engine.c */
 
-/* The request arrives at its engine, if there is a way to it. */
+/* The request arrives at its engine, if the engine can be reached. */
 void sim_flight_submit(struct sim_world *w, struct sim_flight *f);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * Requests: clients send them to nodes, nodes to engines, engines answer or die
- * over it.
+ * Requests: clients send them to nodes, nodes to engines, and engines answer or
+ * fail.
  *
- * A client goes by the addresses of the name, in an order of its own for each
- * request (load_targets.h), and on to the next when nobody took its request: no
- * connection, or one that ended before a byte of an answer. A node does with a
- * request what dispatch.h decides, as a lane does; sim_router_internal.h has
- * what it elects by. A request ends once, at the client: answered, or not and
- * why.
+ * A client tries the addresses of the name, in a new order for each request
+ * (load_targets.h). It goes on to the next one if nobody took its request:
+ * there was no connection, or it ended before the first byte of an answer. A
+ * node does with a request what dispatch.h decides, as a lane does; it elects by
+ * sim_router_internal.h. A request ends once, at the client: it is answered, or
+ * it fails for a reason.
  *
- * Between client and node nothing is lost; a node that does not run accepts and
- * is silent, one that is down refuses.
+ * Between client and node nothing is lost. A paused node accepts connections
+ * and is silent; a node that is down refuses them.
  *
  * Role: core, private to the simulator. Thread: one owner. Limits:
  * SIM_FLIGHTS_MAX at one time; further ones do not come.
@@ -22,11 +22,11 @@
 #include "chaos/sim/sim_world_internal.h"
 
 #define SIM_FLIGHTS_MAX 256U
-#define SIM_TRIES_MAX   4U /* nodes that a client tries */
+#define SIM_TRIES_MAX   4U /* most nodes that a client tries */
 
 struct sim_flight {
     bool wanted; /* a client waits */
-    bool open;   /* a node has it */
+    bool open;   /* a node has the request */
     uint64_t stamp;
     uint64_t number;
 
@@ -37,9 +37,9 @@ struct sim_flight {
     uint64_t target;
     uint32_t node;
     uint64_t sent_us;
-    bool headed;          /* it was sent the head of an answer */
+    bool headed;          /* the client got the head of an answer */
     bool probe;           /* at quiet: must be answered, and as predicted */
-    uint32_t patience_us; /* then it hangs up */
+    uint32_t patience_us; /* after this time the client hangs up */
 
     /* The node's. */
     uint64_t life;
@@ -53,13 +53,13 @@ struct sim_flight {
     uint32_t process;
     uint64_t ticket;
     uint64_t came_us; /* when its last message arrives */
-    bool breaks;      /* off after the first token */
+    bool breaks;      /* the connection breaks after the first token */
     bool mute;        /* sends nothing */
     struct engine_usage usage;
 };
 
 struct sim_requests {
-    struct rng rng; /* of all this, but for faults */
+    struct rng rng; /* for all of this except faults */
     uint32_t balance_abs;
     uint32_t gauge_ms;
     uint32_t every_ms;
@@ -68,12 +68,12 @@ struct sim_requests {
     uint64_t sent;
     uint64_t answered;
     uint64_t failed;
-    uint64_t full_us; /* when an engine had no room last */
-    uint64_t probes;  /* that were answered */
+    uint64_t full_us; /* when an engine last had no room */
+    uint64_t probes;  /* answered ones */
     struct sim_flight flights[SIM_FLIGHTS_MAX];
 };
 
-/* Draws whether there are requests, and begins. */
+/* Draws whether there are requests, and begins them. */
 void sim_request_begin(struct sim_world *w);
 /* Frees everything. */
 void sim_request_end(struct sim_world *w);
@@ -85,9 +85,9 @@ void sim_request_event(struct sim_world *w, const struct virtual_event *event);
 void sim_request_out(struct sim_world *w, uint32_t engine,
                      const struct engine_out *out);
 
-/* An engine's process is gone, or a node's. */
+/* An engine's process is gone. */
 void sim_request_engine_gone(struct sim_world *w, uint32_t engine);
-/* A process is gone: its clients' connections end. */
+/* A node's process is gone: its clients' connections end. */
 void sim_request_node_gone(struct sim_world *w, uint32_t node);
 
 /* The node's clock jumped. */
@@ -100,7 +100,7 @@ struct sim_request_sums {
     uint32_t trials;
 };
 
-/* Works these out from the requests that are open. */
+/* Computes these counts from the open requests. */
 struct sim_request_sums sim_request_sums(const struct sim_world *w,
                                          uint32_t node, uint32_t engine);
 

@@ -39,13 +39,13 @@ struct sim_router {
     bool looking;
 };
 
-/* Around a node's life: nothing when the world has no requests. */
+/* Makes what a starting node routes by; nothing in a world without requests. */
 void sim_router_start(struct sim_world *w, uint32_t node);
 /* Frees what sim_router_start() made. */
 void sim_router_end(struct sim_world *w, uint32_t node);
 
-/* Call it after anything that may have changed gossip: true when own gauges
- * were told, so that outputs wait. */
+/* Call it after anything that may have changed gossip. True: the node told its
+ * own gauges, so outputs wait. */
 bool sim_router_look(struct sim_world *w, uint32_t node);
 
 /* Background work; the mirror writer may have published a view. */
@@ -57,7 +57,7 @@ void sim_router_event(struct sim_world *w, const struct virtual_event *event);
 /* The node's clock jumped. */
 void sim_router_jump(struct sim_world *w, uint32_t node);
 
-/* What routing looks at, as of now. */
+/* The state that routing reads now. */
 struct route_world sim_router_world(struct sim_world *w, uint32_t node);
 
 /* A lane may have written facts: control takes them a little later. */

@@ -1,11 +1,12 @@
 /*
- * Nodes one minor version ahead, side by side with those of today: their frames
- * have longer heads and fields behind, and among them are frames, bodies and
- * flags that nobody here knows. And a node of another major version knocks.
+ * Nodes of the next minor version beside nodes of today. Their frames have
+ * longer heads and additional fields at the end, and they also send frames,
+ * bodies and flags that today's nodes do not know. A node of another major
+ * version sends frames, too.
  *
- * What headers promise (frame.h, member_codec.h, cluster.h, gossip.h, roster.h)
- * is held against it: what is not known is skipped, counted, and changes
- * nothing; another major version is told by its name.
+ * The simulator checks what the headers promise (frame.h, member_codec.h,
+ * cluster.h, gossip.h, roster.h): what a node does not know is skipped, counted
+ * and without effect, and another major version is refused by name.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
