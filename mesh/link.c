@@ -144,13 +144,11 @@ destroy(struct mesh_link *link)
 {
     peer_free_closed(link);
     CHECK(link->handles == 0 && link->peers_count == 0);
-    CHECK(link->messages == 0);
     inlet_fini(link);
     tls_files_free(link->tls_files);
     secrets_forget(&link->secrets);
     free(link->secret_path);
     free(link->read_buffer);
-    uv_mutex_destroy(&link->lock);
     free(link->peers);
     free(link);
 }
@@ -171,12 +169,12 @@ link_closed_part(struct mesh_link *link)
     if (!link->closing || link->wires_count != 0) {
         return;
     }
-    uv_close((uv_handle_t *)&link->async, on_handle_closed);
+    uv_close((uv_handle_t *)&link->idle, on_handle_closed);
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
 }
 
 static void
-news(struct mesh_link *link)
+channel_news_of_all(struct mesh_link *link)
 {
     for (uint32_t i = link->peers_count; i > 0; i--) {
         if (i > link->peers_count) {
@@ -190,24 +188,19 @@ news(struct mesh_link *link)
             }
         }
     }
-    inlet_news(link);
 }
 
 void
 link_count_refused_pipe(struct mesh_link *link)
 {
-    uv_mutex_lock(&link->lock);
     link->pipes_refused++;
-    uv_mutex_unlock(&link->lock);
 }
 
 static void
 tell_pipes_refused(struct mesh_link *link)
 {
-    uv_mutex_lock(&link->lock);
     uint64_t count = link->pipes_refused;
     link->pipes_refused = 0;
-    uv_mutex_unlock(&link->lock);
     if (count > 0) {
         link->stats.refused[MESH_REFUSED_PIPES] += count;
         link->sink.refused(link->sink.context, MESH_REFUSED_PIPES, "several",
@@ -216,21 +209,22 @@ tell_pipes_refused(struct mesh_link *link)
 }
 
 static void
-on_wake(uv_async_t *async)
+on_idle(uv_idle_t *idle)
 {
-    struct mesh_link *link = async->data;
+    struct mesh_link *link = idle->data;
 
-    if (link->closing) {
-        return;
-    }
-    uv_mutex_lock(&link->lock);
-    bool changed = link->changed;
-    link->changed = false;
-    uv_mutex_unlock(&link->lock);
-    if (changed) {
-        news(link);
-    }
+    CHECK(!link->closing && uv_idle_stop(idle) == 0);
+    channel_news_of_all(link);
     inlet_drain(link);
+    inlet_news(link);
+}
+
+void
+link_wake(struct mesh_link *link)
+{
+    if (!link->closing) {
+        CHECK(uv_idle_start(&link->idle, on_idle) == 0);
+    }
 }
 
 /* Time in which this process did not run does not count as a peer's silence. */
@@ -316,13 +310,9 @@ mesh_link_new(struct mesh_link **out, uv_loop_t *loop,
         rc = rc != 0 ? rc : -ENOMEM;
         goto fail;
     }
-    CHECK(uv_mutex_init(&link->lock) == 0);
-    link->async.data = link;
+    link->idle.data = link;
     link->timer.data = link;
-    if ((rc = uv_async_init(loop, &link->async, on_wake)) != 0) {
-        uv_mutex_destroy(&link->lock);
-        goto fail;
-    }
+    CHECK(uv_idle_init(loop, &link->idle) == 0);
     CHECK(uv_timer_init(loop, &link->timer) == 0);
     link->handles = 2;
     if ((rc = port_open(link, listen)) != 0) {
@@ -354,6 +344,7 @@ mesh_link_free(struct mesh_link *link)
     CHECK(!link->closing);
     link->closing = true;
     CHECK(uv_timer_stop(&link->timer) == 0);
+    CHECK(uv_idle_stop(&link->idle) == 0);
     for (uint32_t i = 0; i < link->inlets_max; i++) {
         link->inlets[i].peer = NULL;
     }
@@ -449,13 +440,11 @@ look(struct mesh_link *link, const struct peer *peer,
         .up = peer->up,
         .down_ms = peer->up ? 0 : (link_now_us(link) - peer->down_us) / 1000,
     };
-    uv_mutex_lock(&link->lock);
     for (unsigned i = 0; i < MESH_CHANNELS; i++) {
         out->frames[i] = peer->channels[i].count + peer->channels[i].sending;
         out->bytes[i] = peer->channels[i].bytes;
         out->lagging = out->lagging || peer->channels[i].lagging;
     }
-    uv_mutex_unlock(&link->lock);
 }
 
 bool
@@ -488,7 +477,6 @@ void
 mesh_link_stats(struct mesh_link *link, struct mesh_link_stats *stats)
 {
     *stats = link->stats;
-    uv_mutex_lock(&link->lock);
     for (uint32_t i = 0; i < link->peers_count; i++) {
         const struct peer *peer = link->peers[i];
         for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
@@ -498,12 +486,8 @@ mesh_link_stats(struct mesh_link *link, struct mesh_link_stats *stats)
         stats->peers_up += peer->up;
     }
     for (uint32_t i = 0; i < link->inlets_max; i++) {
-        stats->pipes += link->inlets[i].pipe != 0;
+        stats->pipes += link->inlets[i].used;
     }
-    stats->pauses = link->pauses;
-    stats->inbox_peak = link->inbox_peak;
-    stats->inbox_peak_bytes = link->inbox_peak_bytes;
-    uv_mutex_unlock(&link->lock);
     stats->peers = link->peers_count;
     stats->certificate_expiry_s =
         link->tls ? tls_files_expiry(link->tls_files) : 0;

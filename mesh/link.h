@@ -43,7 +43,7 @@
  * mesh_link_warning() has the sentence for the log. No host is banned for a
  * wrong hello: hosts are shared, and a refusal costs one hello a second.
  *
- * Role: shell. Owns: connections, queues, one timer and one async handle on
+ * Role: shell. Owns: connections, queues, one timer and one idle handle on
  * the loop. Thread: the loop's; callbacks come from it. Limits: struct
  * mesh_link_limits. Errors: below zero -errno; outcomes MESH_LINK_E_*.
  */

@@ -19,31 +19,29 @@ void
 channel_on_attached(struct channel *channel)
 {
     channel->attached = true;
-    channel->link->changed = true;
+    link_wake(channel->link);
 }
 
 void
-channel_on_broken(struct channel *channel)
-{
-    channel->attached = false;
-    channel->greeted = false;
-    channel->broken = true;
-    channel->link->changed = true;
-}
-
-void
-channel_on_failed(struct channel *channel)
+channel_on_lost(struct channel *channel)
 {
     uint64_t extra_us =
         PATIENT_EXTRA * ((uint64_t)channel->link->limits.redial_ms * 1000);
 
-    if (channel->tries % PATIENT_EVERY == 0) {
-        CHECK(channel->dial_us >= extra_us);
-        channel->dial_us -= extra_us;
+    channel->wire = NULL;
+    if (channel->attached) {
+        channel->attached = false;
+        channel->greeted = false;
+        channel->broken = true;
+        link_wake(channel->link);
+    } else if (channel->tries % PATIENT_EVERY == 0) {
+        /* The dial failed: it is not waited for longer than usual. */
+        channel->dial_us -=
+            extra_us < channel->dial_us ? extra_us : channel->dial_us;
     }
 }
 
-/* Takes the oldest frame, or NULL; under the lock. */
+/* Takes the oldest frame, or NULL. */
 static struct message *
 pop(struct channel *channel)
 {
@@ -59,18 +57,19 @@ pop(struct channel *channel)
     return msg;
 }
 
-bool
-channel_on_sent(struct channel *channel, struct message **next)
+struct message *
+channel_on_sent(struct channel *channel)
 {
-    CHECK(next != NULL);
-    *next = channel->greeted ? pop(channel) : NULL;
+    struct message *next = channel->greeted ? pop(channel) : NULL;
+
     channel->sent_frames++;
-    channel->sent_bytes += *next != NULL ? (*next)->len : 0;
-    channel->sending = *next != NULL;
-    bool drained = channel->lagging && *next == NULL;
-    channel->drained = channel->drained || drained;
-    channel->link->changed = channel->link->changed || drained;
-    return drained;
+    channel->sent_bytes += next != NULL ? next->len : 0;
+    channel->sending = next != NULL;
+    if (channel->lagging && next == NULL) {
+        channel->drained = true;
+        link_wake(channel->link);
+    }
+    return next;
 }
 
 int
@@ -97,12 +96,12 @@ channel_open(struct channel *channel, struct peer *peer, enum mesh_channel kind)
 void
 channel_fini(struct channel *channel)
 {
-    CHECK(channel->outlet == NULL && channel->count == 0);
+    CHECK(channel->wire == NULL && channel->count == 0);
     free(channel->queue);
     channel->queue = NULL;
 }
 
-/* Drops all waiting frames and returns how many there were. Under the lock. */
+/* Drops all waiting frames and returns how many there were. */
 static uint32_t
 drop_all(struct channel *channel)
 {
@@ -110,7 +109,7 @@ drop_all(struct channel *channel)
     struct message *msg;
 
     while ((msg = pop(channel)) != NULL) {
-        link_message_free(channel->link, msg);
+        free(msg);
         count++;
     }
     CHECK(channel->count == 0 && channel->bytes == 0);
@@ -120,13 +119,11 @@ drop_all(struct channel *channel)
 void
 channel_close(struct channel *channel)
 {
-    if (channel->outlet != NULL) {
-        outlet_retire(channel->outlet);
-        channel->outlet = NULL;
+    if (channel->wire != NULL) {
+        wire_close(channel->wire);
+        channel->wire = NULL;
     }
-    uv_mutex_lock(&channel->link->lock);
     (void)drop_all(channel);
-    uv_mutex_unlock(&channel->link->lock);
 }
 
 /* Whether there is room for a frame of this size. If not, bulk is dropped. */
@@ -134,37 +131,29 @@ static bool
 make_room(struct channel *channel, size_t size)
 {
     struct mesh_link *link = channel->link;
-    uint32_t dropped = 0;
 
     CHECK(size >= FRAME_HEAD_SIZE);
-    uv_mutex_lock(&link->lock);
     bool full =
         channel->lagging || channel->count >= channel->frames_max ||
         (channel->count > 0 && channel->bytes + size > channel->bytes_max);
     if (full && channel->kind == MESH_BULK && !channel->lagging) {
-        dropped = drop_all(channel);
+        link->stats.frames_dropped += drop_all(channel);
         channel->lagging = true;
         channel->drained = !channel->sending;
-        link->changed = true;
+        link_wake(link);
     }
-    uv_mutex_unlock(&link->lock);
-    if (dropped > 0) {
-        (void)uv_async_send(&link->async);
-    }
-    link->stats.frames_dropped += dropped;
     link->stats.sends_full += full;
     return !full;
 }
 
-/* Queues a frame, under the lock. A hello goes to the front and replaces an
- * older one. */
+/* Queues a frame. A hello goes to the front and replaces an older one. */
 static void
 enqueue(struct channel *channel, struct message *msg, bool hello)
 {
     uint32_t at = (channel->head + channel->count) % channel->room;
 
     if (hello && channel->count > 0 && channel->queue[channel->head].hello) {
-        link_message_free(channel->link, pop(channel));
+        free(pop(channel));
     }
     if (hello) {
         channel->head = (channel->head + channel->room - 1) % channel->room;
@@ -177,32 +166,25 @@ enqueue(struct channel *channel, struct message *msg, bool hello)
     channel->bytes += msg->len;
 }
 
-/* Passes the frame to the outlet if it is idle, and queues it otherwise. */
+/* Passes the frame to the connection if it is idle, and queues it otherwise. */
 static void
 put(struct channel *channel, struct message *msg, bool hello)
 {
-    struct mesh_link *link = channel->link;
-
-    uv_mutex_lock(&link->lock);
-    bool start = channel->greeted && !channel->sending;
-    if (start) {
+    if (channel->greeted && !channel->sending) {
         CHECK(channel->count == 0);
         channel->sending = true;
         channel->sent_bytes += msg->len;
+        wire_send(channel->wire, msg);
     } else {
         enqueue(channel, msg, hello);
     }
-    uv_mutex_unlock(&link->lock);
-    if (start) {
-        outlet_send(channel->outlet, msg);
-    }
-    channel->spoke_us = link_now_us(link);
+    channel->spoke_us = link_now_us(channel->link);
 }
 
 /* NULL: out of memory. */
 static struct message *
-link_message_new(struct channel *channel, enum frame_type type,
-                 uint64_t sequence, struct slice body)
+build(struct channel *channel, enum frame_type type, uint64_t sequence,
+      struct slice body)
 {
     const struct frame frame = {.major = FRAME_MAJOR_MIN,
                                 .minor = FRAME_MINOR,
@@ -221,9 +203,6 @@ link_message_new(struct channel *channel, enum frame_type type,
         memcpy(bytes + FRAME_HEAD_SIZE, body.ptr, body.len);
     }
     frame_seal(&frame, bytes, size);
-    uv_mutex_lock(&channel->link->lock);
-    channel->link->messages++;
-    uv_mutex_unlock(&channel->link->lock);
     return msg;
 }
 
@@ -234,7 +213,7 @@ channel_send(struct channel *channel, struct slice body)
         return MESH_LINK_E_FULL;
     }
     struct message *msg =
-        link_message_new(channel, FRAME_DATA, channel->sequence + 1, body);
+        build(channel, FRAME_DATA, channel->sequence + 1, body);
     if (msg == NULL) {
         return -ENOMEM;
     }
@@ -247,8 +226,8 @@ void
 channel_say(struct channel *channel, enum frame_type type, struct slice body)
 {
     bool hello = type == FRAME_HELLO;
-    struct message *msg = link_message_new(
-        channel, type, hello ? ++channel->link->hellos : 0, body);
+    struct message *msg =
+        build(channel, type, hello ? ++channel->link->hellos : 0, body);
 
     CHECK(type == FRAME_HELLO || type == FRAME_IDLE);
     if (msg != NULL) {
@@ -270,13 +249,11 @@ static void
 let_go(struct channel *channel)
 {
     struct mesh_link *link = channel->link;
-    uint32_t dropped = 0;
 
-    if (channel->outlet != NULL) {
-        outlet_retire(channel->outlet); /* from now on it reports nothing */
-        channel->outlet = NULL;
+    if (channel->wire != NULL) {
+        wire_close(channel->wire); /* from now on it reports nothing */
+        channel->wire = NULL;
     }
-    uv_mutex_lock(&link->lock);
     channel->attached = false;
     channel->greeted = false;
     channel->broken = false;
@@ -284,10 +261,8 @@ let_go(struct channel *channel)
     channel->lagging = false;
     channel->drained = false;
     if (channel->kind == MESH_BULK) {
-        dropped = drop_all(channel);
+        link->stats.frames_dropped += drop_all(channel);
     }
-    uv_mutex_unlock(&link->lock);
-    link->stats.frames_dropped += dropped;
     channel->echoed = false;
     channel->proven = false;
     channel->nonce = 0;
@@ -315,8 +290,8 @@ dial(struct channel *channel, uint64_t now_us)
     }
     channel->nonce = rng_next(&link->rng) | 1;
     link->stats.dials++;
-    channel->outlet = outlet_open(channel, channel->peer->address);
-    if (channel->outlet == NULL) {
+    channel->wire = wire_dial(channel);
+    if (channel->wire == NULL) {
         let_go(channel);
     }
 }
@@ -347,10 +322,7 @@ channel_hurry(struct channel *channel)
 {
     uint64_t soonest_us = channel->dialled_us + HURRY_US;
 
-    uv_mutex_lock(&channel->link->lock);
-    bool attached = channel->attached;
-    uv_mutex_unlock(&channel->link->lock);
-    if (!attached && channel->dial_us > soonest_us) {
+    if (!channel->attached && channel->dial_us > soonest_us) {
         channel->dial_us = soonest_us;
     }
 }
@@ -358,10 +330,7 @@ channel_hurry(struct channel *channel)
 bool
 channel_is_greeted(struct channel *channel)
 {
-    uv_mutex_lock(&channel->link->lock);
-    bool greeted = channel->greeted;
-    uv_mutex_unlock(&channel->link->lock);
-    return greeted;
+    return channel->greeted;
 }
 
 /* Drops hellos of the last connection (they are in front), and frames that
@@ -373,16 +342,14 @@ drop_stale(struct channel *channel)
     uint64_t stale_us = (uint64_t)link->limits.stale_ms * 1000;
     uint64_t now_us = link_now_us(link);
 
-    uv_mutex_lock(&link->lock);
     while (channel->count > 0) {
         const struct waiting *oldest = &channel->queue[channel->head];
         if (!oldest->hello && now_us - oldest->at_us <= stale_us) {
             break;
         }
         link->stats.frames_stale += !oldest->hello;
-        link_message_free(link, pop(channel));
+        free(pop(channel));
     }
-    uv_mutex_unlock(&link->lock);
 }
 
 /* The connection exists: sends our hello, then the waiting frames. */
@@ -394,17 +361,13 @@ greet(struct channel *channel)
     drop_stale(channel);
     peer_say_hello(channel->peer,
                    channel->kind); /* to the front of the queue */
-    uv_mutex_lock(&link->lock);
     struct message *hello =
         channel->attached && !channel->sending ? pop(channel) : NULL;
     if (hello != NULL) {
         channel->greeted = true;
         channel->sending = true;
         channel->sent_bytes += hello->len;
-    }
-    uv_mutex_unlock(&link->lock);
-    if (hello != NULL) {
-        outlet_send(channel->outlet, hello);
+        wire_send(channel->wire, hello);
     }
     channel->since_us = link_now_us(link);
     channel->tries = 0;
@@ -418,23 +381,16 @@ channel_news(struct channel *channel)
     if (channel->peer->closing) {
         return NULL;
     }
-    uv_mutex_lock(&link->lock);
-    bool broken = channel->broken;
-    bool fresh = channel->attached && !channel->greeted;
-    bool resumed = channel->drained && !broken;
-    if (resumed) {
-        channel->drained = false;
-        channel->lagging = false;
-    }
-    uv_mutex_unlock(&link->lock);
-    if (broken) {
+    if (channel->broken) {
         channel_break(channel, link->limits.redial_ms / 4);
         return "the connection broke";
     }
-    if (fresh) {
+    if (channel->attached && !channel->greeted) {
         greet(channel);
     }
-    if (resumed) {
+    if (channel->drained) {
+        channel->drained = false;
+        channel->lagging = false;
         link->sink.resumed(link->sink.context, channel->peer->address);
     }
     return NULL;
@@ -446,20 +402,16 @@ channel_tick(struct channel *channel, uint64_t now_us)
     struct mesh_link *link = channel->link;
     const struct mesh_link_limits *limits = &link->limits;
 
-    uv_mutex_lock(&link->lock);
-    bool attached = channel->attached;
-    bool broken = channel->broken;
-    bool greeted = channel->greeted;
-    bool quiet = greeted && !channel->sending && channel->count == 0;
-    uv_mutex_unlock(&link->lock);
-    if (broken) {
+    bool quiet = channel->greeted && !channel->sending && channel->count == 0;
+
+    if (channel->broken) {
         return; /* channel_news() is about to handle this */
     }
-    if (!attached) {
+    if (!channel->attached) {
         if (now_us >= channel->dial_us) {
             dial(channel, now_us);
         }
-    } else if (!greeted) {
+    } else if (!channel->greeted) {
         greet(channel);
     } else if (!channel->echoed &&
                now_us - channel->since_us > channel->patience_us) {

@@ -5,105 +5,71 @@
 #include <string.h>
 
 #define DRAIN_MAX 256U /* messages per turn of the loop */
-#define TAKE_MAX  32U  /* messages per locking */
 
-/* Under the lock. */
 static struct inlet *
-find(struct mesh_link *link, uint32_t pipe)
+find_free(struct mesh_link *link)
 {
     for (uint32_t i = 0; i < link->inlets_max; i++) {
-        if (link->inlets[i].pipe == pipe) {
+        if (!link->inlets[i].used) {
             return &link->inlets[i];
         }
     }
     return NULL;
 }
 
-/* Finds a free place for a connection. False: there is none. */
-static bool
-add(struct mesh_link *link, uint32_t pipe, const char *from, struct wire *wire)
-{
-    uv_mutex_lock(&link->lock);
-    struct inlet *inlet = find(link, 0);
-    if (inlet != NULL) {
-        inlet->pipe = pipe;
-        inlet->wire = wire;
-        memcpy(inlet->from, from, sizeof inlet->from);
-    } else {
-        link->pipes_refused++;
-    }
-    link->changed = true;
-    uv_mutex_unlock(&link->lock);
-    (void)uv_async_send(&link->async);
-    return inlet != NULL;
-}
-
-uint32_t
+struct inlet *
 inlet_opened(struct mesh_link *link, struct wire *wire, const char *from)
 {
-    uint32_t pipe = link->last_pipe % INT32_MAX + 1;
+    struct inlet *inlet = find_free(link);
 
-    link->last_pipe = pipe;
-    return add(link, pipe, from, wire) ? pipe : 0;
+    if (inlet == NULL) {
+        link_count_refused_pipe(link);
+        return NULL;
+    }
+    inlet->used = true;
+    inlet->wire = wire;
+    inlet->added_us = link_now_us(link);
+    inlet->heard_us = inlet->added_us;
+    memcpy(inlet->from, from, sizeof inlet->from);
+    return inlet;
 }
 
 void
-inlet_lost(struct mesh_link *link, uint32_t pipe)
+inlet_lost(struct mesh_link *link, struct inlet *inlet)
 {
-    uv_mutex_lock(&link->lock);
-    struct inlet *inlet = find(link, pipe);
-    if (inlet != NULL) {
-        inlet->wire = NULL;
-        inlet->gone = true;
-        inlet->gone_at = link->inbox_tail;
-        link->changed = true;
-    }
-    uv_mutex_unlock(&link->lock);
-    (void)uv_async_send(&link->async);
-}
-
-static bool
-has_room(const struct mesh_link *link)
-{
-    return link->inbox_tail - link->inbox_head < link->limits.inbox_frames &&
-           link->inbox_bytes < link->limits.inbox_bytes;
+    CHECK(inlet->used && inlet->wire != NULL);
+    inlet->wire = NULL;
+    inlet->gone_at = link->inbox_tail;
+    link_wake(link);
 }
 
 bool
 inlet_has_room(struct mesh_link *link)
 {
-    uv_mutex_lock(&link->lock);
-    bool room = has_room(link);
-    link->pauses += link->armed && !room;
+    bool room =
+        link->inbox_tail - link->inbox_head < link->limits.inbox_frames &&
+        link->inbox_bytes < link->limits.inbox_bytes;
+
+    link->stats.pauses += link->armed && !room;
     link->armed = room;
-    uv_mutex_unlock(&link->lock);
     return room;
 }
 
-/* Under the lock. */
-static void
-put(struct mesh_link *link, struct message *msg)
+void
+inlet_put(struct mesh_link *link, struct message *msg)
 {
     uint32_t at = (uint32_t)(link->inbox_tail++ % link->limits.inbox_frames);
     uint32_t count = (uint32_t)(link->inbox_tail - link->inbox_head);
 
     link->inbox[at] = msg;
     link->inbox_bytes += msg->len;
-    if (count > link->inbox_peak) {
-        link->inbox_peak = count;
+    if (count > link->stats.inbox_peak) {
+        link->stats.inbox_peak = count;
     }
-    if (link->inbox_bytes > link->inbox_peak_bytes) {
-        link->inbox_peak_bytes = link->inbox_bytes;
+    if (link->inbox_bytes > link->stats.inbox_peak_bytes) {
+        link->stats.inbox_peak_bytes = link->inbox_bytes;
     }
-}
-
-void
-inlet_put(struct mesh_link *link, struct message *msg)
-{
-    uv_mutex_lock(&link->lock);
-    put(link, msg);
-    uv_mutex_unlock(&link->lock);
-    (void)uv_async_send(&link->async);
+    link_wake(link);
 }
 
 void
@@ -124,65 +90,28 @@ inlet_fini(struct mesh_link *link)
     free(link->inlets);
 }
 
-/* The loop begins to track a new connection. */
-static void
-see(struct mesh_link *link, struct inlet *inlet)
+static struct message *
+take(struct mesh_link *link)
 {
-    if (!inlet->seen) {
-        inlet->seen = true;
-        inlet->id = inlet->pipe;
-        inlet->added_us = link_now_us(link);
-        inlet->heard_us = inlet->added_us;
-    }
-}
+    uint32_t at = (uint32_t)(link->inbox_head++ % link->limits.inbox_frames);
+    struct message *msg = link->inbox[at];
 
-struct taken {
-    struct message *msg;
-    struct inlet *inlet; /* NULL: from a connection that was refused */
-};
-
-static uint32_t
-take(struct mesh_link *link, struct taken *taken)
-{
-    uint32_t count = 0;
-
-    uv_mutex_lock(&link->lock);
-    while (count < TAKE_MAX && link->inbox_head < link->inbox_tail) {
-        uint32_t at =
-            (uint32_t)(link->inbox_head++ % link->limits.inbox_frames);
-        struct message *msg = link->inbox[at];
-        struct inlet *inlet = find(link, msg->pipe);
-        link->inbox_bytes -= msg->len;
-        if (inlet != NULL) {
-            see(link, inlet);
-        }
-        taken[count++] = (struct taken){msg, inlet};
-    }
-    uv_mutex_unlock(&link->lock);
-    return count;
+    link->inbox_bytes -= msg->len;
+    return msg;
 }
 
 void
 inlet_drain(struct mesh_link *link)
 {
-    struct taken taken[TAKE_MAX];
-    uint32_t total = 0;
-    uint32_t count;
-
-    do {
-        count = take(link, taken);
-        for (uint32_t i = 0; i < count; i++) {
-            if (taken[i].inlet != NULL) {
-                link_judge(link, taken[i].inlet, taken[i].msg);
-            }
-            free(taken[i].msg);
-        }
-        total += count;
-        inlet_arm(link);
-    } while (count == TAKE_MAX && total < DRAIN_MAX);
-    if (count == TAKE_MAX) {
-        (void)uv_async_send(&link->async); /* let the loop's other work go
-                                              first */
+    for (uint32_t i = 0; i < DRAIN_MAX && link->inbox_head < link->inbox_tail;
+         i++) {
+        struct message *msg = take(link);
+        link_judge(link, msg);
+        free(msg);
+    }
+    inlet_arm(link);
+    if (link->inbox_head < link->inbox_tail) {
+        link_wake(link); /* the loop's other work goes first */
     }
 }
 
@@ -207,23 +136,14 @@ inlet_news(struct mesh_link *link)
     for (uint32_t i = 0; i < link->inlets_max; i++) {
         struct inlet *inlet = &link->inlets[i];
 
-        uv_mutex_lock(&link->lock);
-        bool there = inlet->pipe != 0;
-        bool over = there && inlet->gone && link->inbox_head >= inlet->gone_at;
-        if (there) {
-            see(link, inlet);
+        if (!inlet->used || inlet->wire != NULL ||
+            link->inbox_head < inlet->gone_at) {
+            continue; /* free, in use, or with messages to be told first */
         }
-        /* Some of its messages are not delivered yet: look again. */
-        link->changed = link->changed || (there && inlet->gone && !over);
-        uv_mutex_unlock(&link->lock);
-        if (over && inlet->peer != NULL) {
+        if (inlet->peer != NULL) {
             peer_unheard(inlet->peer, inlet, "the connection broke");
         }
-        if (over) {
-            uv_mutex_lock(&link->lock);
-            *inlet = (struct inlet){.pipe = 0};
-            uv_mutex_unlock(&link->lock);
-        }
+        *inlet = (struct inlet){.used = false};
     }
 }
 
@@ -236,7 +156,7 @@ inlet_tick(struct mesh_link *link, uint64_t now_us)
     for (uint32_t i = 0; i < link->inlets_max; i++) {
         struct inlet *inlet = &link->inlets[i];
 
-        if (!inlet->seen || inlet->closed) {
+        if (!inlet->used || inlet->closed) {
             continue;
         }
         if (inlet->peer == NULL && now_us - inlet->added_us > hello_us) {

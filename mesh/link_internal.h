@@ -1,8 +1,9 @@
 /*
  * The inside of the links; link.h has the contract.
  *
- * All of it runs on the loop. `lock` guards the inbox, the set of inlets, and
- * the members of a channel marked as shared; it is held for a few instructions.
+ * What happens to a connection is noted where it is noticed, and told on the
+ * loop's next turn: so no callback of the owner's comes from within a call of
+ * its own, and none while a connection is being handled.
  */
 #ifndef MESH_LINK_INTERNAL_H
 #define MESH_LINK_INTERNAL_H
@@ -33,7 +34,7 @@ struct wire;
 /* A frame that is being sent or was received. */
 struct message {
     size_t len;
-    uint32_t pipe; /* received: the number of its inlet */
+    struct inlet *inlet; /* received: where it came in */
     uint8_t bytes[];
 };
 
@@ -43,27 +44,18 @@ struct waiting {
     bool hello; /* useless on another connection */
 };
 
-/* One outbound connection, used once. */
-struct outlet {
-    struct mesh_link *link;
-    struct wire *wire; /* NULL: lost */
-    struct channel *channel;
-    bool opened;
-};
-
-/* What is sent to a peer, through one outlet after another. */
+/* What is sent to a peer, through one outbound connection after another. */
 struct channel {
     struct mesh_link *link;
     struct peer *peer;
     enum mesh_channel kind;
-
-    /* Shared, under the link's lock. */
-    bool attached; /* the outlet is connected and takes messages */
-    bool greeted;  /* the queue on it begins with our hello */
-    bool broken;   /* the connection broke; the loop has not noticed yet */
-    bool sending;  /* the outlet has a frame */
-    bool lagging;  /* bulk was dropped: no frame is accepted */
-    bool drained;  /* while lagging: all that was in progress was sent */
+    struct wire *wire; /* the connection, or NULL */
+    bool attached;     /* it is open and takes messages */
+    bool greeted;      /* the queue on it begins with our hello */
+    bool broken;       /* it broke, and the owner was not told yet */
+    bool sending;      /* it has a frame */
+    bool lagging;      /* bulk was dropped: no frame is accepted */
+    bool drained;      /* while lagging: all that was in progress was sent */
     struct waiting *queue;
     uint32_t room; /* frames_max and one more, for a hello */
     uint32_t head;
@@ -71,9 +63,6 @@ struct channel {
     size_t bytes;
     uint64_t sent_frames;
     uint64_t sent_bytes;
-
-    /* The loop's. */
-    struct outlet *outlet; /* NULL: none */
     uint32_t frames_max;
     size_t bytes_max;
     bool echoed;       /* the peer hears this connection */
@@ -90,22 +79,16 @@ struct channel {
 
 /* One inbound connection. */
 struct inlet {
-    /* Shared, under the link's lock. */
-    uint32_t pipe; /* 0: the slot is free; a number of its own */
-    bool gone;
-    uint64_t gone_at; /* the inbox's tail at that time: no frame of this inlet
-                         follows */
+    bool used;         /* false: the slot is free */
+    struct wire *wire; /* NULL: lost */
+    uint64_t gone_at;  /* the inbox's tail at that time: no frame of this inlet
+                          follows */
     char from[MESH_ADDRESS_MAX];
-
-    /* Owned by the loop, once `seen`. */
-    bool seen;
     bool closed; /* its further messages are ignored */
-    uint32_t id; /* = pipe */
     uint64_t added_us;
     uint64_t heard_us;
     struct peer *peer; /* after its hello */
     enum mesh_channel channel;
-    struct wire *wire; /* until it is lost */
 };
 
 struct peer {
@@ -140,15 +123,14 @@ struct mesh_link {
     bool secret; /* nodes share one, in place of TLS */
     struct secrets secrets;
     char *secret_path;
-    struct wire *wires; /* all connections, owned by the loop */
+    struct wire *wires; /* all connections */
     uint32_t wires_count;
-    uint32_t last_pipe; /* the latest number of an inlet */
-    uv_tcp_t port;      /* the listener */
+    uv_tcp_t port; /* the listener */
     bool port_is_open;
     bool accepts;         /* false: a connection waits for memory */
     int64_t expiry_say_s; /* wall time of the next line about our certificate */
     char *read_buffer;    /* LINK_READ_MAX */
-    uv_async_t async;
+    uv_idle_t idle;       /* active: there is something to tell */
     uv_timer_t timer;
     uint32_t handles; /* libuv handles that are not closed yet */
     bool closing;
@@ -159,12 +141,8 @@ struct mesh_link {
     uint64_t hellos;         /* sent so far, to all peers */
     uint32_t peers_count;
     struct peer **peers;
-    struct mesh_link_stats stats; /* the loop's share of them */
-
-    uv_mutex_t lock;
-    bool changed;      /* a channel or an inlet has news */
-    uint64_t messages; /* built here and not yet freed */
-    bool armed;        /* the inbox had room */
+    struct mesh_link_stats stats; /* without those of the peers' channels */
+    bool armed;                   /* the inbox had room */
     struct message **inbox;
     uint64_t inbox_head; /* head and tail only grow; modulo
                             limits.inbox_frames */
@@ -173,9 +151,6 @@ struct mesh_link {
     uint32_t inlets_max;
     struct inlet *inlets;
     uint64_t pipes_refused; /* not yet reported to the owner */
-    uint64_t pauses;
-    uint32_t inbox_peak;
-    size_t inbox_peak_bytes;
 };
 
 /* The loop's time in this turn. */
@@ -190,6 +165,9 @@ link_now_us(const struct mesh_link *link)
 /* A part of a link that is being freed has closed. After the last part the link
  * frees itself. */
 void link_closed_part(struct mesh_link *link);
+
+/* Handles and tells what was noted, on the loop's next turn. */
+void link_wake(struct mesh_link *link);
 
 /* Counts a connection above the limit; the owner hears of it later. */
 void link_count_refused_pipe(struct mesh_link *link);
@@ -222,26 +200,6 @@ void link_address_of_sockaddr(const struct sockaddr_storage *from,
 void link_address_to_sockaddr(const char *address,
                               struct sockaddr_storage *out);
 
-/* link_outlet.c */
-
-/* Dials; the channel hears the outcome. NULL: dialling failed; try again
- * later. */
-struct outlet *outlet_open(struct channel *channel, const char *address)
-    MUST_CHECK;
-
-/* A message with room for len bytes; the caller frees it with free(). NULL: out
- * of memory. */
-struct message *message_new(size_t len) MUST_CHECK;
-
-/* Under the lock: frees a message of ours. */
-void link_message_free(struct mesh_link *link, struct message *msg);
-
-/* Sends a message; the outlet must be idle. Takes ownership of msg. */
-void outlet_send(struct outlet *outlet, struct message *msg);
-
-/* Closes the connection and frees the outlet. */
-void outlet_retire(struct outlet *outlet);
-
 /* link_channel.c */
 
 /* Makes a channel that dials at its next tick. 0 or -ENOMEM; in either case the
@@ -259,21 +217,17 @@ channel_patience_us(const struct mesh_link_limits *limits)
     return 1000 * (ms < limits->silent_ms ? ms : limits->silent_ms);
 }
 
-/* Gives up the outlet for good. */
+/* Gives up the connection for good. */
 void channel_close(struct channel *channel);
 
 /* After channel_close() or a failed channel_open(). */
 void channel_fini(struct channel *channel);
 
-/* Called by its outlet, under the lock. on_sent returns true
- * when the loop must be woken; *next is the message to send now, or NULL. */
+/* Called by the channel's connection: it opened; it broke, or could not be
+ * opened; it sent a message, and gets the next one, or NULL. */
 void channel_on_attached(struct channel *channel);
-void channel_on_broken(struct channel *channel);
-
-/* The dial failed, so the channel need not wait any longer for it. */
-void channel_on_failed(struct channel *channel);
-
-bool channel_on_sent(struct channel *channel, struct message **next);
+void channel_on_lost(struct channel *channel);
+struct message *channel_on_sent(struct channel *channel) MUST_CHECK;
 
 /* Queues a data frame. 0, MESH_LINK_E_FULL or -ENOMEM. */
 int channel_send(struct channel *channel, struct slice body) MUST_CHECK;
@@ -293,7 +247,7 @@ void channel_break(struct channel *channel, uint32_t wait_ms);
  * predecessor did not answer. */
 void channel_hurry(struct channel *channel);
 
-/* Takes in what the outlet noted. NULL, or why the connection is gone. */
+/* Handles and tells what was noted. NULL, or why the connection is gone. */
 const char *channel_news(struct channel *channel);
 
 /* Lets time pass: dials, repeats hellos, sends idle frames, drops stale
@@ -312,7 +266,7 @@ int peer_get(struct mesh_link *link, const char *address, struct peer **out)
 /* Takes the peer off the list; the loop frees its memory later. */
 void peer_close(struct peer *peer);
 
-/* Frees the peers that left the list and whose outlets are gone. */
+/* Frees the peers that left the list. */
 void peer_free_closed(struct mesh_link *link);
 
 /* Sends our hello on this channel, with the numbers that we heard. */
@@ -340,7 +294,7 @@ void inlet_fini(struct mesh_link *link);
 /* Delivers a bounded part of the inbox, and wakes itself for the rest. */
 void inlet_drain(struct mesh_link *link);
 
-/* Learns which connections were opened and which were lost. */
+/* Handles the loss of connections, after their last messages. */
 void inlet_news(struct mesh_link *link);
 
 /* Reads on from all connections if the inbox has room. */
@@ -354,9 +308,8 @@ void inlet_close(struct inlet *inlet, const char *reason);
 
 /* link_judge.c */
 
-/* Handles one message of an inlet, or of no inlet (NULL). */
-void link_judge(struct mesh_link *link, struct inlet *inlet,
-                struct message *msg);
+/* Handles one message. */
+void link_judge(struct mesh_link *link, const struct message *msg);
 
 /* Closes a connection that did something wrong, counts the reason, and tells
  * the owner; what: what the peer claimed to be, or what was wrong. */

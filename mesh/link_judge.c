@@ -164,8 +164,9 @@ refuse_unread(struct mesh_link *link, struct inlet *inlet, int rc,
 }
 
 void
-link_judge(struct mesh_link *link, struct inlet *inlet, struct message *msg)
+link_judge(struct mesh_link *link, const struct message *msg)
 {
+    struct inlet *inlet = msg->inlet;
     struct frame frame;
 
     if (inlet->closed) {

@@ -3,7 +3,7 @@
  * of NNG's PUSH and PULL: each side says which of the two it is; then come
  * messages, each behind its size.
  *
- * A connection carries the messages of an outlet, or brings an inlet's messages
+ * A connection carries the messages of a channel, or brings an inlet's messages
  * to the inbox. What it holds is bounded: one message that is being sent, one
  * that is being received, and the bytes of one read.
  */
@@ -41,10 +41,10 @@ struct wire {
     bool reading;
     uint64_t since_us;
     char remote[MESH_ADDRESS_MAX];
-    struct outlet *outlet;   /* NULL: inbound, or the outlet gave it up */
-    uint32_t pipe;           /* its inlet's number; 0: it has none */
-    struct message *sending; /* a message of the outlet's channel */
-    size_t sent;             /* bytes of it, and of the size in front of it */
+    struct channel *channel; /* NULL: inbound, or the channel gave it up */
+    struct inlet *inlet;     /* NULL: outbound, or not open yet */
+    struct message *sending;
+    size_t sent; /* bytes of it, and of the size in front of it */
     struct message *receiving;
     uint8_t head[PROOF_SIZE];
     uint8_t numbers[2][PROOF_SIZE]; /* with a secret: the client's and
@@ -82,37 +82,31 @@ on_closed(uv_handle_t *handle)
 void
 wire_close(struct wire *wire)
 {
-    struct mesh_link *link = wire->link;
-
     if (wire->state == WIRE_CLOSED) {
         return;
     }
     wire->state = WIRE_CLOSED;
-    if (wire->sending != NULL) {
-        uv_mutex_lock(&link->lock);
-        link_message_free(link, wire->sending);
-        uv_mutex_unlock(&link->lock);
-        wire->sending = NULL;
-    }
+    free(wire->sending);
+    wire->sending = NULL;
     free(wire->receiving);
     wire->receiving = NULL;
-    wire->outlet = NULL;
-    if (wire->pipe != 0) {
-        inlet_lost(link, wire->pipe);
-        wire->pipe = 0;
+    wire->channel = NULL;
+    if (wire->inlet != NULL) {
+        inlet_lost(wire->link, wire->inlet);
+        wire->inlet = NULL;
     }
     uv_close((uv_handle_t *)&wire->tcp, on_closed);
 }
 
-/* Closes a connection that broke, and tells the outlet or the inlet. */
+/* Closes a connection that broke, and tells the channel or the inlet. */
 static void
 lose(struct wire *wire)
 {
-    struct outlet *outlet = wire->outlet;
+    struct channel *channel = wire->channel;
 
-    if (outlet != NULL) {
-        wire->outlet = NULL;
-        outlet_lost(outlet);
+    if (channel != NULL) {
+        wire->channel = NULL;
+        channel_on_lost(channel);
     }
     wire_close(wire);
 }
@@ -177,7 +171,11 @@ on_written(uv_write_t *write, int status)
     }
     if (wire->sent == SIZE_SIZE + msg->len) {
         wire->sending = NULL;
-        outlet_wrote(wire->outlet, msg);
+        free(msg);
+        msg = channel_on_sent(wire->channel);
+        if (msg != NULL) {
+            wire_send(wire, msg);
+        }
     } else if (write_piece(wire)) {
         flush(wire);
     } else {
@@ -287,11 +285,11 @@ open_up(struct wire *wire)
 {
     wire->state = WIRE_OPEN;
     if (!wire->server) {
-        outlet_opened(wire->outlet);
+        channel_on_attached(wire->channel);
         return true;
     }
-    wire->pipe = inlet_opened(wire->link, wire, wire->remote);
-    if (wire->pipe == 0) {
+    wire->inlet = inlet_opened(wire->link, wire, wire->remote);
+    if (wire->inlet == NULL) {
         lose(wire);
         return false;
     }
@@ -348,6 +346,18 @@ take_proof(struct wire *wire)
     return open_up(wire);
 }
 
+struct message *
+message_new(size_t len)
+{
+    struct message *msg = malloc(sizeof *msg + len);
+
+    if (msg != NULL) {
+        msg->len = len;
+        msg->inlet = NULL;
+    }
+    return msg;
+}
+
 /* Handles the size of the next message. */
 static bool
 begin_message(struct wire *wire)
@@ -375,7 +385,7 @@ end_message(struct wire *wire)
     struct message *msg = wire->receiving;
 
     wire->receiving = NULL;
-    msg->pipe = wire->pipe;
+    msg->inlet = wire->inlet;
     inlet_put(wire->link, msg);
 }
 
@@ -564,10 +574,11 @@ on_connected(uv_connect_t *connect, int status)
 }
 
 struct wire *
-wire_dial(struct mesh_link *link, const char *address, struct outlet *outlet)
+wire_dial(struct channel *channel)
 {
+    const char *address = channel->peer->address;
     struct sockaddr_storage to;
-    struct wire *wire = make(link, false);
+    struct wire *wire = make(channel->link, false);
 
     if (wire == NULL) {
         return NULL;
@@ -580,7 +591,7 @@ wire_dial(struct mesh_link *link, const char *address, struct outlet *outlet)
         wire_close(wire);
         return NULL;
     }
-    wire->outlet = outlet;
+    wire->channel = channel;
     return wire;
 }
 

@@ -11,21 +11,24 @@
 
 struct wire;
 
-/* Dials a numeric address for an outlet. Later outlet_opened() or outlet_lost()
- * tells the outcome. NULL: the address cannot be dialled. */
-struct wire *wire_dial(struct mesh_link *link, const char *address,
-                       struct outlet *outlet) MUST_CHECK;
+/* A message with room for len bytes; the caller frees it with free(). NULL: out
+ * of memory. */
+struct message *message_new(size_t len) MUST_CHECK;
+
+/* Dials a channel's peer. Later channel_on_attached() or channel_on_lost()
+ * tells the outcome. NULL: the peer cannot be dialled. */
+struct wire *wire_dial(struct channel *channel) MUST_CHECK;
 
 /* Accepts the connection that waits at the listener. It becomes an inlet, or is
  * refused. */
 void wire_accept(struct mesh_link *link, uv_stream_t *listener);
 
-/* Sends a message of an outlet that was opened and not lost, one at a time.
- * outlet_wrote() or outlet_lost() follows; until then the wire owns the
- * message. */
+/* Sends a message on a channel's open connection, one at a time, and frees it.
+ * channel_on_sent() or channel_on_lost() follows, the latter perhaps before
+ * this returns. */
 void wire_send(struct wire *wire, struct message *msg);
 
-/* Closes the connection; it frees itself later. Its outlet hears nothing more;
+/* Closes the connection; it frees itself later. Its channel hears nothing more;
  * its inlet gets inlet_lost(). */
 void wire_close(struct wire *wire);
 
@@ -40,16 +43,11 @@ void wires_resume(struct mesh_link *link);
 void wires_tick(struct mesh_link *link, uint64_t now_us);
 void wires_close(struct mesh_link *link);
 
-/* link_outlet.c: called by the outlet's wire. */
-void outlet_opened(struct outlet *outlet);
-void outlet_lost(struct outlet *outlet);
-void outlet_wrote(struct outlet *outlet, struct message *msg);
-
-/* link_inlet.c: called by an inbound wire. inlet_opened() returns the number of
- * the new inlet; 0: there are too many. */
-uint32_t inlet_opened(struct mesh_link *link, struct wire *wire,
-                      const char *from) MUST_CHECK;
-void inlet_lost(struct mesh_link *link, uint32_t pipe);
+/* link_inlet.c: called by an inbound wire. inlet_opened() returns NULL when
+ * there are too many. */
+struct inlet *inlet_opened(struct mesh_link *link, struct wire *wire,
+                           const char *from) MUST_CHECK;
+void inlet_lost(struct mesh_link *link, struct inlet *inlet);
 bool inlet_has_room(struct mesh_link *link) MUST_CHECK;
 void inlet_put(struct mesh_link *link, struct message *msg);
 

@@ -14,8 +14,7 @@ static const struct frame data = {.major = FRAME_MAJOR_MAX,
                                   .session = 1000,
                                   .sequence = 1};
 
-/* One refusal, for that reason; nothing was told. NNG dials again for the
- * stranger, so it is closed before the connections are counted. */
+/* One refusal, for that reason; nothing was told. */
 static void
 expect(int stranger, enum mesh_refusal reason, const char *what)
 {
@@ -150,7 +149,7 @@ Test(mesh_link_refuse, who_says_nothing)
     expect(stranger, MESH_REFUSED_SILENT, "no hello came");
 }
 
-/* NNG closes the connection before there is a message. */
+/* The connection is closed before there is a message. */
 Test(mesh_link_refuse, a_message_over_the_size)
 {
     static uint8_t large[2 << 20];
