@@ -4,9 +4,10 @@
  * Nodes are made of the cores that `kvasir serve` runs: cluster (discovery,
  * membership, ownership, gossip, roster), kv_stream, kv_apply and the ledger
  * (decoder.h), the way through gossip to the writer and the mirror
- * (ingest_stream.h), snapshots (storage). Engines are the model (engine_model.h) and the payloads
- * that it publishes (engine_events.h). What is simulated is what lies between:
- * links, DNS, sockets of events and replays, disks, clocks.
+ * (ingest_stream.h), snapshots (storage). Engines are the model
+ * (engine_model.h) and the payloads that it publishes (engine_events.h).
+ * Everything between them is simulated: links, DNS, sockets of events and
+ * replays, disks, clocks.
  *
  * A run. A seed draws a world: nodes, engines, configuration, which classes of
  * faults there are and how often. Faults happen for chaos_ms. Then everything

@@ -43,8 +43,8 @@ void sim_run_apart(const struct sim_options *options,
 
 /*
  * Shrinks a run that failed: tries fewer classes of faults, fewer nodes,
- * engines and faults, and less time, and keeps what still fails. tries: the most
- * runs. result: that of the last run that failed.
+ * engines and faults, and less time, and keeps what still fails. tries: the
+ * most runs. result: that of the last run that failed.
  */
 void sim_shrink(struct sim_options *options, struct sim_result *result,
                 uint32_t tries);

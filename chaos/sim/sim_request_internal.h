@@ -5,9 +5,9 @@
  * A client tries the addresses of the name, in a new order for each request
  * (load_targets.h). It goes on to the next one if nobody took its request:
  * there was no connection, or it ended before the first byte of an answer. A
- * node does with a request what dispatch.h decides, as a lane does; it elects by
- * sim_router_internal.h. A request ends once, at the client: it is answered, or
- * it fails for a reason.
+ * node does with a request what dispatch.h decides, as a lane does; it elects
+ * by sim_router_internal.h. A request ends once, at the client: it is answered,
+ * or it fails for a reason.
  *
  * Between client and node nothing is lost. A paused node accepts connections
  * and is silent; a node that is down refuses them.
