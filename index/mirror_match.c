@@ -46,7 +46,7 @@ struct search {
     struct interval interval[WORKERS_MAX];
 };
 
-/* Keys by their place, and who holds them. */
+/* Places of keys, and the slots that hold them. */
 struct probes {
     uint32_t count;
     uint32_t at[PROBES];
@@ -92,7 +92,7 @@ probe_read(const struct mirror *mirror, const uint64_t *keys,
     }
 }
 
-/* These slots hold depth blocks, and no more. */
+/* Notes that these slots hold depth blocks, and no more. */
 static void
 emit(struct mirror_match *match, const struct worker_set *slots, uint32_t depth)
 {
@@ -171,8 +171,8 @@ load_torn(const struct mirror *mirror, const struct worker_set *slots,
     }
 }
 
-/* Those from which blocks were removed since: what was seen of them may be
- * from before in one place and from after in another. */
+/* The slots from which blocks were removed since. The walk may have seen one
+ * place before the removal and another one after it. */
 static struct worker_set
 torn_since(const struct mirror *mirror, const struct worker_set *slots,
            const uint64_t *torn)
@@ -188,8 +188,8 @@ torn_since(const struct mirror *mirror, const struct worker_set *slots,
     return out;
 }
 
-/* A slot's depth is what the last walk found; least: unless the one before
- * found less. */
+/* Sets each slot's depth to what the last walk found. least: keeps the depth
+ * that the walk before found, if that is less. */
 static void
 revise(struct mirror_match *match, const struct mirror_match *again,
        const struct worker_set *slots, bool least)
@@ -210,8 +210,8 @@ revise(struct mirror_match *match, const struct mirror_match *again,
     match->best = best_of(match);
 }
 
-/* Walks, and walks again, twice at most, those from which blocks were removed
- * meanwhile. */
+/* Walks the slots, and again, at most twice, those from which blocks were
+ * removed meanwhile. */
 static void
 walk_slots(const struct mirror *mirror, const uint64_t *keys, size_t count,
            struct worker_set slots, struct mirror_match *match)
@@ -236,7 +236,7 @@ walk_slots(const struct mirror *mirror, const uint64_t *keys, size_t count,
     }
 }
 
-/* ---- slots without: by intervals ---- */
+/* ---- slots without holes: by intervals ---- */
 
 static void
 settle(struct search *search, uint32_t low, uint32_t high,
@@ -255,7 +255,7 @@ settle(struct search *search, uint32_t low, uint32_t high,
         (struct interval){.low = low, .high = high, .slots = *slots};
 }
 
-/* Asks about points in (low, high], evenly apart; how many. */
+/* Adds evenly spaced points in (low, high], and returns how many. */
 static uint32_t
 ask(struct probes *probes, const struct interval *interval, uint32_t points)
 {
@@ -272,7 +272,8 @@ ask(struct probes *probes, const struct interval *interval, uint32_t points)
     return points;
 }
 
-/* What the answers say of one interval: those who miss a point stop before. */
+/* Applies the answers to one interval: slots that miss a point stop before
+ * it. */
 static void
 split(struct search *search, const struct interval *interval,
       const struct probes *probes, uint32_t from, uint32_t points)
@@ -290,7 +291,7 @@ split(struct search *search, const struct interval *interval,
     settle(search, low, interval->high, &slots);
 }
 
-/* One round: the last few intervals, each split at some points. */
+/* Does one round: splits each of the last few intervals at some points. */
 static void
 round_of(struct search *search)
 {
@@ -350,7 +351,7 @@ load_set(const _Atomic uint64_t *words)
     return set;
 }
 
-/* Those of the slots that got holes since. */
+/* The slots that got holes since. */
 static struct worker_set
 opened_since(const struct mirror *mirror, uint64_t opened,
              struct worker_set slots)

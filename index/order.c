@@ -1,5 +1,5 @@
 /*
- * The 4-ary heap in which a worker's leaves wait to give way.
+ * The 4-ary heap that says which of a worker's leaves gives way next.
  */
 #include "index/order_internal.h"
 
@@ -45,7 +45,7 @@ entry_at(const struct order *order, const struct cell_store *store,
     return &page->entry[place & (PAGE_ENTRIES - 1)];
 }
 
-/* Puts an entry where it belongs now, and tells its record. */
+/* Writes an entry to a place, and notes the place in its record. */
 static void
 entry_put(const struct order *order, const struct cell_store *store,
           uint32_t place, const struct entry *entry)
@@ -131,7 +131,7 @@ order_reserve(struct order *order, struct cell_store *store, uint32_t n)
     return true;
 }
 
-/* Moves an entry from place towards the top, as far as it is less. */
+/* Moves an entry up from place, as long as it is less than its parent. */
 static uint32_t
 sift_up(const struct order *order, const struct cell_store *store,
         uint32_t place, uint64_t value)
@@ -206,7 +206,7 @@ order_remove(struct order *order, struct cell_store *store, uint32_t place)
         entry_put(order, store, to, &last);
     }
     gone->place[order->which] = ORDER_NOWHERE;
-    /* One page stays spare: a push after a removal needs no room. */
+    /* Keeps one page spare, so that a push after a removal needs no room. */
     if (order->count + 2 * PAGE_ENTRIES < order->pages * PAGE_ENTRIES) {
         drop_page(order, store);
     }

@@ -30,7 +30,7 @@ default_free(void *context, void *memory, size_t size)
 static const struct radix_allocator default_allocator = {.alloc = default_alloc,
                                                          .free = default_free};
 
-/* The struct and the steps of the longest way, in one piece. */
+/* Bytes of the struct and of the steps of the longest way, in one piece. */
 static size_t
 fixed_bytes(const struct radix_limits *limits)
 {
@@ -137,7 +137,7 @@ radix_plan_done(struct radix *radix)
     radix->plan = CELL_NONE;
 }
 
-/* Frees a chain of objects; how many bytes that were. */
+/* Frees a chain of objects, and returns their bytes. */
 static size_t
 free_chain(struct radix *radix, uint32_t ref)
 {
@@ -162,10 +162,10 @@ radix_plan_abort(struct radix *radix)
 }
 
 /*
- * Retired objects are chained by their heads, which no reader looks at, and
- * go to the qsbr as one: retiring takes no memory, and one qsbr node serves
- * all that an insert has replaced. When every limbo is under way the chain
- * just grows until one comes back.
+ * Retired objects are chained by their heads, which no reader reads, and go to
+ * the qsbr as one. So retiring takes no memory, and one qsbr node serves all
+ * that an insert has replaced. While every limbo is with the qsbr, the chain
+ * grows until one comes back.
  */
 void
 radix_retire(struct radix *radix, uint32_t ref)
@@ -214,7 +214,7 @@ radix_reclaim(struct radix *radix)
     (void)qsbr_reclaim(radix->qsbr);
 }
 
-/* Shows readers the word of the live set that changed. */
+/* Publishes the word of the live set that changed. */
 static void
 publish_live(struct radix *radix, uint32_t worker)
 {
@@ -298,7 +298,7 @@ radix_worker_remove(struct radix *radix, uint32_t worker)
     }
 }
 
-/* One step of the sweep; the slot is free again after the last. */
+/* Takes one step of the sweep. After the last step the slot is free again. */
 static void
 sweep(struct radix *radix, uint32_t worker)
 {
@@ -334,14 +334,14 @@ radix_live_bytes(const struct radix *radix)
     return radix->store.used_bytes - radix->limbo_bytes;
 }
 
-/* True when less than the wanted room is free or on its way to be. */
+/* True when less than the wanted room is free or about to be freed. */
 static bool
 pressed(const struct radix *radix)
 {
     return cell_room(&radix->store) + radix->limbo_bytes < radix->room_wanted;
 }
 
-/* One step of whatever is most urgent; false: nothing is. */
+/* Takes one step of the most urgent work. False: there is none. */
 static bool
 work_step(struct radix *radix)
 {

@@ -28,7 +28,7 @@ struct check {
     struct radix_holder holder[WORKERS_MAX];
 };
 
-/* States a fact; the first that fails is the reason. */
+/* Checks a fact; the first one that fails becomes the reason. */
 static bool
 fact(struct check *check, bool holds, const char *reason)
 {
@@ -147,7 +147,8 @@ check_holder_set(struct check *check, const struct radix_node *node)
                 "radix: a holder set is miscounted");
 }
 
-/* A leaf is in its worker's orders by its value, an inner record in none. */
+/* Verifies that a leaf is in its worker's orders by its value, and an inner
+ * record in none. */
 static bool
 check_place(struct check *check, uint32_t ref)
 {
@@ -265,7 +266,7 @@ check_node(struct check *check)
     return ok;
 }
 
-/* What an order takes from the store. */
+/* Bytes that an order takes from the store. */
 static size_t
 order_bytes(const struct order *order, const struct cell_store *store)
 {

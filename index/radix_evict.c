@@ -1,13 +1,13 @@
 /*
- * Giving way: the values leaves are ordered by, and the three who take blocks
- * back: a worker's capacity, the bound of the whole tree, the sweep of a
- * worker that is gone. All take from the tail of a leaf, so that what a
- * worker holds stays closed under prefixes.
+ * Eviction: the values that order leaves, and the three reasons to take blocks
+ * away: a worker's capacity, the bound of the whole tree, and the sweep of a
+ * worker that is gone. Blocks are taken from the tail of a leaf, so that a
+ * worker holds every prefix of what it holds.
  */
 #include "index/radix_internal.h"
 
-/* Shorter nodes are not worth copying: the next blocks to give way are most
- * often what is left of them. 65 blocks. */
+/* Shorter nodes are not worth copying, because the rest of them is usually
+ * evicted next. 65 blocks. */
 #define TRIM_LEAST (EDGE_MAX / 32 + 1)
 
 uint64_t
@@ -97,8 +97,8 @@ greatest_hold(const struct radix *radix, const struct radix_node *node)
     return most;
 }
 
-/* Copies a node that is mostly tail to its size, if there is room for that:
- * at half, so that it costs O(1) for each block given up. */
+/* Replaces a node by a shorter copy once half of its blocks are given up, if
+ * there is room. So the copy costs O(1) for each block given up. */
 static void
 trim(struct radix *radix, uint32_t ref)
 {
@@ -112,7 +112,8 @@ trim(struct radix *radix, uint32_t ref)
     }
 }
 
-/* What a parent learns from a child that goes, see struct radix_record. */
+/* Passes the values of a child that goes to its parent; see struct
+ * radix_record. */
 static void
 inherit(struct radix_record *parent, const struct radix_record *child)
 {
@@ -128,7 +129,7 @@ inherit(struct radix_record *parent, const struct radix_record *child)
     parent->kids--;
 }
 
-/* Takes a worker's hold of a node away; the parent's record. */
+/* Takes a worker's hold of a node away, and returns the parent's record. */
 static uint32_t
 drop_hold(struct radix *radix, uint32_t ref)
 {
@@ -152,8 +153,9 @@ drop_hold(struct radix *radix, uint32_t ref)
 }
 
 /*
- * Takes blocks from the tail of a leaf, at most those of its own node; how
- * many. A parent left without children becomes a leaf, unless it is keep.
+ * Takes blocks from the tail of a leaf, at most those of its own node, and
+ * returns how many. A parent left without children becomes a leaf, unless it is
+ * keep.
  */
 static uint32_t
 give_up(struct radix *radix, uint32_t ref, uint64_t blocks, uint32_t keep)

@@ -1,9 +1,8 @@
 /*
  * Children of a node: none, one (the slot names the node), or a trie over the
- * hash of their first keys, six bits a level. A trie and not a hash table,
- * because it never has to be rehashed: adding a child copies one fan of at
- * most 32 slots however many thousand siblings there are, and taking one out
- * needs no memory at all.
+ * hash of their first keys, six bits a level. It is a trie and not a hash table
+ * because a trie is never rehashed: adding a child copies one fan of at most 32
+ * slots, even below thousands of siblings, and removing one needs no memory.
  */
 #include <string.h>
 
@@ -22,7 +21,8 @@ fan_slots(const struct radix_fan *fan)
     return ones(fan->bitmap);
 }
 
-/* A fan of one or two nodes that differ at this level; CELL_NONE: no room. */
+/* Makes a fan of one or two nodes that differ at this level. CELL_NONE: no
+ * room. */
 static uint32_t
 fan_pair(struct radix *radix, const uint64_t *bit, const uint32_t *child,
          uint32_t count)
@@ -44,8 +44,9 @@ fan_pair(struct radix *radix, const uint64_t *bit, const uint32_t *child,
 }
 
 /*
- * Two nodes where there was one: fans from this level down to the first where
- * they part. Distinct keys part at the last level if nowhere before.
+ * Makes fans for two nodes in the place of one, from this level down to the
+ * first level where their hashes differ. Distinct keys differ at the last level
+ * at the latest.
  */
 static uint32_t
 fan_split(struct radix *radix, uint32_t level, uint64_t key_a, uint32_t a,
@@ -71,7 +72,7 @@ fan_split(struct radix *radix, uint32_t level, uint64_t key_a, uint32_t a,
     return ref;
 }
 
-/* A copy of a fan with one slot more; CELL_NONE: no room. */
+/* Copies a fan and adds a slot. CELL_NONE: no room. */
 static uint32_t
 fan_grow(struct radix *radix, const struct radix_fan *old, uint64_t bit,
          uint32_t child)
@@ -140,7 +141,8 @@ radix_fan_commit(struct radix *radix, const struct fan_change *change)
     }
 }
 
-/* The way down to the child beginning with key: slots, the last its own. */
+/* The slots on the way down to the child that begins with key; the last one is
+ * the child's own. */
 static uint32_t
 fan_way(const struct radix *radix, _Atomic uint32_t *slot, uint64_t key,
         _Atomic uint32_t **way)
@@ -167,7 +169,7 @@ radix_fan_place(const struct radix *radix, _Atomic uint32_t *slot, uint64_t key)
     return way[levels];
 }
 
-/* The only child left in a fan, CELL_NONE when that is a fan itself. */
+/* The only child left in a fan; CELL_NONE if that is a fan itself. */
 static uint32_t
 fan_last_node(const struct radix_fan *fan)
 {

@@ -1,8 +1,8 @@
 /*
  * Learning a prefix. First the tree is split where the prefix ends or leaves a
- * node, which no match can see; then everything the change needs is prepared;
- * then it is carried out, and that cannot fail. A worker enters the nodes of
- * a path from the top.
+ * node, which no match can see. Then everything that the change needs is
+ * prepared. Then the change is made, which cannot fail. A worker enters the
+ * nodes of a path from the top.
  */
 #include <errno.h>
 
@@ -19,7 +19,7 @@
 #define SHORTER       8U
 #define EDGE_SHORTEST (EDGE_MAX < 128 ? 1U : EDGE_MAX / 128U)
 
-/* So much retired memory makes it worth asking the qsbr for. */
+/* With this much retired memory it is worth asking the qsbr. */
 #define RECLAIM_BYTES ((size_t)64 << 10)
 
 struct insert {
@@ -54,7 +54,7 @@ step_node(const struct insert *in, uint32_t step)
     return node_at(in->radix, in->radix->step[step].node);
 }
 
-/* How far the tree knows the prefix, and how far the worker holds that. */
+/* Finds how far the tree knows the prefix, and how far the worker holds it. */
 static void
 walk(struct insert *in)
 {
@@ -96,9 +96,9 @@ walk(struct insert *in)
 }
 
 /*
- * True when the blocks of the last node the worker holds, and those that this
- * insert puts after them, will be alike: what orders leaves is when they were
- * touched, or it is their priority and this insert does not lower it.
+ * True when eviction will treat the blocks of the last node that the worker
+ * holds and the blocks that this insert adds alike: leaves are ordered by when
+ * they were touched, or by a priority that this insert does not lower.
  */
 static bool
 stay_alike(const struct insert *in)
@@ -122,9 +122,9 @@ stay_alike(const struct insert *in)
 }
 
 /*
- * Blocks of one record are alike in all that eviction asks. Where this insert
- * would part them, or where the tree branches, a node must be split: *step
- * after *len blocks. False: nothing to split.
+ * Eviction treats all blocks of one record alike. Where this insert would make
+ * them differ, or where the tree branches, a node must be split: that of *step,
+ * after *len blocks. False: there is nothing to split.
  */
 static bool
 find_split(const struct insert *in, uint32_t *step, uint32_t *len)
@@ -152,7 +152,7 @@ find_split(const struct insert *in, uint32_t *step, uint32_t *len)
     return !holds_last || in->within > *len;
 }
 
-/* A record of the worker for a node, on the plan. */
+/* Makes a record of the worker for a node, on the plan. */
 static uint32_t
 new_record(const struct insert *in, uint32_t node)
 {
@@ -177,7 +177,7 @@ step_holder(const struct insert *in, uint32_t step)
         .record = in->radix->step[step].record};
 }
 
-/* Records and places for the worker in nodes that others hold. */
+/* Prepares records and places for the worker in nodes that others hold. */
 static bool
 prepare_steps(struct insert *in)
 {
@@ -197,7 +197,7 @@ prepare_steps(struct insert *in)
     return true;
 }
 
-/* One new node above those prepared so far. */
+/* Prepares a new node above those prepared so far. */
 static bool
 prepare_node(struct insert *in, const uint64_t *keys, uint32_t len)
 {
@@ -231,8 +231,8 @@ prepare_node(struct insert *in, const uint64_t *keys, uint32_t len)
 
 /*
  * True when the last node may grow instead of getting a child: the worker is
- * its only holder and nothing branches off. So a conversation stays one node
- * for all its turns, and not one for each.
+ * its only holder and nothing branches off. So a conversation is one node, and
+ * not one for each turn.
  */
 static bool
 may_grow(const struct insert *in)
@@ -261,7 +261,7 @@ prepare_growth(struct insert *in)
     return in->grown != CELL_NONE;
 }
 
-/* Nodes for the blocks nobody holds, the deepest first. */
+/* Prepares nodes for the blocks that nobody holds, the deepest first. */
 static bool
 prepare_tail(struct insert *in)
 {
@@ -299,7 +299,7 @@ prepare_tail(struct insert *in)
                              in->first_node, &in->change);
 }
 
-/* The worker's record now has one more child: it is no leaf any more. */
+/* Adds a child to the worker's record, which is no longer a leaf. */
 static void
 gain_kid(struct insert *in, uint32_t ref)
 {
@@ -318,8 +318,8 @@ count_blocks(struct insert *in, uint32_t blocks)
     in->radix->stats.holder_blocks += blocks;
 }
 
-/* The worker enters the nodes that others hold; the record at the end of
- * what is there already, CELL_NONE when there is nothing. */
+/* Enters the worker into the nodes that others hold. Returns the record at the
+ * end of the known part; CELL_NONE: nothing is known. */
 static uint32_t
 commit_steps(struct insert *in)
 {
@@ -353,8 +353,8 @@ commit_steps(struct insert *in)
     return above;
 }
 
-/* The prefix ends here: its last record is touched, and never gives way to
- * itself. */
+/* Touches the last record of the prefix, which must not give way to this
+ * insert. */
 static void
 touch(struct insert *in, uint32_t ref)
 {
@@ -418,7 +418,8 @@ commit(struct insert *in)
     touch(in, end);
 }
 
-/* 0; RADIX_E_FULL, -ENOMEM: nothing that a match can see has changed. */
+/* One attempt. 0; or RADIX_E_FULL or -ENOMEM, and nothing that a match can see
+ * has changed. */
 static int
 attempt(struct insert *in)
 {
@@ -446,7 +447,7 @@ attempt(struct insert *in)
     return 0;
 }
 
-/* About how much memory the change takes, generously. */
+/* A generous estimate of the memory that the change takes. */
 static size_t
 estimate(const struct insert *in)
 {
@@ -455,7 +456,8 @@ estimate(const struct insert *in)
            (size_t)(in->steps - in->held) * 512 + 8192;
 }
 
-/* True when evicting got somewhere and another attempt makes sense. */
+/* Reclaims and evicts. True when that freed something, so that another attempt
+ * makes sense. */
 static bool
 make_room(struct insert *in)
 {
@@ -488,7 +490,7 @@ make_room(struct insert *in)
     return steps > 0;
 }
 
-/* Seven arguments: a struct for one call's worth would only move them. */
+/* Seven arguments: a struct for them would have this one use. */
 int
 radix_insert(struct radix *radix, uint64_t root, const uint64_t *keys,
              size_t count, uint32_t worker, uint8_t priority, uint64_t now_us)

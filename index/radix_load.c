@@ -69,7 +69,7 @@ last_key(const uint64_t *item)
     return (item[0] & PAGE_KIND) == PAGE_ROOT ? item[1] : item[1 + keys];
 }
 
-/* Where the edge with this last key is, or would be. */
+/* The place of the edge with this last key, or the place where it would be. */
 static size_t *
 edge_place(const struct load *load, uint64_t key)
 {
@@ -113,7 +113,7 @@ sort_items(struct load *load)
             load->leaf[leaves++] = item;
         } else {
             size_t *place = edge_place(load, last_key(item));
-            /* Of two that end alike, the longer one reaches further up. */
+            /* Of two edges with the same end, keep the longer one. */
             if (*place == 0 || load->word[*place - 1] < item[0]) {
                 *place = at + 1;
             }
@@ -176,7 +176,7 @@ insert(struct load *load, const uint64_t *leaf, const uint32_t *slot_of,
     int rc =
         radix_insert(load->radix, root, load->keys + from,
                      load->depth_max - from, slot_of[worker], priority, now_us);
-    return rc < 0 ? rc : 0; /* without room the older ones give way */
+    return rc < 0 ? rc : 0; /* without room, older prefixes give way */
 }
 
 int

@@ -2,19 +2,19 @@
  * The readers' way down. Wait-free: each hop consumes at least one key, a fan
  * has at most FAN_LEVELS levels, and nothing is ever tried again.
  *
- * What a match says of a worker was true at some moment of the call: the
- * writer adds a worker to a path from the top and takes it away from the
- * tail, so whoever is seen at a node held all above it when it was seen.
+ * What a match says of a worker was true at some moment of the call. The writer
+ * adds a worker to a path from the top and removes it from the tail, so a
+ * worker that a reader sees at a node held everything above it at that moment.
  */
 #include "index/radix_internal.h"
 
-/* So many of 64 are picked one by one; from there on, writing all 64 costs
+/* Up to so many of 64 are written one by one; above that, writing all 64 costs
  * less. */
 #define PICKS_MAX 8
 
-/* Depths for some of 64 workers of whom none has one yet: when they are many
- * all 64 are written, wide. Those in between are not valid yet, and whoever
- * walks on gets another one later. */
+/* Writes depths for some of 64 workers of which none has a depth yet. If they
+ * are many, it writes all 64 at once: the other depths are not valid yet, and
+ * workers that walk on get another depth later. */
 static void
 emit_fresh(uint32_t *to, uint64_t bits, uint32_t depth)
 {
@@ -29,7 +29,7 @@ emit_fresh(uint32_t *to, uint64_t bits, uint32_t depth)
     }
 }
 
-/* These workers hold depth blocks, and no more. */
+/* Notes that these workers hold depth blocks, and no more. */
 static void
 emit(struct radix_match *match, const struct worker_set *set, uint32_t depth)
 {
@@ -63,9 +63,9 @@ emit_one(struct radix_match *match, uint32_t worker, uint32_t depth)
 }
 
 /*
- * Who holds all that was matched so far: many, as a set, and below the first
- * node that has no holder set a few, by name. Most of a path is of the second
- * kind, and passing a node costs a comparison there.
+ * The workers that hold all blocks matched so far: many, as a set; or, below
+ * the first node without a holder set, a few, by number. Most of a path is of
+ * the second kind, where passing a node costs one comparison.
  */
 struct walk {
     const struct radix *radix;
@@ -87,8 +87,8 @@ held_of(const struct walk *walk, uint32_t word)
     return word == 0 ? 0 : walk->node->len - (word & 0xFFFFU);
 }
 
-/* A worker that was walking stays among the few when it holds the matched
- * blocks, or stops within. */
+/* Keeps a worker among the few if it holds the matched blocks; otherwise notes
+ * where it stops. */
 static void
 meet(struct walk *walk, uint32_t worker, uint32_t held)
 {
@@ -100,7 +100,7 @@ meet(struct walk *walk, uint32_t worker, uint32_t held)
     }
 }
 
-/* What the node says of one worker: a hold's word, 0 when it has none. */
+/* The word of one worker's hold in the node; 0: it has none. */
 static uint32_t
 word_of(const struct walk *walk, uint32_t worker)
 {
@@ -136,7 +136,7 @@ pass_few(struct walk *walk)
     }
 }
 
-/* From many to the few that a node without a holder set names. */
+/* Goes over from many to the few that a node without a holder set names. */
 static void
 pass_inline(struct walk *walk)
 {
@@ -153,7 +153,8 @@ pass_inline(struct walk *walk)
     walk->by_name = true;
 }
 
-/* Those of a holder set who miss some of the edge's tail: none goes further. */
+/* Handles the workers of a holder set that miss some of the edge's tail: none
+ * goes further. */
 static void
 stop_parts(struct walk *walk, const struct radix_holder_set *holder_set,
            const struct worker_set *part)
@@ -193,7 +194,7 @@ pass_holder_set(struct walk *walk, const struct radix_holder_set *holder_set)
     walk->many = stay;
 }
 
-/* Tells those apart who stop before or in the node. False: nobody is left. */
+/* Notes the workers that stop before or in the node. False: nobody is left. */
 static bool
 pass(struct walk *walk)
 {
@@ -211,7 +212,7 @@ pass(struct walk *walk)
     return !worker_set_empty(&walk->many);
 }
 
-/* Nobody goes further. */
+/* Ends the walk: nobody goes further. */
 static void
 finish(struct walk *walk)
 {

@@ -25,14 +25,14 @@ word_load(const struct radix_hold *hold)
     return atomic_load_explicit(&hold->word, memory_order_relaxed);
 }
 
-/* Release: who sees the hold sees the node's earlier state too. */
+/* Release: a reader that sees the hold sees the node's earlier state, too. */
 static void
 word_store(struct radix_hold *hold, uint32_t word)
 {
     atomic_store_explicit(&hold->word, word, memory_order_release);
 }
 
-/* Release: who sees the bit sees the entry it speaks of. */
+/* Release: a reader that sees the bit sees the bit's entry. */
 static void
 bit_set(_Atomic uint64_t *words, uint32_t worker, bool value)
 {
@@ -133,7 +133,7 @@ holder_set_bytes(uint32_t members)
            members * sizeof(struct radix_hold);
 }
 
-/* A holder set of these holders, in any order, on the plan. */
+/* Makes a holder set of these holders, in any order, on the plan. */
 static uint32_t
 holder_set_build(struct radix *radix, const struct radix_holder *holders,
                  uint32_t count)
@@ -233,9 +233,9 @@ old_place(const struct radix_node *node, uint32_t worker)
 }
 
 /*
- * A holder set that fits into the node again goes back there. Who was in the
- * node before the holder set gets the same place: a reader that has been here
- * since must not miss one who never left.
+ * Moves the holders of a small holder set back into the node. A holder that was
+ * in the node before gets its old place: a reader that has been here since must
+ * not miss a holder that never left.
  */
 static void
 holder_set_dissolve(struct radix *radix, struct radix_node *node)
@@ -268,7 +268,7 @@ holder_set_dissolve(struct radix *radix, struct radix_node *node)
     radix_retire(radix, ref);
 }
 
-/* A holder set of mostly empty entries is copied, if there is room for that. */
+/* Copies a holder set of mostly empty entries to its size, if there is room. */
 static void
 holder_set_shrink(struct radix *radix, struct radix_node *node)
 {

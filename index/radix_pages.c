@@ -1,9 +1,9 @@
 /*
  * Belief as words, for snapshots; radix_load.c reads them.
  *
- * Keys name whole prefixes, so edges are facts that stay true whatever becomes
- * of the tree between two pages: these keys follow on that one. And a leaf of a
- * worker is the fact that it was sent the prefix which ends there.
+ * Keys name whole prefixes, so an edge says that these keys follow that one,
+ * and that stays true however the tree changes between two pages. A leaf of a
+ * worker says that the worker was sent the prefix that ends there.
  *   PAGE_EDGE  so many keys in bits 32 and up; the key before them, the keys
  *   PAGE_ROOT  the key of a namespace
  *   PAGE_LEAF  worker in bits 16 to 31, priority in 8 to 15, blocks of the edge
@@ -57,8 +57,8 @@ radix_pages_free(struct radix_pages *pages)
     }
 }
 
-/* Whether it was written already. Where the table is full it is written again,
- * which is harmless. */
+/* Whether an edge was written already. If the table is full, edges are written
+ * again, which is harmless. */
 static bool
 see(struct radix_pages *pages, uint64_t key)
 {
@@ -95,7 +95,7 @@ put_edge(const struct radix_node *node, uint64_t before, struct words *out)
     words_push(out, node->last_key);
 }
 
-/* The way up from a record, as far as it is not written yet. */
+/* Writes the edges above a record, as far as they are not written yet. */
 static void
 put_path(struct radix_pages *pages, uint32_t ref, struct words *out)
 {

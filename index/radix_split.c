@@ -1,7 +1,7 @@
 /*
- * Nodes in the tree: splitting one in two, taking one out. A node that is split
- * is replaced by two new ones and retired; whoever still reads it sees what
- * was true before.
+ * Nodes in the tree: splitting one in two, taking one out. Two new nodes
+ * replace a node that is split, and it is retired; its readers see what was
+ * true before.
  */
 #include "index/radix_internal.h"
 
@@ -39,7 +39,7 @@ radix_node_replace(struct radix *radix, uint32_t ref, uint32_t by,
     node_retire(radix, ref);
 }
 
-/* A record between a worker's hold of the lower part and what is above. */
+/* Makes a record between a worker's hold of the lower part and its parent. */
 static uint32_t
 record_between(struct radix *radix, const struct radix_record *lower)
 {
@@ -52,9 +52,9 @@ record_between(struct radix *radix, const struct radix_record *lower)
 }
 
 /*
- * Deals radix->holder[0..count) out: those who hold more than len blocks stay
- * there as holders of the lower part and get a record for the upper one; all
- * go to radix->upper. How many stay, UINT32_MAX: no room.
+ * Divides radix->holder[0..count). Holders of more than len blocks stay there,
+ * as holders of the lower part, and get a record for the upper one. All go to
+ * radix->upper. Returns how many stay; UINT32_MAX: no room.
  */
 static uint32_t
 deal_holders(struct radix *radix, const struct radix_node *node, uint32_t len,
