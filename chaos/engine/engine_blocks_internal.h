@@ -83,7 +83,7 @@ void engine_blocks_hold(struct engine_blocks *pool, const uint64_t *keys,
 bool engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
                         uint64_t *evicted);
 
-/* A held block without a key is full now and can be hit under this key. */
+/* Gives a key to a held block that has none: it is full and can be hit now. */
 void engine_blocks_name(struct engine_blocks *pool, uint32_t slot,
                         uint64_t key);
 

@@ -1,6 +1,6 @@
 /*
- * What an engine says of its cache on the wire: the model's events, step by
- * step, as the payloads that engines of several kinds and ages publish.
+ * An engine's events on the wire: turns the model's events, step by step, into
+ * the payloads that several kinds and versions of engines publish.
  *
  * The events of one step make one batch: [ts, [event, ...], rank]. Stored
  * blocks of one request that continue each other are one BlockStored. vLLM
@@ -48,7 +48,7 @@ struct engine_events_format {
     bool hash_bytes; /* vLLM: hashes as bytes, not as numbers */
 };
 
-/* Whose stored block it is. */
+/* The namespace of a stored block. */
 struct engine_events_owner {
     struct slice lora_name; /* empty: of the base model */
     struct slice salt;      /* empty: none */
@@ -76,7 +76,7 @@ void engine_batch_init(struct engine_batch *batch,
 /* Frees its buffers. */
 void engine_batch_fini(struct engine_batch *batch);
 
-/* Nothing to say. */
+/* Whether the batch has no events. */
 bool engine_batch_is_empty(const struct engine_batch *batch);
 
 /* Whether the event may join this batch: the batch is empty, or of the same

@@ -1,6 +1,6 @@
 /*
- * The batches that an engine has published last, by sequence number, for those
- * who missed some: the oldest make room for the newest.
+ * The last batches that an engine has published, by sequence number, for
+ * readers that missed some. The oldest make room for the newest.
  *
  * Role: core. Owns: a ring, and a copy of each payload in it. Thread: one
  * owner. Limits: steps_max payloads of bytes_max in all; the newest stays even

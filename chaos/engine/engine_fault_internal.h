@@ -1,6 +1,6 @@
 /*
- * Misbehaviour to order: what the engine does wrong with the next requests,
- * so that a test can see what a router makes of it.
+ * Misbehaviour by order: what the engine does wrong with the next requests, so
+ * that a test can see how a router handles it.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: none.
  * Errors: ENGINE_FAULT_E_BAD with a text.
@@ -66,7 +66,7 @@ enum {
     ENGINE_FAULT_E_BAD = 1,
 };
 
-/* Healthy. */
+/* Starts without faults. */
 void engine_faults_init(struct engine_faults *faults);
 
 /*
@@ -88,7 +88,7 @@ bool engine_faults_drop_event(struct engine_faults *faults);
 struct engine_replay_fate
 engine_faults_draw_replay(struct engine_faults *faults);
 
-/* As the JSON object that would order the same. */
+/* Writes the JSON object that would order the same faults. */
 void engine_faults_show(const struct engine_faults *faults, struct buf *out);
 
 #endif

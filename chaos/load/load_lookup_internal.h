@@ -30,12 +30,12 @@ int load_lookup_init(struct load_lookup *lookup, uv_loop_t *loop,
                      const struct url *url, const struct url *resolver)
     MUST_CHECK;
 
-/* Calls `known` once something is known, or nothing can be; from within, when
- * the host is an address. */
+/* Calls `known` once after the first answer or failure; if the host is an
+ * address, it calls `known` before it returns. */
 void load_lookup_start(struct load_lookup *lookup, void (*known)(void *context),
                        void *context);
 
-/* Asks again, unless that is under way. */
+/* Asks again, unless a lookup is under way. */
 void load_lookup_again(struct load_lookup *lookup);
 
 /* The loop must run on until its handles are closed. */

@@ -72,7 +72,7 @@ struct load_run {
 int load_run_init(struct load_run *run, uv_loop_t *loop,
                   const struct load_options *options) MUST_CHECK;
 
-/* What came of it, once the loop has ended. */
+/* The result, once the loop has ended. */
 struct load_report load_run_report(struct load_run *run);
 
 /* Frees what it owns. */

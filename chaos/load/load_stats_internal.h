@@ -22,7 +22,7 @@
 #include "index/base/slice.h"
 
 #define LOAD_WORKERS_MAX      256
-#define LOAD_WORKER_BYTES_MAX 128  /* of a name; the rest is dropped */
+#define LOAD_WORKER_BYTES_MAX 128  /* of a name, which is truncated to it */
 #define LOAD_SECONDS_MAX      3600 /* the last one stands for all after it */
 
 enum load_outcome {
@@ -43,8 +43,8 @@ const char *load_outcome_name(enum load_outcome outcome);
 /* How one request ended. */
 struct load_end {
     enum load_outcome outcome;
-    struct slice worker; /* who had it, as far as known; may be empty */
-    struct slice node;   /* through whom; the same */
+    struct slice worker; /* the worker that had it; empty: unknown */
+    struct slice node;   /* the node that it went through; empty: unknown */
     uint64_t at_us;      /* when it ended, from the start of the load */
     bool has_first;      /* a token came */
     uint64_t first_us;   /* from sending to the first token */
@@ -54,7 +54,7 @@ struct load_end {
 
 struct load_worker {
     char name[LOAD_WORKER_BYTES_MAX + 1];
-    uint64_t requests; /* that it had, whatever came of them */
+    uint64_t requests; /* requests that it had, however they ended */
     uint64_t failed;   /* of these */
 };
 
@@ -102,10 +102,10 @@ int load_stats_init(struct load_stats *stats, size_t requests_max) MUST_CHECK;
 /* Frees what it owns. */
 void load_stats_fini(struct load_stats *stats);
 
-/* A request goes out; each gets one load_stats_end() later. */
+/* Counts a request that is sent. Each one gets one load_stats_end() later. */
 void load_stats_send(struct load_stats *stats);
 
-/* It is sent once more: no byte of an answer had come. */
+/* Counts a request that is sent again, because no byte of an answer came. */
 void load_stats_retry(struct load_stats *stats, uint64_t at_us);
 
 /* Counts a request that has ended; end is borrowed for the call. */

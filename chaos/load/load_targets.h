@@ -1,7 +1,7 @@
 /*
- * The addresses that a load goes to: those of a name, in an order of its own
- * for each request, so that every turn of a conversation may reach another
- * node. One that failed comes last for as long as it is avoided.
+ * The addresses that a load goes to: those of a name. Each request has its own
+ * order of them, so that every turn of a conversation may reach another node.
+ * An address that failed comes last for as long as it is avoided.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: LOAD_TARGETS_MAX, the
  * rest of an answer is left out.
@@ -21,7 +21,7 @@
 struct load_target {
     struct sockaddr_storage address; /* port included */
     uint64_t key;                    /* of the address, for the order */
-    uint64_t avoid_us;               /* until then; 0: is not avoided */
+    uint64_t avoid_us;               /* avoided until then; 0: not avoided */
 };
 
 struct load_targets {
@@ -29,7 +29,7 @@ struct load_targets {
     struct load_target target[LOAD_TARGETS_MAX];
 };
 
-/* What the name's addresses are now; those that stay are still avoided. */
+/* Sets the name's present addresses. Those that stay are avoided as before. */
 void load_targets_set(struct load_targets *targets,
                       const struct discover_ip *ips, size_t count,
                       uint16_t port);
