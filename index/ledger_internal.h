@@ -1,13 +1,13 @@
 /*
- * The ledger's inside: entries, holder sets, rows, and how they hang together.
+ * The inside of the ledger: entries, sets of holders, rows, and their links.
  *
  * An entry is one block as engines name it: (name, key, entry of the block
- * before it). Streams that say the same share it and stand in its holders.
+ * before it). Streams that name the block alike share the entry as its holders.
  * Entries hang in the chains of a table by name that grows by one bucket at a
  * time (linear hashing, Litwin, VLDB 1980), so no call ever moves more than
- * one chain. What is out of the ordinary of one (entry, stream) pair is a row
- * of 8 bytes in a side table: its copies when they are not just one in the
- * device, and the kids a stream holds below an entry that has many.
+ * one chain. Exceptions of one (entry, stream) pair are rows of 8 bytes in side
+ * tables: its copies, unless it is one in the device; and how many kids the
+ * stream holds below an entry that has many.
  *
  * Role: core, private. Owns: nothing. Thread: one owner.
  */
@@ -49,7 +49,7 @@ struct pool {
     unsigned char **segment;
     uint32_t segments;
     uint32_t segments_max;
-    uint32_t size;  /* of one, bytes */
+    uint32_t size;  /* bytes of one thing */
     uint32_t shift; /* a segment holds 1 << shift */
     uint32_t fresh; /* the lowest number never given out */
     uint32_t free;  /* the first that was given back */
@@ -75,7 +75,7 @@ struct row_shard {
 
 struct rows {
     struct row_shard shard[ROW_SHARDS];
-    uint64_t claimed; /* of all shards */
+    uint64_t claimed; /* over all shards */
     uint32_t tidied;  /* the shard to look at next */
 };
 
@@ -124,27 +124,27 @@ struct ledger {
 
 /* ---- ledger_memory.c: bytes within the bound, and pools ---- */
 
-/* Zeroed; NULL and l->refusal when there is no room. */
+/* Allocates zeroed memory. NULL and l->refusal: there is no room. */
 void *ledger_take(struct ledger *l, size_t size);
 
 /* Frees what ledger_take() returned, of this size. NULL is fine. */
 void ledger_give(struct ledger *l, void *memory, size_t size);
 
-/* An empty pool of things of size bytes. 0, LEDGER_E_FULL or -ENOMEM. */
+/* Makes an empty pool of things of size bytes. 0, LEDGER_E_FULL or -ENOMEM. */
 int ledger_pool_init(struct ledger *l, struct pool *pool, uint32_t size)
     MUST_CHECK;
 
 /* Frees all segments; a pool of zeros is fine. */
 void ledger_pool_fini(struct ledger *l, struct pool *pool);
 
-/* One more segment. False and l->refusal when there is no room. */
+/* Adds a segment. False and l->refusal: there is no room. */
 bool ledger_pool_grow(struct ledger *l, struct pool *pool) MUST_CHECK;
 
-/* One more is sure to be had. False and l->refusal. */
+/* Promises room for one more thing. False and l->refusal: there is none. */
 bool ledger_pool_claim(struct ledger *l, struct pool *pool) MUST_CHECK;
 
-/* A number that was claimed. Its first word is the pool's while it is free;
- * the content is what it was. */
+/* Takes a number that was claimed. The thing's content is undefined: the pool
+ * uses its first word while it is free. */
 uint32_t ledger_pool_take(struct pool *pool);
 
 /* Takes a number back. */
@@ -185,7 +185,7 @@ name_bucket(const struct names *names, uint32_t at)
     return &names->segment[at >> HEADS_SHIFT][at & ((1U << HEADS_SHIFT) - 1)];
 }
 
-/* The head of the chain in which a name is, if it is known. */
+/* The head of the chain that a name belongs to. */
 static inline uint32_t *
 name_head(const struct names *names, uint64_t name)
 {
@@ -207,10 +207,10 @@ void ledger_names_remove(struct ledger *l, uint32_t ref);
 /* Enters all live entries into an empty table. */
 void ledger_names_fill(struct ledger *l);
 
-/* Gives up one bucket when there are far too many; true when it did. */
+/* Gives up one bucket if there are far too many. True when it did. */
 bool ledger_names_tidy(struct ledger *l);
 
-/* ---- ledger_image.c: what a copy is told ---- */
+/* ---- ledger_image.c: what the journal is told ---- */
 
 #define IMAGE_ALIVE        (UINT64_C(1) << 63)
 #define IMAGE_COPIES       (UINT64_C(1) << 62)
@@ -218,9 +218,9 @@ bool ledger_names_tidy(struct ledger *l);
 #define IMAGE_PARENT_SHIFT 32
 #define IMAGE_COPIES_SHIFT 16
 
-/* A new entry. */
+/* Tells of a new entry. */
 void ledger_tell_block(struct ledger *l, uint32_t ref, uint32_t parent);
-/* FREE, ENTER, LEAVE or COPIES. */
+/* Tells of FREE, ENTER, LEAVE or COPIES. */
 void ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
                  uint32_t stream, uint32_t copies);
 
@@ -232,7 +232,7 @@ void ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
  */
 #define HOLDERS_INLINE 3
 
-/* Whether one more may need a bitmap. */
+/* Whether one more holder may need a bitmap. */
 static inline bool
 holders_tight(uint32_t word)
 {
@@ -266,9 +266,10 @@ holders_has(const struct ledger *l, uint32_t word, uint32_t stream)
     return false;
 }
 
-/* The word with one more, who was not in it; a bitmap was claimed if tight. */
+/* The word with one more holder, which was not in it. A bitmap was claimed if
+ * holders_tight(). */
 uint32_t ledger_holders_add(struct ledger *l, uint32_t word, uint32_t stream);
-/* The word without one that was in it. */
+/* The word without a holder that was in it. */
 uint32_t ledger_holders_remove(struct ledger *l, uint32_t word,
                                uint32_t stream);
 
@@ -277,13 +278,13 @@ struct worker_set ledger_holders_set(const struct ledger *l, uint32_t word);
 
 /* ---- ledger_rows.c: the side tables ---- */
 
-/* 0 when there is no row. */
+/* The value of a row; 0: there is no row. */
 uint32_t ledger_rows_get(const struct rows *rows, uint32_t ref,
                          uint32_t stream);
-/* Room for one more row of this pair. False and l->refusal. */
+/* Claims room for a row of this pair. False and l->refusal: there is none. */
 bool ledger_rows_claim(struct ledger *l, struct rows *rows, uint32_t ref,
                        uint32_t stream) MUST_CHECK;
-/* Sets, or with 0 removes; a new row was claimed. */
+/* Sets a row's value; 0 removes the row. A new row was claimed. */
 void ledger_rows_put(struct rows *rows, uint32_t ref, uint32_t stream,
                      uint32_t value);
 
@@ -302,12 +303,12 @@ bool ledger_rows_check(const struct rows *rows);
 
 /* The entry before this one, REF_NONE for a root's first block. */
 uint32_t ledger_parent(const struct ledger *l, const struct entry *entry);
-/* Room for a new kid of ref whom the stream will hold. */
+/* Claims room for a new kid of ref that the stream will hold. */
 bool ledger_kids_claim(struct ledger *l, uint32_t ref, uint32_t stream)
     MUST_CHECK;
-/* A new entry without holders, below parent (or REF_NONE). */
+/* Adds a new entry without holders below parent (or REF_NONE). */
 void ledger_kids_add(struct ledger *l, uint32_t parent, uint32_t ref);
-/* An entry without holders leaves its parent, whom it returns. */
+/* Removes an entry without holders from its parent, and returns the parent. */
 uint32_t ledger_kids_remove(struct ledger *l, uint32_t ref);
 /* How many kids of the entry the stream holds. */
 uint32_t ledger_kids_held(const struct ledger *l, uint32_t ref,
@@ -326,7 +327,7 @@ copies_in(uint32_t copies, enum tier tier)
     return copies >> (4 * (uint32_t)tier) & 15;
 }
 
-/* The same copies but for so many (0 to 15) in this tier. */
+/* The same copies, except that this tier has so many (0 to 15). */
 static inline uint32_t
 copies_with(uint32_t copies, enum tier tier, uint32_t count)
 {
@@ -336,9 +337,9 @@ copies_with(uint32_t copies, enum tier tier, uint32_t count)
     return (copies & ~(UINT32_C(15) << shift)) | count << shift;
 }
 
-/* Of a pair that is held. */
+/* The copies of a pair that is held. */
 uint32_t ledger_copies(const struct ledger *l, uint32_t ref, uint32_t stream);
-/* Room for whatever the pair's copies may become. */
+/* Claims room for whatever the pair's copies may become. */
 bool ledger_copies_claim(struct ledger *l, uint32_t ref, uint32_t stream)
     MUST_CHECK;
 
@@ -348,7 +349,7 @@ void ledger_copies_set(struct ledger *l, uint32_t ref, uint32_t stream,
 
 /* The stream holds the entry from now on, once and in the device. */
 void ledger_enter(struct ledger *l, uint32_t ref, uint32_t stream);
-/* It holds it no more; the entry goes when nobody needs it. */
+/* The stream no longer holds the entry, which goes when nobody needs it. */
 void ledger_leave(struct ledger *l, uint32_t ref, uint32_t stream);
 /* Frees an entry without holders and kids, and what only it kept. */
 void ledger_release(struct ledger *l, uint32_t ref);

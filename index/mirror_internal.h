@@ -83,7 +83,7 @@ enum mirror_kind {
 /* The writer's count of a table's entries. */
 struct mirror_fill {
     uint32_t live;
-    uint32_t used;   /* these and the tombs */
+    uint32_t used;   /* live entries and tombs */
     uint32_t tables; /* that were published so far */
 };
 
@@ -114,12 +114,12 @@ struct mirror_grace {
     struct qsbr_node node;
     struct mirror *mirror;
     bool busy;                       /* with the qsbr */
-    bool tombs;                      /* some wait for the next one */
+    bool tombs;                      /* some tombs wait for the next one */
     uint64_t next;                   /* the number of the next one */
     uint64_t done;                   /* of the last one that passed */
     struct mirror_chain holder_sets; /* for the next one */
     struct mirror_chain leaving;
-    struct worker_set slots; /* swept, for the next one */
+    struct worker_set slots; /* swept slots, for the next one */
     struct worker_set freeing;
 };
 
@@ -175,7 +175,7 @@ mirror_hash(uint64_t key)
     return key * 0x9E3779B97F4A7C15U;
 }
 
-/* In TIERS. */
+/* The hash of a key in TIERS. */
 static inline uint64_t
 mirror_hash_tiers(uint64_t key, uint32_t slot)
 {
@@ -266,7 +266,7 @@ word_load(const struct mirror_entry *entry)
     return atomic_load_explicit(&entry->word, memory_order_acquire);
 }
 
-/* Release: with the word comes what it refers to. */
+/* Release: a reader that sees the word sees what it refers to. */
 static inline void
 word_store(struct mirror_entry *entry, uint64_t word)
 {
