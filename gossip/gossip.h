@@ -60,9 +60,11 @@
  * reader that leads a partial epoch compares the fingerprint that a peer's
  * vector shows of a whole epoch with its own log. If they agree at one
  * position, both epochs are of one process, and the reader joins the whole one
- * under a number above both. If they differ, the reader proves that its process
- * lives, and keeps its epoch. If neither log reaches the other, it keeps its
- * epoch as long as it can prove that.
+ * under a number above both, if the peer leads it with a live reading, or if it
+ * goes as far as the partial one. Otherwise nobody can read on in the whole
+ * epoch: the reader proves that its process lives, and keeps its own. It does
+ * the same if the fingerprints differ. If neither log reaches the other, it
+ * keeps its epoch as long as it can prove that.
  *
  * Partial readings. A reader that can no longer see the process's first batch
  * knows neither the process's identity nor the names of earlier blocks. It is a

@@ -109,6 +109,7 @@ struct gossip_met {
     uint64_t peer;
     struct gossip_epoch epoch;
     bool whole;
+    bool lives;     /* the peer has a live reading that leads it */
     bool has_print; /* of the batch at pos */
     uint32_t print;
     uint64_t pos;

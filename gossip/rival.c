@@ -3,7 +3,8 @@
  * epochs' numbers decide, with three exceptions. A node whose live reading
  * leads keeps its epoch and proves that its process lives. A whole replica
  * waits a while for readers that could go on in its epoch. A partial reading
- * gives way to a whole epoch of the same process. gossip.h has the reasons.
+ * gives way to a whole epoch of the same process that goes on. gossip.h has the
+ * reasons.
  */
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
@@ -130,7 +131,9 @@ yields_to_partial(struct gossip *g, struct gossip_stream *s,
 }
 
 /* Whether this node's partial reading gives way to a whole epoch. To one of the
- * same process it does, whatever the epoch's number. */
+ * same process it does, whatever the number, if that epoch goes as far or if
+ * the peer reads on in it. This node cannot read on in it, because its reading
+ * does not know the names of earlier blocks. */
 static bool
 yields_to_whole(struct gossip *g, struct gossip_stream *s,
                 const struct gossip_met *met)
@@ -139,7 +142,7 @@ yields_to_whole(struct gossip *g, struct gossip_stream *s,
     bool known = met->has_print && gossip_print_at(s, met->pos, &print);
 
     CHECK(!s->whole && met->whole);
-    if (known && print == met->print) {
+    if (known && print == met->print && (met->lives || met->pos == s->pos)) {
         return true;
     }
     if (!is_above(s, met->epoch)) {

@@ -8,6 +8,7 @@ enum {
     ENTRY_READS = 8,
     ENTRY_DIGEST = 16,
     ENTRY_PRINT = 32,
+    ENTRY_LIVES = 64, /* READS, and the reading is live */
 };
 
 #define VECTOR_REPLY 1U /* the receiver may answer with its own */
@@ -95,6 +96,7 @@ put_entry(struct gossip *g, const struct gossip_stream *s)
         (s->whole ? ENTRY_WHOLE : 0U) | (s->complete ? ENTRY_COMPLETE : 0U) |
         (gossip_is_torn(s) ? ENTRY_TORN : 0U) |
         (gossip_leads(s) ? ENTRY_READS : 0U) |
+        (gossip_leads(s) && s->reading.live ? ENTRY_LIVES : 0U) |
         (knows_digest(s) ? ENTRY_DIGEST : 0U) | (printed ? ENTRY_PRINT : 0U);
 
     g->build = (struct codec_out){.bytes = bytes, .max = sizeof bytes};
@@ -216,6 +218,7 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
         .peer = peer,
         .epoch = entry->epoch,
         .whole = (entry->flags & ENTRY_WHOLE) != 0,
+        .lives = (entry->flags & ENTRY_LIVES) != 0,
         .has_print = (entry->flags & ENTRY_PRINT) != 0,
         .print = entry->print,
         .pos = entry->pos,

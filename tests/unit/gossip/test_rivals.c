@@ -100,6 +100,46 @@ Test(gossip_rivals, a_whole_replica_that_nobody_reads_is_kept_for_who_reads_on)
     }
 }
 
+/* Node 2 has read further than the whole epoch goes. */
+static void
+expect_that_node_2_reads_on(void)
+{
+    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[2].id, lab.now_us);
+    gossip_role(lab.nodes[2].g, lab_stream, 0, 0, lab.now_us);
+    for (uint32_t i = 30; i < 35; i++) {
+        lab_read(&lab, 2, i, EVENT_STORE, i);
+    }
+    lab_link(&lab, 1, 2);
+    for (uint32_t ms = 0; ms < 2 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        prove(2);
+    }
+    lab_read(&lab, 2, 35, EVENT_STORE, 35);
+    lab_run(&lab, 100);
+    for (uint32_t i = 1; i < 3; i++) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 500);
+        cr_assert_eq(lab_status(&lab, i).pos >> 8, 35);
+        cr_assert_not(lab.nodes[i].complete);
+    }
+    cr_assert(lab_same(&lab, 1, 2));
+}
+
+Test(gossip_rivals, a_whole_replica_that_nobody_reads_stops_no_reader)
+{
+    part_and_take_over();
+    lab_stop(&lab, 0);
+    gossip_local_end(lab.nodes[1].g, lab_stream, lab.now_us);
+    expect_that_node_2_reads_on();
+}
+
+Test(gossip_rivals, a_whole_reading_that_lost_its_engine_stops_no_reader)
+{
+    part_and_take_over();
+    lab_stop(&lab, 0);
+    gossip_local_live(lab.nodes[1].g, lab_stream, false, lab.now_us);
+    expect_that_node_2_reads_on();
+}
+
 Test(gossip_rivals, other_prints_prove_that_the_whole_epoch_is_dead)
 {
     uint64_t room[16] = {0};
