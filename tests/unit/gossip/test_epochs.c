@@ -60,6 +60,7 @@ Test(gossip_epochs, an_equal_id_is_the_same_epoch_whatever_the_number)
     lab_run(&lab, 600);
     cr_assert_eq(lab_status(&lab, 1).epoch.no, 2);
     cr_assert_eq(lab.nodes[1].resets, resets);
+    cr_assert_eq(lab.nodes[1].rereads, 0);
     cr_assert(lab.nodes[1].held[4]);
     cr_assert(lab.nodes[0].held[4]);
 }
@@ -281,4 +282,17 @@ Test(gossip_epochs, a_snapshot_of_a_dead_process_is_dropped)
     lab_run(&lab, 5);
     cr_assert_eq(lab.nodes[2].resets, 1);
     cr_assert_eq(lab_held(&lab, 2), 0);
+}
+
+Test(gossip_epochs, a_number_that_cannot_rise_stays)
+{
+    struct gossip_epoch last = {.no = UINT32_MAX - 1, .id = 77};
+
+    lab_stop(&lab, 2);
+    lab_start(&lab, 2);
+    gossip_role(lab.nodes[2].g, lab_stream, 0, 0, lab.now_us);
+    gossip_load(lab.nodes[2].g, lab_stream, last, true, 255, true);
+    lab_begin_reading(&lab, 2, 78, true);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 78);
+    cr_assert_eq(lab_status(&lab, 2).epoch.no, last.no);
 }

@@ -203,3 +203,37 @@ Test(gossip_rivals, who_proves_nothing_in_time_follows_the_higher_number)
     lab_run(&lab, 2 * config.judge_ms);
     cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
 }
+
+Test(gossip_rivals, only_a_proof_that_was_asked_for_counts)
+{
+    struct gossip *g = lab.nodes[0].g;
+
+    lab_unlink(&lab, 0, 2);
+    lab_unlink(&lab, 1, 2);
+    lab_begin_reading(&lab, 2, 60, true);
+    lab_begin_reading(&lab, 2, 61, true);
+    lab_link(&lab, 0, 2);
+    lab_run(&lab, 100);
+    cr_assert(lab.nodes[0].prove);
+    gossip_local_proved(g, lab_stream, lab.nodes[0].ask - 1, lab.now_us);
+    gossip_local_proved(g, (struct event_stream){.worker = 999},
+                        lab.nodes[0].ask, lab.now_us);
+    lab_run(&lab, 2 * config.judge_ms);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 61);
+}
+
+Test(gossip_rivals, a_proof_is_no_answer_to_another_question)
+{
+    struct gossip *g = lab.nodes[0].g;
+
+    gossip_local_lost(g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    uint32_t resets = lab.nodes[0].resets;
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    cr_assert_not(lab.nodes[0].prove);
+    gossip_local_gap(g, lab_stream, lab.now_us);
+    gossip_local_proved(g, lab_stream, lab.nodes[0].ask, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true); /* the answer: what was is gone */
+    lab_pull(&lab);
+    cr_assert_eq(lab.nodes[0].resets, resets + 1);
+}

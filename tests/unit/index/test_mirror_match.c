@@ -140,3 +140,20 @@ Test(index_mirror_match, of_walks_that_were_all_torn_the_least_depth_counts)
     cr_assert_eq(depth_with(tear_always), 60);
     cr_assert_eq(step, 3 * PROBES + 2 * KEYS);
 }
+
+/* The first walk and the second are torn; the third finds nothing. */
+static void
+tear_twice(void)
+{
+    if (step == 1) {
+        say(EVENT_REMOVE, slot, 70, 1);
+    } else if (step == 3 * PROBES + READ_AHEAD + 1) {
+        run_ahead();
+    }
+}
+
+Test(index_mirror_match, a_walk_that_finds_nothing_keeps_nothing_of_another)
+{
+    cr_assert_eq(depth_with(tear_twice), 0);
+    cr_assert_eq(step, 3 * PROBES + KEYS + 2 * PROBES);
+}

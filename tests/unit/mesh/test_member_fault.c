@@ -410,3 +410,120 @@ Test(mesh_member_fault, lost_and_doubled_messages_kill_nobody)
     cr_assert_eq(net_count(&net, NET_HOSTS, MEMBER_DIED, NULL), 0);
     cr_assert_leq(net_converge(&net, NET_S), NET_S);
 }
+
+struct round {
+    uint32_t number;
+    uint32_t pings;
+    uint32_t asked; /* helpers */
+};
+
+static struct round *
+round_of(struct round *rounds, uint32_t number)
+{
+    uint32_t i = 0;
+
+    while (rounds[i].number != 0 && rounds[i].number != number) {
+        i++;
+    }
+    cr_assert_lt(i, 63);
+    rounds[i].number = number;
+    return &rounds[i];
+}
+
+Test(mesh_member_fault, who_is_silent_gets_five_pings_and_one_of_each_helper)
+{
+    struct round rounds[64] = {{.number = 0}};
+    struct member_out out = {.kind = MEMBER_OUT_SEND};
+    struct member_table *table;
+    uint32_t pings = 0;
+
+    net_mesh(&net, 3, 5 * NET_S);
+    table = net.host[0].table; /* what it sends is lost from now on */
+    while (member_stats(table)->suspicions == 0) {
+        member_tick(table, member_deadline(table));
+        while (member_next_out(table, &out)) {
+            if (out.kind != MEMBER_OUT_SEND) {
+                continue;
+            }
+            struct round *r = round_of(rounds, out.message->number);
+            r->pings += out.message->kind == MEMBER_PING;
+            r->asked += out.message->kind == MEMBER_PING_REQ;
+            pings = r->pings > pings ? r->pings : pings;
+            cr_assert_leq(r->asked, 1); /* there is one helper */
+        }
+    }
+    cr_assert_eq(pings, 5);
+}
+
+/* Host 1 asks host 0 to ping host 2. */
+static struct member_message
+request(uint32_t number)
+{
+    struct member_message m = from(1, MEMBER_PING_REQ);
+
+    m.number = number;
+    m.target = net.host[2].id;
+    memcpy(m.target_address, net.host[2].address, sizeof m.target_address);
+    return m;
+}
+
+Test(mesh_member_fault, so_many_pings_for_others_are_open_at_once)
+{
+    struct member_message m;
+
+    net_mesh(&net, 3, 5 * NET_S);
+    uint32_t pings = net.kinds[MEMBER_PING];
+    for (uint32_t i = 1; i <= 65; i++) {
+        cr_assert_eq(member_stats(net.host[0].table)->relays_dropped, 0);
+        m = request(i);
+        net_deliver(&net, 0, &m);
+    }
+    cr_assert_eq(member_stats(net.host[0].table)->relays_dropped, 1);
+    cr_assert_eq(net.kinds[MEMBER_PING] - pings, 64);
+}
+
+Test(mesh_member_fault, the_answer_of_a_helper_begins_with_whom_it_is_about)
+{
+    struct member_out out;
+    struct member_message m;
+    uint32_t nacks = 0;
+
+    net_mesh(&net, 3, 5 * NET_S);
+    m = request(7);
+    net_deliver(&net, 0, &m);
+    net_crash(&net, 2);
+    for (uint32_t i = 0; i < 20 && nacks == 0; i++) {
+        member_tick(net.host[0].table, member_deadline(net.host[0].table));
+        while (member_next_out(net.host[0].table, &out)) {
+            if (out.kind != MEMBER_OUT_SEND ||
+                out.message->kind != MEMBER_NACK) {
+                continue;
+            }
+            nacks++;
+            cr_assert_eq(out.message->number, 7);
+            cr_assert_geq(out.message->updates_count, 1);
+            cr_assert_str_eq(out.message->updates[0].name, "node-2");
+        }
+    }
+    cr_assert_eq(nacks, 1);
+}
+
+Test(mesh_member_fault, nobody_waits_longer_than_one_and_a_half_rounds)
+{
+    uint64_t longest_us = 0;
+    struct member_info info;
+
+    net.config.probes = 1;
+    net_mesh(&net, 8, 20 * NET_S);
+    /* Seven turns, each of them up to a tenth longer. */
+    uint64_t round_us = 7 * net.config.probe_ms * NET_MS * 11 / 10;
+    for (uint32_t i = 0; i < 12000; i++) {
+        net_run(&net, 10 * NET_MS);
+        for (uint32_t host = 1; host < 8; host++) {
+            cr_assert(net_sees(&net, 0, net.host[host].name, &info));
+            uint64_t us = net.now_us - info.heard_us;
+            longest_us = us > longest_us ? us : longest_us;
+        }
+    }
+    cr_assert_leq(longest_us, round_us * 3 / 2);
+}
