@@ -285,9 +285,6 @@ dial(struct channel *channel, uint64_t now_us)
         channel->dial_us +=
             PATIENT_EXTRA * ((uint64_t)limits->redial_ms * 1000);
     }
-    if (link->wires_count >= LINK_WIRES_PER_INLET * link->inlets_max) {
-        return; /* most of them are strangers */
-    }
     channel->nonce = rng_next(&link->rng) | 1;
     link->stats.dials++;
     channel->wire = wire_dial(channel);

@@ -24,6 +24,9 @@ _Static_assert((unsigned)MESH_CHANNELS == FRAME_CHANNELS,
  * minor version may add to a frame's head. */
 #define LINK_MESSAGE_MAX ((size_t)1 << 20)
 
+/* The same for the first message of a connection, which is a hello. */
+#define LINK_FIRST_MAX ((size_t)4 << 10)
+
 /* The most bytes that one read of a connection brings. */
 #define LINK_READ_MAX ((size_t)64 << 10)
 

@@ -15,6 +15,7 @@
 #define GREETING_SIZE 8U
 #define SIZE_SIZE     8U                 /* bytes of a message's size */
 #define PIECE_MAX     ((size_t)16 << 10) /* plain bytes per write */
+#define SHAKERS_PART  2U                 /* of the inlets, for one host */
 #define OUT_MAX       ((size_t)32 << 10) /* bytes of TLS per write */
 
 enum wire_state {
@@ -39,6 +40,7 @@ struct wire {
     bool server;
     bool writing;
     bool reading;
+    bool heard; /* a whole message came */
     uint64_t since_us;
     char remote[MESH_ADDRESS_MAX];
     struct channel *channel; /* NULL: inbound, or the channel gave it up */
@@ -255,8 +257,8 @@ greet(struct wire *wire)
     if (!wire->link->secret) {
         return tls_write(wire->tls, greeting, sizeof greeting);
     }
-    CHECK(uv_random(NULL, NULL, number, PROOF_SIZE, 0, NULL) == 0);
-    return tls_write(wire->tls, greeting, sizeof greeting) &&
+    return uv_random(NULL, NULL, number, PROOF_SIZE, 0, NULL) == 0 &&
+           tls_write(wire->tls, greeting, sizeof greeting) &&
            tls_write(wire->tls, number, PROOF_SIZE);
 }
 
@@ -362,12 +364,13 @@ message_new(size_t len)
 static bool
 begin_message(struct wire *wire)
 {
+    uint64_t max = wire->heard ? LINK_MESSAGE_MAX : LINK_FIRST_MAX;
     uint64_t size = 0;
 
     for (size_t i = 0; i < SIZE_SIZE; i++) {
         size = size << 8 | wire->head[i];
     }
-    if (!wire->server || size > LINK_MESSAGE_MAX) {
+    if (!wire->server || size > max) {
         refuse(wire, "a message over the size");
         return false;
     }
@@ -384,6 +387,7 @@ end_message(struct wire *wire)
 {
     struct message *msg = wire->receiving;
 
+    wire->heard = true;
     wire->receiving = NULL;
     msg->inlet = wire->inlet;
     inlet_put(wire->link, msg);
@@ -595,6 +599,36 @@ wire_dial(struct channel *channel)
     return wire;
 }
 
+/* The length of an address without its port. */
+static size_t
+host_len(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+
+    return colon != NULL ? (size_t)(colon - address) : strlen(address);
+}
+
+/* Whether there is room for an inbound connection that has yet to show that it
+ * is a peer's. All of them have as many places as the inlets. One host has a
+ * part of these: more than enough for all peers if they run there. */
+static bool
+may_shake_hands(const struct wire *wire)
+{
+    const struct mesh_link *link = wire->link;
+    size_t len = host_len(wire->remote);
+    uint32_t all = 0;
+    uint32_t same = 0;
+
+    for (const struct wire *at = link->wires; at != NULL; at = at->next) {
+        if (at->server && at->state < WIRE_OPEN) {
+            all++;
+            same += host_len(at->remote) == len &&
+                    memcmp(at->remote, wire->remote, len) == 0;
+        }
+    }
+    return all <= link->inlets_max && same <= link->inlets_max / SHAKERS_PART;
+}
+
 void
 wire_accept(struct mesh_link *link, uv_stream_t *listener)
 {
@@ -612,7 +646,7 @@ wire_accept(struct mesh_link *link, uv_stream_t *listener)
     }
     (void)uv_tcp_getpeername(&wire->tcp, (struct sockaddr *)&from, &size);
     link_address_of_sockaddr(&from, wire->remote);
-    if (link->wires_count > LINK_WIRES_PER_INLET * link->inlets_max) {
+    if (!may_shake_hands(wire)) {
         link_count_refused_pipe(link);
         wire_close(wire);
         return;

@@ -6,9 +6,6 @@
 
 #include "mesh/link_internal.h"
 
-/* Room for connections in use, and for those that shake hands or close. */
-#define LINK_WIRES_PER_INLET 2U
-
 struct wire;
 
 /* A message with room for len bytes; the caller frees it with free(). NULL: out

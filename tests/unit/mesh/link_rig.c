@@ -281,7 +281,7 @@ write_all(int stranger, const void *bytes, size_t size)
 }
 
 int
-rig_stranger(unsigned n)
+rig_connect(unsigned n, uint32_t from)
 {
     const char *port = strrchr(mesh_link_address(rig.nodes[n].link), ':') + 1;
     struct sockaddr_in to = {.sin_family = AF_INET,
@@ -289,8 +289,20 @@ rig_stranger(unsigned n)
                              .sin_addr = {htonl(INADDR_LOOPBACK)}};
     int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_addr = {htonl(from)}};
+
     cr_assert_geq(stranger, 0);
+    cr_assert_eq(bind(stranger, (const struct sockaddr *)&at, sizeof at), 0);
     cr_assert_eq(connect(stranger, (struct sockaddr *)&to, sizeof to), 0);
+    return stranger;
+}
+
+int
+rig_stranger(unsigned n)
+{
+    int stranger = rig_connect(n, INADDR_LOOPBACK);
+
     write_all(stranger, "\0SP\0\0P\0", 8);
     return stranger;
 }

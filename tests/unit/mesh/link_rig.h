@@ -81,6 +81,10 @@ int rig_send(unsigned from, unsigned to, enum mesh_channel channel,
 
 struct mesh_link_stats rig_stats(unsigned n);
 
+/* A TCP connection to node n from one of this machine's IPv4 addresses; the
+ * caller close()s it. */
+int rig_connect(unsigned n, uint32_t from);
+
 /* A TCP connection to node n that has said it is PUSH, as NNG would; the
  * caller close()s it. */
 int rig_stranger(unsigned n);

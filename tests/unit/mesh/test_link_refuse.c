@@ -2,7 +2,9 @@
  * Strangers: each is refused by name, and nobody else notices.
  */
 #include <criterion/criterion.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/unit/mesh/link_rig.h"
@@ -221,6 +223,7 @@ Test(mesh_link_refuse, more_connections_than_peers_can_have)
     (void)rig_open(0, &config);
     for (unsigned i = 0; i < 24; i++) {
         strangers[i] = rig_stranger(0);
+        RIG_UNTIL(rig_stats(0).pipes == (i < 20 ? i + 1 : 20));
     }
     RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] >= 4);
     cr_assert_eq(rig_stats(0).pipes, 20);
@@ -228,4 +231,35 @@ Test(mesh_link_refuse, more_connections_than_peers_can_have)
         (void)close(strangers[i]);
     }
     RIG_UNTIL(rig_stats(0).pipes == 0);
+}
+
+/* They connect and say nothing: other hosts still get in. */
+Test(mesh_link_refuse, not_others_while_one_host_shakes_many_hands)
+{
+    struct mesh_link_config config = rig_config(0);
+    int strangers[60];
+
+    config.limits.peers_max = 2; /* so 24 connections, and 12 by one host */
+    config.limits.hello_ms = 600000;
+    (void)rig_open(0, &config);
+    for (unsigned i = 0; i < 60; i++) {
+        strangers[i] = rig_connect(0, INADDR_LOOPBACK + 1);
+    }
+    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] == 48);
+    (void)rig_open_default(1);
+    rig_meet(1, 0);
+    for (unsigned i = 0; i < 60; i++) {
+        (void)close(strangers[i]);
+    }
+}
+
+/* Nobody is to hold much memory here before a hello. */
+Test(mesh_link_refuse, a_first_message_that_is_too_long_for_a_hello)
+{
+    static const uint8_t head[8] = {[6] = 0x20}; /* of 8 KiB */
+
+    (void)rig_open_default(0);
+    int stranger = rig_stranger(0);
+    cr_assert_eq(send(stranger, head, sizeof head, MSG_NOSIGNAL), 8);
+    expect(stranger, MESH_REFUSED_TRANSPORT, "a message over the size");
 }

@@ -120,19 +120,6 @@ Test(mesh_link_secret, it_is_replaced_while_nodes_run)
     cr_assert_eq(rig.nodes[0].downs, 0);
 }
 
-static int
-connect_to(unsigned n)
-{
-    const char *port = strrchr(mesh_link_address(rig.nodes[n].link), ':') + 1;
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)atoi(port)),
-                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    return fd;
-}
-
 /* The server's number, for a greeting and a number of the client's. */
 static void
 ask(int fd, const uint8_t number[PROOF_SIZE], uint8_t theirs[PROOF_SIZE])
@@ -160,7 +147,7 @@ Test(mesh_link_secret, a_proof_that_was_overheard_is_worth_nothing)
 
     open_secret(0, ONE);
     cr_assert_eq(secrets_read(&secrets, paths[0], &why), 0);
-    int fd = connect_to(0);
+    int fd = rig_connect(0, INADDR_LOOPBACK);
     ask(fd, number, theirs);
     const struct proof_claim claim = {
         .cluster = "blue", .client_number = number, .server_number = theirs};
@@ -169,7 +156,7 @@ Test(mesh_link_secret, a_proof_that_was_overheard_is_worth_nothing)
     cr_assert_eq(send(fd, proof, sizeof proof, MSG_NOSIGNAL), PROOF_SIZE);
     RIG_UNTIL(rig_stats(0).pipes == 1);
     (void)close(fd);
-    fd = connect_to(0);
+    fd = rig_connect(0, INADDR_LOOPBACK);
     ask(fd, number, theirs);
     cr_assert_eq(send(fd, proof, sizeof proof, MSG_NOSIGNAL), PROOF_SIZE);
     RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_TRANSPORT] == 1);
