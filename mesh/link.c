@@ -13,6 +13,7 @@
 #define PIPES_SPARE    16U
 #define TICK_MS        250U
 #define TICKS_PER_DIAL 4U
+#define TICKS_MISSED   8U /* then this process stood still */
 
 static void
 set_default(uint32_t *value, uint32_t standard)
@@ -235,6 +236,7 @@ forgive(struct mesh_link *link, uint64_t gap_us)
         link->inlets[i].heard_us += gap_us;
         link->inlets[i].added_us += gap_us;
     }
+    wires_forgive(link, gap_us);
     for (uint32_t i = 0; i < link->peers_count; i++) {
         for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
             link->peers[i]->channels[channel].since_us += gap_us;
@@ -250,7 +252,7 @@ on_timer(uv_timer_t *timer)
     uint64_t gap_us = now_us - link->ticked_us;
 
     link->ticked_us = now_us;
-    if (gap_us > (uint64_t)8 * TICK_MS * 1000) {
+    if (gap_us > (uint64_t)TICKS_MISSED * link->tick_ms * 1000) {
         forgive(link, gap_us);
     }
     peer_free_closed(link);
@@ -275,6 +277,7 @@ start(struct mesh_link *link)
     uint32_t tick_ms = link->limits.redial_ms / TICKS_PER_DIAL;
 
     tick_ms = tick_ms < 1 ? 1 : tick_ms > TICK_MS ? TICK_MS : tick_ms;
+    link->tick_ms = tick_ms;
     link->ticked_us = link_now_us(link);
     link->looked_us = link->ticked_us;
     CHECK(uv_timer_start(&link->timer, on_timer, tick_ms, tick_ms) == 0);

@@ -139,6 +139,7 @@ struct mesh_link {
     bool closing;
     struct peer *closed; /* to be freed, but not from their own callbacks */
     uint64_t ticked_us;
+    uint32_t tick_ms;
     uint64_t looked_us;      /* when certificates were last looked at */
     uint64_t sequence_floor; /* of dropped peers, which may remember it */
     uint64_t hellos;         /* sent so far, to all peers */

@@ -686,6 +686,14 @@ wires_tick(struct mesh_link *link, uint64_t now_us)
 }
 
 void
+wires_forgive(struct mesh_link *link, uint64_t gap_us)
+{
+    for (struct wire *wire = link->wires; wire != NULL; wire = wire->next) {
+        wire->since_us += gap_us;
+    }
+}
+
+void
 wires_close(struct mesh_link *link)
 {
     for (struct wire *wire = link->wires; wire != NULL; wire = wire->next) {

@@ -38,6 +38,7 @@ void wire_tick(struct wire *wire, uint64_t now_us);
 /* The same for all connections of a link. */
 void wires_resume(struct mesh_link *link);
 void wires_tick(struct mesh_link *link, uint64_t now_us);
+void wires_forgive(struct mesh_link *link, uint64_t gap_us);
 void wires_close(struct mesh_link *link);
 
 /* link_inlet.c: called by an inbound wire. inlet_opened() returns NULL when

@@ -145,7 +145,7 @@ Test(mesh_link_refuse, who_says_nothing)
 {
     struct mesh_link_config config = rig_config(0);
 
-    config.limits.hello_ms = 50;
+    config.limits.hello_ms = 500;
     (void)rig_open(0, &config);
     int stranger = rig_stranger(0);
     expect(stranger, MESH_REFUSED_SILENT, "no hello came");
@@ -262,4 +262,23 @@ Test(mesh_link_refuse, a_first_message_that_is_too_long_for_a_hello)
     int stranger = rig_stranger(0);
     cr_assert_eq(send(stranger, head, sizeof head, MSG_NOSIGNAL), 8);
     expect(stranger, MESH_REFUSED_TRANSPORT, "a message over the size");
+}
+
+/* Time in which we did not run is no time of theirs. */
+Test(mesh_link_refuse, not_who_waited_while_this_process_stood_still)
+{
+    struct mesh_link_config config = rig_config(0);
+
+    config.limits.hello_ms = 500;
+    rig.on_other[0] = true;
+    (void)rig_open(0, &config);
+    int stranger = rig_connect(0, INADDR_LOOPBACK);
+    rig_turns(50);
+    rig.other_stopped = true;
+    rig_turns(600);
+    rig.other_stopped = false;
+    cr_assert_eq(send(stranger, "\0SP\0\0P\0", 8, MSG_NOSIGNAL), 8);
+    RIG_UNTIL(rig_stats(0).pipes == 1);
+    cr_assert_eq(rig.nodes[0].refused[MESH_REFUSED_TRANSPORT], 0);
+    (void)close(stranger);
 }
