@@ -142,9 +142,10 @@
  * exchange their vectors, and each side pulls. When a link comes up, both sides
  * send their vectors at once. Digests (which the caller supplies with
  * gossip_digest(): the count and the XOR of the mixed keys) are compared at
- * equal positions. If they differ, there is a bug or a corruption. It is
- * counted and healed: by a transfer of a reader's state, and on a reader itself
- * by a new reading.
+ * equal positions. Where they differ, the state is healed: by a transfer of a
+ * reader's state, and on a reader itself by a new reading. Two complete states
+ * that differ are a bug or a corruption, and are counted. Incomplete ones may
+ * differ by the names of blocks that their readers knew.
  *
  * A replica is stale while it is torn, when it has been behind for stale_ms,
  * and when no node has been able to read the engine for that long
@@ -562,7 +563,7 @@ struct gossip_stats {
     uint64_t transfers, transfers_done, transfers_failed;
     uint64_t pages_in, pages_out, pages_refused;
     uint64_t vectors_in, summaries_equal, summaries_differ;
-    uint64_t digest_mismatches;
+    uint64_t digest_mismatches; /* of two complete states */
     uint64_t beliefs_out, beliefs_in;
     uint64_t beliefs_dropped; /* to make room for newer ones */
     uint64_t expected_out, expected_in,

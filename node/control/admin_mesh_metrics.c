@@ -153,7 +153,7 @@ static const struct row gossip_rows[] = {
     {"vectors_in", AT(vectors_in), "Version vectors received"},
     {"summaries_equal", AT(summaries_equal), "Comparisons with a peer that found nothing"},
     {"summaries_differ", AT(summaries_differ), "Comparisons that found a difference"},
-    {"digest_mismatches", AT(digest_mismatches), "States that differ at equal positions"},
+    {"digest_mismatches", AT(digest_mismatches), "Complete states that differ at equal positions"},
     {"beliefs_out", AT(beliefs_out), "Decisions sent to peers"},
     {"beliefs_in", AT(beliefs_in), "Decisions of peers"},
     {"beliefs_dropped", AT(beliefs_dropped), "Decisions dropped in favour of newer ones"},

@@ -71,6 +71,29 @@ Test(gossip_vector, unequal_digests_are_counted_and_healed_by_transfer)
     cr_assert_eq(lab.nodes[0].rereads, 0);
 }
 
+/* What a partial reading makes of a batch depends on the names it knows. */
+Test(gossip_vector, unequal_digests_of_incomplete_states_are_healed_uncounted)
+{
+    gossip_local_end(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_begin_reading(&lab, 1, 500, false);
+    lab_run(&lab, config.judge_ms + 100);
+    lab_read(&lab, 1, 40, EVENT_STORE, 40);
+    lab_run(&lab, config.judge_ms + 100);
+    cr_assert_eq(lab.nodes[1].rereads, 1);
+    lab_begin_reading(&lab, 1, 500, false);
+    for (uint32_t i = 0; i < 20; i++) {
+        lab_read(&lab, 1, 50 + i, EVENT_STORE, i);
+    }
+    lab_run(&lab, config.judge_ms);
+    cr_assert_eq(lab_held(&lab, 2), 20);
+    cr_assert_not(lab_status(&lab, 2).complete);
+    rot(2);
+    lab_run(&lab, 2000);
+    cr_assert(lab_same(&lab, 1, 2));
+    cr_assert_geq(lab_stats(&lab, 2).transfers_done, 1);
+    cr_assert_eq(lab_stats(&lab, 2).digest_mismatches, 0);
+}
+
 Test(gossip_vector, a_reader_that_is_wrong_does_not_stay_so_beside_another)
 {
     gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
