@@ -59,7 +59,11 @@ print_record(const struct event_record *record)
 static void
 print_item(const struct intake_item *item)
 {
-    static const char *const kinds[] = {"begin", "record", "gap", "state"};
+    static const char *const kinds[] = {
+        [INTAKE_BEGIN] = "begin", [INTAKE_RECORD] = "record",
+        [INTAKE_GAP] = "gap",     [INTAKE_PROVED] = "proved",
+        [INTAKE_STATE] = "state",
+    };
 
     printf("{\"kind\":\"%s\",\"slot\":%" PRIu32 ",\"generation\":%" PRIu32
            ",\"rank\":%" PRIu32 ",\"state\":\"%s\"",
