@@ -75,7 +75,10 @@ kv_reread_start(struct kv_stream *stream)
     stream->reread_at_us = stream->now_us + wait_us;
     counter_bump(&stream->counters->rereads, 1);
     if (kv_stream_unaided(stream)) {
-        kv_round_stop(stream);
+        if (stream->round.active) { /* a try at a replay that is silent */
+            kv_round_stop(stream);
+            kv_round_later(stream);
+        }
         kv_stream_forget(stream, false, stream->ask, reason);
         return;
     }

@@ -483,3 +483,23 @@ Test(node_kv_stream_replay, of_another_process_the_answer_is_its_begin)
     cr_assert_eq(rig.ask, 7);
     rig_has('b', 0, 6);
 }
+
+/* The next try is as far away as after one that ran into the silence. */
+Test(node_kv_stream_replay, reading_again_breaks_off_a_try_at_a_silent_replay)
+{
+    rig_connect();
+    rig_live('a', 0);
+    rig_live('a', 5);
+    rig_wait((ROUNDS + 1) * (SILENCE_MS + RETRY_MS) * MS);
+    cr_assert_not(rig.asking);
+    rig_wait_ask();
+    uint32_t asks = rig.asks;
+    kv_stream_reread(rig.stream, "asked for", 1, rig.now_us);
+    rig_pull();
+    cr_assert_str_eq(rig.reason, "asked for");
+    cr_assert_not(rig.asking);
+    rig_wait(7 * PROBE_MS * MS);
+    cr_assert_eq(rig.asks, asks);
+    rig_wait(2 * PROBE_MS * MS);
+    cr_assert_eq(rig.asks, asks + 1);
+}
