@@ -233,13 +233,15 @@ static void
 forgive(struct mesh_link *link, uint64_t gap_us)
 {
     for (uint32_t i = 0; i < link->inlets_max; i++) {
-        link->inlets[i].heard_us += gap_us;
-        link->inlets[i].added_us += gap_us;
+        struct inlet *inlet = &link->inlets[i];
+        inlet->heard_us = link_forgiven_us(link, inlet->heard_us, gap_us);
+        inlet->added_us = link_forgiven_us(link, inlet->added_us, gap_us);
     }
     wires_forgive(link, gap_us);
     for (uint32_t i = 0; i < link->peers_count; i++) {
         for (unsigned channel = 0; channel < MESH_CHANNELS; channel++) {
-            link->peers[i]->channels[channel].since_us += gap_us;
+            uint64_t *since_us = &link->peers[i]->channels[channel].since_us;
+            *since_us = link_forgiven_us(link, *since_us, gap_us);
         }
     }
 }

@@ -164,6 +164,16 @@ link_now_us(const struct mesh_link *link)
     return uv_now(link->loop) * 1000;
 }
 
+/* A time, moved by a gap in which this process stood still; not beyond now: it
+ * may have been noted after the gap. */
+static inline uint64_t
+link_forgiven_us(const struct mesh_link *link, uint64_t at_us, uint64_t gap_us)
+{
+    uint64_t now_us = link_now_us(link);
+
+    return at_us + gap_us < now_us ? at_us + gap_us : now_us;
+}
+
 /* link.c */
 
 /* A part of a link that is being freed has closed. After the last part the link

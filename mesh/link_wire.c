@@ -587,7 +587,7 @@ wire_dial(struct channel *channel)
     if (wire == NULL) {
         return NULL;
     }
-    (void)strcpy(wire->remote, address);
+    memcpy(wire->remote, address, sizeof wire->remote);
     wire->connect.data = wire;
     link_address_to_sockaddr(address, &to);
     if (uv_tcp_connect(&wire->connect, &wire->tcp, (struct sockaddr *)&to,
@@ -689,7 +689,7 @@ void
 wires_forgive(struct mesh_link *link, uint64_t gap_us)
 {
     for (struct wire *wire = link->wires; wire != NULL; wire = wire->next) {
-        wire->since_us += gap_us;
+        wire->since_us = link_forgiven_us(link, wire->since_us, gap_us);
     }
 }
 

@@ -264,6 +264,31 @@ Test(mesh_link_refuse, a_first_message_that_is_too_long_for_a_hello)
     expect(stranger, MESH_REFUSED_TRANSPORT, "a message over the size");
 }
 
+static void
+stand_still(uv_prepare_t *prepare)
+{
+    uint64_t until = uv_hrtime() + 200000000; /* many ticks */
+
+    while (uv_hrtime() < until) {
+    }
+    uv_close((uv_handle_t *)prepare, NULL);
+}
+
+/* It is accepted before the pause is noticed. */
+Test(mesh_link_refuse, not_who_connects_at_the_end_of_a_pause)
+{
+    uv_prepare_t prepare;
+
+    (void)rig_open_default(0);
+    rig_turns(20);
+    int stranger = rig_connect(0, INADDR_LOOPBACK);
+    cr_assert_eq(uv_prepare_init(&rig.loop, &prepare), 0);
+    cr_assert_eq(uv_prepare_start(&prepare, stand_still), 0);
+    rig_turns(300);
+    cr_assert_eq(rig.nodes[0].refused[MESH_REFUSED_TRANSPORT], 0);
+    (void)close(stranger);
+}
+
 /* Time in which we did not run is no time of theirs. */
 Test(mesh_link_refuse, not_who_waited_while_this_process_stood_still)
 {
