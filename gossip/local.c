@@ -399,10 +399,7 @@ gossip_local_gap(struct gossip *g, struct event_stream stream, uint64_t now_us)
     }
     s->reading.whole = false;
     s->reading.gap = true;
-    /* Peers' logs may have it; so may the other reader of a partial epoch. */
-    s->reading.lost |= !s->reading.tolerant ||
-                       (!s->whole && !is_alone(g) &&
-                        s->epoch.id != gossip_broken_id(s->reading.process));
+    s->reading.lost |= !s->reading.tolerant; /* peers' logs may have it */
     s->reading.split = false;
     s->reading.part = 0;
     gossip_ready(g, s);

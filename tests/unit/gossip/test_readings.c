@@ -186,38 +186,6 @@ Test(gossip_readings, what_a_reader_lost_comes_from_anothers_log)
     cr_assert_eq(lab.nodes[1].rereads, 0);
 }
 
-/* Else they would have different states at equal positions. */
-Test(gossip_readings, what_a_partial_reader_lost_comes_from_anothers_log)
-{
-    lab_end(&lab);
-    lab_begin(&lab, &config, 2);
-    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
-    gossip_role(lab.nodes[1].g, lab_stream, 1, lab.nodes[0].id, lab.now_us);
-    lab_unlink(&lab, 0, 1);
-    for (uint32_t node = 0; node < 2; node++) {
-        lab_begin_reading(&lab, node, 500, false);
-        lab_read(&lab, node, 900, EVENT_STORE, 0);
-    }
-    lab_link(&lab, 0, 1);
-    lab_run(&lab, 5);
-    gossip_local_gap(lab.nodes[1].g, lab_stream, lab.now_us);
-    lab_read(&lab, 1, 902, EVENT_STORE, 2);
-    lab_read(&lab, 0, 901, EVENT_STORE, 1);
-    for (uint32_t i = 2; i < 20; i++) {
-        lab_read(&lab, 0, 900 + i, EVENT_STORE, i);
-        if (i > 2) {
-            lab_read(&lab, 1, 900 + i, EVENT_STORE, i);
-        }
-        lab_run(&lab, 100);
-    }
-    for (uint32_t node = 0; node < 2; node++) {
-        cr_assert_eq(lab_status(&lab, node).epoch.id, 500);
-        cr_assert_eq(lab_held(&lab, node), 20);
-        cr_assert_eq(lab.nodes[node].rereads, 0);
-        cr_assert_eq(lab_stats(&lab, node).digest_mismatches, 0);
-    }
-}
-
 Test(gossip_readings, what_nobody_has_is_done_without_and_said)
 {
     gossip_local_gap(lab.nodes[0].g, lab_stream, lab.now_us);
