@@ -255,10 +255,8 @@ step_links(uint32_t at)
 static void
 begin_request(uint32_t at, uint32_t worker)
 {
-    struct {
-        struct fact_learn fact;
-        uint64_t keys[KEYS];
-    } room;
+    uint64_t room[sizeof(struct fact_learn) / sizeof(uint64_t) + KEYS];
+    struct fact_learn *fact = (void *)room;
     struct node *n = &nodes[at];
     uint32_t count = below(KEYS + 1);
 
@@ -270,14 +268,13 @@ begin_request(uint32_t at, uint32_t worker)
         count > sent_depth[worker] ? count : sent_depth[worker];
     gauge_set(&n->board->inflight[slot_at(at, worker)],
               (int32_t)n->open[worker]);
-    room.fact = (struct fact_learn){.kind = FACT_LEARN,
-                                    .slot = slot_at(at, worker),
-                                    .generation = GENERATION,
-                                    .count = count,
-                                    .root = ROOT};
-    memcpy((char *)&room + offsetof(struct fact_learn, keys), keys,
-           count * sizeof *keys);
-    hints_learn(&n->hints, &room.fact, now_us);
+    *fact = (struct fact_learn){.kind = FACT_LEARN,
+                                .slot = slot_at(at, worker),
+                                .generation = GENERATION,
+                                .count = count,
+                                .root = ROOT};
+    memcpy(fact->keys, keys, count * sizeof *keys);
+    hints_learn(&n->hints, fact, now_us);
     pull(at);
 }
 
