@@ -131,11 +131,9 @@ pull(uint32_t node, uint64_t seed)
 static void
 publish(uint32_t batch, uint64_t seed)
 {
-    static struct {
-        struct event_record head;
-        uint64_t words[BLOCKS + 1];
-    } r;
-    struct event_record *record = &r.head;
+    static uint64_t
+        room[sizeof(struct event_record) / sizeof(uint64_t) + BLOCKS + 1];
+    struct event_record *record = (void *)room;
 
     *record = (struct event_record){
         .seq = batch, .block_tokens = 16, .words_count = BLOCKS + 1};
