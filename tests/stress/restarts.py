@@ -31,8 +31,7 @@ NAME = "mesh.restarts"
 
 
 def ip(*args):
-    # As root, although start() becomes another user for a moment.
-    subprocess.run(["ip", *args], check=True, stderr=subprocess.DEVNULL, user=0)
+    subprocess.run(["ip", *args], check=True, stderr=subprocess.DEVNULL)
 
 
 def user(host):
@@ -40,9 +39,15 @@ def user(host):
     return 60000 + int(host.rpartition(".")[2])
 
 
+# The process has one user. Flapping holds this while it needs to be root, and
+# start() while it is a node's user.
+USER_LOCK = threading.Lock()
+
+
 def lose(what, a, b):
     """Adds or deletes a rule by which all that node a sends to node b is lost."""
-    ip("rule", what, "pref", "5", "uidrange", f"{user(a)}-{user(a)}", "to", b, "blackhole")
+    with USER_LOCK:
+        ip("rule", what, "pref", "5", "uidrange", f"{user(a)}-{user(a)}", "to", b, "blackhole")
 
 
 def certificates(folder):
@@ -70,9 +75,6 @@ def security(options, folder):
     return certificates(folder)
 
 
-ROOT = threading.Lock()  # held by who needs to be root, or not to be
-
-
 class Flapping(threading.Thread):
     """Severs one or both directions between two nodes, and heals them, repeatedly."""
 
@@ -86,13 +88,11 @@ class Flapping(threading.Thread):
         while not self.over.wait(self.rng.uniform(0.02, 0.4)):
             one, other = self.rng.sample(self.hosts, 2)
             ways = [(one, other), (other, one)][:self.rng.randint(1, 2)]
-            with ROOT:
-                for a, b in ways:
-                    lose("add", a, b)
+            for a, b in ways:
+                lose("add", a, b)
             self.over.wait(self.rng.choice([0.05, 0.3, 1.5]))
-            with ROOT:
-                for a, b in ways:
-                    lose("del", a, b)
+            for a, b in ways:
+                lose("del", a, b)
             self.count += 1
 
     def end(self):
@@ -119,7 +119,7 @@ class Mesh:
         data.mkdir(exist_ok=True)
         os.chown(data, user(self.hosts[n]), -1)
         # The real user, too: LeakSanitizer cannot trace a process with two of them.
-        with ROOT:
+        with USER_LOCK:
             os.setresuid(user(self.hosts[n]), user(self.hosts[n]), 0)
             try:
                 node = self.spawn(n, joins, data)
@@ -177,10 +177,10 @@ class Mesh:
         """Waits until all links are up, and returns how many seconds that took; None:
         they were not up within LINKED_S."""
         begin = time.monotonic()
-        while self.apart():
-            if time.monotonic() - begin > LINKED_S:
-                return None
-            time.sleep(0.02)
+        try:
+            harness.wait_until(lambda: not self.apart(), "all links are up", LINKED_S)
+        except TimeoutError:
+            return None
         return time.monotonic() - begin
 
     def look(self):
@@ -239,7 +239,7 @@ def run(options, folder):
             flapping.start()
             for _ in range(ROUND):
                 mesh.restart(mesh.rng.randrange(options.nodes), mesh.rng.random() < 0.5)
-                time.sleep(mesh.rng.choice([0, 0.1, 0.5]))
+                flapping.over.wait(mesh.rng.choice([0, 0.1, 0.5]))
             flapping.end()
             mesh.counts["severed"] += flapping.count
             took.append(mesh.look())
