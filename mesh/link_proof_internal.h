@@ -4,7 +4,9 @@
  * HMAC-SHA256 over two random numbers, one from each side. So a proof that
  * somebody overhears is worth nothing on another connection. The secret decides
  * who may join. It encrypts nothing, and does not protect the frames that
- * follow: that takes TLS.
+ * follow. The proof names no address either: whoever can stand between two
+ * nodes, or is dialled in place of one, can pass both numbers and proofs on and
+ * then speak in their name. Against that there is TLS.
  *
  * The file has one secret per line, two at most. This node makes proofs with
  * the first secret and accepts proofs with either, so that a secret can be

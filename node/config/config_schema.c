@@ -238,7 +238,7 @@ static const struct config_key node_keys[] = {
     {"mesh.tls_server_name", CONFIG_LABEL, AT(mesh.tls_server_name), "", 0, 0, NULL,
      "DNS name that every node's certificate carries."},
     {"mesh.secret_file", CONFIG_FILE, AT(mesh.secret_file), "", 0, 0, NULL,
-     "Instead of TLS: file with a secret that all nodes share. With two lines, either one is taken and the first one shown."},
+     "Instead of TLS: file with a secret that all nodes share. It decides who may connect. It encrypts nothing, and frames after the connection's begin are not proven: who can change traffic between nodes, or stand between two of them, can read it and speak in their name. Against that use TLS. With two lines, either one is taken and the first one shown."},
     {"mesh.ingest_replicas", CONFIG_COUNT, AT(mesh.ingest_replicas), "2", 1, MEMBERS_MAX, NULL,
      "Nodes that read each worker's events; the other nodes get them from these."},
     {"mesh.ingest_give_up", CONFIG_DURATION, AT(mesh.ingest_give_up_ms), "5s", 100, HOUR, NULL,

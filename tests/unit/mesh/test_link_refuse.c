@@ -213,44 +213,93 @@ Test(mesh_link_refuse, a_frame_that_came_before)
     (void)close(stranger);
 }
 
+/* A host that no peer has: each stranger takes the place of an older one. */
 Test(mesh_link_refuse, more_connections_than_peers_can_have)
 {
     struct mesh_link_config config = rig_config(0);
     int strangers[24];
 
-    config.limits.peers_max = 1;
+    config.limits.peers_max = 1; /* so 20 connections, and 2 by such a host */
     config.limits.hello_ms = 20000;
     (void)rig_open(0, &config);
     for (unsigned i = 0; i < 24; i++) {
+        unsigned refused = i < 2 ? 0 : i - 1;
         strangers[i] = rig_stranger(0);
-        RIG_UNTIL(rig_stats(0).pipes == (i < 20 ? i + 1 : 20));
+        RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] == refused &&
+                  rig_stats(0).pipes == (i < 2 ? i + 1 : 2));
     }
-    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] >= 4);
-    cr_assert_eq(rig_stats(0).pipes, 20);
     for (unsigned i = 0; i < 24; i++) {
         (void)close(strangers[i]);
     }
     RIG_UNTIL(rig_stats(0).pipes == 0);
 }
 
+#define SILENT 60U
+
+/* Opens node 0 for 24 connections, and connects to it without a word: from as
+ * many hosts, and each of them as often, as said. */
+static void
+be_silent(int strangers[SILENT], unsigned hosts)
+{
+    struct mesh_link_config config = rig_config(0);
+
+    config.limits.peers_max = 2;
+    config.limits.hello_ms = 600000;
+    (void)rig_open(0, &config);
+    for (unsigned i = 0; i < SILENT; i++) {
+        strangers[i] = rig_connect(0, INADDR_LOOPBACK + 1 + i % hosts);
+    }
+}
+
+static void
+leave(const int strangers[SILENT])
+{
+    for (unsigned i = 0; i < SILENT; i++) {
+        (void)close(strangers[i]);
+    }
+}
+
 /* They connect and say nothing: other hosts still get in. */
 Test(mesh_link_refuse, not_others_while_one_host_shakes_many_hands)
 {
-    struct mesh_link_config config = rig_config(0);
-    int strangers[60];
+    int strangers[SILENT];
 
-    config.limits.peers_max = 2; /* so 24 connections, and 12 by one host */
-    config.limits.hello_ms = 600000;
-    (void)rig_open(0, &config);
-    for (unsigned i = 0; i < 60; i++) {
-        strangers[i] = rig_connect(0, INADDR_LOOPBACK + 1);
-    }
-    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] == 48);
+    be_silent(strangers, 1);
+    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] == SILENT - 3);
     (void)rig_open_default(1);
     rig_meet(1, 0);
-    for (unsigned i = 0; i < 60; i++) {
+    leave(strangers);
+}
+
+Test(mesh_link_refuse, not_others_while_many_hosts_shake_hands)
+{
+    int strangers[SILENT];
+
+    be_silent(strangers, SILENT);
+    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] == SILENT - 12);
+    (void)rig_open_default(1);
+    rig_meet(1, 0);
+    leave(strangers);
+}
+
+/* A peer's connections are not those that give way. */
+Test(mesh_link_refuse, not_a_peer_while_many_hosts_shake_hands)
+{
+    int strangers[SILENT];
+
+    be_silent(strangers, SILENT);
+    (void)rig_open_default(1);
+    rig_meet(1, 0);
+    unsigned before = rig.nodes[0].refused[MESH_REFUSED_PIPES];
+    for (unsigned i = 0; i < SILENT; i++) {
         (void)close(strangers[i]);
+        strangers[i] = rig_connect(0, INADDR_LOOPBACK + 1 + i);
     }
+    RIG_UNTIL(rig.nodes[0].refused[MESH_REFUSED_PIPES] >= before + SILENT / 2);
+    cr_assert_eq(rig.nodes[0].downs + rig.nodes[1].downs, 0);
+    mesh_link_doubt(rig.nodes[1].link, mesh_link_address(rig.nodes[0].link));
+    RIG_UNTIL(rig.nodes[1].ups == 2);
+    leave(strangers);
 }
 
 /* Nobody is to hold much memory here before a hello. */
