@@ -81,7 +81,9 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
                                  .belief = r->belief,
                                  .hints = &r->hints,
                                  .slots = &r->slots,
-                                 .streams = n->ingest};
+                                 .streams = n->ingest,
+                                 .unproven = &r->unproven};
+    unproven_init(&r->unproven, SIM_UNPROVEN_BYTES);
 }
 
 /* Engines take the fleet's slots in their order, as they do the writer's. */
@@ -156,6 +158,7 @@ sim_router_end(struct sim_world *w, uint32_t node)
     fleet_free(r->fleet);
     radix_free(r->belief);
     ring_fini(&r->facts);
+    unproven_fini(&r->unproven);
     free(r);
     n->router = NULL;
 }
@@ -459,6 +462,9 @@ sim_router_quiet(struct sim_world *w, uint32_t node)
     expectations_stats(r->expectations, &expected);
     if (expected.blocks != 0) {
         return "something is still expected";
+    }
+    if (r->unproven.bytes != 0 && counter_read(&r->metrics.facts_lost) == 0) {
+        return "an attempt that ended was never settled";
     }
     if (gauge_read(&r->board->unseen) != 0) {
         return "requests of peers are still reckoned with";

@@ -16,6 +16,7 @@
 
 #define SIM_BELIEF_BYTES   ((size_t)4 << 20)
 #define SIM_EXPECTED_BYTES ((size_t)1 << 20)
+#define SIM_UNPROVEN_BYTES ((size_t)1 << 20)
 
 struct sim_router {
     struct fleet *fleet;
@@ -31,6 +32,7 @@ struct sim_router {
     struct gauge rank_peers[WORKERS_MAX];
     struct ingest_slots slots;
     struct fact_sink sink;
+    struct unproven unproven;
     struct ring facts;
     struct rng rng; /* the lane's */
     struct qsbr_reader *reader;

@@ -11,6 +11,7 @@
 #define FACTS_MS         1U   /* between two looks at the rings while awake */
 #define FACTS_PER_TURN   512U /* of one lane */
 #define WORK_MS          20U
+#define UNPROVEN_BYTES   ((size_t)64 << 20)
 #define WORK_IDLE_MS     100U /* while there is nothing to do */
 #define WORK_STEPS       4096U
 #define ASK_ANSWER_BYTES ((size_t)64 << 20)
@@ -329,6 +330,7 @@ open_sink(struct control *control)
         .hints = &control->hints,
         .slots = ingest_slots(control->ingest),
         .streams = ingest_streams(control->ingest),
+        .unproven = &control->unproven,
     };
 }
 
@@ -457,6 +459,7 @@ control_init(struct control *control, struct node_shared *node,
 {
     role_is_control();
     *control = (struct control){.node = node, .snapshot = snapshot};
+    unproven_init(&control->unproven, UNPROVEN_BYTES);
     int error = uv_loop_init(&control->loop);
     if (error < 0) {
         return error;
@@ -509,6 +512,7 @@ void
 control_fini(struct control *control)
 {
     CHECK(uv_loop_close(&control->loop) == 0);
+    unproven_fini(&control->unproven);
     route_scratch_fini(&control->explain);
     decisions_fini(&control->decisions);
     ingest_free(control->ingest);

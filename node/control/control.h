@@ -50,6 +50,7 @@ struct control {
     uv_check_t look;    /* peers' load must be put on the board */
     struct hints hints;
     struct fact_sink sink; /* of lanes' facts */
+    struct unproven unproven;
     uint64_t started_us;
     uint64_t facts_taken;
     bool stirred; /* something happened since the last background work */

@@ -1,7 +1,8 @@
 /*
  * Where lanes' facts go (facts.h): to belief, the expectations of workers'
  * ranks, the fleet's circuit breakers, the streams that predicted, and the
- * hints for peers. A fact about a worker that has gone since the lane wrote it
+ * hints for peers. Prefixes wait in `unproven` until their answers begin. A
+ * fact about a worker that has gone since the lane wrote it
  * is dropped: slots are reused, and generations distinguish the workers in one
  * slot.
  *
@@ -13,6 +14,7 @@
 
 #include "index/base/check.h"
 #include "index/base/role.h"
+#include "node/control/unproven.h"
 #include "node/fleet/fleet.h"
 #include "node/ingest/ingest_slots.h"
 #include "node/ingest/ingest_stream.h"
@@ -27,6 +29,7 @@ struct fact_sink {
     struct hints *hints;
     struct ingest_slots *slots;
     struct ingest_streams *streams;
+    struct unproven *unproven;
 };
 
 /* The worker that a fact means, or NULL: it is gone. */

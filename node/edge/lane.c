@@ -307,6 +307,7 @@ set_dispatch(struct lane *lane)
         .metrics = &lane->shared->metrics,
         .facts = &lane->shared->facts,
         .attempts_max = node->config->policy.attempts_max,
+        .tickets = (uint64_t)lane->number << 48,
     };
 }
 

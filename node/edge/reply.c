@@ -9,6 +9,19 @@
 #define BODY_MAX_BYTES ((size_t)1 << 20)
 #define MODEL_NAME_MAX 1024
 
+/* Of the prompt, what the worker holds: by its engine's word alone where there
+ * is one. What is expected to be there is for elections only. */
+static uint64_t
+overlap_of(const struct route_choice *choice)
+{
+    uint64_t held = (uint64_t)choice->best.held * choice->best.block_tokens;
+
+    if (!choice->exact) {
+        return choice->elect.overlap;
+    }
+    return held < choice->best.tokens ? held : choice->best.tokens;
+}
+
 void
 reply_add_headers(struct buf *out, const struct exchange *x)
 {
@@ -22,7 +35,7 @@ reply_add_headers(struct buf *out, const struct exchange *x)
         buf_add_text(out, "\r\nx-kvasir-mode: ");
         buf_add_text(out, elect_mode_name(x->dispatch.choice.elect.mode));
         buf_add_text(out, "\r\nx-kvasir-overlap: ");
-        buf_add_uint(out, x->dispatch.choice.elect.overlap);
+        buf_add_uint(out, overlap_of(&x->dispatch.choice));
         buf_add_text(out, "/");
         buf_add_uint(out, x->dispatch.total);
         buf_add_text(out, x->dispatch.choice.exact

@@ -39,21 +39,47 @@ ingest_slots_renew(struct ingest_slots *slots)
     }
 }
 
-void
-ingest_slots_expect(struct ingest_slots *slots, const struct fact_learn *fact,
-                    uint64_t now_us)
+/* Whether the slot still belongs to the worker that the fact means. */
+static bool
+is_owners(const struct ingest_slots *slots, const struct fact_learn *fact)
 {
     const struct mirror_view *view = mirror_view_get(slots->view);
 
     CHECK(fact->kind == FACT_EXPECT && fact->slot < WORKERS_MAX &&
           fact->owner < WORKERS_MAX);
     CHECK(fact->count > 0 && fact->count <= FACT_KEYS_MAX);
-    if (!worker_set_has(&slots->admitted, fact->slot) ||
-        view->owner[fact->slot] != fact->owner ||
-        view->generation[fact->owner] != fact->generation) {
-        return;
+    return worker_set_has(&slots->admitted, fact->slot) &&
+           view->owner[fact->slot] == fact->owner &&
+           view->generation[fact->owner] == fact->generation;
+}
+
+void
+ingest_slots_expect(struct ingest_slots *slots, const struct fact_learn *fact,
+                    uint64_t now_us)
+{
+    if (is_owners(slots, fact)) {
+        /* The lane left out the blocks that were held when it looked. */
+        expectations_add_missing(slots->expectations, slots->mirror, fact->slot,
+                                 fact->keys, fact->count, now_us);
     }
-    /* The lane left out the blocks that were held when it looked. */
-    expectations_add_missing(slots->expectations, slots->mirror, fact->slot,
-                             fact->keys, fact->count, now_us);
+}
+
+uint32_t
+ingest_slots_known(struct ingest_slots *slots, const struct fact_learn *fact)
+{
+    return is_owners(slots, fact)
+               ? expectations_depth(slots->expectations, slots->mirror,
+                                    fact->slot, fact->keys, fact->count)
+               : fact->count;
+}
+
+void
+ingest_slots_take_back(struct ingest_slots *slots,
+                       const struct fact_learn *fact, uint32_t known)
+{
+    CHECK(known <= fact->count);
+    if (is_owners(slots, fact) && known < fact->count) {
+        expectations_take_back(slots->expectations, fact->slot,
+                               fact->keys + known, fact->count - known);
+    }
 }

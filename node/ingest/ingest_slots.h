@@ -39,4 +39,15 @@ void ingest_slots_expect(struct ingest_slots *slots,
                          const struct fact_learn *fact, uint64_t now_us)
     ON_CONTROL;
 
+/* How many of a FACT_EXPECT's blocks, from the first on, are held or expected
+ * where they were sent; all of them if the slot is another's by now. */
+uint32_t ingest_slots_known(struct ingest_slots *slots,
+                            const struct fact_learn *fact) ON_CONTROL;
+
+/* The attempt of a FACT_EXPECT came to nothing: the blocks after the first
+ * `known` are not expected any more. */
+void ingest_slots_take_back(struct ingest_slots *slots,
+                            const struct fact_learn *fact, uint32_t known)
+    ON_CONTROL;
+
 #endif

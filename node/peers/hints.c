@@ -286,13 +286,42 @@ worker_of(const struct hints *hints, uint32_t slot, uint32_t generation)
     return worker != NULL && worker->generation == generation ? worker : NULL;
 }
 
+/* One request more or less is open at the worker. */
+static void
+tell_request(struct hints *hints, uint32_t slot, uint32_t generation,
+             bool ended, uint64_t now_us)
+{
+    const struct fleet_worker *worker = worker_of(hints, slot, generation);
+
+    if (worker != NULL) {
+        struct gossip_belief belief = {.worker = worker->identity,
+                                       .ended = ended};
+        gossip_belief_add(hints->gossip, &belief, now_us);
+    }
+}
+
+void
+hints_sent(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
+{
+    CHECK(fact->kind == FACT_LEARN);
+    tell_request(hints, fact->slot, fact->generation, false, now_us);
+}
+
+void
+hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,
+            uint64_t now_us)
+{
+    tell_request(hints, slot, generation, true, now_us);
+}
+
 void
 hints_learn(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
 {
     const struct fleet_worker *worker =
         worker_of(hints, fact->slot, fact->generation);
 
-    CHECK(fact->kind == FACT_LEARN && fact->count <= FACT_KEYS_MAX);
+    CHECK(fact->kind == FACT_LEARN);
+    CHECK(fact->count > 0 && fact->count <= FACT_KEYS_MAX);
     if (worker == NULL) {
         return;
     }
@@ -303,21 +332,9 @@ hints_learn(struct hints *hints, const struct fact_learn *fact, uint64_t now_us)
         .count = fact->count,
         .keys = fact->keys,
     };
+    hints_ended(hints, fact->slot, fact->generation, now_us);
     gossip_belief_add(hints->gossip, &belief, now_us);
     hints->stats.told++;
-}
-
-void
-hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,
-            uint64_t now_us)
-{
-    const struct fleet_worker *worker = worker_of(hints, slot, generation);
-
-    if (worker != NULL) {
-        struct gossip_belief belief = {.worker = worker->identity,
-                                       .ended = true};
-        gossip_belief_add(hints->gossip, &belief, now_us);
-    }
 }
 
 /* The present worker of an identity, or WORKER_NONE. */
@@ -364,36 +381,55 @@ rank_slot(const struct hints *hints, const struct fleet_worker *worker,
     return WORKER_NONE;
 }
 
-void
-hints_expect(struct hints *hints, const struct fact_learn *fact,
-             uint64_t now_us)
+/* To peers: the fact's blocks after the first `known`; none where the slot
+ * belongs to another worker by now. */
+static bool ON_CONTROL
+tell_expected(struct hints *hints, const struct fact_learn *fact,
+              uint32_t known, uint32_t flag, uint64_t now_us)
 {
     CHECK(fact->slot < WORKERS_MAX && fact->owner < WORKERS_MAX);
+    CHECK(fact->kind == FACT_EXPECT && fact->count <= FACT_KEYS_MAX);
     const struct fleet_worker *worker =
         worker_of(hints, fact->owner, fact->generation);
     uint32_t rank = ranks_of(hints)->rank[fact->slot];
 
-    CHECK(fact->kind == FACT_EXPECT && fact->count <= FACT_KEYS_MAX);
     if (worker == NULL || hints->world.expectations == NULL ||
-        rank_slot(hints, worker, rank) != fact->slot) {
-        return; /* there are no peers, or the slot belongs to another worker by
-                   now */
+        rank_slot(hints, worker, rank) != fact->slot || known >= fact->count) {
+        return false;
+    }
+    struct gossip_belief belief = {
+        .worker = worker->identity,
+        .rank = rank | flag,
+        .count = fact->count - known,
+        .keys = fact->keys + known,
+        .expected = true,
+    };
+    gossip_belief_add(hints->gossip, &belief, now_us);
+    return true;
+}
+
+void
+hints_expect(struct hints *hints, const struct fact_learn *fact,
+             uint64_t now_us)
+{
+    if (worker_of(hints, fact->owner, fact->generation) == NULL ||
+        hints->world.expectations == NULL) {
+        return;
     }
     uint32_t known =
         expectations_depth(hints->world.expectations, hints->world.mirror,
                            fact->slot, fact->keys, fact->count);
     CHECK(known <= fact->count);
-    if (known < fact->count) {
-        struct gossip_belief belief = {
-            .worker = worker->identity,
-            .rank = rank,
-            .count = fact->count - known,
-            .keys = fact->keys + known,
-            .expected = true,
-        };
-        gossip_belief_add(hints->gossip, &belief, now_us);
+    if (tell_expected(hints, fact, known, 0, now_us)) {
         hints->stats.expected_told++;
     }
+}
+
+void
+hints_take_back(struct hints *hints, const struct fact_learn *fact,
+                uint32_t known, uint64_t now_us)
+{
+    (void)tell_expected(hints, fact, known, HINTS_TAKEN_BACK, now_us);
 }
 
 static void ON_CONTROL
@@ -401,13 +437,20 @@ hear_expected(struct hints *hints, const struct gossip_belief *belief,
               uint64_t now_us)
 {
     uint32_t owner = slot_of(view_of(hints), belief->worker);
+    uint32_t rank = belief->rank & ~HINTS_TAKEN_BACK;
     uint32_t slot = WORKER_NONE;
 
     if (owner != WORKER_NONE && hints->world.expectations != NULL) {
-        slot = rank_slot(hints, view_of(hints)->worker[owner], belief->rank);
+        slot = rank_slot(hints, view_of(hints)->worker[owner], rank);
     }
     if (slot == WORKER_NONE) {
         hints->stats.unknown++;
+        return;
+    }
+    if (rank != belief->rank) {
+        expectations_take_back(hints->world.expectations, slot, belief->keys,
+                               belief->count);
+        hints->stats.taken_back++;
         return;
     }
     expectations_add_missing(hints->world.expectations, hints->world.mirror,

@@ -22,8 +22,9 @@
  * it is open, at all workers alike. Peers' queued tokens are as old as their
  * last gauges; elections weigh them with the prompt's own (elect.h).
  *
- * Belief. When a lane sends a prompt somewhere (FACT_LEARN), its block keys go
- * to the peers. A prompt that a peer reports goes into this node's tree as if
+ * Belief. When a lane sends a prompt somewhere (FACT_LEARN), the peers hear of a
+ * request; its block keys go to them once its answer has begun. For peers that
+ * is a request that ends and begins again, because keys count as one sent. A prompt that a peer reports goes into this node's tree as if
  * this node had sent it, for the worker of the same identity. It goes no
  * further: only hints_learn() tells peers, and only of this node's own prompts.
  *
@@ -33,7 +34,9 @@
  * prefix elsewhere. A node tells only blocks that the rank neither holds in its
  * mirror nor is expected to hold: others were told before, by this node or
  * another. Blocks that a peer tells are compared with the mirror first, so an
- * event that came sooner leaves nothing to expect.
+ * event that came sooner leaves nothing to expect. Blocks of an attempt that
+ * came to nothing are taken back in the same way, under HINTS_TAKEN_BACK; a
+ * peer that does not know that sees no such rank, and forgets them by time.
  *
  * Grammar: after a turn's calls, pull gossip's outputs (hub_pull()).
  *
@@ -55,6 +58,9 @@
 #include "node/view/fleet_view.h"
 #include "node/view/mirror_view.h"
 
+/* In the rank of an expectation: its blocks are not on their way any more. */
+#define HINTS_TAKEN_BACK (UINT32_C(1) << 31)
+
 /* A node's numbers, all of which outlive the hints. */
 struct hints_world {
     struct fleet_board *board;
@@ -71,6 +77,7 @@ struct hints_stats {
     uint64_t learned;        /* decisions of peers */
     uint64_t expected_told;  /* decisions of this node in tokens */
     uint64_t expected_heard; /* ... of peers */
+    uint64_t taken_back;     /* ... of peers, that came to nothing */
     uint64_t unknown;        /* decisions of peers for no worker or rank that is
                                here */
     uint64_t refused;        /* ... for which belief had no room */
@@ -110,7 +117,11 @@ void hints_attach(struct hints *hints, struct hub *hub);
 bool hints_tick(struct hints *hints, uint64_t now_us);
 uint64_t hints_deadline(const struct hints *hints);
 
-/* A decision of a lane of this node's: to the peers. count may be 0. */
+/* A lane of this node's sent a request to a worker: peers count it. */
+void hints_sent(struct hints *hints, const struct fact_learn *fact,
+                uint64_t now_us);
+
+/* Its answer has begun: its blocks, one or more, to the peers. */
 void hints_learn(struct hints *hints, const struct fact_learn *fact,
                  uint64_t now_us);
 
@@ -118,6 +129,12 @@ void hints_learn(struct hints *hints, const struct fact_learn *fact,
  * blocks that they know. Call it before the blocks are expected here. */
 void hints_expect(struct hints *hints, const struct fact_learn *fact,
                   uint64_t now_us) ON_CONTROL;
+
+/* The attempt of such blocks came to nothing: tells peers that those after the
+ * first `known` are not on their way. Call it before they are taken back
+ * here. */
+void hints_take_back(struct hints *hints, const struct fact_learn *fact,
+                     uint32_t known, uint64_t now_us) ON_CONTROL;
 
 /* A request that this node had sent to a worker is over: the same way. */
 void hints_ended(struct hints *hints, uint32_t slot, uint32_t generation,

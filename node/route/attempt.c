@@ -73,6 +73,7 @@ attempt_prefix_write(const struct attempt_prefix *prefix,
         .count = prefix->count,
         .owner = prefix->owner,
         .root = prefix->root,
+        .ticket = prefix->ticket,
     };
     memcpy(fact->keys, prefix->keys, prefix->count * sizeof(*prefix->keys));
 }

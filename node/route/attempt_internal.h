@@ -45,6 +45,7 @@ struct attempt_prefix {
     uint32_t owner;
     uint32_t count; /* FACT_KEYS_MAX at most */
     uint64_t root;
+    uint64_t ticket;
     const uint64_t *keys;
 };
 

@@ -73,8 +73,8 @@ tell_prefix(struct dispatch_lane *lane, const struct attempt_prefix *prefix)
     }
 }
 
-/* The worker is about to hold these: as text, for when tokens are not known,
- * and as tokens until its own events say so. */
+/* The worker will hold these if it answers: as text, for when tokens are not
+ * known, and as tokens until its own events say so. */
 static void
 tell_prefixes(struct dispatch *d)
 {
@@ -82,9 +82,35 @@ tell_prefixes(struct dispatch *d)
     uint32_t count =
         attempt_prefixes(&d->choice, d->lane->scratch, d->routed, prefixes);
 
+    CHECK(d->ticket == 0);
+    if (count > 1 || prefixes[0].count != 0) {
+        d->ticket = ++d->lane->tickets;
+    }
     for (uint32_t i = 0; i < count; i++) {
+        prefixes[i].ticket = d->ticket;
         tell_prefix(d->lane, &prefixes[i]);
     }
+}
+
+/* learned: an answer of success has begun. Repeating it is harmless. */
+static void
+settle(struct dispatch *d, bool learned)
+{
+    struct fact_settled *fact;
+
+    if (d->ticket == 0) {
+        return;
+    }
+    fact = fact_reserve(d->lane, sizeof(*fact));
+    if (fact != NULL) {
+        *fact = (struct fact_settled){
+            .kind = FACT_SETTLED,
+            .learned = learned,
+            .ticket = d->ticket,
+        };
+        fact_commit(d->lane);
+    }
+    d->ticket = 0;
 }
 
 static void
@@ -354,6 +380,7 @@ end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
     if (blamed) {
         tell_outcome(d, result_of(failure->fault));
     }
+    settle(d, false);
     attempt_fail(&d->choice, &counts, &d->tried, blamed);
     d->fresh = false;
 }
@@ -460,6 +487,7 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     count_choice(m, &d->choice);
     count_answer(m, status);
     fleet_lease_answered(&d->choice.lease, d->lane->board);
+    settle(d, status < 300);
     tell_outcome(d, status == 500 ? FACT_STATUS : FACT_ANSWERED);
 }
 
@@ -522,6 +550,7 @@ dispatch_end(struct dispatch *d, const struct dispatch_report *report)
 
     CHECK(d->state != DISPATCH_ENDED);
     count_end(d, report);
+    settle(d, false);
     tell_decision(d, report);
     attempt_end(&d->choice, &counts);
     d->state = DISPATCH_ENDED;
@@ -544,6 +573,8 @@ dispatch_check(const struct dispatch *d, const char **reason)
         *reason = "more attempts than allowed";
     } else if ((d->status != 0) != (d->first_byte_us != 0)) {
         *reason = "an answer without a status, or the reverse";
+    } else if (d->ticket != 0 && (!sent || d->status != 0)) {
+        *reason = "control waits for an attempt that has been settled";
     } else if (d->began && d->choice.lease.queued_tokens != 0) {
         *reason = "a prompt waits although its answer has begun";
     }

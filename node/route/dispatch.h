@@ -116,6 +116,7 @@ struct dispatch_lane {
     struct metrics_lane *metrics;
     struct ring *facts; /* for control */
     uint32_t attempts_max;
+    uint64_t tickets; /* the last one given; no other lane gives the same */
     bool told; /* facts were added; the caller wakes control and clears it */
     uint32_t late_in_row; /* waits for tokens that were in vain */
     uint32_t unwaited;    /* requests since that were not let wait */
@@ -148,6 +149,7 @@ struct dispatch {
     bool watched;     /* control wants to hear of a success at this worker */
     bool total_whole; /* the tokens are all of the prompt's */
     bool began;       /* a byte of the answer's body came */
+    uint64_t ticket;  /* control waits to hear how it went; 0: it does not */
     char worker[FLEET_ID_BYTES];
 
     struct worker_set tried;
@@ -182,8 +184,8 @@ void dispatch_tokens(struct dispatch *d) ON_LANE;
 void dispatch_elect(struct dispatch *d, const struct route_world *world)
     ON_LANE;
 
-/* The caller is offline in the qsbr again: tells control what the worker is
- * about to hold. The scratch still holds the request. */
+/* The caller is offline in the qsbr again: tells control what the worker will
+ * hold if it answers. The scratch still holds the request. */
 void dispatch_elected(struct dispatch *d, uint64_t now_us) ON_LANE;
 
 /* The request is being sent. */
@@ -197,7 +199,8 @@ void dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
 void dispatch_expired(struct dispatch *d) ON_LANE;
 
 /* The head of the worker's answer has arrived; its status is not one for which
- * dispatch_is_failure() is true. */
+ * dispatch_is_failure() is true. After a 2xx control learns where the prompt
+ * is; after every other end of the attempt what was expected is taken back. */
 void dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     ON_LANE;
 

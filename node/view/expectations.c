@@ -215,6 +215,14 @@ end(struct expectations *e, uint32_t slot, const uint64_t *keys, uint32_t count)
 }
 
 void
+expectations_take_back(struct expectations *expectations, uint32_t slot,
+                       const uint64_t *keys, uint32_t count)
+{
+    CHECK(slot < WORKERS_MAX && worker_set_has(&expectations->open, slot));
+    expectations->stats.taken_back += end(expectations, slot, keys, count);
+}
+
+void
 expectations_confirm(struct expectations *expectations, uint32_t slot,
                      const uint64_t *words, uint32_t count)
 {

@@ -11,9 +11,10 @@
  * mirror promises and, from there on, the expected ones.
  *
  * An expectation ends when an event stores the block: from then on the mirror
- * has it, removals included. If no event does (the request failed, or the
- * engine had the block all the time), it is given up after ttl_ms; a block that
- * two requests wait for is given up with the first.
+ * has it, removals included. It is taken back when the attempt that it came
+ * from ends without an answer of success (expectations_take_back()). If neither
+ * happens (the engine had the block all the time), it is given up after ttl_ms;
+ * a block that two requests wait for is given up with the first.
  *
  * Role: core. Owns: its index and a queue of what was added. Thread: the owner
  * (control); lanes match expectations_index() while online in the qsbr. Limits:
@@ -81,6 +82,11 @@ void expectations_add_missing(struct expectations *expectations,
                               const uint64_t *keys, uint32_t count,
                               uint64_t now_us) ON_CONTROL;
 
+/* The attempt that these blocks were sent with came to nothing: the owner of an
+ * open slot is not expected to hold them. */
+void expectations_take_back(struct expectations *expectations, uint32_t slot,
+                            const uint64_t *keys, uint32_t count) ON_CONTROL;
+
 /* A record of the slot's owner arrived: the blocks that it stores are no longer
  * expected. */
 void expectations_confirm(struct expectations *expectations, uint32_t slot,
@@ -97,11 +103,12 @@ expectations_index(const struct expectations *expectations);
 
 struct expectations_stats {
     size_t bytes;
-    uint64_t blocks;    /* (slot, block) pairs expected now */
-    uint64_t added;     /* blocks */
-    uint64_t confirmed; /* by events */
-    uint64_t given_up;  /* for their age */
-    uint64_t refused;   /* no room */
+    uint64_t blocks;     /* (slot, block) pairs expected now */
+    uint64_t added;      /* blocks */
+    uint64_t confirmed;  /* by events */
+    uint64_t given_up;   /* for their age */
+    uint64_t taken_back; /* their attempt came to nothing */
+    uint64_t refused;    /* no room */
 };
 
 /* Copies the counters and the present sizes. */

@@ -18,14 +18,16 @@
 enum fact_kind {
     FACT_LEARN,
     FACT_EXPECT, /* struct fact_learn: blocks of tokens, those held left out */
+    FACT_SETTLED,
     FACT_OUTCOME,
     FACT_DECISION,
 };
 
 #define FACT_KEYS_MAX 65536U /* of one prompt; a ring takes twice that */
 
-/* A worker was sent this prefix, or so much of it: belief learns it. FACT_LEARN
- * of no blocks: it was sent a request, which peers want to know. */
+/* A worker was sent this prefix, or so much of it: belief learns it once the
+ * answer has begun. FACT_LEARN of no blocks: it was sent a request, which peers
+ * want to know. */
 struct fact_learn {
     uint32_t kind;
     uint32_t slot;       /* of the fleet; FACT_EXPECT: of the mirror */
@@ -34,7 +36,16 @@ struct fact_learn {
     uint32_t count;      /* FACT_KEYS_MAX at most */
     uint32_t owner;      /* FACT_EXPECT: the worker's slot of the fleet */
     uint64_t root;
+    uint64_t ticket; /* of the attempt; 0: it has no blocks to learn */
     uint64_t keys[]; /* count of them */
+};
+
+/* How an attempt with a ticket went: an answer of success has begun, so the
+ * worker holds the prompt; or the attempt has come to nothing. */
+struct fact_settled {
+    uint32_t kind;
+    bool learned;
+    uint64_t ticket;
 };
 
 enum fact_result {

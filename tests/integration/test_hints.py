@@ -21,7 +21,10 @@ class Hints(MeshCase):
         """Holds what asks for it until released."""
         if "hold" in request.json().get("user", ""):
             self.release.wait(harness.IO_TIMEOUT_S)
-        peer.json({"id": "x", "choices": [{"text": "fine"}]})
+        if "refuse" in request.json().get("user", ""):
+            peer.json({"error": {"message": "no"}}, 400)
+        else:
+            peer.json({"id": "x", "choices": [{"text": "fine"}]})
 
     def tearDown(self):
         self.release.set()
@@ -116,6 +119,23 @@ class Hints(MeshCase):
         # Three requests for each prompt, each told to two peers once, and no echo of any.
         self.assertEqual(sum(self.metric(node, "kvasir_hints_told_total") for node in nodes),
                          3 * told)
+
+    def test_what_a_worker_refused_no_node_believes_it_to_hold(self):
+        nodes = self.nodes_with_workers()
+        refused = {"model": "m", "prompt": "Refused: " + PROMPT, "user": "refuse"}
+        taken = "Taken: " + PROMPT
+
+        def mode(node, body):
+            return harness.request(node.at("admin"), "POST", "/admin/explain", body).json()["mode"]
+        for _ in range(3):
+            answer = harness.request(nodes[0].at("serve"), "POST", "/v1/completions", refused)
+            self.assertEqual(answer.status, 400, answer.text)
+        self.ask(nodes[0], taken)
+        for node in nodes:
+            # What came later is known, so the refused ones would be, too.
+            harness.wait_until(lambda node=node: mode(node, {"model": "m", "prompt": taken})
+                               == "affinity", "the answered prompt is believed")
+            self.assertEqual(mode(node, refused), "balance")
 
 
 if __name__ == "__main__":

@@ -234,6 +234,28 @@ class Quiet(MirrorCase):
         self.assertEqual(said["unit"], "tokens")
         self.assertGreater(said["overlap"], 0)
 
+    def test_a_broken_engine_is_not_believed_to_hold_what_it_refused(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        self.warm(node, [engine])
+        prompt = list(range(1000, 1400))
+
+        def explained():
+            return harness.request(node.at("admin"), "POST", "/admin/explain",
+                                   {"model": self.model(node), "prompt": prompt}).json()
+        for status in (400, 503):
+            harness.request(engine.at("http"), "POST", "/chaos",
+                            {"fail_status": status, "fail_count": 1})
+            harness.request(node.at("serve"), "POST", "/v1/completions",
+                            {"model": self.model(node), "prompt": prompt})
+            harness.wait_until(lambda: self.decisions(node)[-1]["total"] == 400, "it is over")
+            self.assertEqual(explained()["overlap"], 0, status)
+            page = harness.metrics(node.at("admin"))
+            self.assertEqual(page["kvasir_expected_blocks"], 0, status)
+        self.complete(node, prompt)
+        self.in_step(node, [engine])
+        self.assertEqual(explained()["overlap"], 384)
+
 
     def test_what_tokens_do_not_name_is_routed_by_its_text(self):
         engine = self.engine("engine-1", "--blocks", "4000")

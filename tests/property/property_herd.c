@@ -344,7 +344,10 @@ believe(struct node *n, uint32_t worker)
     REQUIRE(fact->count == 0 ||
             radix_insert(n->belief, fact->root, fact->keys, fact->count, worker,
                          0, sim.now_us) == 0);
-    hints_learn(&n->hints, fact, sim.now_us);
+    hints_sent(&n->hints, fact, sim.now_us);
+    if (fact->count != 0) {
+        hints_learn(&n->hints, fact, sim.now_us);
+    }
     free(fact);
 }
 

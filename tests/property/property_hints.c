@@ -274,7 +274,10 @@ begin_request(uint32_t at, uint32_t worker)
                                 .count = count,
                                 .root = ROOT};
     memcpy(fact->keys, keys, count * sizeof *keys);
-    hints_learn(&n->hints, fact, now_us);
+    hints_sent(&n->hints, fact, now_us);
+    if (fact->count != 0) {
+        hints_learn(&n->hints, fact, now_us);
+    }
     pull(at);
 }
 

@@ -194,7 +194,10 @@ decide(uint32_t at, uint32_t worker, uint32_t count)
                                 .count = count,
                                 .root = ROOT};
     memcpy(fact->keys, keys, sizeof(keys));
-    hints_learn(&nodes[at].hints, fact, now_us);
+    hints_sent(&nodes[at].hints, fact, now_us);
+    if (count != 0) {
+        hints_learn(&nodes[at].hints, fact, now_us);
+    }
     free(fact);
 }
 
@@ -384,6 +387,27 @@ dispatch(uint32_t at, uint32_t from, uint32_t count)
     free(fact);
 }
 
+/* A dispatch of the first `count` blocks came to nothing; `known` of them were
+ * expected before it. */
+static void
+take_back(uint32_t at, uint32_t count, uint32_t known)
+{
+    role_is_control();
+    struct fact_learn *fact = malloc(sizeof(*fact) + sizeof(keys));
+
+    cr_assert_not_null(fact);
+    *fact = (struct fact_learn){.kind = FACT_EXPECT,
+                                .slot = at == 0 ? 0 : 1,
+                                .generation = 3,
+                                .owner = slot_at(at, 1),
+                                .count = count};
+    memcpy(fact->keys, keys, count * sizeof(*keys));
+    hints_take_back(&nodes[at].hints, fact, known, now_us);
+    expectations_take_back(nodes[at].expectations, fact->slot,
+                           fact->keys + known, count - known);
+    free(fact);
+}
+
 /* What the worker says comes to node 1. */
 static void
 hear(enum event_kind kind, uint32_t from, uint32_t count)
@@ -448,6 +472,30 @@ Test(node_hints, what_a_peer_sent_goes_no_further)
     pass(100);
     cr_assert_eq(nodes[1].hints.stats.expected_told, 0);
     cr_assert_eq(nodes[0].hints.stats.expected_heard, 0);
+}
+
+Test(node_hints, an_answered_request_is_still_one_request)
+{
+    decide(0, 1, 100);
+    pass(6);
+    cr_assert_eq(peers_of(1, 1), 1);
+}
+
+Test(node_hints, what_came_to_nothing_is_taken_back_everywhere)
+{
+    role_is_control();
+    open_ranks();
+    dispatch(0, 0, 60);
+    pass(6);
+    cr_assert_eq(depth(1), 60);
+    take_back(0, 60, 20); /* 20 of them another request sent before */
+    pass(6);
+    cr_assert_eq(depth(1), 20);
+    cr_assert_eq(nodes[1].hints.stats.taken_back, 1);
+    cr_assert_eq(nodes[1].hints.stats.unknown, 0);
+    dispatch(0, 0, 60);
+    pass(6);
+    cr_assert_eq(depth(1), 60);
 }
 
 Test(node_hints, an_event_ends_what_a_peer_sent)

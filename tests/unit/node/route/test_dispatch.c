@@ -244,6 +244,53 @@ Test(dispatch, an_answer_is_passed_on_and_control_learns_the_prefix)
     cr_assert_eq(decision->prompt_tokens, 9);
 }
 
+/* Whether the last attempt that was settled is the one that was learned. */
+static bool
+settled(bool learned)
+{
+    const struct fact_settled *fact;
+    uint32_t count;
+
+    fact = facts(FACT_SETTLED, &count);
+    return count == 1 && fact->learned == learned && fact->ticket != 0;
+}
+
+Test(dispatch, only_an_answer_of_success_teaches)
+{
+    start(false);
+    answer(200);
+    cr_assert(settled(true));
+    end(DISPATCH_DONE);
+    uint32_t count;
+    (void)facts(FACT_SETTLED, &count);
+    cr_assert_eq(count, 0); /* once */
+
+    for (unsigned status = 300; status < 600; status += 100) {
+        start(false);
+        answer(status);
+        cr_assert(settled(false));
+        end(DISPATCH_DONE);
+    }
+}
+
+Test(dispatch, an_attempt_that_fails_or_is_left_takes_back_what_it_promised)
+{
+    start(false);
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    cr_assert_eq(fail(DISPATCH_CLOSED), DISPATCH_CONNECT);
+    cr_assert(settled(false));
+    end(DISPATCH_CANCELLED);
+    cr_assert(settled(false));
+
+    role_is_lane();
+    start(false);
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    dispatch_connected(&rig.d);
+    dispatch_expired(&rig.d);
+    cr_assert(settled(false));
+    end(DISPATCH_CANCELLED);
+}
+
 Test(dispatch, what_a_request_came_to_is_counted_and_told)
 {
     role_is_lane();
@@ -620,5 +667,5 @@ Test(dispatch, facts_that_find_no_room_are_counted_and_nothing_else_happens)
     answer(500);
     end(DISPATCH_DONE);
     cr_assert(!rig.lane.told);
-    cr_assert_eq(counter_read(&rig.metrics.facts_lost), 3);
+    cr_assert_eq(counter_read(&rig.metrics.facts_lost), 4);
 }
