@@ -204,6 +204,57 @@ engine_blocks_name(struct engine_blocks *pool, uint32_t slot, uint64_t key)
     CHECK(pool->cached_count <= pool->count && b->cached);
 }
 
+bool
+engine_blocks_join(struct engine_blocks *pool, uint32_t *slot, uint64_t key)
+{
+    uint32_t own = *slot;
+
+    if (find_leader(pool, key) == NONE) {
+        engine_blocks_name(pool, own, key);
+        pool->blocks[own].node = pool->node_last;
+        return true;
+    }
+    engine_blocks_hold(pool, &key, 1, slot);
+    engine_blocks_release(pool, &own, 1);
+    CHECK(*slot != own);
+    return false;
+}
+
+void
+engine_blocks_split(struct engine_blocks *pool, const uint32_t *slots,
+                    uint32_t count)
+{
+    pool->node_last++;
+    if (count == 0) {
+        return;
+    }
+    uint32_t node = pool->blocks[slots[count - 1]].node;
+    for (uint32_t i = count; i > 0 && pool->blocks[slots[i - 1]].node == node;
+         i--) {
+        CHECK(pool->blocks[slots[i - 1]].refs > 0);
+        pool->blocks[slots[i - 1]].node = pool->node_last;
+    }
+}
+
+bool
+engine_blocks_evict_mate(struct engine_blocks *pool, uint32_t slot,
+                         uint32_t *last, uint64_t *evicted)
+{
+    uint32_t from = *last == slot ? pool->count : *last;
+    uint32_t mate = pool->blocks[from].next;
+    struct engine_block *b = &pool->blocks[mate];
+
+    CHECK(slot < pool->count && *last < pool->count);
+    if (mate == pool->count || !b->cached ||
+        b->node != pool->blocks[slot].node) {
+        return false;
+    }
+    *evicted = b->key;
+    *last = mate;
+    forget(pool, mate);
+    return true;
+}
+
 void
 engine_blocks_release(struct engine_blocks *pool, const uint32_t *slots,
                       uint32_t count)

@@ -14,6 +14,11 @@
  * - Equal blocks are not merged: a block computed twice occupies two slots,
  *   is announced twice and evicted twice. Hits go to the oldest twin, so the
  *   younger ones age and fall out.
+ * Engines with a tree of prefixes (SGLang, TensorRT-LLM) differ in two points:
+ * equal blocks are merged when they join the tree, and SGLang evicts a whole
+ * node of it, the run of blocks that came together and was not split since.
+ * Nodes are held and given back whole, so the free list is in SGLang's order,
+ * too: the least recently used leaf is at its front.
  * One departure: vLLM keeps one of its blocks for itself (the null block); all
  * `count` blocks are usable here.
  *
@@ -42,6 +47,7 @@ struct engine_block {
     uint32_t chain;     /* leaders: the next leader of this bucket */
     uint32_t twin_prev; /* ring of equal blocks; before the leader: youngest */
     uint32_t twin_next; /* ring of equal blocks, by age from the leader */
+    uint32_t node;      /* of the tree; blocks of one node have one number */
     bool cached;        /* has a key */
     bool leader;        /* the oldest of its twins: the one that is found */
 };
@@ -53,6 +59,7 @@ struct engine_blocks {
     uint32_t count;
     uint32_t free_count;   /* on the free list, cached ones included */
     uint32_t cached_count; /* with a key, held ones and twins included */
+    uint32_t node_last;    /* the latest number of a node */
 };
 
 /* count: 1..ENGINE_BLOCKS_MAX. 0, or -ENOMEM. */
@@ -86,6 +93,27 @@ bool engine_blocks_take(struct engine_blocks *pool, uint32_t *slot,
 /* Gives a key to a held block that has none: it is full and can be hit now. */
 void engine_blocks_name(struct engine_blocks *pool, uint32_t slot,
                         uint64_t key);
+
+/*
+ * The same for a tree: true when the key is new there, and the block belongs to
+ * the latest node then. False when an equal block is in the tree: the caller's
+ * is given back, and *slot is the other one, held.
+ */
+bool engine_blocks_join(struct engine_blocks *pool, uint32_t *slot,
+                        uint64_t key);
+
+/* Splits a node of the tree behind the last of these blocks, a prefix that is
+ * held from its root on. The latest node is the upper half then. */
+void engine_blocks_split(struct engine_blocks *pool, const uint32_t *slots,
+                         uint32_t count);
+
+/*
+ * Evicts the next block of the node that a slot was of when it was taken just
+ * now: true and its key in *evicted, false when none is left. *last: the slot
+ * at first, then as it was left. What is evicted stays at the list's front.
+ */
+bool engine_blocks_evict_mate(struct engine_blocks *pool, uint32_t slot,
+                              uint32_t *last, uint64_t *evicted);
 
 /* Drops a reference to each of a request's blocks, the last one first. */
 void engine_blocks_release(struct engine_blocks *pool, const uint32_t *slots,

@@ -39,7 +39,9 @@ check_running(const struct engine *engine, const struct engine_seq *seq)
         return "more tokens are computed than known";
     }
     if (seq->blocks_held > seq->blocks_total || seq->blocks_held * size < end ||
-        seq->named != end / size) {
+        (engine->config.cache == ENGINE_CACHE_BLOCKS
+             ? seq->named != end / size
+             : seq->named > seq->computed / size)) {
         return "blocks and computed tokens disagree";
     }
     if (seq->cached >= seq->prompt_len || seq->cached > seq->computed) {

@@ -47,6 +47,7 @@ engine_call_gone(struct engine_server *server, struct engine_call *call)
     struct engine_rank *rank = engine_call_rank(server, call);
 
     engine_cancel(&rank->engine, call->ticket, engine_server_now(server));
+    engine_ranks_publish(server, rank); /* while the call tells whose */
     rank->report.aborted++;
     engine_call_drop(server, call);
     engine_server_arm(server);

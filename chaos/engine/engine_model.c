@@ -223,6 +223,11 @@ engine_cancel(struct engine *engine, uint64_t ticket, uint64_t now_us)
         return;
     }
     if (seq->state == SEQ_RUNNING) {
+        if (engine->events == NULL ||
+            engine->events_size - engine->events_count >=
+                engine_step_events_max(&engine->config) + seq->blocks_held) {
+            seq_join(engine, seq);
+        }
         seq_release(engine, (uint32_t)ticket);
     } else if (seq->state == SEQ_WAITING) {
         seq_unlink(engine, (uint32_t)ticket);

@@ -18,6 +18,9 @@
  *   at most (prompt_len - 1) / block_tokens blocks. A block is hittable from
  *   the moment the step that fills it is scheduled, as in vLLM, and blocks
  *   that fill up with generated tokens are cached like those of the prompt.
+ * - A tree of prefixes (SGLang, TensorRT-LLM) is hittable later: a prompt's
+ *   blocks join it when they were computed, generated ones when the request
+ *   ends. Blocks that are there already are merged.
  * - A step takes step_us + step_per_seq_us * sequences in it, plus the time of
  *   its prompt tokens at prefill_tokens_per_s. The first two terms are the
  *   usual W + H * n (measured on A100s for 70B models: 8 ms and 0.65 ms).
@@ -48,7 +51,15 @@
 #include "index/base/check.h"
 #include "index/base/rng.h"
 
+/* How an engine keeps what it computed. */
+enum engine_cache {
+    ENGINE_CACHE_BLOCKS, /* vLLM: hittable when scheduled, copies are kept */
+    ENGINE_CACHE_RADIX,  /* SGLang: hittable when computed, evicted by node */
+    ENGINE_CACHE_TREE,   /* TensorRT-LLM: the same, evicted by block */
+};
+
 struct engine_config {
+    enum engine_cache cache;
     uint32_t blocks_max;         /* of the pool */
     uint32_t block_tokens;       /* tokens of one block, 16 in most engines */
     uint32_t running_max;        /* sequences in one batch */

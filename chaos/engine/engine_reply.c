@@ -76,6 +76,7 @@ abort_call(struct engine_server *server, struct engine_call *call)
     struct engine_rank *rank = engine_call_rank(server, call);
 
     engine_cancel(&rank->engine, call->ticket, engine_server_now(server));
+    engine_ranks_publish(server, rank);
     httpd_abort(call->request);
     rank->report.aborted++;
     engine_call_drop(server, call);

@@ -108,6 +108,10 @@ seq_hits_max(const struct engine *engine, uint32_t prompt_len)
     return (prompt_len - 1) / engine->config.block_tokens;
 }
 
+/* Puts the full blocks that a running sequence has computed into the tree of an
+ * engine that has one; there is room for their events. */
+void seq_join(struct engine *engine, struct engine_seq *seq);
+
 /* Gives back the blocks of a running sequence, and what it was promised. */
 void seq_release(struct engine *engine, uint32_t i);
 

@@ -10,10 +10,14 @@ engine_step_outs_max(const struct engine_config *config)
 }
 
 /* A chunk of n tokens touches at most n / block_tokens + 1 blocks, and each of
- * them may be stored and may have evicted another. */
+ * them may be stored and may have evicted another. A tree may lose all that is
+ * in it, and gain as much. */
 uint32_t
 engine_step_events_max(const struct engine_config *config)
 {
+    if (config->cache != ENGINE_CACHE_BLOCKS) {
+        return 2 * config->blocks_max;
+    }
     uint32_t blocks =
         config->batch_tokens_max / config->block_tokens + config->running_max;
     return 2 * (blocks + 1);
@@ -69,33 +73,42 @@ seq_release(struct engine *engine, uint32_t i)
     seq_unlink(engine, i);
 }
 
+static void
+note_evicted(struct engine *engine, uint64_t key)
+{
+    engine->stats.evicted_blocks++;
+    engine_push_event(engine, &(struct engine_event){
+                                  .kind = ENGINE_EVENT_REMOVED, .key = key});
+}
+
 /* Takes one more of the promised blocks. */
 static void
 take_block(struct engine *engine, struct engine_seq *seq)
 {
+    uint32_t *slot = &seq->blocks[seq->blocks_held++];
     uint64_t evicted;
 
-    CHECK(seq->blocks_held < seq->blocks_total);
+    CHECK(seq->blocks_held <= seq->blocks_total);
     CHECK(engine->reserved_blocks > 0);
     engine->reserved_blocks--;
-    if (engine_blocks_take(&engine->pool, &seq->blocks[seq->blocks_held++],
-                           &evicted)) {
-        engine->stats.evicted_blocks++;
-        engine_push_event(engine,
-                          &(struct engine_event){.kind = ENGINE_EVENT_REMOVED,
-                                                 .key = evicted});
+    if (!engine_blocks_take(&engine->pool, slot, &evicted)) {
+        return;
+    }
+    note_evicted(engine, evicted);
+    uint32_t last = *slot;
+    while (engine->config.cache == ENGINE_CACHE_RADIX &&
+           engine_blocks_evict_mate(&engine->pool, *slot, &last, &evicted)) {
+        note_evicted(engine, evicted);
     }
 }
 
-/* Gives the next full block its key. */
+/* A full block has its key now. */
 static void
-name_block(struct engine *engine, struct engine_seq *seq)
+note_stored(struct engine *engine, const struct engine_seq *seq, uint32_t depth)
 {
-    uint32_t depth = seq->named++;
     uint32_t size = engine->config.block_tokens;
 
     CHECK(depth < seq->blocks_held);
-    engine_blocks_name(&engine->pool, seq->blocks[depth], seq->keys[depth]);
     engine->stats.stored_blocks++;
     engine_push_event(engine, &(struct engine_event){
                                   .kind = ENGINE_EVENT_STORED,
@@ -107,6 +120,48 @@ name_block(struct engine *engine, struct engine_seq *seq)
                                   .tokens_len = size,
                                   .tokens = seq->tokens + (size_t)depth * size,
                               });
+}
+
+static void
+name_block(struct engine *engine, struct engine_seq *seq)
+{
+    uint32_t depth = seq->named++;
+
+    engine_blocks_name(&engine->pool, seq->blocks[depth], seq->keys[depth]);
+    note_stored(engine, seq, depth);
+}
+
+void
+seq_join(struct engine *engine, struct engine_seq *seq)
+{
+    uint32_t full = seq->computed / engine->config.block_tokens;
+    uint32_t merged = 0;
+
+    CHECK(seq->state == SEQ_RUNNING && full <= seq->blocks_held);
+    if (engine->config.cache == ENGINE_CACHE_BLOCKS) {
+        return;
+    }
+    engine->pool.node_last++;
+    for (; seq->named < full; seq->named++) {
+        if (engine_blocks_join(&engine->pool, &seq->blocks[seq->named],
+                               seq->keys[seq->named])) {
+            note_stored(engine, seq, seq->named);
+        } else {
+            merged = seq->named + 1;
+        }
+    }
+    engine_blocks_split(&engine->pool, seq->blocks, merged);
+}
+
+/* What a step computed of a prompt joins SGLang's tree chunk by chunk, and
+ * TensorRT-LLM's when all of it is there. */
+static bool
+joins(const struct engine *engine, const struct engine_seq *seq)
+{
+    return engine->config.cache == ENGINE_CACHE_RADIX
+               ? seq->named < seq->computed / engine->config.block_tokens &&
+                     seq->generated == 0
+               : seq->computed == seq->prompt_len;
 }
 
 /*
@@ -126,7 +181,8 @@ schedule(struct engine *engine, struct engine_seq *seq, uint32_t budget)
     while ((uint64_t)seq->blocks_held * size < end) {
         take_block(engine, seq);
     }
-    while (((uint64_t)seq->named + 1) * size <= end) {
+    while (engine->config.cache == ENGINE_CACHE_BLOCKS &&
+           ((uint64_t)seq->named + 1) * size <= end) {
         name_block(engine, seq);
     }
     CHECK(seq->blocks_held <= seq->blocks_total);
@@ -150,6 +206,7 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
         return false;
     }
     engine_blocks_hold(&engine->pool, seq->keys, hits, seq->blocks);
+    engine_blocks_split(&engine->pool, seq->blocks, hits);
     engine->reserved_blocks += wanted;
     seq_unlink(engine, i);
     seq_link(engine, seq_running(engine), i);
@@ -251,6 +308,7 @@ yield_token(struct engine *engine, uint32_t i, uint64_t at_us)
     push_out(engine, i, first ? ENGINE_OUT_FIRST : ENGINE_OUT_TOKEN, at_us);
     if (seq->generated == seq->output_len) {
         push_out(engine, i, ENGINE_OUT_END, at_us);
+        seq_join(engine, seq);
         seq_release(engine, i);
         seq->state = SEQ_ENDED;
         engine->stats.finished++;
@@ -272,6 +330,9 @@ engine_step_end(struct engine *engine, uint64_t at_us)
         bool worked = seq->scheduled > 0;
         seq->computed += seq->scheduled;
         seq->scheduled = 0;
+        if (worked && joins(engine, seq)) {
+            seq_join(engine, seq);
+        }
         if (worked && seq->computed == seq->prompt_len + seq->generated) {
             yield_token(engine, i, at_us);
         }

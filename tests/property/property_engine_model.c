@@ -72,6 +72,8 @@ hear(const struct engine_event *event)
         MUST(event->depth == 0 || listener.copies[place_of(event->parent)] > 0);
         MUST(event->tokens_len == engine.config.block_tokens);
         listener.copies[place_of(event->key)]++;
+        MUST(engine.config.cache == ENGINE_CACHE_BLOCKS ||
+             listener.copies[place_of(event->key)] == 1);
         listener.total++;
         break;
     case ENGINE_EVENT_REMOVED:
@@ -166,6 +168,7 @@ static void
 start(struct rng *rng)
 {
     struct engine_config config = {
+        .cache = (enum engine_cache)rng_below(rng, 3),
         .block_tokens = 1 + (uint32_t)rng_below(rng, 6),
         .running_max = 1 + (uint32_t)rng_below(rng, 5),
         .batch_tokens_max = 1 + (uint32_t)rng_below(rng, 40),

@@ -515,3 +515,145 @@ Test(chaos_engine_model, engines_of_different_seeds_name_blocks_differently)
     cr_assert_neq(a.key, b.key);
     engine_fini(&engine);
 }
+
+/* Counts by kind the events until nothing is left to do. */
+static void
+count_events(uint32_t counts[3])
+{
+    struct engine_event event;
+    struct engine_out out;
+
+    do {
+        while (engine_next_event(&engine, &event)) {
+            counts[event.kind]++;
+        }
+        if (engine_deadline(&engine) != UINT64_MAX) {
+            engine_tick(&engine, engine_deadline(&engine));
+            must_hold();
+        }
+        while (engine_next_out(&engine, &out)) {
+        }
+    } while (engine_deadline(&engine) != UINT64_MAX || engine.events_count > 0);
+}
+
+static struct engine_config
+with_cache(enum engine_cache cache)
+{
+    struct engine_config config = plain;
+
+    config.cache = cache;
+    return config;
+}
+
+Test(chaos_engine_model, a_prompt_in_flight_is_hit_in_vllm_and_missed_in_a_tree)
+{
+    for (int cache = ENGINE_CACHE_BLOCKS; cache <= ENGINE_CACHE_TREE; cache++) {
+        struct engine_config config = with_cache((enum engine_cache)cache);
+        start(&config);
+        (void)submit(1, 100, 2, 0);
+        uint64_t second = submit(1, 100, 2, 0);
+        uint32_t hit = finish(second).usage.cached_tokens;
+        cr_assert_eq(hit, cache == ENGINE_CACHE_BLOCKS ? 96 : 0);
+        cr_assert_eq(run(1, 100, 2).usage.cached_tokens, 96);
+        engine_fini(&engine);
+    }
+}
+
+Test(chaos_engine_model, a_tree_has_no_block_twice)
+{
+    for (int cache = ENGINE_CACHE_BLOCKS; cache <= ENGINE_CACHE_TREE; cache++) {
+        struct engine_config config = with_cache((enum engine_cache)cache);
+        uint32_t counts[3] = {0};
+        start(&config);
+        /* Whole blocks: the last one is computed by both. */
+        (void)submit(1, 96, 1, 0);
+        count_events(counts);
+        (void)submit(1, 96, 1, engine.now_us);
+        count_events(counts);
+        cr_assert_eq(counts[ENGINE_EVENT_STORED],
+                     cache == ENGINE_CACHE_BLOCKS ? 7 : 6);
+        engine_fini(&engine);
+    }
+}
+
+Test(chaos_engine_model, generated_blocks_join_a_tree_when_the_request_ends)
+{
+    for (int cache = ENGINE_CACHE_BLOCKS; cache <= ENGINE_CACHE_TREE; cache++) {
+        struct engine_config config = with_cache((enum engine_cache)cache);
+        struct engine_event event;
+        struct engine_out out;
+        uint32_t stored = 0;
+        start(&config);
+        (void)submit(1, 2 * BLOCK, 2 * BLOCK + 1, 0);
+        for (uint32_t i = 0; i < 2 * BLOCK; i++) {
+            engine_tick(&engine, engine_deadline(&engine));
+            while (engine_next_event(&engine, &event)) {
+                stored++;
+            }
+            while (engine_next_out(&engine, &out)) {
+            }
+        }
+        cr_assert_eq(stored, cache == ENGINE_CACHE_BLOCKS ? 3 : 2);
+        uint32_t counts[3] = {0};
+        count_events(counts);
+        cr_assert_eq(stored + counts[ENGINE_EVENT_STORED], 4);
+        engine_fini(&engine);
+    }
+}
+
+/* Two prompts with two blocks in common fill 8 of 9 blocks; a third one needs
+ * two more than there are. */
+static uint32_t
+evicted_for_two_blocks(enum engine_cache cache)
+{
+    struct engine_config config = with_cache(cache);
+    uint32_t counts[3] = {0};
+    uint32_t prompt[5 * BLOCK];
+    uint64_t ticket;
+
+    config.blocks_max = 9;
+    start(&config);
+    for (uint32_t fork = 0; fork < 2; fork++) {
+        for (uint32_t i = 0; i < 5 * BLOCK; i++) {
+            prompt[i] = i < 2 * BLOCK ? i : 1000 * (fork + 1) + i;
+        }
+        struct engine_request request = {.root = ROOT,
+                                         .prompt = prompt,
+                                         .prompt_len = 5 * BLOCK,
+                                         .output_len = 1};
+        cr_assert_eq(engine_submit(&engine, &request, engine.now_us, &ticket),
+                     0);
+        count_events(counts);
+    }
+    cr_assert_eq(counts[ENGINE_EVENT_STORED], 8);
+    cr_assert_eq(counts[ENGINE_EVENT_REMOVED], 0);
+    (void)submit(9000, 2 * BLOCK, 1, engine.now_us);
+    count_events(counts);
+    engine_fini(&engine);
+    return counts[ENGINE_EVENT_REMOVED];
+}
+
+Test(chaos_engine_model, sglang_evicts_a_whole_leaf_and_others_block_by_block)
+{
+    cr_assert_eq(evicted_for_two_blocks(ENGINE_CACHE_BLOCKS), 1);
+    cr_assert_eq(evicted_for_two_blocks(ENGINE_CACHE_TREE), 1);
+    cr_assert_eq(evicted_for_two_blocks(ENGINE_CACHE_RADIX), 3);
+}
+
+Test(chaos_engine_model, what_a_cancelled_request_computed_joins_the_tree)
+{
+    struct engine_config config = with_cache(ENGINE_CACHE_RADIX);
+    uint32_t counts[3] = {0};
+    struct engine_out out;
+
+    start(&config);
+    uint64_t ticket = submit(1, 3 * BLOCK, 3 * BLOCK, 0);
+    for (uint32_t i = 0; i <= BLOCK; i++) {
+        cr_assert(next(&out));
+    }
+    engine_cancel(&engine, ticket, engine.now_us);
+    must_hold();
+    count_events(counts);
+    cr_assert_eq(counts[ENGINE_EVENT_STORED], 1);
+    engine_fini(&engine);
+}
