@@ -1,6 +1,7 @@
 """What a node has is used up: descriptors, buffers, disk, the right time."""
 import contextlib
 import json
+import resource
 import socket
 import subprocess
 
@@ -167,3 +168,43 @@ def old_snapshot(world, say):
     only_severed_at(outcome, node.name, engine.name)
     cache_is_back(outcome)
     expect(warm == 1, "it started without its snapshot")
+
+
+CROWD = 1051  # of old, as many as it took to lock everybody out with 75 KB
+
+
+@scenario(hurt="every node: 1,051 connections of one client, each promises 64 MiB and sends "
+               "67 bytes; they stay",
+          promise="no other request fails, none is repeated; /health, /ready and admin answer; "
+                  "nothing is held for promises", clients=3)
+def clients_promise_much(world, say):
+    world.start()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    head = b"POST /v1/completions HTTP/1.1\r\nhost:x\r\ncontent-length:67108864\r\n\r\n{"
+    load = Load(world)
+    load.run_for(2)
+    load.mark("hurt")
+    held = []
+    with contextlib.ExitStack() as open_ones:
+        open_ones.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for node in world.nodes:
+            for _ in range(CROWD):
+                s = open_ones.enter_context(world.clients[1].connect(node.address, SERVE, 5))
+                s.sendall(head)
+        for _ in range(3):
+            for node in world.nodes:
+                for path in ("/health", "/ready"):
+                    status, _, _ = world.clients[2].request(node.address, SERVE, "GET", path)
+                    expect(status == 200, f"{path} of {node.name} answers {status}")
+                held.append(node.metric("kvasir_buffered_bytes"))
+            load.run_for(1)
+        inside = [node.metric("kvasir_connections") for node in world.nodes]
+    load.mark("healed")
+    load.run_for(2)
+    outcome = load.end()
+    measure(say, outcome, crowd=min(inside), held_kb=int(max(held) / 1024))
+    none_failed(outcome)
+    expect(outcome.retried == 0, f"{outcome.retried} requests had to be repeated")
+    expect(min(inside) >= CROWD, f"not all of them were there: {inside}")
+    expect(max(held) < 16 << 20, f"held for them: {held}")

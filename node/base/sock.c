@@ -256,11 +256,13 @@ sock_probe_free(const struct sockaddr *address, socklen_t len)
 }
 
 int
-sock_accept(struct sock *listener)
+sock_accept(struct sock *listener, struct sockaddr_storage *peer)
 {
     for (;;) {
+        socklen_t len = sizeof(*peer);
         int fd =
-            accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+            accept4(listener->fd, (struct sockaddr *)peer,
+                    peer != NULL ? &len : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             no_delay(fd);
             return fd;

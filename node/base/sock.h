@@ -86,7 +86,8 @@ int sock_probe_free(const struct sockaddr *address, socklen_t len);
  * hard limit if the system lets us (root); how many that are now. */
 uint64_t sock_raise_limit(uint64_t wanted);
 
-/* The next accepted connection's descriptor, or -errno (-EAGAIN: none). */
-int sock_accept(struct sock *listener);
+/* The next accepted connection's descriptor, or -errno (-EAGAIN: none). *peer:
+ * its other end; may be NULL. */
+int sock_accept(struct sock *listener, struct sockaddr_storage *peer);
 
 #endif

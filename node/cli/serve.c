@@ -2,6 +2,7 @@
 #include "node/cli/serve_internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,8 +18,9 @@
 #include "node/edge/lane.h"
 
 #define DRAIN_LOOK_MS 20U
-#define LEAVE_LOOKS   25U /* until the goodbye counts as lost */
-#define CLOSE_S       5U  /* after it, for all that is left to close */
+#define LEAVE_LOOKS   25U  /* until the goodbye counts as lost */
+#define RESERVE_FDS   512U /* of descriptors, for all that is not clients' */
+#define CLOSE_S       5U   /* after it, for all that is left to close */
 
 struct serve {
     struct node_shared node;
@@ -31,7 +33,8 @@ struct serve {
     uv_signal_t interrupt;
     uv_timer_t drained; /* looks whether the lanes are done */
     uint32_t leave_looks;
-    bool failed; /* it ends because of a failure, not on request */
+    uint64_t descriptors; /* that the process may have */
+    bool failed;          /* it ends because of a failure, not on request */
     struct sockaddr_storage address;
     uint16_t port;
 };
@@ -217,8 +220,36 @@ open_own_handles(struct serve *serve)
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
 }
 
-/* Each connection may need two. */
+/*
+ * What clients and their requests may have of the descriptors that are left once
+ * all ports are open: the rest is for probes, events, peers, snapshots and the
+ * admin port, so that a crowd of clients cannot take those from the node. A
+ * connection may need two, its own and one to a worker.
+ */
 static void
+share_descriptors(struct node_shared *node, uint64_t limit)
+{
+    int used = dup(2); /* the lowest number that is free */
+
+    if (used < 0) {
+        return;
+    }
+    (void)close(used);
+    if (limit > INT_MAX || limit <= (uint64_t)used) {
+        return;
+    }
+    uint32_t left = (uint32_t)limit - (uint32_t)used;
+    uint32_t reserve = left / 4 < RESERVE_FDS ? left / 4 : RESERVE_FDS;
+    uint32_t fit = (left - reserve) / 2;
+
+    node->fd_max = (int)((uint32_t)limit - reserve);
+    if (fit < node->connections_max) {
+        node->connections_max = fit != 0 ? fit : 1;
+    }
+}
+
+/* Each connection may need two. */
+static uint64_t
 raise_descriptor_limit(const struct config *config)
 {
     uint64_t wanted = (uint64_t)config->limits.connections_max * 2 + 1024;
@@ -229,6 +260,7 @@ raise_descriptor_limit(const struct config *config)
                     KV("hint", "raise the open files limit (ulimit -n), or "
                                "lower limits.connections_max"));
     }
+    return limit;
 }
 
 static void
@@ -283,6 +315,7 @@ open_ports(struct serve *serve)
                   KV("port", config->admin.port), KV_FAULT("error", error));
         return error;
     }
+    share_descriptors(&serve->node, serve->descriptors);
     return start_lanes(serve);
 }
 
@@ -303,7 +336,7 @@ serve_run(const struct config *config)
         free(serve);
         return 1;
     }
-    raise_descriptor_limit(config);
+    serve->descriptors = raise_descriptor_limit(config);
     role_is_control();
     error = shared_init(&serve->node, config);
     if (error == 0) {

@@ -109,16 +109,19 @@ struct config_tokens {
 
 /* Per node unless said otherwise. */
 struct config_limits {
-    uint32_t connections_max;    /* from clients */
-    uint32_t inflight_max;       /* requests being served */
-    uint64_t head_bytes_max;     /* of a request or a response */
-    uint32_t headers_max;        /* fields of one head */
-    uint64_t target_bytes_max;   /* of a request line's target */
-    uint64_t body_bytes_max;     /* of one request */
-    uint64_t buffered_bytes_max; /* of all request bodies held */
-    uint32_t json_depth_max;     /* nesting of a body */
-    uint32_t spans_max;          /* pieces of prompt looked at */
-    uint32_t upstream_idle_max;  /* kept connections per worker and lane */
+    uint32_t connections_max;        /* from clients */
+    uint32_t client_connections_max; /* of one address; 0: see quota.h */
+    uint32_t inflight_max;           /* requests being served */
+    uint64_t head_bytes_max;         /* of a request or a response */
+    uint32_t headers_max;            /* fields of one head */
+    uint64_t target_bytes_max;       /* of a request line's target */
+    uint64_t body_bytes_max;         /* of one request */
+    uint64_t body_rate_min;          /* bytes a second of a body; 0: any */
+    uint64_t buffered_bytes_max;     /* of all request bodies held */
+    uint64_t client_bytes_max;       /* ... for one address; 0: see quota.h */
+    uint32_t json_depth_max;         /* nesting of a body */
+    uint32_t spans_max;              /* pieces of prompt looked at */
+    uint32_t upstream_idle_max;      /* kept connections per worker and lane */
     uint32_t admin_connections_max;
     uint32_t decisions_max; /* remembered for /admin/decisions */
 };
@@ -126,6 +129,7 @@ struct config_limits {
 struct config_timeouts {
     uint32_t head_ms;          /* from a connection's first byte to its head */
     uint32_t body_ms;          /* between two pieces of a request body */
+    uint32_t body_total_ms;    /* of the whole body */
     uint32_t idle_ms;          /* a client connection between requests */
     uint32_t write_ms;         /* a client that takes nothing */
     uint32_t connect_ms;       /* to a worker */

@@ -2,8 +2,11 @@
 #include "node/edge/client_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define RESERVED_MAX 64U
 
 static void read_request(struct client *client) ON_LANE;
 
@@ -64,6 +67,7 @@ client_close(struct client *client, bool reset)
     }
     lane->clients_count--;
     gauge_add(&lane->node->connections, -1);
+    gauge_add(&client->quota->connections, -1);
     gauge_add(&lane->shared->connections, -1);
     sock_close(&client->sock, reset, on_closed);
     lane_check_drained(lane);
@@ -138,7 +142,8 @@ client_process(struct client *client)
            client_frame(client) == FRAME_WHOLE) {
         deadline_clear(&client->deadline);
         client->state = CLIENT_BUSY;
-        client->close_after = !client->framing.keep_alive || lane->draining;
+        client->close_after =
+            !client->framing.keep_alive || lane->draining || client->reserved;
         request_serve(client);
     }
     client->processing = false;
@@ -225,15 +230,23 @@ on_ready(struct sock *sock, int events)
 
 /* The beginning of a connection */
 
+/* Says so at once, without waiting for a request. */
 static void
-refuse_connection(struct lane *lane, int fd)
+refuse_connection(const struct lane *lane, int fd)
 {
-    static const char full[] =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
-        "Connection: close\r\n\r\n";
+    static const char body[] =
+        "{\"error\":{\"message\":\"too many connections; try again\","
+        "\"type\":\"server_error\",\"code\":\"overloaded\"}}";
+    char text[512];
+    int len = snprintf(text, sizeof(text),
+                       "HTTP/1.1 503 Service Unavailable\r\n"
+                       "Content-Type: application/json\r\n"
+                       "Content-Length: %zu\r\nx-kvasir-node: %s\r\n"
+                       "Connection: close\r\n\r\n%s",
+                       sizeof(body) - 1, lane->node->config->name, body);
 
-    counter_bump(&lane->shared->metrics.connections_refused, 1);
-    (void)send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL);
+    CHECK(len > 0 && (size_t)len < sizeof(text));
+    (void)send(fd, text, (size_t)len, MSG_NOSIGNAL);
     (void)close(fd);
 }
 
@@ -253,15 +266,67 @@ allocate(struct lane *lane)
     return client;
 }
 
-void
-client_new(struct lane *lane, int fd)
+/* Connections beyond the limit, for who asks for health. */
+static uint32_t
+reserve_of(uint32_t connections_max)
 {
-    if (gauge_read(&lane->node->connections) >=
-        lane->node->config->limits.connections_max) {
-        refuse_connection(lane, fd);
-        return;
+    uint32_t part = connections_max / 8 + 4;
+
+    return part < RESERVED_MAX ? part : RESERVED_MAX;
+}
+
+/* Whether another connection of that address fits; counts why not. */
+static bool
+admit(struct lane *lane, int fd, const struct quota_bucket *quota)
+{
+    struct node_shared *node = lane->node;
+    struct metrics_lane *metrics = &lane->shared->metrics;
+    uint32_t cap = node->config->limits.client_connections_max;
+    uint32_t all = gauge_read(&node->connections);
+    uint32_t max = node->connections_max;
+    const struct quota_ask ask = {
+        .own = gauge_read(&quota->connections),
+        .more = 1,
+        .all = all,
+        .max = all < max ? max : max + reserve_of(max),
+        .cap = cap < max ? cap : UINT64_MAX,
+        .floor = 1,
+    };
+    enum quota_verdict verdict = quota_judge(&ask);
+
+    if (verdict == QUOTA_OVER) {
+        counter_bump(&metrics->connections_over_share, 1);
+        return false;
     }
-    struct client *client = allocate(lane);
+    if (verdict == QUOTA_FULL || fd >= node->fd_max) {
+        counter_bump(&metrics->connections_refused, 1);
+        return false;
+    }
+    return true;
+}
+
+static void
+count_in(struct client *client)
+{
+    struct lane *lane = client->lane;
+
+    client->reserved =
+        gauge_read(&lane->node->connections) >= lane->node->connections_max;
+    if (client->reserved) {
+        counter_bump(&lane->shared->metrics.connections_reserved, 1);
+    }
+    counter_bump(&lane->shared->metrics.connections, 1);
+    gauge_add(&lane->node->connections, 1);
+    gauge_add(&lane->shared->connections, 1);
+    gauge_add(&client->quota->connections, 1);
+}
+
+void
+client_new(struct lane *lane, int fd, const struct sockaddr *peer)
+{
+    struct quota_bucket *quota = quota_of(&lane->node->quota, peer);
+    struct client *client = admit(lane, fd, quota) ? allocate(lane) : NULL;
+
     if (client == NULL) {
         refuse_connection(lane, fd);
         return;
@@ -270,9 +335,8 @@ client_new(struct lane *lane, int fd)
         free(client);
         return;
     }
-    counter_bump(&lane->shared->metrics.connections, 1);
-    gauge_add(&lane->node->connections, 1);
-    gauge_add(&lane->shared->connections, 1);
+    client->quota = quota;
+    count_in(client);
     client->next = lane->clients;
     client->prev = &lane->clients;
     if (lane->clients != NULL) {
@@ -280,6 +344,7 @@ client_new(struct lane *lane, int fd)
     }
     lane->clients = client;
     lane->clients_count++;
-    lane_time(lane, &client->deadline, LANE_TIMEOUT_HEAD);
+    lane_time(lane, &client->deadline,
+              client->reserved ? LANE_TIMEOUT_RESERVED : LANE_TIMEOUT_HEAD);
     client_update_interest(client);
 }

@@ -1,14 +1,23 @@
 /* Finds the end of a client's request, and has the rest of it come. */
 #include "node/edge/client_internal.h"
 
-#define CONTINUE    "HTTP/1.1 100 Continue\r\n\r\n"
-#define CLAIM_BYTES ((size_t)1 << 20) /* of a body, before it has come */
+#define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
+
+/* The first buffer of a connection is not charged: there are only so many
+ * connections, and so a small request is read however much is held. */
+static struct quota_bucket *
+owner_of(const struct client *client, size_t size)
+{
+    return size > EDGE_INPUT_BYTES ? client->quota : NULL;
+}
 
 void
 client_give_in(struct client *client)
 {
     if (client->in != NULL) {
-        lane_memory_give(&client->lane->memory, client->in, client->in_size);
+        lane_memory_give(&client->lane->memory,
+                         owner_of(client, client->in_size), client->in,
+                         client->in_size);
         client->in = NULL;
         client->in_size = 0;
         client->in_len = 0;
@@ -23,13 +32,16 @@ client_grow_in(struct client *client, size_t size)
     if (size <= client->in_size) {
         return true;
     }
-    char *grown = lane_memory_take(&client->lane->memory, size, &got);
+    char *grown = lane_memory_take(&client->lane->memory,
+                                   owner_of(client, size), size, &got);
     if (grown == NULL) {
         return false;
     }
     if (client->in != NULL) {
         memcpy(grown, client->in, client->in_len);
-        lane_memory_give(&client->lane->memory, client->in, client->in_size);
+        lane_memory_give(&client->lane->memory,
+                         owner_of(client, client->in_size), client->in,
+                         client->in_size);
     }
     client->in = grown;
     client->in_size = got;
@@ -73,9 +85,28 @@ note_framing(struct client *client, const struct http_head *head)
 int
 client_refuse_overload(struct client *client)
 {
+    struct metrics_lane *metrics = &client->lane->shared->metrics;
+
+    if (client->lane->memory.over_share) {
+        counter_bump(&metrics->requests_over_share, 1);
+        request_refuse(client, 429, "client_bytes",
+                       "requests from this address hold their share of this "
+                       "node's memory (limits.client_bytes_max); try again");
+    } else {
+        counter_bump(&metrics->requests_overload, 1);
+        request_refuse(client, 503, "overloaded",
+                       "limits.buffered_bytes_max is reached; try again");
+    }
+    return FRAME_REFUSED;
+}
+
+/* The node is full, but for its health. */
+static int ON_LANE
+refuse_crowd(struct client *client)
+{
     counter_bump(&client->lane->shared->metrics.requests_overload, 1);
     request_refuse(client, 503, "overloaded",
-                   "limits.buffered_bytes_max is reached; try again");
+                   "limits.connections_max is reached; try again");
     return FRAME_REFUSED;
 }
 
@@ -97,7 +128,8 @@ frame_head(struct client *client)
                                           &lane->request_limits, &lane->head);
 
     if (outcome == HTTP_E_MORE) {
-        if (client->deadline.list != &lane->timeouts[LANE_TIMEOUT_HEAD]) {
+        if (client->deadline.list != &lane->timeouts[LANE_TIMEOUT_HEAD] &&
+            !client->reserved) {
             lane_time(lane, &client->deadline, LANE_TIMEOUT_HEAD);
         }
         return client->in_len < client->in_size ||
@@ -110,6 +142,9 @@ frame_head(struct client *client)
                        lane->head.fault);
         return FRAME_REFUSED;
     }
+    if (client->reserved && route_kind_of(&lane->head) != ROUTE_LOCAL) {
+        return refuse_crowd(client);
+    }
     if (lane->head.body == HTTP_BODY_LENGTH &&
         lane->head.content_length > limits->body_bytes_max) {
         return refuse_too_large(client);
@@ -118,13 +153,40 @@ frame_head(struct client *client)
     return FRAME_WHOLE;
 }
 
-/* The body is not all here: wait for it, asking for it if need be. */
 static int ON_LANE
-await_body(struct client *client, size_t room)
+refuse_slow(struct client *client)
+{
+    counter_bump(&client->lane->shared->metrics.timeouts_client, 1);
+    request_refuse(client, 408, "request_timeout",
+                   "the request body comes more slowly than "
+                   "limits.body_rate_min and timeouts.body_total allow");
+    return FRAME_REFUSED;
+}
+
+/* Whether the body has come so slowly that there is no waiting for the rest. */
+static bool ON_LANE
+is_slow(struct client *client, size_t came)
+{
+    struct client_framing *f = &client->framing;
+    uint64_t now_us = lane_now_us(client->lane);
+
+    if (f->since_us == 0) {
+        f->since_us = now_us;
+    }
+    return !pace_holds(&client->lane->body_pace, now_us - f->since_us, came);
+}
+
+/* The body is not all here: wait for it, asking for it if need be. came: its
+ * bytes so far; room: for so many bytes of head and body. */
+static int ON_LANE
+await_body(struct client *client, size_t came, size_t room)
 {
     struct iovec go = {.iov_base = (void *)(uintptr_t)CONTINUE,
                        .iov_len = sizeof(CONTINUE) - 1};
 
+    if (is_slow(client, came)) {
+        return refuse_slow(client);
+    }
     if (!client_grow_in(client, room)) {
         return client_refuse_overload(client);
     }
@@ -145,10 +207,10 @@ frame_length(struct client *client)
     size_t all = client->framing.head_bytes + client->framing.body_bytes;
 
     if (client->in_len < all) {
-        /* A length is only a claim: large room is given as bytes arrive. */
-        size_t room =
-            2 * client->in_len > CLAIM_BYTES ? 2 * client->in_len : CLAIM_BYTES;
-        return await_body(client, all < room ? all : room);
+        /* A length is only a claim: room is given as bytes arrive. */
+        size_t room = 2 * client->in_len;
+        return await_body(client, client->in_len - client->framing.head_bytes,
+                          all < room ? all : room);
     }
     client->request_bytes = all;
     return FRAME_WHOLE;
@@ -180,7 +242,8 @@ frame_chunked(struct client *client)
     if (outcome == HTTP_CHUNK_E_MORE) {
         f->raw_at = f->head_bytes + f->body_bytes;
         client->in_len = f->raw_at;
-        return await_body(client, client->in_len + EDGE_INPUT_BYTES / 2);
+        return await_body(client, f->body_bytes,
+                          client->in_len + EDGE_INPUT_BYTES / 2);
     }
     client->request_bytes = client->in_len - raw.len;
     return FRAME_WHOLE;

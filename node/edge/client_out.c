@@ -5,7 +5,8 @@ void
 client_give_out(struct client *client)
 {
     if (client->out != NULL) {
-        lane_memory_give(&client->lane->memory, client->out, client->out_size);
+        lane_memory_give(&client->lane->memory, client->quota, client->out,
+                         client->out_size);
         client->out = NULL;
     }
 }
@@ -21,8 +22,8 @@ keep_rest(struct client *client, const struct iovec *parts, unsigned count,
         rest += parts[i].iov_len;
     }
     rest -= taken;
-    client->out =
-        lane_memory_take(&client->lane->memory, rest, &client->out_size);
+    client->out = lane_memory_take(&client->lane->memory, client->quota, rest,
+                                   &client->out_size);
     if (client->out == NULL) {
         return -ENOBUFS;
     }
@@ -78,8 +79,7 @@ client_flush(struct client *client)
     }
     client->out_at += (size_t)n;
     if (client->out_at < client->out_len) {
-        lane_time(client->lane, &client->deadline, LANE_TIMEOUT_WRITE);
-        return;
+        return; /* the time runs on, or a trickle would keep it for ever */
     }
     client_give_out(client);
     deadline_clear(&client->deadline);

@@ -36,6 +36,7 @@
 #include "index/base/role.h"
 #include "index/base/worker_set.h"
 #include "node/base/deadline.h"
+#include "node/base/pace.h"
 #include "node/base/sock.h"
 #include "node/edge/lane_memory_internal.h"
 #include "node/http/http_chunk.h"
@@ -61,7 +62,8 @@ enum lane_timeout {
     LANE_TIMEOUT_IDLE,
     LANE_TIMEOUT_WRITE,
     LANE_TIMEOUT_LINGER,
-    LANE_TIMEOUT_CLIENTS, /* those above are of clients, below of upstreams */
+    LANE_TIMEOUT_RESERVED, /* of a client that asks for health: all of it */
+    LANE_TIMEOUT_CLIENTS,  /* those above are of clients, below of upstreams */
     LANE_TIMEOUT_CONNECT = LANE_TIMEOUT_CLIENTS,
     LANE_TIMEOUT_FIRST_BYTE,
     LANE_TIMEOUT_STREAM_IDLE,
@@ -120,6 +122,7 @@ struct lane {
     struct upstream_pool *pools[WORKERS_MAX];
     struct rng rng;
 
+    struct pace body_pace;
     struct http_limits request_limits;
     struct http_limits response_limits;
     struct http_head head;      /* the message being looked at, no longer */
@@ -146,6 +149,7 @@ struct client_framing {
     size_t head_bytes;
     size_t body_bytes; /* with chunked: decoded so far */
     size_t raw_at;     /* with chunked: undecoded bytes start here */
+    uint64_t since_us; /* waits for the rest of its body; 0: never did */
     struct http_chunk chunk;
 };
 
@@ -156,7 +160,9 @@ struct client {
     struct client *next;
     struct client **prev;
     struct exchange *exchange;
+    struct quota_bucket *quota; /* of its address */
     enum client_state state;
+    bool reserved;    /* the node is full but for /health and /ready */
     bool end_seen;    /* the client will send no more */
     bool close_after; /* the current answer is the last one */
     bool drop;        /* ... and unread input is in the way: linger */
@@ -256,8 +262,8 @@ void lane_check_drained(struct lane *lane) ON_LANE;
 
 /* client.c */
 
-/* Takes over an accepted descriptor. */
-void client_new(struct lane *lane, int fd) ON_LANE;
+/* Takes over an accepted descriptor; peer is its other end. */
+void client_new(struct lane *lane, int fd, const struct sockaddr *peer) ON_LANE;
 /*
  * Sends an answer's bytes, and copies only those that the kernel does not take.
  * 0: all were sent; CLIENT_E_PENDING: client_drained() continues later, and

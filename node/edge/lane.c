@@ -17,6 +17,7 @@
 #define ACCEPTS_MAX     64 /* at one go, so that open connections get a turn */
 #define LISTEN_BACKLOG  4096
 #define LINGER_MS       2000U
+#define RESERVED_MS     2000U
 
 uint64_t
 lane_now_us(struct lane *lane)
@@ -68,7 +69,8 @@ on_listener_ready(struct sock *listener, int events)
 
     (void)events;
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        int fd = sock_accept(listener);
+        struct sockaddr_storage peer;
+        int fd = sock_accept(listener, &peer);
         if (fd == -EAGAIN) {
             return;
         }
@@ -76,7 +78,7 @@ on_listener_ready(struct sock *listener, int events)
             accept_later(lane, fd);
             return;
         }
-        client_new(lane, fd);
+        client_new(lane, fd, (const struct sockaddr *)&peer);
     }
 }
 
@@ -205,11 +207,12 @@ static void ON_LANE
 stop_listening(struct lane *lane)
 {
     for (int i = 0; i < LISTEN_BACKLOG; i++) {
-        int fd = sock_accept(&lane->listener);
+        struct sockaddr_storage peer;
+        int fd = sock_accept(&lane->listener, &peer);
         if (fd < 0) {
             break;
         }
-        client_new(lane, fd);
+        client_new(lane, fd, (const struct sockaddr *)&peer);
     }
     lane->listening = false;
     sock_close(&lane->listener, false, on_listener_closed);
@@ -264,6 +267,7 @@ set_timeouts(struct lane *lane)
         [LANE_TIMEOUT_IDLE] = t->idle_ms,
         [LANE_TIMEOUT_WRITE] = t->write_ms,
         [LANE_TIMEOUT_LINGER] = LINGER_MS,
+        [LANE_TIMEOUT_RESERVED] = RESERVED_MS,
         [LANE_TIMEOUT_CONNECT] = t->connect_ms,
         [LANE_TIMEOUT_FIRST_BYTE] = t->first_byte_ms,
         [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
@@ -271,6 +275,11 @@ set_timeouts(struct lane *lane)
         [LANE_TIMEOUT_TOKENS] = lane->node->config->tokens.wait_ms,
     };
 
+    lane->body_pace = (struct pace){
+        .start_us = t->body_ms * UINT64_C(1000),
+        .total_us = t->body_total_ms * UINT64_C(1000),
+        .bytes_per_s = lane->node->config->limits.body_rate_min,
+    };
     for (unsigned i = 0; i < LANE_TIMEOUTS; i++) {
         deadline_list_init(&lane->timeouts[i], ms[i] * UINT64_C(1000));
     }
@@ -289,6 +298,9 @@ set_limits(struct lane *lane)
     lane->response_limits = lane->request_limits;
     lane_memory_init(&lane->memory, &lane->node->held_bytes,
                      l->buffered_bytes_max);
+    /* One whole request, however little is free. Growing, it is there twice. */
+    lane->memory.owner_max_bytes = l->client_bytes_max;
+    lane->memory.owner_min_bytes = 3 * (l->head_bytes_max + l->body_bytes_max);
     /* A worker's head with our lines added, and what it came with. */
     buf_init(&lane->text,
              l->head_bytes_max + EDGE_SCRATCH_BYTES + EDGE_ADDED_BYTES);

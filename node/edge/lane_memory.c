@@ -38,22 +38,42 @@ lane_memory_fini(struct lane_memory *memory)
 static unsigned
 class_of(size_t size)
 {
-    unsigned class = 0;
+    size_t fill = size <= LANE_MEMORY_SMALLEST ? 0 : size - 1;
+    size_t pages = fill / LANE_MEMORY_SMALLEST;
 
-    while (((size_t)LANE_MEMORY_SMALLEST << class) < size) {
-        class ++;
-    }
-    return class;
+    return pages == 0 ? 0 : 64U - (unsigned)__builtin_clzll(pages);
+}
+
+static bool
+may_take(struct lane_memory *memory, const struct quota_bucket *owner,
+         size_t bytes)
+{
+    const struct quota_ask ask = {
+        .own = counter_read(&owner->bytes),
+        .more = bytes,
+        .all = counter_read(memory->held),
+        .max = memory->held_max_bytes,
+        .cap = memory->owner_max_bytes,
+        .floor = memory->owner_min_bytes,
+    };
+    enum quota_verdict verdict = quota_judge(&ask);
+
+    memory->over_share = verdict == QUOTA_OVER;
+    return verdict == QUOTA_GRANTED;
 }
 
 char *
-lane_memory_take(struct lane_memory *memory, size_t size, size_t *got)
+lane_memory_take(struct lane_memory *memory, struct quota_bucket *owner,
+                 size_t size, size_t *got)
 {
     unsigned class = class_of(size);
     size_t bytes = (size_t)LANE_MEMORY_SMALLEST << class;
 
-    if (class >= LANE_MEMORY_CLASSES ||
-        counter_read(memory->held) + bytes > memory->held_max_bytes) {
+    if (class >= LANE_MEMORY_CLASSES) {
+        memory->over_share = false;
+        return NULL;
+    }
+    if (owner != NULL && !may_take(memory, owner, bytes)) {
         return NULL;
     }
     struct lane_memory_free *f = memory->free[class];
@@ -63,23 +83,31 @@ lane_memory_take(struct lane_memory *memory, size_t size, size_t *got)
     } else {
         f = malloc(bytes);
         if (f == NULL) {
+            memory->over_share = false;
             return NULL;
         }
     }
-    counter_add(memory->held, bytes);
+    if (owner != NULL) {
+        counter_add(memory->held, bytes);
+        counter_add(&owner->bytes, bytes);
+    }
     *got = bytes;
     return (char *)f;
 }
 
 void
-lane_memory_give(struct lane_memory *memory, char *buffer, size_t got)
+lane_memory_give(struct lane_memory *memory, struct quota_bucket *owner,
+                 char *buffer, size_t got)
 {
     unsigned class = class_of(got);
     struct lane_memory_free *f = (struct lane_memory_free *)(void *)buffer;
 
     CHECK(got == (size_t)LANE_MEMORY_SMALLEST << class);
-    /* Adding the two's complement takes away. */
-    counter_add(memory->held, (uint64_t)0 - got);
+    if (owner != NULL) {
+        /* Adding the two's complement takes away. */
+        counter_add(memory->held, (uint64_t)0 - got);
+        counter_add(&owner->bytes, (uint64_t)0 - got);
+    }
     if (got > KEEP_MAX_BYTES ||
         memory->free_bytes + got > memory->free_max_bytes) {
         free(buffer);

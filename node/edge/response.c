@@ -17,13 +17,15 @@ keep_partial(struct upstream *up, const char *bytes, size_t len)
     size_t got;
 
     if (up->partial == NULL || need > up->partial_size) {
-        char *grown = lane_memory_take(memory, need, &got);
+        char *grown =
+            lane_memory_take(memory, &up->lane->node->engines, need, &got);
         if (grown == NULL) {
             return -ENOBUFS;
         }
         if (up->partial != NULL) {
             memcpy(grown, up->partial, up->partial_len);
-            lane_memory_give(memory, up->partial, up->partial_size);
+            lane_memory_give(memory, &up->lane->node->engines, up->partial,
+                             up->partial_size);
         }
         up->partial = grown;
         up->partial_size = got;
@@ -37,7 +39,8 @@ static void ON_LANE
 drop_partial(struct upstream *up)
 {
     if (up->partial != NULL) {
-        lane_memory_give(&up->lane->memory, up->partial, up->partial_size);
+        lane_memory_give(&up->lane->memory, &up->lane->node->engines,
+                         up->partial, up->partial_size);
         up->partial = NULL;
         up->partial_len = 0;
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "node/base/log.h"
 #include "node/edge/edge_internal.h"
@@ -158,7 +159,8 @@ static void ON_LANE
 give_partial(struct upstream *up)
 {
     if (up->partial != NULL) {
-        lane_memory_give(&up->lane->memory, up->partial, up->partial_size);
+        lane_memory_give(&up->lane->memory, &up->lane->node->engines,
+                         up->partial, up->partial_size);
         up->partial = NULL;
         up->partial_len = 0;
     }
@@ -437,6 +439,10 @@ connect_fresh(struct exchange *x)
     }
     int fd = sock_connect_begin((const struct sockaddr *)&worker->address,
                                 worker->address_len);
+    if (fd >= lane->node->fd_max) { /* the rest is for probes and admin */
+        (void)close(fd);
+        fd = -EMFILE;
+    }
     int error = fd < 0 ? fd : sock_open(&up->sock, &lane->loop, fd, on_ready);
     if (error < 0) {
         give_unused(up);

@@ -202,7 +202,7 @@ on_connection(struct sock *listener, int events)
 
     (void)events;
     for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-        int fd = sock_accept(listener);
+        int fd = sock_accept(listener, NULL);
         if (fd == -EAGAIN) {
             return;
         }

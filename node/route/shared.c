@@ -2,6 +2,7 @@
 #include "node/route/shared.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,14 @@ shared_init(struct node_shared *node, const struct config *config)
         .depth_max = b->depth_max,
     };
 
+    uint64_t seed = 0;
+
+    /* Without a seed the shares are as good, only predictable. */
+    (void)uv_random(NULL, NULL, &seed, sizeof(seed), 0, NULL);
+    quota_init(&node->quota, seed);
     node->config = config;
+    node->connections_max = config->limits.connections_max;
+    node->fd_max = INT_MAX;
     node->elect = (struct elect_config){
         .policy = (enum elect_policy)p->name,
         .cache_threshold_permille = p->cache_threshold_permille,

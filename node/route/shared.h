@@ -16,6 +16,7 @@
 #include "index/base/qsbr.h"
 #include "index/base/ring.h"
 #include "index/index.h"
+#include "node/base/quota.h"
 #include "node/config/config.h"
 #include "node/elect/elect.h"
 #include "node/route/route.h"
@@ -40,11 +41,15 @@ struct node_shared {
     struct radix *belief;  /* control writes, lanes match */
     struct mirror *mirror; /* the same */
     struct expectations
-        *expectations;          /* the same: sent, and not heard of yet */
-    struct publish mirror_view; /* const struct mirror_view *, by control */
-    struct fleet_board *board;  /* control publishes, lanes read and count */
-    struct counter held_bytes;  /* in lanes' buffers */
-    struct gauge inflight;      /* requests forwarded now */
+        *expectations;           /* the same: sent, and not heard of yet */
+    struct publish mirror_view;  /* const struct mirror_view *, by control */
+    struct fleet_board *board;   /* control publishes, lanes read and count */
+    struct counter held_bytes;   /* in lanes' buffers */
+    struct quota quota;          /* who of the clients holds how much */
+    struct quota_bucket engines; /* what is held of engines' answers */
+    uint32_t connections_max;    /* by the limit, and by descriptors */
+    int fd_max; /* those from here on are not for clients and their requests */
+    struct gauge inflight; /* requests forwarded now */
     /* Those of them that were sent to a named rank, by its slot of the mirror.
      * A slot's earlier owner may leave some behind; they end like others. */
     struct gauge rank_inflight[WORKERS_MAX];

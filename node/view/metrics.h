@@ -16,12 +16,17 @@
 #define METRICS_LANE(X)                                                        \
     X(connections, "Client connections accepted")                              \
     X(connections_refused, "Client connections over limits.connections_max")   \
+    X(connections_over_share,                                                  \
+      "Client connections over their address's share of these")                \
+    X(connections_reserved,                                                    \
+      "Client connections that only /health and /ready answer")                \
     X(accept_failures, "Times that accepting failed (no descriptors, ...)")    \
     X(requests, "Requests read whole")                                         \
     X(requests_local, "Requests answered by the node itself")                  \
     X(requests_bad, "Requests refused as malformed (4xx of our own)")          \
     X(requests_too_large, "Requests over a size limit")                        \
     X(requests_overload, "Requests over inflight or buffer limits (503)")      \
+    X(requests_over_share, "Requests over the bytes of their address (429)")   \
     X(requests_no_worker, "Requests for which no worker was eligible (503)")   \
     X(requests_no_model, "Requests for a model no worker serves (404)")        \
     X(forwarded, "Requests sent to a worker")                                  \

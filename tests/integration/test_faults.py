@@ -327,8 +327,11 @@ class Faults(Rig):
         kept = harness.connect(self.address)
         harness.send(kept, "POST", CHAT, chat("before"))
         self.assertEqual(harness.Answer(kept.getresponse()).status, 200)
+        before = resource.prlimit(node.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(node.pid, resource.RLIMIT_NOFILE, (self.fds(node) + 1, before[1]))
         crowd = [self.connect() for _ in range(100)]
         harness.wait_until(lambda: "accept_failed" in node.log(), "accepting fails")
+        resource.prlimit(node.pid, resource.RLIMIT_NOFILE, before)
         for i in range(5):
             harness.send(kept, "POST", CHAT, chat(f"during {i}"))
             self.assertEqual(harness.Answer(kept.getresponse()).status, 200)

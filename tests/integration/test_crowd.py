@@ -1,0 +1,157 @@
+"""Clients that take more than their share: others, health checks and the admin
+port must not notice."""
+import select
+import socket
+
+import harness
+from fake_worker import FakeWorker
+from test_proxy import CHAT, Proxy, chat, echo, read_answer, request_bytes
+
+HOSTILE = "127.0.0.2"  # to the node, a client as strange as any other
+
+
+class Crowd(Proxy):
+    def strange(self):
+        """A connection from another address than ours."""
+        s = socket.create_connection(self.address, timeout=harness.IO_TIMEOUT_S,
+                                     source_address=(HOSTILE, 0))
+        self.addCleanup(s.close)
+        return s
+
+    def metric(self, node, name):
+        return harness.metrics(node.at("admin"))[f"kvasir_{name}"]
+
+    def assert_served(self, text="good"):
+        for path in ("/health", "/ready"):
+            self.assertEqual(harness.request(self.address, "GET", path).status, 200, path)
+        self.assertEqual(self.post(chat(text)).status, 200)
+
+
+class Promises(Crowd):
+    def test_a_length_reserves_nothing_before_its_bytes_come(self):
+        node = self.serve(FakeWorker(self, echo),
+                          options=["--limits.buffered_bytes_max", "4MiB",
+                                   "--limits.body_bytes_max", "1MiB"])
+        for _ in range(40):
+            self.strange().sendall(request_bytes(b" " * 1048576)[:200])
+        harness.wait_until(lambda: self.metric(node, "connections") == 40, "all are there")
+        self.assert_served()
+        self.assertLess(self.metric(node, "buffered_bytes"), 40 * 16384)
+
+    def test_a_trickled_body_ends_in_408(self):
+        self.serve(FakeWorker(self, echo), options=["--timeouts.body", "200ms",
+                                                    "--limits.body_rate_min", "64KiB"])
+        s = self.connect()
+        s.sendall(request_bytes(b" " * 1048576)[:200])
+        for _ in range(1000):
+            if select.select([s], [], [], 0.05)[0]:
+                break
+            s.sendall(b" ")
+        self.assertEqual(read_answer(s)[0], 408)
+
+    def test_a_body_has_an_end_however_fast_it_comes(self):
+        self.serve(FakeWorker(self, echo), options=["--timeouts.body_total", "300ms",
+                                                    "--limits.body_rate_min", "0"])
+        s = self.connect()
+        s.sendall(request_bytes(b" " * 1048576)[:200])
+        for _ in range(1000):
+            if select.select([s], [], [], 0.05)[0]:
+                break
+            s.sendall(b" ")
+        self.assertEqual(read_answer(s)[0], 408)
+
+
+class Shares(Crowd):
+    def test_one_address_leaves_connections_to_others(self):
+        node = self.serve(FakeWorker(self, echo), options=["--limits.connections_max", "40"])
+        held = [self.strange() for _ in range(200)]
+        harness.wait_until(lambda: self.metric(node, "connections_over_share_total") > 50,
+                           "it has enough")
+        ours = [self.connect() for _ in range(6)]
+        for s in ours:
+            s.sendall(request_bytes(chat()))
+            self.assertEqual(read_answer(s)[0], 200)
+        self.assert_served()
+        self.assertEqual(self.metric(node, "connections_refused_total"), 0)
+        for s in held:
+            s.close()
+        harness.wait_until(lambda: self.metric(node, "connections") == 6, "they are gone")
+
+    def test_an_address_may_have_a_limit_of_its_own(self):
+        node = self.serve(FakeWorker(self, echo),
+                          options=["--limits.client_connections_max", "3"])
+        for _ in range(8):
+            self.strange()
+        harness.wait_until(lambda: self.metric(node, "connections_over_share_total") == 5,
+                           "five are refused")
+        self.assertEqual(self.metric(node, "connections"), 3)
+        self.assert_served()
+
+    def test_one_address_leaves_memory_to_others(self):
+        node = self.serve(FakeWorker(self, echo),
+                          options=["--limits.buffered_bytes_max", "8MiB",
+                                   "--limits.body_bytes_max", "512KiB"])
+        held, refused = [], 0
+        for _ in range(24):
+            s = self.strange()
+            held.append(s)
+            s.sendall(request_bytes(b" " * 524288)[:-1])
+        harness.wait_until(lambda: self.metric(node, "requests_over_share_total") > 8,
+                           "it holds enough")
+        for s in held:
+            if select.select([s], [], [], 0)[0]:
+                self.assertEqual(read_answer(s)[0], 429)
+                refused += 1
+        self.assertGreater(refused, 8)
+        self.assertEqual(self.post(b" " * 300000 + b"{}").status, 200)
+        self.assert_served()
+
+
+class Reserve(Crowd):
+    def test_a_full_node_answers_for_its_health_and_for_nothing_else(self):
+        node = self.serve(FakeWorker(self, echo),
+                          options=["--limits.connections_max", "4",
+                                   "--limits.client_connections_max", "4"])
+        for _ in range(4):
+            s = self.strange()
+            s.sendall(request_bytes(chat()))
+            self.assertEqual(read_answer(s)[0], 200)
+        for path in ("/health", "/ready"):
+            answer = harness.request(self.address, "GET", path)
+            self.assertEqual(answer.status, 200, path)
+            self.assertEqual(answer.headers["connection"], "close")
+        self.assertEqual(self.post(chat()).status, 503)
+        # Only the head is read, whatever is promised.
+        s = self.connect()
+        s.sendall(request_bytes(b" " * 1048576)[:200])
+        self.assertEqual(read_answer(s)[0], 503)
+        # Who says nothing does not keep the place.
+        s = self.connect()
+        self.assertEqual(s.recv(1), b"")
+        self.assertEqual(self.metric(node, "connections_refused_total"), 0)
+
+    def test_clients_do_not_get_the_last_descriptors(self):
+        worker = FakeWorker(self, echo)
+        # More than any system allows, so that it cannot raise its own limit.
+        node = self.start("/bin/sh", "-c", 'ulimit -n 96; exec "$@"', "sh",
+                          harness.program("kvasir"), "serve", "--listen", "127.0.0.1:0",
+                          "--admin", "127.0.0.1:0", "--lanes", "1",
+                          "--limits.connections_max", "1000000",
+                          "--limits.client_connections_max", "1000000",
+                          "--worker", worker.url)
+        self.address = node.at("serve")
+        harness.wait_until(lambda: self.eligible(node) == 1, "the worker is up")
+        for _ in range(200):
+            self.strange()
+        harness.wait_until(lambda: self.metric(node, "connections_refused_total") > 50,
+                           "it has no more places")
+        # A new connection to the admin port, and a probe of a new worker.
+        other = FakeWorker(self, echo)
+        harness.request(node.at("admin"), "POST", "/admin/workers",
+                        {"url": other.url, "id": "other"})
+        harness.wait_until(lambda: self.eligible(node) == 2, "the new worker is up")
+        self.assertEqual(self.metric(node, "accept_failures_total"), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
