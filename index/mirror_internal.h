@@ -162,6 +162,7 @@ struct mirror {
     struct mirror_grace grace;
     struct mirror_sweep sweep;
     uint32_t tidied; /* table that was looked after last */
+    uint64_t untidy[MIRROR_KINDS * MIRROR_SHARDS / 64]; /* those that changed */
     struct watch *watch;
     struct mirror_stats stats;
 };

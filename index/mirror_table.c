@@ -96,6 +96,16 @@ table_free(struct qsbr_node *node)
     mirror_release(mirror, table->memory, table->bytes);
 }
 
+/* Its size may be wrong from now on. */
+static void
+changed(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
+{
+    uint32_t table = (uint32_t)kind * MIRROR_SHARDS + shard;
+
+    CHECK(kind < MIRROR_KINDS && shard < MIRROR_SHARDS);
+    mirror->untidy[table / 64] |= UINT64_C(1) << table % 64;
+}
+
 static void
 table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
               const char *handle)
@@ -105,6 +115,7 @@ table_publish(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     CHECK(kind < MIRROR_KINDS && shard < MIRROR_SHARDS);
     CHECK(old != handle);
     mirror->fill[kind][shard].tables++;
+    changed(mirror, kind, shard);
     atomic_store_explicit(&mirror->table[kind][shard], handle,
                           memory_order_release);
     if (old != NULL) {
@@ -321,6 +332,7 @@ mirror_enter(struct mirror *mirror, enum mirror_kind kind, uint64_t hash,
         fill->used += word_load(entry) == WORD_EMPTY;
     }
     fill->live++;
+    changed(mirror, kind, shard);
     /* Release: a reader that sees the key sees the tomb or a later word. */
     atomic_store_explicit(&entry->key, key, memory_order_release);
     word_store(entry, word);
@@ -335,6 +347,7 @@ mirror_bury(struct mirror *mirror, enum mirror_kind kind, uint32_t shard,
     CHECK_SLOW(word_live(word_load(entry)));
     word_store(entry, WORD_TOMB | mirror->grace.next << WORD_SHIFT);
     mirror->fill[kind][shard].live--;
+    changed(mirror, kind, shard);
     mirror->grace.tombs = true;
 }
 
@@ -343,6 +356,11 @@ mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
 {
     struct mirror_fill *fill = &mirror->fill[kind][shard];
     const char *handle = mirror_handle_get(mirror, kind, shard);
+
+    CHECK(fill->live <= fill->used);
+    if (handle == NULL) {
+        return 0;
+    }
     uint64_t entries = entries_of(mirror, shard, handle);
     /* With few lines, a table may be sparse and the next smaller size be too
      * full. */
@@ -351,8 +369,7 @@ mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
                             size_for(mirror, shard, (uint64_t)fill->live + 1) <
                                 mirror_handle_size(handle));
 
-    CHECK(fill->live <= fill->used);
-    if (handle == NULL || (fill->used <= entries * AHEAD_32 / 32 && !sparse)) {
+    if (fill->used <= entries * AHEAD_32 / 32 && !sparse) {
         return 0;
     }
     if (fill->live == 0) {
@@ -360,9 +377,11 @@ mirror_resize(struct mirror *mirror, enum mirror_kind kind, uint32_t shard)
         table_publish(mirror, kind, shard, NULL);
         return 1;
     }
-    return rebuild(mirror, kind, shard, (uint64_t)fill->live + 1)
-               ? fill->live + 1
-               : 0;
+    if (!rebuild(mirror, kind, shard, (uint64_t)fill->live + 1)) {
+        changed(mirror, kind, shard); /* tried again later */
+        return 0;
+    }
+    return fill->live + 1;
 }
 
 void

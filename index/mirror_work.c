@@ -94,7 +94,7 @@ sweep_step(struct mirror *mirror)
     }
 }
 
-/* Checks the size of one table after another until it has replaced one. True
+/* Checks the size of each table that changed until it has replaced one. True
  * when it has. */
 static bool
 tidy(struct mirror *mirror, uint32_t budget)
@@ -102,6 +102,17 @@ tidy(struct mirror *mirror, uint32_t budget)
     CHECK(mirror->tidied < TABLES);
     for (uint32_t n = 0; n < TABLES && n < budget; n++) {
         mirror->tidied = (mirror->tidied + 1) % TABLES;
+        uint64_t *untidy = &mirror->untidy[mirror->tidied / 64];
+        uint64_t bit = UINT64_C(1) << mirror->tidied % 64;
+        if (*untidy == 0) { /* on to the next 64 */
+            n += 63 - mirror->tidied % 64;
+            mirror->tidied |= 63;
+            continue;
+        }
+        if ((*untidy & bit) == 0) {
+            continue;
+        }
+        *untidy &= ~bit;
         if (mirror_resize(mirror,
                           (enum mirror_kind)(mirror->tidied / MIRROR_SHARDS),
                           mirror->tidied % MIRROR_SHARDS) > 0) {
