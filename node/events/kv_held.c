@@ -57,6 +57,8 @@ kv_held_put(struct kv_held *held, uint64_t seq, uint64_t fingerprint,
         memcpy(message->bytes, payload.ptr, payload.len);
     }
     *slot = message;
+    held->low = held->count == 0 || seq < held->low ? seq : held->low;
+    held->high = held->count == 0 || seq > held->high ? seq : held->high;
     held->count++;
     CHECK(held->count <= KV_HELD_WINDOW);
     held->bytes += cost(payload.len);
@@ -93,15 +95,32 @@ kv_held_take(struct kv_held *held, uint64_t seq)
     return message;
 }
 
+/* How many places from that of held->low on have all that is held. */
+static size_t
+span(const struct kv_held *held)
+{
+    uint64_t more = held->high - held->low;
+
+    CHECK(held->count == 0 || held->low <= held->high);
+    return held->count == 0         ? 0
+           : more >= KV_HELD_WINDOW ? KV_HELD_WINDOW
+                                    : (size_t)more + 1;
+}
+
 uint64_t
 kv_held_lowest(const struct kv_held *held)
 {
     uint64_t lowest = UINT64_MAX;
+    size_t places = span(held);
 
     CHECK(held->count == 0 || held->slots != NULL);
-    for (size_t i = 0; held->count > 0 && i < KV_HELD_WINDOW; i++) {
-        if (held->slots[i] != NULL && held->slots[i]->seq < lowest) {
-            lowest = held->slots[i]->seq;
+    for (size_t i = 0; i < places; i++) {
+        const struct kv_message *message = held->slots[place(held->low + i)];
+        if (message != NULL && message->seq < lowest) {
+            lowest = message->seq;
+        }
+        if (lowest == held->low + i) {
+            break; /* later places have higher ones */
         }
     }
     CHECK(held->count == 0 || lowest != UINT64_MAX);
@@ -111,14 +130,16 @@ kv_held_lowest(const struct kv_held *held)
 void
 kv_held_drop_below(struct kv_held *held, uint64_t seq)
 {
-    for (size_t i = 0; held->count > 0 && i < KV_HELD_WINDOW; i++) {
-        if (held->slots[i] != NULL && held->slots[i]->seq < seq) {
-            free(kv_held_take(held, held->slots[i]->seq));
+    size_t places = span(held);
+
+    for (size_t i = 0; held->count > 0 && i < places; i++) {
+        const struct kv_message *message = held->slots[place(held->low + i)];
+        if (message != NULL && message->seq < seq) {
+            free(kv_held_take(held, message->seq));
         }
     }
-    if (held->count == 0) {
-        free(held->slots);
-        held->slots = NULL;
+    if (held->low < seq) {
+        held->low = seq;
     }
     CHECK_SLOW(held->count == 0 || kv_held_lowest(held) >= seq);
 }
@@ -129,14 +150,18 @@ kv_held_check(const struct kv_held *held, const char **reason)
     uint32_t count = 0;
     size_t bytes = 0;
 
-    for (size_t i = 0; held->slots != NULL && i < KV_HELD_WINDOW; i++) {
-        const struct kv_message *message = held->slots[i];
+    size_t places = span(held);
+
+    for (size_t i = 0; i < places; i++) {
+        size_t at = place(held->low + i);
+        const struct kv_message *message = held->slots[at];
         if (message == NULL) {
             continue;
         }
         count++;
         bytes += cost(message->len);
-        if (place(message->seq) != i) {
+        if (place(message->seq) != at || message->seq < held->low ||
+            message->seq > held->high) {
             *reason = "a held message is in another's place";
             return false;
         }

@@ -32,6 +32,8 @@ struct kv_message {
 struct kv_held {
     struct kv_message **slots; /* KV_HELD_WINDOW, or NULL while count is 0 */
     uint32_t count;
+    uint64_t low; /* with high: held seqs are from low to high; count 0: none */
+    uint64_t high;
     size_t bytes; /* of all held messages, with their overhead */
     size_t bytes_max;
 };

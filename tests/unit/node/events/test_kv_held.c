@@ -65,6 +65,24 @@ Test(node_kv_held, the_lowest_is_told_and_what_is_below_dropped)
     cr_assert_eq(held.count, 2);
 }
 
+Test(node_kv_held, the_lowest_is_told_of_places_in_any_order)
+{
+    const char *reason = NULL;
+
+    cr_assert(put(KV_HELD_WINDOW - 1));
+    cr_assert(put(KV_HELD_WINDOW + 3)); /* its place comes first */
+    cr_assert(put(2 * KV_HELD_WINDOW + 9));
+    cr_assert_eq(kv_held_lowest(&held), KV_HELD_WINDOW - 1);
+    free(kv_held_take(&held, KV_HELD_WINDOW - 1));
+    cr_assert_eq(kv_held_lowest(&held), KV_HELD_WINDOW + 3);
+    cr_assert(kv_held_check(&held, &reason), "%s", reason);
+    kv_held_drop_below(&held, 2 * KV_HELD_WINDOW);
+    cr_assert_eq(kv_held_lowest(&held), 2 * KV_HELD_WINDOW + 9);
+    kv_held_clear(&held);
+    cr_assert(put(4));
+    cr_assert_eq(kv_held_lowest(&held), 4);
+}
+
 Test(node_kv_held, bytes_are_bounded_but_one_message_is_always_held)
 {
     static const char large[8192];
