@@ -132,7 +132,7 @@ static const struct config_key node_keys[] = {
     {"events.replay_rounds", CONFIG_COUNT, AT(events.replay_rounds), "5", 1, 100, NULL,
      "Replays asked for before a gap counts as lost for good."},
     {"events.probe", CONFIG_DURATION, AT(events.probe_ms), "2s", 10, HOUR, NULL,
-     "Time between two checks for events lost at the end of a quiet stream."},
+     "Quiet time after which a stream is checked for events lost at its end; the second check waits twice as long, and later ones four times."},
     {"events.silence", CONFIG_DURATION, AT(events.silence_ms), "30s", 10, 24 * HOUR, NULL,
      "A worker that serves requests but sends no events for this long is reported."},
     {"events.pending_bytes_max", CONFIG_SIZE, AT(events.pending_bytes_max), "64MiB", MIB, 16 * GIB, NULL,

@@ -344,6 +344,7 @@ client_new(struct lane *lane, int fd, const struct sockaddr *peer)
     }
     lane->clients = client;
     lane->clients_count++;
+    lane_set_tick(lane);
     lane_time(lane, &client->deadline,
               client->reserved ? LANE_TIMEOUT_RESERVED : LANE_TIMEOUT_HEAD);
     client_update_interest(client);

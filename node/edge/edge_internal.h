@@ -260,6 +260,9 @@ void lane_time_tokens(struct lane *lane, struct deadline *deadline) ON_LANE;
 /* The lane has one client or exchange less; ends the loop when draining. */
 void lane_check_drained(struct lane *lane) ON_LANE;
 
+/* Looks at timeouts often while there are clients, and rarely otherwise. */
+void lane_set_tick(struct lane *lane) ON_LANE;
+
 /* client.c */
 
 /* Takes over an accepted descriptor; peer is its other end. */

@@ -13,6 +13,7 @@
 #include "node/edge/edge_internal.h"
 
 #define TICK_MS         50U
+#define TICK_REST_MS    250U /* without clients: only idle upstreams end */
 #define ACCEPT_AGAIN_MS 100U
 #define ACCEPTS_MAX     64 /* at one go, so that open connections get a turn */
 #define LISTEN_BACKLOG  4096
@@ -35,6 +36,18 @@ void
 lane_time(struct lane *lane, struct deadline *deadline, enum lane_timeout kind)
 {
     deadline_set(deadline, &lane->timeouts[kind], lane_now_us(lane));
+}
+
+static void on_tick(uv_timer_t *timer);
+
+void
+lane_set_tick(struct lane *lane)
+{
+    uint64_t ms = lane->clients_count != 0 ? TICK_MS : TICK_REST_MS;
+
+    if (uv_timer_get_repeat(&lane->tick) != ms) {
+        (void)uv_timer_start(&lane->tick, on_tick, ms, ms); /* cannot fail */
+    }
 }
 
 /* Accepting */
@@ -173,6 +186,7 @@ on_tick(uv_timer_t *timer)
     if (lane->draining && lane_now_us(lane) >= lane->drain_due_us) {
         sever_what_runs(lane);
     }
+    lane_set_tick(lane);
     lane_check_drained(lane);
 }
 

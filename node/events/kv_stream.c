@@ -6,6 +6,8 @@
 
 #include "node/events/kv_stream_internal.h"
 
+#define PROBES_SLOW 2U /* each doubles the time to the next, up to this many */
+
 const char *
 kv_stream_state_name(enum kv_stream_state state)
 {
@@ -24,14 +26,26 @@ kv_stream_state_name(enum kv_stream_state state)
     return "connecting";
 }
 
-/* Probes of many streams shall not fall together: an eighth at random. */
+/* Probes of many streams shall not fall together: an eighth at random. The
+ * longer nothing came, the less a probe can find: what was lost was lost with
+ * the last batches. */
 static void
 draw_probe(struct kv_stream *stream)
 {
-    uint64_t us = kv_stream_us(stream->config.probe_interval_ms);
+    uint64_t us = kv_stream_us(stream->config.probe_interval_ms)
+                  << stream->in_vain;
 
     stream->probe_us = us - rng_below(&stream->rng, us / 8 + 1);
     CHECK(stream->probe_us > 0);
+}
+
+void
+kv_stream_stir(struct kv_stream *stream)
+{
+    if (stream->in_vain > 0) {
+        stream->in_vain = 0;
+        draw_probe(stream);
+    }
 }
 
 int
@@ -101,6 +115,7 @@ kv_stream_connected(struct kv_stream *stream, uint64_t now_us)
     stream->fruitless = 0;
     stream->confirmed = 0;
     stream->quiet_us = now_us;
+    kv_stream_stir(stream);
     kv_round_want(stream);
 }
 
@@ -131,6 +146,7 @@ kv_stream_tick(struct kv_stream *stream, uint64_t now_us)
     kv_round_tick(stream);
     if (probe_is_armed(stream) &&
         now_us >= stream->quiet_us + stream->probe_us) {
+        stream->in_vain += stream->in_vain < PROBES_SLOW;
         draw_probe(stream);
         kv_round_want(stream);
     }

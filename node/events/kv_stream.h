@@ -85,7 +85,8 @@ struct kv_stream_config {
     uint32_t replay_timeout_ms; /* of silence within one round */
     uint32_t replay_rounds;     /* silent rounds until the endpoint is
                                    considered dead */
-    uint32_t probe_interval_ms; /* between looks for a lost tail when idle */
+    uint32_t probe_interval_ms; /* of silence until a look for a lost tail; the
+                                   next one waits for 2, all others for 4 */
     uint32_t retry_ms;          /* least time between two replay requests */
     size_t pending_bytes_max;   /* live messages kept during a replay; as much
                                    again of replayed ones beyond a hole */

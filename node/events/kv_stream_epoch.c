@@ -155,6 +155,7 @@ kv_stream_apply(struct kv_stream *stream, uint64_t fingerprint,
         (struct kv_recent){.seq = seq, .fingerprint = fingerprint};
     stream->next_seq = seq + 1;
     CHECK(stream->next_seq > stream->first_seq);
+    kv_stream_stir(stream);
     free(kv_held_take(&stream->early, seq));
     compare_pending(stream, seq, fingerprint);
     kv_stream_push(stream, &(struct kv_out){.kind = KV_OUT_APPLY,

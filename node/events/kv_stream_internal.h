@@ -84,6 +84,7 @@ struct kv_stream {
     uint64_t asked_us;  /* the last request; 0: none */
     uint64_t quiet_us;  /* since when nothing was heard */
     uint64_t probe_us;  /* of silence until the next probe */
+    uint32_t in_vain;   /* probes since a message came, at most two */
     uint32_t fruitless; /* rounds in a row that timed out without help */
     uint32_t confirmed; /* rounds in a row that ended without help */
 
@@ -161,6 +162,9 @@ void kv_stream_read_again(struct kv_stream *stream, const char *reason);
 uint64_t kv_reread_due(const struct kv_stream *stream);
 /* Does it; the connection is up, and it is due. */
 void kv_reread_start(struct kv_stream *stream);
+
+/* A message came: probes are frequent again. */
+void kv_stream_stir(struct kv_stream *stream);
 
 /* Rounds. */
 void kv_round_want(struct kv_stream *stream);

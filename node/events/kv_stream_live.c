@@ -148,6 +148,7 @@ kv_stream_live(struct kv_stream *stream, uint64_t seq, struct slice payload,
         return;
     }
     stream->quiet_us = now_us;
+    kv_stream_stir(stream);
     if (kv_stream_unaided(stream)) {
         live_unaided(stream, seq, fingerprint, payload);
     } else {

@@ -64,7 +64,7 @@
     X(tokens_known_part, "Prompts with a remembered earlier turn")             \
     X(spans_truncated, "Prompts with more pieces than limits.spans_max")       \
     X(loop_turns, "Turns of the lanes' event loops")                           \
-    X(loop_ticks, "Turns that were due to the 50 ms tick")                     \
+    X(loop_ticks, "Turns that were due to the lane's tick")                    \
     X(facts_lost, "Facts for the control thread lost to a full queue")         \
     X(upstream_opened, "Connections opened to workers")                        \
     X(upstream_reused, "Requests sent over a kept connection")

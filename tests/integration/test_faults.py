@@ -43,7 +43,7 @@ class Rig(Proxy):
         harness.wait_until(lambda: self.levels(node) == zero, "all is given back")
 
     def assert_not_spinning(self, node):
-        """Turns of the loop against its own 50 ms ticks: a lane with nothing
+        """Turns of the loop against its own ticks: a lane with nothing
         to do makes one turn a tick, one that spins makes thousands."""
         def loop():
             values = harness.metrics(node.at("admin"))

@@ -204,8 +204,23 @@ Test(node_kv_stream, an_idle_stream_is_probed)
     rig_answer('a', 0, 4);
     cr_assert_not(rig.asking);
     cr_assert_eq(rig.state, KV_STREAM_LIVE);
-    rig_wait(PROBE_MS * MS);
+    rig_wait(2 * PROBE_MS * MS);
     cr_assert(rig.asking);
+}
+
+Test(node_kv_stream, a_stream_that_stays_idle_is_probed_less)
+{
+    rig_settle(4);
+    for (unsigned i = 0; i < 20; i++) {
+        rig_wait(PROBE_MS * MS);
+        if (rig.asking) {
+            rig_answer('a', 0, 4);
+        }
+    }
+    cr_assert_leq(rig.asks, 8, "%u", rig.asks);
+    rig_live('a', 5);
+    rig_wait(PROBE_MS * MS);
+    cr_assert(rig.asking, "a message may have been its tail's last but one");
 }
 
 Test(node_kv_stream, a_busy_stream_is_not_probed)

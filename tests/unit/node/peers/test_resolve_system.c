@@ -43,7 +43,9 @@ enter_system(const char *hosts)
     if (unshare(CLONE_NEWNS | CLONE_NEWNET) != 0) {
         cr_skip_test("skipped: namespaces need root");
     }
-    cr_assert_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        cr_skip_test("skipped: / is no mount point, as in a chroot");
+    }
     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     cr_assert_eq(ioctl(fd, SIOCSIFFLAGS, &up), 0);
     (void)close(fd);
