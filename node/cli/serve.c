@@ -31,7 +31,8 @@ struct serve {
     uint32_t lanes_started;
     uv_signal_t terminate;
     uv_signal_t interrupt;
-    uv_timer_t drained; /* looks whether the lanes are done */
+    uv_timer_t lame_duck; /* until it takes nothing new */
+    uv_timer_t drained;   /* looks whether the lanes are done */
     uint32_t leave_looks;
     uint64_t descriptors; /* that the process may have */
     bool failed;          /* it ends because of a failure, not on request */
@@ -100,10 +101,11 @@ start_lanes(struct serve *serve)
 static void ON_CONTROL
 end_lanes(struct serve *serve)
 {
+    gauge_set(&serve->node.leaving, 1);
     gauge_set(&serve->node.draining, 1);
     for (uint32_t i = 0; i < serve->lanes_made; i++) {
         if (i < serve->lanes_started) {
-            lane_drain(serve->lanes[i]);
+            lane_wake(serve->lanes[i]);
             lane_join(serve->lanes[i]);
         } else {
             lane_free(serve->lanes[i]);
@@ -130,11 +132,30 @@ on_late(int number)
     _exit(late_code);
 }
 
+/* Requests that draining did not wait for, so far. */
+static uint64_t
+count_cut_off(const struct serve *serve)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < serve->node.lanes_count; i++) {
+        count += counter_read(&serve->node.lanes[i].metrics.cut_off);
+    }
+    return count;
+}
+
+/* It did all that it was asked to do, and broke nothing off. */
+static bool
+is_good(const struct serve *serve)
+{
+    return !serve->failed && count_cut_off(serve) == 0;
+}
+
 /* Whatever a library still waits for, the process does not. */
 static void
 bound_the_end(const struct serve *serve)
 {
-    late_code = serve->failed;
+    late_code = !is_good(serve);
     (void)signal(SIGALRM, on_late);
     (void)alarm(CLOSE_S);
 }
@@ -144,6 +165,7 @@ close_own_handles(struct serve *serve)
 {
     uv_close((uv_handle_t *)&serve->terminate, NULL);
     uv_close((uv_handle_t *)&serve->interrupt, NULL);
+    uv_close((uv_handle_t *)&serve->lame_duck, NULL);
     uv_close((uv_handle_t *)&serve->drained, NULL);
 }
 
@@ -169,12 +191,21 @@ on_drained_look(uv_timer_t *timer)
 }
 
 static void
+wake_lanes(struct serve *serve)
+{
+    for (uint32_t i = 0; i < serve->lanes_started; i++) {
+        lane_wake(serve->lanes[i]);
+    }
+}
+
+/* Nothing new is taken from here on. Called again, it says `sever` to lanes. */
+static void
 begin_drain(struct serve *serve)
 {
+    (void)uv_timer_stop(&serve->lame_duck);
+    gauge_set(&serve->node.leaving, 1);
     gauge_set(&serve->node.draining, 1);
-    for (uint32_t i = 0; i < serve->lanes_started; i++) {
-        lane_drain(serve->lanes[i]);
-    }
+    wake_lanes(serve);
     (void)uv_timer_start(&serve->drained, on_drained_look, 0, DRAIN_LOOK_MS);
 }
 
@@ -189,18 +220,48 @@ on_refused(void *context)
 }
 
 static void
+drain(struct serve *serve)
+{
+    LOG_INFO("drain", KV("inflight", gauge_read(&serve->node.inflight)));
+    begin_drain(serve);
+}
+
+static void
+on_lame_duck_over(uv_timer_t *timer)
+{
+    role_is_control();
+    drain(timer->data);
+}
+
+/* Serves on, but tells load balancers and clients to go elsewhere. */
+static void
+become_lame_duck(struct serve *serve, uint32_t ms)
+{
+    LOG_INFO("lame_duck", KV("signal", SIGTERM), KV("ms", ms));
+    gauge_set(&serve->node.leaving, 1);
+    wake_lanes(serve);
+    (void)uv_timer_start(&serve->lame_duck, on_lame_duck_over, ms, 0);
+}
+
+/* Each signal is one step further; a person at a terminal (SIGINT) has told
+ * load balancers already, or has none. */
+static void
 on_signal(uv_signal_t *handle, int number)
 {
     struct serve *serve = handle->data;
+    uint32_t lame_duck_ms = serve->node.config->timeouts.lame_duck_ms;
 
+    role_is_control();
     if (gauge_read(&serve->node.draining) != 0) {
         LOG_WARNING("aborting", KV("signal", number));
         gauge_set(&serve->node.sever, 1);
+        begin_drain(serve);
+    } else if (gauge_read(&serve->node.leaving) == 0 && number == SIGTERM &&
+               lame_duck_ms != 0) {
+        become_lame_duck(serve, lame_duck_ms);
     } else {
-        LOG_INFO("drain", KV("signal", number),
-                 KV("inflight", gauge_read(&serve->node.inflight)));
+        drain(serve);
     }
-    begin_drain(serve);
 }
 
 /* The beginning */
@@ -212,9 +273,11 @@ open_own_handles(struct serve *serve)
 
     CHECK(uv_signal_init(loop, &serve->terminate) == 0);
     CHECK(uv_signal_init(loop, &serve->interrupt) == 0);
+    CHECK(uv_timer_init(loop, &serve->lame_duck) == 0);
     CHECK(uv_timer_init(loop, &serve->drained) == 0);
     serve->terminate.data = serve;
     serve->interrupt.data = serve;
+    serve->lame_duck.data = serve;
     serve->drained.data = serve;
     (void)uv_signal_start(&serve->terminate, on_signal, SIGTERM);
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
@@ -319,6 +382,20 @@ open_ports(struct serve *serve)
     return start_lanes(serve);
 }
 
+/* True: nothing was, and nothing else failed. */
+static bool
+say_what_was_cut_off(const struct serve *serve)
+{
+    uint64_t count = count_cut_off(serve);
+
+    if (count != 0) {
+        LOG_WARNING("requests_cut_off", KV("count", count),
+                    KV("hint", "they outlasted timeouts.drain, or a second "
+                               "signal came"));
+    }
+    return is_good(serve);
+}
+
 int
 serve_run(const struct config *config)
 {
@@ -331,6 +408,9 @@ serve_run(const struct config *config)
     }
     memset(serve, 0, sizeof(*serve));
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGUSR1, SIG_IGN); /* means nothing, and ends nothing */
+    (void)signal(SIGUSR2, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* costs a snapshot, as a full disk does */
     if (snapshot_open(&serve->snapshot, config) < 0) {
         free(serve);
@@ -366,8 +446,8 @@ serve_run(const struct config *config)
     end_lanes(serve);
     control_fini(&serve->control);
     snapshot_free(serve->snapshot);
+    bool ok = say_what_was_cut_off(serve);
     shared_fini(&serve->node);
-    bool ok = !serve->failed;
     free(serve);
     LOG_INFO("stopped", KV("ok", ok));
     return ok ? 0 : 1;

@@ -11,11 +11,14 @@
 #include "node/config/config.h"
 
 /*
- * Serves until SIGTERM or SIGINT, then drains: stops accepting, finishes what
- * runs, at most timeouts.drain, and leaves the mesh. A second signal severs
- * what is left. Prints `ready serve=H:P admin=H:P` to stdout once both ports are
+ * Serves until SIGTERM or SIGINT. SIGTERM makes it a lame duck for
+ * timeouts.lame_duck: it serves on and tells everybody to go elsewhere. Then it
+ * drains, with SIGINT at once: stops accepting, finishes what runs, at most
+ * timeouts.drain, and leaves the mesh. Each further signal is the next step; the
+ * last one severs what is left. Prints `ready serve=H:P admin=H:P` to stdout once both ports are
  * open, with mesh=H:P if that one is. Returns the exit code: 0 after a drain, 1
- * when it could not start, or had to end because its name is another node's.
+ * when it cut requests off, could not start, or had to end because its name is
+ * another node's.
  */
 int serve_run(const struct config *config) MUST_CHECK;
 

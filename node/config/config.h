@@ -136,7 +136,8 @@ struct config_timeouts {
     uint32_t first_byte_ms;    /* of an answer, from the request's last */
     uint32_t stream_idle_ms;   /* between two pieces of an answer */
     uint32_t upstream_idle_ms; /* a kept connection to a worker */
-    uint32_t drain_ms;         /* from SIGTERM to aborting what still runs */
+    uint32_t lame_duck_ms;     /* from SIGTERM until nothing new is taken */
+    uint32_t drain_ms;         /* from then on until what runs is cut off */
 };
 
 struct config_health {

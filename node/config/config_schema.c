@@ -200,8 +200,10 @@ static const struct config_key node_keys[] = {
      "Between two pieces of an answer."},
     {"timeouts.upstream_idle", CONFIG_DURATION, AT(timeouts.upstream_idle_ms), "4s", 10, 24 * HOUR, NULL,
      "How long an unused connection to a worker is kept; stay below the engine's own limit (uvicorn: 5s)."},
-    {"timeouts.drain", CONFIG_DURATION, AT(timeouts.drain_ms), "30s", 0, 24 * HOUR, NULL,
-     "From SIGTERM until requests that still run are aborted."},
+    {"timeouts.lame_duck", CONFIG_DURATION, AT(timeouts.lame_duck_ms), "5s", 0, HOUR, NULL,
+     "From SIGTERM until the port closes: /ready answers 503 and each answer closes its connection, so that load balancers and clients go elsewhere before."},
+    {"timeouts.drain", CONFIG_DURATION, AT(timeouts.drain_ms), "5m", 0, 24 * HOUR, NULL,
+     "From the closing of the port until requests that still run are cut off."},
 
     {"health.path", CONFIG_PATH, AT(health.path), "/health", 0, 0, NULL,
      "Path of the health check; a healthy worker answers a GET of it with 2xx."},

@@ -35,7 +35,7 @@ control_is_ready(const struct control *control)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
 
-    return gauge_read(&control->node->draining) == 0 &&
+    return gauge_read(&control->node->leaving) == 0 &&
            gauge_read(&control->node->mesh_ready) != CLUSTER_CATCHING_UP &&
            !worker_set_empty(&view->eligible);
 }

@@ -143,7 +143,7 @@ client_process(struct client *client)
         deadline_clear(&client->deadline);
         client->state = CLIENT_BUSY;
         client->close_after =
-            !client->framing.keep_alive || lane->draining || client->reserved;
+            !client->framing.keep_alive || lane->leaving || client->reserved;
         request_serve(client);
     }
     client->processing = false;

@@ -103,6 +103,7 @@ struct lane {
     uint16_t port;
     unsigned number;
     bool listening;
+    bool leaving; /* each answer is the last one of its connection */
     bool draining;
     uint64_t drain_due_us;
 

@@ -161,6 +161,9 @@ sever_what_runs(struct lane *lane)
     while (client != NULL) {
         struct client *next = client->next;
         if (client->state != CLIENT_CLOSED) {
+            if (client->state == CLIENT_BUSY || client->in_len != 0) {
+                counter_bump(&lane->shared->metrics.cut_off, 1);
+            }
             client_close(client, true);
         }
         client = next;
@@ -241,6 +244,7 @@ on_wake(uv_async_t *wake)
     if (gauge_read(&lane->node->sever) != 0) {
         sever_what_runs(lane);
     }
+    lane->leaving = gauge_read(&lane->node->leaving) != 0;
     if (lane->draining || gauge_read(&lane->node->draining) == 0) {
         return;
     }
@@ -425,7 +429,7 @@ lane_start(struct lane *lane)
 }
 
 void
-lane_drain(struct lane *lane)
+lane_wake(struct lane *lane)
 {
     (void)uv_async_send(&lane->wake);
 }
@@ -481,7 +485,7 @@ lane_free(struct lane *lane)
         lane->listening = false;
         sock_close(&lane->listener, false, on_listener_closed);
     }
-    lane->draining = true;
+    lane->leaving = lane->draining = true;
     lane_check_drained(lane);
     (void)uv_run(&lane->loop, UV_RUN_DEFAULT);
     destroy(lane);

@@ -29,10 +29,12 @@ int lane_new(struct lane **out, struct node_shared *node, unsigned number,
 int lane_start(struct lane *lane) ON_CONTROL MUST_CHECK;
 
 /*
- * Asks it to finish: it stops accepting, closes idle connections, ends when
- * the running requests have, and severs them after timeouts.drain. Thread: any.
+ * Asks it to look at the node's gauges. Leaving: each answer is the last one of
+ * its connection. Draining: it stops accepting, closes idle connections, ends
+ * when the running requests have, and severs them after timeouts.drain, or at
+ * once with `sever`. Thread: any.
  */
-void lane_drain(struct lane *lane);
+void lane_wake(struct lane *lane);
 
 /* Waits for the end of a lane that was asked to drain, and frees it. */
 void lane_join(struct lane *lane) ON_CONTROL;

@@ -53,6 +53,7 @@ build(struct client *client, unsigned status, const char *content_type,
 {
     const struct node_shared *node = client->lane->node;
 
+    client->close_after = client->close_after || client->lane->leaving;
     buf_clear(out);
     buf_printf(out,
                "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
@@ -133,7 +134,7 @@ reply_ready(struct client *client)
         (enum cluster_ready)gauge_read(&client->lane->node->mesh_ready);
     char body[80];
 
-    if (gauge_read(&client->lane->node->draining) != 0) {
+    if (gauge_read(&client->lane->node->leaving) != 0) {
         reply_error(client, 503, "draining", "this node is shutting down");
     } else if (!has_worker(client)) {
         reply_error(client, 503, "not_ready", "no worker is eligible");

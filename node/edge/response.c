@@ -103,7 +103,7 @@ begin(struct upstream *up, const struct http_head *head)
     x->body_kind = head->body;
     x->body_left = head->body == HTTP_BODY_LENGTH ? head->content_length : 0;
     x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
-    if (head->body == HTTP_BODY_CLOSE || x->unchunk) {
+    if (head->body == HTTP_BODY_CLOSE || x->unchunk || up->lane->leaving) {
         client->close_after = true;
     }
     build_head(x, head, &up->lane->text);

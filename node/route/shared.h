@@ -56,7 +56,8 @@ struct node_shared {
     /* The same for peers, as they last told (hints.h). */
     struct gauge rank_peers[WORKERS_MAX];
     struct gauge connections; /* client connections of all lanes */
-    struct gauge draining;    /* 1 from SIGTERM on */
+    struct gauge leaving;     /* 1 from SIGTERM on: says so to everybody */
+    struct gauge draining;    /* 1 some time later: takes nothing new */
     struct gauge sever;       /* 1 from a second one on: end what runs */
     struct gauge lanes_running;
     struct gauge mesh_ready; /* enum cluster_ready, by control */

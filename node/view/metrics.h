@@ -43,6 +43,7 @@
     X(attempts_status, "Attempts answered 502, 503 or 504")                    \
     X(all_failed, "Requests whose attempts all failed (502)")                  \
     X(severed, "Answers severed after their first byte")                       \
+    X(cut_off, "Requests cut off because draining took too long")              \
     X(cancelled, "Requests whose client went away")                            \
     X(timeouts_client, "Client connections closed for being too slow")         \
     X(answers_2xx, "Workers' answers passed on, by class")                     \

@@ -106,6 +106,8 @@ class Rig:
 
         with open(self.directory / (log or "log"), "ab") as sink:
             options.setdefault("stdout", sink)
+            options["env"] = {**os.environ, "KVASIR_TIMEOUTS_LAME_DUCK": "0s",
+                              **(options.get("env") or {})}
             process = subprocess.Popen(
                 [str(a) for a in argv], stdin=subprocess.DEVNULL, stderr=sink,
                 start_new_session=True, preexec_fn=before, **options)

@@ -35,6 +35,7 @@ SKIP = 77  # meson's exit code for a skipped test
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 IO_TIMEOUT_S = 60
+NO_LAME_DUCK = {"KVASIR_TIMEOUTS_LAME_DUCK": "0s"}  # nobody is to go elsewhere
 
 BUILD = pathlib.Path(os.environ.get("KVASIR_BUILD", "build")).resolve()
 
@@ -74,7 +75,7 @@ class Process:
             self.popen = subprocess.Popen(
                 [program(name), *map(str, args)], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log,
-                env={**os.environ, **(env or {})})
+                env={**NO_LAME_DUCK, **os.environ, **(env or {})})
 
     @property
     def pid(self):

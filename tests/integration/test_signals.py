@@ -1,0 +1,130 @@
+"""What a node does when it is told something by a signal."""
+import signal
+import socket
+import threading
+
+import harness
+from fake_worker import FakeWorker
+from test_proxy import CHAT, Proxy, chat, echo, request_bytes
+
+
+class Signals(Proxy):
+    def open_stream(self, **options):
+        """A node with a stream that is open until `finish` is set."""
+        self.finish, begun = threading.Event(), threading.Event()
+        self.addCleanup(self.finish.set)
+
+        def handler(peer, request):
+            peer.begin_stream()
+            peer.chunk(b"data: 1\n\n")
+            begun.set()
+            self.finish.wait(harness.IO_TIMEOUT_S)
+            peer.chunk(b"data: [DONE]\n\n")
+            peer.end_stream()
+
+        node = self.serve(FakeWorker(self, handler), **options)
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        self.assertTrue(begun.wait(harness.IO_TIMEOUT_S))
+        return node, s
+
+    def closed(self):
+        """The port takes no connections."""
+        try:
+            socket.create_connection(self.address, timeout=1).close()
+            return False
+        except OSError:
+            return True
+
+
+class Ignored(Signals):
+    def test_user_signals_end_nothing(self):
+        node = self.serve(FakeWorker(self, echo))
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
+            node.signal(number)
+        self.assertEqual(self.post(chat()).status, 200)
+        self.assertEqual(node.stop(), 0)
+
+
+class LameDuck(Signals):
+    def test_it_serves_on_and_says_that_it_leaves(self):
+        node = self.serve(FakeWorker(self, echo), options=["--timeouts.lame_duck", "1h"])
+        kept = harness.connect(self.address)
+        self.addCleanup(kept.close)
+        harness.send(kept, "GET", "/ready")
+        self.assertEqual(harness.Answer(kept.getresponse()).status, 200)
+        node.signal(signal.SIGTERM)
+        harness.wait_until(
+            lambda: harness.request(self.address, "GET", "/ready").status == 503, "it says so")
+        # Who has a connection is served on it, once more; so is who comes now.
+        harness.send(kept, "POST", CHAT, chat())
+        answers = [harness.Answer(kept.getresponse()), self.post(chat()),
+                   harness.request(self.address, "GET", "/health")]
+        for answer in answers:
+            self.assertEqual((answer.status, answer.headers["connection"]), (200, "close"))
+        node.signal(signal.SIGTERM)
+        self.assertEqual(node.wait(), 0)
+
+    def test_an_answer_that_begins_then_closes_its_connection(self):
+        asked, finish = threading.Event(), threading.Event()
+        self.addCleanup(finish.set)
+
+        def handler(peer, request):
+            asked.set()
+            finish.wait(harness.IO_TIMEOUT_S)
+            echo(peer, request)
+
+        node = self.serve(FakeWorker(self, handler), options=["--timeouts.lame_duck", "1h"])
+        connection = harness.connect(self.address)
+        self.addCleanup(connection.close)
+        harness.send(connection, "POST", CHAT, chat())
+        self.assertTrue(asked.wait(harness.IO_TIMEOUT_S))
+        node.signal(signal.SIGTERM)
+        harness.wait_until(lambda: "lame_duck" in node.log(), "it leaves")
+        harness.wait_until(
+            lambda: harness.request(self.address, "GET", "/ready").status == 503, "it says so")
+        finish.set()
+        answer = harness.Answer(connection.getresponse())
+        self.assertEqual((answer.status, answer.headers["connection"]), (200, "close"))
+
+    def test_it_ends_by_itself(self):
+        node = self.serve(FakeWorker(self, echo), options=["--timeouts.lame_duck", "100ms"])
+        self.assertEqual(node.stop(), 0)
+        self.assertIn("lame_duck", node.log())
+
+    def test_who_sits_at_a_terminal_does_not_wait_for_it(self):
+        node = self.serve(FakeWorker(self, echo), options=["--timeouts.lame_duck", "1h"])
+        node.signal(signal.SIGINT)
+        self.assertEqual(node.wait(), 0)
+
+    def test_a_stream_that_was_open_ends_in_its_own_time(self):
+        node, s = self.open_stream(options=["--timeouts.lame_duck", "100ms"])
+        node.signal(signal.SIGTERM)
+        harness.wait_until(self.closed, "the port is closed")
+        self.finish.set()
+        data = b""
+        while (part := s.recv(65536)) != b"":
+            data += part
+        self.assertTrue(data.endswith(b"0\r\n\r\n"), data)
+        self.assertEqual(node.wait(), 0)
+
+
+class CutOff(Signals):
+    def test_what_outlasts_the_drain_is_counted_and_told(self):
+        node, s = self.open_stream(options=["--timeouts.drain", "100ms"])
+        node.killed = True  # its exit code is not 0
+        node.signal(signal.SIGTERM)
+        self.assertEqual(node.wait(), 1)
+        self.assertIn("requests_cut_off count=1", node.log())
+        with self.assertRaises(ConnectionResetError):
+            while s.recv(65536) != b"":
+                pass
+
+    def test_idle_connections_are_nothing_that_is_cut(self):
+        node = self.serve(FakeWorker(self, echo), options=["--timeouts.drain", "100ms"])
+        self.connect()
+        self.assertEqual(node.stop(), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
