@@ -138,6 +138,7 @@ sim_visit_connected(struct sim_world *w, struct sim_flight *f)
 {
     role_is_lane();
     dispatch_connected(&f->dispatch);
+    dispatch_sent(&f->dispatch);
     wait_for(w, f, FIRST_BYTE_MS);
 }
 

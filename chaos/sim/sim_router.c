@@ -71,6 +71,7 @@ open_cores(struct sim_node *n, struct sim_router *r, uint64_t seed)
         .metrics = &r->metrics,
         .facts = &r->facts,
         .attempts_max = ATTEMPTS_MAX,
+        .retries = {.after_send = 1},
     };
     n->ingest->expectations = r->expectations;
     r->slots.expectations = r->expectations;

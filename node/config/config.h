@@ -158,6 +158,25 @@ struct config_breaker {
     uint32_t open_max_ms; /* ... up to this */
 };
 
+/* Statuses of HTTP answers, 400 to 599. */
+struct config_statuses {
+    uint64_t bits[4]; /* from 400 on */
+};
+
+/* Whether the status is one of them; any number is fine. */
+static inline bool
+config_statuses_has(const struct config_statuses *set, unsigned status)
+{
+    return status >= 400 && status < 600 &&
+           (set->bits[(status - 400) / 64] >> (status - 400) % 64 & 1) != 0;
+}
+
+/* When a request that a worker failed goes to another one. */
+struct config_retries {
+    struct config_statuses statuses; /* that count as a failure */
+    uint32_t after_send; /* times that a request is sent again in full */
+};
+
 /* Where to look for other nodes. */
 struct config_joins {
     uint32_t count;
@@ -206,6 +225,7 @@ struct config {
     struct url admin;            /* admin port; host is an IP address */
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     struct config_policy policy;
+    struct config_retries retries;
     struct config_belief belief;
     struct config_mirror mirror;
     struct config_events events;

@@ -77,6 +77,10 @@ config_value_describe(const struct config_key *key, struct slice text,
     case CONFIG_PLACES:
         buf_add_text(out, config_joins_want(text));
         break;
+    case CONFIG_STATUSES:
+        buf_printf(out, "statuses from 400 to 599 such as %s, or none",
+                   key->fallback);
+        break;
     }
 }
 
@@ -89,8 +93,8 @@ config_type_word(enum config_type type)
         [CONFIG_CHOICE] = "CHOICE",     [CONFIG_LABEL] = "NAME",
         [CONFIG_SECRET] = "SECRET",     [CONFIG_PATH] = "PATH",
         [CONFIG_FILE] = "FILE",         [CONFIG_PLACES] = "PLACES",
-        [CONFIG_LISTEN] = "IP:PORT",    [CONFIG_HTTP] = "URL",
-        [CONFIG_TCP] = "URL",
+        [CONFIG_STATUSES] = "STATUSES", [CONFIG_LISTEN] = "IP:PORT",
+        [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

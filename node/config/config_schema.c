@@ -53,6 +53,7 @@ static const char *const bool_choices[] = {"false", "true", NULL};
 
 static const struct config_section sections[] = {
     {"policy", "how a worker is chosen for a request"},
+    {"retries", "when a request that a worker failed goes to another one"},
     {"belief",
      "what the node remembers of prompts and the workers they were sent to"},
     {"mirror", "what engines' own events tell of their caches"},
@@ -93,6 +94,11 @@ static const struct config_key node_keys[] = {
      "A worker with more than this of its KV cache in use is passed over while there is another."},
     {"policy.attempts_max", CONFIG_COUNT, AT(policy.attempts_max), "3", 1, CONFIG_ATTEMPTS_MAX, NULL,
      "Workers tried for one request before its first byte is answered."},
+
+    {"retries.statuses", CONFIG_STATUSES, AT(retries.statuses), "500,502,503,504", 0, 0, NULL,
+     "Answers that are failures of the worker, so that another one is asked; none: no answer is. A 429 or 503 with Retry-After always goes to another worker."},
+    {"retries.after_send", CONFIG_COUNT, AT(retries.after_send), "1", 0, CONFIG_ATTEMPTS_MAX - 1, NULL,
+     "How often a request that a worker got whole, and failed, is sent again; so one that ends its engine ends no more than one other."},
 
     {"belief.block_bytes", CONFIG_SIZE, AT(belief.block_bytes), "128", 16, 4 * KIB, NULL,
      "Bytes of prompt text that make one block."},

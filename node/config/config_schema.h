@@ -38,6 +38,7 @@ enum config_type {
     CONFIG_HTTP,     /* struct url: http://HOST[:PORT][/PATH] */
     CONFIG_TCP,      /* struct url: tcp://HOST:PORT */
     CONFIG_PLACES,   /* struct config_joins: joins between blanks */
+    CONFIG_STATUSES, /* struct config_statuses: 500,502; none */
 };
 
 struct config_key {

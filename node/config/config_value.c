@@ -208,6 +208,53 @@ set_joins(struct slice text, struct config_joins *joins)
     return true;
 }
 
+/* 500,502 or none. */
+static bool
+set_statuses(struct slice text, struct config_statuses *statuses)
+{
+    struct config_statuses read = {.bits = {0}};
+    bool none = slice_equal(text, SLICE("none"));
+
+    for (size_t at = 0; !none; at += 4) {
+        unsigned status = 0;
+        for (size_t i = 0; i < 3; i++) {
+            char c = at + i < text.len ? text.ptr[at + i] : '\0';
+            if (c < '0' || c > '9') {
+                return false;
+            }
+            status = status * 10 + (unsigned)(c - '0');
+        }
+        if (status < 400 || status > 599) {
+            return false;
+        }
+        read.bits[(status - 400) / 64] |= UINT64_C(1) << (status - 400) % 64;
+        if (at + 3 == text.len) {
+            break;
+        }
+        if (text.ptr[at + 3] != ',') {
+            return false;
+        }
+    }
+    *statuses = read;
+    return true;
+}
+
+static void
+print_statuses(const struct config_statuses *statuses, struct buf *out)
+{
+    const char *between = "";
+
+    for (unsigned status = 400; status < 600; status++) {
+        if (config_statuses_has(statuses, status)) {
+            buf_printf(out, "%s%u", between, status);
+            between = ",";
+        }
+    }
+    if (*between == '\0') {
+        buf_add_text(out, "none");
+    }
+}
+
 static bool
 set_number(const struct config_key *key, uint64_t value, void *to)
 {
@@ -252,6 +299,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return set_url(key, text, to);
     case CONFIG_PLACES:
         return set_joins(text, (void *)to);
+    case CONFIG_STATUSES:
+        return set_statuses(text, (void *)to);
     }
     return false;
 }
@@ -340,6 +389,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_PLACES:
         config_joins_print((const void *)at, out);
+        break;
+    case CONFIG_STATUSES:
+        print_statuses((const void *)at, out);
         break;
     }
 }

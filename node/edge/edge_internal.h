@@ -369,8 +369,10 @@ enum {
 };
 int upstream_begin(struct exchange *x) ON_LANE MUST_CHECK;
 /* The connection failed before an answer: closes it and tells its exchange. */
-void upstream_failed(struct upstream *up, enum dispatch_fault fault,
-                     unsigned status) ON_LANE;
+void upstream_failed(struct upstream *up, enum dispatch_fault fault) ON_LANE;
+/* The same for an answer that dispatch_drops(). */
+void upstream_dropped(struct upstream *up,
+                      const struct dispatch_failure *failure) ON_LANE;
 /* The connection's exchange ended: keeps it when it can be used again. */
 void upstream_release(struct upstream *up) ON_LANE;
 /* Closes the connection; it has no exchange. */

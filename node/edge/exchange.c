@@ -171,8 +171,9 @@ fault_text(const struct dispatch_attempt *a)
     return "failed";
 }
 
+/* The client is told of every attempt. */
 static void ON_LANE
-refuse_all_failed(struct exchange *x)
+refuse_attempts(struct exchange *x, unsigned status, const char *code)
 {
     const struct dispatch *d = &x->dispatch;
     char text[1024];
@@ -192,7 +193,7 @@ refuse_all_failed(struct exchange *x)
     (void)snprintf(text, sizeof(text), "%.*s", (int)message.len,
                    message.ptr != NULL ? message.ptr : "");
     buf_fini(&message);
-    reply_error(x->client, 502, "all_attempts_failed", text);
+    reply_error(x->client, status, code, text);
 }
 
 static void ON_LANE
@@ -202,7 +203,10 @@ refuse(struct exchange *x)
 
     switch (x->dispatch.refusal) {
     case DISPATCH_ALL_FAILED:
-        refuse_all_failed(x);
+        refuse_attempts(x, 502, "all_attempts_failed");
+        break;
+    case DISPATCH_ALL_BUSY:
+        refuse_attempts(x, x->dispatch.busy.status, "all_workers_busy");
         break;
     case DISPATCH_NO_MODEL:
         (void)snprintf(text, sizeof(text), "no worker serves the model '%s'",

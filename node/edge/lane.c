@@ -337,6 +337,7 @@ set_dispatch(struct lane *lane)
         .metrics = &lane->shared->metrics,
         .facts = &lane->shared->facts,
         .attempts_max = node->config->policy.attempts_max,
+        .retries = node->config->retries,
         .tickets = (uint64_t)lane->number << 48,
     };
 }

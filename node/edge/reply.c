@@ -42,6 +42,10 @@ reply_add_headers(struct buf *out, const struct exchange *x)
                               ? "\r\nx-kvasir-source: mirror"
                               : "\r\nx-kvasir-source: belief");
     }
+    if (x->dispatch.state == DISPATCH_LOST && x->dispatch.busy.status != 0) {
+        buf_add_text(out, "\r\nRetry-After: ");
+        buf_add_uint(out, x->dispatch.busy.retry_after_s);
+    }
     buf_add_text(out, "\r\nx-request-id: ");
     buf_add_text(out, x->dispatch.id);
     buf_add(out, "\r\n", 2);

@@ -282,12 +282,12 @@ find_head(struct upstream *up, const char **bytes, size_t *len)
                 memmove(up->partial, rest.ptr, rest.len);
                 up->partial_len = rest.len;
             } else if (keep_partial(up, rest.ptr, rest.len) < 0) {
-                upstream_failed(up, DISPATCH_BAD, 0);
+                upstream_failed(up, DISPATCH_BAD);
             }
             return false;
         }
         if (outcome != 0 || lane->head.status == 101) {
-            upstream_failed(up, DISPATCH_BAD, 0);
+            upstream_failed(up, DISPATCH_BAD);
             return false;
         }
         if (lane->head.status >= 200) {
@@ -300,6 +300,44 @@ find_head(struct upstream *up, const char **bytes, size_t *len)
     }
 }
 
+/* Seconds; a date counts as a minute. */
+static uint32_t
+retry_after_s(struct slice value)
+{
+    uint32_t seconds = 0;
+
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.ptr[i] < '0' || value.ptr[i] > '9' || value.len > 8) {
+            return 60;
+        }
+        seconds = seconds * 10 + (uint32_t)(value.ptr[i] - '0');
+    }
+    return seconds;
+}
+
+/* Whether the answer was given up for another worker's; then up is gone. */
+static bool ON_LANE
+is_dropped(struct upstream *up, const struct http_head *head)
+{
+    struct dispatch_failure failure = {
+        .fault = DISPATCH_STATUS,
+        .status = head->status,
+    };
+
+    for (size_t i = 0; i < head->headers_count; i++) {
+        const struct http_header *h = &head->headers[i];
+        if (slice_equal_nocase(h->name, SLICE("retry-after"))) {
+            failure.has_retry_after = true;
+            failure.retry_after_s = retry_after_s(h->value);
+        }
+    }
+    if (!dispatch_drops(&up->exchange->dispatch, &failure)) {
+        return false;
+    }
+    upstream_dropped(up, &failure);
+    return true;
+}
+
 static void ON_LANE
 answer_begins(struct upstream *up, const char *bytes, size_t len)
 {
@@ -308,7 +346,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
 
     if (up->partial != NULL) {
         if (keep_partial(up, bytes, len) < 0) {
-            upstream_failed(up, DISPATCH_BAD, 0);
+            upstream_failed(up, DISPATCH_BAD);
             return;
         }
         bytes = up->partial;
@@ -317,12 +355,11 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     if (!find_head(up, &bytes, &len)) {
         return;
     }
-    if (dispatch_is_failure(up->lane->head.status)) {
-        upstream_failed(up, DISPATCH_STATUS, up->lane->head.status);
+    if (up->lane->head.status >= 400 && is_dropped(up, &up->lane->head)) {
         return;
     }
     if (!begin(up, &up->lane->head)) {
-        upstream_failed(up, DISPATCH_BAD, 0);
+        upstream_failed(up, DISPATCH_BAD);
         return;
     }
     /* An answer before the whole request was read: the rest is not sent, and
@@ -356,7 +393,7 @@ response_end(struct upstream *up, int error)
     struct exchange *x = up->exchange;
 
     if (x->dispatch.state != DISPATCH_STREAMING) {
-        upstream_failed(up, DISPATCH_CLOSED, 0);
+        upstream_failed(up, DISPATCH_CLOSED);
     } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0) {
         finish(up, 0);
     } else {

@@ -189,18 +189,24 @@ detach(struct upstream *up)
 }
 
 void
-upstream_failed(struct upstream *up, enum dispatch_fault fault, unsigned status)
+upstream_dropped(struct upstream *up, const struct dispatch_failure *failure)
 {
     struct exchange *x = up->exchange;
-    struct dispatch_failure failure = {
-        .fault = fault,
-        .status = status,
-        .kept = up->reused && !up->answered,
-    };
 
     detach(up);
     upstream_close(up);
-    exchange_failed(x, &failure);
+    exchange_failed(x, failure);
+}
+
+void
+upstream_failed(struct upstream *up, enum dispatch_fault fault)
+{
+    struct dispatch_failure failure = {
+        .fault = fault,
+        .kept = up->reused && !up->answered,
+    };
+
+    upstream_dropped(up, &failure);
 }
 
 void
@@ -316,6 +322,9 @@ send_request(struct upstream *up)
         }
         up->sent += (size_t)n;
     }
+    if (up->sent == size) {
+        dispatch_sent(&x->dispatch);
+    }
     sock_want(&up->sock, up->sent < size ? SOCK_READ | SOCK_WRITE : SOCK_READ);
     lane_time(up->lane, &up->deadline, LANE_TIMEOUT_FIRST_BYTE);
     return 0;
@@ -366,7 +375,7 @@ on_connected(struct upstream *up)
     if (error < 0) {
         LOG_DEBUG("connect_failed", KV("worker", up->pool->worker.id),
                   KV_FAULT("error", error));
-        upstream_failed(up, DISPATCH_UNREACHABLE, 0);
+        upstream_failed(up, DISPATCH_UNREACHABLE);
     }
 }
 

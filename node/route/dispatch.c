@@ -248,6 +248,9 @@ refuse(struct dispatch *d, enum dispatch_refusal refusal)
     case DISPATCH_ALL_FAILED:
         counter_bump(&m->all_failed, 1);
         break;
+    case DISPATCH_ALL_BUSY:
+        counter_bump(&m->all_busy, 1);
+        break;
     case DISPATCH_NO_MODEL:
         counter_bump(&m->requests_no_model, 1);
         break;
@@ -255,6 +258,13 @@ refuse(struct dispatch *d, enum dispatch_refusal refusal)
         counter_bump(&m->requests_no_worker, 1);
         break;
     }
+}
+
+/* There is no further attempt. */
+static void
+give_up(struct dispatch *d)
+{
+    refuse(d, d->busy.status != 0 ? DISPATCH_ALL_BUSY : DISPATCH_ALL_FAILED);
 }
 
 void
@@ -287,10 +297,13 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
     struct dispatch_lane *lane = d->lane;
 
     CHECK(d->state == DISPATCH_ELECTING);
+    if (d->elected != 0 && d->attempts_count != 0) {
+        give_up(d);
+        return;
+    }
     if (d->elected != 0) {
-        refuse(d, d->attempts_count != 0           ? DISPATCH_ALL_FAILED
-                  : d->elected == ROUTE_E_NO_MODEL ? DISPATCH_NO_MODEL
-                                                   : DISPATCH_NO_WORKER);
+        refuse(d, d->elected == ROUTE_E_NO_MODEL ? DISPATCH_NO_MODEL
+                                                 : DISPATCH_NO_WORKER);
         return;
     }
     if (d->routed_us == 0) {
@@ -298,6 +311,7 @@ dispatch_elected(struct dispatch *d, uint64_t now_us)
         histogram_add(&lane->metrics->route, now_us - d->begun_us);
     }
     tell_prefixes(d);
+    d->sent = false;
     counter_add(&lane->board->counters[d->choice.lease.slot].requests, 1);
     d->state = DISPATCH_CONNECTING;
     d->due = DISPATCH_CONNECT;
@@ -308,6 +322,56 @@ dispatch_connected(struct dispatch *d)
 {
     CHECK(d->state == DISPATCH_CONNECTING && d->choice.lease.taken);
     d->state = DISPATCH_WAITING;
+}
+
+/* Failures */
+
+/* The worker has no room now, and did nothing with the request. */
+static bool
+is_refusal(const struct dispatch_failure *failure)
+{
+    return failure->fault == DISPATCH_STATUS && failure->has_retry_after &&
+           (failure->status == 429 || failure->status == 503);
+}
+
+/* A request that ends its engine must not go from one to the next. */
+static bool
+may_send_again(const struct dispatch *d)
+{
+    return d->sends <= d->lane->retries.after_send;
+}
+
+bool
+dispatch_drops(const struct dispatch *d, const struct dispatch_failure *failure)
+{
+    bool refused = is_refusal(failure);
+
+    CHECK(failure->fault == DISPATCH_STATUS);
+    if (!refused &&
+        !config_statuses_has(&d->lane->retries.statuses, failure->status)) {
+        return false;
+    }
+    if (d->attempts_count + 1 < d->lane->attempts_max && !d->choice.alone &&
+        (refused || may_send_again(d))) {
+        return true;
+    }
+    if (refused) {
+        return d->busy.status != 0 &&
+               d->busy.retry_after_s < failure->retry_after_s;
+    }
+    return failure->status >= 502 && failure->status <= 504;
+}
+
+static void
+note_refusal(struct dispatch *d, const struct dispatch_failure *failure)
+{
+    if (d->busy.status == 0 || failure->retry_after_s < d->busy.retry_after_s) {
+        d->busy = (struct dispatch_busy){
+            .status = failure->status,
+            .retry_after_s = failure->retry_after_s,
+        };
+    }
+    d->sends -= d->sent;
 }
 
 static void
@@ -334,11 +398,12 @@ count_failure(struct metrics_lane *m, enum dispatch_fault fault)
     }
 }
 
-/* The attempt's result, for the circuit breaker. */
+/* The attempt's result, for the circuit breaker. A worker that limits its
+ * clients is well. */
 static enum fact_result
-result_of(enum dispatch_fault fault)
+result_of(const struct dispatch_failure *failure)
 {
-    switch (fault) {
+    switch (failure->fault) {
     case DISPATCH_CONNECT_TIMEOUT:
     case DISPATCH_FIRST_BYTE_TIMEOUT:
         return FACT_TIMEOUT;
@@ -346,7 +411,7 @@ result_of(enum dispatch_fault fault)
     case DISPATCH_BAD:
         return FACT_CLOSED;
     case DISPATCH_STATUS:
-        return FACT_STATUS;
+        return failure->status < 500 ? FACT_ANSWERED : FACT_STATUS;
     case DISPATCH_UNREACHABLE:
     case DISPATCH_EXHAUSTED:
         break;
@@ -360,7 +425,8 @@ result_of(enum dispatch_fault fault)
 static bool
 is_stale(const struct dispatch *d, const struct dispatch_failure *failure)
 {
-    return failure->fault == DISPATCH_CLOSED && failure->kept && !d->fresh;
+    return failure->fault == DISPATCH_CLOSED && failure->kept && !d->fresh &&
+           may_send_again(d);
 }
 
 static void ON_LANE
@@ -369,7 +435,8 @@ end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
     struct dispatch_lane *lane = d->lane;
     struct attempt_counts counts = counts_of(d);
     struct dispatch_attempt *a = &d->attempt[d->attempts_count++];
-    bool blamed = failure->fault != DISPATCH_EXHAUSTED;
+    bool ours = failure->fault == DISPATCH_EXHAUSTED;
+    enum fact_result result = result_of(failure);
 
     a->fault = failure->fault;
     a->status = failure->status;
@@ -377,11 +444,15 @@ end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
     count_failure(lane->metrics, failure->fault);
     counter_bump(&lane->metrics->retries, 1);
     counter_add(&lane->board->counters[d->choice.lease.slot].retries, 1);
-    if (blamed) {
-        tell_outcome(d, result_of(failure->fault));
+    if (!ours) {
+        tell_outcome(d, result);
+    }
+    if (is_refusal(failure)) {
+        note_refusal(d, failure);
     }
     settle(d, false);
-    attempt_fail(&d->choice, &counts, &d->tried, blamed);
+    attempt_fail(&d->choice, &counts, &d->tried,
+                 !ours && result != FACT_ANSWERED);
     d->fresh = false;
 }
 
@@ -393,14 +464,15 @@ dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
     if (is_stale(d, failure)) {
         counter_bump(&d->lane->metrics->retries_stale, 1);
         d->fresh = true;
+        d->sent = false;
         d->state = DISPATCH_CONNECTING;
         d->due = DISPATCH_CONNECT;
         return;
     }
     end_attempt(d, failure);
     if (d->attempts_count >= d->lane->attempts_max ||
-        d->attempts_count == DISPATCH_ATTEMPTS_MAX) {
-        refuse(d, DISPATCH_ALL_FAILED);
+        d->attempts_count == DISPATCH_ATTEMPTS_MAX || !may_send_again(d)) {
+        give_up(d);
     } else {
         go_elect(d);
     }
@@ -479,7 +551,7 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     struct metrics_lane *m = d->lane->metrics;
 
     CHECK(d->state == DISPATCH_WAITING && d->choice.lease.taken);
-    CHECK(status != 0 && !dispatch_is_failure(status));
+    CHECK(status != 0);
     d->state = DISPATCH_STREAMING;
     d->status = status;
     d->first_byte_us = now_us;
@@ -488,7 +560,11 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     count_answer(m, status);
     fleet_lease_answered(&d->choice.lease, d->lane->board);
     settle(d, status < 300);
-    tell_outcome(d, status == 500 ? FACT_STATUS : FACT_ANSWERED);
+    tell_outcome(d,
+                 status == 500 || status == 503 ||
+                         config_statuses_has(&d->lane->retries.statuses, status)
+                     ? FACT_STATUS
+                     : FACT_ANSWERED);
 }
 
 void

@@ -69,6 +69,7 @@ enum dispatch_action {
 /* Why no worker takes the request. */
 enum dispatch_refusal {
     DISPATCH_ALL_FAILED, /* see attempt[] */
+    DISPATCH_ALL_BUSY,   /* the same: `busy` is what the client is told */
     DISPATCH_NO_MODEL,
     DISPATCH_NO_WORKER,
 };
@@ -81,13 +82,15 @@ enum dispatch_fault {
     DISPATCH_FIRST_BYTE_TIMEOUT,
     DISPATCH_CLOSED, /* before a byte of an answer */
     DISPATCH_BAD,    /* not HTTP/1.1 */
-    DISPATCH_STATUS, /* 502, 503 or 504 */
+    DISPATCH_STATUS, /* an answer that dispatch_drops() */
 };
 
 struct dispatch_failure {
     enum dispatch_fault fault;
-    unsigned status; /* with DISPATCH_STATUS */
-    bool kept;       /* on a connection that had served a request before, and
+    unsigned status;      /* with DISPATCH_STATUS */
+    bool has_retry_after; /* the same: the answer said when to come again */
+    uint32_t retry_after_s;
+    bool kept; /* on a connection that had served a request before, and
                         no byte of this answer came */
 };
 
@@ -116,6 +119,7 @@ struct dispatch_lane {
     struct metrics_lane *metrics;
     struct ring *facts; /* for control */
     uint32_t attempts_max;
+    struct config_retries retries;
     uint64_t tickets; /* the last one given; no other lane gives the same */
     bool told; /* facts were added; the caller wakes control and clears it */
     uint32_t late_in_row; /* waits for tokens that were in vain */
@@ -154,6 +158,12 @@ struct dispatch {
 
     struct worker_set tried;
     uint32_t attempts_count; /* that failed */
+    bool sent;               /* this attempt's worker got the whole request */
+    uint32_t sends; /* workers that got it whole, and did not refuse it */
+    struct dispatch_busy {
+        unsigned status; /* 429 or 503; 0: no worker refused it for now */
+        uint32_t retry_after_s;
+    } busy; /* the least waiting time of the refusals */
     struct dispatch_attempt attempt[DISPATCH_ATTEMPTS_MAX];
 
     unsigned status;         /* of the worker's answer; 0 until then */
@@ -191,6 +201,26 @@ void dispatch_elected(struct dispatch *d, uint64_t now_us) ON_LANE;
 /* The request is being sent. */
 void dispatch_connected(struct dispatch *d) ON_LANE;
 
+/* The worker has the whole request now: it may be at work on it. Repeating it
+ * is harmless. */
+static inline void
+dispatch_sent(struct dispatch *d)
+{
+    d->sends += !d->sent;
+    d->sent = true;
+}
+
+/*
+ * Whether an answer of this status is not for the client: another worker is
+ * asked, or the client is told of all attempts. So it is with retries.statuses,
+ * and with a 429 or 503 that has a Retry-After, which refuses the request for
+ * now. The last worker's own answer is passed on, unless it is a gateway's
+ * (502, 503, 504) or another worker wants the client back sooner. True:
+ * dispatch_failed() follows.
+ */
+bool dispatch_drops(const struct dispatch *d,
+                    const struct dispatch_failure *failure) ON_LANE;
+
 /* The attempt failed before its answer's head; its connection is gone. */
 void dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
     ON_LANE;
@@ -198,8 +228,8 @@ void dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
 /* The time for what the state waits for has passed; the connection is gone. */
 void dispatch_expired(struct dispatch *d) ON_LANE;
 
-/* The head of the worker's answer has arrived; its status is not one for which
- * dispatch_is_failure() is true. After a 2xx control learns where the prompt
+/* The head of the worker's answer has arrived; it is not one that
+ * dispatch_drops(). After a 2xx control learns where the prompt
  * is; after every other end of the attempt what was expected is taken back. */
 void dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     ON_LANE;
@@ -215,14 +245,6 @@ void dispatch_broke_off(struct dispatch *d) ON_LANE;
  * returned. */
 void dispatch_end(struct dispatch *d, const struct dispatch_report *report)
     ON_LANE;
-
-/* Whether an answer's status is a failure of the attempt: it did not reach
- * the engine, so another worker may be asked. */
-static inline bool
-dispatch_is_failure(unsigned status)
-{
-    return status == 502 || status == 503 || status == 504;
-}
 
 /* False and *reason: it is not as it should be. */
 bool dispatch_check(const struct dispatch *d, const char **reason);

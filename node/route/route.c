@@ -446,6 +446,8 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
         }
         if (fleet_lease_take(&choice->lease, world->board, world->view,
                              choice->elect.worker)) {
+            worker_set_remove(&input.candidates, choice->elect.worker);
+            choice->alone = worker_set_empty(&input.candidates);
             choose_rank(scratch, world, rng, choice);
             return 0;
         }

@@ -70,6 +70,7 @@ struct route_choice {
                     counts blocks of text, or is an estimate */
     bool ranked; /* the worker has ranks: the request must name best.rank */
     bool placed; /* best.slot is where the blocks will be */
+    bool alone;  /* there was no other candidate */
     struct token_match_rank best; /* the worker's best rank; with `exact` */
 };
 

@@ -40,8 +40,9 @@
     X(attempts_timeout, "Attempts that timed out")                             \
     X(attempts_closed, "Attempts whose connection closed without an answer")   \
     X(attempts_bad, "Attempts answered with something that is not HTTP")       \
-    X(attempts_status, "Attempts answered 502, 503 or 504")                    \
+    X(attempts_status, "Attempts answered with a status that is tried again")  \
     X(all_failed, "Requests whose attempts all failed (502)")                  \
+    X(all_busy, "Requests that workers refused for now (429 or 503)")          \
     X(severed, "Answers severed after their first byte")                       \
     X(cut_off, "Requests cut off because draining took too long")              \
     X(cancelled, "Requests whose client went away")                            \

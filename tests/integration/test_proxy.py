@@ -431,6 +431,7 @@ class Retries(Proxy):
         kinds = {
             "closes": closes,
             "503": lambda peer: peer.answer(503, b"busy"),
+            "500": lambda peer: peer.json({"error": "bug"}, 500),
             "502": lambda peer: peer.answer(502),
             "504": lambda peer: peer.answer(504),
             "not HTTP": lambda peer: peer.send("SSH-2.0-what\r\n\r\n"),
@@ -460,6 +461,55 @@ class Retries(Proxy):
         for worker in workers:
             self.assertIn(worker.id, message)
         self.assertIn("503", message)
+
+    def test_a_prompt_that_ends_its_engine_ends_two_and_not_all(self):
+        ended = []
+
+        def dies(peer, request):
+            ended.append(request.body)
+            raise Close
+
+        self.serve(*[FakeWorker(self, dies) for _ in range(4)], options=["--policy.attempts_max", "4"])
+        self.assertEqual(self.post().status, 502)
+        self.assertEqual(len(ended), 2)
+
+    def refusing(self, *refusals, options=()):
+        """Workers that refuse for now, by (status, seconds)."""
+        def worker(status, seconds):
+            return FakeWorker(self, lambda peer, request: peer.answer(
+                status, b"own words", f"Retry-After: {seconds}\r\n"))
+        self.serve(*[worker(*refusal) for refusal in refusals], *options)
+        answer = self.post()
+        return answer.status, answer.headers["retry-after"], answer.text
+
+    def test_a_refusal_for_now_goes_to_another_worker(self):
+        good = FakeWorker(self, echo)
+        self.serve(good, *[FakeWorker(self, lambda peer, request: peer.answer(
+            429, b"", "Retry-After: 7\r\n")) for _ in range(2)], options=["--policy", "round_robin"])
+        for i in range(6):
+            self.assertEqual(self.post(chat(f"try {i}")).status, 200)
+
+    def test_when_all_refuse_for_now_the_soonest_is_told(self):
+        self.assertEqual(self.refusing((429, 7)), (429, "7", "own words"))
+        for refusals in ((429, 7), (503, 30), (503, 90)), ((503, 30), (503, 90), (429, 7)):
+            status, seconds, _ = self.refusing(*refusals)
+            self.assertEqual((status, seconds), (429, "7"))
+
+    def test_which_answers_are_tried_again_can_be_configured(self):
+        asked = []
+
+        def fails(peer, request):
+            asked.append(request)
+            peer.json({"error": "bug"}, 500)
+        workers = [FakeWorker(self, fails) for _ in range(3)]
+        for options, times in (([], 2), (["--retries.statuses", "none"], 1),
+                               (["--retries.after_send", "2"], 3)):
+            with self.subTest(options=options):
+                asked.clear()
+                self.serve(*workers, options=options)
+                answer = self.post()
+                self.assertEqual((answer.status, answer.json()), (500, {"error": "bug"}))
+                self.assertEqual(len(asked), times)
 
     def test_a_server_error_of_the_engine_itself_is_passed_on(self):
         self.serve(FakeWorker(self, lambda peer, request: peer.json({"error": "bug"}, 500)))

@@ -124,3 +124,40 @@ Test(node_config_schema, help_and_reference_fit_a_terminal)
     }
     buf_fini(&out);
 }
+
+/* What is in force after this text for retries.statuses; "": it is refused. */
+static const char *
+statuses_of(const char *text)
+{
+    static struct config config;
+    static char printed[1024];
+    const struct config_key *key =
+        config_schema_find(&config_schema_node, SLICE("retries.statuses"));
+    struct buf out;
+
+    cr_assert_not_null(key);
+    memset(&config, 0, sizeof config);
+    if (!config_value_set(key, slice_of(text), &config)) {
+        return "";
+    }
+    buf_init(&out, sizeof printed);
+    config_value_print(key, &config, &out);
+    memcpy(printed, out.ptr, out.len);
+    printed[out.len] = '\0';
+    buf_fini(&out);
+    return printed;
+}
+
+Test(node_config_schema, statuses_are_a_list_in_order_or_none)
+{
+    static const char *const bad[] = {"",         "5",       "50x", "500,",
+                                      "500, 502", "399",     "600", ",500",
+                                      "5000",     "500;501", "-50"};
+
+    cr_assert_str_eq(statuses_of("503,500,429"), "429,500,503");
+    cr_assert_str_eq(statuses_of("400,599"), "400,599");
+    cr_assert_str_eq(statuses_of("none"), "none");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        cr_assert_str_eq(statuses_of(bad[i]), "", "%s", bad[i]);
+    }
+}

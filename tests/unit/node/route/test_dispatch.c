@@ -107,7 +107,11 @@ open_rig(void)
                                       .rng = &rig.rng,
                                       .metrics = &rig.metrics,
                                       .facts = &rig.facts,
-                                      .attempts_max = WORKERS};
+                                      .attempts_max = WORKERS,
+                                      .retries = {.after_send = 1}};
+    for (unsigned status = 500; status <= 504; status++) {
+        rig.lane.retries.statuses.bits[1] |= UINT64_C(1) << (status - 464);
+    }
 }
 
 static void
@@ -341,7 +345,129 @@ Test(dispatch, a_success_is_not_told_of_a_worker_that_nobody_watches)
     end(DISPATCH_DONE);
 }
 
-Test(dispatch, an_internal_error_is_passed_on_and_counts_against_its_worker)
+/* Whether this answer is left for another worker's. */
+static bool
+drops_after(unsigned status, uint32_t seconds)
+{
+    role_is_lane();
+    struct dispatch_failure failure = {.fault = DISPATCH_STATUS,
+                                       .status = status,
+                                       .has_retry_after = seconds != 0,
+                                       .retry_after_s = seconds};
+    bool dropped = dispatch_drops(&rig.d, &failure);
+
+    if (dropped) {
+        dispatch_failed(&rig.d, &failure);
+    }
+    return dropped;
+}
+
+/* The elected worker gets the whole request. */
+static void
+deliver(void)
+{
+    role_is_lane();
+    cr_assert_eq(pull(), DISPATCH_CONNECT);
+    dispatch_connected(&rig.d);
+    dispatch_sent(&rig.d);
+}
+
+Test(dispatch,
+     an_internal_error_goes_to_one_other_worker_and_then_to_the_client)
+{
+    start(false);
+    deliver();
+    uint32_t first = rig.d.choice.lease.slot;
+    cr_assert(drops_after(500, 0));
+    cr_assert_eq(counter_read(&rig.board->counters[first].failures), 1);
+    deliver();
+    cr_assert_neq(rig.d.choice.lease.slot, first);
+    cr_assert_not(drops_after(500, 0)); /* sent twice: the third is not tried */
+    end(DISPATCH_CANCELLED);
+}
+
+Test(dispatch, the_only_workers_internal_error_is_passed_on)
+{
+    rig.breaker[1].state = BREAKER_OPEN;
+    rig.breaker[2].state = BREAKER_OPEN;
+    publish();
+    start(false);
+    deliver();
+    cr_assert_not(drops_after(500, 0));
+    cr_assert_not(drops_after(404, 0));
+    cr_assert_not(drops_after(429, 3));
+    cr_assert(drops_after(503, 0)); /* of a gateway: ours says more */
+    cr_assert_eq(pull(), DISPATCH_REFUSE);
+    cr_assert_eq(rig.d.refusal, DISPATCH_ALL_FAILED);
+    end(DISPATCH_REFUSED);
+}
+
+Test(dispatch, a_request_that_ends_its_engine_ends_two)
+{
+    struct dispatch_failure closed = {.fault = DISPATCH_CLOSED};
+
+    role_is_lane();
+    start(false);
+    deliver();
+    dispatch_failed(&rig.d, &closed);
+    deliver();
+    dispatch_failed(&rig.d, &closed);
+    cr_assert_eq(pull(), DISPATCH_REFUSE);
+    cr_assert_eq(rig.d.refusal, DISPATCH_ALL_FAILED);
+    cr_assert_eq(rig.d.attempts_count, 2);
+    end(DISPATCH_REFUSED);
+}
+
+Test(dispatch, a_request_that_was_cut_off_may_go_to_every_worker)
+{
+    struct dispatch_failure closed = {.fault = DISPATCH_CLOSED};
+
+    role_is_lane();
+    start(false);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        cr_assert_eq(pull(), DISPATCH_CONNECT);
+        dispatch_connected(&rig.d); /* and no more of it was sent */
+        dispatch_failed(&rig.d, &closed);
+    }
+    cr_assert_eq(pull(), DISPATCH_REFUSE);
+    end(DISPATCH_REFUSED);
+}
+
+Test(dispatch, a_refusal_for_now_goes_to_every_worker_and_the_soonest_is_told)
+{
+    uint32_t count;
+
+    start(false);
+    deliver();
+    uint32_t first = rig.d.choice.lease.slot;
+    cr_assert(drops_after(429, 5));
+    cr_assert_eq(counter_read(&rig.board->counters[first].failures), 0);
+    (void)facts(FACT_OUTCOME, &count);
+    cr_assert_eq(count, 0);
+    deliver();
+    cr_assert(drops_after(503, 9));
+    deliver();
+    cr_assert(drops_after(503, 30));
+    cr_assert_eq(pull(), DISPATCH_REFUSE);
+    cr_assert_eq(rig.d.refusal, DISPATCH_ALL_BUSY);
+    cr_assert_eq(rig.d.busy.status, 429);
+    cr_assert_eq(rig.d.busy.retry_after_s, 5);
+    end(DISPATCH_REFUSED);
+}
+
+Test(dispatch, the_last_refusal_is_passed_on_when_it_is_the_soonest)
+{
+    start(false);
+    deliver();
+    cr_assert(drops_after(429, 5));
+    deliver();
+    cr_assert(drops_after(503, 9));
+    deliver();
+    cr_assert_not(drops_after(503, 2));
+    end(DISPATCH_CANCELLED);
+}
+
+Test(dispatch, an_internal_error_counts_against_its_worker)
 {
     uint32_t count;
 
