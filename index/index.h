@@ -13,6 +13,7 @@
 #include "index/key.h"    /* IWYU pragma: export */
 #include "index/ledger.h" /* IWYU pragma: export */
 #include "index/mirror.h" /* IWYU pragma: export */
+#include "index/names.h"  /* IWYU pragma: export */
 #include "index/radix.h"  /* IWYU pragma: export */
 #include "index/watch.h"  /* IWYU pragma: export */
 

@@ -55,6 +55,7 @@
 #include "index/base/check.h"
 #include "index/base/worker_set.h"
 #include "index/event.h"
+#include "index/names.h"
 #include "index/watch.h"
 
 #define LEDGER_STREAMS_MAX WORKERS_MAX
@@ -153,6 +154,26 @@ uint64_t ledger_blocks(const struct ledger *ledger, uint32_t stream);
 
 /* How many of them it holds without the block before them. */
 uint32_t ledger_holes(const struct ledger *ledger, uint32_t stream);
+
+/*
+ * Says to `said` (names.h) what changes in that stream from now on, until the
+ * next call; NULL: nobody listens. It is borrowed.
+ */
+void ledger_say(struct ledger *ledger, uint32_t stream,
+                struct names_said *said);
+
+/*
+ * Fills an open, empty stream with what another reader's ledger held, in any
+ * order. Each name is there once; a block whose parent is not among them is a
+ * hole. 0, LEDGER_E_BAD (the parents form a circle), LEDGER_E_FULL or -ENOMEM:
+ * part was filled, and the stream is good for ledger_close() alone.
+ */
+int ledger_adopt(struct ledger *ledger, uint32_t stream,
+                 const struct names_block *blocks, size_t count) MUST_CHECK;
+
+/* Says every name that an open stream holds. */
+void ledger_say_all(const struct ledger *ledger, uint32_t stream,
+                    struct names_said *said);
 
 #define LEDGER_PARTS_MAX (UINT32_C(1) << 18)
 

@@ -51,10 +51,41 @@ ledger_tell_block(struct ledger *l, uint32_t ref, uint32_t parent)
 }
 
 void
+ledger_say(struct ledger *ledger, uint32_t stream, struct names_said *said)
+{
+    CHECK(said == NULL || ledger->stream[stream].state == STREAM_OPEN);
+    ledger->said = said;
+    ledger->said_stream = stream;
+}
+
+static void
+say(const struct ledger *l, enum watch_kind kind, uint32_t ref, uint32_t copies)
+{
+    const struct entry *entry = entry_at(l, ref);
+
+    if (kind == WATCH_ENTER) {
+        uint32_t parent = ledger_parent(l, entry);
+        struct names_block block = {
+            .name = entry->name,
+            .key = entry->key,
+            .parent = parent == REF_NONE ? 0 : entry_at(l, parent)->key,
+            .has_parent = parent != REF_NONE};
+        names_say_enter(l->said, &block);
+    } else if (kind == WATCH_COPIES) {
+        names_say_copies(l->said, entry->name, copies);
+    } else if (kind == WATCH_LEAVE) {
+        names_say_leave(l->said, entry->name);
+    }
+}
+
+void
 ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
             uint32_t stream, uint32_t copies)
 {
     CHECK(stream < LEDGER_STREAMS_MAX && copies <= UINT16_MAX);
+    if (l->said != NULL && stream == l->said_stream && kind != WATCH_FREE) {
+        say(l, kind, ref, copies);
+    }
     watch_mark(l->watch, segment_of(l, ref));
     watch_tell(l->watch, watch_op(kind, stream, ref) |
                              (uint64_t)copies << WATCH_COPIES_SHIFT);

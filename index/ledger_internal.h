@@ -96,7 +96,7 @@ struct stream {
 #define HEADS_SHIFT 14 /* of a segment of the name table */
 _Static_assert(SEGMENT_BYTES == sizeof(uint32_t) << HEADS_SHIFT, "one size");
 
-struct names {
+struct name_table {
     uint32_t **segment;
     uint32_t segments;
     uint32_t segments_max;
@@ -110,7 +110,7 @@ struct ledger {
     int refusal; /* why the last take() failed */
     struct pool entries;
     struct pool sets;
-    struct names names;
+    struct name_table names;
     struct rows copies;
     struct rows kids;
     uint32_t *scratch;
@@ -118,6 +118,8 @@ struct ledger {
     uint32_t cursor; /* of the sweep, 0 when there is none */
     bool litter;     /* entries nobody needs were left for a sweep */
     struct watch *watch;
+    struct names_said *said; /* NULL: nobody listens */
+    uint32_t said_stream;    /* ... to any other stream's changes */
     struct watch_slots loading;
     struct stream stream[LEDGER_STREAMS_MAX];
 };
@@ -179,7 +181,7 @@ void ledger_names_fini(struct ledger *l);
 
 /* The head of a bucket's chain. */
 static inline uint32_t *
-name_bucket(const struct names *names, uint32_t at)
+name_bucket(const struct name_table *names, uint32_t at)
 {
     CHECK_SLOW(at >> HEADS_SHIFT < names->segments);
     return &names->segment[at >> HEADS_SHIFT][at & ((1U << HEADS_SHIFT) - 1)];
@@ -187,7 +189,7 @@ name_bucket(const struct names *names, uint32_t at)
 
 /* The head of the chain that a name belongs to. */
 static inline uint32_t *
-name_head(const struct names *names, uint64_t name)
+name_head(const struct name_table *names, uint64_t name)
 {
     uint64_t hash = rng_mix(name);
     uint32_t at = (uint32_t)hash & (names->mask * 2 + 1);

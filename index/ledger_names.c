@@ -12,7 +12,7 @@
 int
 ledger_names_init(struct ledger *l)
 {
-    struct names *names = &l->names;
+    struct name_table *names = &l->names;
     size_t segments = l->bytes_max / SEGMENT_BYTES + 1;
     size_t most = ((size_t)REF_MASK + 1) >> HEADS_SHIFT;
 
@@ -34,7 +34,7 @@ ledger_names_init(struct ledger *l)
 void
 ledger_names_fini(struct ledger *l)
 {
-    struct names *names = &l->names;
+    struct name_table *names = &l->names;
 
     CHECK(names->segments <= names->segments_max);
     for (uint32_t i = 0; i < names->segments; i++) {
@@ -114,7 +114,7 @@ ledger_prefetch(const struct ledger *ledger, const uint64_t *hashes,
 static void
 prefetch_growth(const struct ledger *l, uint32_t fresh)
 {
-    const struct names *names = &l->names;
+    const struct name_table *names = &l->names;
 
     CHECK(fresh < names->buckets);
     for (uint32_t pass = 0; pass <= PREFETCH_PASSES; pass++) {
@@ -133,7 +133,7 @@ prefetch_growth(const struct ledger *l, uint32_t fresh)
 static void
 grow(struct ledger *l)
 {
-    struct names *names = &l->names;
+    struct name_table *names = &l->names;
     uint32_t fresh = names->buckets;
 
     CHECK(fresh > 0 && fresh <= names->mask * 2 + 2);
@@ -197,7 +197,7 @@ ledger_names_remove(struct ledger *l, uint32_t ref)
 bool
 ledger_names_tidy(struct ledger *l)
 {
-    struct names *names = &l->names;
+    struct name_table *names = &l->names;
 
     if (names->buckets == 1 || l->entries.used >= names->buckets / 4) {
         return false;

@@ -9,6 +9,10 @@
  * Some rounds have a tight byte bound or an allocator that fails: what is then
  * refused must have changed nothing.
  *
+ * What the ledger says of its names goes into a table for each stream, which
+ * must have the model's names at all times. Now and then another ledger's
+ * stream takes over from the table, and must then behave as the first one.
+ *
  *   property_ledger SEEDS [FIRST]
  */
 #include <errno.h>
@@ -54,7 +58,11 @@ static uint32_t head[HEADS];
 static bool open_model[STREAMS];
 static uint32_t id[STREAMS]; /* the ledger's */
 static uint32_t naming[STREAMS];
+static bool adopted[STREAMS]; /* so holes may be counted that are healed */
 static struct ledger *ledger;
+static struct names table[STREAMS];
+static struct names_room room;
+static struct names_said said;
 static struct rng rng;
 static bool bounded; /* FULL may happen */
 static bool starved; /* -ENOMEM may happen */
@@ -490,6 +498,140 @@ do_close(uint32_t stream)
     open_model[stream] = false;
 }
 
+/* ---- names ---- */
+
+static uint64_t
+model_digest(uint32_t stream)
+{
+    uint64_t digest = 0;
+
+    for (uint32_t at = 1; at < nodes; at++) {
+        struct names_block block = {.name = node[at].name,
+                                    .key = node[at].key,
+                                    .has_parent = node[at].parent != NONE,
+                                    .parent = node[node[at].parent].key};
+        if (node[at].parent == NONE) {
+            block.parent = 0;
+        }
+        for (uint32_t tier = 0; tier < TIERS; tier++) {
+            block.copies |=
+                (uint16_t)(node[at].copies[stream][tier] << (4 * tier));
+        }
+        if (holds(stream, at)) {
+            digest ^= names_block_digest(&block);
+        }
+    }
+    return digest;
+}
+
+static void
+begin_names(uint32_t stream)
+{
+    names_said_clear(&said);
+    ledger_say(ledger, id[stream], &said);
+}
+
+/* A table that was told the same twice is the same. */
+static void
+end_names(uint32_t stream)
+{
+    const char *reason;
+
+    ledger_say(ledger, id[stream], NULL);
+    REQUIRE(!said.words.failed);
+    for (uint32_t i = 0; i < 1 + below(2); i++) {
+        REQUIRE(names_apply(&table[stream], &room, said.words.word,
+                            said.words.count) == 0);
+    }
+    if (below(256) == 0) {
+        REQUIRE(names_check(&table[stream], &reason));
+    }
+    REQUIRE(table[stream].count == model_blocks(stream));
+    REQUIRE(below(16) != 0 || table[stream].digest == model_digest(stream));
+}
+
+/* The table by pages, while names leave and come between two pages. */
+static void
+copy_table(uint32_t stream, struct names *into)
+{
+    struct names_block page[9];
+    uint64_t cursor = 0;
+
+    names_keep_left(into);
+    do {
+        uint32_t count =
+            names_page(&table[stream], cursor, page, 1 + below(9), &cursor);
+        for (uint32_t i = 0; i < count; i++) {
+            REQUIRE(names_fill(into, &room, &page[i]) == 0);
+        }
+        begin_names(stream);
+        if (below(4) == 0) {
+            do_store(stream);
+        } else if (below(4) == 0) {
+            do_evict(stream);
+        }
+        end_names(stream);
+        REQUIRE(names_apply(into, &room, said.words.word, said.words.count) ==
+                0);
+    } while (cursor != NAMES_END);
+    names_settle(into);
+    REQUIRE(into->count == table[stream].count);
+    REQUIRE(into->digest == table[stream].digest);
+}
+
+/* Another stream takes over from a copy of the table. */
+static void
+do_take_over(uint32_t stream)
+{
+    struct names copy = {.count = 0};
+    struct names_block *blocks;
+    uint64_t next;
+
+    copy_table(stream, &copy);
+    blocks = calloc(copy.count + 1, sizeof *blocks);
+    REQUIRE(blocks != NULL);
+    REQUIRE(names_page(&copy, 0, blocks, (uint32_t)copy.count + 1, &next) ==
+            copy.count);
+    ledger_close(ledger, id[stream]);
+    while (ledger_work(ledger, 1000)) {
+    }
+    REQUIRE(ledger_open(ledger, &id[stream]) == 0);
+    REQUIRE(ledger_adopt(ledger, id[stream], blocks, copy.count) == 0);
+    REQUIRE(ledger_holes(ledger, id[stream]) == model_holes(stream));
+    adopted[stream] = true;
+    free(blocks);
+    names_clear(&copy, &room);
+    names_said_clear(&said);
+    ledger_say_all(ledger, id[stream], &said);
+    REQUIRE(names_apply(&copy, &room, said.words.word, said.words.count) == 0);
+    REQUIRE(copy.digest == table[stream].digest);
+    names_clear(&copy, &room);
+}
+
+static void
+forget_names(uint32_t stream)
+{
+    names_clear(&table[stream], &room);
+    adopted[stream] = false;
+}
+
+static void
+change(uint32_t stream, uint32_t op)
+{
+    begin_names(stream);
+    if (op < 45) {
+        do_store(stream);
+    } else if (op < 55) {
+        do_place(stream);
+    } else if (op < 80) {
+        do_remove(stream);
+    } else {
+        do_evict(stream);
+    }
+    failing_alloc_stop();
+    end_names(stream);
+}
+
 static void
 step(uint32_t stream)
 {
@@ -497,22 +639,22 @@ step(uint32_t stream)
 
     if (!open_model[stream]) {
         do_open(stream);
-    } else if (op < 45) {
-        do_store(stream);
-    } else if (op < 55) {
-        do_place(stream);
-    } else if (op < 80) {
-        do_remove(stream);
+        forget_names(stream);
     } else if (op < 90) {
-        do_evict(stream);
+        change(stream, op);
     } else if (op == 99 && below(4) == 0) {
         do_close(stream);
+        forget_names(stream);
+    } else if (op == 98 && !bounded && !starved && naming[stream] != 3) {
+        do_take_over(stream);
     } else {
         (void)ledger_work(ledger, below(200));
     }
     if (open_model[stream]) {
         REQUIRE(ledger_blocks(ledger, id[stream]) == model_blocks(stream));
-        REQUIRE(ledger_holes(ledger, id[stream]) == model_holes(stream));
+        uint32_t holes = model_holes(stream);
+        REQUIRE(adopted[stream] ? ledger_holes(ledger, id[stream]) >= holes
+                                : ledger_holes(ledger, id[stream]) == holes);
     }
 }
 
@@ -546,7 +688,9 @@ finish(void)
         if (open_model[i]) {
             do_close(i);
         }
+        forget_names(i);
     }
+    REQUIRE(room.bytes == 0);
     while (ledger_work(ledger, 100)) {
     }
     ledger_stats(ledger, &stats);
@@ -595,6 +739,9 @@ main(int argc, char **argv)
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     uint64_t total = 0;
 
+    room.bytes_max = (size_t)64 << 20;
+    words_init(&said.words, 1U << 20);
+    words_reserve(&said.words, 1U << 20);
     for (uint64_t number = first; number < first + seeds; number++) {
         round_of(number);
         total += steps;
@@ -602,5 +749,6 @@ main(int argc, char **argv)
     printf("%llu seeds, %llu operations, %llu refused\n",
            (unsigned long long)seeds, (unsigned long long)total,
            (unsigned long long)refused);
+    words_fini(&said.words);
     return 0;
 }
