@@ -245,6 +245,29 @@ check_ops(struct codec_in in, struct codec_body *body)
     return !in.failed;
 }
 
+void
+codec_put_field(struct codec_out *out, uint8_t what, const void *bytes,
+                size_t len)
+{
+    codec_put_u8(out, what);
+    codec_put_varint(out, len);
+    codec_put_bytes(out, bytes, len);
+}
+
+/* Fields that are not known are passed over, and so is what is no field. */
+static void
+find_fields(struct codec_in in, struct codec_body *body)
+{
+    while (codec_left(&in) > 0 && !in.failed) {
+        uint8_t what = codec_get_u8(&in);
+        struct codec_in field = codec_get_part(&in, codec_get_varint(&in));
+        if (what == CODEC_FIELD_NAMES && !field.failed) {
+            body->has_names = true;
+            body->names = field;
+        }
+    }
+}
+
 bool
 codec_get_body(struct codec_in in, struct codec_body *body)
 {
@@ -261,7 +284,11 @@ codec_get_body(struct codec_in in, struct codec_body *body)
     }
     body->words_count = codec_get_count(&in, CODEC_WORDS_MAX);
     body->ops = in;
-    return !in.failed && check_ops(in, body);
+    if (in.failed || !check_ops(in, body)) {
+        return false;
+    }
+    find_fields((struct codec_in){.at = body->end, .end = in.end}, body);
+    return true;
 }
 
 struct codec_in

@@ -15,9 +15,9 @@
  *   varint  holes, block_tokens: each only if its flag says so
  *   varint  words when decoded
  *   ops     varint (count << 4 | tier << 2 | kind), then count keys of 8 bytes
- *   ...     unknown fields of a later version; they travel on as long as the
- *           body has no more than CODEC_BODY_MAX bytes, and are left out
- *           where it has
+ *   fields  each u8 what it is, varint len, so many bytes. What is not known
+ *           (of a later version) travels on as long as the body has no more
+ *           than CODEC_BODY_MAX bytes; all fields are left out where it has
  *
  * Keys are hashes and cannot be compressed. An op takes two bytes where the
  * decoded op takes eight.
@@ -42,6 +42,10 @@
  * What is understood of a body always fits: at most 35 bytes of head, and ten
  * for each word. */
 #define CODEC_BODY_MAX ((size_t)96 * 1024)
+
+/* Bytes of a record's names at most; more of them go into further parts of the
+ * batch. Together with a part's words they are below CODEC_BODY_MAX. */
+#define CODEC_NAMES_MAX ((size_t)48 * 1024)
 
 struct codec_out {
     uint8_t *bytes; /* the caller's */
@@ -113,15 +117,21 @@ enum {
     CODEC_BLOCK_TOKENS = 8, /* block_tokens follow; otherwise 0 */
 };
 
+enum {
+    CODEC_FIELD_NAMES = 1, /* codec_names.c */
+};
+
 struct codec_body {
     uint8_t flags;
-    bool clears; /* contains a CLEAR */
+    bool clears;    /* contains a CLEAR */
+    bool has_names; /* `names` is the field; its content is not checked */
     uint32_t fingerprint;
     uint32_t holes;
     uint32_t block_tokens;
     uint32_t words_count;
     struct codec_in ops;
-    const uint8_t *end; /* of what is understood */
+    const uint8_t *end; /* of the ops */
+    struct codec_in names;
 };
 
 /* Appends a record's body with these words (checked, at most CODEC_WORDS_MAX)
@@ -140,6 +150,31 @@ struct codec_in codec_body_kept(struct codec_in in,
 
 /* The words_count words of a sound body. */
 void codec_body_words(const struct codec_body *body, uint64_t *words);
+
+/* Appends a field behind a body. */
+void codec_put_field(struct codec_out *out, uint8_t what, const void *bytes,
+                     size_t len);
+
+/* Words of names (index/names.h), and how far they were taken. */
+struct codec_names {
+    const uint64_t *words; /* whole ops */
+    uint32_t count;
+    uint32_t at;    /* the op */
+    uint32_t in_op; /* ... and what was taken of it */
+};
+
+/* Puts as many names as there is room for; `words` are those of the same
+ * record. Blocks whose keys are not among them wait for the next part, unless
+ * this is the last one that has words. */
+void codec_put_names(struct codec_out *out, struct codec_names *from,
+                     const uint64_t *words, uint32_t count, bool last,
+                     uint64_t fingerprint);
+
+/* Appends the names of a body that has them, as words; `words`: the body's own.
+ * The fingerprint is the whole one. False: they are malformed, or `into` is
+ * full. */
+bool codec_get_names(const struct codec_body *body, const uint64_t *words,
+                     struct words *into, uint64_t *fingerprint) MUST_CHECK;
 
 /* Upper bound of a body's bytes. */
 #define CODEC_BODY_BYTES_MAX(words) (40 + (size_t)(words)*8)

@@ -37,6 +37,7 @@ gossip_config_default(void)
         .gauge_silent_ms = 3000,
         .belief_ms = 5,
         .belief_bytes = 64 * 1024,
+        .names_bytes_max = (size_t)512 << 20,
     };
 }
 
@@ -73,9 +74,12 @@ allocate(struct gossip *g)
     g->build.bytes = malloc(g->config.frame_bytes);
     g->build.max = g->config.frame_bytes;
     g->record = malloc(sizeof *g->record + CODEC_WORDS_MAX * sizeof(uint64_t));
+    g->names_build = malloc(GOSSIP_NAMES_BUILD);
+    g->names_room.bytes_max = g->config.names_bytes_max;
     bool ok = g->hash != NULL && g->streams != NULL && g->sends != NULL &&
               g->exports != NULL && g->own.rows != NULL &&
-              g->build.bytes != NULL && g->record != NULL;
+              g->build.bytes != NULL && g->record != NULL &&
+              g->names_build != NULL;
     for (uint32_t i = 0; i < GOSSIP_WAITING; i++) {
         struct codec_out *out = &g->waiting[i].out;
         out->bytes = malloc(g->config.belief_bytes);
@@ -123,6 +127,7 @@ wipe_stream(struct gossip *g, struct gossip_stream *s)
 {
     gossip_transfer_stop(g, s);
     gossip_direct_drop(s);
+    gossip_names_fini(g, s);
     delta_log_fini(&s->log, &g->store);
     CHECK(!s->transfer.active && s->log.count == 0);
 }
@@ -138,6 +143,7 @@ gossip_free(struct gossip *g)
         free(g->streams[i]);
     }
     CHECK(g->transfers == 0 && g->store.bytes == 0);
+    CHECK(g->names_room.bytes == 0);
     while (g->sends_count > 0) {
         gossip_send_drop(g);
     }
@@ -157,6 +163,7 @@ gossip_free(struct gossip *g)
     }
     free(g->belief_bytes);
     free(g->record);
+    free(g->names_build);
     free(g);
 }
 
@@ -291,6 +298,7 @@ gossip_load(struct gossip *g, struct event_stream stream,
     s->pos = pos;
     s->told = pos;
     s->known = pos;
+    gossip_names_forget(g, s);
     delta_log_restart(&s->log, pos);
     gossip_ready(g, s);
 }
@@ -509,6 +517,10 @@ dispatch(struct gossip *g, uint64_t peer, uint8_t type, struct codec_in in)
         return gossip_recv_who(g, peer, in);
     case GOSSIP_FRAME_RELAY:
         return gossip_recv_relay(g, peer, in);
+    case GOSSIP_FRAME_NAMES_ASK:
+        return gossip_recv_names_ask(g, peer, in);
+    case GOSSIP_FRAME_NAMES:
+        return gossip_recv_names(g, peer, in);
     default:
         g->stats.frames_unknown++;
         return 0;
@@ -570,6 +582,9 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     if (s->look_us != 0) {
         at = earlier(at, s->look_us);
     }
+    if (s->names.peer != 0) {
+        at = earlier(at, s->names.due_us);
+    }
     if (s->lag_us != 0) {
         at = earlier(at, s->lag_us + gossip_us(config->lag_ms));
     }
@@ -611,6 +626,7 @@ tick_stream(struct gossip *g, struct gossip_stream *s)
     }
     gossip_pull_tick(g, s);
     gossip_transfer_tick(g, s);
+    gossip_names_tick(g, s);
     gossip_local_tick(g, s);
     give_up(g, s);
     if (s->lag_us != 0 &&
@@ -697,6 +713,10 @@ status_of(const struct gossip *g, const struct gossip_stream *s)
         .pushes = gossip_pushes(g, s),
         .transfers = s->transfer.active,
         .torn = gossip_is_torn(s),
+        .names_known = s->names.known,
+        .names_pos = s->names.pos,
+        .names_count = s->names.table.count,
+        .names_digest = s->names.table.digest,
     };
 }
 
@@ -746,6 +766,7 @@ gossip_stats(const struct gossip *g, struct gossip_stats *stats)
     *stats = g->stats;
     stats->log_bytes = g->store.bytes;
     stats->log_dropped = g->store.dropped;
+    stats->names_bytes = g->names_room.bytes;
     for (uint32_t i = 0; i < g->streams_count; i++) {
         stats->tombstones += g->streams[i]->removed;
     }

@@ -242,6 +242,7 @@ struct gossip_config {
                                  dropped */
     uint32_t belief_ms;       /* between frames with decisions */
     uint32_t belief_bytes;    /* of waiting decisions; at most frame_bytes */
+    size_t names_bytes_max;   /* of all streams' names together */
 };
 
 /* What a node uses unless its configuration says otherwise. */
@@ -294,7 +295,8 @@ enum gossip_out_kind {
                       answer with gossip_exported(token) */
     GOSSIP_STATE,  /* complete, stale or contested changed */
     GOSSIP_REREAD, /* the local intake must read the stream from its start
-                      again, and begin with this ask */
+                      again, and begin with this ask; or go on from what
+                      gossip_names() tells */
     GOSSIP_BELIEF, /* a peer's decision */
 };
 
@@ -412,11 +414,29 @@ void gossip_local_resume(struct gossip *g, struct event_stream stream,
  * and `last` ends the batch. It holds everything that the batch changed (a
  * CLEAR is an ordinary op). A batch that changed nothing is passed, too.
  * record: its words are checked, borrowed for the call; its stream and epoch
- * are ignored.
+ * are ignored. Its names are those that the batch changed; a record with words
+ * and without names makes the stream's names unknown.
  */
 void gossip_local_record(struct gossip *g, struct event_stream stream,
                          const struct event_record *record,
                          uint64_t fingerprint, bool last, uint64_t now_us);
+
+/*
+ * What a stream's reading would have to know to go on from here: the engine's
+ * names as of the end of batch `seq`, whose fingerprint and names are as the
+ * readers of the epoch said.
+ */
+struct gossip_names {
+    struct gossip_epoch epoch;
+    bool whole;
+    uint64_t seq;
+    uint64_t fingerprint;
+    const struct names *table; /* valid until the next call into gossip */
+};
+
+/* False: they are not known. */
+bool gossip_names(const struct gossip *g, struct event_stream stream,
+                  struct gossip_names *names) MUST_CHECK;
 
 /* Batches of the reading are lost for good. */
 void gossip_local_gap(struct gossip *g, struct event_stream stream,
@@ -521,6 +541,10 @@ struct gossip_status {
     bool pushes;   /* this node pushes to its peers */
     bool torn;     /* between the first page of a transfer and its end */
     bool transfers;
+    bool names_known;
+    uint64_t names_pos; /* of the batch that they are as of */
+    uint64_t names_count;
+    uint64_t names_digest;
 };
 
 /* The position after the whole batch `seq`. */
@@ -571,6 +595,9 @@ struct gossip_stats {
     uint64_t log_spills;  /* records applied although the log was full */
     uint64_t log_dropped;
     size_t log_bytes;
+    uint64_t names_asked, names_pages_in, names_pages_out, names_refused;
+    uint64_t names_lost; /* unknown from then on: no room, or not told */
+    size_t names_bytes;
     uint32_t streams, tombstones, peers;
 };
 

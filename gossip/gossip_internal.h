@@ -12,13 +12,14 @@
 #include "gossip/gossip.h"
 #include "index/base/rng.h"
 
-#define GOSSIP_PART_WORDS 4096U /* of one log record, at most */
-#define GOSSIP_PART_LAST  255U
-#define GOSSIP_SEQ_MAX    (UINT64_C(1) << 55)
-#define GOSSIP_NO_MAX     (UINT32_MAX - 1)
-#define GOSSIP_PEER_NONE  UINT32_MAX
-#define GOSSIP_FANOUT     4U    /* peers that a push is sent to */
-#define GOSSIP_FRAME_ROOM 1024U /* around a record's body in a frame */
+#define GOSSIP_PART_WORDS  4096U /* of one log record, at most */
+#define GOSSIP_PART_LAST   255U
+#define GOSSIP_SEQ_MAX     (UINT64_C(1) << 55)
+#define GOSSIP_NO_MAX      (UINT32_MAX - 1)
+#define GOSSIP_PEER_NONE   UINT32_MAX
+#define GOSSIP_FANOUT      4U    /* peers that a push is sent to */
+#define GOSSIP_FRAME_ROOM  1024U /* around a record's body in a frame */
+#define GOSSIP_NAMES_BUILD ((size_t)96 * 1024)
 
 enum gossip_frame_type {
     GOSSIP_FRAME_SUMMARY = 1, /* of the sender's vector */
@@ -33,6 +34,8 @@ enum gossip_frame_type {
     GOSSIP_FRAME_EXPECT, /* blocks of tokens on their way to a rank */
     GOSSIP_FRAME_WHO,    /* asks who leads a stream's epoch, or says "I do" */
     GOSSIP_FRAME_RELAY,  /* a push, and whom it is to be passed on to */
+    GOSSIP_FRAME_NAMES_ASK, /* asks for a page of names */
+    GOSSIP_FRAME_NAMES,     /* a page of names, or that there is none */
 };
 
 struct gossip_peer {
@@ -137,6 +140,25 @@ struct gossip_transfer {
     uint32_t tries;
 };
 
+/* The engine's names for a stream's blocks (stream_names.c). */
+struct gossip_ledger {
+    struct names table;
+    bool known;         /* the table is the reader's, as of pos */
+    uint64_t pos;       /* the end of a batch */
+    uint64_t print;     /* of that batch */
+    struct words batch; /* said by the parts of a batch that has not ended */
+    bool clears;        /* ... which begins with a CLEAR */
+    /* Asking a peer for its table. */
+    uint64_t peer; /* 0: nobody is asked */
+    uint64_t token;
+    uint64_t cursor;
+    uint64_t from;  /* pages are of this position, or a later one */
+    uint64_t until; /* the last position of a page */
+    uint64_t due_us;
+    uint64_t again_us; /* nobody is asked before this */
+    uint32_t tries;
+};
+
 struct gossip_stream {
     struct event_stream name;
     bool removed;
@@ -187,6 +209,8 @@ struct gossip_stream {
 
     uint64_t flips_us[GOSSIP_FLIPS_MAX + 1];
     uint32_t flips;
+
+    struct gossip_ledger names;
 
     uint64_t resets;
     uint64_t epoch_name; /* event_record.epoch */
@@ -292,6 +316,9 @@ struct gossip {
     struct codec_out build; /* a frame under construction, in memory of its
                                own */
     struct event_record *record;
+    struct names_room names_room;
+    uint8_t *names_build; /* GOSSIP_NAMES_BUILD bytes: a record's names, or a
+                             page of a table */
 };
 
 /* Milliseconds as microseconds. */
@@ -566,6 +593,35 @@ int gossip_recv_ask(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* As gossip_recv_delta(). */
 int gossip_recv_page(struct gossip *g, uint64_t peer, struct codec_in in);
+
+/* stream_names.c: the engine's names for a stream's blocks */
+
+/* The stream is empty: so are its names, and they are known. */
+void gossip_names_begin(struct gossip *g, struct gossip_stream *s);
+
+/* The stream's state comes from elsewhere, without its names. */
+void gossip_names_forget(struct gossip *g, struct gossip_stream *s);
+
+/* A record is handed out, which brought the stream to pos; `words` are its
+ * words. */
+void gossip_names_record(struct gossip *g, struct gossip_stream *s,
+                         const struct codec_body *body, const uint64_t *words,
+                         uint64_t pos);
+
+/* A peer in the stream's epoch knows the names. */
+void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer);
+
+/* Frees everything. */
+void gossip_names_fini(struct gossip *g, struct gossip_stream *s);
+
+/* Asks again, or no longer. */
+void gossip_names_tick(struct gossip *g, struct gossip_stream *s);
+
+/* As gossip_recv_delta(). */
+int gossip_recv_names_ask(struct gossip *g, uint64_t peer, struct codec_in in);
+
+/* As gossip_recv_delta(). */
+int gossip_recv_names(struct gossip *g, uint64_t peer, struct codec_in in);
 
 /* gauges.c */
 

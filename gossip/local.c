@@ -267,11 +267,11 @@ compare(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     s->reading.differs |= body.fingerprint != (uint32_t)fingerprint;
 }
 
-/* Takes one part of a batch. */
+/* Takes one part of a batch. names: the bytes of its field, NULL: none. */
 static void
 take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
           const struct event_record *head, const uint64_t *words,
-          uint32_t count, uint64_t fingerprint)
+          uint32_t count, uint64_t fingerprint, const struct codec_out *names)
 {
     struct gossip_reading *reading = &s->reading;
     uint64_t prev = reading->pos;
@@ -287,7 +287,10 @@ take_part(struct gossip *g, struct gossip_stream *s, uint64_t pos,
         return;
     }
     codec_put_body(&out, head, words, count, fingerprint, flags);
-    CHECK(!out.failed);
+    if (names != NULL) {
+        codec_put_field(&out, CODEC_FIELD_NAMES, names->bytes, names->len);
+    }
+    CHECK(!out.failed && out.len <= CODEC_BODY_MAX);
     reading->gap = false;
     g->stats.records_local++;
     (void)gossip_stream_take(
@@ -339,6 +342,11 @@ take_parts(struct gossip *g, struct gossip_stream *s,
     uint64_t *part = g->record->words;
     uint32_t at = 0;
     uint32_t in_op = 0;
+    bool named = (record->names_count & EVENT_NAMED) != 0;
+    struct codec_names names = {.words = record->words + record->words_count,
+                                .count = record->names_count & ~EVENT_NAMED};
+    bool ends;
+    bool more;
     /* A record tells the holes after the whole batch; in its middle they are
      * unknown. */
     struct event_record head = {.seq = record->seq,
@@ -348,16 +356,25 @@ take_parts(struct gossip *g, struct gossip_stream *s,
     CHECK(reading->part < GOSSIP_PART_LAST &&
           (reading->split || reading->part == 0));
     do {
+        struct codec_out bytes = {.bytes = g->names_build,
+                                  .max = CODEC_NAMES_MAX};
         uint32_t count = split_part(record, &at, &in_op, part);
-        bool ends = last && at == record->words_count;
+        bool done = at == record->words_count;
+        if (named) {
+            codec_put_names(&bytes, &names, part, count, done, fingerprint);
+        }
+        done = done && names.at == names.count;
+        ends = last && done;
+        more = !done;
         if (!ends && ++reading->part == GOSSIP_PART_LAST) {
             return false;
         }
         take_part(
             g, s,
             gossip_pos(record->seq, ends ? GOSSIP_PART_LAST : reading->part),
-            ends ? record : &head, part, count, fingerprint);
-    } while (at < record->words_count);
+            ends ? record : &head, part, count, fingerprint,
+            named ? &bytes : NULL);
+    } while (more);
     reading->split = !last;
     reading->part = last ? 0 : reading->part;
     return true;

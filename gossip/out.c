@@ -36,7 +36,7 @@ gossip_wake_at(struct gossip *g, uint64_t at_us)
 void
 gossip_frame_begin(struct gossip *g, enum gossip_frame_type type)
 {
-    CHECK(type >= GOSSIP_FRAME_SUMMARY && type <= GOSSIP_FRAME_RELAY);
+    CHECK(type >= GOSSIP_FRAME_SUMMARY && type <= GOSSIP_FRAME_NAMES);
     CHECK(g->build.max == g->config.frame_bytes);
     g->build.len = 0;
     g->build.failed = false;
@@ -169,6 +169,9 @@ out_record(struct gossip *g, struct gossip_stream *s, struct gossip_out *out,
         .words_count = body.words_count,
     };
     codec_body_words(&body, g->record->words);
+    if (pos != 0) {
+        gossip_names_record(g, s, &body, g->record->words, pos);
+    }
     out->kind = GOSSIP_APPLY;
     out->record = g->record;
     g->stats.records_applied++;

@@ -15,6 +15,7 @@ empty(struct gossip *g, struct gossip_stream *s, const char *reason)
     s->complete = s->whole;
     s->holes = 0;
     s->digest_known = false;
+    gossip_names_begin(g, s);
     s->pull.open = false;
     s->reset = reason;
     gossip_ready(g, s);

@@ -8,7 +8,8 @@ enum {
     ENTRY_READS = 8,
     ENTRY_DIGEST = 16,
     ENTRY_PRINT = 32,
-    ENTRY_LIVES = 64, /* READS, and the reading is live */
+    ENTRY_LIVES = 64,  /* READS, and the reading is live */
+    ENTRY_NAMES = 128, /* the names of the blocks are known */
 };
 
 #define VECTOR_REPLY 1U /* the receiver may answer with its own */
@@ -28,7 +29,8 @@ fingerprint_of(const struct gossip_stream *s)
 
     CHECK(!s->removed && s->epoch.no != 0);
     fingerprint = rng_mix(fingerprint ^ s->epoch.id ^ rng_mix(s->epoch.no));
-    fingerprint = rng_mix(fingerprint ^ s->pos) ^ (s->complete ? 1 : 0);
+    fingerprint = rng_mix(fingerprint ^ s->pos) ^ (s->complete ? 1 : 0) ^
+                  (s->names.known ? 0 : 2);
     if (knows_digest(s)) {
         fingerprint =
             rng_mix(fingerprint ^ rng_mix(s->digest_count) ^ s->digest_xor);
@@ -97,7 +99,8 @@ put_entry(struct gossip *g, const struct gossip_stream *s)
         (gossip_is_torn(s) ? ENTRY_TORN : 0U) |
         (gossip_leads(s) ? ENTRY_READS : 0U) |
         (gossip_leads(s) && s->reading.live ? ENTRY_LIVES : 0U) |
-        (knows_digest(s) ? ENTRY_DIGEST : 0U) | (printed ? ENTRY_PRINT : 0U);
+        (knows_digest(s) ? ENTRY_DIGEST : 0U) | (printed ? ENTRY_PRINT : 0U) |
+        (s->names.known && s->names.pos != 0 ? ENTRY_NAMES : 0U);
 
     g->build = (struct codec_out){.bytes = bytes, .max = sizeof bytes};
     gossip_put_stream(g, s);
@@ -230,6 +233,9 @@ meet(struct gossip *g, struct gossip_stream *s, uint64_t peer,
     CHECK(!s->removed);
     if (!gossip_stream_meet(g, s, &met)) {
         return s->epoch.no != 0;
+    }
+    if ((entry->flags & ENTRY_NAMES) != 0) {
+        gossip_names_met(g, s, peer);
     }
     if (entry->pos > gossip_need(s)) {
         gossip_stream_known(g, s, entry->pos);

@@ -59,11 +59,13 @@ struct event_record {
     uint32_t holes;
     uint32_t block_tokens; /* of every block of the stream; 0: not known yet */
     uint32_t words_count;
-    uint32_t unused; /* 0 */
+    uint32_t names_count; /* words of names (names.h), behind the words; with
+                             EVENT_NAMED, if names are told at all */
     uint64_t words[];
 };
 
 #define EVENT_HOLES_UNKNOWN UINT32_MAX
+#define EVENT_NAMED         (UINT32_C(1) << 31)
 
 /* An op word; count is 0 for EVENT_CLEAR alone. */
 static inline uint64_t

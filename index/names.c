@@ -61,22 +61,28 @@ names_block_digest(const struct names_block *block)
     return rng_mix(mixed ^ block->copies);
 }
 
+static bool
+is_held(const struct names_block *block)
+{
+    return block->copies != 0 && !block->bare;
+}
+
 /* Counts a block in, or out again. */
 static void
 count_in(struct names *names, const struct names_block *block)
 {
-    names->count += block->copies != 0;
-    names->left += block->copies == 0;
-    names->digest ^= block->copies != 0 ? names_block_digest(block) : 0;
+    names->count += is_held(block);
+    names->left += !is_held(block);
+    names->digest ^= is_held(block) ? names_block_digest(block) : 0;
 }
 
 static void
 count_out(struct names *names, const struct names_block *block)
 {
-    CHECK(block->copies != 0 ? names->count > 0 : names->left > 0);
-    names->count -= block->copies != 0;
-    names->left -= block->copies == 0;
-    names->digest ^= block->copies != 0 ? names_block_digest(block) : 0;
+    CHECK(is_held(block) ? names->count > 0 : names->left > 0);
+    names->count -= is_held(block);
+    names->left -= !is_held(block);
+    names->digest ^= is_held(block) ? names_block_digest(block) : 0;
 }
 
 /* Moves the part to this many places, more than it has names. */
@@ -168,7 +174,7 @@ names_find(const struct names *names, uint64_t name)
         return NULL;
     }
     const struct names_block *at = place_of(part, name);
-    return at->used && at->copies != 0 ? at : NULL;
+    return at->used && is_held(at) ? at : NULL;
 }
 
 static void
@@ -224,18 +230,26 @@ enter(struct names *names, struct names_room *room, uint64_t op,
     return rc;
 }
 
-/* Of a name that is not known, copies say nothing. */
-static void
-set_copies(struct names *names, uint64_t name, uint32_t copies)
+/* Of a name that is not known, copies say something only if a page may tell the
+ * rest. */
+static int
+set_copies(struct names *names, struct names_room *room, uint64_t name,
+           uint32_t copies)
 {
     struct names_part *part = part_of(names, name);
     struct names_block *at = part->count == 0 ? NULL : place_of(part, name);
+    struct names_block bare = {
+        .name = name, .copies = (uint16_t)copies, .bare = true};
 
-    if (at != NULL && at->used && at->copies != 0) {
+    if (at == NULL || !at->used) {
+        return names->keeps ? put(names, room, &bare) : 0;
+    }
+    if (at->copies != 0) {
         count_out(names, at);
         at->copies = (uint16_t)copies;
         count_in(names, at);
     }
+    return 0;
 }
 
 static int
@@ -248,10 +262,10 @@ apply_op(struct names *names, struct names_room *room, uint64_t op,
     case NAMES_ENTER:
         return enter(names, room, op, words);
     case NAMES_COPIES:
-        for (uint32_t i = 0; i < names_op_count(op); i++) {
-            set_copies(names, words[i], names_op_copies(op));
+        for (uint32_t i = 0; i < names_op_count(op) && rc == 0; i++) {
+            rc = set_copies(names, room, words[i], names_op_copies(op));
         }
-        return 0;
+        return rc;
     case NAMES_LEAVE:
         for (uint32_t i = 0; i < names_op_count(op) && rc == 0; i++) {
             rc = leave(names, room, words[i]);
@@ -313,10 +327,16 @@ names_fill(struct names *names, struct names_room *room,
     const struct names_part *part = part_of(names, block->name);
 
     CHECK(block->copies != 0);
+    struct names_block filled = *block;
+
     if (part->count > 0 && place_of(part, block->name)->used) {
-        return 0;
+        const struct names_block *known = place_of(part, block->name);
+        if (!known->bare) {
+            return 0;
+        }
+        filled.copies = known->copies;
     }
-    return put(names, room, block);
+    return put(names, room, &filled);
 }
 
 void
@@ -325,7 +345,7 @@ names_settle(struct names *names)
     for (uint32_t i = 0; i < NAMES_PARTS && names->left > 0; i++) {
         struct names_part *part = &names->part[i];
         for (uint32_t at = 0; at < part->size;) {
-            if (part->block[at].used && part->block[at].copies == 0) {
+            if (part->block[at].used && !is_held(&part->block[at])) {
                 count_out(names, &part->block[at]);
                 free_place(part, at); /* another one may be there now */
             } else {
@@ -357,8 +377,7 @@ sorted(const struct names_part *part, uint64_t cursor, uint32_t *count)
     *count = 0;
     for (uint32_t i = 0; i < part->size && found != NULL; i++) {
         const struct names_block *block = &part->block[i];
-        if (block->used && block->copies != 0 &&
-            order_of(block->name) >= cursor) {
+        if (block->used && is_held(block) && order_of(block->name) >= cursor) {
             found[(*count)++] = *block;
         }
     }
@@ -413,8 +432,8 @@ names_check(const struct names *names, const char **reason)
                 continue;
             }
             taken++;
-            counts[block->copies != 0]++;
-            digest ^= block->copies != 0 ? names_block_digest(block) : 0;
+            counts[is_held(block)]++;
+            digest ^= is_held(block) ? names_block_digest(block) : 0;
             if (place_of(part, block->name) != block ||
                 order_of(block->name) >> 56 != i) {
                 *reason = "a name is not where it is looked for";

@@ -58,7 +58,9 @@ struct names_block {
     uint64_t parent; /* key of the block before it, if there is one */
     uint16_t copies; /* 4 bits per tier; 0: it left (names_keep_left()) */
     bool has_parent;
-    bool used; /* by the table: the place is taken */
+    /* The table's. */
+    bool used; /* the place is taken */
+    bool bare; /* only its copies are known, until a page has the rest */
 };
 
 /* An op word. */
@@ -126,6 +128,18 @@ void names_say_leave(struct names_said *said, uint64_t name);
 void names_say_reader(struct names_said *said, const uint64_t *words,
                       uint32_t count);
 
+/* How far words were taken. */
+struct names_at {
+    size_t at;    /* the op */
+    size_t in_op; /* ... and how many of its count */
+};
+
+/* Takes as many of the words as there is room for: all that are left, or more
+ * than NAMES_READER_MAX. A run that does not fit is parted. Returns how many
+ * words were written. */
+size_t names_take(const uint64_t *words, size_t count, struct names_at *at,
+                  uint64_t *into, size_t max);
+
 /* ---- tables ---- */
 
 /* What several tables may allocate together. */
@@ -143,7 +157,7 @@ struct names_part {
 /* A table. All zeros: empty, and nothing is allocated. */
 struct names {
     uint64_t count;    /* held */
-    uint64_t left;     /* kept though they left */
+    uint64_t left;     /* kept though they left, or are bare */
     uint64_t digest;   /* XOR over what is held, see names_block_digest() */
     bool keeps;        /* names that leave are kept */
     bool reader_known; /* a READER was applied */
@@ -170,8 +184,8 @@ int names_apply(struct names *names, struct names_room *room,
 /* The block of that name, or NULL. Valid until the next change. */
 const struct names_block *names_find(const struct names *names, uint64_t name);
 
-/* From now on names that leave are kept with 0 copies, so that names_fill()
- * does not bring them back. */
+/* From now on names that leave are kept with 0 copies, and copies of names that
+ * are not known, so that names_fill() does not bring back what was before. */
 void names_keep_left(struct names *names);
 
 /* Puts in a block from a page unless its name is known, or known to have left.

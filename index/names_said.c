@@ -144,3 +144,55 @@ names_say_reader(struct names_said *said, const uint64_t *words, uint32_t count)
         memcpy(at, words, count * sizeof *words);
     }
 }
+
+/* ---- parts ---- */
+
+/* Takes `take` of the op's count from `from` on. Returns the words written. */
+static size_t
+put_part(const uint64_t *op, size_t from, size_t take, uint64_t *into)
+{
+    bool enters = names_op_kind(*op) == NAMES_ENTER;
+    size_t each = enters ? 2 : 1;
+    const uint64_t *first = op + 1 + names_op_has_parent(*op) + from * each;
+    bool has_parent = enters && (from > 0 || names_op_has_parent(*op));
+    size_t used = 0;
+
+    into[used++] = names_op(names_op_kind(*op), has_parent,
+                            names_op_copies(*op), (uint32_t)take);
+    if (has_parent) {
+        into[used++] = first[-1]; /* the key before */
+    }
+    memcpy(into + used, first, take * each * sizeof *into);
+    return used + take * each;
+}
+
+size_t
+names_take(const uint64_t *words, size_t count, struct names_at *at,
+           uint64_t *into, size_t max)
+{
+    size_t used = 0;
+
+    CHECK(at->at <= count);
+    while (at->at < count) {
+        uint64_t op = words[at->at];
+        bool enters = names_op_kind(op) == NAMES_ENTER;
+        size_t left = names_op_count(op) - at->in_op;
+        size_t head =
+            enters && (at->in_op > 0 || names_op_has_parent(op)) ? 2 : 1;
+        size_t room =
+            max - used > head ? (max - used - head) / (enters ? 2 : 1) : 0;
+        size_t take = left < room ? left : room;
+
+        if (take < left && (take == 0 || names_op_kind(op) == NAMES_READER)) {
+            break;
+        }
+        used += put_part(words + at->at, at->in_op, take, into + used);
+        at->in_op += take;
+        if (at->in_op == names_op_count(op)) {
+            at->at += names_op_words(op);
+            at->in_op = 0;
+        }
+    }
+    CHECK(used <= max && at->at <= count);
+    return used;
+}

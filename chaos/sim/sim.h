@@ -174,7 +174,8 @@ void sim_options_script(struct sim_options *options,
     X(LOADED_OTHER, "a loaded stream of a dead process")    \
     X(LOADED_DROPPED, "a loaded stream dropped")            \
     X(LOADED_CAUGHT_UP, "a loaded stream caught up with")   \
-    X(RESUMED, "a reading went on from a snapshot")
+    X(RESUMED, "a reading went on from a snapshot")         \
+    X(NAMES, "names compared with a ledger")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

@@ -425,6 +425,7 @@ sim_check_all(struct sim_world *w)
         }
         for (uint32_t engine = 0; engine < w->engines_count; engine++) {
             check_subset(w, node, engine);
+            sim_names_check(w, node, engine);
         }
     }
 }

@@ -266,6 +266,7 @@ open_index(struct sim_world *w, struct sim_node *n)
     CHECK(ledger_new(&n->tools.ledger, &ledger) == 0);
     n->tools.reader = w->decoder;
     n->tools.record_words_max = WORDS;
+    words_init(&n->tools.names.words, (size_t)4 * WORDS);
     n->tools.words.max = WORDS;
     n->tools.words.words = malloc(WORDS * sizeof(uint64_t));
     CHECK(n->tools.words.words != NULL);
@@ -398,6 +399,7 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     mirror_free(n->mirror);
     qsbr_fini(&n->qsbr);
     ledger_free(n->tools.ledger);
+    words_fini(&n->tools.names.words);
     free(n->tools.words.words);
     ring_fini(&n->items);
     free(n->ingest);

@@ -515,6 +515,9 @@ void sim_check_print(struct sim_world *w);
 /* What must hold at the end: invariants of all structures, and no block
  * credited that its engine does not hold. */
 void sim_check_all(struct sim_world *w);
+/* The names that gossip keeps of a complete stream are those of the ledger of a
+ * reading that leads. */
+void sim_names_check(struct sim_world *w, uint32_t node, uint32_t engine);
 /* All nodes know of the engine what it holds: at quiet, if nothing was lost
  * for good. */
 bool sim_check_is_whole(const struct sim_world *w, uint32_t engine);

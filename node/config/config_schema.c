@@ -117,7 +117,7 @@ static const struct config_key node_keys[] = {
     {"mirror.bytes_max", CONFIG_SIZE, AT(mirror.bytes_max), "1GiB", MIB, 1024 * GIB, NULL,
      "Memory of the index of blocks that engines hold."},
     {"mirror.ledger_bytes_max", CONFIG_SIZE, AT(mirror.ledger_bytes_max), "1GiB", MIB, 1024 * GIB, NULL,
-     "Memory for the names that engines give their blocks."},
+     "Memory for the names that engines give their blocks: of engines that this node reads, and as much again of all engines."},
     {"mirror.expected_bytes_max", CONFIG_SIZE, AT(mirror.expected_bytes_max), "64MiB", MIB, 64 * GIB, NULL,
      "Memory for blocks that engines are expected to report, because a request was sent there."},
     {"mirror.expected", CONFIG_DURATION, AT(mirror.expected_ms), "10s", 0, HOUR, NULL,

@@ -295,6 +295,12 @@ put_gossip_stats(struct buf *out, const struct gossip *gossip)
     prom_out_single(out, "kvasir_gossip_behind_batches", "gauge",
                     "Batches that someone is known to have and this node not",
                     behind);
+    prom_out_single(out, "kvasir_gossip_names_bytes", "gauge",
+                    "Memory of engines' names for blocks, of all streams",
+                    stats.names_bytes);
+    prom_out_single(out, "kvasir_gossip_names_lost_total", "counter",
+                    "Times that a stream's names were unknown from then on",
+                    stats.names_lost);
     prom_out_single(out, "kvasir_gossip_log_bytes", "gauge",
                     "Memory of the delta logs", stats.log_bytes);
     PUT_ROWS(out, "kvasir_gossip", gossip_rows, &stats);

@@ -77,10 +77,43 @@ open_ledger(struct decoder *decoder)
     }
 }
 
+/* What changes in the ledger is told from here on, if names are told. */
+static void
+begin_names(struct decoder *decoder)
+{
+    struct decoder_tools *tools = decoder->tools;
+
+    names_said_clear(&tools->names);
+    if (tools->names.words.words_max > 0 && decoder->has_ledger) {
+        ledger_say(tools->ledger, decoder->ledger_stream, &tools->names);
+    }
+}
+
+static void
+end_names(struct decoder *decoder)
+{
+    struct decoder_tools *tools = decoder->tools;
+    uint64_t words[NAMES_READER_MAX];
+
+    ledger_say(tools->ledger, 0, NULL);
+    if (tools->names.words.words_max == 0) {
+        return;
+    }
+    uint32_t count = decoder_reader(decoder, words);
+    if (!decoder->reader_told || count != decoder->reader_count ||
+        memcmp(words, decoder->reader, count * sizeof *words) != 0) {
+        names_say_reader(&tools->names, words, count);
+        decoder->reader_told = true;
+        decoder->reader_count = count;
+        memcpy(decoder->reader, words, count * sizeof *words);
+    }
+}
+
 /* The ledger no longer knows any of the rank's blocks. */
 static void
 forget(struct decoder *decoder)
 {
+    ledger_say(decoder->tools->ledger, 0, NULL);
     if (decoder->has_ledger) {
         ledger_close(decoder->tools->ledger, decoder->ledger_stream);
     }
@@ -98,6 +131,7 @@ begin(struct decoder *decoder, const struct kv_out *out)
     decoder->process = out->process;
     decoder->whole = out->whole;
     decoder->gap = false;
+    decoder->reader_told = false;
     if (item != NULL) {
         *item = item_of(decoder, INTAKE_BEGIN);
         item->process = out->process;
@@ -116,6 +150,8 @@ struct batch {
     uint64_t fingerprint;
     uint64_t *words; /* whole ops; those taken are overwritten */
     uint32_t left;
+    const struct names_said *names; /* NULL: they are not told */
+    struct names_at names_at;
 };
 
 /* How many words fit into one record: whole ops and, of the first op that does
@@ -167,13 +203,43 @@ take_words(struct batch *batch, uint64_t *into, uint32_t count, uint32_t split)
     }
 }
 
+/* The words of names that were not taken yet; a run that was parted needs no
+ * more. */
+static size_t
+names_left(const struct batch *batch)
+{
+    return batch->names == NULL
+               ? 0
+               : batch->names->words.count - batch->names_at.at;
+}
+
+/* Room for `room` words of names is behind the record's own. */
+static void
+take_names(struct batch *batch, struct event_record *record, size_t room)
+{
+    const struct words *words =
+        batch->names == NULL ? NULL : &batch->names->words;
+
+    record->names_count = batch->names == NULL ? 0 : EVENT_NAMED;
+    if (room > 0) {
+        record->names_count |=
+            (uint32_t)names_take(words->word, words->count, &batch->names_at,
+                                 record->words + record->words_count, room);
+    }
+}
+
 static bool
 emit_record(struct decoder *decoder, struct batch *batch)
 {
     uint32_t split;
-    uint32_t count = fit(batch, decoder->tools->record_words_max, &split);
+    uint32_t words_max = decoder->tools->record_words_max;
+    uint32_t count = fit(batch, words_max, &split);
     CHECK(count > 0 || batch->left == 0);
-    struct intake_item *item = reserve(decoder, DECODER_ITEM_BYTES(count));
+    size_t names = names_left(batch) < DECODER_NAMES_MAX(words_max)
+                       ? names_left(batch)
+                       : DECODER_NAMES_MAX(words_max);
+    struct intake_item *item =
+        reserve(decoder, DECODER_ITEM_BYTES(count + names));
 
     if (item == NULL) {
         return false;
@@ -190,10 +256,12 @@ emit_record(struct decoder *decoder, struct batch *batch)
     };
     take_words(batch, record->words, count, split);
     CHECK_SLOW(event_check(record->words, count));
-    record->holes = batch->left == 0 ? ledger_holes(decoder->tools->ledger,
-                                                    decoder->ledger_stream)
-                                     : EVENT_HOLES_UNKNOWN;
-    item->last = batch->left == 0;
+    take_names(batch, record, names);
+    bool last = batch->left == 0 && names_left(batch) == 0;
+    record->holes =
+        last ? ledger_holes(decoder->tools->ledger, decoder->ledger_stream)
+             : EVENT_HOLES_UNKNOWN;
+    item->last = last;
     commit(decoder);
     return true;
 }
@@ -201,7 +269,8 @@ emit_record(struct decoder *decoder, struct batch *batch)
 static void
 emit_records(struct decoder *decoder, struct batch batch)
 {
-    while (emit_record(decoder, &batch) && batch.left > 0) {
+    while (emit_record(decoder, &batch) &&
+           (batch.left > 0 || names_left(&batch) > 0)) {
     }
     decoder->gap = false;
 }
@@ -234,6 +303,7 @@ static void
 clear(struct decoder *decoder, struct event_words *words)
 {
     forget(decoder);
+    begin_names(decoder);
     kv_stream_cleared(decoder->stream);
     *words = (struct event_words){.words = words->words, .max = words->max};
     if (!MUTANT(NO_CLEAR)) {
@@ -248,10 +318,15 @@ tell(struct decoder *decoder, const struct kv_out *out,
 {
     CHECK(decoder->has_ledger || words->count <= 1);
     CHECK(!words->failed && words->count <= words->max);
+    end_names(decoder);
+    const struct names_said *names = &decoder->tools->names;
+    bool named = names->words.words_max > 0 && !names->words.failed;
+    decoder->reader_told = decoder->reader_told && named;
     emit_records(decoder, (struct batch){.seq = out->seq,
                                          .fingerprint = out->fingerprint,
                                          .words = words->words,
-                                         .left = words->count});
+                                         .left = words->count,
+                                         .names = named ? names : NULL});
 }
 
 /*
@@ -281,6 +356,7 @@ apply(struct decoder *decoder, const struct kv_out *out, uint64_t now_us)
     int outcome;
 
     *words = (struct event_words){.words = words->words, .max = words->max};
+    begin_names(decoder);
     if (!decoder->has_ledger) {
         start_over(decoder, out, words);
         return;

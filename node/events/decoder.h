@@ -35,7 +35,7 @@ enum intake_item_kind {
     INTAKE_BEGIN,    /* a reading of a process begins (again) */
     INTAKE_RECORD,   /* of the reading: all of one batch that it has in it, and
                       so for each batch, one without a change too; several may
-                      have the seq of one */
+                      have the seq of one. Names are behind the words */
     INTAKE_GAP,      /* batches before the next record are missing for good */
     INTAKE_PROVED,   /* the reading's process lives: the answer to ask */
     INTAKE_STATE,    /* the stream's state changed */
@@ -64,12 +64,13 @@ struct intake_item {
     char reason[40];      /* BEGIN */
 };
 
-/* Room for an item with a record of so many words. */
+/* Room for an item with a record of so many words, those of names included. */
 #define DECODER_ITEM_BYTES(words)                               \
     (sizeof(struct intake_item) + sizeof(struct event_record) + \
      (size_t)(words) * sizeof(uint64_t))
 
-#define DECODER_BYTES_MAX 2048U /* of a reading's own */
+#define DECODER_BYTES_MAX        2048U           /* of a reading's own */
+#define DECODER_NAMES_MAX(words) ((words) + 64U) /* of a record's names */
 
 struct decoder_position {
     uint32_t ledger; /* stream of the ledger */
@@ -99,6 +100,7 @@ struct decoder_tools {
     struct ledger *ledger;
     struct kv_reader *reader;
     struct event_words words; /* of one batch */
+    struct names_said names;  /* ... words_max 0: names are not told */
     uint32_t record_words_max;
 };
 
@@ -117,9 +119,12 @@ struct decoder {
     struct kv_apply apply;
     bool has_ledger; /* ledger_stream is open */
     uint32_t ledger_stream;
-    uint64_t process;           /* that is read */
-    bool whole;                 /* ... from its beginning, without a gap */
-    bool gap;                   /* one was told, and no record since */
+    uint64_t process; /* that is read */
+    bool whole;       /* ... from its beginning, without a gap */
+    bool gap;         /* one was told, and no record since */
+    bool reader_told; /* `reader` is what the names said last */
+    uint32_t reader_count;
+    uint64_t reader[NAMES_READER_MAX];
     uint64_t unfit_seq;         /* of the last batch that did not fit */
     uint64_t unfit_fingerprint; /* ... and its digest; 0: none yet */
 };
@@ -136,6 +141,16 @@ void decoder_take(struct decoder *decoder, const struct kv_out *out,
  * out failed.
  */
 bool decoder_image(const struct decoder *decoder, struct buf *out) MUST_CHECK;
+
+/* What goes with the names that a stream's reader told: the part of an image
+ * that is not the position. At most NAMES_READER_MAX words. Returns how many.
+ */
+uint32_t decoder_reader(const struct decoder *decoder, uint64_t *words);
+
+/* Appends to out an image of the reading that told these words, after the batch
+ * seq of that fingerprint. False: they make no sense, or out failed. */
+bool decoder_image_of(const uint64_t *words, uint32_t count, uint64_t seq,
+                      uint64_t fingerprint, struct buf *out) MUST_CHECK;
 
 /* Whether these bytes, from a file, are such an image of a known version; *seq:
  * of the last batch. */

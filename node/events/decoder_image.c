@@ -9,6 +9,11 @@
  *   a batch that did not fit: seq, fingerprint
  * Another order or meaning is another version, and an image of a version that
  * is not known is not used.
+ *
+ * Names go with words that say less: version, flags, process, first_seq,
+ * first_fingerprint, block_tokens, group, skipped_groups, lone blocks. What was
+ * dropped on purpose is not among them: whoever goes on from there takes blocks
+ * behind unknown ones for such, for a while (kv_apply.full).
  */
 #include <string.h>
 
@@ -96,6 +101,68 @@ decoder_image(const struct decoder *decoder, struct buf *out)
     put_apply(out, &decoder->apply);
     put(out, decoder->unfit_seq);
     put(out, decoder->unfit_fingerprint);
+    return !out->failed;
+}
+
+/* ---- with names ---- */
+
+#define READER_WORDS (8U + KV_LONE_MAX)
+
+_Static_assert(READER_WORDS <= NAMES_READER_MAX, "a reader has its room");
+
+uint32_t
+decoder_reader(const struct decoder *decoder, uint64_t *words)
+{
+    const struct kv_apply *apply = &decoder->apply;
+    struct kv_stream_image stream;
+    uint32_t count = 0;
+
+    if (!kv_stream_origin(decoder->stream, &stream)) {
+        return 0;
+    }
+    words[count++] = VERSION;
+    words[count++] = flags_of(decoder, &stream) & ~(uint64_t)IMAGE_FULL;
+    words[count++] = stream.process;
+    words[count++] = stream.first_seq;
+    words[count++] = stream.first_fingerprint;
+    words[count++] = apply->block_tokens;
+    words[count++] = apply->group;
+    words[count++] = apply->skipped_groups;
+    for (uint32_t i = 0; i < apply->lone_count && !apply->is_size_proven; i++) {
+        words[count++] = apply->lone[i];
+    }
+    CHECK(count <= READER_WORDS);
+    return count;
+}
+
+bool
+decoder_image_of(const uint64_t *words, uint32_t count, uint64_t seq,
+                 uint64_t fingerprint, struct buf *out)
+{
+    if (count < 8 || count > READER_WORDS || words[0] != VERSION ||
+        seq >= UINT64_MAX - 1 || words[3] > seq) {
+        return false;
+    }
+    put(out, VERSION);
+    put(out, words[1] | IMAGE_FULL);
+    put(out, words[2]);
+    put(out, words[3]);
+    put(out, words[4]);
+    put(out, seq + 1);
+    put(out, 1);
+    put(out, fingerprint);
+    put(out, words[5]);
+    put(out, words[6]);
+    put(out, words[7]);
+    put(out, count - 8);
+    for (uint32_t i = 8; i < count; i++) {
+        put(out, words[i]);
+    }
+    for (uint32_t i = 0; i < DROPPED; i++) {
+        put(out, 0);
+    }
+    put(out, 0);
+    put(out, 0);
     return !out->failed;
 }
 

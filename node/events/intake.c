@@ -56,6 +56,7 @@ make_words(struct intake *intake)
     uint64_t wanted = intake->events.payload_bytes_max + 64;
 
     intake->tools.record_words_max = INTAKE_RECORD_WORDS_MAX;
+    words_init(&intake->tools.names.words, WORDS_MAX);
     intake->tools.words.max = wanted < WORDS_MAX ? (uint32_t)wanted : WORDS_MAX;
     intake->tools.words.words =
         malloc(intake->tools.words.max * sizeof(uint64_t));
@@ -192,6 +193,7 @@ intake_free(struct intake *intake)
     storage_twin_free(intake->twin);
     intake_load_drop(intake);
     ledger_free(intake->tools.ledger);
+    words_fini(&intake->tools.names.words);
     free(intake->tools.words.words);
     ring_fini(&intake->items);
     ring_fini(&intake->commands);

@@ -18,9 +18,9 @@
 
 /* A record is a quarter of the ring at most. */
 #define INTAKE_ITEM_BYTES_MAX (INTAKE_RING_BYTES / 4)
-#define INTAKE_RECORD_WORDS_MAX                                   \
-    ((uint32_t)((INTAKE_ITEM_BYTES_MAX - DECODER_ITEM_BYTES(0)) / \
-                sizeof(uint64_t)))
+#define INTAKE_RECORD_WORDS_MAX                                    \
+    ((uint32_t)((INTAKE_ITEM_BYTES_MAX - DECODER_ITEM_BYTES(64)) / \
+                sizeof(uint64_t) / 2))
 
 struct intake_source;
 

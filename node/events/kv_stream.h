@@ -189,6 +189,11 @@ struct kv_stream_image {
 bool kv_stream_image(const struct kv_stream *stream,
                      struct kv_stream_image *image) MUST_CHECK;
 
+/* What of the image does not change with each batch, at any time; the rest is
+ * 0. False as above. */
+bool kv_stream_origin(const struct kv_stream *stream,
+                      struct kv_stream_image *image) MUST_CHECK;
+
 /* For a new stream, before it is connected: as if it had read this far and lost
  * the connection. So the first replay shows whether the engine is still the
  * same process, and brings what came since. False: the image is invalid, or

@@ -3,22 +3,31 @@
 #include "node/events/kv_stream_internal.h"
 
 bool
-kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)
+kv_stream_origin(const struct kv_stream *stream, struct kv_stream_image *image)
 {
     if (stream->blank || stream->dead || stream->reread != NULL ||
         !stream->config.has_replay) {
         return false;
     }
-    CHECK(stream->outs_next == stream->outs_count);
-    CHECK(stream->next_seq > stream->first_seq);
     *image = (struct kv_stream_image){
         .process = stream->process,
         .first_seq = stream->first_seq,
         .first_fingerprint = stream->first_fingerprint,
-        .next_seq = stream->next_seq + (MUTANT(READ_NEW) ? 1 : 0),
         .complete = stream->complete,
         .unread = stream->unread,
     };
+    return true;
+}
+
+bool
+kv_stream_image(const struct kv_stream *stream, struct kv_stream_image *image)
+{
+    if (!kv_stream_origin(stream, image)) {
+        return false;
+    }
+    CHECK(stream->outs_next == stream->outs_count);
+    CHECK(stream->next_seq > stream->first_seq);
+    image->next_seq = stream->next_seq + (MUTANT(READ_NEW) ? 1 : 0);
     uint64_t applied = stream->next_seq - stream->first_seq;
     image->fingerprints_count = applied < KV_STREAM_FINGERPRINTS
                                     ? (uint32_t)applied

@@ -441,6 +441,8 @@ make_cluster(struct peers *peers)
     config.gossip.logs_bytes_max = (size_t)mesh->logs_bytes_max;
     config.gossip.transfers_max = mesh->transfers_max;
     config.gossip.push_ms = mesh->push_ms;
+    config.gossip.names_bytes_max =
+        (size_t)peers->config->mirror.ledger_bytes_max;
     (void)snprintf(self.name, sizeof self.name, "%s", peers->config->name);
     (void)snprintf(
         self.address, sizeof self.address, "%s",

@@ -59,6 +59,12 @@ world_check(struct world *world, const char *when)
             uint32_t s = world_stream_of(world, status.stream);
             struct world_process *process =
                 process_of(world, s, status.epoch.id);
+            if (status.names_known && !status.torn && !world->rotten &&
+                status.names_pos == status.pos &&
+                status.names_digest !=
+                    world_names_digest(s, &node->replica[s].set)) {
+                world_fault(world, "names are not those of the blocks", n, s);
+            }
             if (status.stale || process == NULL || world->rotten ||
                 !status.complete || (status.pos & 255) != 255) {
                 continue;
@@ -90,14 +96,18 @@ world_agrees(struct world *world, const char **why)
                     : &process->batches[process->next_seq - 1].after;
             bool found = gossip_status(world->nodes[0].g, i, &other);
             *why =
-                !found                              ? "streams"
-                : status.epoch.id != other.epoch.id ? "epochs differ"
-                : status.pos != other.pos           ? "positions differ"
-                : status.stale                      ? "stale"
-                : node->replica[s].stale            ? "told stale"
-                : status.complete != other.complete ? "complete differs"
-                : status.count != other.count       ? "digests differ"
-                : status.xor_keys != other.xor_keys ? "digests differ"
+                !found                                    ? "streams"
+                : status.epoch.id != other.epoch.id       ? "epochs differ"
+                : status.pos != other.pos                 ? "positions differ"
+                : status.stale                            ? "stale"
+                : node->replica[s].stale                  ? "told stale"
+                : status.complete != other.complete       ? "complete differs"
+                : status.names_known != other.names_known ? "names not known"
+                : status.names_known && status.names_pos != status.pos
+                    ? "names of another position"
+                : status.names_digest != other.names_digest ? "names differ"
+                : status.count != other.count               ? "digests differ"
+                : status.xor_keys != other.xor_keys         ? "digests differ"
                 : (process->next_seq != 0 &&
                    status.pos >> 8 != process->next_seq - 1)
                     ? "not the engine's last"

@@ -17,17 +17,11 @@ chance(struct world *world, uint32_t of_10000)
     return below(world, 10000) < of_10000;
 }
 
-static uint64_t
-key_of(uint32_t stream, uint32_t key)
-{
-    return rng_mix((uint64_t)stream << 32 | (key + 1));
-}
-
 static uint32_t
 key_index(uint32_t stream, uint64_t key)
 {
     for (uint32_t i = 0; i < WORLD_KEYS; i++) {
-        if (key_of(stream, i) == key) {
+        if (world_key_of(stream, i) == key) {
             return i;
         }
     }
@@ -112,7 +106,7 @@ publish(struct world *world, uint32_t stream)
             event_words_add(&words, kind, tier, 1 + below(world, 4));
         for (uint32_t at = (uint32_t)(keys - batch->words); at < words.count;
              at++) {
-            batch->words[at] = key_of(stream, below(world, WORLD_KEYS));
+            batch->words[at] = world_key_of(stream, below(world, WORLD_KEYS));
         }
     }
     batch->count = words.count;
@@ -188,24 +182,43 @@ decode(struct world_reader *reader, uint32_t stream,
     return words.count;
 }
 
+static bool
+clears(const struct event_record *record)
+{
+    for (uint32_t at = 0; at < record->words_count;) {
+        if (event_op_kind(record->words[at]) == EVENT_CLEAR) {
+            return true;
+        }
+        at += 1 + event_op_count(record->words[at]);
+    }
+    return false;
+}
+
 static void
 read_one(struct world *world, struct world_node *node, uint32_t stream)
 {
     struct world_reader *reader = &node->reader[stream];
     struct world_process *process =
         &world->engines[stream].process[reader->process];
-    uint64_t room[(sizeof(struct event_record) + 16 * WORLD_WORDS) / 8 + 8];
+    uint64_t room[(sizeof(struct event_record) + 16 * WORLD_WORDS) / 8 + 8 +
+                  3 * WORLD_KEYS];
+    struct world_set before = reader->known;
     struct event_record *record = (struct event_record *)(void *)room;
     uint64_t seq = reader->next_seq++;
 
     *record = (struct event_record){.seq = seq, .block_tokens = 16};
     record->words_count =
         decode(reader, stream, &process->batches[seq], record->words);
+    if (clears(record)) {
+        memset(&before, 0, sizeof before);
+    }
+    record->names_count = EVENT_NAMED;
     bool split = record->words_count == 0 && below(world, 4) == 0;
     if (split) {
         gossip_local_record(node->g, world->engines[stream].name, record,
                             print_of(process, seq), false, world->now_us);
     }
+    world_say_names(record, stream, &before, &reader->known);
     gossip_local_record(node->g, world->engines[stream].name, record,
                         print_of(process, seq), true, world->now_us);
 }
@@ -293,7 +306,7 @@ tell_digest(struct world *world, struct world_node *node, uint32_t stream)
     for (uint32_t i = 0; i < WORLD_KEYS; i++) {
         if (node->replica[stream].set.tiers[i] != 0) {
             count++;
-            xor_keys ^= rng_mix(key_of(stream, i));
+            xor_keys ^= rng_mix(world_key_of(stream, i));
         }
     }
     gossip_digest(node->g, world->engines[stream].name, count, xor_keys);
@@ -317,7 +330,7 @@ export_page(struct world *world, struct world_node *node,
         for (uint32_t tier = 0; tier < TIERS; tier++) {
             if ((tiers >> tier & 1) != 0) {
                 *event_words_add(&words, EVENT_STORE, (enum tier)tier, 1) =
-                    key_of(stream, (uint32_t)at);
+                    world_key_of(stream, (uint32_t)at);
             }
         }
     }

@@ -158,6 +158,18 @@ void world_print(struct world *world);
 /* What cannot be at any time; exits and says so. */
 void world_check(struct world *world, const char *when);
 
+/* The key of a block of a stream's engine. */
+uint64_t world_key_of(uint32_t stream, uint32_t key);
+
+/* Puts the names of a batch behind the record's words: what the reader knew
+ * before it, and knows after. */
+void world_say_names(struct event_record *record, uint32_t stream,
+                     const struct world_set *before,
+                     const struct world_set *after);
+
+/* What a table says that has the names of a set. */
+uint64_t world_names_digest(uint32_t stream, const struct world_set *set);
+
 /* The process that runs now; which stream a name is of. */
 struct world_process *world_living(struct world *world, uint32_t stream);
 uint32_t world_stream_of(struct world *world, struct event_stream name);

@@ -74,14 +74,35 @@ add(struct gossip_stats *sum, const struct gossip_stats *stats)
     }
 }
 
-/* Bytes that a peer is sent for a block, in batches of so many. */
+/* Names of a batch's blocks, in runs of so many, each below a parent. */
+static void
+name_blocks(struct event_record *record, uint32_t blocks, uint32_t run)
+{
+    uint64_t *to = record->words + record->words_count;
+
+    record->names_count = EVENT_NAMED;
+    for (uint32_t i = 0; i < blocks; i++) {
+        if (i % run == 0) {
+            uint32_t count = blocks - i < run ? blocks - i : run;
+            *to++ = names_op(NAMES_ENTER, true, 0, count);
+            *to++ = rng_mix(record->words[i + 1]);
+            record->names_count += 2;
+        }
+        *to++ = ~record->words[i + 1];
+        *to++ = record->words[i + 1];
+        record->names_count += 2;
+    }
+}
+
+/* Bytes that a peer is sent for a block, in batches of so many; run: blocks in
+ * a row of one prefix, whose names are told; 0: no names. */
 static double
-push_cost(uint32_t blocks)
+push_cost(uint32_t blocks, uint32_t run)
 {
     struct gossip_config config = gossip_config_default();
     struct event_stream name = {.worker = 1};
     struct event_record *record =
-        calloc(1, sizeof *record + (blocks + 1) * sizeof(uint64_t));
+        calloc(1, sizeof *record + (5 * blocks + 1) * sizeof(uint64_t));
     struct gossip *g = NULL;
     struct gossip_stats stats;
     struct gossip_out out;
@@ -101,6 +122,9 @@ push_cost(uint32_t blocks)
         record->words[0] = event_op(EVENT_STORE, TIER_DEVICE, blocks);
         for (uint32_t i = 0; i < blocks; i++) {
             record->words[i + 1] = rng_mix(seq * blocks + i);
+        }
+        if (run > 0) {
+            name_blocks(record, blocks, run);
         }
         gossip_local_record(g, name, record, rng_mix(seq), true, now_us);
         gossip_tick(g, now_us);
@@ -156,15 +180,23 @@ main(int argc, char **argv)
         {"dropped by followers", sum.dropped_follower},
         {"dropped, lower epoch", sum.dropped_epoch},
         {"log spills", sum.log_spills},
+        {"names asked for", sum.names_asked},
+        {"pages of names", sum.names_pages_in},
+        {"names refused", sum.names_refused},
+        {"names lost", sum.names_lost},
         {"contested", contested},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         printf("  %-22s %llu\n", rows[i].name,
                (unsigned long long)rows[i].count);
     }
-    printf("bytes pushed per block: %.2f in batches of 4, %.2f of 16, %.2f of "
-           "64\n",
-           push_cost(4), push_cost(16), push_cost(64));
+    for (uint32_t run = 0; run <= 16; run = run == 0 ? 1 : run * 16) {
+        printf("bytes pushed per block: %.2f in batches of 4, %.2f of 16, "
+               "%.2f of 64, ",
+               push_cost(4, run), push_cost(16, run), push_cost(64, run));
+        printf(run == 0 ? "without names\n" : "with names in runs of %u\n",
+               run);
+    }
     free(times);
     return 0;
 }

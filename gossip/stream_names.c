@@ -1,0 +1,454 @@
+/*
+ * The engine's names for a stream's blocks: a table that the records' names
+ * keep in step with the reader's ledger, and its transfer to a node that lacks
+ * it.
+ *
+ * A table is as of the end of a batch. What the parts of a batch say waits
+ * until the last part, because a reading goes on between two batches.
+ *
+ * The transfer is a fuzzy snapshot, like that of a state (transfer.c), but the
+ * replica is whole meanwhile. The receiver begins with an empty table at its
+ * position, applies the records that come, and remembers what left. A page
+ * fills in the names of which no record told since: for the others the records
+ * know better, or will. Pages from before the receiver's position are of no
+ * use. When the records have reached the last page's position, the table is the
+ * reader's.
+ */
+#include <string.h>
+
+#include "gossip/gossip_internal.h"
+
+#define PAGE_BLOCKS 3000U
+#define BLOCK_BYTES 27U /* at most */
+#define TRIES_MAX   3U
+#define AGAIN_US    UINT64_C(500000)
+#define FULL_US     UINT64_C(60000000) /* until it is tried again */
+#define BATCH_WORDS ((size_t)1 << 20)
+
+_Static_assert(PAGE_BLOCKS *BLOCK_BYTES + 8 * NAMES_READER_MAX < CODEC_BODY_MAX,
+               "a page fits a frame");
+_Static_assert(PAGE_BLOCKS * sizeof(struct names_block) <= GOSSIP_NAMES_BUILD,
+               "a page has its room");
+
+static void
+stop_asking(struct gossip_stream *s)
+{
+    s->names.peer = 0;
+    names_settle(&s->names.table);
+}
+
+static void
+empty_batch(struct gossip_stream *s)
+{
+    words_clear(&s->names.batch);
+    s->names.clears = false;
+}
+
+void
+gossip_names_begin(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_ledger *n = &s->names;
+
+    names_clear(&n->table, &g->names_room);
+    stop_asking(s);
+    n->batch.words_max = BATCH_WORDS;
+    empty_batch(s);
+    n->known = true;
+    n->pos = 0;
+    n->print = 0;
+    CHECK(n->table.count == 0 && n->peer == 0);
+}
+
+void
+gossip_names_forget(struct gossip *g, struct gossip_stream *s)
+{
+    gossip_names_begin(g, s);
+    s->names.known = false;
+}
+
+void
+gossip_names_fini(struct gossip *g, struct gossip_stream *s)
+{
+    gossip_names_forget(g, s);
+    words_fini(&s->names.batch);
+}
+
+/* No room, or a record did not tell: the table is not the reader's any more. */
+static void
+lose(struct gossip *g, struct gossip_stream *s, uint64_t wait_us)
+{
+    bool any = s->names.known || s->names.peer != 0;
+
+    g->stats.names_lost += any;
+    gossip_names_forget(g, s);
+    s->names.again_us = g->now_us + wait_us;
+}
+
+bool
+gossip_names(const struct gossip *g, struct event_stream stream,
+             struct gossip_names *names)
+{
+    const struct gossip_stream *s = gossip_find(g, stream);
+
+    if (s == NULL || s->epoch.no == 0 || !s->names.known || s->names.pos == 0) {
+        return false;
+    }
+    *names = (struct gossip_names){.epoch = s->epoch,
+                                   .whole = s->whole,
+                                   .seq = s->names.pos >> 8,
+                                   .fingerprint = s->names.print,
+                                   .table = &s->names.table};
+    return true;
+}
+
+/* ---- records ---- */
+
+/* The records have reached all that the pages told. */
+static void
+settle(struct gossip_stream *s)
+{
+    struct gossip_ledger *n = &s->names;
+
+    if (n->peer != 0 && n->cursor == NAMES_END && n->pos >= n->until) {
+        stop_asking(s);
+        n->known = true;
+    }
+}
+
+/* The engine cleared its cache: what it holds is known from here on. */
+static void
+clear(struct gossip *g, struct gossip_stream *s)
+{
+    struct names reader = {.reader_count = s->names.table.reader_count,
+                           .reader_known = s->names.table.reader_known};
+
+    memcpy(reader.reader, s->names.table.reader, sizeof reader.reader);
+    names_clear(&s->names.table, &g->names_room);
+    s->names.table = reader;
+    s->names.peer = 0;
+    s->names.known = true;
+}
+
+static void
+end_batch(struct gossip *g, struct gossip_stream *s, uint64_t pos,
+          uint64_t print)
+{
+    struct gossip_ledger *n = &s->names;
+
+    if (n->clears) {
+        clear(g, s);
+    }
+    if (n->known || n->peer != 0) {
+        int rc = n->batch.failed ? NAMES_E_FULL
+                                 : names_apply(&n->table, &g->names_room,
+                                               n->batch.word, n->batch.count);
+        if (rc != 0) {
+            lose(g, s, rc == NAMES_E_FULL ? FULL_US : AGAIN_US);
+            return;
+        }
+    }
+    n->pos = pos;
+    n->print = print;
+    empty_batch(s);
+    settle(s);
+}
+
+void
+gossip_names_record(struct gossip *g, struct gossip_stream *s,
+                    const struct codec_body *body, const uint64_t *words,
+                    uint64_t pos)
+{
+    struct gossip_ledger *n = &s->names;
+    uint64_t print = 0;
+
+    CHECK(pos != 0 && s->epoch.no != 0);
+    if (!body->has_names) {
+        if (body->words_count > 0) {
+            lose(g, s, 0);
+        }
+        return;
+    }
+    if (body->clears) {
+        words_clear(&n->batch);
+        n->clears = true;
+    }
+    if (!codec_get_names(body, words, &n->batch, &print)) {
+        lose(g, s, n->batch.failed ? FULL_US : 0);
+        return;
+    }
+    if ((pos & GOSSIP_PART_LAST) == GOSSIP_PART_LAST) {
+        end_batch(g, s, pos, print);
+    }
+}
+
+/* ---- asking ---- */
+
+static void
+send_ask(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_ledger *n = &s->names;
+
+    CHECK(n->peer != 0 && s->epoch.no != 0);
+    n->token = ++g->tokens;
+    n->due_us = g->now_us + gossip_us(g->config.question_ms);
+    gossip_frame_begin(g, GOSSIP_FRAME_NAMES_ASK);
+    gossip_put_stream(g, s);
+    codec_put_u64(&g->build, s->epoch.id);
+    codec_put_u64(&g->build, n->token);
+    codec_put_u64(&g->build, n->cursor);
+    gossip_frame_send(g, n->peer, GOSSIP_CTL);
+    gossip_wake_at(g, n->due_us);
+}
+
+/* Between two batches only, and not while the state is on its way. */
+static bool
+can_ask(const struct gossip *g, const struct gossip_stream *s)
+{
+    return !s->names.known && s->names.peer == 0 && s->epoch.no != 0 &&
+           s->pos != 0 && !gossip_is_torn(s) && g->now_us >= s->names.again_us;
+}
+
+void
+gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+{
+    struct gossip_ledger *n = &s->names;
+
+    CHECK(peer != 0 && !s->removed);
+    if (!can_ask(g, s) || gossip_peer_at(g, peer) == GOSSIP_PEER_NONE) {
+        return;
+    }
+    gossip_names_forget(g, s);
+    names_keep_left(&n->table);
+    n->peer = peer;
+    n->cursor = 0;
+    n->tries = 0;
+    /* A batch that is half applied is told of by no record any more. */
+    n->from = s->told | GOSSIP_PART_LAST;
+    n->until = n->from;
+    n->pos = s->told == n->from ? s->told : 0;
+    g->stats.names_asked++;
+    send_ask(g, s);
+}
+
+static void
+fail(struct gossip *g, struct gossip_stream *s)
+{
+    gossip_names_forget(g, s);
+    s->names.again_us = g->now_us + rng_below(&g->rng, AGAIN_US);
+}
+
+void
+gossip_names_tick(struct gossip *g, struct gossip_stream *s)
+{
+    struct gossip_ledger *n = &s->names;
+
+    if (n->peer == 0 || g->now_us < n->due_us) {
+        return;
+    }
+    if (n->cursor == NAMES_END || ++n->tries >= TRIES_MAX ||
+        gossip_peer_at(g, n->peer) == GOSSIP_PEER_NONE) {
+        fail(g, s); /* or the records do not come */
+    } else {
+        send_ask(g, s);
+    }
+}
+
+/* ---- the server's end ---- */
+
+struct ask {
+    struct event_stream name;
+    uint64_t epoch_id;
+    uint64_t token;
+    uint64_t cursor;
+};
+
+static bool
+get_ask(struct codec_in *in, struct ask *ask)
+{
+    ask->name = (struct event_stream){.worker = codec_get_u64(in)};
+    ask->name.rank = codec_get_count(in, UINT32_MAX);
+    ask->epoch_id = codec_get_u64(in);
+    ask->token = codec_get_u64(in);
+    ask->cursor = codec_get_u64(in);
+    return !in->failed;
+}
+
+static void
+put_block(struct codec_out *out, const struct names_block *block)
+{
+    codec_put_varint(
+        out, (uint64_t)block->copies << 1 | (uint64_t)block->has_parent);
+    codec_put_u64(out, block->name);
+    codec_put_u64(out, block->key);
+    if (block->has_parent) {
+        codec_put_u64(out, block->parent);
+    }
+}
+
+static void
+put_page(struct gossip *g, const struct gossip_stream *s, uint64_t cursor)
+{
+    struct names_block *blocks = (void *)g->names_build;
+    const struct names *table = &s->names.table;
+    uint64_t next = cursor;
+    uint32_t count = names_page(table, cursor, blocks, PAGE_BLOCKS, &next);
+
+    codec_put_u64(&g->build, next);
+    codec_put_varint(&g->build, s->names.pos);
+    codec_put_u64(&g->build, s->names.print);
+    codec_put_varint(&g->build, table->reader_count);
+    for (uint32_t i = 0; i < table->reader_count; i++) {
+        codec_put_u64(&g->build, table->reader[i]);
+    }
+    codec_put_varint(&g->build, count);
+    for (uint32_t i = 0; i < count; i++) {
+        put_block(&g->build, &blocks[i]);
+    }
+}
+
+int
+gossip_recv_names_ask(struct gossip *g, uint64_t peer, struct codec_in in)
+{
+    struct ask ask;
+
+    if (!get_ask(&in, &ask)) {
+        return GOSSIP_E_BAD;
+    }
+    const struct gossip_stream *s = gossip_find(g, ask.name);
+    bool serves = s != NULL && s->epoch.no != 0 &&
+                  s->epoch.id == ask.epoch_id && s->names.known &&
+                  s->names.pos != 0;
+
+    gossip_frame_begin(g, GOSSIP_FRAME_NAMES);
+    codec_put_u64(&g->build, ask.name.worker);
+    codec_put_varint(&g->build, ask.name.rank);
+    codec_put_u64(&g->build, ask.epoch_id);
+    codec_put_u64(&g->build, ask.token);
+    codec_put_u64(&g->build, ask.cursor);
+    codec_put_u8(&g->build, serves);
+    if (serves) {
+        put_page(g, s, ask.cursor);
+        g->stats.names_pages_out++;
+    } else {
+        g->stats.names_refused++;
+    }
+    gossip_frame_send(g, peer, GOSSIP_BULK);
+    return 0;
+}
+
+/* ---- the receiver's end ---- */
+
+struct page {
+    struct ask ask;
+    bool serves;
+    uint64_t next;
+    uint64_t pos;
+    uint64_t print;
+    uint32_t reader_count;
+    uint64_t reader[NAMES_READER_MAX];
+    uint32_t count;
+    struct codec_in blocks;
+};
+
+static bool
+get_page(struct codec_in *in, struct page *page)
+{
+    *page = (struct page){.serves = false};
+    if (!get_ask(in, &page->ask)) {
+        return false;
+    }
+    page->serves = codec_get_u8(in) == 1;
+    if (!page->serves) {
+        return !in->failed;
+    }
+    page->next = codec_get_u64(in);
+    page->pos = codec_get_varint(in);
+    page->print = codec_get_u64(in);
+    page->reader_count = codec_get_count(in, NAMES_READER_MAX);
+    for (uint32_t i = 0; i < page->reader_count; i++) {
+        page->reader[i] = codec_get_u64(in);
+    }
+    page->count = codec_get_count(in, PAGE_BLOCKS);
+    page->blocks = *in;
+    return !in->failed && page->next >= page->ask.cursor;
+}
+
+/* 0, GOSSIP_E_FULL or GOSSIP_E_BAD. */
+static int
+fill(struct gossip *g, struct gossip_stream *s, struct page *page)
+{
+    struct codec_in *in = &page->blocks;
+
+    for (uint32_t i = 0; i < page->count; i++) {
+        uint32_t head = codec_get_count(in, (UINT32_C(1) << 17) - 1);
+        struct names_block block = {.copies = (uint16_t)(head >> 1),
+                                    .has_parent = (head & 1) != 0};
+        block.name = codec_get_u64(in);
+        block.key = codec_get_u64(in);
+        block.parent = block.has_parent ? codec_get_u64(in) : 0;
+        if (in->failed || block.copies == 0) {
+            return GOSSIP_E_BAD;
+        }
+        if (names_fill(&s->names.table, &g->names_room, &block) != 0) {
+            return GOSSIP_E_FULL;
+        }
+    }
+    return 0;
+}
+
+static int
+take_page(struct gossip *g, struct gossip_stream *s, struct page *page)
+{
+    struct gossip_ledger *n = &s->names;
+    int rc = fill(g, s, page);
+
+    g->stats.names_pages_in++;
+    if (rc != 0) {
+        lose(g, s, rc == GOSSIP_E_FULL ? FULL_US : AGAIN_US);
+        return rc == GOSSIP_E_BAD ? rc : 0;
+    }
+    n->until = page->pos > n->until ? page->pos : n->until;
+    if (!n->table.reader_known) {
+        n->table.reader_count = page->reader_count;
+        memcpy(n->table.reader, page->reader, sizeof page->reader);
+    }
+    if (n->pos == page->pos) {
+        n->print = page->print;
+    }
+    n->tries = 0;
+    if (page->next == page->ask.cursor && page->next != NAMES_END) {
+        fail(g, s);
+        return 0;
+    }
+    n->cursor = page->next;
+    if (n->cursor == NAMES_END) {
+        n->due_us = g->now_us + 3 * gossip_us(g->config.judge_ms);
+        settle(s);
+        gossip_wake_at(g, n->due_us);
+    } else {
+        send_ask(g, s);
+    }
+    return 0;
+}
+
+int
+gossip_recv_names(struct gossip *g, uint64_t peer, struct codec_in in)
+{
+    struct page page;
+
+    if (!get_page(&in, &page)) {
+        return GOSSIP_E_BAD;
+    }
+    struct gossip_stream *s = gossip_find(g, page.ask.name);
+    if (s == NULL || s->names.peer != peer ||
+        s->names.token != page.ask.token ||
+        s->names.cursor != page.ask.cursor ||
+        s->epoch.id != page.ask.epoch_id) {
+        return 0;
+    }
+    if (!page.serves || page.pos < s->names.from) {
+        fail(g, s);
+        return 0;
+    }
+    return take_page(g, s, &page);
+}
