@@ -209,7 +209,8 @@ class Explainer:
         mirror says}; leaves out workers that the mirror was not asked about."""
         tokens = publisher.topic_tokens(topic, 0, blocks)
         self.connection.request("POST", "/admin/explain", json.dumps(
-            {"model": publisher.MODEL, "prompt": tokens, "max_tokens": 1}))
+            {"model": publisher.MODEL, "prompt": tokens, "max_tokens": 1}),
+            {"content-type": "application/json"})
         answer = json.loads(self.connection.getresponse().read())
         return {c["worker"]: c["tokens"] // publisher.BLOCK_TOKENS
                 for c in answer["candidates"] if c["source"] == "mirror"}

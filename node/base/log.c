@@ -88,8 +88,8 @@ log_write(struct log_site *site, enum log_level level,
 
     settings.clock(&now);
     line.wall_us = now.wall_us;
-    if (!gate_pass(&site->gate, now.monotonic_us, LOG_INTERVAL_US, LOG_BURST,
-                   &line.dropped)) {
+    if (!gate_pass(&site->gate, now.monotonic_us, LOG_INTERVAL_US,
+                   site->burst != 0 ? site->burst : LOG_BURST, &line.dropped)) {
         counter_add(&dropped, 1);
         return;
     }

@@ -82,6 +82,7 @@ struct log_options {
 /* One per call site, static, all zero at first. */
 struct log_site {
     struct gate gate;
+    uint32_t burst; /* lines at once; 0: LOG_BURST */
 };
 
 /* Before this call: info, logfmt, stderr. Call before starting threads. */
@@ -182,9 +183,14 @@ log_field_fault(const char *key, int fault)
 /* LOG_AT(level, event, fields...); the event is a literal [a-z0-9_]+. The body
  * runs once: it is a "while" instead of an "if" so that no "else" can attach to
  * it. */
-#define LOG_AT(level, ...)                                             \
+#define LOG_AT(level, ...) LOG_WITH(level, 0, __VA_ARGS__)
+
+/* The same without a rate limit: for lines that somebody's own doing bounds. */
+#define LOG_EACH(level, ...) LOG_WITH(level, UINT32_MAX, __VA_ARGS__)
+
+#define LOG_WITH(level, at_once, ...)                                  \
     while (log_enabled(level)) {                                       \
-        static struct log_site log_site_here;                          \
+        static struct log_site log_site_here = {.burst = (at_once)};   \
         const struct log_field log_fields_here[] = {                   \
             LOG_FIELDS(__VA_ARGS__, )};                                \
         log_write(&log_site_here, (level), log_fields_here,            \

@@ -8,16 +8,20 @@
 
 #include "node/cli/cli_print_internal.h"
 #include "node/cli/cmd_internal.h"
+#include "node/http/http_tokens.h"
 #include "node/http/httpc.h"
 #include "node/text/json_pull.h"
 #include "node/text/json_show.h"
 #include "node/text/quote.h"
 #include "node/text/url.h"
 
+#define LINE_MAX_BYTES (HTTP_TOKEN_MAX + 64) /* of one header */
+
 #define AT(member) offsetof(struct cli_admin, member)
 
 static const struct flag table[] = {
     {.name = "admin", .kind = FLAG_ANY, .at = AT(address)},
+    {.name = "token-file", .kind = FLAG_ANY, .at = AT(token_file)},
     {.name = "json", .kind = FLAG_SWITCH, .at = AT(json)},
     {.name = "help", .kind = FLAG_SWITCH, .at = AT(help), .letter = 'h'},
 };
@@ -60,6 +64,36 @@ find_node(const struct cli_admin *cli, struct url *url, struct buf *fault)
     return false;
 }
 
+/* The header that carries the token, "" without one, into line. False: the
+ * file has none, and *fault says so. */
+static bool
+token_line(const struct cli_admin *cli, char line[LINE_MAX_BYTES],
+           struct buf *fault)
+{
+    const char *path = cli->token_file != NULL
+                           ? cli->token_file
+                           : getenv("KVASIR_ADMIN_TOKEN_FILE");
+    struct http_tokens tokens;
+    const char *want;
+    char reason[128];
+
+    line[0] = '\0';
+    if (path == NULL || path[0] == '\0') {
+        return true;
+    }
+    int error = http_tokens_load(path, &tokens, &want);
+    if (error == 0) {
+        (void)snprintf(line, LINE_MAX_BYTES, "Authorization: Bearer %s\r\n",
+                       tokens.token[0].text);
+        return true;
+    }
+    buf_printf(
+        fault, "%s: %s%s", path,
+        want != NULL ? "expected " : "cannot be read: ",
+        want != NULL ? want : uv_strerror_r(error, reason, sizeof reason));
+    return false;
+}
+
 static void
 on_done(void *context, const struct httpc_answer *answer)
 {
@@ -73,16 +107,20 @@ on_done(void *context, const struct httpc_answer *answer)
 
 /* 0 and an answer, or -errno. */
 static int
-ask(const struct url *url, const char *target, struct slice body,
-    struct answer *answer)
+ask(const struct url *url, const char *token, const char *target,
+    struct slice body, struct answer *answer)
 {
+    const char *type =
+        body.len != 0 ? "Content-Type: application/json\r\n" : "";
+    char lines[2 * LINE_MAX_BYTES];
+
+    (void)snprintf(lines, sizeof lines, "%s%s", type, token);
     struct httpc_request request = {
         .host = url->host,
         .port = url->port,
         .method = body.len != 0 ? "POST" : "GET",
         .target = target,
-        .headers = body.len != 0 ? SLICE("Content-Type: application/json\r\n")
-                                 : (struct slice){.len = 0},
+        .headers = slice_of(lines),
         .body = body,
         .timeout_ms = CLI_ADMIN_TIMEOUT_MS,
         .answer_bytes_max = CLI_ADMIN_ANSWER_MAX,
@@ -155,9 +193,11 @@ tell_status(const struct url *url, const struct answer *answer,
     bool found =
         error_message(buf_slice(&answer->body), message, sizeof message);
 
-    buf_printf(fault, "%s answered %u%s%s", url_authority(url, authority),
-               answer->status, found ? ": " : "",
-               found ? quote_text(slice_of(message), quoted) : "");
+    buf_printf(
+        fault, "%s answered %u%s%s%s", url_authority(url, authority),
+        answer->status, found ? ": " : "",
+        found ? quote_text(slice_of(message), quoted) : "",
+        answer->status == 401 ? " (--token-file FILE has the token)" : "");
 }
 
 static int
@@ -186,14 +226,15 @@ cli_admin_fetch(const struct cli_admin *cli, const char *target,
 {
     struct answer answer = {.outcome = HTTPC_CLOSED};
     struct url url;
+    char token[LINE_MAX_BYTES];
 
     buf_clear(text);
     buf_clear(fault);
-    if (!find_node(cli, &url, fault)) {
+    if (!find_node(cli, &url, fault) || !token_line(cli, token, fault)) {
         return CMD_USAGE;
     }
     answer.body = *text;
-    int rc = ask(&url, target, body, &answer);
+    int rc = ask(&url, token, target, body, &answer);
     *text = answer.body;
     if (rc != 0) {
         answer.error = rc;

@@ -22,11 +22,21 @@ struct cli_admin {
     const char *command; /* "status": starts each line on stderr */
     const char *address; /* HOST:PORT, from --admin; NULL: from KVASIR_ADMIN, or
                             127.0.0.1:9080 */
-    bool json;           /* --json */
-    bool help;           /* -h */
+    const char *token_file; /* from --token-file; NULL: from
+                               KVASIR_ADMIN_TOKEN_FILE, or no token */
+    bool json;              /* --json */
+    bool help;              /* -h */
 };
 
-/* Reads --admin, --json, --help. False: they were wrong, which it has printed.
+/* Both options as --help explains them. */
+#define CLI_ADMIN_HELP                                                      \
+    "  --admin HOST:PORT  the node's admin port; default: KVASIR_ADMIN, "   \
+    "else\n"                                                                \
+    "                     127.0.0.1:9080\n"                                 \
+    "  --token-file FILE  the first token in it opens the port; default:\n" \
+    "                     KVASIR_ADMIN_TOKEN_FILE, else no token is sent\n"
+
+/* Reads --admin, --token-file, --json, --help. False: they were wrong, which it has printed.
  * argv is borrowed for as long as *cli is used. */
 bool cli_admin_read(struct cli_admin *cli, const char *command,
                     char *const *argv) MUST_CHECK;

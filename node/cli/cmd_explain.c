@@ -1,5 +1,6 @@
 /* `kvasir explain`: where the request on stdin would go, and why. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "node/cli/cli_admin_internal.h"
 #include "node/cli/cli_print_internal.h"
@@ -8,14 +9,13 @@
 #define BODY_MAX ((size_t)64 << 20)
 
 static const char help[] =
-    "usage: kvasir explain [--admin HOST:PORT] [--json] < REQUEST.json\n"
+    "usage: kvasir explain [--admin HOST:PORT] [--token-file FILE] [--json]\n"
+    "                      < REQUEST.json\n"
     "\n"
     "Reads an OpenAI request body from stdin and shows where a running node\n"
     "would send it and why: each worker with its overlap, load and verdict.\n"
     "The request is not forwarded.\n"
-    "\n"
-    "  --admin HOST:PORT  the node's admin port; default: KVASIR_ADMIN, else\n"
-    "                     127.0.0.1:9080\n"
+    "\n" CLI_ADMIN_HELP
     "  --json             print the answer of /admin/explain unchanged\n"
     "  -h, --help         this text\n"
     "\n"
@@ -31,6 +31,10 @@ read_stdin(struct buf *body)
 {
     const char *fault = NULL;
 
+    if (isatty(STDIN_FILENO) == 1) {
+        (void)fprintf(stderr, "kvasir explain: type the request's JSON, then "
+                              "Ctrl-D (--help tells more)\n");
+    }
     while (!feof(stdin) && !ferror(stdin)) {
         char *room = buf_reserve(body, 65536);
         if (room == NULL) {

@@ -4,15 +4,13 @@
 #include "node/cli/cmd_internal.h"
 
 static const char help[] =
-    "usage: kvasir status [--admin HOST:PORT] [--json]\n"
+    "usage: kvasir status [--admin HOST:PORT] [--token-file FILE] [--json]\n"
     "\n"
     "Shows the state of a running node: the mesh as the node sees it "
     "(members,\n"
     "and who reads which event stream), its requests and where they went, the\n"
     "index, and each worker.\n"
-    "\n"
-    "  --admin HOST:PORT  the node's admin port; default: KVASIR_ADMIN, else\n"
-    "                     127.0.0.1:9080\n"
+    "\n" CLI_ADMIN_HELP
     "  --json             print the answer of /admin/status unchanged\n"
     "  -h, --help         this text\n"
     "\n"

@@ -16,19 +16,18 @@
 #define FRAME_BYTES_MAX ((size_t)1 << 20)
 
 static const char help[] =
-    "usage: kvasir top [--admin HOST:PORT] [--interval SECONDS] [--count N]\n"
+    "usage: kvasir top [--admin HOST:PORT] [--token-file FILE]\n"
+    "                  [--interval SECONDS] [--count N]\n"
     "\n"
     "Shows once a second what a node does: its requests, how much of their\n"
     "prompts was cached, how long they took, the mesh, and each worker. On a\n"
     "terminal it redraws the page until you press q, and waits for a node "
     "that\n"
     "restarts. Elsewhere it prints one page after the other.\n"
-    "\n"
-    "  --admin HOST:PORT   the node's admin port; default: KVASIR_ADMIN, else\n"
-    "                      127.0.0.1:9080\n"
-    "  --interval SECONDS  time between two pages, 0.1 to 3600; default: 1\n"
-    "  --count N           exit after N pages; default: never\n"
-    "  -h, --help          this text\n"
+    "\n" CLI_ADMIN_HELP
+    "  --interval SECONDS time between two pages, 0.1 to 3600; default: 1\n"
+    "  --count N          exit after N pages; default: never\n"
+    "  -h, --help         this text\n"
     "\n"
     "Rates, shares and times cover the time since the page before; times are\n"
     "estimated from the buckets of /metrics. The columns of a worker:\n"
@@ -54,6 +53,7 @@ struct wish {
 
 static const struct flag table[] = {
     {.name = "admin", .kind = FLAG_ANY, .at = AT(cli.address)},
+    {.name = "token-file", .kind = FLAG_ANY, .at = AT(cli.token_file)},
     {.name = "interval",
      .kind = FLAG_REAL,
      .at = AT(interval_s),

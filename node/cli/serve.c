@@ -333,6 +333,7 @@ say_ready(const struct serve *serve)
     const char *mesh = peers_address(serve->control.peers);
     char serving[URL_TEXT_MAX];
     char admin[URL_TEXT_MAX];
+    char metrics[URL_TEXT_MAX] = "";
     struct url url = config->listen;
 
     url.port = serve->port;
@@ -340,8 +341,14 @@ say_ready(const struct serve *serve)
     url = config->admin;
     url.port = httpd_port(serve->control.admin);
     (void)url_authority(&url, admin);
-    printf("ready serve=%s admin=%s%s%s\n", serving, admin,
-           mesh != NULL ? " mesh=" : "", mesh != NULL ? mesh : "");
+    url = config->admin_access.metrics;
+    if (serve->control.metrics != NULL) {
+        url.port = httpd_port(serve->control.metrics);
+        (void)url_authority(&url, metrics);
+    }
+    printf("ready serve=%s admin=%s%s%s%s%s\n", serving, admin,
+           mesh != NULL ? " mesh=" : "", mesh != NULL ? mesh : "",
+           metrics[0] != '\0' ? " metrics=" : "", metrics);
     (void)fflush(stdout);
     LOG_INFO("ready", KV("node", config->name), KV("serve", serving),
              KV("admin", admin), KV("mesh", mesh != NULL ? mesh : "none"),
@@ -358,7 +365,6 @@ static int ON_CONTROL
 open_ports(struct serve *serve)
 {
     const struct config *config = serve->node.config;
-    struct sockaddr_storage admin;
 
     int error = url_sockaddr(&config->listen, &serve->address);
     if (error == 0) {
@@ -369,13 +375,8 @@ open_ports(struct serve *serve)
                   KV("port", config->listen.port), KV_FAULT("error", error));
         return error;
     }
-    error = url_sockaddr(&config->admin, &admin);
-    if (error == 0) {
-        error = admin_open(&serve->control, (const struct sockaddr *)&admin);
-    }
+    error = admin_open(&serve->control);
     if (error < 0) {
-        LOG_ERROR("admin_listen_failed", KV("host", config->admin.host),
-                  KV("port", config->admin.port), KV_FAULT("error", error));
         return error;
     }
     share_descriptors(&serve->node, serve->descriptors);

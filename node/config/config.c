@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "node/config/config_access.h"
 #include "node/config/config_apply_internal.h"
 #include "node/config/config_mesh.h"
 
@@ -226,15 +227,10 @@ check_order(const struct config *config, const char *low_name,
 void
 config_check(const struct config *config, struct config_errors *errors)
 {
-    struct config_place place = {.source = "admin"};
-
     for (size_t i = 0; i < sizeof ordered_keys / sizeof ordered_keys[0]; i++) {
         check_order(config, ordered_keys[i][0], ordered_keys[i][1], errors);
     }
-    if (config->listen.port != 0 && config->listen.port == config->admin.port &&
-        strcmp(config->listen.host, config->admin.host) == 0) {
-        config_error(errors, &place, "the same address as listen");
-    }
+    config_access_check(config, errors);
     config_mesh_check(&config->mesh, errors);
 }
 
@@ -333,6 +329,7 @@ config_load(const struct config_sources *sources, struct config *config,
     }
     if (errors->count == 0) {
         config_mesh_files(&config->mesh, errors);
+        config_access_files(config, errors);
     }
     if (errors->count != 0) {
         config_fini(config);

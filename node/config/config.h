@@ -30,6 +30,7 @@
 #include "index/base/worker_set.h"
 #include "mesh/mesh.h"
 #include "node/base/log.h"
+#include "node/text/ranges.h"
 #include "node/text/url.h"
 
 #define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
@@ -56,6 +57,13 @@ struct config_worker {
     uint32_t ranks; /* data-parallel ranks; their event ports follow on */
     char topic[CONFIG_LABEL_MAX]; /* of its events, exactly; "": any */
     struct url sse;               /* http: a sidecar's stream of cache events */
+};
+
+/* Who may use the admin port, and a port for those who may not. */
+struct config_admin {
+    uint32_t insecure; /* 1: without a token, not only loopback */
+    char token_file[CONFIG_FILE_MAX]; /* "": no token is needed */
+    struct url metrics; /* /metrics, /health, /ready alone; host "": none */
 };
 
 struct config_policy {
@@ -223,6 +231,7 @@ struct config {
     char name[CONFIG_LABEL_MAX]; /* of this node; default: the host's name */
     struct url listen;           /* serving port; host is an IP address */
     struct url admin;            /* admin port; host is an IP address */
+    struct config_admin admin_access;
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     struct config_policy policy;
     struct config_retries retries;
@@ -237,6 +246,7 @@ struct config {
     struct config_mesh mesh;
     struct config_data data;
     struct config_log log;
+    struct ranges workers_deny;    /* addresses that no worker may have */
     struct config_worker *workers; /* owned, WORKERS_MAX at most */
     uint32_t workers_count;
 };

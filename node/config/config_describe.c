@@ -81,6 +81,9 @@ config_value_describe(const struct config_key *key, struct slice text,
         buf_printf(out, "statuses from 400 to 599 such as %s, or none",
                    key->fallback);
         break;
+    case CONFIG_RANGES:
+        buf_add_text(out, ranges_want(text));
+        break;
     }
 }
 
@@ -95,6 +98,7 @@ config_type_word(enum config_type type)
         [CONFIG_FILE] = "FILE",         [CONFIG_PLACES] = "PLACES",
         [CONFIG_STATUSES] = "STATUSES", [CONFIG_LISTEN] = "IP:PORT",
         [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
+        [CONFIG_RANGES] = "RANGES",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

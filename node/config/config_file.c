@@ -79,6 +79,33 @@ take_places(const struct walk *walk, const struct config_key *key,
     }
 }
 
+/* A list of ranges is their text between blanks; an empty one is none. */
+static void
+take_ranges(const struct walk *walk, const struct config_key *key,
+            const struct config_yaml_node *list, void *into)
+{
+    struct config_place place = place_of(walk, list);
+    struct buf text;
+
+    buf_init(&text, CONFIG_FILE_BYTES_MAX);
+    buf_add_text(&text, list->first == 0 ? "none" : "");
+    for (uint32_t at = list->first; at != 0;) {
+        const struct config_yaml_node *node = config_yaml_node(walk->yaml, at);
+        if (node->kind != CONFIG_YAML_SCALAR) {
+            wrong_kind(walk, node, key->name, "a range of addresses");
+        }
+        buf_add_slice(&text, config_yaml_text(walk->yaml, node));
+        buf_add_text(&text, " ");
+        at = node->next;
+    }
+    if (text.failed) {
+        config_error(walk->errors, &place, "out of memory");
+    } else {
+        config_apply_value(key, buf_slice(&text), &place, into, walk->errors);
+    }
+    buf_fini(&text);
+}
+
 static void
 take_value(const struct walk *walk, const struct config_key *key,
            const struct config_yaml_node *node, void *into)
@@ -89,6 +116,10 @@ take_value(const struct walk *walk, const struct config_key *key,
     if (node->kind == CONFIG_YAML_SCALAR) {
         config_apply_value(key, config_yaml_text(walk->yaml, node), &place,
                            into, walk->errors);
+        return;
+    }
+    if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_RANGES) {
+        take_ranges(walk, key, node, into);
         return;
     }
     if (node->kind == CONFIG_YAML_LIST && key->type == CONFIG_PLACES) {
@@ -224,17 +255,31 @@ section_row(struct slice name)
 
 static void
 take_section(const struct walk *walk, int row,
-             const struct config_yaml_node *node, struct config *config)
+             const struct config_yaml_node *node, struct seen *seen,
+             struct config *config)
 {
     const char *name = config_schema_section((size_t)row)->name;
-    struct seen seen = {.line = {0}};
 
     if (node->kind == CONFIG_YAML_MAPPING) {
-        take_mapping(walk, &config_schema_node, slice_of(name), node, &seen,
+        take_mapping(walk, &config_schema_node, slice_of(name), node, seen,
                      config);
     } else if (node->kind != CONFIG_YAML_NULL) {
         wrong_kind(walk, node, name, "a mapping of its keys");
     }
+}
+
+/* A key of no section, or the whole name of a flat section's key. */
+static const struct config_key *
+find_at_top(struct slice name)
+{
+    const struct config_key *key =
+        config_schema_find(&config_schema_node, name);
+
+    if (key == NULL) {
+        return NULL;
+    }
+    struct slice section = config_key_section(key);
+    return section.len == 0 || config_section_is_flat(section) ? key : NULL;
 }
 
 static void
@@ -251,21 +296,20 @@ take_root(const struct walk *walk, const struct config_yaml_node *root,
     while ((name = next_pair(walk, &at, &value)) != NULL) {
         struct config_place place = place_of(walk, name);
         struct slice text = config_yaml_text(walk->yaml, name);
-        const struct config_key *key =
-            config_schema_find_in(&config_schema_node, SLICE(""), text);
+        const struct config_key *key = find_at_top(text);
         int row = section_row(text);
-        if (key != NULL) {
+        if (key != NULL && (row < 0 || value->kind != CONFIG_YAML_MAPPING)) {
             if (is_first(walk, name,
                          &keys.line[key - config_schema_node.keys])) {
                 take_value(walk, key, value, config);
             }
-        } else if (row >= 0) {
-            if (is_first(walk, name, &sections.line[row])) {
-                take_section(walk, row, value, config);
-            }
         } else if (slice_equal(text, SLICE("workers"))) {
             if (is_first(walk, name, &workers_line)) {
                 take_workers(walk, value, config);
+            }
+        } else if (row >= 0) {
+            if (is_first(walk, name, &sections.line[row])) {
+                take_section(walk, row, value, &keys, config);
             }
         } else {
             config_apply_unknown(&config_schema_node, SLICE(""), text, &place,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "node/config/config_access.h"
 #include "node/config/config_error_internal.h"
 
 #define MESH_PORT 7946U
@@ -54,12 +55,6 @@ config_mesh_complete(struct config_mesh *mesh)
         (void)snprintf(mesh->listen.host, sizeof mesh->listen.host,
                        "127.0.0.1");
     }
-}
-
-static bool
-is_loopback(const struct url *url)
-{
-    return strncmp(url->host, "127.", 4) == 0 || strcmp(url->host, "::1") == 0;
 }
 
 static bool
@@ -113,9 +108,9 @@ check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
               "listens on all interfaces, so others cannot know where: "
               "expected mesh.advertise, this node's IP:PORT");
     }
-    if (mesh->listen.host[0] != '\0' && !is_loopback(&mesh->listen) &&
-        !config_mesh_tls(mesh) && mesh->insecure == 0 &&
-        mesh->secret_file[0] == '\0') {
+    if (mesh->listen.host[0] != '\0' &&
+        !config_is_loopback(mesh->listen.host) && !config_mesh_tls(mesh) &&
+        mesh->insecure == 0 && mesh->secret_file[0] == '\0') {
         fault(errors, "mesh.listen",
               "without TLS, whoever reaches the mesh's port can join and "
               "read: expected mesh.tls_*, mesh.secret_file, an address of "

@@ -9,8 +9,8 @@ is_text(enum config_type type)
 
 /* `key: value`, nothing when the value is absent or secret; true if so. */
 static bool
-print_pair(const struct config_key *key, const void *from, const char *indent,
-           struct buf *out)
+print_pair(const struct config_key *key, const char *name, const void *from,
+           const char *indent, struct buf *out)
 {
     struct buf value;
 
@@ -20,8 +20,8 @@ print_pair(const struct config_key *key, const void *from, const char *indent,
     bool shown = value.len != 0 && key->type != CONFIG_SECRET;
     if (shown) {
         const char *quote = is_text(key->type) ? "\"" : "";
-        buf_printf(out, "%s%s: %s%.*s%s", indent, config_key_last(key), quote,
-                   (int)value.len, value.ptr, quote);
+        buf_printf(out, "%s%s: %s%.*s%s", indent, name, quote, (int)value.len,
+                   value.ptr, quote);
     }
     buf_fini(&value);
     return shown;
@@ -36,8 +36,8 @@ print_workers(const struct config *config, struct buf *out)
     for (uint32_t i = 0; i < config->workers_count; i++) {
         for (size_t k = 0; k < config_schema_worker.count; k++) {
             const char *indent = k == 0 ? "  - " : "    ";
-            if (print_pair(&config_schema_worker.keys[k], &config->workers[i],
-                           indent, out)) {
+            const struct config_key *key = &config_schema_worker.keys[k];
+            if (print_pair(key, key->name, &config->workers[i], indent, out)) {
                 buf_add_text(out, "\n");
             }
         }
@@ -52,11 +52,13 @@ config_print(const struct config *config, struct buf *out)
     for (size_t i = 0; i < config_schema_node.count; i++) {
         const struct config_key *key = &config_schema_node.keys[i];
         struct slice own = config_key_section(key);
-        if (!slice_equal(own, section)) {
+        bool flat = config_section_is_flat(own);
+        if (!slice_equal(own, section) && !flat) {
             buf_printf(out, "%.*s:\n", (int)own.len, own.ptr);
-            section = own;
         }
-        if (print_pair(key, config, own.len != 0 ? "  " : "", out)) {
+        section = own;
+        if (print_pair(key, flat ? key->name : config_key_last(key), config,
+                       own.len != 0 && !flat ? "  " : "", out)) {
             buf_add_text(out, "\n");
         }
     }

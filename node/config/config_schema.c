@@ -52,6 +52,7 @@ static const char *const format_choices[] = {
 static const char *const bool_choices[] = {"false", "true", NULL};
 
 static const struct config_section sections[] = {
+    {"admin", "who may use the admin port"},
     {"policy", "how a worker is chosen for a request"},
     {"retries", "when a request that a worker failed goes to another one"},
     {"belief",
@@ -66,6 +67,7 @@ static const struct config_section sections[] = {
     {"mesh", "other nodes, and how they are reached"},
     {"data", "snapshots, from which a restarted node continues"},
     {"log", "lines on stderr"},
+    {"workers", "which workers a node takes, wherever it hears of them"},
 };
 
 /* clang-format off */
@@ -78,6 +80,13 @@ static const struct config_key node_keys[] = {
      "Where metrics and the admin API are; port 0 is a free one."},
     {"lanes", CONFIG_COUNT, AT(lanes), "0", 0, CONFIG_LANES_MAX, NULL,
      "Event loops that serve requests; 0: one for each CPU."},
+
+    {"admin.token_file", CONFIG_FILE, AT(admin_access.token_file), "", 0, 0, NULL,
+     "File of the tokens that the admin port wants, NAME TOKEN in each line; requests say Authorization: Bearer TOKEN. It is read again when it changes."},
+    {"admin.insecure", CONFIG_CHOICE, AT(admin_access.insecure), "false", 0, 0, bool_choices,
+     "Allow an admin port without tokens beyond loopback."},
+    {"admin.metrics", CONFIG_LISTEN, AT(admin_access.metrics), "", 0, 0, NULL,
+     "A port that has /metrics, /health and /ready alone, without a token; port 0 is a free one. Absent: none."},
 
     {"policy.name", CONFIG_CHOICE, AT(policy.name), "kvasir", 0, 0,
      policy_choices,
@@ -289,6 +298,9 @@ static const struct config_key node_keys[] = {
      "Lines of this level and of more severe ones are written."},
     {"log.format", CONFIG_CHOICE, AT(log.format), "logfmt", 0, 0, format_choices,
      "key=value, or one JSON object per line."},
+
+    {"workers.deny", CONFIG_RANGES, AT(workers_deny), "169.254.0.0/16 fe80::/10", 0, 0, NULL,
+     "Addresses that no worker may have, whoever names it or resolves its name; also a list. Absent: those of a link, where clouds keep their metadata."},
 };
 
 static const struct config_key worker_keys[] = {
@@ -362,6 +374,14 @@ config_schema_find_in(const struct config_schema *schema, struct slice section,
         }
     }
     return NULL;
+}
+
+bool
+config_section_is_flat(struct slice name)
+{
+    return name.len != 0 &&
+           (slice_equal(name, SLICE("workers")) ||
+            config_schema_find(&config_schema_node, name) != NULL);
 }
 
 struct slice

@@ -39,6 +39,7 @@ enum config_type {
     CONFIG_TCP,      /* struct url: tcp://HOST:PORT */
     CONFIG_PLACES,   /* struct config_joins: joins between blanks */
     CONFIG_STATUSES, /* struct config_statuses: 500,502; none */
+    CONFIG_RANGES,   /* struct ranges: ADDRESS/BITS between blanks, or none */
 };
 
 struct config_key {
@@ -80,6 +81,11 @@ config_schema_find_in(const struct config_schema *schema, struct slice section,
 
 /* The part of a key's name after its section. Points into the name. */
 const char *config_key_last(const struct config_key *key);
+
+/* Whether its name means something else at the top of a file (`admin` is an
+ * address, `workers` a list). Its keys may then be written there with their
+ * whole names, and are printed so. */
+bool config_section_is_flat(struct slice name);
 
 /* The section of a key's name; empty at the top. Points into the name. */
 struct slice config_key_section(const struct config_key *key);

@@ -301,6 +301,8 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
         return set_joins(text, (void *)to);
     case CONFIG_STATUSES:
         return set_statuses(text, (void *)to);
+    case CONFIG_RANGES:
+        return ranges_parse(text, (void *)to) == NULL;
     }
     return false;
 }
@@ -351,6 +353,20 @@ config_number_print(enum config_type type, uint64_t value, struct buf *out)
                value != 0 ? unit->name : "");
 }
 
+static void
+print_ranges(const struct ranges *ranges, struct buf *out)
+{
+    char text[RANGE_TEXT_MAX];
+
+    for (uint32_t i = 0; i < ranges->count; i++) {
+        buf_printf(out, "%s%s", i != 0 ? " " : "",
+                   range_text(&ranges->range[i], text));
+    }
+    if (ranges->count == 0) {
+        buf_add_text(out, "none");
+    }
+}
+
 void
 config_value_print(const struct config_key *key, const void *from,
                    struct buf *out)
@@ -392,6 +408,9 @@ config_value_print(const struct config_key *key, const void *from,
         break;
     case CONFIG_STATUSES:
         print_statuses((const void *)at, out);
+        break;
+    case CONFIG_RANGES:
+        print_ranges((const void *)at, out);
         break;
     }
 }

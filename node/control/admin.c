@@ -2,6 +2,7 @@
 #include "node/control/admin.h"
 #include "node/control/control_roster.h"
 
+#include "node/base/log.h"
 #include "node/control/admin_mesh.h"
 #include "node/control/admin_snapshot.h"
 
@@ -95,9 +96,12 @@ answer_decisions(struct control *control, struct httpd_request *request)
 static void ON_CONTROL
 add_worker(struct control *control, struct httpd_request *request)
 {
-    char fault[160];
-    unsigned status = admin_add_worker(control, httpd_body(request), fault);
+    char fault[ADMIN_FAULT_MAX];
+    char id[CONFIG_LABEL_MAX];
+    unsigned status = admin_add_worker(control, httpd_body(request), id, fault);
 
+    admin_access_log(&control->access, request, slice_of(id),
+                     status != 0 ? fault : NULL);
     if (status != 0) {
         httpd_error(request, status, "worker_refused", fault);
         return;
@@ -114,6 +118,8 @@ change_worker(struct control *control, struct httpd_request *request,
     bool there = drain ? control_roster_drain(control, id, drains)
                        : control_roster_remove(control, id);
 
+    admin_access_log(&control->access, request, id,
+                     there ? NULL : "no such worker");
     if (there) {
         answer_json(control, request, admin_put_workers);
     } else {
@@ -160,6 +166,34 @@ serve_worker(struct control *control, struct httpd_request *request,
     }
 }
 
+static void
+answer_health(struct control *control, struct httpd_request *request)
+{
+    (void)control;
+    httpd_answer(request, 200, "application/json", SLICE(""),
+                 SLICE("{\"status\":\"ok\"}\n"));
+}
+
+static void
+answer_ready(struct control *control, struct httpd_request *request)
+{
+    const char *reason = control_unready(control);
+
+    if (reason == NULL) {
+        httpd_answer(request, 200, "application/json", SLICE(""),
+                     SLICE("{\"status\":\"ready\"}\n"));
+    } else {
+        httpd_error(request, 503, "not_ready", reason);
+    }
+}
+
+static void ON_CONTROL
+take_snapshot(struct control *control, struct httpd_request *request)
+{
+    admin_access_log(&control->access, request, SLICE(""), NULL);
+    admin_snapshot(control, request);
+}
+
 struct endpoint {
     struct slice path;
     enum http_method method;
@@ -172,12 +206,43 @@ static const struct endpoint endpoints[] = {
     {{"/admin/workers", 14}, HTTP_GET, admin_put_workers, NULL},
     {{"/admin/workers", 14}, HTTP_POST, NULL, add_worker},
     {{"/admin/mesh", 11}, HTTP_GET, admin_put_mesh, NULL},
-    {{"/admin/snapshot", 15}, HTTP_POST, NULL, admin_snapshot},
+    {{"/admin/snapshot", 15}, HTTP_POST, NULL, take_snapshot},
     {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
+    /* The last OPEN_TO_ALL are also on the port of admin.metrics. */
     {{"/metrics", 8}, HTTP_GET, NULL, answer_metrics},
+    {{"/health", 7}, HTTP_GET, NULL, answer_health},
+    {{"/ready", 6}, HTTP_GET, NULL, answer_ready},
 };
+
+#define ENDPOINTS   (sizeof endpoints / sizeof endpoints[0])
+#define OPEN_TO_ALL 3
+
+static void
+open_request(void *context, struct httpd_request *request)
+{
+    struct control *control = context;
+    const struct http_head *head = httpd_head(request);
+
+    role_is_control();
+    control_take_facts(control);
+    for (size_t i = ENDPOINTS - OPEN_TO_ALL; i < ENDPOINTS; i++) {
+        const struct endpoint *e = &endpoints[i];
+        if (!slice_equal(head->path, e->path)) {
+            continue;
+        }
+        if (e->method == head->method_id) {
+            e->answer(control, request);
+        } else {
+            httpd_error(request, 405, "method_not_allowed",
+                        "this port is for reading");
+        }
+        return;
+    }
+    httpd_error(request, 404, "not_found",
+                "known here: /metrics, /health, /ready");
+}
 
 static void
 admin_request(void *context, struct httpd_request *request)
@@ -188,8 +253,11 @@ admin_request(void *context, struct httpd_request *request)
     bool known = false;
 
     role_is_control();
+    if (!admin_access_admits(&control->access, request)) {
+        return;
+    }
     control_take_facts(control);
-    for (size_t i = 0; i < sizeof(endpoints) / sizeof(*endpoints); i++) {
+    for (size_t i = 0; i < ENDPOINTS; i++) {
         const struct endpoint *e = &endpoints[i];
         if (!slice_equal(head->path, e->path)) {
             continue;
@@ -211,13 +279,16 @@ admin_request(void *context, struct httpd_request *request)
         serve_worker(control, request, rest);
     } else {
         httpd_error(request, 404, "not_found",
-                    "known here: /metrics and /admin/status, mesh, workers, "
+                    "known here: /metrics, /health, /ready and /admin/status, "
+                    "mesh, workers, "
                     "index, decisions, explain, snapshot");
     }
 }
 
-int
-admin_open(struct control *control, const struct sockaddr *address)
+/* 0 and *out; or -errno, and one line in the log says why. */
+static int
+open_port(struct control *control, const struct url *url,
+          const struct httpd_handler *handler, struct httpd **out)
 {
     const struct config_limits *limits = &control->node->config->limits;
     struct httpd_limits admin = {
@@ -230,12 +301,38 @@ admin_open(struct control *control, const struct sockaddr *address)
         .idle_timeout_ms = ADMIN_IDLE_MS,
         .write_timeout_ms = ADMIN_WRITE_MS,
     };
+    struct sockaddr_storage address;
+
+    int error = url_sockaddr(url, &address);
+    if (error == 0) {
+        error = httpd_new(out, &control->loop,
+                          (const struct sockaddr *)&address, &admin, handler);
+    }
+    if (error != 0) {
+        LOG_ERROR("admin_listen_failed", KV("host", url->host),
+                  KV("port", url->port), KV_FAULT("error", error));
+    }
+    return error;
+}
+
+int
+admin_open(struct control *control)
+{
+    const struct config *config = control->node->config;
+    const struct url *metrics = &config->admin_access.metrics;
     struct httpd_handler handler = {
         .context = control,
         .request = admin_request,
         .gone = admin_gone,
     };
+    struct httpd_handler open = {.context = control, .request = open_request};
 
-    return httpd_new(&control->admin, &control->loop, address, &admin,
-                     &handler);
+    int error = admin_access_init(&control->access, config);
+    if (error == 0) {
+        error = open_port(control, &config->admin, &handler, &control->admin);
+    }
+    if (error == 0 && metrics->host[0] != '\0') {
+        error = open_port(control, metrics, &open, &control->metrics);
+    }
+    return error;
 }

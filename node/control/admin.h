@@ -15,10 +15,11 @@
 #include "node/text/json_out.h"
 
 #define ADMIN_BYTES_MAX ((size_t)16 << 20)
+#define ADMIN_FAULT_MAX 512 /* an error, and its NUL */
 
-/* Opens the admin port; control_stop() closes it. 0, or -errno. */
-int admin_open(struct control *control, const struct sockaddr *address)
-    MUST_CHECK;
+/* Opens the ports of admin and admin.metrics; control_stop() closes them. 0; or
+ * -errno, and one line in the log says why. */
+int admin_open(struct control *control) MUST_CHECK;
 
 /* /admin/status */
 void admin_put_status(struct control *control, struct json_out *json)
@@ -63,9 +64,10 @@ void admin_answer(struct httpd_request *request, const char *content_type,
                   const struct buf *body);
 
 /* POST /admin/workers: adds the worker that body describes. 0, or the status
- * of an error with *fault. */
+ * of an error with *fault. id: the worker's, as far as it was read. */
 unsigned admin_add_worker(struct control *control, struct slice body,
-                          char fault[160]) ON_CONTROL;
+                          char id[CONFIG_LABEL_MAX],
+                          char fault[ADMIN_FAULT_MAX]) ON_CONTROL;
 
 /* /metrics: Prometheus text. */
 void admin_put_metrics(struct control *control, struct buf *out) ON_CONTROL;

@@ -165,7 +165,7 @@ put_node(struct control *control, struct buf *out)
                     "How long the process runs",
                     (control_now_us(control) - control->started_us) / 1000000);
     prom_out_single(out, "kvasir_ready", "gauge", "1 while /ready says yes",
-                    control_is_ready(control));
+                    control_unready(control) == NULL);
     prom_out_single(out, "kvasir_connections", "gauge",
                     "Client connections open", gauge_read(&node->connections));
     prom_out_single(out, "kvasir_inflight", "gauge", "Requests being served",

@@ -244,7 +244,7 @@ admin_put_status(struct control *control, struct json_out *json)
     json_out_put_uint(
         json, "uptime_s",
         (control_now_us(control) - control->started_us) / 1000000);
-    json_out_put_bool(json, "ready", control_is_ready(control));
+    json_out_put_bool(json, "ready", control_unready(control) == NULL);
     json_out_put_bool(json, "draining", gauge_read(&node->leaving) != 0);
     admin_put_mesh_rows(control, json);
     json_out_put_uint(json, "lanes", node->lanes_count);

@@ -1,6 +1,7 @@
 /* POST /admin/workers: a JSON object with the keys of one worker. */
 #include <stdio.h>
 
+#include "node/config/config_access.h"
 #include "node/control/admin.h"
 #include "node/control/control_roster.h"
 #include "node/text/json_pull.h"
@@ -9,12 +10,12 @@
 
 /* Errors come as lines; an answer has room for the first. */
 static void
-first_line(const struct config_errors *errors, char fault[160])
+first_line(const struct config_errors *errors, char fault[ADMIN_FAULT_MAX])
 {
     struct slice rest = {errors->text.ptr, errors->text.len};
     struct slice line = slice_take(&rest, '\n');
 
-    (void)snprintf(fault, 160, "%.*s", (int)line.len,
+    (void)snprintf(fault, ADMIN_FAULT_MAX, "%.*s", (int)line.len,
                    line.len != 0 ? line.ptr : "");
 }
 
@@ -63,30 +64,38 @@ read_worker(struct slice body, struct config_worker *worker,
 
 static unsigned ON_CONTROL
 add(struct control *control, const struct config_worker *worker,
-    char fault[160])
+    char fault[ADMIN_FAULT_MAX])
 {
-    int outcome = control_roster_put(control, worker);
+    const struct ranges *deny = &control->node->config->workers_deny;
 
+    if (config_access_denies(deny, worker, fault)) {
+        return 403;
+    }
+    int outcome = control_roster_put(control, worker);
     switch (outcome) {
     case 0:
         return 0;
     case FLEET_E_DUPLICATE_ID:
-        (void)snprintf(fault, 160, "a worker with this id is present");
+        (void)snprintf(fault, ADMIN_FAULT_MAX,
+                       "a worker with this id is present");
         return 409;
     case FLEET_E_DUPLICATE_URL:
-        (void)snprintf(fault, 160, "a worker with this url is present");
+        (void)snprintf(fault, ADMIN_FAULT_MAX,
+                       "a worker with this url is present");
         return 409;
     case FLEET_E_FULL:
-        (void)snprintf(fault, 160, "all %u slots are taken", WORKERS_MAX);
+        (void)snprintf(fault, ADMIN_FAULT_MAX, "all %u slots are taken",
+                       WORKERS_MAX);
         return 503;
     default:
-        (void)snprintf(fault, 160, "out of memory");
+        (void)snprintf(fault, ADMIN_FAULT_MAX, "out of memory");
         return 503;
     }
 }
 
 unsigned
-admin_add_worker(struct control *control, struct slice body, char fault[160])
+admin_add_worker(struct control *control, struct slice body,
+                 char id[CONFIG_LABEL_MAX], char fault[ADMIN_FAULT_MAX])
 {
     struct config_errors errors;
     struct config_worker worker = {.ranks = 1};
@@ -98,10 +107,11 @@ admin_add_worker(struct control *control, struct slice body, char fault[160])
     } else if (errors.count != 0) {
         first_line(&errors, fault);
     } else {
-        (void)snprintf(fault, 160,
+        (void)snprintf(fault, ADMIN_FAULT_MAX,
                        "expected a JSON object of strings: url, and perhaps "
                        "id, events, replay, island, pool, role");
     }
+    memcpy(id, worker.id, sizeof worker.id);
     config_errors_fini(&errors);
     return status;
 }

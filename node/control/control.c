@@ -30,14 +30,21 @@ control_cluster(const struct control *control)
     return hub_cluster(peers_hub(control->peers));
 }
 
-bool
-control_is_ready(const struct control *control)
+const char *
+control_unready(const struct control *control)
 {
     const struct fleet_view *view = fleet_view_get(control->node->board);
 
-    return gauge_read(&control->node->leaving) == 0 &&
-           gauge_read(&control->node->mesh_ready) != CLUSTER_CATCHING_UP &&
-           !worker_set_empty(&view->eligible);
+    if (gauge_read(&control->node->leaving) != 0) {
+        return "this node is shutting down";
+    }
+    if (worker_set_empty(&view->eligible)) {
+        return "no worker is eligible";
+    }
+    if (gauge_read(&control->node->mesh_ready) == CLUSTER_CATCHING_UP) {
+        return "this node has not caught up with its peers yet";
+    }
+    return NULL;
 }
 
 static void on_work(uv_timer_t *timer);
@@ -414,6 +421,7 @@ open_fleet(struct control *control, uint64_t seed)
         .health = config->health,
         .breaker = config->breaker,
         .resolve_interval_ms = 30000,
+        .deny = config->workers_deny,
         .seed = seed,
     };
     int error = fleet_new(&control->fleet, &fleet, &control->node->qsbr);
@@ -492,6 +500,8 @@ control_stop(struct control *control)
 {
     httpd_free(control->admin);
     control->admin = NULL;
+    httpd_free(control->metrics);
+    control->metrics = NULL;
     snapshot_stop(control->snapshot);
     probe_free(control->probe);
     control->probe = NULL;

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "index/base/role.h"
+#include "node/control/admin_access.h"
 #include "node/control/decisions.h"
 #include "node/control/fact_sink.h"
 #include "node/control/snapshot.h"
@@ -38,6 +39,8 @@ struct control {
     struct ingest *ingest;
     struct roster_apply *workers; /* control_roster.h */
     struct httpd *admin;          /* admin_open(); NULL: not yet */
+    struct httpd *metrics;        /* the same; NULL: no admin.metrics */
+    struct admin_access access;   /* to the admin port */
     struct snapshot *snapshot;    /* borrowed; NULL: none are taken */
     struct decisions decisions;
     struct route_scratch explain; /* for /admin/explain */
@@ -76,9 +79,9 @@ void control_stop(struct control *control) ON_CONTROL;
 /* After the loop ended and the lanes are gone. */
 void control_fini(struct control *control);
 
-/* Whether /ready says yes: a worker is eligible, the node has caught up with
+/* Why /ready says no, static text; NULL when it says yes: a worker is eligible, the node has caught up with
  * its peers or has stopped waiting, and it does not drain. */
-bool control_is_ready(const struct control *control);
+const char *control_unready(const struct control *control);
 
 /* Takes all facts that lanes have sent so far, so that the answer is up to
  * date. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "index/index.h"
+#include "node/config/config_access.h"
 #include "node/fleet/fleet_slot_internal.h"
 
 struct fleet_board *
@@ -173,18 +174,28 @@ occupy(struct fleet *fleet, uint32_t slot, const struct config_worker *config,
     reset_board(fleet, slot);
 }
 
+const struct ranges *
+fleet_deny(const struct fleet *fleet)
+{
+    return &fleet->config.deny;
+}
+
 int
 fleet_add(struct fleet *fleet, const struct config_worker *worker,
           uint64_t now_us, uint32_t *slot)
 {
     struct config_worker named = *worker;
     char authority[URL_TEXT_MAX];
+    char why[CONFIG_DENIED_MAX];
 
     fleet->now_us = now_us;
     if (named.id[0] == '\0') {
         (void)snprintf(named.id, sizeof named.id, "%.*s",
                        (int)sizeof named.id - 1,
                        url_authority(&named.url, authority));
+    }
+    if (config_access_denies(&fleet->config.deny, &named, why)) {
+        return FLEET_E_DENIED;
     }
     int duplicate = find_duplicate(fleet, &named);
     if (duplicate != 0) {

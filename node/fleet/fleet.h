@@ -53,7 +53,8 @@
 #include "node/view/breaker.h"
 #include "node/view/fleet_view.h"
 
-#define FLEET_TARGET_MAX (2 * URL_PATH_MAX)
+#define FLEET_TARGET_MAX    (2 * URL_PATH_MAX)
+#define FLEET_ADDRESSES_MAX 16 /* of one name; further ones are not tried */
 
 struct fleet;
 
@@ -61,6 +62,7 @@ struct fleet_config {
     struct config_health health;
     struct config_breaker breaker;
     uint32_t resolve_interval_ms; /* between two looks at a worker's name */
+    struct ranges deny;           /* addresses that no worker may have */
     uint64_t seed;                /* of the jitter */
 };
 
@@ -68,6 +70,7 @@ enum {
     FLEET_E_FULL = 1,      /* no slot is free */
     FLEET_E_DUPLICATE_ID,  /* a worker of that id is present */
     FLEET_E_DUPLICATE_URL, /* one of that URL is present */
+    FLEET_E_DENIED,        /* config_access_denies() says why */
 };
 
 /* What a lane saw of one attempt, known when the answer's head arrived or
@@ -135,6 +138,9 @@ struct fleet_probed {
     const char *failure; /* static text when there was none: "timeout", ... */
     struct slice body;   /* borrowed for the call */
 };
+
+/* The ranges that no worker's address may be in. Borrowed from the fleet. */
+const struct ranges *fleet_deny(const struct fleet *fleet);
 
 /* 0 and *out with an empty view published on its board, or -ENOMEM. The qsbr
  * outlives the fleet. */

@@ -2,6 +2,8 @@
  * itself. */
 #include "node/fleet/fleet_log_internal.h"
 
+#include <uv.h>
+
 #include "node/base/log.h"
 
 /* The event, the worker and one detail. */
@@ -58,4 +60,20 @@ fleet_log_event(const struct fleet_out *out)
     if (log_enabled(level_of(out->event))) {
         log_write(&sites[out->event], level_of(out->event), fields, count);
     }
+}
+
+void
+fleet_log_denied(const char *worker, const struct sockaddr *address,
+                 const struct range *range)
+{
+    char text[RANGE_TEXT_MAX];
+    char host[64] = "";
+    int error = address->sa_family == AF_INET6
+                    ? uv_ip6_name((const void *)address, host, sizeof host)
+                    : uv_ip4_name((const void *)address, host, sizeof host);
+
+    LOG_WARNING("worker_address_denied", KV("worker", worker),
+                KV("address", error == 0 ? host : "?"),
+                KV("range", range_text(range, text)),
+                KV("hint", "its name has an address that workers.deny denies"));
 }

@@ -13,4 +13,9 @@
  * Warnings where someone should look, else information. */
 void fleet_log_event(const struct fleet_out *out);
 
+/* Writes that a worker's name has an address in a range of workers.deny. All is
+ * borrowed for the call. */
+void fleet_log_denied(const char *worker, const struct sockaddr *address,
+                      const struct range *range);
+
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "node/fleet/fleet.h"
+#include "node/fleet/fleet_log_internal.h"
 #include "node/fleet/fleet_slot_internal.h"
 
 #define JITTER_DIVISOR 10 /* an interval is up to a tenth shorter */
@@ -375,27 +376,53 @@ choose_address(const struct fleet_slot *s,
     return 0;
 }
 
+/* Copies the addresses that a worker may have, and logs the others. */
+static size_t
+leave_denied(const struct fleet *fleet, const struct fleet_slot *s,
+             const struct sockaddr_storage *addresses, size_t count,
+             struct sockaddr_storage *out)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct sockaddr *address = (const struct sockaddr *)&addresses[i];
+        const struct range *range = ranges_find(&fleet->config.deny, address);
+        if (range == NULL) {
+            out[kept++] = addresses[i];
+        } else {
+            fleet_log_denied(s->config.id, address, range);
+        }
+    }
+    return kept;
+}
+
 void
 fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
-               const struct sockaddr_storage *addresses, size_t count,
+               const struct sockaddr_storage *found, size_t count,
                uint64_t now_us)
 {
     struct fleet_slot *s = fleet_slot_of(fleet, slot, generation);
+    struct sockaddr_storage addresses[FLEET_ADDRESSES_MAX];
 
-    CHECK(count == 0 || addresses != NULL);
+    CHECK(count == 0 || found != NULL);
+    CHECK(count <= FLEET_ADDRESSES_MAX);
     fleet->now_us = now_us;
     if (s == NULL || !s->resolving) {
         return;
     }
     CHECK(s->resolve_due_us != UINT64_MAX); /* its host is a name */
     s->resolving = false;
+    size_t all = count;
+    count = leave_denied(fleet, s, found, all, addresses);
     s->addresses_count = count;
     if (count == 0) {
         s->resolve_due_us =
             after_interval(fleet, fleet->config.health.interval_ms);
         if (s->now.address_len == 0) { /* otherwise the last address may still
                                           work */
-            health_bad(fleet, slot, "name not resolved");
+            health_bad(fleet, slot,
+                       all != 0 ? "address denied by workers.deny"
+                                : "name not resolved");
         }
         return;
     }

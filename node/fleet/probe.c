@@ -9,7 +9,6 @@
 #include "node/http/httpc.h"
 
 #define AUTHORIZATION_BYTES (CONFIG_SECRET_MAX + 64)
-#define ADDRESSES_MAX       16 /* of one name; further ones are not tried */
 
 /* One HTTP call in flight; its place in the table is its worker and kind. */
 struct call {
@@ -148,10 +147,10 @@ on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
 {
     struct lookup *lookup = request->data;
     struct probe *probe = lookup->probe;
-    struct sockaddr_storage addresses[ADDRESSES_MAX] = {{0}};
+    struct sockaddr_storage addresses[FLEET_ADDRESSES_MAX] = {{0}};
     size_t count = 0;
 
-    for (struct addrinfo *at = found; at != NULL && count < ADDRESSES_MAX;
+    for (struct addrinfo *at = found; at != NULL && count < FLEET_ADDRESSES_MAX;
          at = at->ai_next) {
         if (at->ai_family == AF_INET || at->ai_family == AF_INET6) {
             memcpy(&addresses[count++], at->ai_addr, at->ai_addrlen);

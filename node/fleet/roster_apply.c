@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "node/base/log.h"
+#include "node/config/config_access.h"
 #include "node/fleet/roster_keys_internal.h"
 #include "node/fleet/roster_spec_internal.h"
 
@@ -116,6 +117,8 @@ refusal(int outcome)
         return "another worker has its url";
     case FLEET_E_DUPLICATE_ID:
         return "another worker has its id";
+    case FLEET_E_DENIED:
+        return "workers.deny denies its address";
     default:
         return "out of memory";
     }
@@ -207,6 +210,7 @@ add(struct roster_apply *apply, const struct config_worker *worker,
     bool draining, bool quiet, uint64_t now_us)
 {
     uint32_t slot;
+    char why[CONFIG_DENIED_MAX];
     int outcome = add_first(apply, worker, now_us, &slot);
 
     if (outcome == 0 && draining) {
@@ -217,8 +221,10 @@ add(struct roster_apply *apply, const struct config_worker *worker,
         apply->again_us = now_us + AGAIN_US;
     }
     if (outcome != 0 && !quiet) {
+        bool denied =
+            config_access_denies(fleet_deny(apply->fleet), worker, why);
         LOG_WARNING("roster_worker_left_out", KV("worker", worker->id),
-                    KV("reason", refusal(outcome)));
+                    KV("reason", denied ? why : refusal(outcome)));
     }
     return outcome == 0;
 }
@@ -375,6 +381,7 @@ roster_apply_left_out(const struct roster_apply *apply,
 {
     struct config_worker worker;
     struct fleet_status status;
+    char why[CONFIG_DENIED_MAX];
 
     if (entry->removed ||
         fleet_find(apply->fleet, slice_of(entry->id)) != WORKER_NONE) {
@@ -382,6 +389,9 @@ roster_apply_left_out(const struct roster_apply *apply,
     }
     if (!read_entry(apply, entry, true, &worker)) {
         return "it makes no sense to this node";
+    }
+    if (config_access_denies(fleet_deny(apply->fleet), &worker, why)) {
+        return refusal(FLEET_E_DENIED);
     }
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         if (fleet_status(apply->fleet, slot, &status) &&

@@ -36,6 +36,8 @@
 #include "index/base/slice.h"
 #include "node/http/http_head.h"
 
+#define HTTPD_PEER_MAX 64 /* an address, a port and a NUL */
+
 struct httpd;
 struct httpd_request;
 
@@ -102,6 +104,11 @@ void httpd_free(struct httpd *httpd);
 /* The request's head and body; valid as long as the request. */
 const struct http_head *httpd_head(const struct httpd_request *request);
 struct slice httpd_body(const struct httpd_request *request);
+
+/* Writes where the request comes from, IP:PORT, into out; returns out. "" when
+ * the connection has broken. */
+const char *httpd_peer(const struct httpd_request *request,
+                       char out[HTTPD_PEER_MAX]);
 
 /* A place for the handler's own pointer; NULL at first. */
 void **httpd_user(struct httpd_request *request);

@@ -1,6 +1,7 @@
 /* The server: what the handler calls to answer a request. */
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 
 #include "node/http/http_status.h"
@@ -139,6 +140,31 @@ struct slice
 httpd_body(const struct httpd_request *request)
 {
     return request->body;
+}
+
+const char *
+httpd_peer(const struct httpd_request *request, char out[HTTPD_PEER_MAX])
+{
+    struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof name;
+    char host[48] = "";
+
+    out[0] = '\0';
+    if (request->conn->state == HTTPD_CLOSED ||
+        getpeername(request->conn->sock.fd, (struct sockaddr *)&name, &len) !=
+            0) {
+        return out;
+    }
+    bool v6 = name.ss_family == AF_INET6;
+    const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)&name;
+    const struct sockaddr_in *ip4 = (const struct sockaddr_in *)&name;
+    int error = v6 ? uv_ip6_name(ip6, host, sizeof host)
+                   : uv_ip4_name(ip4, host, sizeof host);
+    if (error == 0) {
+        (void)snprintf(out, HTTPD_PEER_MAX, v6 ? "[%s]:%u" : "%s:%u", host,
+                       ntohs(v6 ? ip6->sin6_port : ip4->sin_port));
+    }
+    return out;
 }
 
 void **

@@ -200,8 +200,11 @@ def connect(address, timeout_s=IO_TIMEOUT_S):
 
 
 def send(connection, method, path, body=None, headers=None):
-    """Sends a request; anything but bytes, text or None goes as JSON."""
+    """Sends a request; anything but bytes, text or None goes as JSON, and so does
+    all that goes to an admin port."""
     headers = dict(headers or {})
+    if body is not None and path.startswith("/admin/"):
+        headers.setdefault("content-type", "application/json")
     if body is not None and not isinstance(body, (bytes, str)):
         body = json.dumps(body)
         headers.setdefault("content-type", "application/json")

@@ -13,6 +13,7 @@ fleet_settings(void)
     return (struct fleet_config){.health = config.health,
                                  .breaker = config.breaker,
                                  .resolve_interval_ms = 30000,
+                                 .deny = config.workers_deny,
                                  .seed = 1};
 }
 

@@ -312,6 +312,38 @@ Test(node_fleet_probe, a_name_without_an_address_is_unhealthy_until_it_has_one)
     cr_assert(rig_eligible(slot));
 }
 
+Test(node_fleet_probe, a_name_with_a_denied_address_is_unhealthy)
+{
+    rig.address[0] = 0xA9FEA9FE;
+    uint32_t slot = add_named();
+
+    cr_assert_not(rig_eligible(slot));
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH], 0);
+    cr_assert_str_eq(rig_last(FLEET_DOWN)->reason,
+                     "address denied by workers.deny");
+    rig.address[1] = 0x7f000001; /* of two, the other one is taken */
+    rig_pass(2 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(node_fleet_probe, a_denied_address_is_added_by_nobody)
+{
+    struct config_worker worker = rig_config(0);
+
+    (void)strcpy(worker.url.host, "169.254.169.254");
+    cr_assert_eq(fleet_add(rig.fleet, &worker, rig.now_us, NULL),
+                 FLEET_E_DENIED);
+    (void)strcpy(worker.url.host, "::ffff:169.254.169.254");
+    cr_assert_eq(fleet_add(rig.fleet, &worker, rig.now_us, NULL),
+                 FLEET_E_DENIED);
+    (void)strcpy(worker.url.host, "10.0.0.1");
+    (void)strcpy(worker.events.host, "169.254.1.1");
+    cr_assert_eq(fleet_add(rig.fleet, &worker, rig.now_us, NULL),
+                 FLEET_E_DENIED);
+    worker.events.host[0] = '\0';
+    cr_assert_eq(fleet_add(rig.fleet, &worker, rig.now_us, NULL), 0);
+}
+
 Test(node_fleet_probe, a_moved_worker_is_found_and_keeps_its_slot)
 {
     rig.address[0] = 0x7f000001;

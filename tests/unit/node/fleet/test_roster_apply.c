@@ -229,6 +229,19 @@ Test(node_roster_apply, what_is_said_on_one_node_is_so_on_both)
     cr_assert_str_eq(state(0, "w"), "there");
 }
 
+Test(node_roster_apply, a_denied_address_that_a_peer_says_is_left_out)
+{
+    struct config_worker worker = worker_of("http://169.254.169.254,id=w");
+    struct roster_entry entry;
+
+    cr_assert_eq(roster_apply_put(nodes[0].apply, &worker, now_us), 0);
+    settle();
+    cr_assert_str_eq(state(1, "w"), "-");
+    cr_assert(roster_find(nodes[1].roster, "w", &entry));
+    cr_assert_str_eq(roster_apply_left_out(nodes[1].apply, &entry),
+                     "workers.deny denies its address");
+}
+
 Test(node_roster_apply, a_worker_that_did_not_change_keeps_its_slot)
 {
     put(0, "http://a:1,id=w");

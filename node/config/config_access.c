@@ -1,0 +1,123 @@
+/* The keys of the admin port, and addresses that workers may not have. */
+#include "node/config/config_access.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#include "node/config/config_error_internal.h"
+#include "node/http/http_tokens.h"
+
+bool
+config_is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+static void
+fault(struct config_errors *errors, const char *key, const char *what)
+{
+    struct config_place place = {.source = key};
+
+    config_error(errors, &place, "%s", what);
+}
+
+static bool
+is_same_port(const struct url *a, const struct url *b)
+{
+    return a->port != 0 && a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+static void
+check_ports(const struct config *config, struct config_errors *errors)
+{
+    const struct url *metrics = &config->admin_access.metrics;
+
+    if (is_same_port(&config->listen, &config->admin)) {
+        fault(errors, "admin", "the same address as listen");
+    }
+    if (is_same_port(metrics, &config->listen) ||
+        is_same_port(metrics, &config->admin)) {
+        fault(errors, "admin.metrics", "the same address as listen or admin");
+    }
+    if (!config_is_loopback(config->admin.host) &&
+        config->admin_access.token_file[0] == '\0' &&
+        config->admin_access.insecure == 0) {
+        fault(errors, "admin",
+              "without tokens, whoever reaches the admin port can change this "
+              "node: expected admin.token_file, an address of loopback, or "
+              "admin.insecure: true (for /metrics alone, admin.metrics)");
+    }
+}
+
+bool
+config_access_denies(const struct ranges *deny,
+                     const struct config_worker *worker,
+                     char why[CONFIG_DENIED_MAX])
+{
+    const struct {
+        const char *key;
+        const char *host;
+    } places[] = {
+        {"url", worker->url.host},
+        {"events", worker->events.host},
+        {"replay", worker->replay.host},
+        {"sse", worker->sse.host},
+    };
+    char text[RANGE_TEXT_MAX];
+
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const struct range *range = ranges_find_host(deny, places[i].host);
+        if (range != NULL) {
+            (void)snprintf(why, CONFIG_DENIED_MAX,
+                           "the address %s of its %s is in %s, which "
+                           "workers.deny denies",
+                           places[i].host, places[i].key,
+                           range_text(range, text));
+            return true;
+        }
+    }
+    return false;
+}
+
+static void
+check_workers(const struct config *config, struct config_errors *errors)
+{
+    char why[CONFIG_DENIED_MAX];
+
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        const struct config_worker *worker = &config->workers[i];
+        struct config_place place = {.source = "workers"};
+        if (config_access_denies(&config->workers_deny, worker, why)) {
+            config_error(errors, &place, "%s: %s", worker->id, why);
+        }
+    }
+}
+
+void
+config_access_check(const struct config *config, struct config_errors *errors)
+{
+    check_ports(config, errors);
+    check_workers(config, errors);
+}
+
+void
+config_access_files(const struct config *config, struct config_errors *errors)
+{
+    const char *path = config->admin_access.token_file;
+    struct config_place place = {.source = "admin.token_file"};
+    struct http_tokens tokens;
+    const char *want;
+    char text[128];
+
+    if (path[0] == '\0') {
+        return;
+    }
+    int error = http_tokens_load(path, &tokens, &want);
+    if (want != NULL) {
+        config_error(errors, &place, "%s: expected %s", path, want);
+    } else if (error != 0) {
+        config_error(errors, &place, "%s cannot be read: %s", path,
+                     uv_strerror_r(error, text, sizeof text));
+    }
+}

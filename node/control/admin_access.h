@@ -1,0 +1,47 @@
+/*
+ * Who uses the admin port: its guard and tokens, and the log of changes.
+ *
+ * The file of tokens is read again when it was replaced or written. One that
+ * cannot be read, or makes no sense, leaves the tokens as they are.
+ *
+ * Role: shell. Owns: nothing. Thread: control. Limits: http_tokens.h. Errors:
+ * -errno; log lines.
+ */
+#ifndef NODE_ADMIN_ACCESS_H
+#define NODE_ADMIN_ACCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "index/base/check.h"
+#include "index/base/role.h"
+#include "node/config/config.h"
+#include "node/http/http_tokens.h"
+#include "node/http/httpd.h"
+
+struct admin_access {
+    const struct config *config;
+    struct http_tokens tokens; /* of admin.token_file, if there is one */
+    uint64_t stamp;            /* of the file that was read */
+    /* Of the request that is being handled. */
+    char peer[HTTPD_PEER_MAX];
+    const char *token; /* its name, "" without */
+};
+
+/* Reads the tokens. The configuration is borrowed for the access's life. 0; or
+ * -errno, and one line in the log says why. */
+int admin_access_init(struct admin_access *access, const struct config *config)
+    MUST_CHECK;
+
+/* Whether the request may pass. False: it was answered, and the log says who
+ * asked for what. */
+bool admin_access_admits(struct admin_access *access,
+                         struct httpd_request *request) ON_CONTROL MUST_CHECK;
+
+/* Writes who changed what, and what came of it, to the log. worker: its id, or
+ * empty. fault: NULL when it was done. Call it before the answer. */
+void admin_access_log(const struct admin_access *access,
+                      const struct httpd_request *request, struct slice worker,
+                      const char *fault) ON_CONTROL;
+
+#endif

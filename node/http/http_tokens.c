@@ -1,0 +1,162 @@
+/* Tokens of a port: their file, and whether a request carries one. */
+#include "node/http/http_tokens.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Visible ASCII: what a header can carry as one word. */
+static bool
+is_word(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] <= ' ' || s.ptr[i] >= 0x7F) {
+            return false;
+        }
+    }
+    return s.len != 0;
+}
+
+/* The next word of a line; empty at its end. */
+static struct slice
+take_word(struct slice *line)
+{
+    struct slice trimmed = slice_trim(*line);
+    struct slice word = {.ptr = trimmed.ptr, .len = 0};
+
+    while (word.len < trimmed.len && trimmed.ptr[word.len] != ' ' &&
+           trimmed.ptr[word.len] != '\t') {
+        word.len++;
+    }
+    *line = (struct slice){.ptr = trimmed.ptr + word.len,
+                           .len = trimmed.len - word.len};
+    return word;
+}
+
+static const char *
+take_line(struct slice line, struct http_tokens *tokens)
+{
+    struct slice first = take_word(&line);
+    struct slice second = take_word(&line);
+    struct slice name = second.len != 0 ? first : SLICE("token");
+    struct slice text = second.len != 0 ? second : first;
+
+    if (first.len == 0 || first.ptr[0] == '#') {
+        return NULL;
+    }
+    if (take_word(&line).len != 0 || !is_word(name) || !is_word(text) ||
+        name.len >= HTTP_TOKEN_NAME_MAX) {
+        return "lines of NAME TOKEN, in ASCII";
+    }
+    if (text.len < HTTP_TOKEN_MIN || text.len > HTTP_TOKEN_MAX) {
+        return "tokens of 16 to 128 characters (openssl rand -hex 32)";
+    }
+    if (tokens->count == HTTP_TOKENS_MAX) {
+        return "at most 32 tokens";
+    }
+    struct http_token *token = &tokens->token[tokens->count++];
+    *token = (struct http_token){.name = ""};
+    memcpy(token->name, name.ptr, name.len);
+    memcpy(token->text, text.ptr, text.len);
+    return NULL;
+}
+
+_Static_assert(HTTP_TOKENS_MAX == 32 && HTTP_TOKEN_MIN == 16 &&
+                   HTTP_TOKEN_MAX == 128,
+               "as the texts say");
+
+const char *
+http_tokens_read(struct slice bytes, struct http_tokens *tokens)
+{
+    struct http_tokens read = {.count = 0};
+
+    while (bytes.len != 0) {
+        struct slice line = slice_trim(slice_take(&bytes, '\n'));
+        if (line.len != 0 && line.ptr[line.len - 1] == '\r') {
+            line.len--;
+        }
+        const char *want = take_line(line, &read);
+        if (want != NULL) {
+            return want;
+        }
+    }
+    if (read.count == 0) {
+        return "a token (openssl rand -hex 32)";
+    }
+    *tokens = read;
+    return NULL;
+}
+
+int
+http_tokens_load(const char *path, struct http_tokens *tokens,
+                 const char **want)
+{
+    char bytes[HTTP_TOKENS_FILE_MAX + 1];
+    FILE *file = fopen(path, "re");
+
+    *want = NULL;
+    if (file == NULL) {
+        return -errno;
+    }
+    errno = 0;
+    size_t len = fread(bytes, 1, sizeof bytes, file);
+    int error = ferror(file) != 0 ? (errno != 0 ? -errno : -EIO) : 0;
+    (void)fclose(file);
+    if (error != 0) {
+        return error;
+    }
+    *want = len > HTTP_TOKENS_FILE_MAX
+                ? "a file of at most 16 KiB"
+                : http_tokens_read((struct slice){bytes, len}, tokens);
+    return *want == NULL ? 0 : -EINVAL;
+}
+
+/* The word behind "Bearer"; false: there is none. */
+static bool
+bearer_of(const struct http_head *head, struct slice *text)
+{
+    const struct http_header *header =
+        http_head_find(head, HTTP_FIELD_AUTHORIZATION);
+    uint32_t bit = UINT32_C(1) << HTTP_FIELD_AUTHORIZATION;
+
+    if (header == NULL || (head->fields_repeated & bit) != 0) {
+        return false;
+    }
+    *text = header->value;
+    struct slice scheme = take_word(text);
+    *text = slice_trim(*text);
+    return slice_equal_nocase(scheme, SLICE("Bearer")) && text->len != 0 &&
+           text->len <= HTTP_TOKEN_MAX;
+}
+
+/* 0: equal. Looks at every byte of both, whatever they are. */
+static unsigned
+difference(const char a[HTTP_TOKEN_MAX + 1], const char b[HTTP_TOKEN_MAX + 1])
+{
+    volatile unsigned sum = 0;
+
+    for (size_t i = 0; i <= HTTP_TOKEN_MAX; i++) {
+        sum |= (unsigned char)a[i] ^ (unsigned char)b[i];
+    }
+    return sum;
+}
+
+const char *
+http_tokens_find(const struct http_tokens *tokens, const struct http_head *head)
+{
+    char given[HTTP_TOKEN_MAX + 1] = "";
+    struct slice text;
+    const char *name = NULL;
+
+    CHECK(tokens->count <= HTTP_TOKENS_MAX);
+    if (!bearer_of(head, &text)) {
+        return NULL;
+    }
+    memcpy(given, text.ptr, text.len);
+    for (uint32_t i = 0; i < tokens->count; i++) {
+        if (difference(tokens->token[i].text, given) == 0) {
+            name = tokens->token[i].name;
+        }
+    }
+    return name;
+}

@@ -1,0 +1,154 @@
+"""The admin port: who may use it, from where, and what is told of it."""
+import pathlib
+import pty
+import os
+import subprocess
+import unittest
+
+import harness
+from fake_worker import FakeWorker
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+OTHER = "fedcba9876543210fedcba9876543210"
+
+
+def bearer(token):
+    return {"authorization": f"Bearer {token}"}
+
+
+class Admin(harness.Case):
+    def serve(self, *flags):
+        return self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin",
+                          "127.0.0.1:0", "--lanes", "1", *flags)
+
+    def tokens(self, text):
+        path = self.folder / "tokens"
+        fresh = self.folder / "tokens.new"
+        fresh.write_text(text)
+        fresh.replace(path)
+        return path
+
+    def status(self, node, method, path, body=None, headers=None):
+        return harness.request(node.at("admin"), method, path, body, headers).status
+
+    def test_a_page_of_another_origin_or_name_is_refused(self):
+        node = self.serve()
+        admin = "%s:%d" % node.at("admin")
+        worker = {"url": "http://127.0.0.1:1"}
+        for headers, status in (({"host": "rebound.example"}, 403),
+                                ({"origin": "http://evil.example"}, 403),
+                                ({"origin": "null"}, 403),
+                                ({"content-type": "text/plain"}, 415),
+                                ({"origin": f"http://{admin}"}, 200)):
+            with self.subTest(headers=headers):
+                self.assertEqual(
+                    self.status(node, "POST", "/admin/workers", worker, headers), status)
+        self.assertEqual(self.status(node, "GET", "/metrics", None,
+                                     {"host": "rebound.example"}), 403)
+        self.assertIn("admin_refused", node.log())
+
+    def test_a_token_is_wanted_and_its_name_stands_in_the_log(self):
+        path = self.tokens(f"anna {TOKEN}\n")
+        node = self.serve("--admin.token_file", path)
+        worker = {"url": "http://127.0.0.1:1", "id": "w"}
+        denied = harness.request(node.at("admin"), "GET", "/admin/status")
+        self.assertEqual((denied.status, denied.headers["www-authenticate"]), (401, "Bearer"))
+        self.assertEqual(self.status(node, "GET", "/metrics"), 401)
+        self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(OTHER)), 401)
+        self.assertEqual(self.status(node, "POST", "/admin/workers", worker, bearer(TOKEN)), 200)
+        self.assertRegex(node.log(), r"admin_change by=127\.0\.0\.1:\d+ token=anna method=POST "
+                                     r"path=/admin/workers worker=w outcome=done")
+        self.tokens(f"berta {OTHER}\n")
+        self.assertEqual(self.status(node, "DELETE", "/admin/workers/w", None, bearer(TOKEN)), 401)
+        self.assertEqual(self.status(node, "DELETE", "/admin/workers/w", None, bearer(OTHER)), 200)
+        self.assertRegex(node.log(), r"admin_change by=\S+ token=berta method=DELETE "
+                                     r"path=/admin/workers/w worker=w outcome=done")
+        self.tokens("nonsense\n")
+        self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(OTHER)), 200)
+        self.assertIn("admin_tokens_unread", node.log())
+
+    def test_every_change_is_logged_however_many(self):
+        node = self.serve()
+        for _ in range(50):
+            self.status(node, "DELETE", "/admin/workers/nobody")
+        self.assertEqual(node.log().count('outcome="no such worker"'), 50)
+
+    def test_commands_find_and_send_the_token(self):
+        path = self.tokens(f"anna {TOKEN}\n")
+        node = self.serve("--admin.token_file", path)
+        admin = node.ready["admin"]
+        told = self.run_once("kvasir", "status", "--admin", admin)
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("answered 401", told.stderr)
+        self.assertIn("--token-file", told.stderr)
+        for args, env in ((["--token-file", path], {}),
+                          ([], {"KVASIR_ADMIN_TOKEN_FILE": str(path)})):
+            for command, more in (("status", []), ("explain", []), ("top", ["--count", "1"])):
+                told = self.run_once("kvasir", command, "--admin", admin, *more, *args, env=env,
+                                     stdin='{"model":"m","prompt":"x"}')
+                self.assertEqual((told.returncode, told.stderr), (0, ""), command)
+        told = self.run_once("kvasir", "status", "--admin", admin, "--token-file",
+                             self.folder / "none")
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("cannot be read", told.stderr)
+
+    def test_the_port_for_metrics_reads_and_changes_nothing(self):
+        path = self.tokens(f"anna {TOKEN}\n")
+        worker = FakeWorker(self, lambda peer, request: peer.json({}))
+        node = self.serve("--admin.token_file", path, "--admin.metrics", "127.0.0.1:0",
+                          "--worker", worker.url)
+        metrics = node.at("metrics")
+
+        def status(method, path):
+            return harness.request(metrics, method, path).status
+
+        self.assertEqual(status("GET", "/health"), 200)
+        harness.wait_until(lambda: status("GET", "/ready") == 200, "the worker is up")
+        self.assertIn("kvasir_info", harness.request(metrics, "GET", "/metrics").text)
+        for path in "/admin/status", "/admin/workers", "/":
+            self.assertEqual(status("GET", path), 404)
+        self.assertEqual(status("POST", "/metrics"), 405)
+        self.assertEqual(status("POST", "/admin/workers"), 404)
+
+    def test_beyond_loopback_it_wants_tokens_or_a_word(self):
+        told = self.run_once("kvasir", "check", "--admin", "0.0.0.0:0")
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("admin.token_file", told.stderr)
+        told = self.run_once("kvasir", "check", "--admin", "0.0.0.0:0", "--admin.insecure", "true")
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        told = self.run_once("kvasir", "check", "--admin.token_file", self.tokens("short\n"))
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("16 to 128 characters", told.stderr)
+
+    def test_a_denied_address_is_refused_by_name_and_range(self):
+        node = self.serve("--workers.deny", "10.0.0.0/8")
+        refused = harness.request(node.at("admin"), "POST", "/admin/workers",
+                                  {"url": "http://10.1.2.3:8000"})
+        self.assertEqual(refused.status, 403)
+        self.assertEqual(refused.json()["error"]["message"],
+                         "the address 10.1.2.3 of its url is in 10.0.0.0/8, which "
+                         "workers.deny denies")
+        told = self.run_once("kvasir", "check", "--worker", "http://169.254.169.254")
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("169.254.0.0/16", told.stderr)
+
+    def test_a_name_with_a_denied_address_is_told_with_both(self):
+        node = self.serve("--workers.deny", "127.0.0.0/8 ::1/128", "--worker",
+                          "http://localhost:1,id=w")
+        harness.wait_until(lambda: "worker_address_denied" in node.log(), "the name is resolved")
+        self.assertIn("worker=w address=127.0.0.1 range=127.0.0.0/8", node.log())
+
+    def test_explain_says_on_a_terminal_what_it_waits_for(self):
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        explain = subprocess.Popen([harness.program("kvasir"), "explain"], stdin=slave,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        os.close(slave)
+        self.addCleanup(explain.stderr.close)
+        self.addCleanup(explain.wait)
+        self.addCleanup(explain.kill)
+        self.assertIn(b"type the request's JSON", explain.stderr.readline())
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,79 @@
+#include <criterion/criterion.h>
+
+#include "node/config/config_access.h"
+#include "tests/unit/node/config/config_rig.h"
+
+TestSuite(node_config_access, .init = setup, .fini = teardown);
+
+/* The faults of a file. */
+static const char *
+faults(const char *yaml)
+{
+    buf_clear(&errors.text);
+    config_fini(&config);
+    config_init(&config);
+    config_apply_yaml(&config, "f", slice_of(yaml), &errors);
+    config_check(&config, &errors);
+    return told();
+}
+
+static bool
+refuses_admin(const char *yaml)
+{
+    return strncmp(faults(yaml), "admin: without tokens", 21) == 0;
+}
+
+Test(node_config_access, beyond_loopback_the_admin_port_needs_tokens)
+{
+    cr_assert_str_eq(faults(""), "");
+    cr_assert_str_eq(faults("admin: 127.9.9.9:9080"), "");
+    cr_assert_str_eq(faults("admin: '[::1]:9080'"), "");
+    cr_assert(refuses_admin("admin: 0.0.0.0:9080"));
+    cr_assert(refuses_admin("admin: 10.0.0.1:9080"));
+    cr_assert(refuses_admin("admin: '[::]:9080'"));
+    cr_assert_str_eq(
+        faults("admin: 0.0.0.0:9080\nadmin.token_file: /etc/tokens"), "");
+    cr_assert_str_eq(faults("admin: 0.0.0.0:9080\nadmin.insecure: true"), "");
+    cr_assert_str_eq(faults("admin.metrics: 0.0.0.0:9081"), "");
+    cr_assert_str_eq(faults("admin: 127.0.0.1:1\nadmin.metrics: 127.0.0.1:1"),
+                     "admin.metrics: the same address as listen or admin\n");
+}
+
+Test(node_config_access, keys_of_a_flat_section_have_their_whole_names)
+{
+    cr_assert_str_eq(faults("admin: 127.0.0.1:1\nadmin.insecure: true\n"
+                            "workers: [http://a:1]\n"
+                            "workers.deny: [10.0.0.0/8, 'fe80::/10']\n"),
+                     "");
+    cr_assert_eq(config.admin.port, 1);
+    cr_assert_eq(config.admin_access.insecure, 1);
+    cr_assert_eq(config.workers_count, 1);
+    cr_assert_eq(config.workers_deny.count, 2);
+    cr_assert_str_eq(faults("admin: {insecure: true}"), "");
+    cr_assert_eq(config.admin_access.insecure, 1);
+    cr_assert_str_eq(faults("workers.deny: []"), "");
+    cr_assert_eq(config.workers_deny.count, 0);
+    cr_assert_str_eq(faults("admin: {insecure: true}\nadmin.insecure: true"),
+                     "f:2:1: key \"admin.insecure\" appears twice, first in "
+                     "line 1\n");
+    cr_assert_str_eq(faults("log.level: debug"),
+                     "f:1:1: unknown key \"log.level\"\n");
+}
+
+Test(node_config_access, a_worker_at_a_denied_address_is_a_fault)
+{
+    cr_assert_str_eq(faults("workers: ['http://169.254.169.254']"),
+                     "workers: 169.254.169.254:80: the address "
+                     "169.254.169.254 of its url is in 169.254.0.0/16, which "
+                     "workers.deny denies\n");
+    cr_assert_str_eq(faults("workers: ['http://h:1,id=w,events=tcp://"
+                            "[fe80::1]:5']"),
+                     "workers: w: the address fe80::1 of its events is in "
+                     "fe80::/10, which workers.deny denies\n");
+    cr_assert_str_eq(
+        faults("workers.deny: none\nworkers: ['http://169.254.169.254']"), "");
+    cr_assert_str_eq(
+        faults("workers.deny: 10.0.0.0/8\nworkers: ['http://10.2.3.4']"),
+        "workers: 10.2.3.4:80: the address 10.2.3.4 of its url is in "
+        "10.0.0.0/8, which workers.deny denies\n");
+}
