@@ -1,4 +1,6 @@
 /* `kvasir check`: the faults of a configuration, or its resulting values. */
+#include <stdio.h>
+
 #include "index/base/buf.h"
 #include "node/cli/cli_config_internal.h"
 #include "node/cli/cli_print_internal.h"
@@ -14,7 +16,8 @@ static const char help[] =
     "and\n"
     "options. Prints each error with file:line:column and what was expected\n"
     "(exit code 2). If there is none, prints the resulting configuration as\n"
-    "YAML (exit code 0).\n"
+    "YAML (exit code 0), and warns on stderr of what is allowed and probably\n"
+    "not meant.\n"
     "\n"
     "  -c, --config FILE  the configuration file; - is stdin\n"
     "  --reference        every key: type, bounds, default, variable, meaning\n"
@@ -26,6 +29,23 @@ static const char help[] =
     "  kvasir check -c node.yaml --limits.body_bytes_max 8MiB\n"
     "  kvasir check --reference | less\n";
 
+/* On stderr, a line for each, while the exit code stays 0. */
+static void
+warn(const struct config *config)
+{
+    struct buf risks;
+    struct slice rest;
+
+    buf_init(&risks, OUT_MAX);
+    config_risks(config, &risks);
+    rest = buf_slice(&risks);
+    while (rest.len != 0) {
+        struct slice line = slice_take(&rest, '\n');
+        (void)fprintf(stderr, "warning: %.*s\n", (int)line.len, line.ptr);
+    }
+    buf_fini(&risks);
+}
+
 static int
 check(const struct cli_config *cli, struct buf *out)
 {
@@ -33,6 +53,7 @@ check(const struct cli_config *cli, struct buf *out)
     int code = CMD_USAGE;
 
     if (cli_config_load(cli, &config) == 0) {
+        warn(&config);
         config_print(&config, out);
         code = cli_print_buf("check", out);
     }

@@ -34,11 +34,12 @@
 #include "node/text/url.h"
 
 #define CONFIG_FILE_BYTES_MAX ((size_t)1 << 20)
-#define CONFIG_ERRORS_MAX     100 /* further ones are counted, not printed */
-#define CONFIG_LABEL_MAX      64  /* a name or label and its NUL */
-#define CONFIG_SECRET_MAX     256 /* an API key and its NUL */
-#define CONFIG_FILE_MAX       256 /* a file's path and its NUL */
-#define CONFIG_JOINS_MAX      32  /* places to look for other nodes */
+#define CONFIG_ERRORS_MAX     100  /* further ones are counted, not printed */
+#define CONFIG_LABEL_MAX      64   /* a name or label and its NUL */
+#define CONFIG_SECRET_MAX     256  /* an API key and its NUL */
+#define CONFIG_FILE_MAX       256  /* a file's path and its NUL */
+#define CONFIG_PATHS_MAX      1024 /* paths between blanks and their NUL */
+#define CONFIG_JOINS_MAX      32   /* places to look for other nodes */
 #define CONFIG_LANES_MAX      64
 #define CONFIG_ATTEMPTS_MAX   8 /* workers tried for one request */
 
@@ -233,6 +234,7 @@ struct config {
     struct url admin;            /* admin port; host is an IP address */
     struct config_admin admin_access;
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
+    char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
     struct config_policy policy;
     struct config_retries retries;
     struct config_belief belief;
@@ -309,6 +311,13 @@ void config_apply_flags(struct config *config, const struct config_flag *flags,
 
 /* Checks what ties several keys together; adds a line for each fault. */
 void config_check(const struct config *config, struct config_errors *errors);
+
+/* Adds a line for each thing that is allowed and probably not meant. */
+void config_risks(const struct config *config, struct buf *out);
+
+/* Whether clients that nobody knows would have requests sent with this key of a
+ * worker's ("": it has none). */
+bool config_lends_key(const struct config *config, const char *api_key);
 
 /*
  * One worker as written after --worker: URL[,events=URL][,KEY=VALUE]...

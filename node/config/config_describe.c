@@ -69,6 +69,10 @@ config_value_describe(const struct config_key *key, struct slice text,
                    "#\"\\",
                    CONFIG_FILE_MAX - 1);
         break;
+    case CONFIG_PATHS:
+        buf_add_text(out, "paths such as /v1/files /v1/files/* between "
+                          "blanks");
+        break;
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
     case CONFIG_TCP:
@@ -98,7 +102,7 @@ config_type_word(enum config_type type)
         [CONFIG_FILE] = "FILE",         [CONFIG_PLACES] = "PLACES",
         [CONFIG_STATUSES] = "STATUSES", [CONFIG_LISTEN] = "IP:PORT",
         [CONFIG_HTTP] = "URL",          [CONFIG_TCP] = "URL",
-        [CONFIG_RANGES] = "RANGES",
+        [CONFIG_RANGES] = "RANGES",     [CONFIG_PATHS] = "PATHS",
     };
 
     CHECK(type < sizeof words / sizeof words[0]);

@@ -80,6 +80,8 @@ static const struct config_key node_keys[] = {
      "Where metrics and the admin API are; port 0 is a free one."},
     {"lanes", CONFIG_COUNT, AT(lanes), "0", 0, CONFIG_LANES_MAX, NULL,
      "Event loops that serve requests; 0: one for each CPU."},
+    {"paths", CONFIG_PATHS, AT(paths), "", 0, 0, NULL,
+     "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters."},
 
     {"admin.token_file", CONFIG_FILE, AT(admin_access.token_file), "", 0, 0, NULL,
      "File of the tokens that the admin port wants, NAME TOKEN in each line; requests say Authorization: Bearer TOKEN. It is read again when it changes."},

@@ -34,6 +34,7 @@ enum config_type {
     CONFIG_SECRET,   /* char[CONFIG_SECRET_MAX], printable, no space */
     CONFIG_PATH,     /* char[URL_PATH_MAX], /a/b */
     CONFIG_FILE,     /* char[CONFIG_FILE_MAX], a file of this machine */
+    CONFIG_PATHS,    /* char[CONFIG_PATHS_MAX], /a /b between blanks */
     CONFIG_LISTEN,   /* struct url: 0.0.0.0:8080 */
     CONFIG_HTTP,     /* struct url: http://HOST[:PORT][/PATH] */
     CONFIG_TCP,      /* struct url: tcp://HOST:PORT */

@@ -154,19 +154,39 @@ is_text_of(enum config_type type, struct slice text)
     return true;
 }
 
+/* Each begins with a slash, and has a star at its end or nowhere. */
+static bool
+is_paths(struct slice text)
+{
+    while (text.len != 0) {
+        struct slice path = slice_take(&text, ' ');
+        const char *star =
+            path.len != 0 ? memchr(path.ptr, '*', path.len) : NULL;
+        if (!is_text_of(CONFIG_PATH, path) ||
+            (star != NULL && star != path.ptr + path.len - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static size_t
 text_room(enum config_type type)
 {
     return type == CONFIG_LABEL    ? CONFIG_LABEL_MAX
            : type == CONFIG_SECRET ? CONFIG_SECRET_MAX
            : type == CONFIG_FILE   ? CONFIG_FILE_MAX
+           : type == CONFIG_PATHS  ? CONFIG_PATHS_MAX
                                    : URL_PATH_MAX;
 }
 
 static bool
 set_text(const struct config_key *key, struct slice text, char *to)
 {
-    if (text.len >= text_room(key->type) || !is_text_of(key->type, text)) {
+    bool good = key->type == CONFIG_PATHS ? text.len != 0 && is_paths(text)
+                                          : is_text_of(key->type, text);
+
+    if (text.len >= text_room(key->type) || !good) {
         return false;
     }
     memcpy(to, text.ptr, text.len);
@@ -292,6 +312,7 @@ config_value_set(const struct config_key *key, struct slice text, void *into)
     case CONFIG_SECRET:
     case CONFIG_PATH:
     case CONFIG_FILE:
+    case CONFIG_PATHS:
         return set_text(key, text, to);
     case CONFIG_LISTEN:
     case CONFIG_HTTP:
@@ -389,6 +410,7 @@ config_value_print(const struct config_key *key, const void *from,
     case CONFIG_SECRET:
     case CONFIG_PATH:
     case CONFIG_FILE:
+    case CONFIG_PATHS:
         buf_add_text(out, at);
         break;
     case CONFIG_LISTEN:

@@ -238,6 +238,23 @@ admit(struct control *control, uint32_t slot, uint64_t blocks_max)
     }
 }
 
+/* Wherever the worker comes from: file, operator or peer. Once is loud enough. */
+static void ON_CONTROL
+warn_of_key(struct control *control, const struct fleet_worker *worker)
+{
+    const struct config *config = control->node->config;
+
+    if (!control->lends && config_lends_key(config, worker->api_key)) {
+        control->lends = true;
+        LOG_WARNING("api_key_lent_to_everybody", KV("worker", worker->id),
+                    KV("listen", config->listen.host),
+                    KV("hint", "whoever reaches this node's port has requests "
+                               "sent with the worker's key; listen on "
+                               "loopback, or put what knows its clients in "
+                               "front"));
+    }
+}
+
 static void
 on_fleet_event(void *context, const struct fleet_out *out)
 {
@@ -247,6 +264,7 @@ on_fleet_event(void *context, const struct fleet_out *out)
     stir(control);
     if (out->event == FLEET_ADDED) {
         admit(control, out->worker->slot, out->worker->blocks_max);
+        warn_of_key(control, out->worker);
         ingest_added(control->ingest, out->worker);
     } else if (out->event == FLEET_CAPACITY_CHANGED &&
                out->worker->blocks_max == 0) {

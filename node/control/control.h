@@ -59,6 +59,7 @@ struct control {
     bool stirred; /* something happened since the last background work */
     bool resting; /* the next is due later than usual */
     bool awake;
+    bool lends; /* it was said that a worker's key serves everybody */
     /* The mesh has no place for this node: it must end. Set this before the
      * loop runs. */
     void (*refused)(void *context);

@@ -142,7 +142,7 @@ frame_head(struct client *client)
                        lane->head.fault);
         return FRAME_REFUSED;
     }
-    if (client->reserved && route_kind_of(&lane->head) != ROUTE_LOCAL) {
+    if (client->reserved && route_kind_of(&lane->head, "") != ROUTE_LOCAL) {
         return refuse_crowd(client);
     }
     if (lane->head.body == HTTP_BODY_LENGTH &&

@@ -218,7 +218,8 @@ void
 request_serve(struct client *client)
 {
     struct lane *lane = client->lane;
-    enum route_kind kind = route_kind_of(&lane->head);
+    enum route_kind kind =
+        route_kind_of(&lane->head, lane->node->config->paths);
 
     counter_bump(&lane->shared->metrics.requests, 1);
     if (kind == ROUTE_LOCAL) {
@@ -229,7 +230,8 @@ request_serve(struct client *client)
     if (kind == ROUTE_UNKNOWN) {
         counter_bump(&lane->shared->metrics.requests_bad, 1);
         reply_error(client, 404, "not_found",
-                    "no such path here; the API is under /v1/");
+                    "no such path here, or none of inference; see paths in "
+                    "`kvasir check --reference`");
         return;
     }
     if (gauge_read(&lane->node->inflight) >=

@@ -10,25 +10,6 @@
 #define BYTES_PER_TOKEN 4U    /* of text, about */
 #define RANK_THRESHOLD  300U /* permille of the prompt, for a rank to be named */
 
-/* Engine paths beyond /v1/ that carry prompts and change nothing there. */
-static const struct slice prompt_paths[] = {
-    {"/v1/chat/completions", 20},
-    {"/v1/completions", 15},
-    {"/v1/responses", 13},
-    {"/v1/embeddings", 14},
-    {"/v1/messages", 12},
-    {"/tokenize", 9},
-    {"/v1/tokenize", 12},
-    {"/detokenize", 11},
-    {"/v1/rerank", 10},
-    {"/v2/rerank", 10},
-    {"/rerank", 7},
-    {"/v1/score", 9},
-    {"/score", 6},
-    {"/classify", 9},
-    {"/pooling", 8},
-};
-
 int
 route_scratch_init(struct route_scratch *scratch, const struct config *config)
 {
@@ -60,74 +41,6 @@ route_scratch_fini(struct route_scratch *scratch)
     free(scratch->blocks.keys);
     scratch->scan.spans = NULL;
     scratch->blocks.keys = NULL;
-}
-
-static bool
-starts_with(struct slice s, struct slice prefix)
-{
-    return s.len >= prefix.len && memcmp(s.ptr, prefix.ptr, prefix.len) == 0;
-}
-
-static bool
-is_local(struct slice path)
-{
-    return slice_equal(path, SLICE("/health")) ||
-           slice_equal(path, SLICE("/ready")) ||
-           slice_equal(path, SLICE("/v1/models")) ||
-           starts_with(path, SLICE("/v1/models/"));
-}
-
-static bool
-is_json(const struct http_head *head)
-{
-    const struct http_header *type =
-        http_head_find(head, HTTP_FIELD_CONTENT_TYPE);
-
-    if (type == NULL) {
-        return true; /* forgotten; the scanner will tell */
-    }
-    const char *end = memchr(type->value.ptr, ';', type->value.len);
-    struct slice media = type->value;
-    if (end != NULL) {
-        media.len = (size_t)(end - media.ptr);
-    }
-    media = slice_trim(media);
-    /* The second is what curl -d sends with every body. */
-    return slice_equal_nocase(media, SLICE("application/json")) ||
-           slice_equal_nocase(media,
-                              SLICE("application/x-www-form-urlencoded"));
-}
-
-/* A dot segment or an escape could mean another path to the engine than it
- * does here; no path under /v1/ needs either. */
-static bool
-climbs(struct slice path)
-{
-    return memmem(path.ptr, path.len, "/.", 2) != NULL ||
-           memchr(path.ptr, '%', path.len) != NULL;
-}
-
-enum route_kind
-route_kind_of(const struct http_head *head)
-{
-    struct slice path = head->path;
-
-    if (is_local(path)) {
-        return ROUTE_LOCAL;
-    }
-    for (size_t i = 0; i < sizeof(prompt_paths) / sizeof(*prompt_paths); i++) {
-        if (slice_equal(path, prompt_paths[i])) {
-            return head->method_id == HTTP_POST && is_json(head) ? ROUTE_PROMPT
-                                                                 : ROUTE_PLAIN;
-        }
-    }
-    if (!starts_with(path, SLICE("/v1/")) || climbs(path)) {
-        return ROUTE_UNKNOWN;
-    }
-    return head->method_id == HTTP_POST && head->body != HTTP_BODY_NONE &&
-                   is_json(head)
-               ? ROUTE_PROMPT
-               : ROUTE_PLAIN;
 }
 
 bool

@@ -93,8 +93,9 @@ int route_scratch_init(struct route_scratch *scratch,
 /* Frees what route_scratch_init() allocated. */
 void route_scratch_fini(struct route_scratch *scratch);
 
-/* Decides by path, method and content type. */
-enum route_kind route_kind_of(const struct http_head *head);
+/* Decides by path, method and content type. more: paths that are forwarded in
+ * addition, between blanks; one that ends in * is a prefix (config.paths). */
+enum route_kind route_kind_of(const struct http_head *head, const char *more);
 
 /* Whether engines' renderers know the bodies of this path: chats and
  * completions. Other prompts (/v1/responses, /v1/messages, /v1/embeddings, ...)

@@ -107,6 +107,17 @@ class Check(unittest.TestCase):
         self.assertEqual((again.returncode, again.stdout),
                          (0, told.stdout))
 
+    def test_it_warns_of_what_is_allowed_and_not_meant(self):
+        key = "http://10.0.0.1:8000,api_key=secret"
+        for listen, worker, warned in (("0.0.0.0:8080", key, True), ("[::]:8080", key, True),
+                                       ("127.0.0.1:8080", key, False), ("[::1]:8080", key, False),
+                                       ("0.0.0.0:8080", "http://10.0.0.1:8000", False)):
+            done = run("check", "--listen", listen, "--worker", worker)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("warning: workers: 1 of 1 have an api_key" in done.stderr, warned,
+                             (listen, worker, done.stderr))
+            self.assertNotIn("secret", done.stderr + done.stdout)
+
     def test_a_bad_file_prints_every_error_with_its_place(self):
         self.file.write_text("lisen: 1\nlimits:\n  head_bytes_max: 64kb\n"
                              "workers:\n- url: gpu\n")

@@ -257,7 +257,7 @@ class Faults(Rig):
 
         self.serve(FakeWorker(self, handler))
         connection = harness.connect(self.address)
-        for path in ("/health", "/v1/models", "/v1/files/7"):
+        for path in ("/health", "/v1/models", "/v1/responses/7"):
             harness.send(connection, "HEAD", path)
             response = connection.getresponse()
             self.assertEqual((response.status, response.read()), (200, b""), path)

@@ -116,6 +116,15 @@ class Forwarding(Proxy):
         self.assertEqual(plain.requests[0].target, CHAT + "?x=1")
         self.assertEqual(plain.requests[0].headers["authorization"], "Bearer client")
 
+    def test_a_key_that_everybody_may_use_is_told_loudly(self):
+        worker = FakeWorker(self, echo)
+        for listen, told in (("127.0.0.1:0", False), ("0.0.0.0:0", True)):
+            node = self.start("kvasir", "serve", "--listen", listen, "--admin", "127.0.0.1:0",
+                              "--worker", worker.url + ",api_key=secret")
+            self.assertEqual("api_key_lent_to_everybody" in node.log(), told)
+            self.assertNotIn("secret", node.log())
+            node.stop()
+
     def test_connections_are_kept_on_both_sides(self):
         worker = FakeWorker(self, echo)
         self.serve(worker)
@@ -639,7 +648,8 @@ class Refusals(Proxy):
 
     def test_unknown_paths(self):
         self.serve(self.worker)
-        for path in ("/", "/reset_prefix_cache", "/v1/../metrics", "/admin/status"):
+        for path in ("/", "/reset_prefix_cache", "/v1/../metrics", "/admin/status",
+                     "/v1/load_lora_adapter", "/v1/new/thing"):
             self.assertEqual(self.post(path=path).status, 404, path)
         self.assertEqual(self.worker.requests, [])
 

@@ -6,6 +6,8 @@
 #include "node/route/route.h"
 #include "node/view/expectations.h"
 
+static const char *more_paths = "";
+
 static enum route_kind
 kind_of(const char *line, const char *headers)
 {
@@ -18,7 +20,7 @@ kind_of(const char *line, const char *headers)
                    headers);
     cr_assert_eq(http_head_parse_request(text, strlen(text), &limits, &head),
                  0);
-    return route_kind_of(&head);
+    return route_kind_of(&head, more_paths);
 }
 
 #define JSON "Content-Type: application/json\r\nContent-Length: 2\r\n"
@@ -41,7 +43,6 @@ Test(node_route, prompts_are_posts_of_json)
                  ROUTE_PROMPT);
     cr_assert_eq(kind_of("POST /tokenize", "Content-Length: 2\r\n"),
                  ROUTE_PROMPT);
-    cr_assert_eq(kind_of("POST /v1/some/new/thing", JSON), ROUTE_PROMPT);
 }
 
 Test(node_route, other_bodies_and_lookups_go_by_load_alone)
@@ -50,9 +51,10 @@ Test(node_route, other_bodies_and_lookups_go_by_load_alone)
                          "Content-Type: multipart/form-data; boundary=x\r\n"
                          "Content-Length: 2\r\n"),
                  ROUTE_PLAIN);
-    cr_assert_eq(kind_of("POST /v1/files", "Content-Type: application/jsonl\r\n"
-                                           "Content-Length: 2\r\n"),
-                 ROUTE_PLAIN);
+    cr_assert_eq(
+        kind_of("POST /v1/completions", "Content-Type: application/jsonl\r\n"
+                                        "Content-Length: 2\r\n"),
+        ROUTE_PLAIN);
     cr_assert_eq(kind_of("GET /v1/responses/abc", ""), ROUTE_PLAIN);
     cr_assert_eq(kind_of("POST /v1/responses/abc/cancel", ""), ROUTE_PLAIN);
 }
@@ -75,6 +77,26 @@ Test(node_route, what_would_change_an_engine_is_not_passed_on)
     cr_assert_eq(kind_of("GET /v1", ""), ROUTE_UNKNOWN);
     cr_assert_eq(kind_of("POST /v1/../flush_cache", JSON), ROUTE_UNKNOWN);
     cr_assert_eq(kind_of("POST /v1/%2e%2e/flush_cache", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /v1/load_lora_adapter", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /v1/unload_lora_adapter", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /v1/some/new/thing", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /v1/chat/completions/", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST //v1/chat/completions", JSON), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /v1/responses/../load_lora_adapter", ""),
+                 ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /v1/responses/%2e%2e/x", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /v1/responses//x", ""), ROUTE_UNKNOWN);
+}
+
+Test(node_route, further_paths_are_forwarded_by_name_or_by_their_beginning)
+{
+    more_paths = "/v1/load_lora_adapter /v1/files/*";
+    cr_assert_eq(kind_of("POST /v1/load_lora_adapter", JSON), ROUTE_PROMPT);
+    cr_assert_eq(kind_of("GET /v1/files/7", ""), ROUTE_PLAIN);
+    cr_assert_eq(kind_of("GET /v1/files/", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /v1/files", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("GET /v1/files/../x", ""), ROUTE_UNKNOWN);
+    cr_assert_eq(kind_of("POST /v1/unload_lora_adapter", JSON), ROUTE_UNKNOWN);
 }
 
 static bool

@@ -1,0 +1,31 @@
+/* What is allowed, and yet probably not meant. */
+#include "node/config/config_access.h"
+
+#include <string.h>
+
+bool
+config_lends_key(const struct config *config, const char *api_key)
+{
+    return api_key[0] != '\0' && !config_is_loopback(config->listen.host);
+}
+
+void
+config_risks(const struct config *config, struct buf *out)
+{
+    uint32_t lent = 0;
+
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        lent += config_lends_key(config, config->workers[i].api_key);
+    }
+    if (lent != 0) {
+        buf_printf(out,
+                   "workers: %u of %u have an api_key, and listen is open to "
+                   "everybody who can reach %s: each request is sent with "
+                   "that key, whoever sent it\n",
+                   lent, config->workers_count, config->listen.host);
+    }
+    if (strstr(config->paths, "/v1/*") != NULL) {
+        buf_printf(out, "paths: /v1/* forwards the administration of engines, "
+                        "such as /v1/load_lora_adapter\n");
+    }
+}
