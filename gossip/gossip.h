@@ -85,6 +85,16 @@
  * stream go on without them, in an epoch derived from the process's own; a
  * record then says that records before it are missing.
  *
+ * Handing over. All nodes keep the engine's names of the blocks, as the reader
+ * of the epoch says them with its records (index/names.h). A node whose own
+ * reading is partial does not have to take over, if it knows the names: its
+ * intake goes on from them, behind the last batch that the replica has, in the
+ * same epoch. That is exact, provided that the engine's replay still reaches
+ * that batch, which the batch's fingerprint proves. It is tried once for each
+ * position, at once and before every takeover. If the replay does not reach, or
+ * is of another process, the reading begins in the middle again, and the rules
+ * above hold.
+ *
  * `complete` means that the set is the engine's own at this position. It is a
  * property of the epoch and the position, and the same on all nodes: true from
  * the start of a process's epoch; false after a record that follows a gap, and
@@ -325,6 +335,9 @@ struct gossip_out {
      * (gossip_local_proved()), if the intake can do that without reading
      * again. */
     bool prove;
+    /* REREAD: nothing is asked. The reading may go on from what gossip_names()
+     * tells now, and gossip_local_resume() then tells of it. */
+    bool resume;
     struct gossip_belief belief; /* BELIEF */
     bool complete;               /* STATE */
     bool stale;                  /* STATE */
@@ -400,8 +413,8 @@ void gossip_local_proved(struct gossip *g, struct event_stream stream,
                          uint64_t ask, uint64_t now_us);
 
 /*
- * A reading of the process continues where a snapshot ended, after the batch
- * `seq`. The first record, or another begin, shows whether it is the living
+ * A reading of the process continues where a snapshot or a table of names
+ * ended, after the batch `seq`. The first record, or another begin, shows whether it is the living
  * process's. whole: as in gossip_local_begin(), without a gap since. This call
  * mints nothing: if the stream is in another epoch by now, it is read again.
  */
@@ -595,6 +608,7 @@ struct gossip_stats {
     uint64_t log_spills;  /* records applied although the log was full */
     uint64_t log_dropped;
     size_t log_bytes;
+    uint64_t resumes; /* readings that were to go on from names */
     uint64_t names_asked, names_pages_in, names_pages_out, names_refused;
     uint64_t names_lost; /* unknown from then on: no room, or not told */
     size_t names_bytes;

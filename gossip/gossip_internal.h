@@ -189,6 +189,11 @@ struct gossip_stream {
     uint64_t asked_of;  /* id of the epoch when it was asked */
     uint64_t healed_us; /* when healing was last tried; 0: never */
 
+    bool resumes;         /* the intake may go on from the names: to be said */
+    uint64_t resumed_id;  /* the epoch when that was said last */
+    uint64_t resumed_pos; /* ... and the position of the names */
+    uint64_t resumed_us;
+
     struct gossip_rival rival;
     uint64_t raised_us; /* the epoch's no, last; 0: never */
 
@@ -488,6 +493,10 @@ void gossip_local_met(struct gossip *g, struct gossip_stream *s);
 /* The position up to which this node could read the epoch again by itself; 0:
  * it cannot. */
 uint64_t gossip_local_known(const struct gossip_stream *s);
+
+/* The stream's names are known from now on: a partial reading may go on from
+ * them. */
+void gossip_local_named(struct gossip *g, struct gossip_stream *s);
 
 /* Judges a follower that is due. */
 void gossip_local_tick(struct gossip *g, struct gossip_stream *s);

@@ -129,6 +129,42 @@ take_over(struct gossip *g, struct gossip_stream *s)
     mint(g, s, id, s->reading.whole, "taken over");
 }
 
+/*
+ * A partial reading of what may be the epoch's process can go on from the
+ * names, once for each position. must: however lately that was tried.
+ */
+static bool
+resume(struct gossip *g, struct gossip_stream *s, bool must)
+{
+    const struct gossip_reading *reading = &s->reading;
+    struct gossip_names names;
+    bool same = s->resumed_id == s->epoch.id && s->resumed_us != 0;
+
+    if (!reading->any || reading->whole || reading->differs ||
+        gossip_leads(s) || s->answered != s->ask || gossip_is_torn(s) ||
+        !gossip_names(g, s->name, &names)) {
+        return false;
+    }
+    if (same &&
+        (s->resumed_pos == s->names.pos ||
+         (!must && g->now_us - s->resumed_us < gossip_us(g->config.heal_ms)))) {
+        return false;
+    }
+    s->resumed_id = s->epoch.id;
+    s->resumed_pos = s->names.pos;
+    s->resumed_us = g->now_us;
+    s->resumes = true;
+    g->stats.resumes++;
+    gossip_ready(g, s);
+    return true;
+}
+
+void
+gossip_local_named(struct gossip *g, struct gossip_stream *s)
+{
+    (void)resume(g, s, false);
+}
+
 static void
 judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
       const struct gossip_reading *before)
@@ -194,6 +230,7 @@ gossip_local_begin(struct gossip *g, struct event_stream stream,
     if (answers == GOSSIP_ASKED_PROVE && gossip_leads(s)) {
         gossip_rival_proved(g, s);
     }
+    (void)resume(g, s, false);
     gossip_wake_at(g, now_us);
 }
 
@@ -608,7 +645,9 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
         }
         return;
     }
-    if (is_best(g, s)) {
+    if (is_best(g, s) && resume(g, s, true)) {
+        begin_off(g, s);
+    } else if (is_best(g, s)) {
         g->stats.takeovers++;
         gossip_reread(g, s, GOSSIP_ASKED_TAKE, "no better reader");
     }

@@ -261,6 +261,13 @@ out_stream(struct gossip *g, struct gossip_stream *s, struct gossip_out *out)
         out_state(g, s, out)) {
         return true;
     }
+    if (s->resumes) {
+        s->resumes = false;
+        out->kind = GOSSIP_REREAD;
+        out->reason = "names are known";
+        out->resume = true;
+        return true;
+    }
     if (s->reread != NULL) {
         out->kind = GOSSIP_REREAD;
         out->reason = s->reread;

@@ -90,7 +90,8 @@ gossip_names(const struct gossip *g, struct event_stream stream,
 {
     const struct gossip_stream *s = gossip_find(g, stream);
 
-    if (s == NULL || s->epoch.no == 0 || !s->names.known || s->names.pos == 0) {
+    if (s == NULL || s->epoch.no == 0 || !s->names.known || s->names.pos == 0 ||
+        s->names.table.reader_count == 0) {
         return false;
     }
     *names = (struct gossip_names){.epoch = s->epoch,
@@ -105,13 +106,14 @@ gossip_names(const struct gossip *g, struct event_stream stream,
 
 /* The records have reached all that the pages told. */
 static void
-settle(struct gossip_stream *s)
+settle(struct gossip *g, struct gossip_stream *s)
 {
     struct gossip_ledger *n = &s->names;
 
     if (n->peer != 0 && n->cursor == NAMES_END && n->pos >= n->until) {
         stop_asking(s);
         n->known = true;
+        gossip_local_named(g, s);
     }
 }
 
@@ -150,7 +152,7 @@ end_batch(struct gossip *g, struct gossip_stream *s, uint64_t pos,
     n->pos = pos;
     n->print = print;
     empty_batch(s);
-    settle(s);
+    settle(g, s);
 }
 
 void
@@ -423,7 +425,7 @@ take_page(struct gossip *g, struct gossip_stream *s, struct page *page)
     n->cursor = page->next;
     if (n->cursor == NAMES_END) {
         n->due_us = g->now_us + 3 * gossip_us(g->config.judge_ms);
-        settle(s);
+        settle(g, s);
         gossip_wake_at(g, n->due_us);
     } else {
         send_ask(g, s);

@@ -175,7 +175,8 @@ void sim_options_script(struct sim_options *options,
     X(LOADED_DROPPED, "a loaded stream dropped")            \
     X(LOADED_CAUGHT_UP, "a loaded stream caught up with")   \
     X(RESUMED, "a reading went on from a snapshot")         \
-    X(NAMES, "names compared with a ledger")
+    X(NAMES, "names compared with a ledger")                \
+    X(HANDED, "a reading went on from names")
 
 enum sim_sometimes {
 #define SIM_SOMETIMES_ENUM(NAME, help) SIM_SAW_##NAME,

@@ -477,6 +477,39 @@ sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
     }
 }
 
+/* The command comes before all that control sends later, so it is carried out
+ * at once. */
+void
+sim_intake_hand(struct sim_world *w, uint32_t node, uint32_t engine)
+{
+    struct sim_node *n = &w->nodes[node];
+    struct sim_reader *r = &n->readers[engine];
+
+    role_is_control();
+    struct decoder_hand *hand =
+        r->on && n->streams[engine].reach.takes
+            ? ingest_stream_hand(n->ingest, &n->streams[engine].rank)
+            : NULL;
+    if (hand == NULL) {
+        return;
+    }
+    decoder_close(&r->decoder);
+    kv_stream_free(r->decoder.stream);
+    r->connected = false;
+    r->replaying = false;
+    r->replay++;
+    r->armed_us = SIM_NEVER;
+    open_reading(w, node, engine);
+    if (decoder_adopt(&r->decoder, hand)) {
+        sim_saw(w, SIM_SAW_HANDED, true);
+        sim_trace(w, "hand", sim_reader_of(node, engine), hand->count);
+        decoder_tell_resume(&r->decoder);
+    }
+    decoder_hand_free(hand);
+    open_socket(w, node, engine, 0);
+    pump(w, node, engine);
+}
+
 static void
 take_due(struct sim_world *w, uint32_t node, uint32_t engine)
 {

@@ -62,6 +62,9 @@ on_did(void *context, struct ingest_rank *rank, unsigned did)
         sim_intake_reread(n->world, number_of(n), rank->worker, rank->ask,
                           rank->prove);
     }
+    if ((did & INGEST_RESUMES) != 0) {
+        sim_intake_hand(n->world, number_of(n), rank->worker);
+    }
     if ((did & INGEST_VIEW) != 0) {
         want_work(n->world, number_of(n));
     }

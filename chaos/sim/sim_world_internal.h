@@ -446,6 +446,8 @@ void sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine);
  * question. */
 void sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
                        uint64_t ask, bool prove);
+/* The reading may go on from the names that gossip has. */
+void sim_intake_hand(struct sim_world *w, uint32_t node, uint32_t engine);
 /* An event of sockets between engines and readers. */
 void sim_intake_event(struct sim_world *w, const struct virtual_event *event);
 /* A batch goes to all connected readers, or is lost on the way. */

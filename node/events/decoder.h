@@ -162,6 +162,26 @@ bool decoder_image_check(struct slice bytes, uint64_t *seq) MUST_CHECK;
 bool decoder_resume(struct decoder *decoder, uint32_t ledger_stream,
                     struct slice bytes) MUST_CHECK;
 
+/* What a reading goes on from: an image, and the names that belong to it. */
+struct decoder_hand {
+    size_t count; /* of blocks */
+    struct slice image;
+    struct names_block block[];
+};
+
+/* From what gossip knows. The caller frees it. NULL: no memory, or it makes no
+ * sense. */
+struct decoder_hand *decoder_hand_new(const struct names *table, uint64_t seq,
+                                      uint64_t fingerprint);
+
+/* NULL is fine. */
+void decoder_hand_free(struct decoder_hand *hand);
+
+/* As decoder_resume(), with the ledger's stream filled from the names. False:
+ * it begins from scratch. */
+bool decoder_adopt(struct decoder *decoder, const struct decoder_hand *hand)
+    MUST_CHECK;
+
 /* Emits INTAKE_RESUME; call it once, before anything else is emitted. */
 void decoder_tell_resume(struct decoder *decoder);
 

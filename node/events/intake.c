@@ -159,6 +159,7 @@ drop_commands(struct intake *intake)
     while (intake->commands.bytes != NULL &&
            (command = ring_peek(&intake->commands, &size)) != NULL) {
         intake_source_free(command->source);
+        decoder_hand_free(command->hand);
         ring_consume(&intake->commands);
     }
 }
@@ -200,9 +201,10 @@ intake_free(struct intake *intake)
     free(intake);
 }
 
-static int
-make_stream(struct intake *intake, struct intake_rank *rank)
+int
+intake_make_stream(struct intake_rank *rank, struct kv_stream **out)
 {
+    const struct intake *intake = rank->intake;
     const struct intake_worker *worker = &rank->source->worker;
     const struct kv_stream_config config = {
         .has_replay = worker->replay.host[0] != '\0',
@@ -215,8 +217,8 @@ make_stream(struct intake *intake, struct intake_rank *rank)
     uint64_t seed =
         rng_mix(intake->seed ^ worker->identity) + rank->decoder.rank;
 
-    return kv_stream_new(&rank->decoder.stream, &config, &rank->numbers.kv,
-                         intake_now_us(), seed);
+    return kv_stream_new(out, &config, &rank->numbers.kv, intake_now_us(),
+                         seed);
 }
 
 static int
@@ -235,7 +237,7 @@ make_source(struct intake *intake, const struct intake_worker *worker,
         rank->intake = intake;
         rank->source = source;
         intake_emit_open(rank, i);
-        if (make_stream(intake, rank) != 0) {
+        if (intake_make_stream(rank, &rank->decoder.stream) != 0) {
             intake_source_free(source);
             return -ENOMEM;
         }
@@ -323,6 +325,18 @@ intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
         intake, &(struct intake_command){.kind = INTAKE_REREAD,
                                          .ask = ask,
                                          .prove = prove,
+                                         .slot = slot,
+                                         .generation = generation,
+                                         .rank = rank});
+}
+
+int
+intake_hand(struct intake *intake, uint32_t slot, uint32_t generation,
+            uint32_t rank, struct decoder_hand *hand)
+{
+    return intake_send_command(
+        intake, &(struct intake_command){.kind = INTAKE_HAND,
+                                         .hand = hand,
                                          .slot = slot,
                                          .generation = generation,
                                          .rank = rank});

@@ -107,6 +107,12 @@ int intake_remove(struct intake *intake, uint32_t slot, uint32_t generation)
 int intake_reread(struct intake *intake, uint32_t slot, uint32_t generation,
                   uint32_t rank, uint64_t ask, bool prove) MUST_CHECK;
 
+/* A rank of it goes on from there (decoder_hand_new()), in place of what it
+ * reads now; INTAKE_RESUME says that it did. The same outcomes; after 0 the hand
+ * is the intake's. */
+int intake_hand(struct intake *intake, uint32_t slot, uint32_t generation,
+                uint32_t rank, struct decoder_hand *hand) MUST_CHECK;
+
 /* Control's end of the ring. */
 struct ring *intake_ring(struct intake *intake);
 

@@ -72,6 +72,7 @@ enum intake_command_kind {
     INTAKE_REMOVE,
     INTAKE_REREAD,
     INTAKE_FORGET, /* a stream of the ledger that no worker claimed */
+    INTAKE_HAND,   /* a rank goes on from names */
 };
 
 struct intake_command {
@@ -83,6 +84,7 @@ struct intake_command {
     bool prove;                   /* INTAKE_REREAD: proof will do */
     uint32_t ledger_stream;       /* INTAKE_FORGET */
     struct intake_source *source; /* INTAKE_ADD: handed over */
+    struct decoder_hand *hand;    /* INTAKE_HAND: handed over */
 };
 
 /* struct ledger_stats, as the thread published it. */
@@ -169,6 +171,12 @@ void intake_rank_look(struct intake_rank *rank);
 /* Reads from scratch, or proves that it need not; ask: the question's number,
  * 0: none. */
 void intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove);
+/* Reads on from names, in place of what it reads now. */
+void intake_rank_hand(struct intake_rank *rank,
+                      const struct decoder_hand *hand);
+/* A new stream for the rank. 0 or -ENOMEM. */
+int intake_make_stream(struct intake_rank *rank, struct kv_stream **out)
+    MUST_CHECK;
 /* When intake_rank_turn() is due, in microseconds. */
 uint64_t intake_rank_deadline(const struct intake_rank *rank);
 

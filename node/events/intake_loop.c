@@ -90,6 +90,12 @@ take_command(struct intake *intake, const struct intake_command *command)
                                command->prove);
         }
         break;
+    case INTAKE_HAND:
+        if (source != NULL && command->rank < source->worker.ranks) {
+            intake_rank_hand(&source->ranks[command->rank], command->hand);
+        }
+        decoder_hand_free(command->hand);
+        break;
     case INTAKE_FORGET:
         ledger_close(intake->tools.ledger, command->ledger_stream);
         break;

@@ -515,3 +515,24 @@ intake_rank_reread(struct intake_rank *rank, uint64_t ask, bool prove)
     }
     pump(rank);
 }
+
+/* The new stream is as if it had lost the connection after the last batch. */
+void
+intake_rank_hand(struct intake_rank *rank, const struct decoder_hand *hand)
+{
+    struct kv_stream *stream = NULL;
+
+    if (intake_make_stream(rank, &stream) != 0) {
+        return; /* it goes on as it was */
+    }
+    intake_rank_close(rank);
+    rank->connected = false;
+    decoder_close(&rank->decoder);
+    kv_stream_free(rank->decoder.stream);
+    intake_emit_open(rank, rank->decoder.rank);
+    rank->decoder.stream = stream;
+    if (decoder_adopt(&rank->decoder, hand)) {
+        decoder_tell_resume(&rank->decoder);
+    }
+    intake_rank_open(rank);
+}

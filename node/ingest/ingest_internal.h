@@ -92,6 +92,9 @@ void ingest_stop_reading(struct ingest *ingest, struct ingest_worker *w)
 void ingest_bury(struct ingest *ingest) ON_CONTROL;
 void ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     ON_CONTROL;
+/* Has its source go on from the names that are known, if it can. */
+void ingest_hand(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
+    ON_CONTROL;
 
 /* ingest_image.c: where a rank's reading was, as the intake said; forgets it.
  * */

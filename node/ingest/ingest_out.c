@@ -68,6 +68,9 @@ ingest_did(void *context, struct ingest_rank *rank, unsigned did)
     if ((did & INGEST_ASKED) != 0) {
         ingest_ask(ingest, w, rank->stream.rank);
     }
+    if ((did & INGEST_RESUMES) != 0) {
+        ingest_hand(ingest, w, rank->stream.rank);
+    }
 }
 
 void

@@ -322,3 +322,19 @@ ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     }
     r->unasked = outcome != 0;
 }
+
+/* Without memory, or a place in the queue, it is said again with the next
+ * position. */
+void
+ingest_hand(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
+{
+    if (!w->reach.takes || w->link != NULL) {
+        return;
+    }
+    struct decoder_hand *hand =
+        ingest_stream_hand(&ingest->streams, &w->rank[rank]);
+    if (hand != NULL && intake_hand(ingest->intake, w->worker->slot,
+                                    w->generation, rank, hand) != 0) {
+        decoder_hand_free(hand);
+    }
+}

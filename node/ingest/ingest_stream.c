@@ -97,7 +97,7 @@ ingest_streams_remove(struct ingest_streams *s, uint32_t worker)
 static void
 note(const struct ingest_streams *s, struct ingest_rank *rank, unsigned did)
 {
-    CHECK(did < INGEST_ASKED * 2U);
+    CHECK(did < INGEST_RESUMES * 2U);
     if (did != 0) {
         s->sink.did(s->sink.context, rank, did);
     }
@@ -185,6 +185,8 @@ ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
                    const struct intake_item *item,
                    const struct event_record *record, uint64_t now_us)
 {
+    const struct event_stream stream = rank->stream;
+
     CHECK(item->rank == rank->stream.rank);
     CHECK(item->kind != INTAKE_RECORD || record != NULL);
     switch ((enum intake_item_kind)item->kind) {
@@ -206,13 +208,25 @@ ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
         return;
     case INTAKE_RESUME:
         rank->begun = true;
-        hub_local_resume(s->hub, rank->stream, item->process, item->whole,
-                         item->seq, now_us);
+        take_state(s, rank, (enum kv_stream_state)item->state, now_us);
+        hub_local_resume(s->hub, stream, item->process, item->whole, item->seq,
+                         now_us);
         return;
     case INTAKE_POSITION:
     case INTAKE_CUT:
         return;
     }
+}
+
+struct decoder_hand *
+ingest_stream_hand(const struct ingest_streams *s,
+                   const struct ingest_rank *rank)
+{
+    struct gossip_names names;
+
+    return rank->replays && gossip_names(s->gossip, rank->stream, &names)
+               ? decoder_hand_new(names.table, names.seq, names.fingerprint)
+               : NULL;
 }
 
 void
@@ -328,6 +342,9 @@ carry_out(struct ingest_streams *s, struct ingest_rank *rank,
     case GOSSIP_STATE:
         return stands(s, rank, out);
     case GOSSIP_REREAD:
+        if (out->resume) {
+            return INGEST_RESUMES;
+        }
         rank->ask = out->ask;
         rank->prove = out->prove;
         return INGEST_ASKED;

@@ -55,6 +55,7 @@ enum {
     INGEST_VIEW = 2,      /* the mirror writer has a view to publish */
     INGEST_NO_MEMORY = 4, /* part of a record was not applied */
     INGEST_ASKED = 8,     /* rank->ask: the source must be read again */
+    INGEST_RESUMES = 16,  /* the source may go on from ingest_stream_hand() */
 };
 
 /* The owner of the sources, who also logs. All are required. */
@@ -126,6 +127,12 @@ struct ingest_rank *ingest_streams_rank(const struct ingest_streams *s,
 void ingest_stream_item(struct ingest_streams *s, struct ingest_rank *rank,
                         const struct intake_item *item,
                         const struct event_record *record, uint64_t now_us)
+    ON_CONTROL;
+
+/* What the rank's reading may go on from, for the source. The caller frees it or
+ * hands it on. NULL: it goes on as it is. */
+struct decoder_hand *ingest_stream_hand(const struct ingest_streams *s,
+                                        const struct ingest_rank *rank)
     ON_CONTROL;
 
 /* This node no longer reads the stream. */

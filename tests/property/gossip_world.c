@@ -75,8 +75,8 @@ start_process(struct world *world, uint32_t stream)
     }
 }
 
-static uint64_t
-print_of(const struct world_process *process, uint64_t seq)
+uint64_t
+world_print_of(const struct world_process *process, uint64_t seq)
 {
     return seq == 0 ? process->id : rng_mix(process->id ^ rng_mix(seq));
 }
@@ -145,8 +145,10 @@ begin_reading(struct world *world, struct world_node *node, uint32_t stream)
     reader->reread_us = 0;
     memset(&reader->known, 0, sizeof reader->known);
     if (reader->partial) {
-        id = rng_mix(print_of(process, process->low) ^ rng_mix(process->low));
+        id = rng_mix(world_print_of(process, process->low) ^
+                     rng_mix(process->low));
     }
+    reader->id = id;
     add_alias(&world->engines[stream], id);
     gossip_local_begin(node->g, world->engines[stream].name, id,
                        !reader->partial, reader->ask, world->now_us);
@@ -216,11 +218,11 @@ read_one(struct world *world, struct world_node *node, uint32_t stream)
     bool split = record->words_count == 0 && below(world, 4) == 0;
     if (split) {
         gossip_local_record(node->g, world->engines[stream].name, record,
-                            print_of(process, seq), false, world->now_us);
+                            world_print_of(process, seq), false, world->now_us);
     }
-    world_say_names(record, stream, &before, &reader->known);
+    world_say_names(record, stream, &before, reader);
     gossip_local_record(node->g, world->engines[stream].name, record,
-                        print_of(process, seq), true, world->now_us);
+                        world_print_of(process, seq), true, world->now_us);
 }
 
 static void
@@ -231,6 +233,32 @@ set_live(struct world *world, struct world_node *node, uint32_t stream,
         node->reader[stream].live = live;
         gossip_local_live(node->g, world->engines[stream].name, live,
                           world->now_us);
+    }
+}
+
+/* Goes on from the names, if they are of the living process and its replay
+ * reaches them; else it begins in the middle again. */
+static void
+resume_reading(struct world *world, struct world_node *node, uint32_t stream)
+{
+    struct world_reader *reader = &node->reader[stream];
+    struct world_process *process = world_living(world, stream);
+    const struct world_hand *hand = &reader->hand;
+
+    reader->hand_us = 0;
+    set_live(world, node, stream, false);
+    reader->process = world->engines[stream].count - 1;
+    reader->known = hand->known;
+    reader->next_seq = hand->seq + 1;
+    reader->partial = !hand->whole;
+    reader->id = hand->id;
+    world->resumes++;
+    gossip_local_resume(node->g, world->engines[stream].name, hand->id,
+                        hand->whole, hand->seq, world->now_us);
+    if (hand->seq < process->low || hand->seq >= process->next_seq ||
+        hand->print != world_print_of(process, hand->seq)) {
+        world->resumes--;
+        begin_reading(world, node, stream);
     }
 }
 
@@ -258,6 +286,9 @@ step_reader(struct world *world, struct world_node *node, uint32_t stream)
     }
     if (sees_restart(world, reader, stream)) {
         begin_reading(world, node, stream);
+    }
+    if (reader->hand_us != 0 && world->now_us >= reader->hand_us) {
+        resume_reading(world, node, stream);
     }
     if (reader->reread_us != 0 && world->now_us >= reader->reread_us) {
         begin_reading(world, node, stream);
@@ -298,47 +329,6 @@ world_stream_of(struct world *world, struct event_stream name)
 }
 
 static void
-tell_digest(struct world *world, struct world_node *node, uint32_t stream)
-{
-    uint64_t count = 0;
-    uint64_t xor_keys = 0;
-
-    for (uint32_t i = 0; i < WORLD_KEYS; i++) {
-        if (node->replica[stream].set.tiers[i] != 0) {
-            count++;
-            xor_keys ^= rng_mix(world_key_of(stream, i));
-        }
-    }
-    gossip_digest(node->g, world->engines[stream].name, count, xor_keys);
-}
-
-static void
-export_page(struct world *world, struct world_node *node,
-            const struct gossip_out *out)
-{
-    uint32_t stream = world_stream_of(world, out->stream);
-    uint64_t storage[128];
-    struct event_words words = {.words = storage, .max = 128};
-    uint64_t at = out->cursor;
-
-    if (below(world, 50) == 0) {
-        gossip_exported(node->g, out->token, NULL, 0, 0, world->now_us);
-        return;
-    }
-    for (; at < WORLD_KEYS && at < out->cursor + 20; at++) {
-        uint8_t tiers = node->replica[stream].set.tiers[at];
-        for (uint32_t tier = 0; tier < TIERS; tier++) {
-            if ((tiers >> tier & 1) != 0) {
-                *event_words_add(&words, EVENT_STORE, (enum tier)tier, 1) =
-                    world_key_of(stream, (uint32_t)at);
-            }
-        }
-    }
-    gossip_exported(node->g, out->token, storage, words.count,
-                    at == WORLD_KEYS ? GOSSIP_CURSOR_END : at, world->now_us);
-}
-
-static void
 send(struct world *world, struct world_node *node, const struct gossip_out *out)
 {
     uint32_t copies = 1;
@@ -373,7 +363,7 @@ take_apply(struct world *world, struct world_node *node,
         world_fault(world, "a record of no RESET", 0, stream);
     }
     apply(&replica->set, stream, record->words, record->words_count);
-    tell_digest(world, node, stream);
+    world_tell_digest(world, node, stream);
 }
 
 static void
@@ -392,13 +382,13 @@ pull(struct world *world, struct world_node *node)
         case GOSSIP_RESET:
             memset(&replica->set, 0, sizeof replica->set);
             replica->name = out.name;
-            tell_digest(world, node, stream);
+            world_tell_digest(world, node, stream);
             break;
         case GOSSIP_APPLY:
             take_apply(world, node, &out);
             break;
         case GOSSIP_EXPORT:
-            export_page(world, node, &out);
+            world_export_page(world, node, &out);
             break;
         case GOSSIP_STATE:
             replica->stale = out.stale;
@@ -408,6 +398,10 @@ pull(struct world *world, struct world_node *node)
         case GOSSIP_BELIEF:
             break;
         case GOSSIP_REREAD:
+            if (out.resume) {
+                world_hand(world, node, stream);
+                break;
+            }
             node->reader[stream].ask = out.ask;
             node->reader[stream].reread_us =
                 world->now_us + (1 + below(world, 60)) * WORLD_MS;
@@ -470,7 +464,7 @@ load_disk(struct world *world, struct world_node *node, uint32_t stream)
     node->replica[stream].name = disk->epoch.id;
     gossip_load(node->g, world->engines[stream].name, disk->epoch, disk->whole,
                 disk->pos, disk->complete);
-    tell_digest(world, node, stream);
+    world_tell_digest(world, node, stream);
 }
 
 static void
@@ -648,7 +642,7 @@ break_node(struct world *world, struct world_node *node, uint32_t stream)
     if (chance(world, weather->rots)) {
         node->replica[stream].set.tiers[below(world, WORLD_KEYS)] ^= 1;
         world->rotten = true;
-        tell_digest(world, node, stream);
+        world_tell_digest(world, node, stream);
     }
     if (chance(world, 100)) {
         pull(world, node); /* what was told to forget is forgotten on disk */

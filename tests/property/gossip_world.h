@@ -52,6 +52,15 @@ struct world_engine {
     uint32_t count; /* of processes; the last one lives */
 };
 
+/* What a reading goes on from. */
+struct world_hand {
+    uint64_t id;
+    uint64_t seq;
+    uint64_t print;
+    bool whole;
+    struct world_set known;
+};
+
 /* What reads one engine at one node, as an intake does. */
 struct world_reader {
     bool on;
@@ -64,6 +73,9 @@ struct world_reader {
     uint64_t look_us;       /* when it sees what is there */
     uint64_t ask;           /* the last REREAD it knows of */
     uint64_t reread_us;     /* when it acts on it; 0: not */
+    uint64_t id;            /* of the epoch that it reads */
+    uint64_t hand_us;       /* when it goes on from this; 0: not */
+    struct world_hand hand;
 };
 
 /* A node's index of one stream. */
@@ -137,6 +149,7 @@ struct world {
     bool rotten;
     struct gossip_stats total;
     uint64_t contested;
+    uint64_t resumes; /* readings that went on from names */
 };
 
 /* Draws a world from a seed; the one before it is freed. */
@@ -165,7 +178,19 @@ uint64_t world_key_of(uint32_t stream, uint32_t key);
  * before it, and knows after. */
 void world_say_names(struct event_record *record, uint32_t stream,
                      const struct world_set *before,
-                     const struct world_set *after);
+                     const struct world_reader *reader);
+
+/* Answers of a node's index to gossip. */
+void world_tell_digest(struct world *world, struct world_node *node,
+                       uint32_t stream);
+void world_export_page(struct world *world, struct world_node *node,
+                       const struct gossip_out *out);
+
+/* A reading is to go on from the names that the node knows. */
+void world_hand(struct world *world, struct world_node *node, uint32_t stream);
+
+/* The fingerprint of a batch. */
+uint64_t world_print_of(const struct world_process *process, uint64_t seq);
 
 /* What a table says that has the names of a set. */
 uint64_t world_names_digest(uint32_t stream, const struct world_set *set);

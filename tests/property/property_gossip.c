@@ -145,11 +145,13 @@ main(int argc, char **argv)
     uint32_t *times = calloc(seeds, sizeof *times);
     struct gossip_stats sum = {0};
     uint64_t contested = 0;
+    uint64_t resumes = 0;
 
     for (uint64_t i = 0; i < seeds; i++) {
         times[i] = run(first + i);
         add(&sum, &world.total);
         contested += world.contested;
+        resumes += world.resumes;
     }
     qsort(times, seeds, sizeof *times, compare);
     printf("%llu seeds from %llu; healed to agreement in ms: p50 %u p90 %u "
@@ -184,6 +186,8 @@ main(int argc, char **argv)
         {"pages of names", sum.names_pages_in},
         {"names refused", sum.names_refused},
         {"names lost", sum.names_lost},
+        {"handed over", sum.resumes},
+        {"gone on from names", resumes},
         {"contested", contested},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -198,5 +202,9 @@ main(int argc, char **argv)
                run);
     }
     free(times);
+    if (seeds >= 50 && resumes == 0) {
+        printf("property_gossip: no reading went on from names\n");
+        return 1;
+    }
     return 0;
 }

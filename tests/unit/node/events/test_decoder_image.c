@@ -103,6 +103,51 @@ Test(node_decoder_image, what_comes_back_is_what_was_there)
     buf_fini(&bytes);
 }
 
+Test(node_decoder_image, names_carry_what_the_next_reader_needs)
+{
+    uint64_t words[NAMES_READER_MAX];
+    struct buf bytes;
+    struct kv_stream_image stream;
+
+    one.decoder.apply.is_size_proven = false;
+    uint32_t count = decoder_reader(&one.decoder, words);
+    buf_init(&bytes, DECODER_BYTES_MAX);
+    cr_assert(decoder_image_of(words, count, 299, rng_mix(0), &bytes));
+    cr_assert(decoder_resume(&other.decoder, 12, buf_slice(&bytes)));
+    const struct decoder *r = &other.decoder;
+    cr_assert(r->gap && !r->whole);
+    cr_assert_eq(r->process, one.decoder.process);
+    cr_assert_eq(r->apply.block_tokens, 16);
+    cr_assert(r->apply.has_group && r->apply.group == 2);
+    cr_assert_eq(r->apply.skipped_groups, 0x8001);
+    cr_assert_eq(r->apply.lone_count, 3);
+    cr_assert_eq(r->apply.lone[2], 7);
+    cr_assert_eq(r->apply.full, KV_FULL_EVENTS, "for what was dropped");
+    cr_assert(kv_stream_image(r->stream, &stream));
+    cr_assert_eq(stream.next_seq, 300);
+    cr_assert_eq(stream.first_seq, 4);
+    cr_assert_eq(stream.first_fingerprint, 99);
+    cr_assert_eq(stream.fingerprints[0], rng_mix(0));
+    cr_assert(stream.complete && stream.unread);
+    buf_fini(&bytes);
+}
+
+Test(node_decoder_image, a_reader_that_makes_no_sense_is_not_used)
+{
+    uint64_t words[NAMES_READER_MAX];
+    struct buf bytes;
+    uint32_t count = decoder_reader(&one.decoder, words);
+
+    buf_init(&bytes, DECODER_BYTES_MAX);
+    cr_assert_not(decoder_image_of(words, 7, 299, 1, &bytes));
+    cr_assert_not(decoder_image_of(words, NAMES_READER_MAX, 299, 1, &bytes));
+    cr_assert_not(decoder_image_of(words, count, 3, 1, &bytes));
+    words[0]++;
+    cr_assert_not(decoder_image_of(words, count, 299, 1, &bytes));
+    cr_assert_eq(bytes.len, 0);
+    buf_fini(&bytes);
+}
+
 Test(node_decoder_image, bytes_are_the_same_on_every_machine)
 {
     struct buf bytes;
