@@ -107,6 +107,7 @@ class Program:
         # A configuration that lies around must not change the demo.
         clean = {k: v for k, v in os.environ.items() if not k.startswith("KVASIR_")}
         clean["KVASIR_TIMEOUTS_LAME_DUCK"] = "0s"  # no load balancer looks at /ready
+        clean["KVASIR_PLACEMENT_HEADERS"] = "on"  # which worker answered is what it shows
         with open(log_path, "ab") as log:
             self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=clean,
                                           stdout=subprocess.PIPE, stderr=log)

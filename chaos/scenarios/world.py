@@ -16,7 +16,8 @@ MESH_NAME = "mesh.kvasir.test"  # the same, for each other
 MODEL = "kvasir/stand-in"
 ENGINE_FLAGS = ("--speed", 2, "--blocks", 8192)
 SETTLE_S = 30
-NO_LAME_DUCK = {"KVASIR_TIMEOUTS_LAME_DUCK": "0s"}  # clients here go elsewhere at once
+# Clients here go elsewhere at once, and scenarios count by worker.
+DEFAULTS = {"KVASIR_TIMEOUTS_LAME_DUCK": "0s", "KVASIR_PLACEMENT_HEADERS": "on"}
 PROGRAMS = ("kvasir", "kvasir-engine", "kvasir-load", "kvasir-wire", "kvasir-sim",
             "clock_shim.so", "heap_shim.so")
 
@@ -49,7 +50,7 @@ class Place:
     def launch(self, *args, before=()):
         shim = self.clock or self.heap
         self.program = self.host.run(*before, *args, ahead_s=self.ahead_s,
-                                     env={**NO_LAME_DUCK, **(shim.env if shim else {})})
+                                     env={**DEFAULTS, **(shim.env if shim else {})})
         return self
 
     def own_heap(self):

@@ -22,6 +22,7 @@ static const struct flag own[] = {
     {.name = "help", .kind = FLAG_SWITCH, .at = AT(help), .letter = 'h'},
     PAIR("worker"),
     PAIR("policy"),
+    PAIR("placement-headers"),
     PAIR("mesh"),
     PAIR("join"),
     PAIR("data"),

@@ -30,6 +30,8 @@ static const char help[] =
     "                     sidecar's events instead), id, island, pool, role,\n"
     "                     api_key, blocks_max. Repeat it for each engine\n"
     "  --policy NAME      short for --policy.name\n"
+    "  --placement-headers on\n"
+    "                     answers say which worker had how much of the prompt\n"
     "  --mesh IP:PORT     short for --mesh.listen: where other nodes connect\n"
     "  --join HOST:PORT, --join dns:NAME:PORT, --join srv:NAME\n"
     "                     short for --mesh.join: where to look for other "

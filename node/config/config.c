@@ -139,9 +139,8 @@ static const struct config_key *
 find_flag(const char *name)
 {
     static const char *const shorts[][2] = {
-        {"policy", "policy.name"},
-        {"mesh", "mesh.listen"},
-        {"join", "mesh.join"},
+        {"policy", "policy.name"}, {"placement-headers", "placement_headers"},
+        {"mesh", "mesh.listen"},   {"join", "mesh.join"},
         {"data", "data.dir"},
     };
 

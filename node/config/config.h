@@ -235,6 +235,7 @@ struct config {
     struct config_admin admin_access;
     uint32_t lanes; /* after config_load() never 0; default: the CPUs */
     char paths[CONFIG_PATHS_MAX]; /* forwarded beside those of inference */
+    uint32_t placement_headers;   /* 1: clients are told where requests went */
     struct config_policy policy;
     struct config_retries retries;
     struct config_belief belief;

@@ -49,6 +49,8 @@ static const char *const format_choices[] = {
     [LOG_FORMAT_JSON + 1] = NULL,
 };
 
+static const char *const switch_choices[] = {"off", "on", NULL};
+
 static const char *const bool_choices[] = {"false", "true", NULL};
 
 static const struct config_section sections[] = {
@@ -82,6 +84,8 @@ static const struct config_key node_keys[] = {
      "Event loops that serve requests; 0: one for each CPU."},
     {"paths", CONFIG_PATHS, AT(paths), "", 0, 0, NULL,
      "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters."},
+    {"placement_headers", CONFIG_CHOICE, AT(placement_headers), "off", 0, 0, switch_choices,
+     "Whether answers of 2xx tell the client which worker had how much of the prompt. That tells strangers which prompts others sent: for operators and tests."},
 
     {"admin.token_file", CONFIG_FILE, AT(admin_access.token_file), "", 0, 0, NULL,
      "File of the tokens that the admin port wants, NAME TOKEN in each line; requests say Authorization: Bearer TOKEN. It is read again when it changes."},

@@ -401,8 +401,10 @@ void reply_send(struct client *client, unsigned status,
 /* {"error":{"message","type","code"}}; message is plain text. */
 void reply_error(struct client *client, unsigned status, const char *code,
                  const char *message) ON_LANE;
-/* Adds the x-kvasir-* and x-request-id lines of an exchange's answer. */
-void reply_add_headers(struct buf *out, const struct exchange *x) ON_LANE;
+/* Adds the x-kvasir-* and x-request-id lines of an exchange's answer with this
+ * status. */
+void reply_add_headers(struct buf *out, const struct exchange *x,
+                       unsigned status) ON_LANE;
 /* /health, /ready, /v1/models, /v1/models/ID: a ROUTE_LOCAL request. */
 void reply_local(struct client *client, const struct http_head *head) ON_LANE;
 

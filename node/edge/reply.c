@@ -22,25 +22,36 @@ overlap_of(const struct route_choice *choice)
     return held < choice->best.tokens ? held : choice->best.tokens;
 }
 
-void
-reply_add_headers(struct buf *out, const struct exchange *x)
+/* Where the request went. */
+static void
+add_placement(struct buf *out, const struct exchange *x)
 {
-    const struct node_shared *node = x->client->lane->node;
+    const struct route_choice *choice = &x->dispatch.choice;
+
+    buf_add_text(out, "\r\nx-kvasir-worker: ");
+    buf_add_text(out, x->pool->worker.id);
+    buf_add_text(out, "\r\nx-kvasir-mode: ");
+    buf_add_text(out, elect_mode_name(choice->elect.mode));
+    buf_add_text(out, "\r\nx-kvasir-overlap: ");
+    buf_add_uint(out, overlap_of(choice));
+    buf_add_text(out, "/");
+    buf_add_uint(out, x->dispatch.total);
+    buf_add_text(out, choice->exact ? "\r\nx-kvasir-source: mirror"
+                                    : "\r\nx-kvasir-source: belief");
+}
+
+/* An overlap tells which prompts others sent, and so even one that the engine
+ * refused would tell those whom it does not serve. */
+void
+reply_add_headers(struct buf *out, const struct exchange *x, unsigned status)
+{
+    const struct config *config = x->client->lane->node->config;
 
     buf_add_text(out, "x-kvasir-node: ");
-    buf_add_text(out, node->config->name);
-    if (x->pool != NULL) {
-        buf_add_text(out, "\r\nx-kvasir-worker: ");
-        buf_add_text(out, x->pool->worker.id);
-        buf_add_text(out, "\r\nx-kvasir-mode: ");
-        buf_add_text(out, elect_mode_name(x->dispatch.choice.elect.mode));
-        buf_add_text(out, "\r\nx-kvasir-overlap: ");
-        buf_add_uint(out, overlap_of(&x->dispatch.choice));
-        buf_add_text(out, "/");
-        buf_add_uint(out, x->dispatch.total);
-        buf_add_text(out, x->dispatch.choice.exact
-                              ? "\r\nx-kvasir-source: mirror"
-                              : "\r\nx-kvasir-source: belief");
+    buf_add_text(out, config->name);
+    if (config->placement_headers != 0 && x->pool != NULL && status >= 200 &&
+        status < 300) {
+        add_placement(out, x);
     }
     if (x->dispatch.state == DISPATCH_LOST && x->dispatch.busy.status != 0) {
         buf_add_text(out, "\r\nRetry-After: ");
@@ -63,7 +74,7 @@ build(struct client *client, unsigned status, const char *content_type,
                "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n",
                status, http_status_reason(status), content_type, body.len);
     if (client->exchange != NULL) {
-        reply_add_headers(out, client->exchange);
+        reply_add_headers(out, client->exchange, status);
     } else {
         buf_printf(out, "x-kvasir-node: %s\r\n", node->config->name);
     }

@@ -88,7 +88,7 @@ build_head(struct exchange *x, const struct http_head *head, struct buf *out)
             buf_add(out, "\r\n", 2);
         }
     }
-    reply_add_headers(out, x);
+    reply_add_headers(out, x, head->status);
     add_framing(out, x);
 }
 

@@ -35,7 +35,8 @@ SKIP = 77  # meson's exit code for a skipped test
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 IO_TIMEOUT_S = 60
-NO_LAME_DUCK = {"KVASIR_TIMEOUTS_LAME_DUCK": "0s"}  # nobody is to go elsewhere
+# Nobody is to go elsewhere, and tests look at where answers come from.
+DEFAULTS = {"KVASIR_TIMEOUTS_LAME_DUCK": "0s", "KVASIR_PLACEMENT_HEADERS": "on"}
 
 BUILD = pathlib.Path(os.environ.get("KVASIR_BUILD", "build")).resolve()
 
@@ -75,7 +76,7 @@ class Process:
             self.popen = subprocess.Popen(
                 [program(name), *map(str, args)], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=log,
-                env={**NO_LAME_DUCK, **os.environ, **(env or {})})
+                env={**DEFAULTS, **os.environ, **(env or {})})
 
     @property
     def pid(self):

@@ -233,6 +233,23 @@ class Forwarding(Proxy):
         self.assertEqual(answer.body, b"all of it")
         self.assertEqual(answer.headers["connection"], "close")
 
+    def test_strangers_are_not_told_where_prompts_are(self):
+        told = ("x-kvasir-worker", "x-kvasir-mode", "x-kvasir-overlap", "x-kvasir-source")
+
+        def sometimes(peer, request):
+            peer.json({}, 401 if b"stranger" in request.body else 200)
+
+        def shown(*options, body=None):
+            self.serve(FakeWorker(self, sometimes), options=options,
+                       env={"KVASIR_PLACEMENT_HEADERS": "off"})
+            headers = self.post(body).headers
+            self.assertEqual(headers["x-kvasir-node"], "n1")
+            self.assertIn("x-request-id", headers)
+            return [name for name in told if name in headers]
+        self.assertEqual(shown(), [])
+        self.assertEqual(shown("--placement-headers", "on"), list(told))
+        self.assertEqual(shown("--placement-headers", "on", body=chat("stranger")), [])
+
     def test_client_errors_are_passed_on_not_retried(self):
         def handler(peer, request):
             peer.json({"error": {"message": "too long"}}, 400)
