@@ -25,7 +25,8 @@ static const struct fleet_config fleet_config = {
     .breaker = {.failures = 3,
                 .successes = 2,
                 .open_ms = 300,
-                .open_max_ms = 2400},
+                .open_max_ms = 2400,
+                .max_ejection_percent = 50},
     .resolve_interval_ms = 30000,
 };
 

@@ -91,6 +91,17 @@ worker_set_and(const struct worker_set *a, const struct worker_set *b)
     return out;
 }
 
+/* The slots of either. */
+static inline struct worker_set
+worker_set_or(const struct worker_set *a, const struct worker_set *b)
+{
+    struct worker_set out;
+    for (unsigned i = 0; i < WORKER_WORDS; i++) {
+        out.word[i] = a->word[i] | b->word[i];
+    }
+    return out;
+}
+
 /* The slots of a that are not in b. */
 static inline struct worker_set
 worker_set_minus(const struct worker_set *a, const struct worker_set *b)

@@ -165,6 +165,7 @@ struct config_breaker {
     uint32_t successes;   /* of trial requests in a row until it closes */
     uint32_t open_ms;     /* before the first trial; doubles per reopening */
     uint32_t open_max_ms; /* ... up to this */
+    uint32_t max_ejection_percent; /* of the workers, open at one time */
 };
 
 /* Statuses of HTTP answers, 400 to 599. */

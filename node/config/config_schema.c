@@ -242,13 +242,15 @@ static const struct config_key node_keys[] = {
      "Time between two looks at a worker's /v1/models."},
 
     {"breaker.failures", CONFIG_COUNT, AT(breaker.failures), "5", 1, 10000, NULL,
-     "Failed requests in a row until the breaker opens and no more are sent."},
+     "Failed requests in a row until the breaker opens and no more are sent, if the worker also fails clearly more often than the best one; one is enough where another node's breaker is open."},
     {"breaker.successes", CONFIG_COUNT, AT(breaker.successes), "2", 1, 10000, NULL,
      "Trial requests that must succeed in a row before all requests are sent again."},
     {"breaker.open", CONFIG_DURATION, AT(breaker.open_ms), "5s", 10, HOUR, NULL,
      "Pause before the first trial request; it doubles with each one that fails."},
     {"breaker.open_max", CONFIG_DURATION, AT(breaker.open_max_ms), "60s", 10, 24 * HOUR, NULL,
      "Longest pause between two trial requests."},
+    {"breaker.max_ejection_percent", CONFIG_COUNT, AT(breaker.max_ejection_percent), "50", 0, 100, NULL,
+     "Part of the workers whose breakers may be open at one time, and at least one: what fails everywhere is the requests' fault."},
 
     {"mesh.listen", CONFIG_LISTEN, AT(mesh.listen), "", 0, 0, NULL,
      "Where other nodes connect; port 0 is a free one. Absent: 127.0.0.1:7946 when mesh.join is set, otherwise no port."},

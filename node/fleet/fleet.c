@@ -124,6 +124,7 @@ reset_board(struct fleet *fleet, uint32_t slot)
 
     CHECK(slot < WORKERS_MAX);
     gauge_set(&board->peers[slot], 0);
+    gauge_set(&board->peers_open[slot], 0);
     gauge_set(&board->foreign[slot], 0);
     gauge_set(&board->kv_usage_permille[slot], 0);
     gauge_set(&board->waiting[slot], 0);
@@ -364,6 +365,7 @@ fleet_tick(struct fleet *fleet, uint64_t now_us)
     fleet->now_us = now_us;
     fleet->view_told = false; /* a view that could not be built: again */
     (void)qsbr_reclaim(fleet->qsbr);
+    fleet_outlier_note(fleet);
     WORKER_SET_EACH (slot, &fleet->present) {
         struct fleet_slot *s = &fleet->slot[slot];
         if (breaker_tick(&s->breaker, now_us)) {
@@ -412,7 +414,10 @@ fleet_report(struct fleet *fleet, uint32_t slot, uint32_t generation,
     }
     bool watched = breaker_watches(&s->breaker);
     bool success = result == FLEET_ANSWERED;
-    if (breaker_report(&s->breaker, &fleet->config.breaker, success, now_us)) {
+    uint32_t enough = success ? fleet->config.breaker.failures
+                              : fleet_outlier_enough(fleet, slot);
+    if (breaker_report(&s->breaker, &fleet->config.breaker, enough, success,
+                       now_us)) {
         fleet_note(fleet, slot,
                    success ? FLEET_CIRCUIT_CLOSED : FLEET_CIRCUIT_OPEN);
         fleet_view_changes(fleet);

@@ -83,6 +83,7 @@ check_view(const struct fleet *fleet, const struct fleet_slot *s, uint32_t slot)
 
     if (worker_set_has(&view->eligible, slot) != (able && closed) ||
         worker_set_has(&view->trial, slot) != (able && half_open) ||
+        worker_set_has(&view->ejected, slot) != (able && !closed) ||
         worker_set_has(&view->suspect, slot) != fleet_slot_doubted(s)) {
         return "the view is not up to date";
     }

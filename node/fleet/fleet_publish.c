@@ -194,6 +194,9 @@ fill_worker(struct fleet_view *view, const struct fleet_slot *s, uint32_t slot)
     if (fleet_slot_able(s) && s->breaker.state == BREAKER_HALF_OPEN) {
         worker_set_add(&view->trial, slot);
     }
+    if (fleet_slot_able(s) && s->breaker.state != BREAKER_CLOSED) {
+        worker_set_add(&view->ejected, slot);
+    }
     if (fleet_slot_doubted(s)) {
         worker_set_add(&view->suspect, slot);
     }

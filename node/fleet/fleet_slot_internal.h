@@ -69,7 +69,9 @@ struct fleet_slot {
     uint32_t good_row; /* health probes in a row */
     uint32_t bad_row;
     uint64_t probes_failed;
-    const char *reason; /* static text */
+    const char *reason;        /* static text */
+    uint64_t sent_before[2];   /* totals at the last two fleet_outlier_note() */
+    uint64_t failed_before[2]; /* the same of failures; the older one first */
     uint64_t since_us;
     uint64_t health_sent_us;
     uint32_t health_sent;   /* how many */
@@ -109,6 +111,7 @@ struct fleet {
     struct fleet_models_table *table;
     struct fleet_record *outdated; /* replaced, to be retired after publish */
     uint64_t freed_version;        /* views up to it are gone */
+    uint64_t note_due_us;          /* of fleet_outlier_note() */
     bool view_changed;
     bool view_told; /* FLEET_OUT_VIEW was pulled since */
     bool table_changed;
@@ -177,6 +180,17 @@ fleet_slot_doubted(const struct fleet_slot *s)
            s->models_state != MODELS_UNASKED &&
            s->breaker.state == BREAKER_CLOSED;
 }
+
+/*
+ * How many failures in a row open the worker's breaker now; BREAKER_NEVER: it
+ * stays closed, because as many are open as may be, or because the worker
+ * fails no more than the best one does. What one client or one prompt causes
+ * it causes on every worker that gets it.
+ */
+uint32_t fleet_outlier_enough(const struct fleet *fleet, uint32_t slot);
+
+/* Lets the window move on over which failures are compared. */
+void fleet_outlier_note(struct fleet *fleet);
 
 /* Makes all probes of a new worker due. */
 void fleet_probes_start(struct fleet *fleet, uint32_t slot);

@@ -9,6 +9,7 @@
 
 #define NODE_GAUGE UINT64_C(0x6b7661736972) /* no worker: the node's own rate */
 #define RANK_SALT  UINT64_C(0x72616e6b00000000)
+#define OPEN_SALT  UINT64_C(0x6f70656e00000000)
 #define RATE_US    UINT64_C(500000) /* over which the rate is evened out */
 /* A tenth longer than gossip waits between two frames: so gauges never wait
  * there and grow old. */
@@ -20,6 +21,13 @@ static uint64_t
 rank_identity(uint64_t worker, uint32_t rank)
 {
     return rng_mix(worker ^ (RANK_SALT | rank));
+}
+
+/* The gauge of its breaker. */
+static uint64_t
+open_identity(uint64_t worker)
+{
+    return rng_mix(worker ^ OPEN_SALT);
 }
 
 static const struct fleet_view *
@@ -137,6 +145,26 @@ tell(struct hints *hints, uint64_t identity, const struct gossip_gauge *gauge,
     }
 }
 
+/* Gauges of breakers that were never open are not made. */
+static void
+tell_open(struct hints *hints, const struct fleet_view *view, uint64_t now_us)
+{
+    struct worker_set open = worker_set_or(&view->open, &view->ejected);
+
+    for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
+        uint64_t now = worker_set_has(&open, slot) ? view->identity[slot] : 0;
+        struct gossip_gauge gauge = {.inflight = 0};
+        if (hints->open[slot] != now && hints->open[slot] != 0) {
+            tell(hints, open_identity(hints->open[slot]), &gauge, now_us);
+        }
+        hints->open[slot] = now;
+        if (now != 0) {
+            gauge.inflight = 1;
+            tell(hints, open_identity(now), &gauge, now_us);
+        }
+    }
+}
+
 static void
 tell_own(struct hints *hints, uint64_t now_us)
 {
@@ -158,6 +186,7 @@ tell_own(struct hints *hints, uint64_t now_us)
         uint64_t worker = view->identity[ranks->owner[slot]];
         tell(hints, rank_identity(worker, ranks->rank[slot]), &gauge, now_us);
     }
+    tell_open(hints, view, now_us);
     hints->stats.rounds++;
 }
 
@@ -175,6 +204,7 @@ clear_board(struct hints *hints)
     gauge_set(&hints->world.board->unseen, 0);
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         gauge_set(&hints->world.board->peers[slot], 0);
+        gauge_set(&hints->world.board->peers_open[slot], 0);
         gauge_set(&hints->world.board->peers_queued_tokens[slot], 0);
         gauge_set(&hints->world.rank_peers[slot], 0);
     }
@@ -208,9 +238,14 @@ put_peers(struct hints *hints)
 
     for (uint32_t slot = 0; slot < WORKERS_MAX; slot++) {
         struct gossip_gauge others = {.inflight = 0};
+        uint32_t open = 0;
         if (worker_set_has(&view->present, slot)) {
             others = gossip_gauge_others(hints->gossip, view->identity[slot]);
+            open = gossip_gauge_others(hints->gossip,
+                                       open_identity(view->identity[slot]))
+                       .inflight;
         }
+        set_level(&board->peers_open[slot], open);
         set_level(&board->peers[slot], others.inflight);
         set_level(&board->peers_queued_tokens[slot], others.queued_tokens);
     }

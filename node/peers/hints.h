@@ -22,6 +22,10 @@
  * it is open, at all workers alike. Peers' queued tokens are as old as their
  * last gauges; elections weigh them with the prompt's own (elect.h).
  *
+ * Circuits. A node tells, as a gauge beside the worker's, that its breaker of
+ * the worker is not closed; the board says how many peers told so
+ * (fleet_outlier.c).
+ *
  * Belief. When a lane sends a prompt somewhere (FACT_LEARN), the peers hear of a
  * request; its block keys go to them once its answer has begun. For peers that
  * is a request that ends and begins again, because keys count as one sent. A prompt that a peer reports goes into this node's tree as if
@@ -96,6 +100,8 @@ struct hints {
     uint64_t view_heard; /* version of the view it was put there by */
     uint64_t requests;   /* sent out up to told_us */
     uint64_t rate_milli; /* sent out per second, in thousandths */
+    uint64_t open[WORKERS_MAX]; /* by slot: the worker whose breaker was told
+                                   to be open, or 0 */
     struct hints_stats stats;
 };
 

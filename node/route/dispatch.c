@@ -545,6 +545,14 @@ count_answer(struct metrics_lane *m, unsigned status)
     }
 }
 
+/* An answer that is passed on, and counts against its worker. */
+static bool
+is_worker_fault(const struct dispatch *d, unsigned status)
+{
+    return status == 500 || status == 503 ||
+           config_statuses_has(&d->lane->retries.statuses, status);
+}
+
 void
 dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
 {
@@ -560,11 +568,11 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     count_answer(m, status);
     fleet_lease_answered(&d->choice.lease, d->lane->board);
     settle(d, status < 300);
-    tell_outcome(d,
-                 status == 500 || status == 503 ||
-                         config_statuses_has(&d->lane->retries.statuses, status)
-                     ? FACT_STATUS
-                     : FACT_ANSWERED);
+    if (is_worker_fault(d, status)) {
+        counter_add(&d->lane->board->counters[d->choice.lease.slot].failures,
+                    1);
+    }
+    tell_outcome(d, is_worker_fault(d, status) ? FACT_STATUS : FACT_ANSWERED);
 }
 
 void

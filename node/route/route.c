@@ -234,7 +234,8 @@ route_input(struct route_scratch *scratch, const struct route_world *world,
 
     struct worker_set left = worker_set_minus(&able, tried);
     if (worker_set_empty(&left)) {
-        left = worker_set_and(&view->suspect, &serves);
+        left = worker_set_or(&view->suspect, &view->ejected);
+        left = worker_set_and(&left, &serves);
         left = worker_set_minus(&left, tried);
     }
 
@@ -341,21 +342,44 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
     }
 }
 
+/* No worker is left but those on trial for other requests: the least bad of
+ * them. */
+static int
+insist(struct route_scratch *scratch, const struct route_world *world,
+       struct elect_input *input, struct rng *rng, struct route_choice *choice)
+{
+    if (worker_set_empty(&input->candidates)) {
+        return ROUTE_E_NO_WORKER;
+    }
+    elect_pick(world->elect, &scratch->elect, input, rng, &choice->elect);
+    if (choice->elect.worker == WORKER_NONE) {
+        return ROUTE_E_NO_WORKER;
+    }
+    fleet_lease_insist(&choice->lease, world->board, world->view,
+                       choice->elect.worker);
+    choice->alone = true;
+    choose_rank(scratch, world, rng, choice);
+    return 0;
+}
+
 int
 route_elect(struct route_scratch *scratch, const struct route_world *world,
             const struct worker_set *tried, struct rng *rng,
             struct route_choice *choice)
 {
     struct elect_input input;
+    struct worker_set on_trial;
     int outcome = route_input(scratch, world, tried, &input);
 
     if (outcome != 0) {
         return outcome;
     }
+    worker_set_clear(&on_trial);
     for (;;) {
         elect_pick(world->elect, &scratch->elect, &input, rng, &choice->elect);
         if (choice->elect.worker == WORKER_NONE) {
-            return ROUTE_E_NO_WORKER;
+            input.candidates = on_trial;
+            return insist(scratch, world, &input, rng, choice);
         }
         if (fleet_lease_take(&choice->lease, world->board, world->view,
                              choice->elect.worker)) {
@@ -364,6 +388,7 @@ route_elect(struct route_scratch *scratch, const struct route_world *world,
             choose_rank(scratch, world, rng, choice);
             return 0;
         }
+        worker_set_add(&on_trial, choice->elect.worker);
         worker_set_remove(&input.candidates, choice->elect.worker);
     }
 }

@@ -47,8 +47,9 @@ report_half_open(struct breaker *breaker, const struct config_breaker *config,
 
 bool
 breaker_report(struct breaker *breaker, const struct config_breaker *config,
-               bool success, uint64_t now_us)
+               uint32_t enough, bool success, uint64_t now_us)
 {
+    CHECK(enough != 0);
     switch (breaker->state) {
     case BREAKER_OPEN:
         return false;
@@ -63,9 +64,13 @@ breaker_report(struct breaker *breaker, const struct config_breaker *config,
         breaker->open_ms = 0;
         return false;
     }
-    breaker->failures++;
-    return breaker->failures >= config->failures &&
-           open_up(breaker, config, now_us);
+    if (enough != BREAKER_NEVER && breaker->failures + 1 >= enough) {
+        return open_up(breaker, config, now_us);
+    }
+    if (breaker->failures + 1 < config->failures) {
+        breaker->failures++; /* and not beyond: see BREAKER_NEVER */
+    }
+    return false;
 }
 
 bool

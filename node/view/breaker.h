@@ -2,7 +2,8 @@
  * A circuit breaker: keeps requests away from a worker whose requests fail
  * although its health checks pass.
  *
- *   closed     every request may go there; `failures` in a row open it
+ *   closed     every request may go there; `failures` in a row open it, if the
+ *              owner lets them: see below
  *   open       none may, for open_ms; each reopening doubles that, up to
  *              open_max_ms
  *   half open  trial requests may, one at a time; `successes` in a row
@@ -13,6 +14,9 @@
  * its failures: breaker_reset() closes the breaker, so that a restarted engine
  * is back within one health interval. But until a success is seen, the next
  * opening remembers how long the last one was.
+ *
+ * Failures may be the requests' fault. So the owner says how many are enough
+ * now, or that none are (BREAKER_NEVER): fleet.c, fleet_outlier.c.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: struct config_breaker.
  * Errors: none.
@@ -40,10 +44,13 @@ struct breaker {
     uint64_t open_until_us; /* while open */
 };
 
-/* A request's result. True when the state changed. */
+#define BREAKER_NEVER UINT32_MAX
+
+/* A request's result. enough: failures in a row that open it, 1 to
+ * config->failures, or BREAKER_NEVER. True when the state changed. */
 bool breaker_report(struct breaker *breaker,
-                    const struct config_breaker *config, bool success,
-                    uint64_t now_us);
+                    const struct config_breaker *config, uint32_t enough,
+                    bool success, uint64_t now_us);
 
 /* Lets time pass. True when the state changed (open to half open). */
 bool breaker_tick(struct breaker *breaker, uint64_t now_us);

@@ -165,14 +165,22 @@ fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
     if (trial && !gauge_claim(&board->trial[slot])) {
         return false;
     }
+    fleet_lease_insist(lease, board, view, slot);
+    lease->trial = trial;
+    return true;
+}
+
+void
+fleet_lease_insist(struct fleet_lease *lease, struct fleet_board *board,
+                   const struct fleet_view *view, uint32_t slot)
+{
+    CHECK(slot < WORKERS_MAX && !lease->taken);
     gauge_add(&board->inflight[slot], 1);
     *lease = (struct fleet_lease){
         .slot = slot,
         .generation = view->worker[slot]->generation,
         .taken = true,
-        .trial = trial,
     };
-    return true;
 }
 
 void

@@ -111,6 +111,9 @@ struct fleet_view {
      * back to them when no other worker is left. Failures open their breakers,
      * and an open breaker ends the suspicion. */
     struct worker_set suspect;
+    /* Ready but for a breaker that is not closed. Requests fall back to them as
+     * to the suspect: the least bad is better than nothing. */
+    struct worker_set ejected;
     /* Workers with failures on record: control wants to hear of successes
      * there too. Of others only failures need to be handed to it. */
     struct worker_set watched;
@@ -125,8 +128,8 @@ struct fleet_view {
 /* Totals of one slot's present worker. */
 struct fleet_counters {
     _Alignas(64) struct counter requests; /* attempts that were sent */
-    struct counter failures; /* connect, timeout, closed, 5xx before a byte */
-    struct counter retries;  /* attempts given to another worker instead */
+    struct counter failures;              /* connect, timeout, closed, 5xx */
+    struct counter retries; /* attempts given to another worker instead */
     struct counter streams_severed; /* upstream lost after the first byte */
 };
 
@@ -155,6 +158,9 @@ struct fleet_board {
     _Alignas(64) struct gauge waiting[WORKERS_MAX];
     /* Requests running in the engine; 0 when unknown. */
     _Alignas(64) struct gauge running[WORKERS_MAX];
+    /* Peers whose breaker of the worker is not closed, as they last told
+     * (hints.h). */
+    _Alignas(64) struct gauge peers_open[WORKERS_MAX];
     /* 1 while a trial request of a half-open worker is undecided. */
     _Alignas(64) struct gauge trial[WORKERS_MAX];
     /* Requests that peers have probably sent out to all workers since they told
@@ -220,6 +226,10 @@ void fleet_board_queued(const struct fleet_board *board,
 bool fleet_lease_take(struct fleet_lease *lease, struct fleet_board *board,
                       const struct fleet_view *view, uint32_t slot)
     ON_LANE MUST_CHECK;
+
+/* The same where no worker is left: beside another request's trial, too. */
+void fleet_lease_insist(struct fleet_lease *lease, struct fleet_board *board,
+                        const struct fleet_view *view, uint32_t slot) ON_LANE;
 
 /* The request of a taken lease has this many prompt tokens for the worker to
  * read; once. FLEET_QUEUED_MAX at most are counted. */

@@ -58,6 +58,66 @@ class Rig(Proxy):
         return len(os.listdir(f"/proc/{node.pid}/fd"))
 
 
+class Hostile(Rig):
+    """One bad client among good ones: the good ones lose nothing."""
+
+    def under_attack(self, handler, workers, *options):
+        """How good requests end while bad ones never stop."""
+        over = threading.Event()
+        ended = []
+        node = self.serve(*[FakeWorker(self, handler) for _ in range(workers)],
+                          options=["--breaker.open", "60s", *options])
+
+        def attack(number):
+            while not over.is_set():
+                ended.append(self.post(chat(f"bad {number} {len(ended)}")).status)
+        attackers = [threading.Thread(target=attack, args=(i,)) for i in range(4)]
+        for thread in attackers:
+            thread.start()
+        try:
+            harness.wait_until(lambda: len(ended) > 60, "the attack is on")
+            good = [self.post(chat(f"good {i}")).status for i in range(60)]
+        finally:
+            over.set()
+            for thread in attackers:
+                thread.join()
+        self.assertNotIn(200, ended)
+        return good, node
+
+    def test_requests_that_fail_everywhere_take_no_worker_from_others(self):
+        def dies(peer, request):
+            if b"bad" in request.body:
+                raise Close
+            echo(peer, request)
+
+        def fails(peer, request):
+            peer.json({}, 500 if b"bad" in request.body else 200)
+        for handler in (dies, fails):
+            for workers in (1, 2, 4):
+                with self.subTest(handler=handler.__name__, workers=workers):
+                    good, node = self.under_attack(handler, workers)
+                    self.assertEqual(good, [200] * 60)
+                    listed = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+                    out = sum(w["state"].startswith("circuit") for w in listed)
+                    self.assertLessEqual(out, max(1, workers // 2))
+                    node.stop()
+
+    def test_refused_prompts_attract_nobody_to_the_worker_that_refuses(self):
+        """A worker that is quick because it is broken; the others hold nothing."""
+        broken = []
+
+        def breaks(peer, request):
+            broken.append(request)
+            peer.json({}, 500)
+        prompt = "the same beginning of every turn " * 40
+        self.serve(FakeWorker(self, breaks), *[FakeWorker(self, echo) for _ in range(3)],
+                   options=["--breaker.failures", "1000"])
+        for i in range(30):
+            self.assertEqual(self.post(chat(prompt + str(i))).status, 200)
+        # The first of them might go there, and no later one follows it.
+        self.assertLessEqual(len(broken), 1)
+
+
 class Faults(Rig):
     def test_every_way_out_gives_back_what_was_taken(self):
         release = threading.Event()

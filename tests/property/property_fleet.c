@@ -379,7 +379,8 @@ run(void)
         .breaker = {.failures = 3,
                     .successes = 2,
                     .open_ms = 1000,
-                    .open_max_ms = 4000},
+                    .open_max_ms = 4000,
+                    .max_ejection_percent = 50},
         .resolve_interval_ms = 5000,
         .seed = seed,
     };

@@ -438,6 +438,81 @@ half_open_worker(void)
     return slot;
 }
 
+/* So many requests went there, and so many of them failed, in the window that
+ * failures are compared over. */
+static void
+note_requests(uint32_t slot, uint32_t sent, uint32_t failed)
+{
+    counter_add(&rig.board->counters[slot].requests, sent);
+    counter_add(&rig.board->counters[slot].failures, failed);
+}
+
+static void
+fail_in_a_row(uint32_t slot, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        rig_report(slot, FLEET_SEVERED);
+    }
+}
+
+Test(node_fleet_probe, what_fails_everywhere_opens_no_circuit)
+{
+    uint32_t slots[4];
+
+    for (unsigned i = 0; i < 4; i++) {
+        slots[i] = rig_add(i);
+        note_requests(slots[i], 40, 30);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        fail_in_a_row(slots[i], 50);
+        cr_assert(rig_eligible(slots[i]));
+    }
+    note_requests(slots[1], 200, 0); /* but this one is well */
+    fail_in_a_row(slots[0], 1);
+    cr_assert_not(rig_eligible(slots[0]));
+}
+
+Test(node_fleet_probe, at_most_half_of_the_circuits_are_open)
+{
+    unsigned open = 0;
+    uint32_t slots[5];
+
+    for (unsigned i = 0; i < 5; i++) {
+        slots[i] = rig_add(i);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        note_requests(slots[4], 100, 0);
+        note_requests(slots[i], 10, 10);
+        fail_in_a_row(slots[i], 20);
+        open += worker_set_has(&rig_view()->ejected, slots[i]);
+    }
+    cr_assert_eq(open, 2);
+}
+
+Test(node_fleet_probe, one_failure_is_enough_where_a_peer_opened_its_circuit)
+{
+    uint32_t slot = rig_add(0);
+
+    gauge_set(&rig.board->peers_open[slot], 1);
+    cr_assert(rig_eligible(slot)); /* a peer's word alone is not */
+    rig_report(slot, FLEET_CONNECT_FAILED);
+    cr_assert_not(rig_eligible(slot));
+}
+
+Test(node_fleet_probe, old_failures_are_not_compared)
+{
+    uint32_t bad = rig_add(0);
+    uint32_t good = rig_add(1);
+
+    note_requests(bad, 1000, 0);
+    note_requests(good, 1000, 1000);
+    rig_pass(30 * RIG_S);
+    note_requests(bad, 10, 10);
+    note_requests(good, 10, 0);
+    fail_in_a_row(bad, 5);
+    cr_assert_not(rig_eligible(bad));
+}
+
 Test(node_fleet_probe, trials_close_the_circuit)
 {
     role_is_lane();

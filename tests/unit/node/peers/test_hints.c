@@ -231,6 +231,24 @@ Test(node_hints, load_at_one_node_is_peers_load_at_the_other)
     cr_assert_eq(peers_of(1, 1), 0);
 }
 
+Test(node_hints, an_open_circuit_is_told_and_so_is_its_end)
+{
+    struct gauge *open = nodes[1].board->peers_open;
+    uint32_t slot = slot_at(0, 1);
+
+    worker_set_add(&nodes[0].view.open, slot);
+    pass(60);
+    cr_assert_eq(gauge_read(&open[slot_at(1, 1)]), 1);
+    cr_assert_eq(gauge_read(&open[slot_at(1, 0)]), 0);
+    worker_set_remove(&nodes[0].view.open, slot);
+    worker_set_add(&nodes[0].view.ejected, slot); /* half open */
+    pass(60);
+    cr_assert_eq(gauge_read(&open[slot_at(1, 1)]), 1);
+    worker_set_remove(&nodes[0].view.ejected, slot);
+    pass(60);
+    cr_assert_eq(gauge_read(&open[slot_at(1, 1)]), 0);
+}
+
 Test(node_hints, load_is_told_again_only_when_it_changes)
 {
     uint32_t before = nodes[0].sends;

@@ -218,6 +218,7 @@ facts(enum fact_kind wanted, uint32_t *count)
         }
         if (*(const uint32_t *)record == FACT_OUTCOME) {
             (void)breaker_report(&rig.breaker[outcome->slot], &breaker_config,
+                                 breaker_config.failures,
                                  outcome->result == FACT_ANSWERED, rig.now_us);
         }
         ring_consume(&rig.facts);

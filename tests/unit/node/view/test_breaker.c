@@ -11,13 +11,13 @@ static struct breaker breaker;
 static bool
 fail(uint64_t at_us)
 {
-    return breaker_report(&breaker, &config, false, at_us);
+    return breaker_report(&breaker, &config, config.failures, false, at_us);
 }
 
 static bool
 succeed(uint64_t at_us)
 {
-    return breaker_report(&breaker, &config, true, at_us);
+    return breaker_report(&breaker, &config, config.failures, true, at_us);
 }
 
 static void
@@ -115,4 +115,21 @@ Test(node_breaker, watches_whenever_a_success_would_matter)
     cr_assert_not(breaker_watches(&breaker));
     open_at(0);
     cr_assert(breaker_watches(&breaker));
+}
+
+Test(node_breaker, stays_closed_while_its_owner_does_not_let_it_open)
+{
+    for (uint64_t i = 0; i < 100; i++) {
+        cr_assert_not(
+            breaker_report(&breaker, &config, BREAKER_NEVER, false, i));
+    }
+    cr_assert_eq(breaker.state, BREAKER_CLOSED);
+    cr_assert(fail(100)); /* it has enough on record */
+    cr_assert_eq(breaker.state, BREAKER_OPEN);
+}
+
+Test(node_breaker, one_failure_opens_it_where_that_is_enough)
+{
+    cr_assert(breaker_report(&breaker, &config, 1, false, 1));
+    cr_assert_eq(breaker.state, BREAKER_OPEN);
 }
