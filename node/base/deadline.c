@@ -9,6 +9,20 @@ deadline_list_init(struct deadline_list *list, uint64_t timeout_us)
     *list = (struct deadline_list){.timeout_us = timeout_us};
 }
 
+void
+deadline_list_retime(struct deadline_list *list, uint64_t timeout_us,
+                     uint64_t now_us)
+{
+    uint64_t latest_us = now_us + timeout_us;
+
+    list->timeout_us = timeout_us;
+    /* None is later than the last; the order stays. */
+    for (struct deadline *d = list->last; d != NULL && d->due_us > latest_us;
+         d = d->prev) {
+        d->due_us = latest_us;
+    }
+}
+
 static void
 unlink_node(struct deadline *d)
 {

@@ -33,6 +33,11 @@ struct deadline_list {
  */
 void deadline_list_init(struct deadline_list *list, uint64_t timeout_us);
 
+/* Another timeout from now on, for those in the list, too: they expire no later
+ * than if they were set now. */
+void deadline_list_retime(struct deadline_list *list, uint64_t timeout_us,
+                          uint64_t now_us);
+
 /* Starts the timeout afresh, in this list; leaves the list it was in. */
 void deadline_set(struct deadline *d, struct deadline_list *list,
                   uint64_t now_us);

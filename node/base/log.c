@@ -24,11 +24,13 @@ system_clock(struct log_time *now)
 
 /* Written by log_init() only, before there are threads. */
 static struct log_options settings = {
-    .level = LOG_LEVEL_INFO,
-    .format = LOG_FORMAT_LOGFMT,
     .fd = STDERR_FILENO,
     .clock = system_clock,
 };
+
+/* These change while lines are written. */
+static struct gauge level_now = {LOG_LEVEL_INFO};
+static struct gauge format_now = {LOG_FORMAT_LOGFMT};
 
 static struct counter written;
 static struct counter dropped;
@@ -39,15 +41,23 @@ void
 log_init(const struct log_options *options)
 {
     settings = *options;
+    log_set(options->level, options->format);
     if (settings.clock == NULL) {
         settings.clock = system_clock;
     }
 }
 
+void
+log_set(enum log_level level, enum log_format format)
+{
+    gauge_set(&level_now, (int32_t)level);
+    gauge_set(&format_now, (int32_t)format);
+}
+
 bool
 log_enabled(enum log_level level)
 {
-    return level <= settings.level;
+    return (uint32_t)level <= gauge_read(&level_now);
 }
 
 /* Whether a write of a page would succeed at once. Otherwise a terminal or pipe
@@ -79,7 +89,7 @@ void
 log_write(struct log_site *site, enum log_level level,
           const struct log_field *fields, size_t count)
 {
-    struct log_line line = {.format = settings.format,
+    struct log_line line = {.format = (enum log_format)gauge_read(&format_now),
                             .level = level,
                             .fields = fields,
                             .count = count};

@@ -88,6 +88,9 @@ struct log_site {
 /* Before this call: info, logfmt, stderr. Call before starting threads. */
 void log_init(const struct log_options *options);
 
+/* Another level and format from now on. Any thread, one at a time. */
+void log_set(enum log_level level, enum log_format format);
+
 /* Whether lines of this level are written. Any thread. */
 bool log_enabled(enum log_level level);
 

@@ -49,13 +49,19 @@ cli_config_read(struct cli_config *cli, const char *command, char *const *argv)
     return cli_parse(command, &flags, cli, argv);
 }
 
+struct config_sources
+cli_config_sources(const struct cli_config *cli)
+{
+    return (struct config_sources){.file = cli->file,
+                                   .environment = environ,
+                                   .flags = cli->flags,
+                                   .flags_count = cli->flags_count};
+}
+
 int
 cli_config_load(const struct cli_config *cli, struct config *config)
 {
-    const struct config_sources sources = {.file = cli->file,
-                                           .environment = environ,
-                                           .flags = cli->flags,
-                                           .flags_count = cli->flags_count};
+    const struct config_sources sources = cli_config_sources(cli);
     struct config_errors errors;
 
     config_errors_init(&errors);

@@ -31,6 +31,10 @@ struct cli_config {
 bool cli_config_read(struct cli_config *cli, const char *command,
                      char *const *argv) MUST_CHECK;
 
+/* Where the configuration comes from that the arguments name, and the process's
+ * environment; borrowed from *cli. */
+struct config_sources cli_config_sources(const struct cli_config *cli);
+
 /* Loads the configuration that the arguments name, with the process's
  * environment. Outcomes as of config_load(); faults are printed, and their
  * count at the end. */

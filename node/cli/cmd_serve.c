@@ -19,6 +19,8 @@ static const char help[] =
     "accepting, finishes open requests, leaves the mesh and exits with 0, or "
     "1\n"
     "if it had to cut requests off. Each further signal is the next step.\n"
+    "SIGHUP reads the configuration again; POST /admin/reload does, too, and\n"
+    "answers what was applied and what needs a restart.\n"
     "\n"
     "  -c, --config FILE  the configuration file (YAML); - is stdin\n"
     "  --worker URL[,events=URL][,replay=URL][,KEY=VALUE]...\n"
@@ -76,6 +78,7 @@ print_help(void)
 static int
 serve(const struct cli_config *cli)
 {
+    const struct config_sources sources = cli_config_sources(cli);
     struct config config;
     int code = CMD_USAGE;
 
@@ -85,7 +88,7 @@ serve(const struct cli_config *cli)
             .format = (enum log_format)config.log.format,
             .fd = 2,
         });
-        code = serve_run(&config);
+        code = serve_run(&sources, &config);
     }
     config_fini(&config);
     return code;

@@ -15,26 +15,30 @@
 #include "node/base/sock.h"
 #include "node/control/admin.h"
 #include "node/control/control.h"
+#include "node/control/control_reload.h"
 #include "node/edge/lane.h"
 
 #define DRAIN_LOOK_MS 20U
-#define LEAVE_LOOKS   25U  /* until the goodbye counts as lost */
-#define RESERVE_FDS   512U /* of descriptors, for all that is not clients' */
-#define CLOSE_S       5U   /* after it, for all that is left to close */
+#define LEAVE_LOOKS   25U /* until the goodbye counts as lost */
+#define RESERVE_FDS   512 /* of descriptors, for all that is not clients' */
+#define CLOSE_S       5U  /* after it, for all that is left to close */
 
 struct serve {
     struct node_shared node;
     struct control control;
     struct snapshot *snapshot;
+    struct control_reload *reload;
     struct lane *lanes[CONFIG_LANES_MAX];
     uint32_t lanes_made;
     uint32_t lanes_started;
     uv_signal_t terminate;
     uv_signal_t interrupt;
+    uv_signal_t hang_up;
     uv_timer_t lame_duck; /* until it takes nothing new */
     uv_timer_t drained;   /* looks whether the lanes are done */
     uint32_t leave_looks;
     uint64_t descriptors; /* that the process may have */
+    int first_fd;         /* that was free when all ports were open */
     bool failed;          /* it ends because of a failure, not on request */
     struct sockaddr_storage address;
     uint16_t port;
@@ -165,6 +169,7 @@ close_own_handles(struct serve *serve)
 {
     uv_close((uv_handle_t *)&serve->terminate, NULL);
     uv_close((uv_handle_t *)&serve->interrupt, NULL);
+    uv_close((uv_handle_t *)&serve->hang_up, NULL);
     uv_close((uv_handle_t *)&serve->lame_duck, NULL);
     uv_close((uv_handle_t *)&serve->drained, NULL);
 }
@@ -249,7 +254,8 @@ static void
 on_signal(uv_signal_t *handle, int number)
 {
     struct serve *serve = handle->data;
-    uint32_t lame_duck_ms = serve->node.config->timeouts.lame_duck_ms;
+    const struct node_live *live = publish_get(&serve->node.live);
+    uint32_t lame_duck_ms = live->timeouts.lame_duck_ms;
 
     role_is_control();
     if (gauge_read(&serve->node.draining) != 0) {
@@ -264,6 +270,76 @@ on_signal(uv_signal_t *handle, int number)
     }
 }
 
+/* Another configuration */
+
+/* The lowest descriptor that is free, -1 when none is. */
+static int
+find_first_fd(void)
+{
+    int fd = dup(STDERR_FILENO);
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return fd;
+}
+
+/*
+ * What clients and their requests may have of the descriptors that are left once
+ * all ports are open: the rest is for probes, events, peers, snapshots and the
+ * admin port, so that a crowd of clients cannot take those from the node.
+ */
+static void
+reserve_descriptors(struct serve *serve, uint64_t limit)
+{
+    int used = find_first_fd();
+
+    serve->first_fd = used;
+    if (used >= 0 && limit <= INT_MAX && limit > (uint64_t)used) {
+        int left = (int)limit - used;
+        int reserve = left / 4 < RESERVE_FDS ? left / 4 : RESERVE_FDS;
+        serve->node.fd_max = (int)limit - reserve;
+    }
+}
+
+/* By the limit; but a connection may need two descriptors, its own and one to a
+ * worker. */
+static void
+limit_connections(struct serve *serve)
+{
+    struct node_shared *node = &serve->node;
+    const struct node_live *live = publish_get(&node->live);
+    int max = (int)live->limits.connections_max;
+
+    if (node->fd_max != INT_MAX) {
+        int fit = (node->fd_max - serve->first_fd) / 2;
+        max = fit >= max ? max : fit > 0 ? fit : 1;
+    }
+    gauge_set(&node->connections_max, max);
+}
+
+static void
+on_hang_up(uv_signal_t *handle, int number)
+{
+    struct serve *serve = handle->data;
+    struct config_errors errors;
+
+    (void)number;
+    role_is_control();
+    (void)!control_reload(&serve->control, NULL, &errors); /* it was logged */
+    config_errors_fini(&errors);
+}
+
+static void
+on_reloaded(void *owner)
+{
+    struct serve *serve = owner;
+
+    role_is_control();
+    limit_connections(serve);
+    wake_lanes(serve);
+}
+
 /* The beginning */
 
 static void
@@ -273,42 +349,17 @@ open_own_handles(struct serve *serve)
 
     CHECK(uv_signal_init(loop, &serve->terminate) == 0);
     CHECK(uv_signal_init(loop, &serve->interrupt) == 0);
+    CHECK(uv_signal_init(loop, &serve->hang_up) == 0);
     CHECK(uv_timer_init(loop, &serve->lame_duck) == 0);
     CHECK(uv_timer_init(loop, &serve->drained) == 0);
     serve->terminate.data = serve;
     serve->interrupt.data = serve;
+    serve->hang_up.data = serve;
     serve->lame_duck.data = serve;
     serve->drained.data = serve;
     (void)uv_signal_start(&serve->terminate, on_signal, SIGTERM);
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
-}
-
-/*
- * What clients and their requests may have of the descriptors that are left once
- * all ports are open: the rest is for probes, events, peers, snapshots and the
- * admin port, so that a crowd of clients cannot take those from the node. A
- * connection may need two, its own and one to a worker.
- */
-static void
-share_descriptors(struct node_shared *node, uint64_t limit)
-{
-    int used = dup(2); /* the lowest number that is free */
-
-    if (used < 0) {
-        return;
-    }
-    (void)close(used);
-    if (limit > INT_MAX || limit <= (uint64_t)used) {
-        return;
-    }
-    uint32_t left = (uint32_t)limit - (uint32_t)used;
-    uint32_t reserve = left / 4 < RESERVE_FDS ? left / 4 : RESERVE_FDS;
-    uint32_t fit = (left - reserve) / 2;
-
-    node->fd_max = (int)((uint32_t)limit - reserve);
-    if (fit < node->connections_max) {
-        node->connections_max = fit != 0 ? fit : 1;
-    }
+    (void)uv_signal_start(&serve->hang_up, on_hang_up, SIGHUP);
 }
 
 /* Each connection may need two. */
@@ -379,7 +430,8 @@ open_ports(struct serve *serve)
     if (error < 0) {
         return error;
     }
-    share_descriptors(&serve->node, serve->descriptors);
+    reserve_descriptors(serve, serve->descriptors);
+    limit_connections(serve);
     return start_lanes(serve);
 }
 
@@ -397,8 +449,18 @@ say_what_was_cut_off(const struct serve *serve)
     return is_good(serve);
 }
 
+static void
+ignore_signals(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGHUP, SIG_IGN);  /* until it can reload */
+    (void)signal(SIGUSR1, SIG_IGN); /* means nothing, and ends nothing */
+    (void)signal(SIGUSR2, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* costs a snapshot, as a full disk does */
+}
+
 int
-serve_run(const struct config *config)
+serve_run(const struct config_sources *sources, const struct config *config)
 {
     struct serve *serve = aligned_alloc(64, (sizeof(*serve) + 63) / 64 * 64);
     int error;
@@ -408,11 +470,7 @@ serve_run(const struct config *config)
         return 1;
     }
     memset(serve, 0, sizeof(*serve));
-    (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGHUP, SIG_IGN);
-    (void)signal(SIGUSR1, SIG_IGN); /* means nothing, and ends nothing */
-    (void)signal(SIGUSR2, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN); /* costs a snapshot, as a full disk does */
+    ignore_signals();
     if (snapshot_open(&serve->snapshot, config) < 0) {
         free(serve);
         return 1;
@@ -421,18 +479,24 @@ serve_run(const struct config *config)
     role_is_control();
     error = shared_init(&serve->node, config);
     if (error == 0) {
+        error = control_reload_new(&serve->reload, sources, config);
+    }
+    if (error == 0) {
         error = control_init(&serve->control, &serve->node, serve->snapshot,
                              uv_hrtime());
     }
     if (error < 0) {
         LOG_ERROR("start_failed", KV_FAULT("error", error));
+        control_reload_free(serve->reload);
         snapshot_free(serve->snapshot);
         shared_fini(&serve->node);
         free(serve);
         return 1;
     }
     serve->control.refused = on_refused;
-    serve->control.refused_context = serve;
+    serve->control.reloaded = on_reloaded;
+    serve->control.owner = serve;
+    serve->control.reload = serve->reload;
     open_own_handles(serve);
     error = open_ports(serve);
     if (error == 0) {
@@ -446,6 +510,7 @@ serve_run(const struct config *config)
     (void)uv_run(&serve->control.loop, UV_RUN_DEFAULT);
     end_lanes(serve);
     control_fini(&serve->control);
+    control_reload_free(serve->reload);
     snapshot_free(serve->snapshot);
     bool ok = say_what_was_cut_off(serve);
     shared_fini(&serve->node);

@@ -15,11 +15,13 @@
  * timeouts.lame_duck: it serves on and tells everybody to go elsewhere. Then it
  * drains, with SIGINT at once: stops accepting, finishes what runs, at most
  * timeouts.drain, and leaves the mesh. Each further signal is the next step; the
- * last one severs what is left. Prints `ready serve=H:P admin=H:P` to stdout once both ports are
+ * last one severs what is left. SIGHUP reads the sources (borrowed), from which
+ * config came, again (node/control/control_reload.h). Prints `ready serve=H:P admin=H:P` to stdout once both ports are
  * open, with mesh=H:P if that one is. Returns the exit code: 0 after a drain, 1
  * when it cut requests off, could not start, or had to end because its name is
  * another node's.
  */
-int serve_run(const struct config *config) MUST_CHECK;
+int serve_run(const struct config_sources *sources, const struct config *config)
+    MUST_CHECK;
 
 #endif

@@ -1,4 +1,5 @@
 /* A configuration as YAML, and the schema as reference and help. */
+#include "node/config/config_diff.h"
 #include "node/config/config_schema.h"
 
 static bool
@@ -90,7 +91,7 @@ print_wrapped(struct slice text, size_t indent, struct buf *out)
 
 static void
 print_reference_row(const struct config_key *key, const char *variable,
-                    struct buf *out)
+                    bool live, struct buf *out)
 {
     struct buf line;
 
@@ -98,6 +99,9 @@ print_reference_row(const struct config_key *key, const char *variable,
     config_value_describe(key, SLICE(""), &line);
     if (key->fallback[0] != '\0') {
         buf_printf(&line, "; default %s", key->fallback);
+    }
+    if (live) {
+        buf_add_text(&line, "; a reload applies it");
     }
     buf_printf(out, "%s\n", key->name);
     print_wrapped(buf_slice(&line), 4, out);
@@ -133,15 +137,16 @@ config_print_reference(struct buf *out)
             section = config_key_section(key);
             print_heading(section, out);
         }
-        print_reference_row(key, config_key_environment(key, variable), out);
+        print_reference_row(key, config_key_environment(key, variable),
+                            config_key_is_live(key), out);
     }
-    buf_add_text(out,
-                 "\n# workers: a list; each is a mapping of the keys below, "
-                 "or URL[,KEY=VALUE]...\n"
-                 "# KVASIR_WORKERS (blanks between them) or --worker (once for "
-                 "each) replaces\n# the whole list\n");
+    buf_add_text(
+        out, "\n# workers: a list; each is a mapping of the keys below, "
+             "or URL[,KEY=VALUE]...\n"
+             "# KVASIR_WORKERS (blanks between them) or --worker (once for "
+             "each) replaces\n# the whole list; a reload applies all of it\n");
     for (size_t i = 0; i < config_schema_worker.count; i++) {
-        print_reference_row(&config_schema_worker.keys[i], NULL, out);
+        print_reference_row(&config_schema_worker.keys[i], NULL, false, out);
     }
 }
 

@@ -1,5 +1,6 @@
 /* Which admin request is which. */
 #include "node/control/admin.h"
+#include "node/control/control_reload.h"
 #include "node/control/control_roster.h"
 
 #include "node/base/log.h"
@@ -88,6 +89,31 @@ answer_decisions(struct control *control, struct httpd_request *request)
     admin_put_decisions(control, &json, count);
     buf_add(&body, "\n", 1);
     admin_answer(request, "application/json", &body);
+    buf_fini(&body);
+}
+
+static void ON_CONTROL
+answer_reload(struct control *control, struct httpd_request *request)
+{
+    struct config_errors errors;
+    struct json_out json;
+    struct buf body;
+
+    admin_access_log(&control->access, request, SLICE(""), NULL);
+    buf_init(&body, ADMIN_BYTES_MAX);
+    json_out_init(&json, &body);
+    int outcome = control_reload(control, &json, &errors);
+    if (outcome == 0) {
+        buf_add(&body, "\n", 1);
+        admin_answer(request, "application/json", &body);
+    } else if (outcome == RELOAD_E_INVALID) {
+        buf_add(&errors.text, "", 1); /* its end */
+        httpd_error(request, 400, "bad_configuration",
+                    errors.text.failed ? "see the log" : errors.text.ptr);
+    } else {
+        httpd_error(request, 503, "overloaded", "out of memory; try again");
+    }
+    config_errors_fini(&errors);
     buf_fini(&body);
 }
 
@@ -207,6 +233,7 @@ static const struct endpoint endpoints[] = {
     {{"/admin/workers", 14}, HTTP_POST, NULL, add_worker},
     {{"/admin/mesh", 11}, HTTP_GET, admin_put_mesh, NULL},
     {{"/admin/snapshot", 15}, HTTP_POST, NULL, take_snapshot},
+    {{"/admin/reload", 13}, HTTP_POST, NULL, answer_reload},
     {{"/admin/index", 12}, HTTP_GET, admin_put_index, NULL},
     {{"/admin/decisions", 16}, HTTP_GET, NULL, answer_decisions},
     {{"/admin/explain", 14}, HTTP_POST, NULL, admin_explain},
@@ -281,7 +308,7 @@ admin_request(void *context, struct httpd_request *request)
         httpd_error(request, 404, "not_found",
                     "known here: /metrics, /health, /ready and /admin/status, "
                     "mesh, workers, "
-                    "index, decisions, explain, snapshot");
+                    "index, decisions, explain, snapshot, reload");
     }
 }
 

@@ -187,7 +187,8 @@ on_tokens(void *context, const struct token_answer *tokens)
     struct explaining *e = context;
     struct control *control = e->control;
     struct route_scratch *route = &control->explain;
-    struct route_world world = shared_world(control->node);
+    struct route_world world =
+        shared_world(control->node, &control->node->elect);
     struct slice body = httpd_body(e->request);
 
     *httpd_user(e->request) = NULL;
@@ -237,7 +238,8 @@ void
 admin_explain(struct control *control, struct httpd_request *request)
 {
     struct route_scratch *route = &control->explain;
-    struct route_world world = shared_world(control->node);
+    struct route_world world =
+        shared_world(control->node, &control->node->elect);
     struct slice body = httpd_body(request);
     char fault[160];
 

@@ -298,7 +298,7 @@ on_mesh_refused(void *context)
 {
     struct control *control = context;
 
-    control->refused(control->refused_context);
+    control->refused(control->owner);
 }
 
 static int

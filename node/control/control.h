@@ -62,8 +62,11 @@ struct control {
     bool lends; /* it was said that a worker's key serves everybody */
     /* The mesh has no place for this node: it must end. Set this before the
      * loop runs. */
-    void (*refused)(void *context);
-    void *refused_context;
+    void (*refused)(void *owner);
+    /* Lanes have something to take over (shared_publish()). */
+    void (*reloaded)(void *owner);
+    void *owner;
+    struct control_reload *reload; /* borrowed */
 };
 
 /*

@@ -167,3 +167,16 @@ control_roster_remove(struct control *control, struct slice id)
     probe_poke(control->probe);
     return true;
 }
+
+bool
+control_roster_has(const struct control *control,
+                   const struct config_worker *worker)
+{
+    uint32_t slot = fleet_find(control->fleet, slice_of(worker->id));
+    struct config_worker whole = *worker;
+    struct fleet_status status;
+
+    roster_apply_complete(control->workers, &whole);
+    return slot != WORKER_NONE && fleet_status(control->fleet, slot, &status) &&
+           roster_step(status.config, false, &whole, false) == ROSTER_KEEP;
+}

@@ -40,4 +40,8 @@ bool control_roster_drain(struct control *control, struct slice id,
 bool control_roster_remove(struct control *control, struct slice id)
     MUST_CHECK ON_CONTROL;
 
+/* Whether this node has exactly that worker. */
+bool control_roster_has(const struct control *control,
+                        const struct config_worker *worker) ON_CONTROL;
+
 #endif

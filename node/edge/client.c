@@ -281,9 +281,9 @@ admit(struct lane *lane, int fd, const struct quota_bucket *quota)
 {
     struct node_shared *node = lane->node;
     struct metrics_lane *metrics = &lane->shared->metrics;
-    uint32_t cap = node->config->limits.client_connections_max;
+    uint32_t cap = lane->limits.client_connections_max;
     uint32_t all = gauge_read(&node->connections);
-    uint32_t max = node->connections_max;
+    uint32_t max = gauge_read(&node->connections_max);
     const struct quota_ask ask = {
         .own = gauge_read(&quota->connections),
         .more = 1,
@@ -310,8 +310,8 @@ count_in(struct client *client)
 {
     struct lane *lane = client->lane;
 
-    client->reserved =
-        gauge_read(&lane->node->connections) >= lane->node->connections_max;
+    client->reserved = gauge_read(&lane->node->connections) >=
+                       gauge_read(&lane->node->connections_max);
     if (client->reserved) {
         counter_bump(&lane->shared->metrics.connections_reserved, 1);
     }

@@ -123,12 +123,12 @@ static int ON_LANE
 frame_head(struct client *client)
 {
     struct lane *lane = client->lane;
-    const struct config_limits *limits = &lane->node->config->limits;
+    const struct config_limits *limits = &lane->limits;
     int outcome = http_head_parse_request(client->in, client->in_len,
                                           &lane->request_limits, &lane->head);
 
     if (outcome == HTTP_E_MORE) {
-        if (client->deadline.list != &lane->timeouts[LANE_TIMEOUT_HEAD] &&
+        if (client->deadline.list != &lane->expiries[LANE_TIMEOUT_HEAD] &&
             !client->reserved) {
             lane_time(lane, &client->deadline, LANE_TIMEOUT_HEAD);
         }
@@ -221,7 +221,7 @@ static int ON_LANE
 frame_chunked(struct client *client)
 {
     struct client_framing *f = &client->framing;
-    uint64_t max = client->lane->node->config->limits.body_bytes_max;
+    uint64_t max = client->lane->limits.body_bytes_max;
     struct slice raw = {.ptr = client->in + f->raw_at,
                         .len = client->in_len - f->raw_at};
     struct slice data;

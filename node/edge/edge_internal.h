@@ -113,7 +113,7 @@ struct lane {
     struct token_cache *token_cache;
     struct token_ask *token_ask; /* NULL: no engine is ever asked */
     struct inquiry *inquiries;   /* all that are open */
-    struct deadline_list timeouts[LANE_TIMEOUTS];
+    struct deadline_list expiries[LANE_TIMEOUTS];
     struct client *clients; /* all of them */
     uint32_t clients_count;
     uint64_t exchanges_count;
@@ -123,6 +123,10 @@ struct lane {
     struct upstream_pool *pools[WORKERS_MAX];
     struct rng rng;
 
+    uint64_t live_version; /* of what these are copies of */
+    struct config_limits limits;
+    struct config_timeouts timeouts;
+    struct elect_config elect;
     struct pace body_pace;
     struct http_limits request_limits;
     struct http_limits response_limits;

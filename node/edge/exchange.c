@@ -269,7 +269,7 @@ elect(struct exchange *x)
         read_again(x);
     }
     qsbr_online(&node->qsbr, lane->shared->reader);
-    struct route_world world = shared_world(node);
+    struct route_world world = shared_world(node, &lane->elect);
     dispatch_elect(&x->dispatch, &world);
     if (lease->taken) {
         x->pool = upstream_pool_get(lane, world.view, lease->slot);

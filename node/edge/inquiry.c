@@ -270,7 +270,7 @@ inquiry_begin(struct exchange *x)
 
     CHECK(x->inquiry == NULL && x->dispatch.routed);
     qsbr_online(&node->qsbr, lane->shared->reader);
-    struct route_world world = shared_world(node);
+    struct route_world world = shared_world(node, &lane->elect);
     if (route_wants_tokens(route, &world)) {
         uint64_t root = route_token_root(route, x->body.ptr, world.view);
         known = recall(lane, &world, x->body, root);
@@ -297,7 +297,7 @@ inquiry_recall(struct exchange *x)
 
     CHECK(x->dispatch.routed);
     qsbr_online(&node->qsbr, lane->shared->reader);
-    struct route_world world = shared_world(node);
+    struct route_world world = shared_world(node, &lane->elect);
     if (route_wants_tokens(&lane->route, &world)) {
         (void)recall(lane, &world, x->body,
                      route_token_root(&lane->route, x->body.ptr, world.view));

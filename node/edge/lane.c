@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "index/base/role.h"
 #include "node/base/list.h"
@@ -35,7 +36,7 @@ lane_clock_us(void)
 void
 lane_time(struct lane *lane, struct deadline *deadline, enum lane_timeout kind)
 {
-    deadline_set(deadline, &lane->timeouts[kind], lane_now_us(lane));
+    deadline_set(deadline, &lane->expiries[kind], lane_now_us(lane));
 }
 
 static void on_tick(uv_timer_t *timer);
@@ -116,7 +117,7 @@ expire_all(struct lane *lane)
 
     for (unsigned kind = 0; kind < LANE_TIMEOUTS; kind++) {
         struct deadline *d;
-        while ((d = deadline_next_due(&lane->timeouts[kind], now_us)) != NULL) {
+        while ((d = deadline_next_due(&lane->expiries[kind], now_us)) != NULL) {
             expire(kind, d);
         }
     }
@@ -128,7 +129,7 @@ on_tokens_due(uv_timer_t *timer)
 {
     role_is_lane();
     struct lane *lane = timer->loop->data;
-    struct deadline_list *list = &lane->timeouts[LANE_TIMEOUT_TOKENS];
+    struct deadline_list *list = &lane->expiries[LANE_TIMEOUT_TOKENS];
     uint64_t now_us = lane_now_us(lane);
     struct deadline *due;
 
@@ -235,6 +236,87 @@ stop_listening(struct lane *lane)
     sock_close(&lane->listener, false, on_listener_closed);
 }
 
+/* What it takes over while it runs */
+
+/* How long each kind may take, by what the lane took over. */
+static void
+list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
+{
+    const struct config_timeouts *t = &lane->timeouts;
+    const uint32_t ms[LANE_TIMEOUTS] = {
+        [LANE_TIMEOUT_HEAD] = t->head_ms,
+        [LANE_TIMEOUT_BODY] = t->body_ms,
+        [LANE_TIMEOUT_IDLE] = t->idle_ms,
+        [LANE_TIMEOUT_WRITE] = t->write_ms,
+        [LANE_TIMEOUT_LINGER] = LINGER_MS,
+        [LANE_TIMEOUT_RESERVED] = RESERVED_MS,
+        [LANE_TIMEOUT_CONNECT] = t->connect_ms,
+        [LANE_TIMEOUT_FIRST_BYTE] = t->first_byte_ms,
+        [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
+        [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
+        [LANE_TIMEOUT_TOKENS] = lane->node->config->tokens.wait_ms,
+    };
+
+    memcpy(into, ms, sizeof(ms));
+}
+
+/* What the control thread published last. */
+static void
+take_live(struct lane *lane, const struct node_live *live)
+{
+    const struct config_limits *l = &live->limits;
+
+    lane->live_version = live->version;
+    lane->limits = live->limits;
+    lane->timeouts = live->timeouts;
+    lane->elect = shared_elect(&live->policy);
+    lane->dispatch.attempts_max = live->policy.attempts_max;
+    lane->body_pace = (struct pace){
+        .start_us = live->timeouts.body_ms * UINT64_C(1000),
+        .total_us = live->timeouts.body_total_ms * UINT64_C(1000),
+        .bytes_per_s = l->body_rate_min,
+    };
+    lane->memory.held_max_bytes = l->buffered_bytes_max;
+    lane->memory.owner_max_bytes = l->client_bytes_max;
+    /* One whole request, however little is free. Growing, it is there twice. */
+    lane->memory.owner_min_bytes = 3 * (l->head_bytes_max + l->body_bytes_max);
+}
+
+static void
+set_timeouts(struct lane *lane)
+{
+    uint32_t ms[LANE_TIMEOUTS];
+
+    list_timeouts(lane, ms);
+    for (unsigned i = 0; i < LANE_TIMEOUTS; i++) {
+        deadline_list_init(&lane->expiries[i], ms[i] * UINT64_C(1000));
+    }
+}
+
+/* Only here and when the lane begins: a published object stays until then. */
+static void ON_LANE
+look_at_live(struct lane *lane)
+{
+    struct node_shared *node = lane->node;
+    uint32_t ms[LANE_TIMEOUTS];
+
+    qsbr_online(&node->qsbr, lane->shared->reader);
+    const struct node_live *live = publish_get(&node->live);
+    bool changed = live->version != lane->live_version;
+    if (changed) {
+        take_live(lane, live);
+    }
+    qsbr_offline(lane->shared->reader);
+    if (!changed) {
+        return;
+    }
+    list_timeouts(lane, ms);
+    for (unsigned i = 0; i < LANE_TIMEOUTS; i++) {
+        deadline_list_retime(&lane->expiries[i], ms[i] * UINT64_C(1000),
+                             lane_now_us(lane));
+    }
+}
+
 static void
 on_wake(uv_async_t *wake)
 {
@@ -244,13 +326,14 @@ on_wake(uv_async_t *wake)
     if (gauge_read(&lane->node->sever) != 0) {
         sever_what_runs(lane);
     }
+    look_at_live(lane);
     lane->leaving = gauge_read(&lane->node->leaving) != 0;
     if (lane->draining || gauge_read(&lane->node->draining) == 0) {
         return;
     }
     lane->draining = true;
-    lane->drain_due_us = lane_now_us(lane) +
-                         lane->node->config->timeouts.drain_ms * UINT64_C(1000);
+    lane->drain_due_us =
+        lane_now_us(lane) + lane->timeouts.drain_ms * UINT64_C(1000);
     stop_listening(lane);
     for (struct client *c = lane->clients, *next; c != NULL; c = next) {
         next = c->next;
@@ -276,34 +359,6 @@ run(void *argument)
 /* The beginning */
 
 static void
-set_timeouts(struct lane *lane)
-{
-    const struct config_timeouts *t = &lane->node->config->timeouts;
-    const uint32_t ms[LANE_TIMEOUTS] = {
-        [LANE_TIMEOUT_HEAD] = t->head_ms,
-        [LANE_TIMEOUT_BODY] = t->body_ms,
-        [LANE_TIMEOUT_IDLE] = t->idle_ms,
-        [LANE_TIMEOUT_WRITE] = t->write_ms,
-        [LANE_TIMEOUT_LINGER] = LINGER_MS,
-        [LANE_TIMEOUT_RESERVED] = RESERVED_MS,
-        [LANE_TIMEOUT_CONNECT] = t->connect_ms,
-        [LANE_TIMEOUT_FIRST_BYTE] = t->first_byte_ms,
-        [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
-        [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
-        [LANE_TIMEOUT_TOKENS] = lane->node->config->tokens.wait_ms,
-    };
-
-    lane->body_pace = (struct pace){
-        .start_us = t->body_ms * UINT64_C(1000),
-        .total_us = t->body_total_ms * UINT64_C(1000),
-        .bytes_per_s = lane->node->config->limits.body_rate_min,
-    };
-    for (unsigned i = 0; i < LANE_TIMEOUTS; i++) {
-        deadline_list_init(&lane->timeouts[i], ms[i] * UINT64_C(1000));
-    }
-}
-
-static void
 set_limits(struct lane *lane)
 {
     const struct config_limits *l = &lane->node->config->limits;
@@ -316,9 +371,6 @@ set_limits(struct lane *lane)
     lane->response_limits = lane->request_limits;
     lane_memory_init(&lane->memory, &lane->node->held_bytes,
                      l->buffered_bytes_max);
-    /* One whole request, however little is free. Growing, it is there twice. */
-    lane->memory.owner_max_bytes = l->client_bytes_max;
-    lane->memory.owner_min_bytes = 3 * (l->head_bytes_max + l->body_bytes_max);
     /* A worker's head with our lines added, and what it came with. */
     buf_init(&lane->text,
              l->head_bytes_max + EDGE_SCRATCH_BYTES + EDGE_ADDED_BYTES);
@@ -395,8 +447,9 @@ lane_new(struct lane **out, struct node_shared *node, unsigned number,
     lane->shared = &node->lanes[number];
     lane->listener.fd = -1;
     rng_init(&lane->rng, seed);
-    set_timeouts(lane);
     set_limits(lane);
+    take_live(lane, publish_get(&node->live)); /* this is its one writer */
+    set_timeouts(lane);
     int error = route_scratch_init(&lane->route, node->config);
     if (error < 0) {
         free(lane);

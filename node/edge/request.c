@@ -234,8 +234,7 @@ request_serve(struct client *client)
                     "`kvasir check --reference`");
         return;
     }
-    if (gauge_read(&lane->node->inflight) >=
-        lane->node->config->limits.inflight_max) {
+    if (gauge_read(&lane->node->inflight) >= lane->limits.inflight_max) {
         counter_bump(&lane->shared->metrics.requests_overload, 1);
         reply_error(client, 503, "overloaded",
                     "limits.inflight_max requests are running; try again");

@@ -231,7 +231,7 @@ upstream_release(struct upstream *up)
     up->exchange = NULL;
     give_partial(up);
     if (!up->reusable || !up->pool->current || lane->draining ||
-        up->pool->idle_count >= lane->node->config->limits.upstream_idle_max) {
+        up->pool->idle_count >= lane->limits.upstream_idle_max) {
         upstream_close(up);
         return;
     }

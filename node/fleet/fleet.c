@@ -64,6 +64,14 @@ fleet_free(struct fleet *fleet)
     free(fleet);
 }
 
+void
+fleet_configure(struct fleet *fleet, const struct config_health *health,
+                const struct config_breaker *breaker)
+{
+    fleet->config.health = *health;
+    fleet->config.breaker = *breaker;
+}
+
 static int
 find_duplicate(const struct fleet *fleet, const struct config_worker *worker)
 {

@@ -147,6 +147,10 @@ const struct ranges *fleet_deny(const struct fleet *fleet);
 int fleet_new(struct fleet **out, const struct fleet_config *config,
               struct qsbr *qsbr) MUST_CHECK;
 
+/* Other rules from the next probe and the next report on. */
+void fleet_configure(struct fleet *fleet, const struct config_health *health,
+                     const struct config_breaker *breaker);
+
 /* Frees all of it. No reader may be online. NULL is fine. */
 void fleet_free(struct fleet *fleet);
 

@@ -24,11 +24,53 @@ init_mirror(struct node_shared *node, const struct config *config)
                : expectations_new(&node->expectations, &expected, &node->qsbr);
 }
 
+struct elect_config
+shared_elect(const struct config_policy *policy)
+{
+    return (struct elect_config){
+        .policy = (enum elect_policy)policy->name,
+        .cache_threshold_permille = policy->cache_threshold_permille,
+        .recompute_weight = policy->recompute_weight,
+        .balance_abs = policy->balance_abs,
+        .balance_rel_permille = policy->balance_rel_permille,
+        .kv_pressure_max_permille = policy->kv_pressure_max_permille,
+    };
+}
+
+static void
+free_live(struct qsbr_node *retired)
+{
+    free(retired); /* its first member */
+}
+
+int
+shared_publish(struct node_shared *node, const struct config *config)
+{
+    const struct node_live *before = publish_get(&node->live);
+    struct node_live *live = malloc(sizeof(*live));
+
+    if (live == NULL) {
+        return -ENOMEM;
+    }
+    *live = (struct node_live){
+        .version = before != NULL ? before->version + 1 : 1,
+        .limits = config->limits,
+        .timeouts = config->timeouts,
+        .policy = config->policy,
+    };
+    node->elect = shared_elect(&config->policy);
+    publish_set(&node->live, live);
+    if (before != NULL) {
+        struct node_live *old = (struct node_live *)(uintptr_t)before;
+        qsbr_retire(&node->qsbr, &old->retired, free_live);
+    }
+    return 0;
+}
+
 int
 shared_init(struct node_shared *node, const struct config *config)
 {
     const struct config_belief *b = &config->belief;
-    const struct config_policy *p = &config->policy;
     struct radix_limits limits = {
         .bytes_max = b->bytes_max,
         .namespaces_max = b->namespaces_max,
@@ -41,17 +83,12 @@ shared_init(struct node_shared *node, const struct config *config)
     (void)uv_random(NULL, NULL, &seed, sizeof(seed), 0, NULL);
     quota_init(&node->quota, seed);
     node->config = config;
-    node->connections_max = config->limits.connections_max;
+    gauge_set(&node->connections_max, (int32_t)config->limits.connections_max);
     node->fd_max = INT_MAX;
-    node->elect = (struct elect_config){
-        .policy = (enum elect_policy)p->name,
-        .cache_threshold_permille = p->cache_threshold_permille,
-        .recompute_weight = p->recompute_weight,
-        .balance_abs = p->balance_abs,
-        .balance_rel_permille = p->balance_rel_permille,
-        .kv_pressure_max_permille = p->kv_pressure_max_permille,
-    };
     qsbr_init(&node->qsbr);
+    if (shared_publish(node, config) < 0) {
+        return -ENOMEM;
+    }
     node->lanes = aligned_alloc(64, config->lanes * sizeof(*node->lanes));
     if (node->lanes == NULL) {
         return -ENOMEM;
@@ -75,6 +112,7 @@ shared_fini(struct node_shared *node)
     expectations_free(node->expectations);
     mirror_free(node->mirror);
     radix_free(node->belief);
+    free((void *)(uintptr_t)publish_get(&node->live));
     qsbr_fini(&node->qsbr);
     for (uint32_t i = 0; i < node->lanes_count; i++) {
         ring_fini(&node->lanes[i].facts);

@@ -13,6 +13,7 @@
 
 #include "index/base/check.h"
 #include "index/base/latch.h"
+#include "index/base/publish.h"
 #include "index/base/qsbr.h"
 #include "index/base/ring.h"
 #include "index/index.h"
@@ -34,20 +35,30 @@ struct lane_shared {
     struct gauge streams; /* exchanges open now */
 };
 
+/* What lanes take over while they run; each has a copy. */
+struct node_live {
+    struct qsbr_node retired;
+    uint64_t version; /* from 1 */
+    struct config_limits limits;
+    struct config_timeouts timeouts;
+    struct config_policy policy;
+};
+
 struct node_shared {
-    const struct config *config;
-    struct elect_config elect;
+    const struct config *config; /* as the node was started */
+    struct publish live;         /* const struct node_live *, by control */
+    struct elect_config elect;   /* control's; lanes have theirs */
     struct qsbr qsbr;
     struct radix *belief;  /* control writes, lanes match */
     struct mirror *mirror; /* the same */
     struct expectations
-        *expectations;           /* the same: sent, and not heard of yet */
-    struct publish mirror_view;  /* const struct mirror_view *, by control */
-    struct fleet_board *board;   /* control publishes, lanes read and count */
-    struct counter held_bytes;   /* in lanes' buffers */
-    struct quota quota;          /* who of the clients holds how much */
-    struct quota_bucket engines; /* what is held of engines' answers */
-    uint32_t connections_max;    /* by the limit, and by descriptors */
+        *expectations;            /* the same: sent, and not heard of yet */
+    struct publish mirror_view;   /* const struct mirror_view *, by control */
+    struct fleet_board *board;    /* control publishes, lanes read and count */
+    struct counter held_bytes;    /* in lanes' buffers */
+    struct quota quota;           /* who of the clients holds how much */
+    struct quota_bucket engines;  /* what is held of engines' answers */
+    struct gauge connections_max; /* by the limit, and by descriptors */
     int fd_max; /* those from here on are not for clients and their requests */
     struct gauge inflight; /* requests forwarded now */
     /* Those of them that were sent to a named rank, by its slot of the mirror.
@@ -76,17 +87,26 @@ struct node_shared {
 int shared_init(struct node_shared *node, const struct config *config)
     MUST_CHECK;
 
+/* Publishes what lanes take over of a configuration; wake them afterwards. 0, or
+ * -ENOMEM and nothing has changed. */
+int shared_publish(struct node_shared *node, const struct config *config)
+    MUST_CHECK;
+
+/* How requests are placed, by the configuration. */
+struct elect_config shared_elect(const struct config_policy *policy);
+
 /* After control_fini(). */
 void shared_fini(struct node_shared *node);
 
-/* What routing looks at, as of now; the caller is online in the qsbr. */
+/* What routing looks at, as of now; the caller is online in the qsbr. elect is
+ * the caller's own. */
 static inline struct route_world
-shared_world(const struct node_shared *node)
+shared_world(const struct node_shared *node, const struct elect_config *elect)
 {
     const struct config_mirror *mirror = &node->config->mirror;
 
     return (struct route_world){
-        .elect = &node->elect,
+        .elect = elect,
         .view = fleet_view_get(node->board),
         .board = node->board,
         .belief = node->belief,

@@ -71,3 +71,26 @@ Test(node_deadline, a_timeout_of_zero_never_comes)
     cr_assert_null(deadline_next_due(&never, UINT64_MAX));
     cr_assert_eq(deadline_list_next_us(&never), UINT64_MAX);
 }
+
+Test(node_deadline,
+     another_timeout_shortens_those_that_run_and_keeps_their_order)
+{
+    struct deadline_list list;
+    struct deadline d[3] = {{.due_us = 0}};
+
+    deadline_list_init(&list, 1000);
+    for (uint64_t i = 0; i < 3; i++) {
+        deadline_set(&d[i], &list, i * 100);
+    }
+    deadline_list_retime(&list, 850, 200);
+    cr_assert_eq(d[0].due_us, 1000);
+    cr_assert_eq(d[1].due_us, 1050);
+    cr_assert_eq(d[2].due_us, 1050);
+    deadline_set(&d[0], &list, 300);
+    cr_assert_eq(deadline_next_due(&list, 1049), NULL);
+    cr_assert_eq(deadline_next_due(&list, 1050), &d[1]);
+    deadline_list_retime(&list, 5000, 400);
+    cr_assert_eq(deadline_next_due(&list, 1050), &d[2]);
+    cr_assert_eq(d[0].due_us, 1150);
+    deadline_clear(&d[0]);
+}

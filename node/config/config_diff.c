@@ -1,0 +1,155 @@
+/* Two configurations, key by key and worker by worker. */
+#include "node/config/config_diff.h"
+
+#include <string.h>
+
+#define TEXT_MAX ((size_t)64 << 10) /* of one value */
+
+/* The others are built into something when the node starts. Whoever adds one
+ * here sees to it that everybody who uses it looks again. */
+static const char *const live_keys[] = {
+    "policy.name",
+    "policy.cache_threshold",
+    "policy.recompute_weight",
+    "policy.balance_abs",
+    "policy.balance_rel",
+    "policy.kv_pressure_max",
+    "policy.attempts_max",
+    "limits.connections_max",
+    "limits.client_connections_max",
+    "limits.inflight_max",
+    "limits.body_bytes_max",
+    "limits.body_rate_min",
+    "limits.buffered_bytes_max",
+    "limits.client_bytes_max",
+    "limits.upstream_idle_max",
+    "timeouts.head",
+    "timeouts.body",
+    "timeouts.body_total",
+    "timeouts.idle",
+    "timeouts.write",
+    "timeouts.connect",
+    "timeouts.first_byte",
+    "timeouts.stream_idle",
+    "timeouts.upstream_idle",
+    "timeouts.lame_duck",
+    "timeouts.drain",
+    "health.path",
+    "health.interval",
+    "health.timeout",
+    "health.failures",
+    "health.successes",
+    "health.metrics_interval",
+    "health.models_interval",
+    "breaker.failures",
+    "breaker.successes",
+    "breaker.open",
+    "breaker.open_max",
+    "log.level",
+    "log.format",
+};
+
+bool
+config_key_is_live(const struct config_key *key)
+{
+    for (size_t i = 0; i < sizeof live_keys / sizeof *live_keys; i++) {
+        if (strcmp(live_keys[i], key->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* As they are printed: what prints alike is the same value. */
+static bool
+is_same(const struct config_key *key, const void *a, const void *b)
+{
+    struct buf text_a;
+    struct buf text_b;
+
+    buf_init(&text_a, TEXT_MAX);
+    buf_init(&text_b, TEXT_MAX);
+    config_value_print(key, a, &text_a);
+    config_value_print(key, b, &text_b);
+    bool same = !text_a.failed && !text_b.failed &&
+                slice_equal(buf_slice(&text_a), buf_slice(&text_b));
+    buf_fini(&text_a);
+    buf_fini(&text_b);
+    return same;
+}
+
+static const struct config_worker *
+find_worker(const struct config *config, const char *id)
+{
+    for (uint32_t i = 0; i < config->workers_count; i++) {
+        if (strcmp(config->workers[i].id, id) == 0) {
+            return &config->workers[i];
+        }
+    }
+    return NULL;
+}
+
+static enum config_worker_change
+change_of(const struct config *now, const struct config_worker *wanted)
+{
+    const struct config_worker *there = find_worker(now, wanted->id);
+
+    if (there == NULL) {
+        return CONFIG_WORKER_ADDED;
+    }
+    for (size_t i = 0; i < config_schema_worker.count; i++) {
+        if (!is_same(&config_schema_worker.keys[i], there, wanted)) {
+            return CONFIG_WORKER_CHANGED;
+        }
+    }
+    return CONFIG_WORKER_SAME;
+}
+
+static void
+diff_workers(const struct config *now, const struct config *wanted,
+             struct config_diff *diff)
+{
+    CHECK(now->workers_count <= WORKERS_MAX);
+    CHECK(wanted->workers_count <= WORKERS_MAX);
+    for (uint32_t i = 0; i < wanted->workers_count; i++) {
+        diff->worker[i] = change_of(now, &wanted->workers[i]);
+        diff->workers_count += diff->worker[i] != CONFIG_WORKER_SAME;
+    }
+    for (uint32_t i = 0; i < now->workers_count; i++) {
+        diff->gone[i] = find_worker(wanted, now->workers[i].id) == NULL;
+        diff->workers_count += diff->gone[i];
+    }
+}
+
+void
+config_diff(const struct config *now, const struct config *wanted,
+            struct config_diff *diff)
+{
+    memset(diff, 0, sizeof *diff);
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        const struct config_key *key = &config_schema_node.keys[i];
+        diff->changed[i] = !is_same(key, now, wanted);
+        diff->live_count += diff->changed[i] && config_key_is_live(key);
+        diff->restart_count += diff->changed[i] && !config_key_is_live(key);
+    }
+    diff_workers(now, wanted, diff);
+}
+
+void
+config_diff_take(const struct config_diff *diff, const struct config *wanted,
+                 struct config *into)
+{
+    struct buf text;
+
+    buf_init(&text, TEXT_MAX);
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        const struct config_key *key = &config_schema_node.keys[i];
+        if (diff->changed[i] && config_key_is_live(key)) {
+            buf_clear(&text);
+            config_value_print(key, wanted, &text);
+            bool good = config_value_set(key, buf_slice(&text), into);
+            CHECK(good); /* it was read from such a text */
+        }
+    }
+    buf_fini(&text);
+}

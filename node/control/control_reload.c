@@ -1,0 +1,316 @@
+/* Reads the configuration again, and has everybody take over what changed. */
+#include "node/control/control_reload.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/base/log.h"
+#include "node/config/config_diff.h"
+#include "node/control/control_roster.h"
+
+#define NAMES_MAX LOG_VALUE_MAX
+
+struct control_reload {
+    const struct config_sources *sources;
+    struct config now; /* in force: taken over, or of the start */
+    struct config wanted;
+    struct config_diff diff;
+};
+
+static int
+copy_workers(const struct config *from, struct config *to)
+{
+    size_t bytes = from->workers_count * sizeof(*from->workers);
+
+    to->workers = malloc(bytes != 0 ? bytes : 1);
+    if (to->workers == NULL) {
+        to->workers_count = 0;
+        return -ENOMEM;
+    }
+    if (bytes != 0) {
+        memcpy(to->workers, from->workers, bytes);
+    }
+    to->workers_count = from->workers_count;
+    return 0;
+}
+
+int
+control_reload_new(struct control_reload **out,
+                   const struct config_sources *sources,
+                   const struct config *now)
+{
+    struct control_reload *reload = calloc(1, sizeof(*reload));
+
+    *out = NULL;
+    if (reload == NULL) {
+        return -ENOMEM;
+    }
+    reload->sources = sources;
+    reload->now = *now;
+    if (copy_workers(now, &reload->now) < 0) {
+        free(reload);
+        return -ENOMEM;
+    }
+    *out = reload;
+    return 0;
+}
+
+void
+control_reload_free(struct control_reload *reload)
+{
+    if (reload != NULL) {
+        config_fini(&reload->now);
+        free(reload);
+    }
+}
+
+/* What is wanted, or why not. */
+static int
+read_again(struct control_reload *reload, struct config_errors *errors)
+{
+    const char *file = reload->sources->file;
+
+    if (file != NULL && strcmp(file, "-") == 0) {
+        config_init(&reload->wanted);
+        buf_add_text(&errors->text,
+                     "stdin: cannot be read again; restart the node\n");
+        errors->count++;
+        return RELOAD_E_INVALID;
+    }
+    return config_load(reload->sources, &reload->wanted, errors) == 0
+               ? 0
+               : RELOAD_E_INVALID;
+}
+
+/* What would be in force: some keys as they are wanted, some as they were. Both
+ * sides were checked, this mixture was not. */
+static int
+mix(struct control_reload *reload, struct config *mixed,
+    struct config_errors *errors)
+{
+    *mixed = reload->now;
+    mixed->workers = NULL;
+    mixed->workers_count = 0;
+    config_diff_take(&reload->diff, &reload->wanted, mixed);
+    config_check(mixed, errors);
+    return errors->count == 0 ? 0 : RELOAD_E_INVALID;
+}
+
+/* Workers */
+
+struct told {
+    struct json_out *json; /* or NULL */
+    uint32_t count;
+};
+
+static void
+tell_worker(struct told *told, const char *id)
+{
+    told->count++;
+    if (told->json != NULL) {
+        json_out_text(told->json, id);
+    }
+}
+
+static void
+begin_list(struct told *told, const char *name)
+{
+    told->count = 0;
+    if (told->json != NULL) {
+        json_out_key(told->json, name);
+        json_out_array_begin(told->json);
+    }
+}
+
+static void
+end_list(struct told *told)
+{
+    if (told->json != NULL) {
+        json_out_array_end(told->json);
+    }
+}
+
+/* As an operator would: the latest word counts, whoever has the worker now. Of
+ * several nodes with the same news, the first one tells the others. */
+static bool ON_CONTROL
+put_worker(struct control *control, const struct config_worker *worker)
+{
+    if (control_roster_has(control, worker)) {
+        return true;
+    }
+    (void)!control_roster_remove(control, slice_of(worker->id));
+    int outcome = control_roster_put(control, worker);
+
+    if (outcome != 0) {
+        LOG_WARNING("worker_refused", KV("worker", worker->id),
+                    KV("outcome", outcome));
+    }
+    return outcome == 0;
+}
+
+static void ON_CONTROL
+remove_workers(struct control *control, struct told *told)
+{
+    struct control_reload *reload = control->reload;
+
+    begin_list(told, "removed");
+    for (uint32_t i = 0; i < reload->now.workers_count; i++) {
+        const char *id = reload->now.workers[i].id;
+        if (reload->diff.gone[i] &&
+            control_roster_remove(control, slice_of(id))) {
+            tell_worker(told, id);
+        }
+    }
+    end_list(told);
+}
+
+/* Those that are not as they were; *refused says which were not taken. */
+static void ON_CONTROL
+put_workers(struct control *control, enum config_worker_change what,
+            struct told *told, bool refused[WORKERS_MAX])
+{
+    struct control_reload *reload = control->reload;
+
+    for (uint32_t i = 0; i < reload->wanted.workers_count; i++) {
+        const struct config_worker *worker = &reload->wanted.workers[i];
+        if (reload->diff.worker[i] != what) {
+            continue;
+        }
+        refused[i] = !put_worker(control, worker);
+        if (!refused[i]) {
+            tell_worker(told, worker->id);
+        }
+    }
+}
+
+static void ON_CONTROL
+apply_workers(struct control *control, struct json_out *json)
+{
+    struct control_reload *reload = control->reload;
+    struct told told = {.json = json};
+    bool refused[WORKERS_MAX] = {false};
+
+    if (json != NULL) {
+        json_out_key(json, "workers");
+        json_out_object_begin(json);
+    }
+    remove_workers(control, &told);
+    begin_list(&told, "changed");
+    put_workers(control, CONFIG_WORKER_CHANGED, &told, refused);
+    end_list(&told);
+    begin_list(&told, "added");
+    put_workers(control, CONFIG_WORKER_ADDED, &told, refused);
+    end_list(&told);
+    begin_list(&told, "refused");
+    for (uint32_t i = 0; i < reload->wanted.workers_count; i++) {
+        if (refused[i]) {
+            tell_worker(&told, reload->wanted.workers[i].id);
+        }
+    }
+    end_list(&told);
+    if (json != NULL) {
+        json_out_object_end(json);
+    }
+}
+
+/* Keys */
+
+/* The names of the changed keys that are live, or of those that are not. */
+static void
+tell_keys(const struct config_diff *diff, bool live, const char *name,
+          struct json_out *json, struct buf *text)
+{
+    struct told told = {.json = json};
+
+    begin_list(&told, name);
+    for (size_t i = 0; i < config_schema_node.count; i++) {
+        const struct config_key *key = &config_schema_node.keys[i];
+        if (diff->changed[i] && config_key_is_live(key) == live) {
+            buf_printf(text, "%s%s", text->len != 0 ? " " : "", key->name);
+            tell_worker(&told, key->name);
+        }
+    }
+    end_list(&told);
+}
+
+static void
+say(const struct control_reload *reload, struct json_out *json)
+{
+    struct buf applied;
+    struct buf restart;
+
+    buf_init(&applied, (size_t)64 << 10);
+    buf_init(&restart, (size_t)64 << 10);
+    tell_keys(&reload->diff, true, "applied", json, &applied);
+    tell_keys(&reload->diff, false, "restart", json, &restart);
+    LOG_INFO("reloaded", KV("keys", buf_slice(&applied)),
+             KV("workers", reload->diff.workers_count));
+    if (restart.len != 0) {
+        LOG_WARNING("reload_needs_restart", KV("keys", buf_slice(&restart)));
+    }
+    buf_fini(&applied);
+    buf_fini(&restart);
+}
+
+/* The workers that are wanted are in force now; frees the others. */
+static void
+keep(struct control_reload *reload, const struct config *mixed)
+{
+    struct config before = reload->now;
+
+    reload->now = *mixed;
+    reload->now.workers = reload->wanted.workers;
+    reload->now.workers_count = reload->wanted.workers_count;
+    reload->wanted.workers = NULL;
+    reload->wanted.workers_count = 0;
+    config_fini(&before);
+}
+
+static void ON_CONTROL
+apply(struct control *control, const struct config *mixed,
+      struct json_out *json)
+{
+    struct control_reload *reload = control->reload;
+
+    log_set((enum log_level)mixed->log.level,
+            (enum log_format)mixed->log.format);
+    fleet_configure(control->fleet, &mixed->health, &mixed->breaker);
+    probe_poke(control->probe);
+    if (json != NULL) {
+        json_out_object_begin(json);
+    }
+    say(reload, json);
+    apply_workers(control, json);
+    if (json != NULL) {
+        json_out_object_end(json);
+    }
+    keep(reload, mixed);
+    control->reloaded(control->owner);
+}
+
+int
+control_reload(struct control *control, struct json_out *json,
+               struct config_errors *errors)
+{
+    struct control_reload *reload = control->reload;
+    struct config mixed;
+
+    config_errors_init(errors);
+    int outcome = read_again(reload, errors);
+    if (outcome == 0) {
+        config_diff(&reload->now, &reload->wanted, &reload->diff);
+        outcome = mix(reload, &mixed, errors);
+    }
+    if (outcome == 0) {
+        outcome = shared_publish(control->node, &mixed);
+    }
+    if (outcome == 0) {
+        apply(control, &mixed, json);
+    } else {
+        LOG_WARNING("reload_refused", KV("errors", errors->count),
+                    KV("first", buf_slice(&errors->text)));
+    }
+    config_fini(&reload->wanted);
+    return outcome;
+}

@@ -1,0 +1,160 @@
+"""A node takes over another configuration while it runs, as far as it can."""
+import signal
+import threading
+
+import harness
+from fake_worker import FakeWorker
+from test_proxy import Proxy, chat, echo, read_answer
+
+
+class Reload(Proxy):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "kvasir.yaml"
+        self.one, self.two = FakeWorker(self, echo), FakeWorker(self, echo)
+
+    def write(self, *workers, **keys):
+        """The file: workers by id, and keys as section__key=value."""
+        lines = ["listen: 127.0.0.1:0", "admin: 127.0.0.1:0", "lanes: 2"]
+        for name, value in keys.items():
+            section, _, key = name.partition("__")
+            lines.append(f"{section}: {value}" if not key else f"{section}: {{{key}: {value}}}")
+        lines.append("workers:" if workers else "workers: []")
+        for worker, url in workers:
+            lines.append(f"  - {{id: {worker}, url: '{url}'}}")
+        self.file.write_text("\n".join(lines) + "\n")
+
+    def run_node(self, count=1):
+        node = self.start("kvasir", "serve", "-c", self.file)
+        self.address = node.at("serve")
+        harness.wait_until(lambda: self.eligible(node) == count, "workers are up")
+        return node
+
+    def reload(self, node):
+        return harness.request(node.at("admin"), "POST", "/admin/reload", {})
+
+    def workers(self, node):
+        found = harness.request(node.at("admin"), "GET", "/admin/workers").json()
+        return {w["id"]: w["url"] for w in found}
+
+    def test_limits_and_timeouts_are_applied_and_the_rest_is_named(self):
+        self.write(("one", self.one.url))
+        node = self.run_node()
+        self.assertEqual(self.post(chat("x" * 4000)).status, 200)
+        self.write(("one", self.one.url), limits__body_bytes_max="2KiB",
+                   timeouts__head="200ms", name="other", data__aside_max=7)
+        answer = self.reload(node)
+        self.assertEqual(answer.status, 200, answer.text)
+        self.assertEqual(answer.json(), {
+            "applied": ["limits.body_bytes_max", "timeouts.head"],
+            "restart": ["name", "data.aside_max"],
+            "workers": {"removed": [], "changed": [], "added": [], "refused": []}})
+        harness.wait_until(lambda: self.post(chat("x" * 4000)).status == 413, "lanes know")
+        s = self.connect()
+        s.sendall(b"POST /v1/chat/comple")
+        self.assertEqual(read_answer(s)[0], 408)
+        # What needs a restart is still said the next time; what was applied is not.
+        self.assertEqual((self.reload(node).json()["applied"],
+                          self.reload(node).json()["restart"]), ([], ["name", "data.aside_max"]))
+
+    def test_a_deadline_that_runs_is_shortened(self):
+        self.write(("one", self.one.url), timeouts__head="1h")
+        node = self.run_node()
+        s = self.connect()
+        s.sendall(b"POST /v1/chat/comple")
+        harness.wait_until(
+            lambda: harness.metrics(node.at("admin"))["kvasir_connections"] == 1, "it is there")
+        self.write(("one", self.one.url), timeouts__head="100ms")
+        self.assertEqual(self.reload(node).status, 200)
+        self.assertEqual(read_answer(s)[0], 408)
+
+    def test_workers_come_change_and_go_and_no_request_fails(self):
+        self.write(("one", self.one.url), ("two", self.two.url))
+        node = self.run_node(2)
+        three = FakeWorker(self, echo)
+        failed, done = [], threading.Event()
+
+        def load():
+            while not done.is_set():
+                status = self.post(chat("go on")).status
+                if status != 200:
+                    failed.append(status)
+
+        threads = [threading.Thread(target=load) for _ in range(4)]
+        for t in threads:
+            t.start()
+        self.write(("one", self.one.url), ("three", three.url))
+        answer = self.reload(node).json()["workers"]
+        self.assertEqual(answer, {"removed": ["two"], "changed": [], "added": ["three"],
+                                  "refused": []})
+        harness.wait_until(lambda: self.eligible(node) == 2, "three is up")
+        self.write(("one", self.one.url), ("three", self.two.url))
+        self.assertEqual(self.reload(node).json()["workers"]["changed"], ["three"])
+        harness.wait_until(lambda: self.workers(node)["three"] == self.two.url, "it moved")
+        harness.wait_until(lambda: self.eligible(node) == 2, "it is up there")
+        done.set()
+        for t in threads:
+            t.join()
+        self.assertEqual(failed, [])
+
+    def test_the_second_node_with_the_same_news_leaves_the_worker_alone(self):
+        self.write(("one", self.one.url))
+        nodes = []
+        for i in range(2):
+            join = ["--join", nodes[0].ready["mesh"]] if nodes else []
+            nodes.append(self.start("kvasir", "serve", "-c", self.file, "--name", f"n{i}",
+                                    "--mesh", "127.0.0.1:0", *join))
+        self.write(("one", self.one.url), ("two", self.two.url))
+        self.assertEqual(self.reload(nodes[0]).json()["workers"]["added"], ["two"])
+        harness.wait_until(lambda: set(self.workers(nodes[1])) == {"one", "two"}, "it is told")
+        self.assertEqual(self.reload(nodes[1]).json()["workers"]["added"], ["two"])
+        self.assertEqual(nodes[1].log().count("worker_added worker=two"), 1)
+        self.write(("one", self.one.url))
+        self.assertEqual(self.reload(nodes[1]).json()["workers"]["removed"], ["two"])
+        for node in nodes:
+            harness.wait_until(lambda n=node: set(self.workers(n)) == {"one"}, "it is gone")
+
+    def test_a_wrong_file_changes_nothing_and_says_what_is_wrong(self):
+        self.write(("one", self.one.url))
+        node = self.run_node()
+        self.write(limits__body_bytes_max="2KiB")
+        self.file.write_text(self.file.read_text() + "lanez: 3\n")
+        answer = self.reload(node)
+        self.assertEqual(answer.status, 400)
+        self.assertIn("kvasir.yaml:", answer.json()["error"]["message"])
+        self.assertIn("lanez", answer.json()["error"]["message"])
+        node.signal(signal.SIGHUP)
+        harness.wait_until(lambda: node.log().count("reload_refused") == 2, "it says no again")
+        self.file.unlink()
+        self.assertEqual(self.reload(node).status, 400)
+        self.assertEqual(self.post(chat("x" * 4000)).status, 200)
+        self.assertEqual(self.workers(node), {"one": self.one.url})
+
+    def test_hanging_up_reloads(self):
+        self.write(("one", self.one.url))
+        node = self.run_node()
+        self.write(("one", self.one.url), ("two", self.two.url), log__level="debug")
+        node.signal(signal.SIGHUP)
+        harness.wait_until(lambda: self.eligible(node) == 2, "the worker is there")
+        self.assertIn("reloaded keys=log.level workers=1", node.log())
+        self.assertEqual(node.stop(), 0)
+
+    def test_many_in_a_row_under_load(self):
+        self.write(("one", self.one.url))
+        node = self.run_node()
+        for i in range(40):
+            self.write(("one", self.one.url), limits__client_connections_max=i % 3 + 100)
+            self.assertEqual(self.reload(node).status, 200)
+            self.assertEqual(self.post(chat(str(i))).status, 200)
+
+    def test_what_came_through_stdin_cannot_be_read_again(self):
+        self.write(("one", self.one.url))
+        node = self.start("/bin/sh", "-c", 'exec "$0" serve -c - <"$1"',
+                          harness.program("kvasir"), self.file)
+        answer = self.reload(node)
+        self.assertEqual((answer.status, "stdin" in answer.text), (400, True))
+        self.assertEqual(self.workers(node), {"one": self.one.url})
+
+
+if __name__ == "__main__":
+    harness.main()
