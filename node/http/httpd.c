@@ -148,11 +148,28 @@ httpd_gone(struct httpd_conn *conn)
     }
 }
 
+/* Closes whoever has waited longest between requests or in the middle of one, so
+ * that those who only hold on cannot keep others out. False: nobody does. */
+static bool
+make_room(struct httpd *httpd)
+{
+    struct deadline *oldest = httpd->deadlines[HTTPD_DEADLINE_IDLE].first;
+
+    if (oldest == NULL) {
+        return false;
+    }
+    httpd->stats.made_room++;
+    httpd_conn_close(LIST_OWNER(oldest, struct httpd_conn, deadline));
+    return true;
+}
+
 /* 0, or -errno when no more connections can be made at present. */
 static int
 welcome(struct httpd *httpd, int fd)
 {
-    bool full = httpd->stats.connections >= httpd->limits.connections_max;
+    /* A place that was made is free only when the loop has closed it. */
+    bool full = httpd->stats.connections >= httpd->limits.connections_max &&
+                !make_room(httpd);
 
     if (full) {
         httpd->stats.refused++;

@@ -18,7 +18,8 @@
  *
  * Role: shell. Owns: listener, connections, their buffers.
  * Thread: the loop's. Limits: struct httpd_limits; a connection over
- * connections_max is answered 503 and closed. Pipelined input is read into the
+ * connections_max takes the place of the one that has waited longest without a
+ * whole request; if none has, it is answered 503 and closed. Pipelined input is read into the
  * spare room of the connection's buffer, then left to the kernel; without
  * descriptors or memory, accepting pauses for a moment.
  * Errors: below zero -errno.
@@ -56,6 +57,7 @@ struct httpd_limits {
 struct httpd_stats {
     uint64_t accepted;
     uint64_t refused;        /* over connections_max */
+    uint64_t made_room;      /* closed for one over connections_max */
     uint64_t accept_pauses;  /* out of descriptors or memory */
     uint64_t requests;       /* handed to the handler */
     uint64_t bad_requests;   /* answered 4xx or 5xx by the server itself */

@@ -205,6 +205,29 @@ Test(node_httpd_refuse, a_body_that_trickles_gains_no_time)
     rig_fini(&rig);
 }
 
+Test(node_httpd_refuse, who_only_holds_on_makes_room)
+{
+    struct rig rig;
+    struct raw_socket first;
+    struct raw_socket second;
+    struct httpd_limits limits = rig_limits;
+
+    limits.connections_max = 1;
+    rig_init(&rig, &limits);
+    raw_socket_open(&first, &rig.loop, rig.port);
+    raw_socket_text(&first, "POST / HTTP/1.1\r\nHost: x\r\n");
+    (void)wait_for_state(&rig, HTTPD_HEAD);
+    raw_socket_open(&second, &rig.loop, rig.port);
+    raw_socket_text(&second, ECHO_LENGTH);
+    rig_expect(&second, 200, "hello");
+    raw_socket_expect_end(&first);
+    cr_assert_eq(httpd_stats(rig.httpd)->made_room, 1);
+    cr_assert_eq(httpd_stats(rig.httpd)->refused, 0);
+    raw_socket_close(&first);
+    raw_socket_close(&second);
+    rig_fini(&rig);
+}
+
 Test(node_httpd_refuse, over_its_connections_it_says_503)
 {
     struct rig rig;
@@ -216,8 +239,8 @@ Test(node_httpd_refuse, over_its_connections_it_says_503)
     limits.connections_max = 1;
     rig_init(&rig, &limits);
     raw_socket_open(&first, &rig.loop, rig.port);
-    raw_socket_text(&first, ECHO_LENGTH);
-    rig_expect(&first, 200, "hello");
+    raw_socket_text(&first, GET_LATER);
+    WAIT(&rig.loop, httpd_stats(rig.httpd)->requests_open == 1);
     raw_socket_open(&second, &rig.loop, rig.port);
     raw_socket_text(&second, ECHO_LENGTH);
     raw_socket_reply(&second, &reply);
