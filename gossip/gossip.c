@@ -582,9 +582,7 @@ stream_timer(const struct gossip *g, const struct gossip_stream *s)
     if (s->look_us != 0) {
         at = earlier(at, s->look_us);
     }
-    if (s->names.peer != 0) {
-        at = earlier(at, s->names.due_us);
-    }
+    at = earlier(at, gossip_names_timer(g, s));
     if (s->lag_us != 0) {
         at = earlier(at, s->lag_us + gossip_us(config->lag_ms));
     }
@@ -752,8 +750,9 @@ gossip_is_level(const struct gossip *g)
 {
     for (uint32_t i = 0; i < g->streams_count; i++) {
         const struct gossip_stream *s = g->streams[i];
-        if (!s->removed && (s->pos < s->known || gossip_is_torn(s) ||
-                            s->transfer.active || s->transfer.wanted)) {
+        if (!s->removed &&
+            (s->pos < s->known || gossip_is_torn(s) || s->transfer.active ||
+             s->transfer.wanted || gossip_names_wanted(g, s))) {
             return false;
         }
     }

@@ -93,7 +93,11 @@
  * that batch, which the batch's fingerprint proves. It is tried once for each
  * position, at once and before every takeover. If the replay does not reach, or
  * is of another process, the reading begins in the middle again, and the rules
- * above hold.
+ * above hold. A node that has a peer's state is level only when it has the
+ * names, too, so nodes can be restarted one after another. Names are not in
+ * snapshots: when all nodes restart at once, each reading goes on from its own
+ * ledger, but the others have no names until the process ends or clears its
+ * cache.
  *
  * `complete` means that the set is the engine's own at this position. It is a
  * property of the epoch and the position, and the same on all nodes: true from
@@ -502,6 +506,9 @@ int gossip_recv(struct gossip *g, uint64_t peer, const uint8_t *bytes,
 /* Lets time pass up to now_us, which must not be before any earlier call's. */
 void gossip_tick(struct gossip *g, uint64_t now_us);
 
+/* Pushes at once what waits to be pushed: this node is about to leave. */
+void gossip_flush(struct gossip *g, uint64_t now_us);
+
 /* When gossip_tick() is due. */
 uint64_t gossip_deadline(const struct gossip *g);
 
@@ -574,8 +581,8 @@ bool gossip_status(const struct gossip *g, uint32_t at,
 bool gossip_status_of(const struct gossip *g, struct event_stream stream,
                       struct gossip_status *status) MUST_CHECK;
 
-/* No stream is torn, being transferred, or behind what peers are known to
- * have. */
+/* No stream is torn, being transferred, behind what peers are known to have, or
+ * without names that a peer has. */
 bool gossip_is_level(const struct gossip *g);
 
 struct gossip_stats {

@@ -149,7 +149,8 @@ struct gossip_ledger {
     struct words batch; /* said by the parts of a batch that has not ended */
     bool clears;        /* ... which begins with a CLEAR */
     /* Asking a peer for its table. */
-    uint64_t peer; /* 0: nobody is asked */
+    uint64_t offer; /* a peer that knew them lately; 0: none */
+    uint64_t peer;  /* 0: nobody is asked */
     uint64_t token;
     uint64_t cursor;
     uint64_t from;  /* pages are of this position, or a later one */
@@ -619,6 +620,13 @@ void gossip_names_record(struct gossip *g, struct gossip_stream *s,
 
 /* A peer in the stream's epoch knows the names. */
 void gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer);
+
+/* The names are not known, and a peer has them. */
+bool gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s);
+
+/* When gossip_names_tick() is due; UINT64_MAX: never. */
+uint64_t gossip_names_timer(const struct gossip *g,
+                            const struct gossip_stream *s);
 
 /* Frees everything. */
 void gossip_names_fini(struct gossip *g, struct gossip_stream *s);

@@ -180,6 +180,14 @@ gossip_push_tick(struct gossip *g)
     }
 }
 
+void
+gossip_flush(struct gossip *g, uint64_t now_us)
+{
+    g->now_us = now_us;
+    g->push_due_us = now_us;
+    gossip_push_tick(g);
+}
+
 /* Receiving */
 
 struct section {

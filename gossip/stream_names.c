@@ -81,6 +81,7 @@ lose(struct gossip *g, struct gossip_stream *s, uint64_t wait_us)
 
     g->stats.names_lost += any;
     gossip_names_forget(g, s);
+    s->names.offer = 0;
     s->names.again_us = g->now_us + wait_us;
 }
 
@@ -210,15 +211,40 @@ can_ask(const struct gossip *g, const struct gossip_stream *s)
            s->pos != 0 && !gossip_is_torn(s) && g->now_us >= s->names.again_us;
 }
 
+bool
+gossip_names_wanted(const struct gossip *g, const struct gossip_stream *s)
+{
+    return !s->names.known && s->epoch.no != 0 &&
+           gossip_peer_at(g, s->names.offer) != GOSSIP_PEER_NONE;
+}
+
+uint64_t
+gossip_names_timer(const struct gossip *g, const struct gossip_stream *s)
+{
+    if (s->names.peer != 0) {
+        return s->names.due_us;
+    }
+    bool asks = gossip_names_wanted(g, s) && s->pos != 0 && !gossip_is_torn(s);
+
+    return asks ? s->names.again_us : UINT64_MAX;
+}
+
 void
 gossip_names_met(struct gossip *g, struct gossip_stream *s, uint64_t peer)
 {
+    CHECK(peer != 0 && !s->removed);
+    if (!s->names.known) {
+        s->names.offer = peer;
+        gossip_wake_at(g, g->now_us);
+    }
+}
+
+static void
+ask(struct gossip *g, struct gossip_stream *s, uint64_t peer)
+{
     struct gossip_ledger *n = &s->names;
 
-    CHECK(peer != 0 && !s->removed);
-    if (!can_ask(g, s) || gossip_peer_at(g, peer) == GOSSIP_PEER_NONE) {
-        return;
-    }
+    CHECK(can_ask(g, s));
     gossip_names_forget(g, s);
     names_keep_left(&n->table);
     n->peer = peer;
@@ -236,6 +262,7 @@ static void
 fail(struct gossip *g, struct gossip_stream *s)
 {
     gossip_names_forget(g, s);
+    s->names.offer = 0; /* until a vector says so again */
     s->names.again_us = g->now_us + rng_below(&g->rng, AGAIN_US);
 }
 
@@ -244,6 +271,10 @@ gossip_names_tick(struct gossip *g, struct gossip_stream *s)
 {
     struct gossip_ledger *n = &s->names;
 
+    if (n->peer == 0 && can_ask(g, s) && gossip_names_wanted(g, s)) {
+        ask(g, s, n->offer);
+        return;
+    }
     if (n->peer == 0 || g->now_us < n->due_us) {
         return;
     }

@@ -240,6 +240,7 @@ cluster_leave(struct cluster *c, uint64_t now_us)
 {
     if (!c->left) {
         pass(c, now_us);
+        gossip_flush(c->gossip, c->now_us);
         c->left = true;
         member_leave(c->members, c->now_us);
     }

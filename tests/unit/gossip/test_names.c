@@ -1,0 +1,158 @@
+/* Engines' names for blocks, as nodes that do not read keep them. */
+#include <criterion/criterion.h>
+
+#include "index/base/rng.h"
+#include "lab.h"
+
+#define READER 0x5eadU
+
+static struct lab lab;
+static struct gossip_config config;
+
+/* Node 0 reads batches that store one block each, block `key` under the name
+ * key + 1000, with the names if `named`. */
+static void
+read_one(uint32_t at, uint64_t seq, uint32_t key, bool named)
+{
+    static const uint64_t reader = READER;
+    uint64_t room[sizeof(struct event_record) / 8 + 16] = {0};
+    struct event_record *record = (struct event_record *)(void *)room;
+    struct names_said said = {.last = 0};
+    struct names_block block = {.name = key + 1000, .key = rng_mix(key + 1)};
+
+    record->seq = seq;
+    record->block_tokens = 16;
+    record->words_count = 2;
+    record->words[0] = event_op(EVENT_STORE, TIER_DEVICE, 1);
+    record->words[1] = block.key;
+    if (named) {
+        words_init(&said.words, 16);
+        names_say_reader(&said, &reader, 1);
+        names_say_enter(&said, &block);
+        record->names_count = EVENT_NAMED | (uint32_t)said.words.count;
+        memcpy(record->words + 2, said.words.word,
+               said.words.count * sizeof(uint64_t));
+        words_fini(&said.words);
+    }
+    gossip_local_record(lab.nodes[at].g, lab_stream, record, rng_mix(seq + 7),
+                        true, lab.now_us);
+    lab_pull(&lab);
+}
+
+static void
+setup(void)
+{
+    config = gossip_config_default();
+    lab_begin(&lab, &config, 3);
+    gossip_role(lab.nodes[0].g, lab_stream, 0, 0, lab.now_us);
+    lab_begin_reading(&lab, 0, 77, true);
+    for (uint32_t i = 0; i < 20; i++) {
+        read_one(0, i, i, true);
+    }
+    lab_run(&lab, 500);
+}
+
+static void
+teardown(void)
+{
+    lab_end(&lab);
+}
+
+TestSuite(gossip_names, .init = setup, .fini = teardown);
+
+Test(gossip_names, every_node_has_those_of_the_reader)
+{
+    struct gossip_names names;
+
+    for (uint32_t at = 0; at < 3; at++) {
+        cr_assert(gossip_names(lab.nodes[at].g, lab_stream, &names));
+        cr_assert_eq(names.seq, 19);
+        cr_assert_eq(names.fingerprint, rng_mix(19 + 7), "the whole of it");
+        cr_assert_eq(names.table->count, 20);
+        cr_assert_eq(names_find(names.table, 1005)->key, rng_mix(6));
+        cr_assert_eq(names.table->reader[0], READER);
+    }
+}
+
+Test(gossip_names, a_partial_reading_goes_on_from_them_in_the_epoch)
+{
+    struct gossip *g = lab.nodes[1].g;
+    struct gossip_out out;
+    uint32_t resumes = 0;
+
+    lab_stop(&lab, 0);
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    while (gossip_next_out(g, &out)) {
+        resumes += out.kind == GOSSIP_REREAD && out.resume;
+    }
+    cr_assert_eq(resumes, 1);
+    gossip_local_resume(g, lab_stream, 77, true, 19, lab.now_us);
+    gossip_local_live(g, lab_stream, true, lab.now_us);
+    read_one(1, 20, 20, true);
+    lab_run(&lab, 3000);
+    cr_assert(gossip_reads(g, lab_stream));
+    cr_assert(lab_status(&lab, 1).complete);
+    cr_assert_eq(lab_status(&lab, 1).epoch.id, 77);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 77);
+    cr_assert_eq(lab_status(&lab, 1).count, lab_status(&lab, 2).count);
+    cr_assert_eq(lab_stats(&lab, 1).epochs_minted, 0);
+}
+
+Test(gossip_names, it_is_tried_once_for_a_position)
+{
+    struct gossip *g = lab.nodes[1].g;
+    struct gossip_out out;
+    uint32_t resumes = 0;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+        while (gossip_next_out(g, &out)) {
+            resumes += out.kind == GOSSIP_REREAD && out.resume;
+        }
+    }
+    cr_assert_eq(resumes, 1);
+}
+
+Test(gossip_names, a_record_without_them_makes_them_unknown)
+{
+    struct gossip_names names;
+
+    read_one(0, 20, 20, false);
+    lab_run(&lab, 500);
+    cr_assert_not(gossip_names(lab.nodes[0].g, lab_stream, &names));
+    cr_assert_not(gossip_names(lab.nodes[2].g, lab_stream, &names));
+    cr_assert_eq(lab_stats(&lab, 2).names_lost, 1);
+    cr_assert(gossip_is_level(lab.nodes[2].g), "nobody has them");
+}
+
+Test(gossip_names, who_got_the_state_from_a_peer_is_not_level_without_them)
+{
+    struct gossip_names names;
+    bool lagged = false;
+
+    lab_stop(&lab, 2);
+    lab_run(&lab, 10);
+    lab_start(&lab, 2);
+    gossip_load(lab.nodes[2].g, lab_stream,
+                (struct gossip_epoch){.no = 1, .id = 77}, true,
+                gossip_pos_after(19), true);
+    lab_link(&lab, 0, 2);
+    for (uint32_t ms = 0; ms < 2000 && !lagged; ms++) {
+        lab_run(&lab, 1);
+        lagged = !gossip_is_level(lab.nodes[2].g);
+    }
+    cr_assert(lagged);
+    lab_run(&lab, 2000);
+    cr_assert(gossip_is_level(lab.nodes[2].g));
+    cr_assert(gossip_names(lab.nodes[2].g, lab_stream, &names));
+    cr_assert_eq(names.table->count, 20);
+}
+
+Test(gossip_names, a_leaving_node_pushes_what_waits)
+{
+    read_one(0, 20, 20, true);
+    gossip_flush(lab.nodes[0].g, lab.now_us);
+    lab_pull(&lab);
+    lab_carry(&lab);
+    cr_assert_eq(lab_status(&lab, 1).pos, gossip_pos_after(20));
+}
