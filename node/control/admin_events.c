@@ -1,5 +1,6 @@
 /* What is known of workers' event streams, for status and metrics. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "node/control/admin.h"
 #include "node/ingest/ingest.h"
@@ -320,6 +321,31 @@ put_memory(struct control *control, struct buf *out)
                     "Names of blocks that are known", l.names);
 }
 
+static void ON_CONTROL
+put_sse_counter(struct control *control, struct buf *out, const char *name,
+                const char *help, size_t offset)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    bool first = true;
+
+    WORKER_SET_EACH (slot, &view->present) {
+        const struct kv_sse_stats *stats =
+            ingest_sse_stats(control->ingest, slot);
+        uint64_t value;
+        if (stats == NULL) {
+            continue;
+        }
+        if (first) {
+            prom_out_head(out, name, "counter", help);
+        }
+        first = false;
+        memcpy(&value, (const char *)stats + offset, sizeof value);
+        buf_printf(out, "%s{worker=\"", name);
+        prom_out_label(out, view->worker[slot]->id);
+        buf_printf(out, "\"} %" PRIu64 "\n", value);
+    }
+}
+
 void
 admin_put_event_metrics(struct control *control, struct buf *out)
 {
@@ -328,6 +354,11 @@ admin_put_event_metrics(struct control *control, struct buf *out)
     put_counter(control, out, "kvasir_events_" #name "_total", help, \
                 offsetof(struct kv_counters, name));
     KV_COUNTERS(PUT)
+#undef PUT
+#define PUT(name, help)                                               \
+    put_sse_counter(control, out, "kvasir_sse_" #name "_total", help, \
+                    offsetof(struct kv_sse_stats, name));
+    KV_SSE_COUNTERS(PUT)
 #undef PUT
     put_writer(control, out);
     put_memory(control, out);

@@ -1,6 +1,7 @@
 /* /metrics: the lanes' counters added up, the workers, belief, the log. */
 #include <inttypes.h>
 #include <malloc.h>
+#include <string.h>
 
 #include "node/base/log.h"
 #include "node/control/admin_mesh.h"
@@ -80,6 +81,57 @@ put_workers(struct control *control, struct buf *out)
             buf_printf(out, "\"} %" PRIu64 "\n",
                        f->value(control->node, view, slot));
         }
+    }
+}
+
+/* Totals that engines report of themselves; left out where they do not. */
+struct engine_family {
+    const char *name;
+    const char *help;
+    size_t offset; /* of an engine_number in struct engine_metrics */
+};
+
+static const struct engine_family engine_families[] = {
+    {"kvasir_worker_preemptions_total",
+     "Requests that the engine interrupted for want of KV cache",
+     offsetof(struct engine_metrics, preemptions)},
+    {"kvasir_worker_prefix_queries_total",
+     "Prompt tokens that the engine looked up in its cache",
+     offsetof(struct engine_metrics, prefix_queries)},
+    {"kvasir_worker_prefix_hits_total",
+     "Prompt tokens that the engine found in its cache",
+     offsetof(struct engine_metrics, prefix_hits)},
+};
+
+static void ON_CONTROL
+put_engine_family(struct control *control, const struct engine_family *f,
+                  struct buf *out)
+{
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    struct fleet_status status;
+
+    prom_out_head(out, f->name, "counter", f->help);
+    WORKER_SET_EACH (slot, &view->present) {
+        if (!fleet_status(control->fleet, slot, &status)) {
+            continue;
+        }
+        struct engine_number number;
+        memcpy(&number, (const char *)&status.metrics + f->offset,
+               sizeof number);
+        if (number.known) {
+            buf_printf(out, "%s{worker=\"", f->name);
+            prom_out_label(out, status.config->id);
+            buf_printf(out, "\"} %.0f\n", number.value);
+        }
+    }
+}
+
+static void ON_CONTROL
+put_engines(struct control *control, struct buf *out)
+{
+    for (size_t i = 0; i < sizeof engine_families / sizeof engine_families[0];
+         i++) {
+        put_engine_family(control, &engine_families[i], out);
     }
 }
 
@@ -194,6 +246,7 @@ admin_put_metrics(struct control *control, struct buf *out)
     }
     put_node(control, out);
     put_workers(control, out);
+    put_engines(control, out);
     put_hints(control, out);
     put_belief(control, out);
     admin_put_event_metrics(control, out);

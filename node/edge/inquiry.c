@@ -150,6 +150,28 @@ recall(struct lane *lane, const struct route_world *world, struct slice body,
 
 /* Asking */
 
+/* Shows what asking and remembering have counted. */
+static void
+show_counts(struct lane *lane)
+{
+    struct metrics_lane *m = &lane->shared->metrics;
+    struct token_ask_stats asked = token_ask_stats(lane->token_ask);
+    struct token_cache_stats cache;
+
+    token_cache_stats(lane->token_cache, &cache);
+    counter_set(&m->tokens_refused, asked.refused);
+    counter_set(&m->tokens_unable, asked.unable);
+    counter_set(&m->tokens_timed_out, asked.timed_out);
+    counter_set(&m->tokens_too_large, asked.too_large);
+    counter_set(&m->tokens_busy, asked.busy);
+    counter_set(&m->tokens_open, asked.open);
+    counter_set(&m->tokens_connections, asked.idle);
+    counter_set(&m->tokens_evicted, cache.evicted);
+    counter_set(&m->tokens_unkept, cache.refused);
+    counter_set(&m->tokens_cache_bytes, cache.bytes);
+    counter_set(&m->tokens_cache_turns, cache.turns);
+}
+
 static void
 remember(struct inquiry *inquiry, const struct token_answer *answer)
 {
@@ -174,6 +196,7 @@ on_answer(void *context, const struct token_answer *answer)
     struct exchange *x = inquiry->x;
 
     remember(inquiry, answer);
+    show_counts(inquiry->lane);
     unlink_inquiry(inquiry);
     if (x != NULL) {
         x->inquiry = NULL;
@@ -227,9 +250,11 @@ ask(struct lane *lane, const struct route_world *world, struct slice body,
            from->count * sizeof(*from->keys));
     memcpy(inquiry->conversation.bytes, from->bytes,
            from->count * sizeof(*from->bytes));
-    if (token_ask_start(lane->token_ask, &inquiry->question,
-                        world->view->worker[engine], body, &lane->route.scan,
-                        inquiry, on_answer) != 0) {
+    int outcome = token_ask_start(lane->token_ask, &inquiry->question,
+                                  world->view->worker[engine], body,
+                                  &lane->route.scan, inquiry, on_answer);
+    show_counts(lane);
+    if (outcome != 0) {
         free(inquiry);
         return NULL;
     }

@@ -285,6 +285,15 @@ ingest_intake(const struct ingest *ingest)
     return ingest->intake;
 }
 
+const struct kv_sse_stats *
+ingest_sse_stats(const struct ingest *ingest, uint32_t worker)
+{
+    CHECK(worker < WORKERS_MAX);
+    const struct kv_sse_link *link = ingest->workers[worker].link;
+
+    return link != NULL ? kv_sse_link_stats(link) : NULL;
+}
+
 /* The beginning and the end */
 
 static int

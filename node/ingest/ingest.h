@@ -25,6 +25,7 @@
 #include "gossip/gossip.h"
 #include "index/base/role.h"
 #include "node/events/intake.h"
+#include "node/events/kv_sse_link.h"
 #include "node/ingest/ingest_slots.h"
 #include "node/ingest/ingest_stream.h"
 #include "node/ingest/mirror_writer.h"
@@ -113,5 +114,9 @@ struct ingest_slots *ingest_slots(struct ingest *ingest);
 const struct mirror_writer *ingest_writer(const struct ingest *ingest);
 /* For status and metrics; NULL after ingest_stop(). */
 const struct intake *ingest_intake(const struct ingest *ingest);
+/* The counters of the connection to a worker's sidecar, good until the next
+ * call; NULL when there is none. */
+const struct kv_sse_stats *ingest_sse_stats(const struct ingest *ingest,
+                                            uint32_t worker);
 
 #endif

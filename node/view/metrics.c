@@ -8,6 +8,7 @@ metrics_merge(struct metrics_lane *total, const struct metrics_lane *lane)
 {
 #define MERGE(name, help) counter_bump(&total->name, counter_read(&lane->name));
     METRICS_LANE(MERGE)
+    METRICS_LEVELS(MERGE)
 #undef MERGE
     histogram_merge(&total->route, &lane->route);
     histogram_merge(&total->tokens, &lane->tokens);
@@ -26,6 +27,13 @@ metrics_print(const struct metrics_lane *total, struct buf *out)
                "kvasir_" #name "_total %" PRIu64 "\n",                        \
                counter_read(&total->name));
     METRICS_LANE(PRINT)
+#undef PRINT
+#define PRINT(name, help)                                               \
+    buf_printf(out,                                                     \
+               "# HELP kvasir_" #name " " help "\n# TYPE kvasir_" #name \
+               " gauge\nkvasir_" #name " %" PRIu64 "\n",                \
+               counter_read(&total->name));
+    METRICS_LEVELS(PRINT)
 #undef PRINT
     histogram_print(&total->route, "kvasir_route_seconds",
                     "Request whole to worker elected", out);

@@ -64,6 +64,13 @@
     X(tokens_failed, "Prompts that an engine did not tokenise")                \
     X(tokens_known, "Prompts whose tokens were remembered")                    \
     X(tokens_known_part, "Prompts with a remembered earlier turn")             \
+    X(tokens_refused, "Prompts that an engine refused to tokenise")            \
+    X(tokens_unable, "Prompts whose engine turned out not to tokenise")        \
+    X(tokens_timed_out, "Prompts not tokenised within tokens.timeout")         \
+    X(tokens_too_large, "Prompts whose tokens were too large an answer")       \
+    X(tokens_busy, "Prompts not asked about because of tokens.open_max")       \
+    X(tokens_evicted, "Remembered turns given up for others")                  \
+    X(tokens_unkept, "Turns not remembered, for want of memory")               \
     X(spans_truncated, "Prompts with more pieces than limits.spans_max")       \
     X(loop_turns, "Turns of the lanes' event loops")                           \
     X(loop_ticks, "Turns that were due to the lane's tick")                    \
@@ -71,10 +78,18 @@
     X(upstream_opened, "Connections opened to workers")                        \
     X(upstream_reused, "Requests sent over a kept connection")
 
+/* X(name, help): levels of a lane, summed over lanes. */
+#define METRICS_LEVELS(X)                                          \
+    X(tokens_open, "Prompts that engines tokenise now")            \
+    X(tokens_connections, "Kept connections for that, unused now") \
+    X(tokens_cache_bytes, "Memory of tokenised conversations")     \
+    X(tokens_cache_turns, "Turns of conversations that are remembered")
+
 #define METRICS_MEMBER(name, help) struct counter name;
 
 struct metrics_lane {
     METRICS_LANE(METRICS_MEMBER)
+    METRICS_LEVELS(METRICS_MEMBER)
     struct histogram route;      /* request whole to worker elected */
     struct histogram tokens;     /* asking an engine for tokens to its answer */
     struct histogram first_byte; /* request whole to answer's first byte */

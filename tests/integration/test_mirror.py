@@ -281,6 +281,12 @@ class Quiet(MirrorCase):
         asked = harness.request(node.at("admin"), "GET", "/metrics").text
         self.assertIn("kvasir_tokens_asked_total 1\n", asked)
         self.assertIn("kvasir_tokens_known_total 0\n", asked)
+        for name in ("tokens_refused_total", "tokens_busy_total", "tokens_open",
+                     "tokens_evicted_total"):
+            self.assertIn(f"kvasir_{name} 0\n", asked)
+        counted = harness.metrics(node.at("admin"))
+        self.assertEqual(counted["kvasir_tokens_cache_turns"], 1)
+        self.assertGreater(counted["kvasir_tokens_cache_bytes"], 0)
 
 
     def test_a_policy_that_ignores_overlap_asks_nobody_for_tokens(self):
@@ -463,6 +469,9 @@ class Sidecars(MirrorCase):
         for i, key in enumerate(keys):
             sidecar.tell("cache_created", prefix_hash=key, token_count=16 * (i + 1))
         harness.wait_until(lambda: explained() == (96, 96, "device"), "six blocks are known")
+        counted = harness.metrics(node.at("admin"))
+        self.assertEqual(counted['kvasir_sse_applied_total{worker="e0"}'], len(keys))
+        self.assertEqual(counted['kvasir_sse_connects_total{worker="e0"}'], 1)
         sidecar.tell("cache_offloaded", prefix_hash=keys[5], token_count=96)
         harness.wait_until(lambda: explained() == (96, 92, "host"), "one is in host memory")
         sidecar.tell("cache_evicted", prefix_hash=keys[2], token_count=48)
