@@ -9,13 +9,14 @@
  *   cache_evicted    the block is gone from every tier (or from `tier`)
  *   cache_offloaded  it went from the device to the host (or to `tier`)
  *   cache_reloaded   it is in the device again, too
- *   cache_purged     nothing is held any more
+ *   cache_purged     nothing is held any more; with a prefix_hash, as
+ *                    cache_evicted
  *
  * The data is a JSON object:
  *
  *   prefix_hash   the key (key.h: token ids, key_token_root()) of the prefix
  *                 that ends with this block: 16 hex digits in quotes, or an
- *                 unsigned number. Not needed to purge
+ *                 unsigned number. Not needed to purge everything
  *   token_count   tokens of that prefix, a multiple of the block's
  *   block_tokens  tokens of a block, always the same number;
  *                 KV_SSE_BLOCK_TOKENS if the first event does not give it

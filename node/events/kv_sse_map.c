@@ -220,6 +220,10 @@ add_words(struct kv_sse_change *change, enum cache_event event,
         add(change, EVENT_STORE, TIER_DEVICE, m->key);
         return;
     case CACHE_PURGED:
+        if (m->has_key) {
+            add_evicted(change, m);
+            return;
+        }
         change->words[change->words_count++] =
             event_op(EVENT_CLEAR, TIER_DEVICE, 0);
         return;
@@ -244,7 +248,7 @@ kv_sse_map(struct kv_sse *sse, const struct sse_event *event,
     if (!is_sound(sse, &m, kind == CACHE_PURGED)) {
         return false;
     }
-    bool all = kind == CACHE_PURGED && !m.has_rank;
+    bool all = kind == CACHE_PURGED && !m.has_rank && !m.has_key;
     *change = (struct kv_sse_change){.rank = all ? KV_SSE_ALL_RANKS
                                                  : (uint32_t)m.rank};
     CHECK(all || change->rank < sse->ranks);

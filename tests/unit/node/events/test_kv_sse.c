@@ -142,7 +142,8 @@ Test(node_kv_sse, each_type_is_what_it_says)
                           "remove.disk=abc remove.external=abc;"},
         {"cache_offloaded", "rank0: store.host=abc remove.device=abc;"},
         {"cache_reloaded", "rank0: store.device=abc;"},
-        {"cache_purged", "rank0: clear.device;"},
+        {"cache_purged", "rank0: remove.device=abc remove.host=abc "
+                         "remove.disk=abc remove.external=abc;"},
     };
 
     live();
@@ -262,6 +263,20 @@ Test(node_kv_sse, without_a_word_a_block_has_16_tokens)
     cr_assert_eq(sse.block_tokens, 0);
     event("2", "cache_created", "{\"prefix_hash\":1}");
     cr_assert_eq(sse.block_tokens, 16);
+}
+
+Test(node_kv_sse, a_purge_of_one_block_leaves_the_others)
+{
+    kv_sse_init(&sse, 77, 2, 1);
+    connect_it();
+    event("4", "cache_created", "{\"prefix_hash\":9}");
+    buf_clear(&out);
+    event("5", "cache_purged", "{\"prefix_hash\":9,\"tier\":\"host\"}");
+    event("6", "cache_purged",
+          "{\"prefix_hash\":9,\"tier\":\"disk\",\"rank\":1}");
+    event("7", "cache_purged", "{}");
+    EXPECT("rank0: remove.host=9;rank1: remove.disk=9;"
+           "rank0: clear.device;rank1: clear.device;");
 }
 
 Test(node_kv_sse, ranks_are_told_apart_and_purged_together)
