@@ -336,8 +336,8 @@ int config_worker_set(struct config_worker *worker, struct slice key,
                       struct slice value, const char *where,
                       struct config_errors *errors);
 
-/* Wants a url, and gives a worker without id its default one. 0, or
- * CONFIG_E_INVALID. */
+/* Wants a url, and events with replay; leaves out a /v1 at the url's end, and
+ * gives a worker without id its default one. 0, or CONFIG_E_INVALID. */
 int config_worker_end(struct config_worker *worker, const char *where,
                       struct config_errors *errors) MUST_CHECK;
 

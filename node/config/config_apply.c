@@ -184,6 +184,18 @@ config_worker_set(struct config_worker *worker, struct slice key,
     return errors->count == before ? 0 : CONFIG_E_INVALID;
 }
 
+/* Clients are given http://HOST:PORT/v1, but requests have that in their own
+ * paths. */
+static void
+take_off_v1(struct url *url)
+{
+    size_t len = strlen(url->path);
+
+    if (len >= 3 && strcmp(url->path + len - 3, "/v1") == 0) {
+        url->path[len - 3] = '\0';
+    }
+}
+
 int
 config_worker_end(struct config_worker *worker, const char *where,
                   struct config_errors *errors)
@@ -195,6 +207,14 @@ config_worker_end(struct config_worker *worker, const char *where,
         config_error(errors, &place, "a worker needs a url, http://HOST:PORT");
         return CONFIG_E_INVALID;
     }
+    if (worker->replay.host[0] != '\0' && worker->events.host[0] == '\0') {
+        config_error(
+            errors, &place,
+            "replay repeats events: a worker with replay needs events, "
+            "tcp://HOST:PORT");
+        return CONFIG_E_INVALID;
+    }
+    take_off_v1(&worker->url);
     if (worker->id[0] != '\0') {
         return 0;
     }

@@ -95,7 +95,8 @@ check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
     if (mesh->join.count != 0 && mesh->listen.host[0] == '\0') {
         fault(errors, "mesh.listen",
               "missing: nodes on other machines must reach this one, so it "
-              "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise)");
+              "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise); "
+              "where nodes share a file, --mesh IP:PORT says it");
     }
     if (advertised && mesh->listen.host[0] == '\0') {
         fault(errors, "mesh.advertise", "needs mesh.listen, an IP:PORT");

@@ -24,6 +24,10 @@ config_risks(const struct config *config, struct buf *out)
                    "that key, whoever sent it\n",
                    lent, config->workers_count, config->listen.host);
     }
+    if (config->workers_count == 0 && config->mesh.join.count == 0) {
+        buf_printf(out, "workers: none, so requests are refused until one is "
+                        "added (--worker URL, or POST /admin/workers)\n");
+    }
     if (strstr(config->paths, "/v1/*") != NULL) {
         buf_printf(out, "paths: /v1/* forwards the administration of engines, "
                         "such as /v1/load_lora_adapter\n");

@@ -313,7 +313,7 @@ static const struct config_key node_keys[] = {
 
 static const struct config_key worker_keys[] = {
     {"url", CONFIG_HTTP, AT_WORKER(url), "", 0, 0, NULL,
-     "Where its OpenAI API is; required."},
+     "Where its OpenAI API is; required. A /v1 at its end is left out, because requests bring their own."},
     {"events", CONFIG_TCP, AT_WORKER(events), "", 0, 0, NULL,
      "Its ZeroMQ socket of KV events (of its rank 0)."},
     {"replay", CONFIG_TCP, AT_WORKER(replay), "", 0, 0, NULL,

@@ -116,7 +116,7 @@ struct elect_config {
                            .cache_threshold_permille = 50,  \
                            .balance_abs = 64,               \
                            .balance_rel_permille = 1500,    \
-                           .kv_pressure_max_permille = 950, \
+                           .kv_pressure_max_permille = 980, \
                            .recompute_weight = 6})
 
 /* What a request in flight counts among the tokens that wait. */

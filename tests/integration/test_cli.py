@@ -118,6 +118,11 @@ class Check(unittest.TestCase):
                              (listen, worker, done.stderr))
             self.assertNotIn("secret", done.stderr + done.stdout)
 
+    def test_a_node_without_workers_is_warned_of(self):
+        told = run("check")
+        self.assertEqual(told.returncode, 0)
+        self.assertTrue(told.stderr.startswith("warning: workers: none"), told.stderr)
+
     def test_a_bad_file_prints_every_error_with_its_place(self):
         self.file.write_text("lisen: 1\nlimits:\n  head_bytes_max: 64kb\n"
                              "workers:\n- url: gpu\n")
@@ -382,6 +387,14 @@ class Engine(unittest.TestCase):
         engine.write_text('#!/bin/sh\necho "$# $*"\nexit 7\n')
         engine.chmod(0o755)
         return engine
+
+    def test_meson_installs_what_is_looked_for_in_libexec(self):
+        told = subprocess.run(["meson", "introspect", "--installed", BUILD], text=True,
+                              capture_output=True, timeout=60, check=True)
+        places = {pathlib.Path(place) for place in json.loads(told.stdout).values()}
+        prefix = next(place for place in places if place.name == "kvasir").parents[1]
+        for name in "kvasir-engine", "kvasir-replay":
+            self.assertIn(prefix / "libexec" / "kvasir" / name, places)
 
     def test_it_is_found_beside_in_the_build_and_in_libexec(self):
         for place in "libexec/kvasir", "chaos", "bin":

@@ -153,6 +153,51 @@ Test(node_config, the_environment_is_strict_only_under_our_sections)
                      "not \"many\"\n");
 }
 
+Test(node_config, a_v1_at_the_end_of_a_workers_url_is_left_out)
+{
+    struct config_worker worker;
+
+    cr_assert_eq(config_parse_worker(SLICE("http://gpu:8000/v1/"), "--worker",
+                                     &worker, &errors),
+                 0);
+    cr_assert_str_eq(worker.url.path, "");
+    cr_assert_eq(config_parse_worker(SLICE("http://gpu:8000/base/v1"),
+                                     "--worker", &worker, &errors),
+                 0);
+    cr_assert_str_eq(worker.url.path, "/base");
+    cr_assert_eq(config_parse_worker(SLICE("http://gpu:8000/av1"), "--worker",
+                                     &worker, &errors),
+                 0);
+    cr_assert_str_eq(worker.url.path, "/av1");
+}
+
+Test(node_config, replay_without_events_is_a_fault)
+{
+    struct config_worker worker;
+
+    cr_assert_eq(config_parse_worker(SLICE("http://gpu:1,replay=tcp://gpu:2"),
+                                     "--worker", &worker, &errors),
+                 CONFIG_E_INVALID);
+    cr_assert_str_eq(told(),
+                     "--worker: replay repeats events: a worker with replay "
+                     "needs events, tcp://HOST:PORT\n");
+}
+
+Test(node_config, the_elections_defaults_are_the_configurations)
+{
+    struct elect_config elect = ELECT_CONFIG_DEFAULT;
+
+    cr_assert_eq(config.policy.name, elect.policy);
+    cr_assert_eq(config.policy.cache_threshold_permille,
+                 elect.cache_threshold_permille);
+    cr_assert_eq(config.policy.balance_abs, elect.balance_abs);
+    cr_assert_eq(config.policy.balance_rel_permille,
+                 elect.balance_rel_permille);
+    cr_assert_eq(config.policy.kv_pressure_max_permille,
+                 elect.kv_pressure_max_permille);
+    cr_assert_eq(config.policy.recompute_weight, elect.recompute_weight);
+}
+
 Test(node_config, a_worker_flag_is_a_url_and_labels)
 {
     struct config_worker worker;

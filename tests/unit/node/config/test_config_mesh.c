@@ -113,10 +113,12 @@ static const struct bad bads[] = {
      "mesh.insecure: true\n"},
     {{{"join", "10.0.0.2:7946"}, {"mesh.secret_file", "/secret"}},
      "mesh.listen: missing: nodes on other machines must reach this one, so it "
-     "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise)\n"},
+     "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise); "
+     "where nodes share a file, --mesh IP:PORT says it\n"},
     {{{"join", "10.0.0.2:7946"}, {"mesh.insecure", "true"}},
      "mesh.listen: missing: nodes on other machines must reach this one, so it "
-     "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise)\n"},
+     "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise); "
+     "where nodes share a file, --mesh IP:PORT says it\n"},
     {{{"mesh", "0.0.0.0:7946"}, {"mesh.insecure", "true"}},
      "mesh.listen: listens on all interfaces, so others cannot know where: "
      "expected mesh.advertise, this node's IP:PORT\n"},
@@ -174,9 +176,11 @@ Test(node_config_mesh, a_node_with_tls_that_joins_says_where_it_is_reached)
         {"mesh.tls_server_name", "mesh"}, {"mesh", "10.0.0.1:7946"}};
 
     apply(flags, 5);
-    cr_assert_str_eq(told(), "mesh.listen: missing: nodes on other machines "
-                             "must reach this one, so it needs this node's "
-                             "IP:PORT (or 0.0.0.0:PORT and mesh.advertise)\n");
+    cr_assert_str_eq(told(),
+                     "mesh.listen: missing: nodes on other machines "
+                     "must reach this one, so it needs this node's "
+                     "IP:PORT (or 0.0.0.0:PORT and mesh.advertise); "
+                     "where nodes share a file, --mesh IP:PORT says it\n");
     apply(flags, 6);
     cr_assert_str_eq(told(), "");
 }

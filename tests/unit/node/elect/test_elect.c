@@ -273,9 +273,9 @@ Test(node_elect, kv_pressure_sends_elsewhere_while_there_is_elsewhere)
 {
     set_up(2, 10);
     holds(0, 10);
-    scene.kv_usage[0] = 950;
+    scene.kv_usage[0] = 980;
     cr_assert_eq(pick().worker, 0);
-    scene.kv_usage[0] = 951;
+    scene.kv_usage[0] = 981;
     cr_assert_eq(pick().worker, 1);
     scene.kv_usage[1] = 1000;
     cr_assert_eq(pick().worker, 0);
