@@ -94,7 +94,8 @@ enum fleet_probe {
 enum fleet_event {
     FLEET_ADDED,             /* admit the slot to the index */
     FLEET_UP,                /* healthy */
-    FLEET_DOWN,              /* unhealthy: see reason */
+    FLEET_DOWN,              /* unhealthy: see reason; number: the status, 0
+                                without one; target: of the check */
     FLEET_RECOGNISED,        /* its kind became known or changed */
     FLEET_MODELS_CHANGED,    /* its model list became known or changed */
     FLEET_CAPACITY_CHANGED,  /* number: tokens that its KV cache holds */

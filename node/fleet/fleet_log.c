@@ -6,8 +6,8 @@
 
 #include "node/base/log.h"
 
-/* The event, the worker and one detail. */
-#define FIELDS_MAX 3
+/* The event, the worker and its details. */
+#define FIELDS_MAX 6
 
 static enum log_level
 level_of(enum fleet_event event)
@@ -17,31 +17,44 @@ level_of(enum fleet_event event)
                : LOG_LEVEL_INFO;
 }
 
-/* The part of the line that depends on the event; false: there is none. */
-static bool
-take_detail(const struct fleet_out *out, struct log_field *field)
+/* What a check asked for and got. */
+static size_t
+take_down(const struct fleet_out *out, struct log_field *fields)
+{
+    fields[0] = KV("reason", out->reason);
+    if (out->number == 0) {
+        return 1;
+    }
+    fields[1] = KV("status", out->number);
+    fields[2] = KV("worker_url", (const char *)out->worker->url);
+    fields[3] = KV("path", (const char *)out->target);
+    return 4;
+}
+
+/* The part of the line that depends on the event; how many fields it has. */
+static size_t
+take_details(const struct fleet_out *out, struct log_field *fields)
 {
     switch ((int)out->event) {
     case FLEET_ADDED:
-        *field = KV("url", (const char *)out->worker->url);
-        return true;
+        fields[0] = KV("url", (const char *)out->worker->url);
+        return 1;
     case FLEET_DOWN:
-        *field = KV("reason", out->reason);
-        return true;
+        return take_down(out, fields);
     case FLEET_CIRCUIT_OPEN:
-        *field = KV("open_ms", out->number);
-        return true;
+        fields[0] = KV("open_ms", out->number);
+        return 1;
     case FLEET_RECOGNISED:
-        *field = KV("engine", engine_kind_name(out->worker->kind));
-        return true;
+        fields[0] = KV("engine", engine_kind_name(out->worker->kind));
+        return 1;
     case FLEET_MODELS_CHANGED:
-        *field = KV("models", out->number);
-        return true;
+        fields[0] = KV("models", out->number);
+        return 1;
     case FLEET_CAPACITY_CHANGED:
-        *field = KV("tokens", out->number);
-        return true;
+        fields[0] = KV("tokens", out->number);
+        return 1;
     default:
-        return false;
+        return 0;
     }
 }
 
@@ -52,11 +65,13 @@ fleet_log_event(const struct fleet_out *out)
     struct log_field fields[FIELDS_MAX];
     size_t count = 2;
 
+    /* All workers may start, or fail, at once. */
+    sites[out->event].burst = WORKERS_MAX;
     CHECK(out->kind == FLEET_OUT_EVENT && out->event < FLEET_EVENTS);
     CHECK(out->worker != NULL && out->reason != NULL);
     fields[0] = KV("event", fleet_event_name(out->event));
     fields[1] = KV("worker", (const char *)out->worker->id);
-    count += take_detail(out, &fields[2]);
+    count += take_details(out, &fields[2]);
     if (log_enabled(level_of(out->event))) {
         log_write(&sites[out->event], level_of(out->event), fields, count);
     }

@@ -36,6 +36,8 @@ event_number(const struct fleet_slot *s, enum fleet_event event)
     switch ((int)event) {
     case FLEET_CAPACITY_CHANGED:
         return s->capacity_tokens;
+    case FLEET_DOWN:
+        return s->bad_status;
     case FLEET_CIRCUIT_OPEN:
         return s->breaker.open_ms;
     case FLEET_MODELS_CHANGED:
@@ -44,6 +46,9 @@ event_number(const struct fleet_slot *s, enum fleet_event event)
         return 0;
     }
 }
+
+static const char *path_of(const struct fleet *fleet,
+                           const struct fleet_slot *s, enum fleet_probe probe);
 
 static void
 take_event(struct fleet *fleet, uint32_t slot, struct fleet_out *out)
@@ -62,6 +67,10 @@ take_event(struct fleet *fleet, uint32_t slot, struct fleet_out *out)
     out->event = event;
     out->reason = event == FLEET_DOWN ? s->reason : "";
     out->number = event_number(s, event);
+    if (event == FLEET_DOWN) {
+        (void)snprintf(out->target, sizeof out->target, "%s%s",
+                       s->now.base_path, path_of(fleet, s, FLEET_PROBE_HEALTH));
+    }
 }
 
 static const char *

@@ -232,6 +232,7 @@ take_health(struct fleet *fleet, uint32_t slot,
     CHECK(result->probe == FLEET_PROBE_HEALTH && !probe->flying);
     CHECK(result->status != 0 || result->failure != NULL);
     note_silence(fleet, slot, result);
+    fleet->slot[slot].bad_status = 0;
     if (fleet_is_2xx(result->status) || (probe->alternative && guarded)) {
         health_good(fleet, slot);
         return;
@@ -251,6 +252,7 @@ take_health(struct fleet *fleet, uint32_t slot,
         return;
     }
     fleet->slot[slot].unanswered = 0;
+    fleet->slot[slot].bad_status = result->status;
     health_bad(fleet, slot, "health status");
 }
 

@@ -68,6 +68,7 @@ struct fleet_slot {
 
     uint32_t good_row; /* health probes in a row */
     uint32_t bad_row;
+    unsigned bad_status; /* the last check's, where a status was why */
     uint64_t probes_failed;
     const char *reason;        /* static text */
     uint64_t sent_before[2];   /* totals at the last two fleet_outlier_note() */

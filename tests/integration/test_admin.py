@@ -114,7 +114,8 @@ class Admin(harness.Case):
         told = self.run_once("kvasir", "check", "--admin", "0.0.0.0:0")
         self.assertEqual(told.returncode, 2)
         self.assertIn("admin.token_file", told.stderr)
-        told = self.run_once("kvasir", "check", "--admin", "0.0.0.0:0", "--admin.insecure", "true")
+        told = self.run_once("kvasir", "check", "--admin", "0.0.0.0:0", "--admin.insecure", "true",
+                             "--worker", "http://a:1")
         self.assertEqual((told.returncode, told.stderr), (0, ""))
         told = self.run_once("kvasir", "check", "--admin.token_file", self.tokens("short\n"))
         self.assertEqual(told.returncode, 2)
@@ -137,6 +138,33 @@ class Admin(harness.Case):
                           "http://localhost:1,id=w")
         harness.wait_until(lambda: "worker_address_denied" in node.log(), "the name is resolved")
         self.assertIn("worker=w address=127.0.0.1 range=127.0.0.0/8", node.log())
+
+    def test_what_engines_count_is_on_the_metrics_page(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--speed", "20")
+        node = self.serve("--worker", f"{engine.url('http')},id=w")
+        names = [f'kvasir_worker_{name}_total{{worker="w"}}'
+                 for name in ("preemptions", "prefix_queries", "prefix_hits")]
+
+        def counted():
+            found = harness.metrics(node.at("admin"))
+            return all(name in found for name in names)
+
+        harness.wait_until(counted, "the engine's metrics were read")
+
+    def test_no_line_of_a_start_with_many_workers_is_lost(self):
+        workers = []
+        for i in range(100):
+            workers += ["--worker", f"http://127.0.0.1:{i + 1},id=w{i}"]
+        node = self.serve(*workers)
+        harness.wait_until(lambda: node.log().count(" worker_added ") == 100, "all are told")
+        self.assertNotIn("dropped=", node.log())
+
+    def test_a_failed_check_names_url_and_status(self):
+        engine = self.start("kvasir-engine", "--port", "0")
+        node = self.serve("--worker", f"{engine.url('http')}/nowhere,id=w")
+        harness.wait_until(lambda: " worker_down " in node.log(), "it is down")
+        self.assertRegex(node.log(), r'worker_down worker=w reason="health status" status=404 '
+                                     r"worker_url=\S+/nowhere path=/nowhere/\S+")
 
     def test_explain_says_on_a_terminal_what_it_waits_for(self):
         master, slave = pty.openpty()

@@ -120,6 +120,7 @@ Test(node_fleet_probe, more_than_one_failure_can_be_asked_for)
     rig_pass(4 * RIG_S);
     cr_assert_not(rig_eligible(slot));
     cr_assert_str_eq(rig_last(FLEET_DOWN)->reason, "health status");
+    cr_assert_neq(rig_last(FLEET_DOWN)->number, 0);
 }
 
 Test(node_fleet_probe, intervals_are_jittered_by_seed_and_never_longer)
