@@ -53,7 +53,8 @@ class Load:
                 words += [f"--{name}", value]
         self.began = time.monotonic()
         self.run = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL,
-                                    stdout=subprocess.PIPE, text=True)
+                                    stdout=subprocess.PIPE, text=True,
+                                    preexec_fn=programs.die_together)
         stack.callback(self.run.stdout.close)
         stack.callback(self.run.wait)
         stack.callback(self.run.kill)
@@ -412,6 +413,10 @@ def main():
         demo(QUICK if "--quick" in sys.argv[1:] else FULL)
     except Failure as failure:
         print(f"demo: {failure}", file=sys.stderr)
+        return 1
+    except OSError as error:  # a disk that is full or read-only
+        print(f"demo: {error}; it writes its build and its logs there (KVASIR_BUILD takes a "
+              "build that is made, TMPDIR another folder for logs)", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\ndemo: interrupted; everything it had started was ended", file=sys.stderr)

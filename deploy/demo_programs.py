@@ -1,6 +1,7 @@
 """What the demo starts and asks: it builds the programs, runs them until they
 are told to end, finds ports, and reads what they say over HTTP.
 """
+import ctypes
 import http.client
 import json
 import os
@@ -8,6 +9,7 @@ import pathlib
 import re
 import select
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -54,7 +56,8 @@ def follow(command, log_path, what):
         log.write(f"$ {' '.join(command)}\n")
         log.flush()
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace") as run:
+                              stderr=subprocess.STDOUT, text=True, errors="replace",
+                              preexec_fn=die_together) as run:
             try:
                 for line in run.stdout:
                     log.write(line)
@@ -97,6 +100,15 @@ def build():
 # Processes
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+
+
+def die_together():
+    """In a child: a demo that is killed hard takes it along."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 class Program:
     """One that runs until it is told to end. `ready` is its ready line."""
 
@@ -110,7 +122,8 @@ class Program:
         clean["KVASIR_PLACEMENT_HEADERS"] = "on"  # which worker answered is what it shows
         with open(log_path, "ab") as log:
             self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=clean,
-                                          stdout=subprocess.PIPE, stderr=log)
+                                          stdout=subprocess.PIPE, stderr=log,
+                                          preexec_fn=die_together)
 
     def wait_ready(self):
         line = b""

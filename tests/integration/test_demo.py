@@ -5,6 +5,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import unittest
 
 import harness
@@ -136,6 +137,26 @@ class Demo(harness.Case):
         self.assertEqual(demo.returncode, 130, out + err)
         self.assertIn("demo: interrupted", err)
         self.assert_nothing_left(demo)
+
+    @unittest.skipUnless(os.access(DNSMASQ, os.X_OK), "no dnsmasq, see deploy/packages")
+    def test_killed_hard_it_takes_along_what_it_had_started(self):
+        demo = self.begin("--quick")
+        harness.wait_until(
+            lambda: any("kvasir-load" in command for command in session(demo.pid).values()),
+            "the load runs", DEMO_TIMEOUT_S)
+        demo.kill()
+        demo.wait()
+        harness.wait_until(lambda: session(demo.pid) == {}, "all has ended")
+
+    def test_a_folder_that_cannot_be_written_is_one_line(self):
+        environment = {k: v for k, v in os.environ.items() if k != "KVASIR_BUILD"}
+        demo = subprocess.run(
+            [sys.executable, "-c", "import pathlib, sys, demo, demo_programs\n"
+             "demo_programs.BUILD = pathlib.Path('/proc/kvasir')\n"
+             "sys.exit(demo.main())"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=DEMO_TIMEOUT_S, env={**environment, "PYTHONPATH": str(DEMO.parent)})
+        self.assertEqual(demo.returncode, 1, demo.stderr)
+        self.assertRegex(demo.stderr, r"\Ademo: .*/proc/kvasir.*\n\Z")
 
     def test_a_failing_step_is_one_line_that_names_its_log(self):
         # Programs that end at once instead of getting ready.
