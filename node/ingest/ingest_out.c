@@ -20,11 +20,16 @@ say_state(const struct ingest *ingest, const struct ingest_worker *w,
     const struct intake_numbers *n =
         intake_numbers(ingest->intake, w->worker->slot, rank);
 
-    if (state == KV_STREAM_STALE || state == KV_STREAM_PARTIAL) {
+    uint64_t in_vain = n != NULL ? counter_read(&n->kv.replay_incomplete) : 0;
+    /* What a replay is about to fill is how every reading begins. */
+    bool bad = state == KV_STREAM_STALE ||
+               (state == KV_STREAM_PARTIAL &&
+                (in_vain != 0 || w->worker->replay.host[0] == '\0'));
+
+    if (bad) {
         LOG_WARNING("events_state", KV("worker", w->id), KV("rank", rank),
                     KV("state", kv_stream_state_name(state)),
-                    KV("replays_in_vain",
-                       n != NULL ? counter_read(&n->kv.replay_incomplete) : 0));
+                    KV("replays_in_vain", in_vain));
     } else {
         LOG_INFO("events_state", KV("worker", w->id), KV("rank", rank),
                  KV("state", kv_stream_state_name(state)));
