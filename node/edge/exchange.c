@@ -249,7 +249,7 @@ read_again(struct exchange *x)
     struct route_scratch *route = &x->client->lane->route;
 
     if (!x->dispatch.routed) {
-        route_read_nothing(route);
+        route_read_form(route, x->body);
     } else {
         CHECK(route_read(route, x->body, x->rendered) == 0); /* as before */
         inquiry_recall(x);

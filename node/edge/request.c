@@ -166,7 +166,8 @@ read_body(struct exchange *x, enum route_kind kind)
 
     x->read = true;
     if (kind != ROUTE_PROMPT) {
-        route_read_nothing(route);
+        route_read_form(route, x->body);
+        note_model(x, route->model);
         return true;
     }
     x->rendered = route_is_rendered(&client->lane->head);

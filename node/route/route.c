@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "index/base/check.h"
+#include "node/scan/scan_form.h"
 
 #define SALT_MAX        1024U /* what engines take */
 #define BYTES_PER_TOKEN 4U    /* of text, about */
@@ -117,6 +118,13 @@ route_read_nothing(struct route_scratch *scratch)
     scratch->blocks.count = 0;
     scratch->blocks.prefix_key = 0;
     scratch->blocks.root = 0;
+}
+
+void
+route_read_form(struct route_scratch *scratch, struct slice body)
+{
+    route_read_nothing(scratch);
+    scratch->model = scan_form_model(body);
 }
 
 uint64_t

@@ -112,6 +112,10 @@ int route_read(struct route_scratch *scratch, struct slice body, bool rendered)
 /* Takes a request without a prompt: no model, no blocks. */
 void route_read_nothing(struct route_scratch *scratch);
 
+/* Takes a request without a prompt: of a form (scan_form.h) the model, which is
+ * borrowed from the body; no blocks. */
+void route_read_form(struct route_scratch *scratch, struct slice body);
+
 /* The root key of the request's tokens: made of adapter and salt. */
 uint64_t route_token_root(const struct route_scratch *scratch, const char *body,
                           const struct fleet_view *view);

@@ -294,6 +294,17 @@ class Forwarding(Proxy):
         missing = self.post({**chat(), "model": "c"})
         self.assertEqual((missing.status, missing.json()["error"]["code"]), (404, "model_not_found"))
 
+    def test_a_form_goes_to_those_that_serve_its_model(self):
+        one, two = FakeWorker(self, echo, models=["a"]), FakeWorker(self, echo, models=["b"])
+        self.serve(one, two)
+        form = (b'--x\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\nRIFF'
+                b'\r\n--x\r\nContent-Disposition: form-data; name="model"\r\n\r\n%s\r\n--x--\r\n')
+        for i in range(6):
+            model, worker = (b"a", one) if i % 2 else (b"b", two)
+            answer = self.post(form % model, path="/v1/audio/transcriptions",
+                               headers={"content-type": "multipart/form-data; boundary=x"})
+            self.assertEqual(answer.headers["x-kvasir-worker"], worker.id)
+
 
 class Streaming(Proxy):
     def test_events_pass_as_they_arrive_byte_for_byte(self):
