@@ -99,6 +99,15 @@ sock_recv(struct sock *sock, void *at, size_t size)
     }
 }
 
+bool
+sock_is_quiet(const struct sock *sock)
+{
+    char byte;
+
+    return recv(sock->fd, &byte, 1, MSG_PEEK) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 /* All parts in one run of bytes, when they are few: then the kernel has no
  * vector to import, which costs more than copying a chat's bytes. */
 static size_t

@@ -58,6 +58,9 @@ void sock_close(struct sock *sock, bool reset,
 /* Bytes read, 0 at the end of the stream, or -errno (-EAGAIN: none now). */
 ssize_t sock_recv(struct sock *sock, void *at, size_t size);
 
+/* Whether nothing has come: no bytes, no end, no error. Reads nothing. */
+bool sock_is_quiet(const struct sock *sock);
+
 /* Bytes that the kernel took (0: full), or -errno. */
 ssize_t sock_send(struct sock *sock, const struct iovec *parts, unsigned count);
 

@@ -1,4 +1,5 @@
 /* Finds the end of a client's request, and has the rest of it come. */
+#include "node/base/log.h"
 #include "node/edge/client_internal.h"
 
 #define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
@@ -138,6 +139,11 @@ frame_head(struct client *client)
                    : client_refuse_overload(client);
     }
     if (outcome != 0) {
+        if (slice_equal(lane->head.method, SLICE("PRI"))) {
+            LOG_WARNING("client_speaks_http2",
+                        KV("hint", "HTTP/2 without negotiation (h2c) is not "
+                                   "served; have it speak HTTP/1.1"));
+        }
         request_refuse(client, lane->head.fault_status, "bad_request",
                        lane->head.fault);
         return FRAME_REFUSED;

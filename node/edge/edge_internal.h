@@ -194,6 +194,7 @@ struct exchange {
     /* The request. */
     enum http_method method;
     bool minor_0;
+    bool encoded;  /* its body has a Content-Encoding */
     bool rendered; /* route_is_rendered() */
     bool read;     /* the lane's route scratch holds it; not once it waits */
     struct slice body; /* in client->in, until the answer begins */

@@ -89,6 +89,15 @@ add_field(struct buf *out, const struct http_header *h)
     buf_add(out, "\r\n", 2);
 }
 
+/* Content-Encoding, of something other than nothing. */
+static bool
+is_encoding(const struct http_header *h)
+{
+    return h->field == HTTP_FIELD_OTHER &&
+           slice_equal_nocase(h->name, SLICE("content-encoding")) &&
+           !slice_equal_nocase(h->value, SLICE("identity"));
+}
+
 static void
 add_fields(struct exchange *x, const struct http_head *head)
 {
@@ -96,6 +105,7 @@ add_fields(struct exchange *x, const struct http_head *head)
 
     for (size_t i = 0; i < head->headers_count; i++) {
         const struct http_header *h = &head->headers[i];
+        x->encoded = x->encoded || is_encoding(h);
         if (!is_ours(h) && !http_head_is_hop(head, h)) {
             add_field(out, h);
         }
@@ -170,6 +180,12 @@ read_body(struct exchange *x, enum route_kind kind)
         note_model(x, route->model);
         return true;
     }
+    if (x->encoded) {
+        counter_bump(&client->lane->shared->metrics.requests_bad, 1);
+        reply_error(client, 415, "unsupported_encoding",
+                    "the request body has a Content-Encoding; send it plain");
+        return false;
+    }
     x->rendered = route_is_rendered(&client->lane->head);
     if (route_read(route, x->body, x->rendered) != 0) {
         refuse_json(client, &route->scan);
@@ -215,6 +231,26 @@ forward(struct client *client, enum route_kind kind)
     }
 }
 
+/* What no path serves. An offer of HTTP/2 may be left aside (RFC 9110 section
+ * 7.8); another protocol is what its client came for. */
+static bool ON_LANE
+refuse_kind(struct client *client, const struct http_head *head)
+{
+    const struct http_header *to = http_head_find(head, HTTP_FIELD_UPGRADE);
+
+    if (head->method_id == HTTP_OTHER &&
+        slice_equal(head->method, SLICE("TRACE"))) {
+        reply_error(client, 405, "method_not_allowed", "TRACE is not served");
+    } else if (head->upgrade && !slice_equal_nocase(to->value, SLICE("h2c"))) {
+        reply_error(client, 501, "upgrade_not_served",
+                    "no connection is upgraded here");
+    } else {
+        return false;
+    }
+    counter_bump(&client->lane->shared->metrics.requests_bad, 1);
+    return true;
+}
+
 void
 request_serve(struct client *client)
 {
@@ -223,6 +259,9 @@ request_serve(struct client *client)
         route_kind_of(&lane->head, lane->node->config->paths);
 
     counter_bump(&lane->shared->metrics.requests, 1);
+    if (refuse_kind(client, &lane->head)) {
+        return;
+    }
     if (kind == ROUTE_LOCAL) {
         counter_bump(&lane->shared->metrics.requests_local, 1);
         reply_local(client, &lane->head);

@@ -46,9 +46,14 @@ drop_partial(struct upstream *up)
     }
 }
 
+/* A 204 or 304 has no body, whatever its engine says of one. */
 static bool
 passes(const struct http_head *head, const struct http_header *h)
 {
+    if (h->field == HTTP_FIELD_CONTENT_LENGTH &&
+        (head->status == 204 || head->status == 304)) {
+        return false;
+    }
     return h->field != HTTP_FIELD_REQUEST_ID && h->field != HTTP_FIELD_KVASIR &&
            h->field != HTTP_FIELD_TRANSFER_ENCODING &&
            !http_head_is_hop(head, h);
@@ -338,6 +343,17 @@ is_dropped(struct upstream *up, const struct http_head *head)
     return true;
 }
 
+/* Whether what came with the head cannot be the body that it announces. */
+static bool
+is_broken(const struct http_head *head, const char *bytes, size_t len)
+{
+    struct http_chunk chunk = {.state = 0};
+    size_t taken;
+
+    return head->body == HTTP_BODY_CHUNKED && len != 0 &&
+           http_chunk_walk(&chunk, bytes, len, &taken) == HTTP_CHUNK_E_BAD;
+}
+
 static void ON_LANE
 answer_begins(struct upstream *up, const char *bytes, size_t len)
 {
@@ -358,7 +374,7 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
     if (up->lane->head.status >= 400 && is_dropped(up, &up->lane->head)) {
         return;
     }
-    if (!begin(up, &up->lane->head)) {
+    if (is_broken(&up->lane->head, bytes, len) || !begin(up, &up->lane->head)) {
         upstream_failed(up, DISPATCH_BAD);
         return;
     }

@@ -474,6 +474,12 @@ upstream_begin(struct exchange *x)
 
     while (x->pool->idle != NULL && !x->dispatch.fresh) {
         struct upstream *up = x->pool->idle;
+        /* Its end, or bytes that nobody asked for, may not have been heard of
+         * yet: a request must not go there. */
+        if (!sock_is_quiet(&up->sock)) {
+            upstream_close(up);
+            continue;
+        }
         unlink_idle(up);
         up->state = UPSTREAM_BUSY;
         attach(up, x);

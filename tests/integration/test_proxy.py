@@ -3,6 +3,7 @@ what happens when either side misbehaves."""
 import json
 import os
 import pathlib
+import signal
 import socket
 import threading
 import unittest
@@ -232,6 +233,31 @@ class Forwarding(Proxy):
         answer = self.post()
         self.assertEqual(answer.body, b"all of it")
         self.assertEqual(answer.headers["connection"], "close")
+
+    def test_what_is_not_served_is_refused_by_name(self):
+        worker = FakeWorker(self, echo)
+        node = self.serve(worker)
+
+        def status(extra, start="POST", body=b"{}"):
+            request = request_bytes(body, extra + "Connection: close\r\n")
+            answer = harness.raw(self.address, request.replace(b"POST", start.encode(), 1))
+            return int(answer.split(b" ")[1])
+        upgrade = "Connection: upgrade\r\nUpgrade: "
+        self.assertEqual(status(upgrade + "websocket\r\n"), 501)
+        self.assertEqual(status("Content-Encoding: gzip\r\n", body=b"\x1f\x8b\x08"), 415)
+        self.assertEqual(status("", start="TRACE"), 405)
+        self.assertEqual(status(upgrade + "h2c\r\n"), 200)
+        self.assertEqual(status("Content-Encoding: identity\r\n"), 200)
+        harness.raw(self.address, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        self.assertIn("client_speaks_http2", node.log())
+
+    def test_answers_without_a_body_do_not_announce_one(self):
+        for status in 204, 304:
+            self.serve(FakeWorker(self, lambda peer, request, status=status: peer.send(
+                f"HTTP/1.1 {status} X\r\nContent-Length: 7\r\n\r\n")))
+            answer = self.post()
+            self.assertEqual(answer.status, status)
+            self.assertNotIn("content-length", answer.headers)
 
     def test_strangers_are_not_told_where_prompts_are(self):
         told = ("x-kvasir-worker", "x-kvasir-mode", "x-kvasir-overlap", "x-kvasir-source")
@@ -471,6 +497,8 @@ class Retries(Proxy):
             "500": lambda peer: peer.json({"error": "bug"}, 500),
             "502": lambda peer: peer.answer(502),
             "504": lambda peer: peer.answer(504),
+            "a bad chunk": lambda peer: peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked"
+                                                  "\r\n\r\nfive\r\nhello\r\n0\r\n\r\n"),
             "not HTTP": lambda peer: peer.send("SSH-2.0-what\r\n\r\n"),
             "two lengths": lambda peer: peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n"
                                                   "Content-Length: 2\r\n\r\nxx"),
@@ -552,6 +580,42 @@ class Retries(Proxy):
         self.serve(FakeWorker(self, lambda peer, request: peer.json({"error": "bug"}, 500)))
         answer = self.post()
         self.assertEqual((answer.status, answer.json()), (500, {"error": "bug"}))
+
+    def test_a_kept_connection_is_looked_at_before_it_is_used_again(self):
+        gates = []
+
+        def answers_and_closes(peer, request):
+            gate = threading.Event()
+            gates.append(gate)
+            echo(peer, request)
+            gate.wait(harness.IO_TIMEOUT_S)
+            raise Close
+
+        node = self.serve(FakeWorker(self, answers_and_closes))
+        stat = pathlib.Path(f"/proc/{node.pid}/stat")
+        s = self.connect()
+        s.sendall(request_bytes(chat()))
+        self.assertEqual(read_answer(s)[0], 200)
+        for _ in range(5):
+            node.signal(signal.SIGSTOP)
+            harness.wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T",
+                               "the node stands still")
+            s.sendall(request_bytes(chat()))  # heard of before the worker's end
+            for gate in gates:
+                gate.set()
+            harness.wait_until(lambda: self.half_closed(node), "the worker has closed")
+            node.signal(signal.SIGCONT)
+            self.assertEqual(read_answer(s)[0], 200)
+        self.assertEqual(harness.metric(node.at("admin"), "kvasir_retries_stale_total"), 0)
+        for gate in gates:
+            gate.set()
+
+    def half_closed(self, node):
+        """Whether some connection of the node's has been closed by its other side (CLOSE_WAIT)."""
+        table = pathlib.Path(f"/proc/{node.pid}/net/tcp").read_text()
+        inodes = {os.readlink(f"/proc/{node.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{node.pid}/fd")}
+        return any(line.split()[3] == "08" and f"socket:[{line.split()[9]}]" in inodes
+                   for line in table.splitlines()[1:])
 
     def test_a_kept_connection_that_died_is_replaced_unseen(self):
         def once(peer, request):
