@@ -2,7 +2,9 @@
 from . import expect, scenario
 from .hosts import wait_until
 from .load import Load
-from .nodes import cache_is_back, measure, only_severed_at
+from .nodes import cache_is_back, measure, none_failed, only_severed_at
+
+FOREVER = 2**32 - 1
 
 
 def lose(world, say, names):
@@ -57,6 +59,35 @@ def engine_restarts_empty(world, say):
                            for w in n.workers() if w["id"] == engine.name),
                "all nodes know what it holds now")
     expect(engine.runs, "the engine ended")
+
+
+@scenario(hurt="one of three engines answers every request with 500, at once, and looks well",
+          promise="no request fails; it attracts none, and is used again when it is well")
+def engine_answers_500(world, say):
+    world.start()
+    load = Load(world)
+    load.run_for(3)
+    load.mark("hurt")
+    engine = world.engines[0]
+
+    def tried():
+        return sum(w["failures"] for n in world.nodes for w in n.workers()
+                   if w["id"] == engine.name)
+    engine.misbehave(fail_status=500, fail_count=FOREVER)
+    wait_until(lambda: all("circuit" in w["state"] for n in world.nodes for w in n.workers()
+                           if w["id"] == engine.name), "all nodes leave it alone")
+    load.run_for(3)
+    failures = tried()
+    engine.misbehave(fail_count=0)
+    load.mark("healed")
+    _, back = wait_until(lambda: all(w["eligible"] for n in world.nodes for w in n.workers()),
+                         "all engines are used again", 60)
+    load.run_for(3)
+    outcome = load.end()
+    measure(say, outcome, tried=failures, back_s=back)
+    none_failed(outcome)
+    # Failures that open circuits (breaker.failures, and those on their way), and trials.
+    expect(failures < 20 * len(world.nodes), f"{failures} requests went there")
 
 
 @scenario(hurt="one of three engines: kill -9 amid streams, while a fifth of all packets between "
