@@ -352,7 +352,7 @@ choose_rank(struct route_scratch *scratch, const struct route_world *world,
 
 /* No worker is left but those on trial for other requests: the least bad of
  * them. */
-static int
+static int ON_LANE
 insist(struct route_scratch *scratch, const struct route_world *world,
        struct elect_input *input, struct rng *rng, struct route_choice *choice)
 {
