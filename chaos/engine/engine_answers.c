@@ -37,7 +37,7 @@ engine_get_health(struct engine_server *s, struct httpd_request *request)
 void
 engine_get_version(struct engine_server *s, struct httpd_request *request)
 {
-    buf_add_text(&s->out, "{\"version\":\"0.31.0+kvasir.stand-in\"}");
+    buf_printf(&s->out, "{\"version\":\"%s\"}", engine_server_make(s)->version);
     engine_server_answer(s, request, "application/json");
 }
 
@@ -50,8 +50,9 @@ engine_get_metrics(struct engine_server *s, struct httpd_request *request)
         sources[i].report = &s->ranks[i].report;
         sources[i].engine = &s->ranks[i].engine;
     }
-    engine_report_write(sources, s->ranks_count, s->options->models[0],
-                        &s->out);
+    engine_report_write(sources, s->ranks_count,
+                        (enum engine_make)s->options->make,
+                        s->options->models[0], &s->out);
     engine_server_answer(s, request, "text/plain; version=0.0.4");
 }
 
@@ -71,7 +72,7 @@ engine_get_models(struct engine_server *s, struct httpd_request *request)
         json_out_put_text(&json, "id", o->models[i]);
         json_out_put_text(&json, "object", "model");
         json_out_put_uint(&json, "created", (uint64_t)time(NULL));
-        json_out_put_text(&json, "owned_by", "vllm");
+        json_out_put_text(&json, "owned_by", engine_server_make(s)->owned_by);
         json_out_put_text(&json, "root", o->models[0]);
         json_out_key(&json, "parent");
         if (i > 0) {

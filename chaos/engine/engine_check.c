@@ -39,7 +39,7 @@ check_running(const struct engine *engine, const struct engine_seq *seq)
         return "more tokens are computed than known";
     }
     if (seq->blocks_held > seq->blocks_total || seq->blocks_held * size < end ||
-        (engine->config.cache == ENGINE_CACHE_BLOCKS
+        (!engine_has_tree(engine) && engine->slots.count == 0
              ? seq->named != end / size
              : seq->named > seq->computed / size)) {
         return "blocks and computed tokens disagree";

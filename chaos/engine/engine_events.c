@@ -50,21 +50,30 @@ static bool
 is_sglang(const struct engine_batch *batch)
 {
     switch (batch->format.encoding) {
-    case ENGINE_EVENTS_MAP:
-    case ENGINE_EVENTS_ARRAY:
-        return false;
     case ENGINE_EVENTS_SGLANG_MAP:
     case ENGINE_EVENTS_SGLANG_ARRAY:
         return true;
+    case ENGINE_EVENTS_MAP:
+    case ENGINE_EVENTS_ARRAY:
+    case ENGINE_EVENTS_TRTLLM:
+    case ENGINE_EVENTS_ENCODINGS:
+        break;
     }
     return false;
+}
+
+static bool
+is_trtllm(const struct engine_batch *batch)
+{
+    return batch->format.encoding == ENGINE_EVENTS_TRTLLM;
 }
 
 static bool
 is_map(const struct engine_batch *batch)
 {
     return batch->format.encoding == ENGINE_EVENTS_MAP ||
-           batch->format.encoding == ENGINE_EVENTS_SGLANG_MAP;
+           batch->format.encoding == ENGINE_EVENTS_SGLANG_MAP ||
+           is_trtllm(batch);
 }
 
 static uint32_t
@@ -92,7 +101,7 @@ put_hash(struct engine_batch *batch, uint64_t key)
         pack_int(&batch->events, (int64_t)key);
         return;
     }
-    if (!batch->format.hash_bytes) {
+    if (!batch->format.hash_bytes || is_trtllm(batch)) {
         pack_uint(&batch->events, key);
         return;
     }
@@ -215,7 +224,8 @@ put_stored_common(struct engine_batch *batch)
     put_name(batch, SLICE("block_size"));
     pack_uint(out, batch->format.block_tokens);
     put_name(batch, SLICE("lora_id"));
-    if (batch->owner.lora_name.len == 0 || is_sglang(batch)) {
+    if (batch->owner.lora_name.len == 0 || is_sglang(batch) ||
+        is_trtllm(batch)) {
         pack_nil(out);
     } else {
         pack_uint(out, batch->owner.lora_id);
@@ -253,6 +263,17 @@ put_stored_vllm(struct engine_batch *batch)
     }
 }
 
+/* Its adapter and its salt are in the hash alone. */
+static void
+put_stored_trtllm(struct engine_batch *batch)
+{
+    put_event(batch, SLICE("BlockStored"), SLOT_LORA_NAME + 1);
+    put_stored_common(batch);
+    put_medium(batch);
+    put_name(batch, SLICE("lora_name"));
+    pack_nil(&batch->events);
+}
+
 /* In maps the salt is a member; in arrays it is a map of its own. */
 static void
 put_stored_sglang(struct engine_batch *batch)
@@ -281,7 +302,7 @@ put_stored_sglang(struct engine_batch *batch)
 static void
 put_removed(struct engine_batch *batch)
 {
-    bool vllm = !is_sglang(batch);
+    bool vllm = !is_sglang(batch) && !is_trtllm(batch);
     bool array = batch->format.encoding == ENGINE_EVENTS_ARRAY;
     bool medium = !array || batch->format.slots > SLOT_MEDIUM;
     bool group = vllm && (!array || batch->format.slots > SLOT_GROUP);
@@ -310,6 +331,8 @@ close_run(struct engine_batch *batch)
     case ENGINE_EVENT_STORED:
         if (is_sglang(batch)) {
             put_stored_sglang(batch);
+        } else if (is_trtllm(batch)) {
+            put_stored_trtllm(batch);
         } else {
             put_stored_vllm(batch);
         }

@@ -4,7 +4,7 @@
  *
  * The events of one step make one batch: [ts, [event, ...], rank]. Stored
  * blocks of one request that continue each other are one BlockStored. vLLM
- * sends one BlockRemoved per block, SGLang joins neighbours. A block computed
+ * and TensorRT-LLM send one BlockRemoved per block, SGLang joins neighbours. A block computed
  * twice is announced twice and removed twice.
  *
  * A hash as bytes is 32 long and ends in the number, so both forms of a block
@@ -37,6 +37,8 @@ enum engine_events_encoding {
     ENGINE_EVENTS_ARRAY,        /* vLLM before: `slots` tells how old */
     ENGINE_EVENTS_SGLANG_MAP,   /* SGLang since 0.5.20 */
     ENGINE_EVENTS_SGLANG_ARRAY, /* SGLang before */
+    ENGINE_EVENTS_TRTLLM,       /* TensorRT-LLM: maps; tells no namespace */
+    ENGINE_EVENTS_ENCODINGS,    /* how many there are */
 };
 
 struct engine_events_format {

@@ -160,28 +160,49 @@ engine_server_find_model(struct engine_server *server,
     return false;
 }
 
+const struct engine_make_facts *
+engine_server_make(const struct engine_server *server)
+{
+    return engine_make_facts((enum engine_make)server->options->make);
+}
+
 typedef void endpoint(struct engine_server *, struct httpd_request *);
+
+#define OF(make) (1U << (ENGINE_MAKE_##make))
+#define ALL      ((1U << ENGINE_MAKES) - 1)
 
 static const struct route {
     enum http_method method;
     const char *path;
     endpoint *endpoint;
+    unsigned makes; /* which have it */
 } routes[] = {
-    {HTTP_POST, "/v1/chat/completions", engine_post_chat},
-    {HTTP_POST, "/v1/completions", engine_post_completion},
-    {HTTP_POST, "/v1/chat/completions/render", engine_post_chat_render},
-    {HTTP_POST, "/v1/completions/render", engine_post_completion_render},
-    {HTTP_POST, "/v1/embeddings", engine_post_embeddings},
-    {HTTP_POST, "/tokenize", engine_post_tokenize},
-    {HTTP_POST, "/detokenize", engine_post_detokenize},
-    {HTTP_POST, "/reset_prefix_cache", engine_post_reset},
-    {HTTP_POST, "/chaos", engine_post_chaos},
-    {HTTP_GET, "/chaos", engine_get_chaos},
-    {HTTP_GET, "/chaos/cache", engine_get_cache},
-    {HTTP_GET, "/v1/models", engine_get_models},
-    {HTTP_GET, "/health", engine_get_health},
-    {HTTP_GET, "/version", engine_get_version},
-    {HTTP_GET, "/metrics", engine_get_metrics},
+    {HTTP_POST, "/v1/chat/completions", engine_post_chat, ALL},
+    {HTTP_POST, "/v1/completions", engine_post_completion, ALL},
+    {HTTP_POST, "/v1/chat/completions/render", engine_post_chat_render,
+     OF(VLLM)},
+    {HTTP_POST, "/v1/completions/render", engine_post_completion_render,
+     OF(VLLM)},
+    {HTTP_POST, "/v1/embeddings", engine_post_embeddings, ALL},
+    {HTTP_POST, "/tokenize", engine_post_tokenize, OF(VLLM) | OF(SGLANG)},
+    {HTTP_POST, "/v1/tokenize", engine_post_tokenize, OF(SGLANG)},
+    {HTTP_POST, "/tokenize", engine_post_no_tokens, OF(LLAMACPP)},
+    {HTTP_POST, "/detokenize", engine_post_detokenize, OF(VLLM) | OF(SGLANG)},
+    {HTTP_POST, "/reset_prefix_cache", engine_post_reset, OF(VLLM)},
+    {HTTP_POST, "/flush_cache", engine_post_reset, OF(SGLANG)},
+    {HTTP_GET, "/flush_cache", engine_post_reset, OF(SGLANG)},
+    {HTTP_GET, "/server_info", engine_get_server_info, OF(SGLANG)},
+    {HTTP_GET, "/slots", engine_get_slots, OF(LLAMACPP)},
+    {HTTP_POST, "/chaos", engine_post_chaos, ALL},
+    {HTTP_GET, "/chaos", engine_get_chaos, ALL},
+    {HTTP_GET, "/chaos/cache", engine_get_cache, ALL},
+    {HTTP_GET, "/v1/models", engine_get_models, ALL},
+    {HTTP_GET, "/health", engine_get_health, ALL},
+    {HTTP_GET, "/version", engine_get_version, OF(VLLM) | OF(TRTLLM)},
+    {HTTP_GET, "/metrics", engine_get_metrics, OF(VLLM) | OF(SGLANG) | OF(TGI)},
+    {HTTP_GET, "/metrics", engine_get_iterations, OF(TRTLLM)},
+    {HTTP_GET, "/metrics", engine_get_no_metrics, OF(LLAMACPP)},
+    {HTTP_GET, "/prometheus/metrics", engine_get_metrics, OF(TRTLLM)},
 };
 
 static void
@@ -192,7 +213,8 @@ on_request(void *context, struct httpd_request *request)
     bool known = false;
 
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
-        if (!slice_equal(head->path, slice_of(routes[i].path))) {
+        if ((routes[i].makes >> server->options->make & 1) == 0 ||
+            !slice_equal(head->path, slice_of(routes[i].path))) {
             continue;
         }
         if (head->method_id == routes[i].method) {

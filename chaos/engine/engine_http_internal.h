@@ -146,6 +146,19 @@ void engine_get_models(struct engine_server *s, struct httpd_request *request);
 void engine_get_health(struct engine_server *s, struct httpd_request *request);
 void engine_get_version(struct engine_server *s, struct httpd_request *request);
 void engine_get_metrics(struct engine_server *s, struct httpd_request *request);
+void engine_get_no_metrics(struct engine_server *s,
+                           struct httpd_request *request);
+void engine_get_iterations(struct engine_server *s,
+                           struct httpd_request *request);
+void engine_get_server_info(struct engine_server *s,
+                            struct httpd_request *request);
+void engine_get_slots(struct engine_server *s, struct httpd_request *request);
+void engine_post_no_tokens(struct engine_server *s,
+                           struct httpd_request *request);
+
+/* What it has of its own. */
+const struct engine_make_facts *
+engine_server_make(const struct engine_server *server);
 
 /* Where a call is computed. */
 struct engine_rank *engine_call_rank(struct engine_server *server,

@@ -14,6 +14,9 @@ allocate(struct engine *engine)
     const struct engine_config *c = &engine->config;
     int r = engine_blocks_init(&engine->pool, c->blocks_max);
 
+    if (r == 0 && c->cache == ENGINE_CACHE_SLOTS) {
+        r = engine_slots_init(&engine->slots, c->running_max);
+    }
     engine->outs_size = 2 * engine_step_outs_max(c);
     engine->seqs = calloc((size_t)c->requests_max + 2, sizeof(*engine->seqs));
     engine->idle = calloc(c->requests_max, sizeof(*engine->idle));
@@ -76,6 +79,7 @@ engine_fini(struct engine *engine)
         free(engine->seqs[i].keys);
     }
     engine_blocks_fini(&engine->pool);
+    engine_slots_fini(&engine->slots);
     free(engine->seqs);
     free(engine->idle);
     free(engine->outs);
@@ -341,6 +345,7 @@ engine_cached_tokens(const struct engine *engine,
     uint32_t hits = 0;
     uint32_t unused;
 
+    CHECK(engine->config.cache != ENGINE_CACHE_SLOTS);
     for (; hits < max; hits++) {
         key = key_next(key, request->prompt + (size_t)hits * size,
                        size * sizeof(*request->prompt));

@@ -48,6 +48,7 @@
 #include <stdint.h>
 
 #include "chaos/engine/engine_blocks_internal.h"
+#include "chaos/engine/engine_slots_internal.h"
 #include "index/base/check.h"
 #include "index/base/rng.h"
 
@@ -56,6 +57,8 @@ enum engine_cache {
     ENGINE_CACHE_BLOCKS, /* vLLM: hittable when scheduled, copies are kept */
     ENGINE_CACHE_RADIX,  /* SGLang: hittable when computed, evicted by node */
     ENGINE_CACHE_TREE,   /* TensorRT-LLM: the same, evicted by block */
+    ENGINE_CACHE_SLOTS,  /* llama.cpp: running_max slots, each with the tokens
+                            of its last request; no blocks, no events */
 };
 
 struct engine_config {
@@ -157,6 +160,7 @@ struct engine_stats {
 struct engine {
     struct engine_config config;
     struct engine_blocks pool;
+    struct engine_slots slots; /* ENGINE_CACHE_SLOTS */
     struct rng rng;
     struct engine_stats stats;
     uint64_t name_seed; /* mixed into namespaces */
@@ -237,7 +241,8 @@ uint64_t engine_key_root(const struct engine *engine, uint64_t root);
  * runs or the event queue is full. */
 int engine_reset_cache(struct engine *engine) MUST_CHECK;
 
-/* How many tokens of this prompt an admission right now would find cached. */
+/* How many tokens of this prompt an admission right now would find cached; not
+ * of an engine with slots. */
 uint32_t engine_cached_tokens(const struct engine *engine,
                               const struct engine_request *request);
 

@@ -1,12 +1,16 @@
 /* The flags of kvasir-engine and its manual. */
 #include "chaos/engine/engine_options_internal.h"
 
+#include <stdio.h>
+
 #include "chaos/engine/engine_events.h"
 
 #define MODEL_PRESET "kvasir/stand-in"
 #define AT(member)   offsetof(struct engine_options, member)
 
 static const struct flag flags[] = {
+    {"engine", FLAG_CHOICE, AT(make), 0, 0, ENGINE_MAKE_WORDS, "vllm",
+     "whose rules, events and metrics it has"},
     {"host", FLAG_HOST, AT(host), 0, 0, "ADDRESS", "127.0.0.1",
      "IP address to listen on"},
     {"port", FLAG_COUNT, AT(port), 0, 65535, "N", "8000",
@@ -19,10 +23,11 @@ static const struct flag flags[] = {
      "its name in the log and in answers"},
     {"blocks", FLAG_COUNT, AT(blocks), 1, 1U << 24, "N", "4096",
      "blocks of the prefix cache"},
-    {"block-size", FLAG_COUNT, AT(block_size), 1, 1024, "N", "16",
-     "tokens of one block"},
-    {"max-running", FLAG_COUNT, AT(running_max), 1, 65536, "N", "128",
-     "sequences in one batch"},
+    {"block-size", FLAG_COUNT, AT(block_size), 0, 1024, "N", "0",
+     "tokens of one block; 0: 16, trtllm's 32"},
+    {"max-running", FLAG_COUNT, AT(running_max), 0, 65536, "N", "0",
+     "sequences in one batch, which are llamacpp's slots;\n"
+     "0: 128, llamacpp's 4, transformers' 1"},
     {"max-batched-tokens", FLAG_COUNT, AT(batch_tokens_max), 1, 1U << 20, "N",
      "8192", "tokens of one step; chunks longer prompts"},
     {"max-requests", FLAG_COUNT, AT(requests_max), 1, 1U << 20, "N", "16384",
@@ -53,9 +58,10 @@ static const struct flag flags[] = {
      "replay missed events here"},
     {"event-topic", FLAG_TEXT, AT(event_topic), 0, 0, "TEXT", NULL,
      "topic of the events; default: the empty one"},
-    {"event-encoding", FLAG_CHOICE, AT(event_encoding), 0, 0,
-     "map|array|sglang-map|sglang-array", "map",
-     "vLLM's since 0.24 and before, and SGLang's"},
+    {"event-encoding", FLAG_CHOICE, AT(event_encoding), 0, 0, "map|array",
+     "map",
+     "vLLM's since 0.24, SGLang's since 0.5.20; or those\n"
+     "before that"},
     {"event-slots", FLAG_COUNT, AT(event_slots), ENGINE_EVENTS_SLOTS_MIN,
      ENGINE_EVENTS_SLOTS_MAX, "N", "11",
      "array: elements of a BlockStored; 6: v0.9, 7: 0.11,\n"
@@ -64,9 +70,9 @@ static const struct flag flags[] = {
      "how vLLM's block hashes are written"},
     {"buffer-steps", FLAG_COUNT, AT(buffer_steps), 1, 1U << 24, "N", "10000",
      "batches kept for replay"},
-    {"replay-frames", FLAG_COUNT, AT(replay_frames), 3, 4, "N", "4",
-     "4: with topic, vLLM's since 0.26; 3: before that,\n"
-     "and SGLang's"},
+    {"replay-frames", FLAG_COUNT, AT(replay_frames), 0, 4, "N", "0",
+     "4: with topic, vLLM's since 0.26 and trtllm's; 3:\n"
+     "before that, and SGLang's; 0: the engine's today"},
     {"replay-hwm", FLAG_COUNT, AT(replay_hwm), 0, 1U << 30, "N", "1000",
      "messages of a replay that may wait; more are lost,\n"
      "as in real engines; 0: no limit"},
@@ -75,12 +81,36 @@ static const struct flag flags[] = {
 
 static const struct flags all = {flags, sizeof(flags) / sizeof(flags[0])};
 
+/* What the flags left open is the make's. False: fault says why. */
+static bool
+settle(struct engine_options *o, char *fault, size_t fault_size)
+{
+    const struct engine_make_facts *facts =
+        engine_make_facts((enum engine_make)o->make);
+
+    o->event_encoding =
+        o->event_encoding == 0 ? facts->events : facts->events_before;
+    o->block_size = o->block_size != 0 ? o->block_size : facts->block_tokens;
+    o->running_max = o->running_max != 0 ? o->running_max : facts->running_max;
+    o->replay_frames =
+        o->replay_frames != 0 ? o->replay_frames : facts->replay_frames;
+    if (facts->publishes || (o->events == NULL && o->replay == NULL)) {
+        return true;
+    }
+    (void)snprintf(fault, fault_size, "--%s: this engine publishes no events",
+                   o->events != NULL ? "events" : "replay");
+    return false;
+}
+
 int
 engine_options_parse(struct engine_options *options, char **argv, char *fault,
                      size_t fault_size)
 {
     *options = (struct engine_options){.help = false};
     int r = flags_parse(&all, options, argv + 1, fault, fault_size);
+    if (r == 0 && !settle(options, fault, fault_size)) {
+        r = FLAGS_E_BAD;
+    }
     if (r == 0 && options->models_count == 0) {
         options->models[options->models_count++] = MODEL_PRESET;
     }
@@ -97,7 +127,10 @@ static const char manual_head[] =
     "many\n"
     "requests at once slow each other down. `usage` says how many prompt "
     "tokens\n"
-    "came from the cache.\n"
+    "came from the cache. --engine makes it another engine than vLLM, with "
+    "that "
+    "one's\n"
+    "rules, events, metrics and paths.\n"
     "\n"
     "usage: kvasir-engine [--FLAG VALUE]...\n"
     "\n";
@@ -118,8 +151,11 @@ static const char manual_tail[] =
     "ids\n"
     "  POST /v1/embeddings\n"
     "  POST /tokenize, /detokenize\n"
-    "  POST /reset_prefix_cache    fails while requests run\n"
-    "  GET  /v1/models, /health, /version, /metrics (vLLM's names)\n"
+    "  POST /reset_prefix_cache    fails while requests run; SGLang's "
+    "/flush_cache\n"
+    "  GET  /v1/models, /health, /version, /metrics (trtllm: "
+    "/prometheus/metrics)\n"
+    "  GET  /server_info (sglang), /slots (llamacpp)\n"
     "  GET  /chaos/cache    the hash of each cached block, and the next "
     "event's\n"
     "       number\n"
@@ -170,6 +206,7 @@ engine_options_config(const struct engine_options *o)
     uint64_t len = o->model_len_max != 0 ? o->model_len_max : 32768;
 
     return (struct engine_config){
+        .cache = engine_make_facts((enum engine_make)o->make)->cache,
         .blocks_max = (uint32_t)o->blocks,
         .block_tokens = (uint32_t)o->block_size,
         .running_max = (uint32_t)o->running_max,

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "chaos/engine/engine_make_internal.h"
 #include "chaos/engine/engine_model.h"
 #include "index/base/buf.h"
 #include "index/base/check.h"
@@ -40,6 +41,7 @@ struct engine_options {
     const char *events;      /* a port, or a ZeroMQ endpoint; NULL: none */
     const char *replay;      /* likewise */
     const char *event_topic; /* NULL: the empty one */
+    uint32_t make;           /* enum engine_make */
     uint32_t event_encoding; /* enum engine_events_encoding */
     uint32_t event_hashes;   /* 1: bytes */
     uint64_t event_slots;
@@ -52,7 +54,7 @@ struct engine_options {
     bool help;
 };
 
-/* Fills options from its defaults and the flags. 0, or FLAGS_E_BAD and one
+/* Fills options from the flags, their defaults and those of the make. 0, or FLAGS_E_BAD and one
  * line, without newline, in fault. */
 int engine_options_parse(struct engine_options *options, char **argv,
                          char *fault, size_t fault_size) MUST_CHECK;

@@ -29,32 +29,64 @@ put_head(struct engine_server *server, const struct engine_call *call,
                server->options->name);
 }
 
-static void
-put_usage(struct buf *out, const struct engine_usage *usage)
+static bool
+tells(const struct engine_server *server, enum engine_tells how)
 {
+    return engine_server_make(server)->tells == how;
+}
+
+static void
+put_usage(struct engine_server *server, const struct engine_usage *usage)
+{
+    struct buf *out = &server->out;
+
     buf_printf(out,
                ",\"usage\":{\"prompt_tokens\":%u,\"total_tokens\":%u,"
-               "\"completion_tokens\":%u,"
-               "\"prompt_tokens_details\":{\"cached_tokens\":%u}}}",
+               "\"completion_tokens\":%u",
                usage->prompt_tokens,
                usage->prompt_tokens + usage->completion_tokens,
-               usage->completion_tokens, usage->cached_tokens);
+               usage->completion_tokens);
+    if (!tells(server, ENGINE_TELLS_NOTHING)) {
+        buf_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%u}",
+                   usage->cached_tokens);
+    }
+    buf_add_text(out, "}");
+}
+
+/* llama.cpp's own account, at the end of every answer. */
+static void
+put_timings(struct engine_server *server, const struct engine_usage *usage)
+{
+    if (tells(server, ENGINE_TELLS_TIMINGS)) {
+        buf_printf(&server->out,
+                   ",\"timings\":{\"cache_n\":%u,\"prompt_n\":%u,"
+                   "\"predicted_n\":%u}",
+                   usage->cached_tokens,
+                   usage->prompt_tokens - usage->cached_tokens,
+                   usage->completion_tokens);
+    }
 }
 
 /* One chunk with one choice; text needs no escapes. */
 static void
 put_chunk(struct engine_server *server, const struct engine_call *call,
-          struct slice text, bool last)
+          struct slice text, const struct engine_out *out)
 {
+    bool last = out->index + 1 == call->output_len;
+
     buf_add_text(&server->out, "data: ");
     put_head(server, call, true);
     buf_printf(&server->out,
                call->chat ? ",\"choices\":[{\"index\":0,\"delta\":"
                             "{\"content\":\"%.*s\"},\"logprobs\":null,"
-                            "\"finish_reason\":%s}]}\n\n"
+                            "\"finish_reason\":%s}]"
                           : ",\"choices\":[{\"index\":0,\"text\":\"%.*s\","
-                            "\"logprobs\":null,\"finish_reason\":%s}]}\n\n",
+                            "\"logprobs\":null,\"finish_reason\":%s}]",
                (int)text.len, text.ptr, last ? "\"length\"" : "null");
+    if (last && !call->include_usage) {
+        put_timings(server, &out->usage);
+    }
+    buf_add_text(&server->out, "}\n\n");
 }
 
 /* The empty first chunk of a chat, which names the role. */
@@ -107,8 +139,7 @@ stream_token(struct engine_server *server, struct engine_call *call,
     if (out->index == 0 && call->chat) {
         put_role(server, call);
     }
-    put_chunk(server, call, (struct slice){text, len},
-              out->index + 1 == call->output_len);
+    put_chunk(server, call, (struct slice){text, len}, out);
     (void)send_out(server, call);
 }
 
@@ -121,8 +152,9 @@ stream_end(struct engine_server *server, struct engine_call *call,
         buf_add_text(&server->out, "data: ");
         put_head(server, call, true);
         buf_add_text(&server->out, ",\"choices\":[]");
-        put_usage(&server->out, usage);
-        buf_add_text(&server->out, "\n\n");
+        put_usage(server, usage);
+        put_timings(server, usage);
+        buf_add_text(&server->out, "}\n\n");
     }
     buf_add_text(&server->out, "data: [DONE]\n\n");
     if (send_out(server, call)) {
@@ -163,7 +195,9 @@ answer_whole(struct engine_server *server, struct engine_call *call,
     buf_add_text(&server->out, call->chat ? "\"}" : "\"");
     buf_add_text(&server->out,
                  ",\"logprobs\":null,\"finish_reason\":\"length\"}]");
-    put_usage(&server->out, usage);
+    put_usage(server, usage);
+    put_timings(server, usage);
+    buf_add_text(&server->out, "}");
     engine_server_answer(server, call->request, "application/json");
     engine_call_drop(server, call);
 }

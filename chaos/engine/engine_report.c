@@ -1,7 +1,8 @@
-/* The engine's metrics under vLLM's names. */
+/* The engine's metrics under the names of its make. */
 #include "chaos/engine/engine_report_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const double first_token_bounds[] = {
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,  0.25,  0.5,   0.75,
@@ -63,6 +64,7 @@ engine_report_whole(struct engine_report *report, double s)
 
 struct page {
     struct buf *out;
+    enum engine_make make;
     const char *model;
     const struct engine_report_source *sources;
     uint32_t count; /* of them */
@@ -87,51 +89,86 @@ enum number {
     NUMBER_PROMPT,
     NUMBER_CACHED,
     NUMBER_GENERATION,
+    NUMBER_CAPACITY, /* tokens */
+    NUMBER_BLOCKS,
+    NUMBER_BLOCK_TOKENS,
     NUMBER_COUNT,
 };
 
-static const struct family {
-    const char *name;
-    const char *type;
-    const char *help;
-} families[NUMBER_COUNT] = {
-    [NUMBER_RUNNING] = {"vllm:num_requests_running", "gauge",
-                        "Sequences in the batch."},
-    [NUMBER_WAITING] = {"vllm:num_requests_waiting", "gauge",
-                        "Requests in the queue."},
-    [NUMBER_USAGE] = {"vllm:kv_cache_usage_perc", "gauge",
-                      "Part of the blocks that running requests hold, 0 to 1."},
-    [NUMBER_QUERIES] = {"vllm:prefix_cache_queries_total", "counter",
-                        "Prompt tokens looked up."},
-    [NUMBER_HITS] = {"vllm:prefix_cache_hits_total", "counter",
-                     "Prompt tokens found in the cache."},
-    [NUMBER_PREEMPTIONS] = {"vllm:num_preemptions_total", "counter",
-                            "Always 0 here."},
-    [NUMBER_PROMPT] = {"vllm:prompt_tokens_total", "counter",
-                       "Prompt tokens processed."},
-    [NUMBER_CACHED] = {"vllm:prompt_tokens_cached_total", "counter",
-                       "Of these, taken from the cache."},
-    [NUMBER_GENERATION] = {"vllm:generation_tokens_total", "counter",
-                           "Tokens generated."},
+static const char *const helps[NUMBER_COUNT] = {
+    [NUMBER_RUNNING] = "Sequences in the batch.",
+    [NUMBER_WAITING] = "Requests in the queue.",
+    [NUMBER_USAGE] = "Part of the blocks that running requests hold, 0 to 1.",
+    [NUMBER_QUERIES] = "Prompt tokens looked up.",
+    [NUMBER_HITS] = "Prompt tokens found in the cache.",
+    [NUMBER_PREEMPTIONS] = "Always 0 here.",
+    [NUMBER_PROMPT] = "Prompt tokens processed.",
+    [NUMBER_CACHED] = "Of these, taken from the cache.",
+    [NUMBER_GENERATION] = "Tokens generated.",
+    [NUMBER_CAPACITY] = "Tokens that the cache has room for.",
+    [NUMBER_BLOCKS] = "Blocks of the cache.",
+    [NUMBER_BLOCK_TOKENS] = "Tokens of a block.",
+};
+
+/* A name that ends in _total is a counter's; NULL: the make has none. */
+static const char *const names[ENGINE_MAKES][NUMBER_COUNT] = {
+    [ENGINE_MAKE_VLLM] =
+        {
+            [NUMBER_RUNNING] = "vllm:num_requests_running",
+            [NUMBER_WAITING] = "vllm:num_requests_waiting",
+            [NUMBER_USAGE] = "vllm:kv_cache_usage_perc",
+            [NUMBER_QUERIES] = "vllm:prefix_cache_queries_total",
+            [NUMBER_HITS] = "vllm:prefix_cache_hits_total",
+            [NUMBER_PREEMPTIONS] = "vllm:num_preemptions_total",
+            [NUMBER_PROMPT] = "vllm:prompt_tokens_total",
+            [NUMBER_CACHED] = "vllm:prompt_tokens_cached_total",
+            [NUMBER_GENERATION] = "vllm:generation_tokens_total",
+        },
+    [ENGINE_MAKE_SGLANG] =
+        {
+            [NUMBER_RUNNING] = "sglang:num_running_reqs",
+            [NUMBER_WAITING] = "sglang:num_queue_reqs",
+            [NUMBER_USAGE] = "sglang:token_usage",
+            [NUMBER_PROMPT] = "sglang:prompt_tokens_total",
+            [NUMBER_CACHED] = "sglang:cached_tokens_total",
+            [NUMBER_GENERATION] = "sglang:generation_tokens_total",
+            [NUMBER_CAPACITY] = "sglang:max_total_num_tokens",
+        },
+    [ENGINE_MAKE_TRTLLM] =
+        {
+            [NUMBER_RUNNING] = "trtllm_num_requests_running",
+            [NUMBER_WAITING] = "trtllm_num_requests_waiting",
+            [NUMBER_USAGE] = "trtllm_kv_cache_utilization",
+            [NUMBER_BLOCKS] = "trtllm_kv_cache_max_blocks",
+            [NUMBER_BLOCK_TOKENS] = "trtllm_kv_cache_tokens_per_block",
+        },
+    [ENGINE_MAKE_TGI] =
+        {
+            [NUMBER_RUNNING] = "tgi_batch_current_size",
+            [NUMBER_WAITING] = "tgi_queue_size",
+        },
 };
 
 static void
 read_numbers(const struct engine_report_source *source,
              double values[NUMBER_COUNT])
 {
+    const struct engine_config *config = &source->engine->config;
     struct engine_stats stats;
 
     engine_stats(source->engine, &stats);
     values[NUMBER_RUNNING] = stats.running;
     values[NUMBER_WAITING] = stats.waiting;
-    values[NUMBER_USAGE] =
-        (double)stats.held_blocks / source->engine->config.blocks_max;
+    values[NUMBER_USAGE] = (double)stats.held_blocks / config->blocks_max;
     values[NUMBER_QUERIES] = (double)stats.query_tokens;
     values[NUMBER_HITS] = (double)stats.hit_tokens;
     values[NUMBER_PREEMPTIONS] = 0;
     values[NUMBER_PROMPT] = (double)stats.prompt_tokens;
     values[NUMBER_CACHED] = (double)source->report->cached_tokens;
     values[NUMBER_GENERATION] = (double)stats.generation_tokens;
+    values[NUMBER_CAPACITY] = (double)config->blocks_max * config->block_tokens;
+    values[NUMBER_BLOCKS] = config->blocks_max;
+    values[NUMBER_BLOCK_TOKENS] = config->block_tokens;
 }
 
 static void
@@ -140,12 +177,18 @@ put_numbers(const struct page *page)
     double values[NUMBER_COUNT];
 
     for (size_t n = 0; n < NUMBER_COUNT; n++) {
-        const struct family *family = &families[n];
-        head(page, family->name, family->type, family->help);
+        const char *name = names[page->make][n];
+        if (name == NULL) {
+            continue;
+        }
+        const char *total = strstr(name, "_total");
+        bool counts = total != NULL && total[strlen("_total")] == '\0';
+        head(page, name, counts ? "counter" : "gauge", helps[n]);
         for (uint32_t i = 0; i < page->count; i++) {
             read_numbers(&page->sources[i], values);
-            buf_printf(page->out, "%s{engine=\"%u\",model_name=\"%s\"} %.17g\n",
-                       family->name, i, page->model, values[n]);
+            buf_printf(page->out, "%s{%s=\"%u\",model_name=\"%s\"} %.17g\n",
+                       name, page->make == ENGINE_MAKE_VLLM ? "engine" : "rank",
+                       i, page->model, values[n]);
         }
     }
 }
@@ -244,13 +287,19 @@ put_curves(const struct page *page)
 
 void
 engine_report_write(const struct engine_report_source *sources, uint32_t count,
-                    const char *model, struct buf *out)
+                    enum engine_make make, const char *model, struct buf *out)
 {
-    struct page page = {
-        .out = out, .model = model, .sources = sources, .count = count};
+    struct page page = {.out = out,
+                        .make = make,
+                        .model = model,
+                        .sources = sources,
+                        .count = count};
 
-    CHECK(count >= 1);
+    CHECK(count >= 1 && make < ENGINE_MAKES);
     put_numbers(&page);
+    if (make != ENGINE_MAKE_VLLM) {
+        return;
+    }
     put_ends(&page);
     put_config(&page);
     put_curves(&page);

@@ -1,8 +1,9 @@
 /*
- * The engine's Prometheus page, under vLLM's names.
+ * The engine's Prometheus page, under the names of its make.
  *
  * Role: core. Owns: nothing. Thread: one owner. Limits: fixed buckets.
- * Source: the metric names and buckets of vLLM 0.31.
+ * Source: the metric names of vLLM 0.31, SGLang 0.5.23, TensorRT-LLM 1.3 and TGI
+ * 3.3, and vLLM's buckets.
  */
 #ifndef CHAOS_ENGINE_REPORT_INTERNAL_H
 #define CHAOS_ENGINE_REPORT_INTERNAL_H
@@ -10,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "chaos/engine/engine_make_internal.h"
 #include "chaos/engine/engine_model.h"
 #include "index/base/buf.h"
 
@@ -44,8 +46,9 @@ struct engine_report_source {
     const struct engine *engine;
 };
 
-/* Appends the page of `count` ranks, which the label engine tells apart. */
+/* Appends the page of `count` ranks, which a label tells apart. */
 void engine_report_write(const struct engine_report_source *sources,
-                         uint32_t count, const char *model, struct buf *out);
+                         uint32_t count, enum engine_make make,
+                         const char *model, struct buf *out);
 
 #endif

@@ -38,6 +38,7 @@ struct engine_seq {
     uint32_t named;        /* blocks that have their key */
     uint32_t blocks_held;  /* taken so far */
     uint32_t blocks_total; /* when the last token is computed */
+    uint32_t slot;         /* of an engine that has slots */
 
     uint64_t root;
     uint64_t user;
@@ -111,6 +112,14 @@ seq_hits_max(const struct engine *engine, uint32_t prompt_len)
 /* Puts the full blocks that a running sequence has computed into the tree of an
  * engine that has one; there is room for their events. */
 void seq_join(struct engine *engine, struct engine_seq *seq);
+
+/* Whether what it computed is in a tree of prefixes. */
+static inline bool
+engine_has_tree(const struct engine *engine)
+{
+    return engine->config.cache == ENGINE_CACHE_RADIX ||
+           engine->config.cache == ENGINE_CACHE_TREE;
+}
 
 /* Gives back the blocks of a running sequence, and what it was promised. */
 void seq_release(struct engine *engine, uint32_t i);

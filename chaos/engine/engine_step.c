@@ -67,6 +67,10 @@ seq_release(struct engine *engine, uint32_t i)
     struct engine_seq *seq = &engine->seqs[i];
 
     CHECK(seq->state == SEQ_RUNNING);
+    if (engine->config.cache == ENGINE_CACHE_SLOTS) {
+        engine_slots_release(&engine->slots, seq->slot, seq->tokens,
+                             seq->computed);
+    }
     engine_blocks_release(&engine->pool, seq->blocks, seq->blocks_held);
     engine->reserved_blocks -= seq->blocks_total - seq->blocks_held;
     engine->stats.running--;
@@ -138,7 +142,7 @@ seq_join(struct engine *engine, struct engine_seq *seq)
     uint32_t merged = 0;
 
     CHECK(seq->state == SEQ_RUNNING && full <= seq->blocks_held);
-    if (engine->config.cache == ENGINE_CACHE_BLOCKS) {
+    if (!engine_has_tree(engine)) {
         return;
     }
     engine->pool.node_last++;
@@ -158,7 +162,7 @@ seq_join(struct engine *engine, struct engine_seq *seq)
 static bool
 joins(const struct engine *engine, const struct engine_seq *seq)
 {
-    return engine->config.cache == ENGINE_CACHE_RADIX
+    return engine->config.cache != ENGINE_CACHE_TREE
                ? seq->named < seq->computed / engine->config.block_tokens &&
                      seq->generated == 0
                : seq->computed == seq->prompt_len;
@@ -214,6 +218,11 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
     seq->blocks_held = hits;
     seq->named = hits;
     seq->cached = hits * engine->config.block_tokens;
+    if (engine->config.cache == ENGINE_CACHE_SLOTS) {
+        seq->slot = engine_slots_find(&engine->slots, seq->tokens,
+                                      seq->prompt_len, &seq->cached);
+        engine_slots_take(&engine->slots, seq->slot);
+    }
     CHECK(seq->cached < seq->prompt_len && hits <= seq->blocks_total);
     seq->computed = seq->cached;
     seq->admitted_us = at_us;

@@ -483,7 +483,46 @@ class Ranks(EventsCase):
 
 
 class Sglang(EventsCase):
-    flags = ("--event-encoding", "sglang-map", "--replay-frames", "3")
+    flags = ("--engine", "sglang")
+
+    def test_a_replay_has_no_topic(self):
+        dealer = self.dealer()
+        dealer.ask(0)
+        self.assertEqual(dealer.frames()[:2], [b"", struct.pack(">Q", 0)])
+        self.assertEqual(dealer.frames(), [b"", b"\xff" * 8, b""])
+
+    def test_a_prompt_is_stored_when_it_was_computed_and_an_answer_when_it_ended(self):
+        self.ask(list(range(2 * TOKENS)), max_tokens=2 * TOKENS + 1)
+        sizes = [len(event["block_hashes"]) for payload in list(self.replay().values())[1:]
+                 for event in kv_events.events_of(payload)[1]]
+        self.assertEqual(sizes, [2, 2])
+
+    def test_pages_of_a_leaf_go_together(self):
+        engine = self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
+                            "--engine", "sglang", "--blocks", "9", "--speed", "200")
+        self.engine, self.http = engine, engine.at("http")
+        shared = list(range(2 * TOKENS))
+        for fork in (1000, 2000, 9000):
+            self.ask((shared if fork < 9000 else []) + list(range(fork, fork + 3 * TOKENS)))
+        batches = self.replay()
+        removed = [event["block_hashes"] for payload in batches.values()
+                   for event in kv_events.events_of(payload)[1]
+                   if event["type"] == "BlockRemoved"]
+        self.assertEqual([len(hashes) for hashes in removed], [3])
+        held = collections.Counter(h % 2**64 for h in kv_events.replayed(batches))
+        self.assertEqual(held, kv_events.cache(self.http)[1])
+
+    def test_the_cache_is_flushed_by_its_own_path(self):
+        self.ask([5] * TOKENS)
+        self.assertEqual(harness.request(self.http, "POST", "/reset_prefix_cache").status, 404)
+        self.assertEqual(harness.request(self.http, "POST", "/flush_cache").status, 200)
+        self.assertEqual(kv_events.replayed(self.replay()), collections.Counter())
+
+    def test_it_tells_where_its_events_are(self):
+        found = harness.request(self.http, "GET", "/server_info").json()["kv_events"]
+        self.assertEqual(found["endpoint_port_base"],
+                         int(self.engine.url("events").rpartition(":")[2]))
+        self.assertEqual((found["block_size"], found["dp_size"]), (16, 1))
 
     def test_it_begins_with_an_empty_cache(self):
         self.ask([5] * TOKENS)
@@ -492,6 +531,23 @@ class Sglang(EventsCase):
         (event,) = kv_events.events_of(batches[1])[1]
         self.assertEqual(list(event), ["type", "block_hashes", "parent_block_hash", "token_ids",
                                        "block_size", "lora_id", "medium"])
+
+
+class Trtllm(EventsCase):
+    flags = ("--engine", "trtllm", "--model", "base", "--model", "adapter")
+
+    def test_blocks_have_32_tokens_and_no_namespace(self):
+        self.ask(list(range(100)), model="adapter", cache_salt="s")
+        (event,) = kv_events.events_of(self.replay()[0])[1]
+        self.assertEqual(list(event), ["type", "block_hashes", "parent_block_hash", "token_ids",
+                                       "block_size", "lora_id", "medium", "lora_name"])
+        self.assertEqual((event["block_size"], len(event["block_hashes"])), (32, 3))
+        self.assertEqual((event["lora_id"], event["lora_name"]), (None, None))
+
+    def test_a_replay_has_a_topic(self):
+        dealer = self.dealer()
+        dealer.ask(0)
+        self.assertEqual(dealer.frames(), [b"", b"", b"\xff" * 8, b""])
 
 
 class Urls(harness.Case):

@@ -67,6 +67,10 @@ has_slot(uint32_t slot)
         return slot <= 6;
     case ENGINE_EVENTS_SGLANG_MAP:
         return slot <= 7;
+    case ENGINE_EVENTS_TRTLLM:
+        return slot <= 6;
+    case ENGINE_EVENTS_ENCODINGS:
+        break;
     }
     return false;
 }
@@ -149,7 +153,9 @@ hear_owner(struct kv_reader *reader, const struct kv_event *event,
     if (has_slot(7)) {
         MUST(slice_equal(event->lora_name, owner->lora_name));
     }
-    if (!is_vllm()) {
+    if (format.encoding == ENGINE_EVENTS_TRTLLM) {
+        MUST(salt.len == 0 && !event->has_lora_id);
+    } else if (!is_vllm()) {
         MUST(slice_equal(salt, owner->salt));
     } else if (has_slot(8)) {
         MUST(slice_equal(salt, first_block ? owner->salt : SLICE("")));
@@ -265,7 +271,8 @@ main(int argc, char **argv)
         struct rng rng;
         rng_init(&rng, seed_now);
         format = (struct engine_events_format){
-            .encoding = (enum engine_events_encoding)rng_below(&rng, 4),
+            .encoding = (enum engine_events_encoding)rng_below(
+                &rng, ENGINE_EVENTS_ENCODINGS),
             .slots = 6 + (uint32_t)rng_below(&rng, 7),
             .block_tokens = 1 + (uint32_t)rng_below(&rng, BLOCK_MAX),
             .rank = (uint32_t)rng_below(&rng, 300),

@@ -194,6 +194,30 @@ Test(chaos_engine_events, sglang_joins_pages_that_go_as_well_as_those_that_come)
     end();
 }
 
+Test(chaos_engine_events, tensorrt_llms_maps_have_no_group_and_no_namespace)
+{
+    static const struct engine_events_owner owner = {
+        .lora_name = {"adapter", 7}, .salt = {"salt-1", 6}, .lora_id = 7};
+
+    begin(ENGINE_EVENTS_TRTLLM, 0, true);
+    store_of(0, &owner, 0);
+    store_of(1, &owner, 0);
+    removed(B);
+    removed(A);
+    cleared();
+    cr_assert_str_eq(
+        payload(),
+        "93cb41d954fc402000009488a474797065ab426c6f636b53746f726564ac626c6f636b"
+        "5f68617368657392cf84b146b151d55111cfd43b57df56b58fb1b1706172656e745f62"
+        "6c6f636b5f68617368c0a9746f6b656e5f696473980102030405060708aa626c6f636b"
+        "5f73697a6504a76c6f72615f6964c0a66d656469756da3475055a96c6f72615f6e616d"
+        "65c083a474797065ac426c6f636b52656d6f766564ac626c6f636b5f68617368657391"
+        "cfd43b57df56b58fb1a66d656469756da347505583a474797065ac426c6f636b52656d"
+        "6f766564ac626c6f636b5f68617368657391cf84b146b151d55111a66d656469756da3"
+        "47505581a474797065b0416c6c426c6f636b73436c656172656400");
+    end();
+}
+
 Test(chaos_engine_events, adapters_taint_all_blocks_and_a_salt_the_first_one)
 {
     static const struct engine_events_owner owner = {

@@ -4,7 +4,7 @@
 
 #include "chaos/engine/engine_options_internal.h"
 
-#define ARGS_MAX 8
+#define ARGS_MAX 9
 
 static struct engine_options options;
 static char fault[256];
@@ -65,14 +65,49 @@ Test(chaos_engine_options, a_choice_is_one_of_its_words)
     cr_assert_eq(parse("--event-encoding array --event-hashes=bytes"), 0);
     cr_assert_eq(options.event_encoding, 1);
     cr_assert_eq(options.event_hashes, 1);
-    cr_assert_eq(parse("--event-encoding sglang-array"), 0);
-    cr_assert_eq(options.event_encoding, 3);
     cr_assert_neq(parse("--event-encoding arr"), 0);
-    cr_assert_str_eq(fault, "--event-encoding: expected map|array|sglang-map|"
-                            "sglang-array, not \"arr\"");
+    cr_assert_str_eq(fault,
+                     "--event-encoding: expected map|array, not \"arr\"");
     cr_assert_neq(parse("--event-encoding arrays"), 0);
     cr_assert_neq(parse("--event-encoding="), 0);
     cr_assert_neq(parse("--event-hashes map|array"), 0);
+}
+
+Test(chaos_engine_options, what_the_flags_leave_open_is_the_engines)
+{
+    static const struct {
+        const char *words;
+        uint64_t block_size;
+        uint64_t running_max;
+        uint64_t replay_frames;
+        enum engine_events_encoding encoding;
+        enum engine_cache cache;
+    } makes[] = {
+        {"--engine vllm", 16, 128, 4, ENGINE_EVENTS_MAP, ENGINE_CACHE_BLOCKS},
+        {"--engine sglang --event-encoding array", 16, 128, 3,
+         ENGINE_EVENTS_SGLANG_ARRAY, ENGINE_CACHE_RADIX},
+        {"--engine sglang --replay-frames 4", 16, 128, 4,
+         ENGINE_EVENTS_SGLANG_MAP, ENGINE_CACHE_RADIX},
+        {"--engine trtllm", 32, 128, 4, ENGINE_EVENTS_TRTLLM,
+         ENGINE_CACHE_TREE},
+        {"--engine trtllm --block-size 64", 64, 128, 4, ENGINE_EVENTS_TRTLLM,
+         ENGINE_CACHE_TREE},
+        {"--engine llamacpp", 16, 4, 0, ENGINE_EVENTS_MAP, ENGINE_CACHE_SLOTS},
+        {"--engine llamacpp --max-running 9", 16, 9, 0, ENGINE_EVENTS_MAP,
+         ENGINE_CACHE_SLOTS},
+    };
+
+    for (size_t i = 0; i < sizeof(makes) / sizeof(makes[0]); i++) {
+        cr_assert_eq(parse(makes[i].words), 0, "%s", fault);
+        cr_assert_eq(options.block_size, makes[i].block_size);
+        cr_assert_eq(options.running_max, makes[i].running_max);
+        cr_assert_eq(options.replay_frames, makes[i].replay_frames);
+        cr_assert_eq(options.event_encoding, makes[i].encoding);
+        cr_assert_eq(engine_options_config(&options).cache, makes[i].cache);
+    }
+    cr_assert_eq(parse("--engine llamacpp --events 0"), FLAGS_E_BAD);
+    cr_assert_str_eq(fault, "--events: this engine publishes no events");
+    cr_assert_eq(parse("--engine tgi --replay 0"), FLAGS_E_BAD);
 }
 
 Test(chaos_engine_options, models_add_up_and_replace_the_default)
