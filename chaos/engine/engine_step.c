@@ -85,6 +85,37 @@ note_evicted(struct engine *engine, uint64_t key)
                                   .kind = ENGINE_EVENT_REMOVED, .key = key});
 }
 
+static struct engine_event *
+last_event(struct engine *engine, uint32_t back)
+{
+    uint32_t at = engine->events_head + engine->events_count - 1 - back;
+
+    CHECK(back < engine->events_count);
+    return &engine->events[at % engine->events_size];
+}
+
+/* SGLang evicts the rest of the node that a taken slot was of, and names its
+ * pages from the root on, the slot's last. */
+static void
+evict_node(struct engine *engine, uint32_t slot)
+{
+    uint32_t last = slot;
+    uint32_t count = 1; /* the slot's own */
+    uint64_t key;
+
+    while (engine_blocks_evict_mate(&engine->pool, slot, &last, &key)) {
+        note_evicted(engine, key);
+        count++;
+    }
+    for (uint32_t i = 0; engine->events != NULL && i < count / 2; i++) {
+        struct engine_event *a = last_event(engine, i);
+        struct engine_event *b = last_event(engine, count - 1 - i);
+        struct engine_event swap = *a;
+        *a = *b;
+        *b = swap;
+    }
+}
+
 /* Takes one more of the promised blocks. */
 static void
 take_block(struct engine *engine, struct engine_seq *seq)
@@ -99,10 +130,8 @@ take_block(struct engine *engine, struct engine_seq *seq)
         return;
     }
     note_evicted(engine, evicted);
-    uint32_t last = *slot;
-    while (engine->config.cache == ENGINE_CACHE_RADIX &&
-           engine_blocks_evict_mate(&engine->pool, *slot, &last, &evicted)) {
-        note_evicted(engine, evicted);
+    if (engine->config.cache == ENGINE_CACHE_RADIX) {
+        evict_node(engine, *slot);
     }
 }
 

@@ -640,6 +640,32 @@ Test(chaos_engine_model, sglang_evicts_a_whole_leaf_and_others_block_by_block)
     cr_assert_eq(evicted_for_two_blocks(ENGINE_CACHE_RADIX), 3);
 }
 
+Test(chaos_engine_model, sglang_names_the_pages_of_a_leaf_from_the_root_on)
+{
+    struct engine_config config = with_cache(ENGINE_CACHE_RADIX);
+    struct engine_event event;
+    uint64_t stored[4];
+    uint32_t stores = 0;
+    uint32_t removes = 0;
+
+    config.blocks_max = 5;
+    start(&config);
+    (void)submit(1, 4 * BLOCK, 1, 0);
+    (void)submit(9000, 4 * BLOCK, 1, 0);
+    while (engine_deadline(&engine) != UINT64_MAX) {
+        engine_tick(&engine, engine_deadline(&engine));
+        while (engine_next_event(&engine, &event)) {
+            if (event.kind == ENGINE_EVENT_REMOVED) {
+                cr_assert_eq(event.key, stored[removes++]);
+            } else if (stores < 4) {
+                stored[stores++] = event.key;
+            }
+        }
+    }
+    cr_assert_eq(removes, 4);
+    engine_fini(&engine);
+}
+
 Test(chaos_engine_model, what_a_cancelled_request_computed_joins_the_tree)
 {
     struct engine_config config = with_cache(ENGINE_CACHE_RADIX);
