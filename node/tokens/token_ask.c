@@ -160,7 +160,9 @@ ask_failed(struct token_question *q, enum ask_fault fault)
     finish(q, TOKEN_FAILED);
 }
 
-static void
+/* False: it is an answer without any, to a question that was not understood:
+ * llama.cpp's /tokenize reads `content` alone. */
+static bool
 take_ids(struct token_question *q, struct slice body)
 {
     struct slice key =
@@ -168,10 +170,14 @@ take_ids(struct token_question *q, struct slice body)
 
     if (token_ids_read(&q->ask->ids, body, key) != 0) {
         ask_failed(q, ASK_FAULT_BROKEN);
-        return;
+        return true;
+    }
+    if (q->ask->ids.count == 0) {
+        return false;
     }
     ask_learn_good(q);
     finish(q, TOKEN_OK);
+    return true;
 }
 
 /* Whether the path is missing; but a 404 may be about the model. vLLM refuses
@@ -191,11 +197,11 @@ ask_answered(struct token_question *q, unsigned status, struct slice body)
 {
     bool missing = is_missing(status, body);
 
-    if (status == 200) {
-        take_ids(q, body);
+    if (status == 200 && take_ids(q, body)) {
         return;
     }
-    if (!missing && (status / 100 != 4 || status == 408 || status == 429)) {
+    if (!missing && status != 200 &&
+        (status / 100 != 4 || status == 408 || status == 429)) {
         ask_failed(q, ASK_FAULT_BROKEN);
         return;
     }

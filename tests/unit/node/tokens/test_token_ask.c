@@ -127,6 +127,22 @@ Test(node_token_ask, a_prompt_may_be_refused)
     cr_assert_eq(answer_to(CHAT), TOKEN_OK);
 }
 
+Test(node_token_ask, an_answer_without_tokens_is_none)
+{
+    engine.script = (const struct reply[]){
+        {ACT_ANSWER, 404, ""},
+        {ACT_ANSWER, 200, "{\"tokens\":[]}"},
+        {ACT_ANSWER, 200, "{\"tokens\":[]}"},
+        {ACT_ANSWER, 200, "{\"tokens\":[]}"},
+        {ACT_ANSWER, 200, "{\"tokens\":[]}"},
+    };
+    for (unsigned i = 0; i < 3; i++) {
+        cr_assert_eq(answer_to(CHAT), TOKEN_REFUSED);
+    }
+    cr_assert_eq(answer_to(CHAT), TOKEN_UNABLE);
+    cr_assert_eq(engine.seen, 5);
+}
+
 Test(node_token_ask, an_unknown_model_is_no_missing_path)
 {
     engine.script = (const struct reply[]){
