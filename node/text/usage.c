@@ -52,10 +52,32 @@ last_number(struct slice tail, struct slice name, uint32_t *out)
     return true;
 }
 
+/* llama.cpp's account of the cached and the computed tokens of the prompt,
+ * which its streams have without being asked. */
+static void
+find_timings(struct slice tail, struct usage *usage)
+{
+    uint32_t cached;
+    uint32_t computed;
+
+    if (last_number(tail, SLICE("\"cache_n\""), &cached) &&
+        last_number(tail, SLICE("\"prompt_n\""), &computed) &&
+        computed <= UINT32_MAX - cached) {
+        *usage = (struct usage){.prompt_tokens = cached + computed,
+                                .cached_tokens = cached,
+                                .cached_known = true};
+    }
+}
+
 void
 usage_find(struct slice tail, struct usage *usage)
 {
-    (void)last_number(tail, SLICE("\"prompt_tokens\""), &usage->prompt_tokens);
+    bool found =
+        last_number(tail, SLICE("\"prompt_tokens\""), &usage->prompt_tokens);
+
     usage->cached_known =
         last_number(tail, SLICE("\"cached_tokens\""), &usage->cached_tokens);
+    if (!found || !usage->cached_known) {
+        find_timings(tail, usage);
+    }
 }

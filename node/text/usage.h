@@ -1,6 +1,7 @@
 /*
  * Finds the token counts that an engine reports at the end of its answer:
- * "prompt_tokens" and "cached_tokens" of the usage object, in JSON or SSE.
+ * "prompt_tokens" and "cached_tokens" of the usage object, in JSON or SSE, or
+ * "prompt_n" and "cache_n" of llama.cpp's timings.
  *
  * It searches and does not parse: the answer is passed on byte for byte and
  * only its last bytes are kept. Generated text cannot fake the counts, because

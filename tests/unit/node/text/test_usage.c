@@ -56,3 +56,30 @@ Test(node_usage, zero_cached_tokens_are_known_and_null_is_not)
     cr_assert_not(find("{\"cached_tokens\":99999999999}").cached_known);
     cr_assert_not(find("").cached_known);
 }
+
+Test(node_usage, llama_cpps_timings_say_it_without_usage)
+{
+    struct usage u = find("\"finish_reason\":\"length\"}],\"timings\":{"
+                          "\"cache_n\":236,\"prompt_n\":4,\"prompt_ms\":3.1,"
+                          "\"predicted_n\":35}}\n\ndata: [DONE]\n\n");
+
+    cr_assert_eq(u.prompt_tokens, 240);
+    cr_assert_eq(u.cached_tokens, 236);
+    cr_assert(u.cached_known);
+}
+
+Test(node_usage, an_older_llama_cpp_has_the_cached_tokens_in_its_timings_alone)
+{
+    struct usage u = find("\"usage\":{\"prompt_tokens\":240,\"total_tokens\":"
+                          "250},\"timings\":{\"cache_n\":0,\"prompt_n\":240}}");
+
+    cr_assert_eq(u.prompt_tokens, 240);
+    cr_assert_eq(u.cached_tokens, 0);
+    cr_assert(u.cached_known);
+}
+
+Test(node_usage, half_of_the_timings_say_nothing)
+{
+    cr_assert_not(find("\"timings\":{\"cache_n\":5}").cached_known);
+    cr_assert_not(find("\"cache_n\":4294967295,\"prompt_n\":1").cached_known);
+}
