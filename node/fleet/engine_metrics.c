@@ -2,6 +2,7 @@
  * releases. */
 #include "node/fleet/engine_metrics.h"
 
+#include "node/text/json_pull.h"
 #include "node/text/promtext.h"
 
 enum field {
@@ -30,7 +31,8 @@ struct known_name {
         literal, sizeof(literal) - 1 \
     }
 
-/* Source: vLLM 0.5 to 0.31, SGLang 0.4 to 0.5.21, TensorRT-LLM 1.x. */
+/* Source: vLLM 0.5 to 0.31, SGLang 0.4 to 0.5.23, TensorRT-LLM 1.x, llama.cpp
+ * and TGI of 2026. */
 static const struct known_name known_names[] = {
     {NAME("vllm:num_requests_running"), RUNNING, 0},
     {NAME("vllm:num_requests_waiting"), WAITING, 0},
@@ -56,15 +58,19 @@ static const struct known_name known_names[] = {
     {NAME("trtllm_kv_cache_utilization"), KV_USAGE, 0},
     {NAME("trtllm_kv_cache_tokens_per_block"), BLOCK, 0},
     {NAME("trtllm_kv_cache_max_blocks"), MAX_BLOCKS, 0},
+    {NAME("llamacpp:requests_processing"), RUNNING, 0},
+    {NAME("llamacpp:requests_deferred"), WAITING, 0},
+    {NAME("tgi_batch_current_size"), RUNNING, 0},
+    {NAME("tgi_queue_size"), WAITING, 0},
 };
 
 static const struct {
     struct slice prefix;
     enum engine_kind kind;
 } kinds[] = {
-    {NAME("vllm:"), ENGINE_VLLM},
-    {NAME("sglang:"), ENGINE_SGLANG},
-    {NAME("trtllm_"), ENGINE_TRTLLM},
+    {NAME("vllm:"), ENGINE_VLLM},     {NAME("sglang:"), ENGINE_SGLANG},
+    {NAME("trtllm_"), ENGINE_TRTLLM}, {NAME("llamacpp:"), ENGINE_LLAMACPP},
+    {NAME("tgi_"), ENGINE_TGI},
 };
 
 struct sum {
@@ -212,4 +218,54 @@ engine_metrics_read(struct slice text, struct engine_metrics *metrics)
     metrics->prefix_queries = total(&sums[PREFIX_QUERIES]);
     metrics->prefix_hits = total(&sums[PREFIX_HITS]);
     metrics->preemptions = total(&sums[PREEMPTIONS]);
+}
+
+/* One slot, its opening bracket taken. */
+static bool
+read_slot(struct json_pull *pull, struct engine_metrics *metrics)
+{
+    enum pull_token token = json_pull_next(pull);
+
+    for (; token == PULL_KEY; token = json_pull_next(pull)) {
+        bool room = json_pull_is(pull, SLICE("n_ctx"));
+        bool busy = json_pull_is(pull, SLICE("is_processing"));
+        if (!room && !busy) {
+            if (!json_pull_skip(pull)) {
+                return false;
+            }
+            continue;
+        }
+        uint64_t tokens = 0;
+        token = json_pull_next(pull);
+        if (room && (token != PULL_NUMBER ||
+                     !json_pull_uint(pull, UINT32_MAX, &tokens))) {
+            return false;
+        }
+        metrics->capacity.value += (double)tokens;
+        metrics->running.value += token == PULL_TRUE;
+    }
+    return token == PULL_OBJECT_END;
+}
+
+void
+engine_slots_read(struct slice json, struct engine_metrics *metrics)
+{
+    struct json_pull pull;
+    enum pull_token token;
+
+    *metrics = (struct engine_metrics){.kind = ENGINE_OTHER};
+    json_pull_init(&pull, json);
+    if (json_pull_next(&pull) != PULL_ARRAY) {
+        return;
+    }
+    while ((token = json_pull_next(&pull)) == PULL_OBJECT &&
+           read_slot(&pull, metrics)) {
+    }
+    if (token == PULL_ARRAY_END && metrics->capacity.value > 0) {
+        metrics->kind = ENGINE_LLAMACPP;
+        metrics->running.known = true;
+        metrics->capacity.known = true;
+    } else {
+        *metrics = (struct engine_metrics){.kind = ENGINE_OTHER};
+    }
 }

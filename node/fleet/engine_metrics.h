@@ -1,6 +1,7 @@
 /*
  * The few numbers a router wants from an engine's metrics, under the names
- * that vLLM, SGLang and TensorRT-LLM give them, now and in older releases.
+ * that vLLM, SGLang, TensorRT-LLM, llama.cpp and TGI give them, now and in older
+ * releases.
  *
  * Names are matched whole. Counts are summed over an engine's series (data
  * parallel ranks); usage is averaged over them, since a request may go to any
@@ -37,5 +38,13 @@ struct engine_metrics {
 /* Reads a Prometheus text exposition: any bytes, borrowed for the call. *metrics
  * is always filled; kind is ENGINE_OTHER where no known name came. */
 void engine_metrics_read(struct slice text, struct engine_metrics *metrics);
+
+/*
+ * The same of what llama.cpp's server answers to GET /slots (it has metrics only
+ * when told to): a JSON array with an object for each slot. Slots that work run
+ * a request each; what they have room for (n_ctx) is the capacity, where slots
+ * may share it (--kv-unified) at most that.
+ */
+void engine_slots_read(struct slice json, struct engine_metrics *metrics);
 
 #endif

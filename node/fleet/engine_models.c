@@ -43,14 +43,24 @@ remember(struct reader *reader, const struct entry *entry)
     reader->bytes_used += len;
 }
 
+/* By whom a model is owned_by; TGI and others name the model's author. */
 static enum engine_kind
 kind_of(const struct json_pull *pull)
 {
-    if (json_pull_is(pull, SLICE("vllm"))) {
-        return ENGINE_VLLM;
-    }
-    if (json_pull_is(pull, SLICE("sglang"))) {
-        return ENGINE_SGLANG;
+    static const struct {
+        struct slice owner;
+        enum engine_kind kind;
+    } owners[] = {
+        {{"vllm", 4}, ENGINE_VLLM},
+        {{"sglang", 6}, ENGINE_SGLANG},
+        {{"tensorrt_llm", 12}, ENGINE_TRTLLM},
+        {{"llamacpp", 8}, ENGINE_LLAMACPP},
+    };
+
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
+        if (json_pull_is(pull, owners[i].owner)) {
+            return owners[i].kind;
+        }
     }
     return ENGINE_OTHER;
 }

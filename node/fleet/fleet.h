@@ -9,8 +9,9 @@
  * cause outputs: pull until there are none.
  *
  * Health. Each worker gets three kinds of probe, at most one of each in flight:
- * GET health.path (2xx is good; if the engine does not know the path,
- * /v1/models stands in for it), GET /v1/models, GET /metrics. health.failures
+ * GET health.path (2xx is good; if the engine does not know the path, or is
+ * SGLang, whose /health takes a second and a token, /v1/models stands in for
+ * it), GET /v1/models, GET /metrics (or /slots of llama.cpp's server). health.failures
  * failed health probes in a row make it unhealthy and health.successes good
  * ones healthy again; both are 1 by default, so both are known within one
  * interval. Intervals are shortened at random by up to a tenth, so that probes

@@ -111,6 +111,9 @@ fleet_metrics_take(struct fleet *fleet, uint32_t slot,
     CHECK(s->state == SLOT_PRESENT && result->probe == FLEET_PROBE_METRICS);
     if (fleet_is_2xx(result->status)) {
         engine_metrics_read(result->body, &metrics);
+        if (metrics.kind == ENGINE_OTHER) {
+            engine_slots_read(result->body, &metrics);
+        }
     }
     if (metrics.kind == ENGINE_OTHER) {
         if (result->status != 0) { /* some engines have them elsewhere */

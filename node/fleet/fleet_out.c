@@ -73,6 +73,19 @@ take_event(struct fleet *fleet, uint32_t slot, struct fleet_out *out)
     }
 }
 
+/*
+ * llama.cpp's server always tells of its slots, but of its metrics only with
+ * --metrics. Otherwise TensorRT-LLM has metrics in another place.
+ */
+static const char *
+metrics_path(enum engine_kind kind, bool alternative)
+{
+    if (kind == ENGINE_LLAMACPP) {
+        return alternative ? "/metrics" : "/slots";
+    }
+    return alternative ? "/prometheus/metrics" : "/metrics";
+}
+
 static const char *
 path_of(const struct fleet *fleet, const struct fleet_slot *s,
         enum fleet_probe probe)
@@ -84,7 +97,7 @@ path_of(const struct fleet *fleet, const struct fleet_slot *s,
     case FLEET_PROBE_HEALTH:
         return alternative ? "/v1/models" : fleet->config.health.path;
     case FLEET_PROBE_METRICS:
-        return alternative ? "/prometheus/metrics" : "/metrics";
+        return metrics_path(s->now.kind, alternative);
     case FLEET_PROBE_MODELS:
     case FLEET_PROBES:
         break;

@@ -115,6 +115,15 @@ fleet_probe_soon(struct fleet *fleet, uint32_t slot)
     }
 }
 
+/* SGLang answers GET /health when it has generated a token for it: never within
+ * a second, and at the cost of its requests. */
+static bool
+generates(const struct fleet *fleet, const struct fleet_slot *s)
+{
+    return s->now.kind == ENGINE_SGLANG &&
+           strcmp(fleet->config.health.path, "/health") == 0;
+}
+
 void
 fleet_probe_sent(struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
 {
@@ -126,6 +135,7 @@ fleet_probe_sent(struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
     state->flying = true;
     state->due_us = after_interval(fleet, interval_ms(fleet, probe));
     if (probe == FLEET_PROBE_HEALTH) {
+        state->alternative |= generates(fleet, s);
         s->health_sent_us = fleet->now_us;
         s->health_sent++;
     } else if (probe == FLEET_PROBE_METRICS) {

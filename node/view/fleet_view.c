@@ -13,6 +13,10 @@ engine_kind_name(enum engine_kind kind)
         return "sglang";
     case ENGINE_TRTLLM:
         return "trtllm";
+    case ENGINE_LLAMACPP:
+        return "llamacpp";
+    case ENGINE_TGI:
+        return "tgi";
     case ENGINE_OTHER:
         break;
     }

@@ -51,9 +51,11 @@ enum engine_kind {
     ENGINE_VLLM,
     ENGINE_SGLANG,
     ENGINE_TRTLLM,
+    ENGINE_LLAMACPP, /* llama.cpp's server */
+    ENGINE_TGI,
 };
 
-/* "vllm", "sglang", "trtllm", "other". Static text. */
+/* "vllm", "sglang", "trtllm", "llamacpp", "tgi", "other". Static text. */
 const char *engine_kind_name(enum engine_kind kind);
 
 /* One worker as it was when a view was built. Immutable; successive views share

@@ -82,5 +82,85 @@ class Makes(test_mirror.MirrorCase):
             self.assertEqual([d["predicted_tokens"] for d in taken][1:], [192, 0], taken)
 
 
+class Plain(harness.Case):
+    """Servers that publish no events."""
+
+    def serve(self, make, count=2, *flags):
+        self.engines = [self.start("kvasir-engine", "--port", "0", "--engine", make, "--name",
+                                   f"{make}-{i}", "--speed", "20", *flags) for i in range(count)]
+        workers = []
+        for i, engine in enumerate(self.engines):
+            workers += ["--worker", f"{engine.url('http')},id=e{i}"]
+        node = self.start("kvasir", "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                          "--health.metrics_interval", "50ms", *workers)
+        harness.wait_until(lambda: all(w["eligible"] for w in self.workers(node)), "workers up")
+        return node
+
+    def workers(self, node):
+        return harness.request(node.at("admin"), "GET", "/admin/workers").json()
+
+    def decisions(self, node):
+        harness.wait_until(lambda: harness.request(node.at("admin"), "GET", "/admin/status").json()
+                           ["requests"]["inflight"] == 0, "all is over")
+        return harness.request(node.at("admin"), "GET",
+                               "/admin/decisions?count=1000").json()[::-1]
+
+    def talk(self, node, conversations, turns, **more):
+        """So many conversations, in turns, each turn of all of them."""
+        said = [[{"role": "user", "content": f"{who}: let us begin. " * 60}]
+                for who in range(conversations)]
+        for _ in range(turns):
+            for messages in said:
+                answer = harness.request(node.at("serve"), "POST", "/v1/chat/completions",
+                                         {"model": "kvasir/stand-in", "messages": messages,
+                                          "max_tokens": 8, **more})
+                self.assertEqual(answer.status, 200, answer.text)
+                messages += [{"role": "assistant", "content": "I see."},
+                             {"role": "user", "content": "And then? " * 10}]
+
+    def test_conversations_stay_at_their_llama_cpp(self):
+        node = self.serve("llamacpp")
+        harness.wait_until(lambda: {w["engine"] for w in self.workers(node)} == {"llamacpp"},
+                           "both are recognised")
+        self.talk(node, conversations=4, turns=5)
+        decisions = self.decisions(node)
+        homes = [{d["worker"] for d in decisions[who::4]} for who in range(4)]
+        self.assertEqual([len(home) for home in homes], [1] * 4, homes)
+        self.assertTrue(all(d["cached_known"] for d in decisions))
+        self.assertTrue(all(d["cached_tokens"] > 300 for d in decisions[4:]), decisions[4:])
+
+    def test_a_stream_of_llama_cpp_tells_its_cached_tokens_unasked(self):
+        node = self.serve("llamacpp", 1)
+        self.talk(node, conversations=1, turns=2, stream=True)
+        first, second = self.decisions(node)
+        self.assertEqual([d["cached_known"] for d in (first, second)], [True, True])
+        self.assertEqual(first["cached_tokens"], 0)
+        self.assertGreater(second["cached_tokens"], 300)
+
+    def test_the_slots_of_llama_cpp_are_its_capacity_and_its_load(self):
+        node = self.serve("llamacpp", 1, "--max-running", "3", "--max-model-len", "4096")
+        harness.wait_until(lambda: "worker_capacity" in node.log(), "the capacity is known")
+        line = next(line for line in node.log().splitlines() if "worker_capacity" in line)
+        self.assertIn(str(3 * 4096), line)
+        stream = harness.Stream(self.engines[0].at("http"), "/v1/completions",
+                                {"prompt": "x", "max_tokens": 4000, "stream": True})
+        next(stream.events())
+        try:
+            harness.wait_until(lambda: self.workers(node)[0]["running"] == 1,
+                               "its slot is busy")
+        finally:
+            stream.close()
+
+    def test_tgi_and_transformers_keep_conversations_without_a_word_about_them(self):
+        for make, kind in (("tgi", "tgi"), ("transformers", "other")):
+            node = self.serve(make)
+            self.talk(node, conversations=2, turns=4)
+            decisions = self.decisions(node)
+            homes = [{d["worker"] for d in decisions[who::2]} for who in range(2)]
+            self.assertEqual([len(home) for home in homes], [1, 1], homes)
+            self.assertFalse(any(d["cached_known"] for d in decisions))
+            harness.wait_until(lambda: {w["engine"] for w in self.workers(node)} == {kind}, kind)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -22,6 +22,7 @@ struct rig_engine {
     unsigned models;     /* status of /v1/models */
     unsigned metrics;    /* status of /metrics */
     unsigned prometheus; /* status of /prometheus/metrics */
+    unsigned slots;      /* status of /slots; 0: 404 */
     const char *models_body;
     const char *metrics_body;
     bool hangs;  /* probes are taken and not answered */
@@ -133,6 +134,9 @@ rig_answer(const struct fleet_out *out)
         result.body = slice_of(engine->models_body);
     } else if (rig_ends_with(out->target, "/prometheus/metrics")) {
         result.status = engine->prometheus;
+        result.body = slice_of(engine->metrics_body);
+    } else if (rig_ends_with(out->target, "/slots")) {
+        result.status = engine->slots != 0 ? engine->slots : 404;
         result.body = slice_of(engine->metrics_body);
     } else if (rig_ends_with(out->target, "/metrics")) {
         result.status = engine->metrics;

@@ -127,3 +127,55 @@ Test(node_engine_metrics, anything_else_is_nothing)
     read_text("vllm:num_requests_running -4\n");
     cr_assert_not(metrics.running.known);
 }
+
+Test(node_engine_metrics, llama_cpp_and_tgi)
+{
+    read_text(
+        "llamacpp:prompt_tokens_total 100\nllamacpp:requests_processing 3\n"
+        "llamacpp:requests_deferred 2\n");
+    cr_assert_eq(metrics.kind, ENGINE_LLAMACPP);
+    expect(metrics.running, 3);
+    expect(metrics.waiting, 2);
+    read_text("tgi_batch_current_size 5\ntgi_queue_size 1\n"
+              "tgi_request_queue_duration_count 7\n");
+    cr_assert_eq(metrics.kind, ENGINE_TGI);
+    expect(metrics.running, 5);
+    expect(metrics.waiting, 1);
+}
+
+Test(node_engine_metrics, slots_tell_what_runs_and_what_there_is_room_for)
+{
+    engine_slots_read(
+        SLICE(
+            "[{\"id\":0,\"id_task\":135,\"n_ctx\":65536,\"is_processing\":true,"
+            "\"params\":{\"n_ctx\":1,\"is_processing\":true,\"samplers\":"
+            "[\"dry\"]},\"next_token\":{\"n_decoded\":0}},"
+            "{\"id\":1,\"n_ctx\":65536,\"speculative\":false,"
+            "\"is_processing\":false}]"),
+        &metrics);
+    cr_assert_eq(metrics.kind, ENGINE_LLAMACPP);
+    expect(metrics.running, 1);
+    expect(metrics.capacity, 131072);
+    cr_assert_not(metrics.waiting.known);
+}
+
+Test(node_engine_metrics, what_is_no_list_of_slots_says_nothing)
+{
+    static const char *const bad[] = {
+        "",
+        "{}",
+        "[]",
+        "[{\"iter\":1}]",
+        "[{\"n_ctx\":\"many\"}]",
+        "[{\"n_ctx\":4096,\"is_processing\":true}",
+        "[{\"n_ctx\":4096},7]",
+        "[{\"n_ctx\":-1}]",
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        engine_slots_read(slice_of(bad[i]), &metrics);
+        cr_assert_eq(metrics.kind, ENGINE_OTHER, "%s", bad[i]);
+        cr_assert_not(metrics.running.known);
+        cr_assert_not(metrics.capacity.known);
+    }
+}

@@ -37,6 +37,16 @@ Test(node_engine_models, sglang_and_others)
                  0);
     cr_assert_eq(models.kind, ENGINE_SGLANG);
     engine_models_fini(&models);
+    cr_assert_eq(read_text("{\"data\":[{\"owned_by\":\"tensorrt_llm\"}]}"), 0);
+    cr_assert_eq(models.kind, ENGINE_TRTLLM);
+    engine_models_fini(&models);
+    cr_assert_eq(read_text("{\"models\":[{\"name\":\"m\"}],\"object\":\"list\","
+                           "\"data\":[{\"id\":\"m\",\"owned_by\":\"llamacpp\","
+                           "\"meta\":{\"n_ctx_train\":131072}}]}"),
+                 0);
+    cr_assert_eq(models.kind, ENGINE_LLAMACPP);
+    cr_assert_eq(models.count, 1);
+    engine_models_fini(&models);
     cr_assert_eq(read_text("{\"data\":[{\"owned_by\":7,\"id\":\"m\"}]}"), 0);
     cr_assert_eq(models.kind, ENGINE_OTHER);
     engine_models_fini(&models);

@@ -142,6 +142,28 @@ Test(node_fleet_metrics, are_looked_for_in_the_other_place_too)
     cr_assert_eq(rig_view()->worker[b]->kind, ENGINE_TRTLLM);
 }
 
+Test(node_fleet_metrics, llama_cpp_tells_of_its_slots_where_metrics_are_off)
+{
+    rig.engine[0].metrics = 501;
+    rig.engine[0].slots = 200;
+    rig.engine[0].models_body =
+        "{\"data\":[{\"id\":\"m\",\"owned_by\":\"llamacpp\"}]}";
+    rig.engine[0].metrics_body = "[{\"n_ctx\":4096,\"is_processing\":true},"
+                                 "{\"n_ctx\":4096,\"is_processing\":false}]";
+    rig.engine[1] = rig.engine[0];
+    rig.engine[1].slots = 501;
+    rig.engine[1].metrics = 200;
+    rig.engine[1].metrics_body = "llamacpp:requests_processing 3\n";
+    uint32_t a = rig_add(0);
+    uint32_t b = rig_add(1);
+
+    rig_pass(3 * RIG_S);
+    cr_assert_eq(rig_view()->worker[a]->kind, ENGINE_LLAMACPP);
+    cr_assert_eq(gauge_read(&rig.board->running[a]), 1);
+    cr_assert_eq(rig_last(FLEET_CAPACITY_CHANGED)->number, 8192);
+    cr_assert_eq(gauge_read(&rig.board->running[b]), 3);
+}
+
 Test(node_fleet_metrics, capacity_is_told_once_and_when_it_changes)
 {
     rig.engine[0].metrics = 200;

@@ -176,6 +176,35 @@ Test(node_fleet_probe, a_server_without_the_health_path_is_asked_for_its_models)
     cr_assert(rig_eligible(slot));
 }
 
+Test(node_fleet_probe, sglang_is_asked_for_its_models_and_not_to_generate)
+{
+    rig.engine[0].health = 503; /* too late, say */
+    rig.engine[0].models_body =
+        "{\"data\":[{\"id\":\"m\",\"owned_by\":\"sglang\"}]}";
+    uint32_t slot = rig_add(0);
+
+    rig_pass(3 * RIG_S);
+    cr_assert(rig_eligible(slot));
+    rig.engine[0].models = 503;
+    rig_pass(3 * RIG_S);
+    cr_assert_not(rig_eligible(slot));
+}
+
+Test(node_fleet_probe, a_path_that_was_chosen_is_asked_whatever_the_engine_is)
+{
+    (void)snprintf(rig.config.health.path, sizeof rig.config.health.path,
+                   "/ready");
+    fleet_free(rig.fleet);
+    cr_assert_eq(fleet_new(&rig.fleet, &rig.config, &rig.qsbr), 0);
+    rig.board = fleet_board(rig.fleet);
+    rig.engine[0].health = 503;
+    rig.engine[0].models_body =
+        "{\"data\":[{\"id\":\"m\",\"owned_by\":\"sglang\"}]}";
+    uint32_t slot = rig_add(0);
+    rig_pass(3 * RIG_S);
+    cr_assert_not(rig_eligible(slot));
+}
+
 Test(node_fleet_probe, a_guarded_health_path_is_not_good)
 {
     rig.engine[0].health = 401;

@@ -163,5 +163,7 @@ Test(node_fleet_view, engine_kinds_have_names)
     cr_assert_str_eq(engine_kind_name(ENGINE_VLLM), "vllm");
     cr_assert_str_eq(engine_kind_name(ENGINE_SGLANG), "sglang");
     cr_assert_str_eq(engine_kind_name(ENGINE_TRTLLM), "trtllm");
+    cr_assert_str_eq(engine_kind_name(ENGINE_LLAMACPP), "llamacpp");
+    cr_assert_str_eq(engine_kind_name(ENGINE_TGI), "tgi");
     cr_assert_str_eq(engine_kind_name(ENGINE_OTHER), "other");
 }
