@@ -279,6 +279,16 @@ forget_stream(struct gossip *g, uint32_t at)
     free(s);
 }
 
+bool
+gossip_can_load(const struct gossip *g, struct event_stream stream,
+                struct gossip_epoch epoch, uint64_t pos)
+{
+    const struct gossip_stream *s = gossip_find(g, stream);
+
+    return s != NULL && s->epoch.no == 0 && epoch.no != 0 &&
+           epoch.no <= GOSSIP_NO_MAX / 2 && pos < gossip_pos(GOSSIP_SEQ_MAX, 0);
+}
+
 void
 gossip_load(struct gossip *g, struct event_stream stream,
             struct gossip_epoch epoch, bool whole, uint64_t pos, bool complete)

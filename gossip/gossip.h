@@ -366,9 +366,16 @@ int gossip_stream_add(struct gossip *g, struct event_stream stream,
 void gossip_stream_remove(struct gossip *g, struct event_stream stream,
                           uint64_t now_us);
 
+/* Whether an epoch and a position that a snapshot names can be loaded: the
+ * stream is there, nothing is known of it, peers could accept them, and enough
+ * numbers are left for the epochs that follow. */
+bool gossip_can_load(const struct gossip *g, struct event_stream stream,
+                     struct gossip_epoch epoch, uint64_t pos) MUST_CHECK;
+
 /* What a snapshot said of a stream whose state the caller has loaded already.
  * Call it after gossip_stream_add(), before anything else is known of the
- * stream. whole: the epoch is known from its process's first batch on. */
+ * stream, and if gossip_can_load() where the record may be senseless. whole:
+ * the epoch is known from its process's first batch on. */
 void gossip_load(struct gossip *g, struct event_stream stream,
                  struct gossip_epoch epoch, bool whole, uint64_t pos,
                  bool complete);

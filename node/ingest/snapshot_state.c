@@ -85,7 +85,8 @@ snapshot_stream_restore(struct ingest_streams *ingest, struct ingest_rank *rank,
     CHECK(stream->name.worker == rank->stream.worker &&
           stream->name.rank == rank->stream.rank);
     CHECK(rank->worker < WORKERS_MAX);
-    if (!mirror_writer_restore(ingest->writer, &id, &restored)) {
+    if (!gossip_can_load(ingest->gossip, stream->name, epoch, stream->pos) ||
+        !mirror_writer_restore(ingest->writer, &id, &restored)) {
         return false;
     }
     rank->known = true;
