@@ -134,6 +134,8 @@ class Outcome:
         self.failures = {k: v for k, v in result["failures"].items() if v and k != "stopped"}
         self.stopped = result["failures"].get("stopped", 0)
         self.failed = sum(self.failures.values())
+        self.odd = [line for line in load.program.log().splitlines()
+                    if "request_failed" in line and "severed" not in line][:5]
         self.nodes = {row["id"]: row for row in result["nodes"]}
         self.workers = {row["id"]: row for row in result["workers"]}
         self.seconds = result["per_second"]

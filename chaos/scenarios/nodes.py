@@ -13,7 +13,8 @@ def measure(say, outcome, **more):
 def only_severed_at(outcome, *names, times=None):
     """Whatever failed was an open stream there, and no more than one a user each
     time that one was killed."""
-    expect(set(outcome.failures) <= {"severed"}, f"failed otherwise: {outcome.failures}")
+    expect(set(outcome.failures) <= {"severed"},
+           f"failed otherwise: {outcome.failures} {outcome.odd}")
     expect(outcome.failed <= outcome.users * (times or len(names)),
            f"{outcome.failed} failed, {outcome.users} users")
     # One severed stream may be from a killed engine through a killed node.
@@ -22,7 +23,7 @@ def only_severed_at(outcome, *names, times=None):
 
 
 def none_failed(outcome):
-    expect(outcome.failed == 0, f"failed: {outcome.failures} {outcome.nodes}")
+    expect(outcome.failed == 0, f"failed: {outcome.failures} {outcome.nodes} {outcome.odd}")
     expect(outcome.answered > 0, "nothing was answered")
 
 
