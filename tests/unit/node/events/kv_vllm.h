@@ -1,4 +1,4 @@
-/* Batches as vLLM 0.32.0 sent them (tests/interop), as hex. Blocks of 32
+/* Batches as vLLM 0.32.0 sent them (tests/engines), as hex. Blocks of 32
  * tokens; prompts count up from 10, SESSION's from 100. */
 #ifndef TESTS_UNIT_NODE_KV_VLLM_H
 #define TESTS_UNIT_NODE_KV_VLLM_H

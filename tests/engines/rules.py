@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Kvasir, or a plain model of what it does, against a real vLLM on the CPU.
 
-    tests/interop/vllm.py                  the wire and the events alone
-    tests/interop/vllm.py --build BUILD    with kvasir in front
-    tests/interop/vllm.py --shapes         other options of the engine
+    tests/engines/rules.py                  the wire and the events alone
+    tests/engines/rules.py --build BUILD    with kvasir in front
+    tests/engines/rules.py --shapes         other options of the engine
 
 Needs an installed vLLM: the command of that name, or $KVASIR_VLLM. Its model
 has random weights and is made here; nothing is downloaded. Ends with 0 when
@@ -76,20 +76,18 @@ def find_vllm():
 def use_python_of(executable):
     """Goes on in vLLM's own Python: it has zmq, msgspec and tokenizers."""
     python = pathlib.Path(executable).resolve().parent / "python"
-    if not python.exists() or os.environ.get("KVASIR_INTEROP_PYTHON"):
+    if not python.exists() or os.environ.get("KVASIR_ENGINES_PYTHON"):
         return
     # Here, not in a child: one process to interrupt.
-    os.environ["KVASIR_INTEROP_PYTHON"] = str(python)
-    os.execv(str(python), [str(python), "-P", str(HERE / "vllm.py"), *sys.argv[1:]])
+    os.environ["KVASIR_ENGINES_PYTHON"] = str(python)
+    os.execv(str(python), [str(python), "-P", str(HERE / "rules.py"), *sys.argv[1:]])
 
 
 def main():
     args = options()
     executable = find_vllm()
     use_python_of(executable)
-    # This file is called vllm: its folder must come last.
-    sys.path = [p for p in sys.path if p != str(HERE)] + [
-        str(HERE), str(HERE.parent / "integration")]
+    sys.path += [str(HERE), str(HERE.parent / "integration")]
     try:
         import msgspec  # noqa: F401
         import tokenizers  # noqa: F401
@@ -104,7 +102,7 @@ def main():
     # Told to end, it takes its engines along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     random.seed(args.seed)
-    with tempfile.TemporaryDirectory(prefix="kvasir-interop-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kvasir-engines-") as folder:
         sys.exit(stages.run(args, executable, pathlib.Path(folder)))
 
 

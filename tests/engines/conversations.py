@@ -196,7 +196,7 @@ class Client:
 
     def one(self):
         ask = self.script.next()
-        name = f"interop-{next(self.ids)}"
+        name = f"engines-{next(self.ids)}"
         predicted = self.predict(ask.tokens, ask.salt)
         connection = http.client.HTTPConnection(*self.address, timeout=engines.IO_TIMEOUT_S)
         text = ""

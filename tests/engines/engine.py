@@ -119,7 +119,7 @@ class Engine:
         with log:
             self.process = subprocess.Popen(
                 ["nice", "-n", "10", *self.command()], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True,
+                stdout=log, stderr=log, start_new_session=True, cwd=self.log_path.parent,
                 env={**os.environ, **ENVIRONMENT, **self.env})
         self.starts += 1
 

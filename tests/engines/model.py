@@ -11,9 +11,14 @@ import pathlib
 VOCABULARY = 1024
 CONTEXT = 4096
 MARKS = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
-TEMPLATE = ("{% for message in messages %}<|{{ message.role }}|>\n"
-            "{{ message.content }}<|end|>\n{% endfor %}"
-            "{% if add_generation_prompt %}<|assistant|>\n{% endif %}")
+TEMPLATE = (
+    "{% if tools %}<|system|>\n{{ tools | tojson }}<|end|>\n{% endif %}"
+    "{% for message in messages %}<|{{ message.role }}|>\n"
+    "{% if message.reasoning %}{{ message.reasoning }}\n{% endif %}"
+    "{{ message.content or '' }}"
+    "{% if message.tool_calls %}{{ message.tool_calls | tojson }}{% endif %}"
+    "<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>\n{% endif %}")
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],

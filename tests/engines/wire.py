@@ -42,7 +42,8 @@ class Facts:
 
 class Mirror:
     """The blocks that are resident, by engine hash. A block's place is its
-    parent's hash, the salt (first block only) and its tokens."""
+    parent's hash, the extra keys (first block only: adapter, salt) and its
+    tokens."""
 
     def __init__(self, block_tokens, facts):
         self.block_tokens = block_tokens
@@ -88,9 +89,10 @@ class Mirror:
         self.facts.note("the parent of a stored block is held (11)",
                         parent is None or parent in self.copies, event)
         for i, name in enumerate(event["block_hashes"]):
-            salt = None if parent is not None else (extras[i] or [None])[-1]
-            place = (parent, salt, tuple(tokens[i * size:(i + 1) * size]))
-            self.reproduce(name, place, extras[i])
+            extra = () if parent is not None else tuple(extras[i] or ())
+            place = (parent, extra, tuple(tokens[i * size:(i + 1) * size]))
+            if not event["lora_name"]:
+                self.reproduce(name, place, extras[i])
             if name in self.copies:
                 self.duplicates += 1
             self.copies[name] = self.copies.get(name, 0) + 1
@@ -103,11 +105,11 @@ class Mirror:
     def reproduce(self, name, place, extras):
         """The hash from the definition: pickle and SHA-256, default seed, the
         salt tagged."""
-        parent, salt, tokens = place
+        parent, salts, tokens = place
         before = self.none if parent is None else self.digest.get(parent)
         if before is None:
             return
-        extra = (("cache_salt", salt),) if salt is not None else None
+        extra = tuple(("cache_salt", salt) for salt in salts) or None
         digest = self.hash((before, tokens, extra))
         self.facts.note("a hash is pickle, SHA-256, seed vllm-none-hash, tagged salt (2.1, 2.2)",
                         int.from_bytes(digest[-8:], "big") == name, name)
@@ -124,8 +126,7 @@ class Mirror:
         if self.copies[name]:
             return
         del self.copies[name]
-        self.losses += 1
-        self.gone.setdefault(name, []).append((self.losses, self.now))
+        self.lose(name)
         place = self.place.pop(name)
         self.child.pop(place, None)
         self.digest.pop(name, None)
@@ -133,12 +134,16 @@ class Mirror:
         if self.children.get(name):
             self.orphaned += 1
 
-    def walk(self, tokens, salt=None):
+    def lose(self, name):
+        self.losses += 1
+        self.gone.setdefault(name, []).append((self.losses, self.now))
+
+    def walk(self, tokens, extra=()):
         """The hashes of a prompt's blocks that are resident: it stops at the
         first that is missing, and one token is always computed."""
         size, parent, found = self.block_tokens, None, []
         for i in range((len(tokens) - 1) // size):
-            place = (parent, salt if i == 0 else None, tuple(tokens[i * size:(i + 1) * size]))
+            place = (parent, extra if i == 0 else (), tuple(tokens[i * size:(i + 1) * size]))
             parent = self.child.get(place)
             if parent is None or parent not in self.copies:
                 break
@@ -146,12 +151,37 @@ class Mirror:
         return found
 
 
-class Prediction:
-    """Of one engine for one prompt, when it was sent."""
+class Window:
+    """What a group of sliding-window layers holds. A hit of n blocks needs the
+    last of them here, as many as the window reaches back from the next token."""
 
-    def __init__(self, mirror, tokens, salt):
+    def __init__(self, tokens, mirror):
+        self.needed = -(-(tokens - 1) // mirror.block_tokens)
         self.mirror = mirror
-        self.hashes = mirror.walk(tokens, salt)
+        self.copies = {}
+
+    def apply(self, event):
+        for name in event["block_hashes"]:
+            if event["type"] == "BlockStored":
+                self.copies[name] = self.copies.get(name, 0) + 1
+            elif self.copies.get(name):
+                self.copies[name] -= 1
+                self.mirror.lose(name)
+
+    def serves(self, hashes):
+        return all(self.copies.get(name) for name in hashes[-self.needed:])
+
+
+class Prediction:
+    """Of one engine for one prompt, when it was sent: the longest prefix that
+    every group can serve. full: what the group of full attention holds."""
+
+    def __init__(self, mirror, windows, tokens, extra):
+        self.mirror = mirror
+        self.hashes = mirror.walk(tokens, extra)
+        self.full = len(self.hashes) * mirror.block_tokens
+        while self.hashes and not all(w.serves(self.hashes) for w in windows):
+            self.hashes.pop()
         self.tokens = len(self.hashes) * mirror.block_tokens
         self.losses = mirror.losses
 
@@ -176,7 +206,8 @@ class Follower:
         self.live = {}        # seq -> payload, of this incarnation
         self.payloads = []    # what is worth keeping, [kind, payload]
         self.kinds = set()
-        self.others = set()   # groups that do not count
+        self.windows = {}     # group -> Window
+        self.others = set()   # groups that are not full attention
         self.batches = self.restarts = self.gaps = 0
         self.context = zmq.Context()
         self.over = threading.Event()
@@ -218,6 +249,7 @@ class Follower:
 
     def forget(self):
         self.mirror.clear()
+        self.windows.clear()
         self.live, self.expected = {}, 0
 
     def catch_up(self):
@@ -237,6 +269,10 @@ class Follower:
             if self.is_main(event):
                 self.event(event)
                 self.mirror.apply(event)
+                if event["type"] == "AllBlocksCleared":
+                    self.windows.clear()
+            else:
+                self.window(event)
         self.keep(batch, payload)
 
     def is_main(self, event):
@@ -246,6 +282,13 @@ class Follower:
         if kind not in (None, "full_attention"):
             self.others.add(event["group_idx"])
         return event.get("group_idx") not in self.others
+
+    def window(self, event):
+        group = event["group_idx"]
+        if group not in self.windows and event["type"] == "BlockStored":
+            self.windows[group] = Window(event["kv_cache_spec_sliding_window"], self.mirror)
+        if group in self.windows:
+            self.windows[group].apply(event)
 
     def envelope(self, batch):
         good = isinstance(batch, list) and len(batch) == 3
@@ -261,7 +304,7 @@ class Follower:
             return
         keys = STORED_KEYS if event["type"] == "BlockStored" else REMOVED_KEYS
         self.facts.note(f"the keys of {event['type']} are those of 1.5",
-                        set(event) == keys, sorted(event))
+                        set(event) - {"session_id"} == keys, sorted(event))
         self.facts.note("a hash is an unsigned integer of 64 bits (5)",
                         all(isinstance(h, int) and 0 <= h < 1 << 64
                             for h in event["block_hashes"]), event)
@@ -336,6 +379,7 @@ class Follower:
                         all(again.get(seq) == payload for seq, payload in live.items()),
                         f"{len(again)} of {len(live)}")
 
-    def predict(self, tokens, salt):
+    def predict(self, tokens, salt, adapter=None):
         with self.lock:
-            return Prediction(self.mirror, tokens, salt)
+            return Prediction(self.mirror, self.windows.values(), tokens,
+                              tuple(filter(None, (adapter, salt))))

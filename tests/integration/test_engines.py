@@ -5,7 +5,7 @@ import subprocess
 import sys
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "interop" / "vllm.py"
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "engines" / "rules.py"
 
 
 def run(*args, **env):
@@ -14,7 +14,7 @@ def run(*args, **env):
                           timeout=60, env={**clean, "PATH": "/nowhere", **env}, check=False)
 
 
-class Interop(unittest.TestCase):
+class Engines(unittest.TestCase):
     def test_it_has_a_manual(self):
         told = run("--help")
         self.assertEqual(told.returncode, 0, told.stderr)

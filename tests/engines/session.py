@@ -1,0 +1,462 @@
+"""Real engines behind three nodes: plays the requests, compares what was
+predicted with what the engines report, and says why where that is known.
+
+Three numbers are held against each other for each answer: what the node
+predicted (x-kvasir-overlap), what the engine's own events promise by the plain
+rules of wire.py, and the cached tokens that the engine reports (by its counter
+of hits where the answer has no usage).
+"""
+import collections
+import contextlib
+import dataclasses
+import http.client
+import itertools
+import json
+import re
+import sys
+import threading
+import time
+
+import asks
+import conversations
+import engine as engines
+import kvasir
+import model
+import shapes
+import wire
+
+COUNTER_TIMEOUT_S = 10
+STREAMS = 6
+PATIENCE = "5s"  # for tokens: these cores are slow, and new prompts many
+TABLE = "{:<32}{:>6}{:>8}{:>7}{:>6}{:>7}{:>8}  {}"
+ENGINE_FLAGS = ["--enable-scale-out", "--enable-auto-tool-choice", "--tool-call-parser",
+                "hermes", "--max-model-len", "4096"]
+NEXT_STEP = "the engine tells of its reset with its next step"
+
+
+@dataclasses.dataclass
+class Row:
+    shape: str
+    name: str
+    worker: str = ""
+    node: str = ""
+    source: str = ""
+    prompt: int = 0
+    rendered: int = None    # tokens, by the engine's own renderer
+    predicted: int = None   # by the node
+    promised: int = None    # by the engine's events, as wire.py reads them
+    full: int = None        # the same by full attention alone
+    cached: int = None
+    counted: bool = False   # by the engine's counter, the answer did not tell
+    whole: bool = True      # the node knew all tokens of the prompt
+    overtaken: bool = False
+    after_reset: bool = False
+
+    def is_judged(self):
+        return self.source == "mirror" and self.cached is not None
+
+    def off(self):
+        return self.predicted - self.cached
+
+    def why(self):
+        """Of a prediction that was off."""
+        sign, cause = asks.KNOWN.get(self.shape, (0, ""))
+        if self.off() * sign > 0 and self.promised == self.predicted:
+            return cause
+        if self.promised is None:
+            return "unknown: no renderer told the tokens"
+        if self.promised == self.cached:
+            if self.off() > 0 and self.full >= self.predicted:
+                return "a window's blocks before the end of the prefix are gone"
+            if not self.whole:
+                return "the node knew the tokens of an earlier turn only"
+            return f"the node differs from the engine's events ({self.promised} promised)"
+        if self.rendered != self.prompt:
+            return "rendered differently"
+        if self.after_reset:
+            return NEXT_STEP
+        if self.overtaken:
+            return "evicted while the request was on its way"
+        return f"the engine differs from its own events ({self.promised} promised)"
+
+
+def find_sample(text, name):
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+               if re.match(re.escape(name) + r"[{ ]", line))
+
+
+class Session:
+    """Some engines of one model behind three nodes."""
+
+    def __init__(self, args, executable, folder, *, config=None, more=(), count=2, ranks=1):
+        self.args, self.folder = args, folder
+        folder.mkdir()
+        self.facts = wire.Facts()
+        self.model_dir = model.write(folder / "model", config)
+        self.engines = []
+        for i in range(count):
+            logs = folder / f"engine-{i}"
+            logs.mkdir()
+            self.engines.append(engines.Engine(
+                executable, self.model_dir, logs, blocks=args.blocks, block_tokens=32,
+                ranks=ranks, more=[*ENGINE_FLAGS, *more]))
+        self.followers, self.mesh = {}, None
+        self.rows, self.failed, self.lost = [], [], 0
+        self.reset_since = set()
+        self.ids = itertools.count(1)
+        self.turn = itertools.count()
+
+    def start(self):
+        # One after the other: two at once take more than twice as long.
+        for e in self.engines:
+            began = time.monotonic()
+            e.start()
+            say(f"  an engine is up after {time.monotonic() - began:.0f} s")
+        for i, e in enumerate(self.engines):
+            for rank in range(e.ranks):
+                self.followers[f"e{i}", rank] = wire.Follower(e, rank, self.facts)
+        self.mesh = kvasir.Mesh(self.args.build, self.engines, self.folder,
+                                ["--tokens.wait", PATIENCE, *self.args.kvasir])
+
+    def close(self):
+        # All of them, whatever one of them does.
+        with contextlib.ExitStack() as stack:
+            for e in self.engines:
+                stack.callback(e.stop)
+            for f in self.followers.values():
+                stack.callback(f.close)
+            if self.mesh:
+                stack.callback(self.mesh.close)
+
+    def settle(self):
+        for f in self.followers.values():
+            f.settle()
+        self.mesh.settle({where: f.expected for where, f in self.followers.items()})
+
+    # ------------------------------------------------------------- one request
+
+    def tokens_of(self, ask):
+        """As the engine renders the request; None where it does not say."""
+        prompt = ask.body.get("prompt")
+        if isinstance(prompt, list) and isinstance(prompt[0], int):
+            return prompt
+        body = {k: v for k, v in ask.body.items() if k not in ("stream", "stream_options")}
+        status, _, raw = engines.call(self.engines[0].address, "POST", ask.path + "/render", body)
+        got = json.loads(raw) if status == 200 else None
+        if isinstance(got, list) and len(got) == 1:
+            got = got[0]
+        return got.get("token_ids") if isinstance(got, dict) else None
+
+    def counters(self):
+        """{worker: (queried, hit tokens)}"""
+        found = {}
+        for i, e in enumerate(self.engines):
+            text = engines.call(e.address, "GET", "/metrics")[2].decode()
+            found[f"e{i}"] = (find_sample(text, "vllm:prefix_cache_queries_total"),
+                              find_sample(text, "vllm:prefix_cache_hits_total"))
+        return found
+
+    def hits_since(self, before, worker):
+        queried, hit = before[worker]
+
+        def moved():
+            now = self.counters()[worker]
+            return now if now[0] > queried else None
+        return int(engines.wait_until(moved, "the engine counted", COUNTER_TIMEOUT_S)[1] - hit)
+
+    def next_node(self):
+        living = self.mesh.living()
+        return living[next(self.turn) % len(living)]
+
+    def one(self, shape, ask, node=None):
+        """Asks when everything is quiet; the row, or None when it failed."""
+        self.settle()
+        node = node or self.next_node()
+        name = f"real-{next(self.ids)}"
+        promises = self.promises(ask)
+        before = self.counters()
+        connection = http.client.HTTPConnection(*node.address, timeout=engines.IO_TIMEOUT_S)
+        try:
+            connection.request("POST", ask.path, ask.bytes(), {
+                "content-type": "application/json", "x-request-id": name, **ask.headers})
+            answer = connection.getresponse()
+            raw = answer.read()
+            if answer.status != 200:
+                raise ValueError(f"{answer.status} {raw[:200]!r}")
+            usage, ended = asks.read(raw, ask.body.get("stream"))
+            if not ended:
+                raise ValueError(f"cut off: {raw[-200:]!r}")
+            return self.judge(shape, name, node, answer.headers, usage, promises, before)
+        except (OSError, http.client.HTTPException, ValueError) as fault:
+            self.failed.append((shape, str(fault)))
+            return None
+        finally:
+            connection.close()
+
+    def promises(self, ask):
+        """(tokens or None, {(worker, rank): what its events promise})."""
+        tokens = self.tokens_of(ask)
+        return tokens and len(tokens), {
+            where: f.predict(tokens, ask.salt(), ask.adapter())
+            for where, f in self.followers.items()} if tokens else {}
+
+    def judge(self, shape, name, node, headers, usage, promises, before):
+        answered = time.time()
+        row = Row(shape, name, headers["x-kvasir-worker"], headers["x-kvasir-node"],
+                  headers.get("x-kvasir-source", ""))
+        record = node.record(name)
+        row.whole = record["whole"]
+        if row.source == "mirror":
+            row.predicted = int(headers["x-kvasir-overlap"].split("/")[0])
+        row.prompt, row.cached = usage or (0, None)
+        if row.cached is None:
+            row.cached, row.counted = self.hits_since(before, row.worker), True
+        row.rendered, promised = promises
+        seen = promised.get((row.worker, record["rank"] if row.source == "mirror" else 0))
+        if seen:
+            row.promised, row.full = seen.tokens, seen.full
+            self.followers[row.worker, record["rank"]].settle()
+            row.overtaken = seen.is_overtaken(answered)
+        row.prompt = row.prompt or row.rendered or 0
+        row.after_reset = row.worker in self.reset_since
+        self.reset_since.discard(row.worker)
+        self.rows.append(row)
+        return row
+
+    # ----------------------------------------------------------------- stages
+
+    def play(self, names=None):
+        """All shapes: three rounds each, and the others in a second turn."""
+        talks = {name: asks.Talk(name, self.args.seed) for name in names or asks.SHAPES}
+        for rounds in (range(asks.LATER), range(asks.LATER, asks.ROUNDS)):
+            for name, talk in talks.items():
+                for talk.round in rounds:
+                    self.one(name, asks.SHAPES[name](talk))
+        self.report(list(talks))
+
+    def converse(self, stage, count):
+        """The mixed load of conversations.py, one at a time."""
+        script = conversations.Script(self.args.seed + len(self.rows),
+                                      conversations.Tokens(self.model_dir), 32)
+        for _ in range(count):
+            made = script.next()
+            self.one(stage, asks.Ask(made.path, made.body))
+            script.done(made, "It is as it is.")
+        self.report([stage])
+
+    def reset(self, count):
+        for i, e in enumerate(self.engines):
+            engines.wait_until(e.reset, "the cache is reset")
+            self.reset_since.add(f"e{i}")
+        self.converse("after a reset of the cache", count)
+
+    def restart(self, count):
+        e = self.engines[0]
+        e.stop()
+        e.start()
+        self.mesh.back(0)
+        self.converse("after an engine's restart", count)
+
+    def kill_engine(self, count):
+        """kill -9 while answers are streamed: those of that engine are lost,
+        the others are not, and nothing fails afterwards."""
+        streams = [Stream(self, i) for i in range(STREAMS)]
+        for s in streams:
+            s.begun.wait(engines.IO_TIMEOUT_S)
+        self.engines[0].crash()
+        for s in streams:
+            s.join(engines.IO_TIMEOUT_S)
+        cut = [s for s in streams if not s.ended]
+        self.lost += len(cut)
+        wrong = [s for s in cut if s.worker != "e0"]
+        self.failed += [("streams while an engine dies", f"{s.worker}: {s.fault}") for s in wrong]
+        say(f"  kill -9 of an engine under {STREAMS} streams: {len(cut)} were cut off, all of "
+            "them its own" if not wrong else f"  {len(wrong)} streams of another were cut off")
+        # Sent at once, while nodes may still believe in it.
+        for i in range(STREAMS):
+            self.unjudged(f"while an engine is dead {i}")
+        self.engines[0].start()
+        self.mesh.back(0)
+        self.converse("after an engine's kill -9", count)
+
+    def unjudged(self, text):
+        body = {"model": engines.MODEL, "prompt": text, "max_tokens": 1}
+        status, _, raw = engines.call(self.next_node().address, "POST", asks.TEXT, body)
+        if status != 200:
+            self.failed.append(("while an engine is dead", f"{status} {raw[:200]!r}"))
+
+    def kill_nodes(self, count):
+        """One after the other: kill -9, requests by the others, its return."""
+        script = conversations.Script(self.args.seed, conversations.Tokens(self.model_dir), 32)
+
+        def some(stage, node=None):
+            for _ in range(count):
+                made = script.next()
+                self.one(stage, asks.Ask(made.path, made.body), node)
+                script.done(made, "It is as it is.")
+        for i in range(3):
+            self.mesh.kill(i)
+            some("while a node is dead")
+            self.mesh.restart(i)
+            some("by a node that came back", self.mesh.nodes[i])
+        self.report(["while a node is dead", "by a node that came back"])
+
+    def official(self):
+        """Both official clients, as their manuals show them."""
+        import clients
+        for stage, run in clients.CALLS.items():
+            for _ in range(3):
+                self.by_client(stage, run)
+        self.report(list(clients.CALLS))
+
+    def by_client(self, stage, run):
+        self.settle()
+        node = self.next_node()
+        name = f"real-{next(self.ids)}"
+        before = self.counters()
+        try:
+            path, body, headers, usage = run("http://{}:{}".format(*node.address), name)
+        except Exception as fault:  # whatever the client's makers thought of
+            self.failed.append((stage, repr(fault)[:300]))
+            return
+        self.judge(stage, name, node, headers, usage,
+                   (None, {}) if body is None else self.promises_of(path, body), before)
+
+    def promises_of(self, path, body):
+        return self.promises(asks.Ask(path, body))
+
+    # ----------------------------------------------------------------- report
+
+    def report(self, stages):
+        for stage in stages:
+            print_line(stage, [r for r in self.rows if r.shape == stage])
+
+
+class Stream(threading.Thread):
+    """One long answer, read until it ends or is cut off."""
+
+    def __init__(self, session, index):
+        super().__init__(daemon=True)
+        self.node, self.index = session.next_node(), index
+        self.begun = threading.Event()
+        self.worker, self.ended, self.fault = "", False, ""
+        self.start()
+
+    def run(self):
+        connection = http.client.HTTPConnection(*self.node.address, timeout=engines.IO_TIMEOUT_S)
+        try:
+            connection.request("POST", asks.TEXT, json.dumps({
+                "model": engines.MODEL, "prompt": f"a stream of its own, {self.index}",
+                "max_tokens": 2000, "ignore_eos": True, "stream": True}),
+                {"content-type": "application/json"})
+            answer = connection.getresponse()
+            self.worker = answer.headers["x-kvasir-worker"]
+            for line in answer:
+                self.begun.set()
+                self.ended = self.ended or line.startswith(b"data: [DONE]")
+        except (OSError, http.client.HTTPException) as fault:
+            self.fault = str(fault)
+        finally:
+            self.begun.set()
+            connection.close()
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def print_line(name, rows):
+    judged = [r for r in rows if r.is_judged()]
+    off = [r for r in judged if r.off()]
+    reasons = collections.Counter(
+        f"{'over' if r.off() > 0 else 'under'}: {r.why()}" for r in off)
+    say(TABLE.format(
+        name, len(rows), len(judged), len(judged) - len(off), sum(r.off() > 0 for r in off),
+        sum(r.off() < 0 for r in off), len(rows) - len(judged),
+        "; ".join(f"{count} {why}" for why, count in reasons.most_common())).rstrip())
+
+
+HEAD = TABLE.format("shape", "asked", "judged", "exact", "over", "under", "belief", "why")
+
+# part: what is asked of which engines
+PARTS = {
+    "shapes": "shapes of requests, two engines of one group of full attention",
+    "faults": "resets, restarts, kills of engines and nodes, the same two engines",
+    "clients": "the official clients, the same two engines",
+    "hybrid": "two engines of a hybrid model: sliding windows of 64 tokens beside full attention",
+    "ranks": "one engine of two data-parallel ranks",
+}
+
+
+def plain(args, executable, folder, parts):
+    adapter_home = folder / "adapter"
+    adapter_home.mkdir()
+    state = Session(args, executable, folder / "plain", more=shapes.adapter(adapter_home))
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        if "shapes" in parts:
+            state.play()
+        if "clients" in parts:
+            state.official()
+        if "faults" in parts:
+            state.reset(args.few)
+            state.kill_nodes(args.few // 2)
+            state.restart(args.few)
+            state.kill_engine(args.few)
+    return state
+
+
+def hybrid(args, executable, folder, _):
+    state = Session(args, executable, folder / "hybrid", config=shapes.HYBRID,
+                    more=shapes.HYBRID_FLAGS)
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        state.play([name for name in asks.SHAPES if "adapter" not in name])
+        state.converse("hybrid, conversations", args.few)
+    return state
+
+
+def ranks(args, executable, folder, _):
+    state = Session(args, executable, folder / "ranks", more=shapes.rank_flags(2), count=1,
+                    ranks=2)
+    with contextlib.ExitStack() as stack:
+        stack.callback(state.close)
+        state.start()
+        state.converse("two ranks", 2 * args.few)
+    return state
+
+
+RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("ranks",), ranks)]
+
+
+def run(args, executable, folder):
+    """Every part asked for; the exit code."""
+    rows, failed, lost = [], [], 0
+    for parts, function in RUNS:
+        wanted = [p for p in parts if p in args.parts]
+        if not wanted:
+            continue
+        say("")
+        for part in wanted:
+            say(f"{part}: {PARTS[part]}")
+        say(HEAD)
+        state = function(args, executable, folder, wanted)
+        print_line("all", state.rows)
+        rows += state.rows
+        failed += state.failed
+        lost += state.lost
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            for row in rows:
+                out.write(json.dumps(dataclasses.asdict(row)) + "\n")
+    say("")
+    for shape, fault in failed:
+        say(f"failed: {shape}: {fault}")
+    unknown = [r for r in rows if r.is_judged() and r.off() and "differs" in r.why()]
+    say(f"{len(rows)} answers, {sum(r.is_judged() for r in rows)} judged, "
+        f"{sum(r.is_judged() and not r.off() for r in rows)} exact; {lost} streams cut off with "
+        f"their engine; {len(failed)} failed, {len(unknown)} off for a cause not known")
+    sys.stdout.flush()
+    return 1 if failed or unknown else 0

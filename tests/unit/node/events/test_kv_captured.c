@@ -1,0 +1,191 @@
+/* What real engines published, held against the tokens that they had cached:
+ * a step's prompt is looked up in what the steps before it told. */
+#include <criterion/criterion.h>
+
+#include <stdio.h>
+
+#include "node/events/kv_apply_internal.h"
+#include "tests/unit/node/events/kv_captured.h"
+#include "tests/unit/node/events/kv_captured_hybrid.h"
+#include "tests/unit/node/events/kv_captured_plain.h"
+
+#define BYTES_MAX  8192
+#define SIZE       32
+#define BLOCKS_MAX 64
+
+static struct kv_reader *reader;
+static struct ledger *ledger;
+static uint32_t stream;
+static struct kv_apply apply;
+static struct kv_counters counters;
+static uint64_t words[KV_APPLY_WORDS(BYTES_MAX)];
+static uint64_t held[BLOCKS_MAX];
+static uint32_t held_count;
+
+static void
+begin_stream(void)
+{
+    cr_assert_eq(ledger_open(ledger, &stream), 0);
+    apply = (struct kv_apply){.rank = 0};
+    held_count = 0;
+}
+
+static void
+setup(void)
+{
+    struct ledger_limits limits = {.bytes_max = (size_t)64 << 20};
+
+    cr_assert_eq(kv_reader_new(&reader, &KV_LIMITS_DEFAULT), 0);
+    cr_assert_eq(ledger_new(&ledger, &limits), 0);
+    counters = (struct kv_counters){0};
+    begin_stream();
+}
+
+static void
+teardown(void)
+{
+    kv_reader_free(reader);
+    ledger_free(ledger);
+}
+
+TestSuite(node_kv_captured, .init = setup, .fini = teardown);
+
+static uint32_t
+find(uint64_t key)
+{
+    uint32_t i = 0;
+
+    while (i < held_count && held[i] != key) {
+        i++;
+    }
+    return i;
+}
+
+static void
+put(enum event_kind kind, uint64_t key)
+{
+    uint32_t at = find(key);
+
+    if (kind == EVENT_STORE && at == held_count) {
+        cr_assert_lt(held_count, BLOCKS_MAX);
+        held[held_count++] = key;
+    } else if (kind == EVENT_REMOVE && at < held_count) {
+        held[at] = held[--held_count];
+    }
+}
+
+static void
+put_all(const struct event_words *out)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        uint64_t op = words[i];
+        for (uint32_t left = event_op_count(op); left > 0; left--) {
+            put(event_op_kind(op), words[++i]);
+        }
+    }
+}
+
+static void
+play(const char *hex)
+{
+    static uint8_t bytes[BYTES_MAX];
+    size_t len = 0;
+    unsigned byte;
+    int outcome;
+
+    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2) {
+        cr_assert_lt(len, sizeof(bytes));
+        bytes[len++] = (uint8_t)byte;
+    }
+    cr_assert_eq(kv_reader_begin(reader, (struct slice){(char *)bytes, len}),
+                 0);
+    do {
+        struct event_words out = {.words = words,
+                                  .max = KV_APPLY_WORDS(BYTES_MAX)};
+        outcome = kv_apply(&apply, reader, ledger, stream, &counters, &out);
+        put_all(&out);
+        if (outcome == KV_APPLY_E_CLEARED) {
+            ledger_close(ledger, stream);
+            begin_stream();
+        }
+    } while (outcome == KV_APPLY_E_CLEARED);
+    cr_assert_eq(outcome, 0);
+}
+
+/* Tokens of a prompt that are held: one is always computed. */
+static uint32_t
+predict(const struct kv_captured *step)
+{
+    static uint32_t tokens[BLOCKS_MAX * SIZE];
+    static uint64_t keys[BLOCKS_MAX];
+    uint32_t count = 0;
+    uint32_t found = 0;
+
+    for (int run = 0; run < 2; run++) {
+        for (uint32_t i = 0; i < step->run[run][1]; i++) {
+            cr_assert_lt(count, BLOCKS_MAX * SIZE);
+            tokens[count++] = step->run[run][0] + i;
+        }
+    }
+    uint32_t blocks = (count - 1) / SIZE;
+    (void)key_chain(key_token_root(slice_of(""), slice_of("")), tokens, blocks,
+                    SIZE * sizeof(uint32_t), keys);
+    while (found < blocks && find(keys[found]) < held_count) {
+        found++;
+    }
+    return found * SIZE;
+}
+
+static void
+play_step(const struct kv_captured *step)
+{
+    for (int i = 0; i < KV_CAPTURED_BATCHES && step->batches[i] != NULL; i++) {
+        play(step->batches[i]);
+    }
+}
+
+#define STEPS(table) (sizeof(table) / sizeof((table)[0]))
+
+Test(node_kv_captured, one_group_of_full_attention_is_predicted_exactly)
+{
+    for (size_t i = 0; i < STEPS(KV_CAPTURED_PLAIN); i++) {
+        const struct kv_captured *step = &KV_CAPTURED_PLAIN[i];
+        if (!step->after_reset) {
+            cr_expect_eq(predict(step), step->cached, "step %zu: %u", i,
+                         predict(step));
+        }
+        play_step(step);
+    }
+    cr_assert_gt(counter_read(&counters.blocks_removed), 0);
+    cr_assert_gt(counter_read(&counters.duplicates), 0);
+}
+
+Test(node_kv_captured, a_reset_shows_with_the_next_step_only)
+{
+    for (size_t i = 0; i < STEPS(KV_CAPTURED_PLAIN); i++) {
+        const struct kv_captured *step = &KV_CAPTURED_PLAIN[i];
+        uint32_t predicted = predict(step);
+        play_step(step);
+        if (step->after_reset) {
+            cr_assert_gt(predicted, 0);
+            cr_assert_eq(step->cached, 0);
+            cr_assert_eq(counter_read(&counters.cleared), 1);
+        }
+    }
+}
+
+Test(node_kv_captured, of_a_hybrid_model_full_attention_is_an_upper_bound)
+{
+    uint32_t above = 0;
+
+    for (size_t i = 0; i < STEPS(KV_CAPTURED_HYBRID); i++) {
+        const struct kv_captured *step = &KV_CAPTURED_HYBRID[i];
+        if (!step->after_reset) {
+            cr_expect_geq(predict(step), step->cached, "step %zu", i);
+            above += predict(step) > step->cached;
+        }
+        play_step(step);
+    }
+    cr_assert_gt(above, 0, "the capture shows windows that were not held");
+    cr_assert_gt(counter_read(&counters.drop_group), 0);
+}
