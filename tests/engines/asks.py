@@ -260,8 +260,8 @@ def usage_of(value):
         return usage["input_tokens"], usage["input_tokens_details"].get("cached_tokens") or 0
     if usage.get("input_tokens") is None:
         return None
-    cached = usage.get("cache_read_input_tokens")
-    return usage["input_tokens"] + (cached or 0), cached
+    cached, created = (usage.get(f"cache_{what}_input_tokens") for what in ("read", "creation"))
+    return usage["input_tokens"] + (cached or 0) + (created or 0), cached
 
 
 def read(raw, stream):

@@ -1,5 +1,7 @@
-"""The official clients of OpenAI and Anthropic through a node. Each call
-returns (path, body as a dictionary, headers of the answer, its usage)."""
+"""The official clients of OpenAI and Anthropic through a node."""
+import dataclasses
+import typing
+
 import anthropic
 import openai
 
@@ -11,12 +13,20 @@ QUESTION = [{"role": "user", "content": "How many blocks are there in this promp
 CHAT = [{"role": "system", "content": SYSTEM}, *QUESTION]
 
 
-def openai_client(url):
-    return openai.OpenAI(base_url=url + "/v1", api_key="none", max_retries=0)
+@dataclasses.dataclass
+class Call:
+    url: str
+    name: str
+    look: typing.Callable  # is told (path, body) before they are sent
+
+    def openai(self):
+        return openai.OpenAI(base_url=self.url + "/v1", api_key="none", max_retries=0)
 
 
-def of_openai(create, path, body, name):
-    raw = create(**body, extra_headers={"x-request-id": name})
+def send(call, create, path, body):
+    """(headers of the answer, its usage)"""
+    call.look(path, body)
+    raw = create(**body, extra_headers={"x-request-id": call.name})
     parsed = raw.parse()
     usage = None
     if body.get("stream"):
@@ -24,41 +34,38 @@ def of_openai(create, path, body, name):
             usage = asks.usage_of(event.model_dump()) or usage
     else:
         usage = asks.usage_of(parsed.model_dump())
-    return path, body, raw.headers, usage
+    return raw.headers, usage
 
 
-def chat(url, name, **more):
-    create = openai_client(url).chat.completions.with_raw_response.create
-    return of_openai(create, asks.CHAT, {
-        "model": engines.MODEL, "messages": CHAT, "max_tokens": 4, **more}, name)
+def chat(call, **more):
+    return send(call, call.openai().chat.completions.with_raw_response.create, asks.CHAT, {
+        "model": engines.MODEL, "messages": CHAT, "max_tokens": 4, **more})
 
 
-def completion(url, name):
-    create = openai_client(url).completions.with_raw_response.create
-    return of_openai(create, asks.TEXT, {
-        "model": engines.MODEL, "prompt": "Once. " + SYSTEM, "max_tokens": 4}, name)
+def completion(call):
+    return send(call, call.openai().completions.with_raw_response.create, asks.TEXT, {
+        "model": engines.MODEL, "prompt": "Once. " + SYSTEM, "max_tokens": 4})
 
 
-def response(url, name):
-    create = openai_client(url).responses.with_raw_response.create
-    return of_openai(create, asks.RESPONSES, {
-        "model": engines.MODEL, "input": "A response. " + SYSTEM, "max_output_tokens": 4}, name)
+def response(call):
+    return send(call, call.openai().responses.with_raw_response.create, asks.RESPONSES, {
+        "model": engines.MODEL, "input": "A response. " + SYSTEM, "max_output_tokens": 4})
 
 
-def message(url, name, **more):
-    client = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)
-    return of_openai(client.messages.with_raw_response.create, asks.MESSAGES, {
+def message(call, **more):
+    client = anthropic.Anthropic(base_url=call.url, api_key="none", max_retries=0)
+    return send(call, client.messages.with_raw_response.create, asks.MESSAGES, {
         "model": engines.MODEL, "system": "Messages. " + SYSTEM, "messages": QUESTION,
-        "max_tokens": 4, **more}, name)
+        "max_tokens": 4, **more})
 
 
 CALLS = {
     "openai: chat": chat,
-    "openai: chat, stream": lambda url, name: chat(
-        url, name, stream=True, stream_options={"include_usage": True}),
-    "openai: chat, plain stream": lambda url, name: chat(url, name, stream=True),
+    "openai: chat, stream": lambda call: chat(
+        call, stream=True, stream_options={"include_usage": True}),
+    "openai: chat, plain stream": lambda call: chat(call, stream=True),
     "openai: completion": completion,
     "openai: response": response,
     "anthropic: message": message,
-    "anthropic: message, stream": lambda url, name: message(url, name, stream=True),
+    "anthropic: message, stream": lambda call: message(call, stream=True),
 }

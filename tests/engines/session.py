@@ -18,6 +18,7 @@ import threading
 import time
 
 import asks
+import clients
 import conversations
 import engine as engines
 import kvasir
@@ -235,9 +236,9 @@ class Session:
         self.report(list(talks))
 
     def converse(self, stage, count):
-        """The mixed load of conversations.py, one at a time."""
-        script = conversations.Script(self.args.seed + len(self.rows),
-                                      conversations.Tokens(self.model_dir), 32)
+        """The mixed load of conversations.py, one at a time; the same at each
+        stage, so that engines that stayed up hold what is asked."""
+        script = conversations.Script(self.args.seed, conversations.Tokens(self.model_dir), 32)
         for _ in range(count):
             made = script.next()
             self.one(stage, asks.Ask(made.path, made.body))
@@ -303,7 +304,6 @@ class Session:
 
     def official(self):
         """Both official clients, as their manuals show them."""
-        import clients
         for stage, run in clients.CALLS.items():
             for _ in range(3):
                 self.by_client(stage, run)
@@ -314,16 +314,16 @@ class Session:
         node = self.next_node()
         name = f"real-{next(self.ids)}"
         before = self.counters()
+        promises = []
+
+        def look(path, body):
+            promises.append(self.promises(asks.Ask(path, body)))
         try:
-            path, body, headers, usage = run("http://{}:{}".format(*node.address), name)
+            headers, usage = run(clients.Call("http://{}:{}".format(*node.address), name, look))
         except Exception as fault:  # whatever the client's makers thought of
             self.failed.append((stage, repr(fault)[:300]))
             return
-        self.judge(stage, name, node, headers, usage,
-                   (None, {}) if body is None else self.promises_of(path, body), before)
-
-    def promises_of(self, path, body):
-        return self.promises(asks.Ask(path, body))
+        self.judge(stage, name, node, headers, usage, promises[0], before)
 
     # ----------------------------------------------------------------- report
 
@@ -400,6 +400,7 @@ def plain(args, executable, folder, parts):
         if "clients" in parts:
             state.official()
         if "faults" in parts:
+            state.converse("conversations", args.few)
             state.reset(args.few)
             state.kill_nodes(args.few // 2)
             state.restart(args.few)
@@ -431,6 +432,13 @@ def ranks(args, executable, folder, _):
 RUNS = [(("shapes", "faults", "clients"), plain), (("hybrid",), hybrid), (("ranks",), ranks)]
 
 
+def save(args, rows):
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            for row in rows:
+                out.write(json.dumps(dataclasses.asdict(row)) + "\n")
+
+
 def run(args, executable, folder):
     """Every part asked for; the exit code."""
     rows, failed, lost = [], [], 0
@@ -447,10 +455,7 @@ def run(args, executable, folder):
         rows += state.rows
         failed += state.failed
         lost += state.lost
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as out:
-            for row in rows:
-                out.write(json.dumps(dataclasses.asdict(row)) + "\n")
+        save(args, rows)
     say("")
     for shape, fault in failed:
         say(f"failed: {shape}: {fault}")
