@@ -108,9 +108,9 @@ struct scan {
      *   1. `tools`, then `functions`: one SCAN_TOOLS each, unless empty;
      *   2. `system` or else `instructions`: a string or an array of parts;
      *   3. the first of `messages`, `input`, `prompt` that has a known shape.
-     * A message is its SCAN_ROLE, the spans of its content, its `name` and
-     * `reasoning_content` as SCAN_TEXT, its `tool_calls` and `function_call`
-     * as SCAN_TOOLS. An item with neither role nor content (a function call's
+     * A message is its SCAN_ROLE, the spans of its content, its `name`,
+     * `reasoning_content` and `reasoning` as SCAN_TEXT, its `tool_calls` and
+     * `function_call` as SCAN_TOOLS. An item with neither role nor content (a function call's
      * output, say) is an empty SCAN_ROLE and itself as SCAN_TOOLS. What is
      * not an object among messages is passed over.
      * A part is SCAN_TEXT (text, input_text, output_text, refusal, or a bare

@@ -7,7 +7,8 @@
 struct message {
     struct scan_text role;
     struct scan_text name;
-    struct scan_text reasoning;
+    struct scan_text reasoning_content;
+    struct scan_text reasoning; /* the newer name of the same */
     struct scan_text calls;
     struct scan_text call;
     bool known; /* it has a role or content: not an item of another sort */
@@ -48,6 +49,8 @@ message_value(struct walk *w, struct scan_text key, struct message *m,
     } else if (WALK_IS(name, "name")) {
         m->name = walk_text(w, value);
     } else if (WALK_IS(name, "reasoning_content")) {
+        m->reasoning_content = walk_text(w, value);
+    } else if (WALK_IS(name, "reasoning")) {
         m->reasoning = walk_text(w, value);
     } else if (WALK_IS(name, "tool_calls")) {
         m->calls = walk_raw(w, value);
@@ -88,6 +91,7 @@ message(struct walk *w, uint32_t at)
     }
     CHECK_SLOW(w->spans_count >= role);
     walk_push(w, SCAN_TEXT, m.name);
+    walk_push(w, SCAN_TEXT, m.reasoning_content);
     walk_push(w, SCAN_TEXT, m.reasoning);
     walk_push(w, SCAN_TOOLS, m.calls);
     walk_push(w, SCAN_TOOLS, m.call);

@@ -361,9 +361,10 @@ message(struct gen *g)
         {"role", string},     {"role", string},
         {"content", content}, {"content", content},
         {"name", string},     {"reasoning_content", string},
-        {"tool_calls", raw},  {"function_call", raw}};
+        {"tool_calls", raw},  {"function_call", raw},
+        {"reasoning", string}};
 
-    object(g, fields, 8, (unsigned)below(g, 6));
+    object(g, fields, 9, (unsigned)below(g, 6));
 }
 
 static void

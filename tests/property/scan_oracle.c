@@ -150,6 +150,7 @@ messages(struct oracle *o, json_t *list)
         (void)content(o, json_object_get(m, "content"));
         want_string(o, SCAN_TEXT, json_object_get(m, "name"));
         want_string(o, SCAN_TEXT, json_object_get(m, "reasoning_content"));
+        want_string(o, SCAN_TEXT, json_object_get(m, "reasoning"));
         want_raw(o, json_object_get(m, "tool_calls"));
         want_raw(o, json_object_get(m, "function_call"));
     }

@@ -148,6 +148,9 @@ Test(node_scan, tool_calls_names_and_reasoning_follow_the_content)
               "\"content\":null,\"function_call\":{\"name\":\"f\"}}]}",
               "role assistant|text n|text why|tools [{\"id\":\"1\"}]|"
               "tools {\"name\":\"f\"}|");
+    try_spans("{\"messages\":[{\"reasoning\":\"b\",\"role\":\"a\","
+              "\"reasoning_content\":\"c\",\"content\":\"t\"}]}",
+              "role a|text t|text c|text b|");
     try_spans("{\"messages\":[{\"role\":\"a\",\"tool_calls\":[1],"
               "\"tool_calls\":[]}]}",
               "role a|");
