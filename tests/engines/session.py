@@ -203,8 +203,10 @@ class Session:
 
     def judge(self, shape, name, node, headers, usage, promises, before):
         answered = time.time()
+        if "x-kvasir-source" not in headers:
+            raise ValueError("an answer does not say where it was placed")
         row = Row(shape, name, headers["x-kvasir-worker"], headers["x-kvasir-node"],
-                  headers.get("x-kvasir-source", ""))
+                  headers["x-kvasir-source"])
         record = node.record(name)
         row.whole = record["whole"]
         if row.source == "mirror":
@@ -320,10 +322,9 @@ class Session:
             promises.append(self.promises(asks.Ask(path, body)))
         try:
             headers, usage = run(clients.Call("http://{}:{}".format(*node.address), name, look))
+            self.judge(stage, name, node, headers, usage, promises[0], before)
         except Exception as fault:  # whatever the client's makers thought of
             self.failed.append((stage, repr(fault)[:300]))
-            return
-        self.judge(stage, name, node, headers, usage, promises[0], before)
 
     # ----------------------------------------------------------------- report
 
