@@ -507,13 +507,13 @@ class Events(Base):
         drive.number("batches")  # it has heard that
         width = 100000
         tokens = [0] * width
-        for i in range(48):  # 48 * 100000 keys of 8 bytes: more than 32 MiB
+        for i in range(48):  # 48 * 100000 keys and names of 8 bytes: more than 32 MiB
             hashes = range(1 + i * width, 1 + (i + 1) * width)
             publisher.batch({"type": "BlockStored", "block_hashes": list(hashes),
                              "parent_block_hash": i * width or None, "token_ids": tokens,
                              "block_size": 1, "lora_id": None, "medium": "GPU",
                              "lora_name": None})
-        self.wait(lambda: drive.number("batches") >= 40, "a full ring")
+        self.wait(lambda: drive.number("batches") >= 10, "a full ring")
         drive.tell("resume")
         self.wait(lambda: drive.seqs()[-1:] == [47], "the last batch")
         self.assertEqual(drive.seqs(), list(range(48)))
@@ -523,18 +523,21 @@ class Events(Base):
     def test_batch_too_long_for_one_record_comes_in_several(self):
         publisher = self.publisher()
         drive = self.follow(publisher)
-        width, events = 100000, 11  # a record has room for 1048564 words
+        width, events = 100000, 11  # a record has room for 524,238 words, and as many of names
         publisher.batch(*({"type": "BlockStored", "token_ids": [0] * width, "block_size": 1,
                            "block_hashes": list(range(i * width + 1, (i + 1) * width + 1)),
                            "parent_block_hash": i * width or None, "lora_id": None,
                            "medium": "GPU", "lora_name": None} for i in range(events)))
         publisher.store([5], parent=4)  # dropped: another block size
         self.wait(lambda: drive.seqs()[-1:] == [1], "the next batch")
-        self.assertEqual(drive.seqs(), [0, 0, 1])
+        seqs = drive.seqs()
+        self.assertGreater(len(seqs), 2)
+        self.assertEqual(seqs, [0] * (len(seqs) - 1) + [1])
         self.assertEqual(len(drive.keys()), width * events)
         records = drive.of("record")
-        self.assertEqual([r["holes"] for r in records], [2 ** 32 - 1, 0, 0])
-        keys = [key for r in records[:2] for op in r["ops"] for key in op[2]]
+        self.assertEqual([r["holes"] for r in records],
+                         [2 ** 32 - 1] * (len(records) - 2) + [0, 0])
+        keys = [key for r in records[:-1] for op in r["ops"] for key in op[2]]
         self.assertEqual(len(set(keys)), len(keys))
 
     def test_ends_while_the_ring_is_full(self):
@@ -548,7 +551,7 @@ class Events(Base):
                              "block_hashes": list(range(i * 100000 + 1, (i + 1) * 100000 + 1)),
                              "parent_block_hash": None, "lora_id": None, "medium": "GPU",
                              "lora_name": None})
-        self.wait(lambda: drive.number("batches") >= 40, "a full ring")
+        self.wait(lambda: drive.number("batches") >= 10, "a full ring")
 
 
 @unittest.skipIf(Publisher is None, "python3-zmq or python3-msgpack is missing")
