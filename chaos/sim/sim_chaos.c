@@ -67,7 +67,7 @@ void
 sim_chaos_draw(struct sim_world *w)
 {
     struct rng *rng = &w->draw;
-    uint64_t seldom = 1U << SIM_HOLE | 1U << SIM_DATAGRAM | 1U << SIM_ROLL;
+    uint64_t seldom = 1U << SIM_HOLE | 1U << SIM_DATAGRAM;
     uint32_t busy = 1 + sim_below(rng, 4); /* of 6 */
     struct rng later;
 
@@ -75,7 +75,8 @@ sim_chaos_draw(struct sim_world *w)
     for (uint32_t i = 0; i < SIM_FAULT_KINDS; i++) {
         struct rng *from = i < SIM_FAULTS_LATER ? rng : &later;
         uint32_t odds = (seldom >> i & 1) != 0 ? 1 : busy;
-        bool on = sim_below(from, 6) < (i == SIM_REQUEST ? 4 : odds);
+        bool on =
+            sim_below(from, 6) < (i == SIM_REQUEST || i == SIM_ROLL ? 4 : odds);
         w->rate_ms[i] = 200 + sim_below(from, 3000);
         rng_init(&w->chaos[i], rng_mix(w->options.seed) + i);
         if (on && (w->options.faults >> i & 1) != 0) {
@@ -228,6 +229,19 @@ break_engine(struct sim_world *w, enum sim_fault fault)
 }
 
 static void
+lose(struct sim_world *w, struct rng *rng, uint32_t node)
+{
+    uint32_t engine = sim_below(rng, w->engines_count);
+
+    w->nodes[node].streams[engine].known = 0;
+    sim_known_changed(w, engine);
+    role_is_control();
+    hub_local_lost(w->nodes[node].hub, w->engines[engine].stream,
+                   sim_now(w, node));
+    sim_node_pull(w, node);
+}
+
+static void
 break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
 {
     struct rng *rng = &w->chaos[fault];
@@ -258,11 +272,7 @@ break_node(struct sim_world *w, enum sim_fault fault, uint32_t node)
         break;
     case SIM_LOST:
         if (sim_runs(w, node)) {
-            role_is_control();
-            hub_local_lost(w->nodes[node].hub,
-                           w->engines[sim_below(rng, w->engines_count)].stream,
-                           sim_now(w, node));
-            sim_node_pull(w, node);
+            lose(w, rng, node);
         }
         break;
     case SIM_ROSTER:

@@ -50,9 +50,7 @@ static bool
 is_steady(const struct sim_world *w, uint32_t node, uint32_t engine)
 {
     const uint64_t rough = UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CLOCK |
-                           UINT64_C(1) << SIM_DAY | UINT64_C(1) << SIM_REPLY |
-                           UINT64_C(1) << SIM_SEVER | UINT64_C(1) << SIM_LOST |
-                           UINT64_C(1) << SIM_HOLE;
+                           UINT64_C(1) << SIM_DAY | UINT64_C(1) << SIM_REPLY;
     const struct sim_stream *f = &w->nodes[node].streams[engine];
 
     return (w->faults & rough) == 0 && !f->rank.wrong &&
@@ -142,6 +140,7 @@ sim_check_node(struct sim_world *w, uint32_t node)
     for (uint32_t at = 0; gossip_status(gossip, at, &s); at++) {
         if (followed(w, node, s.stream, &engine) != NULL) {
             check_kept(w, node, engine, &s);
+            sim_known_look(w, node, engine, &s);
             check_forward(w, node, engine, &s);
             check_truth(w, node, engine, &s);
         }
@@ -197,14 +196,18 @@ sim_check_member(struct sim_world *w, uint32_t node,
 static bool
 is_gapped(const struct sim_world *w, uint32_t engine)
 {
-    return w->engines[engine].gapped || w->result->saw[SIM_SAW_GAP] != 0 ||
-           !w->engines[engine].has_replay;
+    const struct sim_engine *e = &w->engines[engine];
+
+    return e->processes[e->processes_count - 1].gapped || !e->has_replay;
 }
 
 bool
 sim_check_is_whole(const struct sim_world *w, uint32_t engine)
 {
-    return w->quiet && !is_gapped(w, engine) && !sim_has(w, SIM_ROLL);
+    const struct sim_engine *e = &w->engines[engine];
+
+    return w->quiet && e->has_replay &&
+           !e->processes[e->processes_count - 1].lost;
 }
 
 static const char *
@@ -244,8 +247,7 @@ check_stream(struct sim_world *w, uint32_t engine,
     if (p->count == 0 && s->epoch.no != 0 && s->epoch.id != KV_STREAM_EMPTY) {
         return "an empty engine is not known to be";
     }
-    if (!is_gapped(w, engine) && !sim_has(w, SIM_ROLL) && !s->complete &&
-        s->epoch.no != 0) {
+    if (!p->lost && !s->complete && s->epoch.no != 0) {
         return "not complete";
     }
     return NULL;

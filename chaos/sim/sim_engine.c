@@ -143,7 +143,8 @@ sim_engine_flush(struct sim_world *w, uint32_t engine)
     if (p->count > 1 && sim_has(w, SIM_HOLE) && !w->quiet &&
         sim_chance(&w->chaos[SIM_HOLE], w->hole_permille) &&
         sim_may_break(w, SIM_HOLE)) {
-        e->gapped = true;
+        p->gapped = true;
+        p->lost = true;
         return;
     }
     batch->len = w->payload.len;
@@ -154,6 +155,7 @@ sim_engine_flush(struct sim_world *w, uint32_t engine)
         p->id = key_digest(buf_slice(&w->payload));
     }
     sim_intake_publish(w, engine, p->count - 1);
+    sim_known_changed(w, engine);
 }
 
 static void
@@ -301,6 +303,9 @@ begin_process(struct sim_world *w, uint32_t engine)
         realloc(e->processes, (e->processes_count + 1) * sizeof *e->processes);
     CHECK(e->processes != NULL);
     e->processes[e->processes_count++] = (struct sim_process){.count = 0};
+    for (uint32_t i = 0; i < w->nodes_count; i++) {
+        w->nodes[i].streams[engine].known = 0;
+    }
     forget_all(e);
     CHECK(engine_init(&e->engine, &config, w->time.now_us,
                       w->same_names ? 1 : seed) == 0);

@@ -87,6 +87,23 @@ arm(struct sim_world *w, uint32_t node, uint32_t engine)
     }
 }
 
+/* A reader takes a batch for lost that is not, if replies are. */
+static void
+note_out(struct sim_world *w, uint32_t node, uint32_t engine,
+         const struct kv_out *out)
+{
+    uint32_t process = w->nodes[node].readers[engine].process;
+    struct sim_process *p = &w->engines[engine].processes[process];
+
+    if (out->kind == KV_OUT_BEGIN) {
+        sim_trace(w, out->reason, sim_reader_of(node, engine), out->seq);
+    } else if (out->kind == KV_OUT_GAP) {
+        sim_saw(w, SIM_SAW_GAP, 1);
+        p->gapped = true;
+        p->lost = p->lost || sim_has(w, SIM_REPLY);
+    }
+}
+
 static void
 pump(struct sim_world *w, uint32_t node, uint32_t engine)
 {
@@ -100,7 +117,7 @@ pump(struct sim_world *w, uint32_t node, uint32_t engine)
         } else if (out.kind == KV_OUT_HANGUP) {
             r->replaying = false;
         } else {
-            sim_saw(w, SIM_SAW_GAP, out.kind == KV_OUT_GAP);
+            note_out(w, node, engine, &out);
             decoder_take(&r->decoder, &out, sim_now(w, node));
         }
     }
@@ -472,6 +489,8 @@ sim_intake_reread(struct sim_world *w, uint32_t node, uint32_t engine,
                   uint64_t ask_number, bool prove)
 {
     if (w->nodes[node].streams[engine].reach.takes) {
+        sim_trace(w, prove ? "prove" : "reread", sim_reader_of(node, engine),
+                  ask_number);
         sim_add(w, w->time.now_us + way_us(w), SIM_EV_REREAD,
                 sim_reader_of(node, engine), ask_number << 1 | prove);
     }

@@ -408,6 +408,7 @@ sim_node_kill(struct sim_world *w, uint32_t node)
     free(n->ingest);
     n->up = false;
     n->paused_us = 0;
+    sim_known_gone(w, node);
 }
 
 void

@@ -2,7 +2,8 @@
  * The inside of the simulator, shared by its files: sim.c draws a world, runs
  * its events and ends it; sim_engine.c has engines and the truth about them,
  * sim_net.c the links, sim_node.c a node, sim_intake.c its readers of engines,
- * sim_snapshot*.c its disk, sim_chaos.c what breaks, sim_check.c what must hold.
+ * sim_snapshot*.c its disk, sim_chaos.c what breaks, sim_check.c and
+ * sim_known.c what must hold.
  *
  * Role: core, private to the simulator. Thread: one owner.
  */
@@ -82,6 +83,8 @@ struct sim_process {
     uint32_t count;
     uint32_t size;
     uint64_t id; /* its name as an epoch; 0: nothing published yet */
+    bool gapped; /* a batch is missing for good, somewhere */
+    bool lost;   /* nobody can learn all that it holds any more */
 };
 
 #define SIM_PROMPT_BLOCKS 9U
@@ -118,7 +121,6 @@ struct sim_engine {
     uint32_t processes_count;
     double clock_s; /* its wall clock is that far off */
     uint64_t idle_until_us;
-    bool gapped;    /* lost something for good: less is promised */
     uint64_t drawn; /* request numbers */
 };
 
@@ -181,7 +183,10 @@ struct sim_stream {
     struct gossip_epoch epoch;
     uint64_t pos;
     uint32_t begins; /* readings that began */
-    uint32_t knew;   /* begins + 1 when the reading led a complete epoch of the
+    uint32_t known;  /* batches of the living process: all is known that came of
+                        them; 0: not all */
+    uint32_t known_begins;
+    uint32_t knew; /* begins + 1 when the reading led a complete epoch of the
                         living process; 0: it did not */
 };
 
@@ -369,6 +374,15 @@ uint32_t sim_engine_low(const struct sim_engine *engine, uint32_t process);
 uint32_t sim_engine_process(const struct sim_engine *engine, uint64_t id);
 /* Whether its living process has this block cached, by our key. */
 bool sim_engine_holds(const struct sim_engine *engine, uint64_t key);
+
+/* sim_known.c */
+/* The engine published, or repeats less than before. */
+void sim_known_changed(struct sim_world *w, uint32_t engine);
+/* The node's process ended, or lost what it had. */
+void sim_known_gone(struct sim_world *w, uint32_t node);
+/* What the node says of the engine now. */
+void sim_known_look(struct sim_world *w, uint32_t node, uint32_t engine,
+                    const struct gossip_status *s);
 
 /* sim_net.c */
 /* Puts what a cluster sends on its way, or loses it. */
