@@ -428,6 +428,24 @@ settle(struct sim_world *w, uint32_t node, uint32_t engine)
     }
 }
 
+/* The thread was stopped for long: whatever its sockets say may be of another
+ * process by now. */
+static void
+see_the_time(struct sim_world *w, uint32_t node)
+{
+    struct sim_node *n = &w->nodes[node];
+    uint64_t now = sim_now(w, node);
+
+    if (now - n->turn_us > GAP_US && n->turn_us != 0) {
+        for (uint32_t engine = 0; engine < w->engines_count; engine++) {
+            if (n->readers[engine].on && n->readers[engine].connected) {
+                hang_up(w, node, engine);
+            }
+        }
+    }
+    n->turn_us = now;
+}
+
 void
 sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine)
 {
@@ -435,6 +453,7 @@ sim_intake_look(struct sim_world *w, uint32_t node, uint32_t engine)
     const struct sim_reader *r = &w->nodes[node].readers[engine];
     enum ingest_reach_seen seen = INGEST_REACH_NOT;
 
+    see_the_time(w, node);
     if (f->reach.open &&
         kv_stream_state(r->decoder.stream) != KV_STREAM_CONNECTING) {
         seen = kv_stream_state_is_live(f->rank.read) || !f->reach.unable ||
@@ -539,24 +558,6 @@ take_due(struct sim_world *w, uint32_t node, uint32_t engine)
         kv_stream_tick(r->decoder.stream, sim_now(w, node));
     }
     pump(w, node, engine);
-}
-
-/* The thread was stopped for long: whatever its sockets say may be of another
- * process by now. */
-static void
-see_the_time(struct sim_world *w, uint32_t node)
-{
-    struct sim_node *n = &w->nodes[node];
-    uint64_t now = sim_now(w, node);
-
-    if (now - n->turn_us > GAP_US && n->turn_us != 0) {
-        for (uint32_t engine = 0; engine < w->engines_count; engine++) {
-            if (n->readers[engine].on && n->readers[engine].connected) {
-                hang_up(w, node, engine);
-            }
-        }
-    }
-    n->turn_us = now;
 }
 
 static void
