@@ -165,10 +165,8 @@ gossip_names_record(struct gossip *g, struct gossip_stream *s,
     uint64_t print = 0;
 
     CHECK(pos != 0 && s->epoch.no != 0);
-    if (!body->has_names) {
-        if (body->words_count > 0) {
-            lose(g, s, 0);
-        }
+    if (!body->has_names) { /* none were told, or they were cut off */
+        lose(g, s, 0);
         return;
     }
     if (body->clears) {
