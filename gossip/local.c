@@ -193,7 +193,7 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
         }
     } else if (s->answered != s->ask) {
         return; /* begun before the question: proves nothing */
-    } else if (reading->whole || is_alone(g)) {
+    } else if (reading->whole || (is_alone(g) && !resume(g, s, true))) {
         gossip_stream_flipped(g, s);
         reading->tolerant = !reading->whole;
         mint(g, s, reading->process, reading->whole,
