@@ -1,16 +1,11 @@
 /*
  * What the fleet can still know of a living engine. Its state can be had from
  * the engine, as long as the replay reaches the process's first batch, or from
- * a node that knows all up to a batch from which the replay goes on. When both
- * are gone, it is lost; that may come of what happens to nodes and engines,
+ * a node that knows all up to a batch from which the replay goes on, and the
+ * engine's names of the blocks. When both are gone, it is lost; that may come of what happens to nodes and engines,
  * never of what nodes do about it.
  */
 #include "chaos/sim/sim_world_internal.h"
-
-/* Whoever takes over is handed the names of an engine's blocks by any node
- * that knows them. As long as nodes do not do that, only who reads the process
- * from its first batch on can go on with it. */
-#define LEDGER_IS_HANDED_OVER false
 
 /* Whether someone can still learn all that the living process holds. */
 static bool
@@ -72,29 +67,30 @@ is_of_living(const struct sim_engine *e, const struct gossip_status *s)
            s->xor_keys == p->batches[upto - 1].xor_keys;
 }
 
-/* How many batches of the living process it knows the outcome of. */
+/* How many batches of the living process it knows the outcome of, the engine's
+ * names of the blocks included. */
 static uint32_t
 known_of(const struct sim_world *w, uint32_t engine,
          const struct gossip_status *s)
 {
-    bool whole = s->complete && !s->torn && !s->transfers &&
-                 (LEDGER_IS_HANDED_OVER || s->reads) &&
+    bool whole = s->complete && !s->torn && !s->transfers && s->names_known &&
                  is_of_living(&w->engines[engine], s);
+    uint64_t pos = s->names_pos < s->pos ? s->names_pos : s->pos;
 
-    return whole ? (uint32_t)((s->pos + 1) >> 8) : 0;
+    return whole ? (uint32_t)((pos + 1) >> 8) : 0;
 }
 
-/* Who reads on no more, cannot, or begins anew, has the names no more; and who
- * is late with proof that its process lives gives way. */
+/* Not promised yet: a reader that is late with proof that its process lives
+ * gives way, and one that reads again in order to heal knows no more than the
+ * replay. */
 static bool
-may_forget(const struct sim_world *w, const struct sim_stream *f)
+may_forget(const struct sim_world *w)
 {
     const uint64_t late = UINT64_C(1) << SIM_PAUSE | UINT64_C(1) << SIM_CLOCK |
-                          UINT64_C(1) << SIM_DAY | UINT64_C(1) << SIM_REPLY;
-    bool reads_on = f->reach.takes && f->known_begins == f->begins &&
-                    kv_stream_state_is_live(f->rank.read);
+                          UINT64_C(1) << SIM_DAY | UINT64_C(1) << SIM_REPLY |
+                          UINT64_C(1) << SIM_LOST;
 
-    return !LEDGER_IS_HANDED_OVER && (!reads_on || (w->faults & late) != 0);
+    return (w->faults & late) != 0;
 }
 
 void
@@ -108,9 +104,8 @@ sim_known_look(struct sim_world *w, uint32_t node, uint32_t engine,
 
     f->known = known_of(w, engine, s);
     bool forgot = had && !can_be_had(w, engine, low);
-    if (forgot && !p->lost && !may_forget(w, f)) {
+    if (forgot && !p->lost && !may_forget(w)) {
         sim_fail(w, "the fleet forgot a living engine", node, engine);
     }
     p->lost = p->lost || !had || forgot;
-    f->known_begins = f->begins;
 }
