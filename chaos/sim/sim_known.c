@@ -2,8 +2,8 @@
  * What the fleet can still know of a living engine. Its state can be had from
  * the engine, as long as the replay reaches the process's first batch, or from
  * a node that knows all up to a batch from which the replay goes on, and the
- * engine's names of the blocks. When both are gone, it is lost; that may come of what happens to nodes and engines,
- * never of what nodes do about it.
+ * engine's names of the blocks. When both are gone, it is lost. That may come
+ * of what happens to nodes and engines, never of what nodes do about it.
  */
 #include "chaos/sim/sim_world_internal.h"
 

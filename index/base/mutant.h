@@ -40,7 +40,8 @@
     X(READ_NEW, read_new, "a saved reading's position is one batch too new")   \
     X(TOO_LONG, too_long, "a record is kept that no frame has room for")       \
     X(NUMBERS_WIN, numbers_win,                                                \
-      "the higher epoch wins, however little it knows")
+      "the higher epoch wins, however little it knows")                        \
+    X(NO_RESUME, no_resume, "names that were handed over are not gone on from")
 
 enum mutant {
     MUTANT_NONE,
