@@ -75,6 +75,9 @@ ingest_reach_opened(struct ingest_reach *reach, int outcome)
     reach->failed = outcome != 0;
     reach->open = outcome == 0;
     reach->takes = reach->open && reach->wanted;
+    if (reach->open) {
+        reach->seen = INGEST_REACH_UNKNOWN; /* not of the time without it */
+    }
 }
 
 void

@@ -67,6 +67,18 @@ run(uint32_t seconds, enum ingest_reach_seen seen)
     }
 }
 
+Test(node_ingest_reach, time_without_a_source_is_no_time_out_of_reach)
+{
+    run(60, INGEST_REACH_NOT); /* another node reads */
+    want(true);
+    cr_assert(reach.takes);
+    cr_assert_eq(unable, 0);
+    run(4, INGEST_REACH_NOT);
+    cr_assert_eq(unable, 0);
+    run(2, INGEST_REACH_NOT);
+    cr_assert_eq(unable, 1);
+}
+
 Test(node_ingest_reach, who_is_to_read_opens_and_who_is_not_closes)
 {
     want(true);
