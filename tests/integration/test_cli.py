@@ -73,7 +73,7 @@ class Manual(unittest.TestCase):
                              (2, "", line))
 
     def test_data_is_short_for_its_directory(self):
-        told = run("check", "--data", "d")
+        told = run("check", "--data", "d", "--worker", "http://a:1")
         self.assertEqual((told.returncode, told.stderr), (0, ""))
         self.assertIn('  dir: "d"\n', told.stdout)
 
