@@ -19,9 +19,10 @@
 #include "node/edge/lane.h"
 
 #define DRAIN_LOOK_MS 20U
-#define LEAVE_LOOKS   25U /* until the goodbye counts as lost */
-#define RESERVE_FDS   512 /* of descriptors, for all that is not clients' */
-#define CLOSE_S       5U  /* after it, for all that is left to close */
+#define LEAVE_LOOKS   25U   /* until the goodbye counts as lost */
+#define OTHER_FDS     1024U /* wanted beside those of connections */
+#define RESERVE_FDS   512   /* of descriptors, for all that is not clients' */
+#define CLOSE_S       5U    /* after it, for all that is left to close */
 
 struct serve {
     struct node_shared node;
@@ -37,9 +38,10 @@ struct serve {
     uv_timer_t lame_duck; /* until it takes nothing new */
     uv_timer_t drained;   /* looks whether the lanes are done */
     uint32_t leave_looks;
-    uint64_t descriptors; /* that the process may have */
-    int first_fd;         /* that was free when all ports were open */
-    bool failed;          /* it ends because of a failure, not on request */
+    uint64_t descriptors;       /* that the process may have */
+    int first_fd;               /* that was free when all ports were open */
+    uint32_t connections_asked; /* limits.connections_max, seen last */
+    bool failed; /* it ends because of a failure, not on request */
     struct sockaddr_storage address;
     uint16_t port;
 };
@@ -302,6 +304,33 @@ reserve_descriptors(struct serve *serve, uint64_t limit)
     }
 }
 
+static bool
+is_default(uint32_t connections_max)
+{
+    struct config usual;
+
+    config_init(&usual);
+    bool same = connections_max == usual.limits.connections_max;
+    config_fini(&usual);
+    return same;
+}
+
+/* The default is a bound that few nodes come near. But whoever wrote another
+ * one counts on it, give or take a tenth. */
+static void
+say_few_descriptors(const struct serve *serve, uint32_t asked, uint32_t fit)
+{
+    if (is_default(asked) || fit >= asked - asked / 10) {
+        LOG_INFO("fewer_connections", KV("descriptors", serve->descriptors),
+                 KV("connections", fit), KV("connections_max", asked));
+    } else {
+        LOG_WARNING("few_descriptors", KV("descriptors", serve->descriptors),
+                    KV("connections", fit), KV("connections_max", asked),
+                    KV("hint", "restart with more open files (ulimit -n), or "
+                               "lower limits.connections_max"));
+    }
+}
+
 /* By the limit; but a connection may need two descriptors, its own and one to a
  * worker. */
 static void
@@ -309,13 +338,18 @@ limit_connections(struct serve *serve)
 {
     struct node_shared *node = &serve->node;
     const struct node_live *live = publish_get(&node->live);
-    int max = (int)live->limits.connections_max;
+    uint32_t asked = live->limits.connections_max;
+    int max = (int)asked;
 
     if (node->fd_max != INT_MAX) {
         int fit = (node->fd_max - serve->first_fd) / 2;
         max = fit >= max ? max : fit > 0 ? fit : 1;
     }
     gauge_set(&node->connections_max, max);
+    if (max < (int)asked && asked != serve->connections_asked) {
+        say_few_descriptors(serve, asked, (uint32_t)max);
+    }
+    serve->connections_asked = asked;
 }
 
 static void
@@ -366,15 +400,8 @@ open_own_handles(struct serve *serve)
 static uint64_t
 raise_descriptor_limit(const struct config *config)
 {
-    uint64_t wanted = (uint64_t)config->limits.connections_max * 2 + 1024;
-    uint64_t limit = sock_raise_limit(wanted);
-
-    if (limit < wanted) {
-        LOG_WARNING("few_descriptors", KV("limit", limit), KV("wanted", wanted),
-                    KV("hint", "raise the open files limit (ulimit -n), or "
-                               "lower limits.connections_max"));
-    }
-    return limit;
+    return sock_raise_limit((uint64_t)config->limits.connections_max * 2 +
+                            OTHER_FDS);
 }
 
 static void

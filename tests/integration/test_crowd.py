@@ -1,5 +1,6 @@
 """Clients that take more than their share: others, health checks and the admin
 port must not notice."""
+import os
 import select
 import socket
 
@@ -151,6 +152,24 @@ class Reserve(Crowd):
                         {"url": other.url, "id": "other"})
         harness.wait_until(lambda: self.eligible(node) == 2, "the new worker is up")
         self.assertEqual(self.metric(node, "accept_failures_total"), 0)
+
+    def short_of_descriptors(self, limit, *options):
+        """A node that cannot raise its limit, not even as root."""
+        alone = ["setpriv", "--bounding-set=-sys_resource"] if os.getuid() == 0 else []
+        return self.start("/bin/sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *alone,
+                          harness.program("kvasir"), "serve", "--listen", "127.0.0.1:0",
+                          "--admin", "127.0.0.1:0", "--lanes", "1",
+                          "--worker", "http://127.0.0.1:1", *options)
+
+    def test_few_descriptors_are_a_warning_to_those_who_asked_for_more(self):
+        asked = "--limits.connections_max"
+        for options, warns in (([], False), ([asked, "300"], False), ([asked, "390"], False),
+                               ([asked, "1000"], True)):
+            log = self.short_of_descriptors(1024, *options).log()
+            with self.subTest(options=options):
+                self.assertEqual("few_descriptors" in log, warns, log)
+                self.assertEqual("fewer_connections" in log,
+                                 not warns and options != [asked, "300"], log)
 
 
 if __name__ == "__main__":
