@@ -131,18 +131,6 @@ gossip_gauge_others(struct gossip *g, uint64_t worker)
     return sum;
 }
 
-struct gossip_gauge
-gossip_gauge_sum(struct gossip *g, uint64_t worker)
-{
-    struct gossip_gauge sum = gossip_gauge_others(g, worker);
-    uint32_t at = find_row(&g->own, worker, g->gauge_likely - 1);
-
-    if (at < g->own.count) {
-        add_up(&sum, &g->own.rows[at]);
-    }
-    return sum;
-}
-
 uint64_t
 gossip_gauges_heard(const struct gossip *g)
 {

@@ -535,10 +535,7 @@ struct gossip_gauge {
 bool gossip_gauge_set(struct gossip *g, uint64_t worker,
                       const struct gossip_gauge *gauge, uint64_t now_us);
 
-/* The sum over this node and its peers; blocks: the maximum. */
-struct gossip_gauge gossip_gauge_sum(struct gossip *g, uint64_t worker);
-
-/* The same sum without this node's own gauges. */
+/* The sum over this node's peers; blocks: the maximum. */
 struct gossip_gauge gossip_gauge_others(struct gossip *g, uint64_t worker);
 
 /* Rises whenever a peer's gauges may have changed. */

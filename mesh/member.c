@@ -267,19 +267,6 @@ advance(struct member_table *t, uint64_t now_us)
 }
 
 void
-member_woke(struct member_table *t, uint64_t now_us)
-{
-    uint64_t woken = t->stats.woken;
-
-    advance(t, now_us);
-    if (!t->silent && t->stats.woken == woken) {
-        wake(t);
-    }
-    CHECK(t->silent || t->stats.woken == woken + 1);
-    settle(t);
-}
-
-void
 member_hint(struct member_table *t, const char *address, uint64_t now_us)
 {
     CHECK(address != NULL);

@@ -40,7 +40,8 @@
  *   comes back with a higher incarnation. Its messages alone change nothing,
  *   because it may be deaf.
  * - Time in which this process did not run counts against no member. After a
- *   gap of MEMBER_GAP_MS this process is a sleeper (member_woke()).
+ *   gap of MEMBER_GAP_MS this process is a sleeper: what it knows of other
+ *   members is neither trusted nor told, and it refutes what they say of it.
  *
  * Role: core; after each call pull the outputs. Owns: the table. Thread: one
  * owner. Limits: MEMBERS_MAX names, one entry each; MEMBER_UPDATES_MAX; bounded
@@ -205,11 +206,6 @@ void member_recv(struct member_table *table,
 /* The link to an address came up or broke: the member there is probed now. */
 void member_link(struct member_table *table, const char *address, bool up,
                  uint64_t now_us);
-
-/* The process was stopped for a while (its loop has a gap): what it knows of
- * other members is neither trusted nor told, and it refutes what they say of
- * it. The table calls this itself when time jumps by MEMBER_GAP_MS. */
-void member_woke(struct member_table *table, uint64_t now_us);
 
 /* Says goodbye to every member; afterwards only outputs may be pulled. */
 void member_leave(struct member_table *table, uint64_t now_us);

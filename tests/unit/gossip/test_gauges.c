@@ -31,23 +31,27 @@ set(uint32_t at, uint64_t worker, uint32_t inflight)
 }
 
 static uint32_t
-sum(uint32_t at, uint64_t worker)
+others(uint32_t at, uint64_t worker)
 {
-    return gossip_gauge_sum(lab.nodes[at].g, worker).inflight;
+    return gossip_gauge_others(lab.nodes[at].g, worker).inflight;
 }
 
-Test(gossip_gauges, all_nodes_come_to_the_same_sum)
+Test(gossip_gauges, each_node_knows_the_sum_over_the_others)
 {
+    const uint32_t of_7[] = {4, 3, 7};
+    const uint32_t of_8[] = {5, 5, 0};
+
     set(0, 7, 3);
     set(1, 7, 4);
     set(2, 8, 5);
     lab_run(&lab, config.gauge_ms + 1);
     for (uint32_t i = 0; i < 3; i++) {
-        cr_assert_eq(sum(i, 7), 7);
-        cr_assert_eq(sum(i, 8), 5);
-        cr_assert_eq(gossip_gauge_sum(lab.nodes[i].g, 7).queued_tokens, 200);
-        cr_assert_eq(gossip_gauge_sum(lab.nodes[i].g, 7).blocks, 40);
+        cr_assert_eq(others(i, 7), of_7[i]);
+        cr_assert_eq(others(i, 8), of_8[i]);
     }
+    struct gossip_gauge of_both = gossip_gauge_others(lab.nodes[2].g, 7);
+    cr_assert_eq(of_both.queued_tokens, 200);
+    cr_assert_eq(of_both.blocks, 40);
 }
 
 Test(gossip_gauges, changes_travel_at_most_every_gauge_ms)
@@ -59,7 +63,7 @@ Test(gossip_gauges, changes_travel_at_most_every_gauge_ms)
         lab_run(&lab, 1);
     }
     cr_assert_leq(lab.types[8] - before, 2 * (500 / config.gauge_ms + 2));
-    cr_assert_geq(sum(1, 7), 500 - config.gauge_ms - 1);
+    cr_assert_geq(others(1, 7), 500 - config.gauge_ms - 1);
 }
 
 Test(gossip_gauges, are_gone_with_their_origin)
@@ -68,7 +72,7 @@ Test(gossip_gauges, are_gone_with_their_origin)
     set(1, 7, 4);
     lab_run(&lab, 100);
     gossip_peer_down(lab.nodes[2].g, lab.nodes[0].id, lab.now_us);
-    cr_assert_eq(sum(2, 7), 4);
+    cr_assert_eq(others(2, 7), 4);
 }
 
 Test(gossip_gauges, of_an_origin_that_fell_silent_are_forgotten)
@@ -77,10 +81,10 @@ Test(gossip_gauges, of_an_origin_that_fell_silent_are_forgotten)
     lab_run(&lab, 100);
     lab.severed[0] = true;
     lab_run(&lab, config.gauge_silent_ms + config.gauge_all_ms);
-    cr_assert_eq(sum(2, 7), 0);
+    cr_assert_eq(others(2, 7), 0);
     lab.severed[0] = false;
     lab_run(&lab, config.gauge_all_ms + 1);
-    cr_assert_eq(sum(2, 7), 3);
+    cr_assert_eq(others(2, 7), 3);
 }
 
 Test(gossip_gauges, the_newest_wins_whatever_comes_last)
@@ -98,7 +102,7 @@ Test(gossip_gauges, the_newest_wins_whatever_comes_last)
     uint32_t to = old.to == lab.nodes[1].id ? 1 : 2;
     cr_assert_eq(
         gossip_recv(lab.nodes[to].g, old.from, bytes, old.len, lab.now_us), 0);
-    cr_assert_eq(sum(to, 7), 9);
+    cr_assert_eq(others(to, 7), 9);
 }
 
 Test(gossip_gauges, a_lost_change_is_made_good_by_the_next_full_frame)
@@ -111,8 +115,8 @@ Test(gossip_gauges, a_lost_change_is_made_good_by_the_next_full_frame)
     lab_run(&lab, 100);
     lab.severed[0] = false;
     lab_run(&lab, config.gauge_all_ms);
-    cr_assert_eq(sum(1, 7), 0);
-    cr_assert_eq(sum(1, 8), 4);
+    cr_assert_eq(others(1, 7), 0);
+    cr_assert_eq(others(1, 8), 4);
 }
 
 Test(gossip_gauges, too_many_workers_are_refused)
@@ -142,13 +146,11 @@ Test(gossip_gauges, what_begins_and_ends_counts_before_the_next_gauges)
     move(0, 7, false);
     move(0, 7, false);
     lab_run(&lab, config.belief_ms);
-    cr_assert_eq(sum(1, 7), 5);
-    cr_assert_eq(gossip_gauge_others(lab.nodes[1].g, 7).inflight, 5);
-    cr_assert_eq(sum(0, 7), 3);
-    cr_assert_eq(gossip_gauge_others(lab.nodes[0].g, 7).inflight, 0);
+    cr_assert_eq(others(1, 7), 5);
+    cr_assert_eq(others(0, 7), 0);
     move(0, 7, true);
     lab_run(&lab, config.belief_ms);
-    cr_assert_eq(sum(1, 7), 4);
+    cr_assert_eq(others(1, 7), 4);
     cr_assert_gt(gossip_gauges_heard(lab.nodes[1].g), heard);
     cr_assert_eq(lab.nodes[1].beliefs, 0);
 }
@@ -159,9 +161,9 @@ Test(gossip_gauges, what_they_know_of_counts_once)
     move(0, 7, false); /* waits, and goes out right before the gauges */
     set(0, 7, 1);
     lab_run(&lab, 1);
-    cr_assert_eq(sum(1, 7), 1);
+    cr_assert_eq(others(1, 7), 1);
     lab_run(&lab, config.belief_ms + 1);
-    cr_assert_eq(sum(1, 7), 1);
+    cr_assert_eq(others(1, 7), 1);
 }
 
 Test(gossip_gauges, that_come_before_older_decisions_are_not_added_to)
@@ -190,20 +192,20 @@ Test(gossip_gauges, that_come_before_older_decisions_are_not_added_to)
                          0);
         }
     }
-    cr_assert_eq(sum(1, 7), 1);
+    cr_assert_eq(others(1, 7), 1);
     cr_assert_gt(len, 0);
     cr_assert_eq(gossip_recv(lab.nodes[1].g, node->id, late, len, lab.now_us),
                  0);
-    cr_assert_eq(sum(1, 7), 1);
+    cr_assert_eq(others(1, 7), 1);
 }
 
 Test(gossip_gauges, what_no_gauges_confirm_is_forgotten)
 {
     move(0, 7, false);
     lab_run(&lab, config.belief_ms);
-    cr_assert_eq(sum(1, 7), 1);
+    cr_assert_eq(others(1, 7), 1);
     lab_run(&lab, 2 * config.gauge_ms + 1);
-    cr_assert_eq(sum(1, 7), 0);
+    cr_assert_eq(others(1, 7), 0);
 }
 
 Test(gossip_gauges, a_worker_at_zero_gives_its_place_to_another)
@@ -221,8 +223,8 @@ Test(gossip_gauges, a_worker_at_zero_gives_its_place_to_another)
     lab_run(&lab, config.gauge_ms + 1); /* peers know of the zero */
     cr_assert(gossip_gauge_set(lab.nodes[0].g, 99, &gauge, lab.now_us));
     lab_run(&lab, config.gauge_ms + 1);
-    cr_assert_eq(sum(1, 99), 4);
-    cr_assert_eq(sum(1, 105), 0);
+    cr_assert_eq(others(1, 99), 4);
+    cr_assert_eq(others(1, 105), 0);
 }
 
 Test(gossip_gauges, a_full_frame_is_all_that_its_origin_has)
@@ -240,7 +242,7 @@ Test(gossip_gauges, a_full_frame_is_all_that_its_origin_has)
     lab_run(&lab, config.gauge_ms + 1);
     lab.severed[0] = false;
     lab_run(&lab, config.gauge_all_ms);
-    cr_assert_eq(sum(1, 99), 4);
-    cr_assert_eq(sum(1, 100), 0);
-    cr_assert_eq(sum(1, 101), 1);
+    cr_assert_eq(others(1, 99), 4);
+    cr_assert_eq(others(1, 100), 0);
+    cr_assert_eq(others(1, 101), 1);
 }

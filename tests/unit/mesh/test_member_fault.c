@@ -371,11 +371,13 @@ Test(mesh_member_fault, a_zombie_does_not_tell_what_it_knew)
 Test(mesh_member_fault, bad_health_gives_others_more_time)
 {
     net_mesh(&net, 2, 5 * NET_S);
+    net_crash(&net, 1);
     for (int i = 0; i < 6; i++) {
-        member_woke(net.host[0].table, net.now_us);
+        net.now_us =
+            member_deadline(net.host[0].table) + MEMBER_GAP_MS * NET_MS;
+        member_tick(net.host[0].table, net.now_us);
     }
     cr_assert_eq(member_health(net.host[0].table), 6);
-    net_crash(&net, 1);
     net_run(&net, 3 * NET_S);
     cr_assert_eq(net_state(&net, 0, "node-1"), MEMBER_ALIVE);
     net_run(&net, 2 * NET_S);
@@ -392,11 +394,16 @@ Test(mesh_member_fault, a_short_pause_accuses_nobody)
     cr_assert_leq(net_converge(&net, NET_S), 0);
 }
 
-Test(mesh_member_fault, waking_when_told_raises_the_incarnation)
+Test(mesh_member_fault, waking_raises_the_incarnation)
 {
     net_mesh(&net, 2, 5 * NET_S);
     uint32_t was = incarnation(1);
-    member_woke(net.host[1].table, net.now_us);
+    uint64_t late_us =
+        member_deadline(net.host[1].table) + MEMBER_GAP_MS * NET_MS;
+    member_tick(net.host[1].table, late_us - 1);
+    cr_assert_eq(incarnation(1), was, "it was only late");
+    late_us = member_deadline(net.host[1].table) + MEMBER_GAP_MS * NET_MS;
+    member_tick(net.host[1].table, late_us);
     cr_assert_eq(incarnation(1), was + 1);
     cr_assert_eq(member_stats(net.host[1].table)->woken, 1);
 }
