@@ -8,6 +8,9 @@
 /* The others are built into something when the node starts. Whoever adds one
  * here sees to it that everybody who uses it looks again. */
 static const char *const live_keys[] = {
+    "placement_headers",
+    "retries.statuses",
+    "retries.after_send",
     "policy.name",
     "policy.cache_threshold",
     "policy.recompute_weight",
@@ -45,6 +48,7 @@ static const char *const live_keys[] = {
     "breaker.successes",
     "breaker.open",
     "breaker.open_max",
+    "breaker.max_ejection_percent",
     "log.level",
     "log.format",
 };

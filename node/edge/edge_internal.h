@@ -127,6 +127,7 @@ struct lane {
     struct config_limits limits;
     struct config_timeouts timeouts;
     struct elect_config elect;
+    bool placement_headers;
     struct pace body_pace;
     struct http_limits request_limits;
     struct http_limits response_limits;

@@ -271,6 +271,8 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->timeouts = live->timeouts;
     lane->elect = shared_elect(&live->policy);
     lane->dispatch.attempts_max = live->policy.attempts_max;
+    lane->dispatch.retries = live->retries;
+    lane->placement_headers = live->placement_headers;
     lane->body_pace = (struct pace){
         .start_us = live->timeouts.body_ms * UINT64_C(1000),
         .total_us = live->timeouts.body_total_ms * UINT64_C(1000),

@@ -45,11 +45,11 @@ add_placement(struct buf *out, const struct exchange *x)
 void
 reply_add_headers(struct buf *out, const struct exchange *x, unsigned status)
 {
-    const struct config *config = x->client->lane->node->config;
+    const struct lane *lane = x->client->lane;
 
     buf_add_text(out, "x-kvasir-node: ");
-    buf_add_text(out, config->name);
-    if (config->placement_headers != 0 && x->pool != NULL && status >= 200 &&
+    buf_add_text(out, lane->node->config->name);
+    if (lane->placement_headers && x->pool != NULL && status >= 200 &&
         status < 300) {
         add_placement(out, x);
     }

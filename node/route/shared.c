@@ -57,6 +57,8 @@ shared_publish(struct node_shared *node, const struct config *config)
         .limits = config->limits,
         .timeouts = config->timeouts,
         .policy = config->policy,
+        .retries = config->retries,
+        .placement_headers = config->placement_headers != 0,
     };
     node->elect = shared_elect(&config->policy);
     publish_set(&node->live, live);

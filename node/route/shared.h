@@ -42,6 +42,8 @@ struct node_live {
     struct config_limits limits;
     struct config_timeouts timeouts;
     struct config_policy policy;
+    struct config_retries retries;
+    bool placement_headers;
 };
 
 struct node_shared {

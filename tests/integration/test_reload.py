@@ -57,6 +57,40 @@ class Reload(Proxy):
         self.assertEqual((self.reload(node).json()["applied"],
                           self.reload(node).json()["restart"]), ([], ["name", "data.aside_max"]))
 
+    def test_retries_and_what_clients_are_told_are_applied(self):
+        asked = []
+
+        def sometimes(peer, request):
+            asked.append(request)
+            peer.json({}, 500 if b"bug" in request.body else 200)
+
+        def asked_for(text):
+            asked.clear()
+            self.assertEqual(self.post(chat(text)).status, 500)
+            return len(asked)
+
+        def told():
+            return "x-kvasir-worker" in self.post(chat("good")).headers
+        workers = [(name, FakeWorker(self, sometimes).url) for name in ("one", "two", "three")]
+        self.write(*workers)
+        # The tests' own environment would outrank the file.
+        node = self.start("/usr/bin/env", "-u", "KVASIR_PLACEMENT_HEADERS",
+                          harness.program("kvasir"), "serve", "-c", self.file)
+        self.address = node.at("serve")
+        harness.wait_until(lambda: self.eligible(node) == 3, "workers are up")
+        self.assertEqual((asked_for("bug"), told()), (2, False))
+        self.write(*workers, placement_headers="on", retries__after_send=2,
+                   breaker__max_ejection_percent=20)
+        self.assertEqual(self.reload(node).json()["applied"],
+                         ["placement_headers", "retries.after_send",
+                          "breaker.max_ejection_percent"])
+        harness.wait_until(lambda: told() and asked_for("bug") == 3, "lanes know")
+        self.write(*workers, placement_headers="on", retries__statuses="none")
+        self.assertEqual(self.reload(node).json()["applied"],
+                         ["retries.statuses", "retries.after_send",
+                          "breaker.max_ejection_percent"])
+        harness.wait_until(lambda: asked_for("bug") == 1, "lanes know")
+
     def test_a_deadline_that_runs_is_shortened(self):
         self.write(("one", self.one.url), timeouts__head="1h")
         node = self.run_node()

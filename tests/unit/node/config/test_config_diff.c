@@ -72,6 +72,20 @@ Test(node_config_diff, keys_are_taken_over_or_need_a_restart)
     cr_assert_eq(diff.restart_count, 1, "what needs a restart still does");
 }
 
+Test(node_config_diff, what_guards_the_request_path_is_taken_over)
+{
+    compare("placement_headers: on\n",
+            "retries: {statuses: none, after_send: 0}\n"
+            "breaker: {max_ejection_percent: 20}\n");
+    cr_assert_eq(diff.live_count, 4);
+    cr_assert_eq(diff.restart_count, 0);
+    config_diff_take(&diff, &wanted, &now);
+    cr_assert_eq(now.placement_headers, 0);
+    cr_assert_not(config_statuses_has(&now.retries.statuses, 500));
+    cr_assert_eq(now.retries.after_send, 0);
+    cr_assert_eq(now.breaker.max_ejection_percent, 20);
+}
+
 Test(node_config_diff, a_name_of_a_live_key_is_that_of_a_key)
 {
     uint32_t live = 0;
@@ -81,7 +95,7 @@ Test(node_config_diff, a_name_of_a_live_key_is_that_of_a_key)
     for (size_t i = 0; i < config_schema_node.count; i++) {
         live += config_key_is_live(&config_schema_node.keys[i]);
     }
-    cr_assert_eq(live, 39);
+    cr_assert_eq(live, 43);
     cr_assert_not(config_key_is_live(&config_schema_node.keys[row("listen")]));
 }
 
