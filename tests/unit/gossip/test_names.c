@@ -1,6 +1,7 @@
 /* Engines' names for blocks, as nodes that do not read keep them. */
 #include <criterion/criterion.h>
 
+#include "gossip/codec_internal.h"
 #include "index/base/rng.h"
 #include "lab.h"
 
@@ -123,6 +124,69 @@ Test(gossip_names, a_record_without_them_makes_them_unknown)
     cr_assert_not(gossip_names(lab.nodes[2].g, lab_stream, &names));
     cr_assert_eq(lab_stats(&lab, 2).names_lost, 1);
     cr_assert(gossip_is_level(lab.nodes[2].g), "nobody has them");
+}
+
+/* A DELTA with batch 20: it stores nothing, one name leaves, and behind that
+ * there are so many bytes of a later version. */
+static size_t
+put_leave(uint8_t *bytes, size_t size, uint32_t more)
+{
+    static uint8_t later[CODEC_BODY_MAX];
+    const uint64_t words[] = {names_op(NAMES_LEAVE, false, 0, 1), 1005};
+    struct event_record head = {.block_tokens = 16};
+    struct codec_names names = {.words = words, .count = 2};
+    uint8_t room[1024];
+    struct codec_out field = {.bytes = room, .max = sizeof room};
+    static uint8_t kept[CODEC_BODY_MAX + 256];
+    struct codec_out body = {.bytes = kept, .max = sizeof kept};
+    struct codec_out out = {.bytes = bytes, .max = size};
+
+    codec_put_names(&field, &names, NULL, 0, true, rng_mix(20 + 7));
+    codec_put_body(&body, &head, NULL, 0, rng_mix(20 + 7), 0);
+    codec_put_field(&body, CODEC_FIELD_NAMES, field.bytes, field.len);
+    codec_put_field(&body, 0xee, later, more);
+    codec_put_u8(&out, 3); /* DELTA */
+    codec_put_u8(&out, 0);
+    codec_put_u8(&out, 0);
+    codec_put_u64(&out, lab_stream.worker);
+    codec_put_varint(&out, lab_stream.rank);
+    codec_put_varint(&out, 1);
+    codec_put_u64(&out, 77);
+    codec_put_u8(&out, 1);
+    codec_put_varint(&out, gossip_pos_after(19));
+    codec_put_varint(&out, body.len);
+    codec_put_varint(&out, gossip_pos_after(20) - gossip_pos_after(19));
+    codec_put_bytes(&out, body.bytes, body.len);
+    codec_put_u8(&out, 0);
+    cr_assert_not(out.failed || body.failed || field.failed);
+    return out.len;
+}
+
+/* They are cut off, so that the record can be passed on. */
+Test(gossip_names, a_record_that_is_too_long_to_keep_them_makes_them_unknown)
+{
+    static uint8_t bytes[256 * 1024];
+    const uint32_t more[] = {1000, CODEC_BODY_MAX};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct gossip_names names;
+        size_t len = put_leave(bytes, sizeof bytes, more[i]);
+
+        lab_end(&lab);
+        setup();
+        cr_assert_eq(gossip_recv(lab.nodes[2].g, lab.nodes[0].id, bytes, len,
+                                 lab.now_us),
+                     0);
+        lab_pull(&lab);
+        cr_assert_eq(lab_status(&lab, 2).pos, gossip_pos_after(20));
+        cr_assert_eq(gossip_names(lab.nodes[2].g, lab_stream, &names), i == 0,
+                     "%u bytes more", more[i]);
+        cr_assert_eq(lab_stats(&lab, 2).names_lost, i);
+        if (i == 0) {
+            cr_assert_eq(names.table->count, 19);
+            cr_assert_null(names_find(names.table, 1005));
+        }
+    }
 }
 
 Test(gossip_names, who_got_the_state_from_a_peer_is_not_level_without_them)
