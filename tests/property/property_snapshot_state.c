@@ -137,7 +137,7 @@ pass_through_file(struct storage_stream *record, struct buf *file)
 
 /* ---- the node ---- */
 
-static void
+static void ON_CONTROL
 start(void)
 {
     struct gossip_config config = gossip_config_default();
@@ -179,7 +179,7 @@ end(void)
 }
 
 /* Mirror writer and gossip took the same in, or both took nothing. */
-static void
+static void ON_CONTROL
 compare(uint32_t at, const struct storage_stream *record, bool taken)
 {
     struct mirror_writer_status written;
@@ -201,7 +201,7 @@ compare(uint32_t at, const struct storage_stream *record, bool taken)
 }
 
 /* As a start does it: those of known workers, with a slot each. */
-static void
+static void ON_CONTROL
 load(uint32_t at, struct buf *file)
 {
     struct storage_stream record = sound_record(at);
@@ -338,7 +338,7 @@ live(void)
     }
 }
 
-static void
+static void ON_CONTROL
 play(uint64_t seed)
 {
     struct buf file;
