@@ -2,7 +2,7 @@
 many of them: its cache is known at every moment, and its replay is short. It is a
 program of its own (see soak.py):
 
-    publisher.py --host ADDRESS --seed N --rate BATCHES --replay BATCHES
+    publisher.py --host ADDRESS --seed N --rate BATCHES --replay BATCHES --blocks BLOCKS
 
     GET  /health, /v1/models, /metrics    as engines answer
     GET  /chaos/cache    {"next_seq": N, "keys": [...], "chains": [[TOPIC, BLOCKS], ...]}
@@ -26,7 +26,6 @@ import time
 MODEL = "kvasir/published"
 BLOCK_TOKENS = 16
 TOPIC_BLOCKS_MAX = 24
-CACHE_BLOCKS = 2000
 TALKED_OF = 64      # topics that grow at a time
 TOPICS = 1 << 20    # of one process
 CLEARS_EVERY = 20000
@@ -46,8 +45,9 @@ def topic_tokens(topic, first, blocks):
 class Cache:
     """What is cached, and the batches that say so. One thread at a time."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, blocks_max):
         self.random = random.Random(seed)
+        self.blocks_max = blocks_max
         self.name = self.random.getrandbits(40) << 20
         self.topics = collections.OrderedDict()  # topic: blocks; oldest use first
         self.first_topic = self.random.randrange(1 << 10) * TOPICS
@@ -101,7 +101,7 @@ class Cache:
         if topic in self.topics:
             self.topics.move_to_end(topic)  # its parent stays
         events = []
-        while self.blocks + more > CACHE_BLOCKS:
+        while self.blocks + more > self.blocks_max:
             oldest = next(iter(self.topics))
             events.append(self.forget(oldest, min(self.topics[oldest], 3)))
         return [*events, self.grow(topic, more)]
@@ -114,7 +114,7 @@ class Publisher:
         import zmq  # pylint: disable=import-outside-toplevel
         import msgpack  # pylint: disable=import-outside-toplevel
         self.zmq, self.pack = zmq, msgpack.packb
-        self.cache = Cache(options.seed)
+        self.cache = Cache(options.seed, options.blocks)
         self.lock = threading.Lock()
         self.rate = options.rate
         self.seq = 0
@@ -216,6 +216,7 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--rate", type=int, required=True)
     parser.add_argument("--replay", type=int, required=True)
+    parser.add_argument("--blocks", type=int, required=True)
     options = parser.parse_args()
     publisher = Publisher(options)
     server = Server((options.host, HTTP_PORT), handler(publisher))

@@ -24,6 +24,7 @@ from .world import ADMIN, Engine
 
 BATCHES = 1000      # a second, over all engines
 REPLAY_S = 20       # how far a replay reaches back; TCP may double a severed link's time
+BLOCKS = 2000       # that an engine has room for
 KILL_EVERY_S = 15
 RESTART_EVERY_S = 20  # some engine; the same one three times a minute is contested
 QUIET_POINTS = 10   # and one more at the end
@@ -47,12 +48,15 @@ class Publisher(Engine):
         super().__init__(world, name)
         self.starts = 0
         self.rate = BATCHES // len(world.engines)
+        self.replay = self.rate * REPLAY_S
+        self.room = BLOCKS
 
     def start(self):
         self.starts += 1
         seed = self.world.seed * 1000 + int(self.name[1:]) * 100 + self.starts
         return self.launch(python(), pathlib.Path(publisher.__file__), "--host", self.address,
-                           "--seed", seed, "--rate", self.rate, "--replay", self.rate * REPLAY_S)
+                           "--seed", seed, "--rate", self.rate, "--replay", self.replay,
+                           "--blocks", self.room)
 
     def set_rate(self, rate):
         self.host.request(self.address, 8000, "POST", "/chaos", {"rate": rate})
