@@ -3,6 +3,8 @@
  * blocks, and then as many again while the oldest conversations leave, leaves
  * first. By runs of 32 blocks and of 1; names of each stream its own, or the
  * same in all 64.
+ * Last, what it takes to hand one stream over to a reader that has nothing: a
+ * copy of the table of names, and a ledger made from it.
  *
  *   meson test --benchmark -C BUILD --verbose bench/ledger
  *   bench_ledger [PAIRS [SHAPE]]
@@ -153,6 +155,42 @@ measure(const struct shape *shape)
     ledger_free(ledger);
 }
 
+/* One stream of so many blocks. */
+static void
+hand_over(uint32_t count)
+{
+    struct ledger_limits limits = {.bytes_max = (size_t)2 << 30};
+    struct names_room room = {.bytes_max = (size_t)2 << 30};
+    struct names table = {.count = 0};
+    struct names_block *blocks = calloc(count + 1, sizeof *blocks);
+    uint64_t next = 0;
+    uint32_t into;
+
+    CHECK(blocks != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        struct names_block block = {.name = rng_mix(i + 1),
+                                    .key = rng_mix(~(uint64_t)i),
+                                    .parent = rng_mix(~(uint64_t)(i - 1)),
+                                    .copies = NAMES_PLAIN,
+                                    .has_parent = i % CONVERSATION != 0};
+        CHECK(names_fill(&table, &room, &block) == 0);
+    }
+    double start = cpu_ns();
+    CHECK(names_page(&table, 0, blocks, count + 1, &next) == count);
+    double copied = cpu_ns() - start;
+    CHECK(ledger_new(&ledger, &limits) == 0);
+    CHECK(ledger_open(ledger, &into) == 0);
+    start = cpu_ns();
+    CHECK(ledger_adopt(ledger, into, blocks, count) == 0);
+    double adopted = cpu_ns() - start;
+    printf(
+        "handed over, %u blocks: ns per block: %.1f to copy, %.1f to adopt\n",
+        count, copied / count, adopted / count);
+    ledger_free(ledger);
+    names_clear(&table, &room);
+    free(blocks);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -175,6 +213,9 @@ main(int argc, char **argv)
             measure(&shapes[i]);
             (void)fflush(stdout);
         }
+    }
+    if (only == SIZE_MAX || only == sizeof(shapes) / sizeof(shapes[0])) {
+        hand_over(300000);
     }
     return 0;
 }
