@@ -183,7 +183,7 @@ codec_put_names(struct codec_out *out, struct codec_names *from,
 
     CHECK(from->at <= from->count && out->max - out->len > HEAD_ROOM);
     codec_put_u32(out, (uint32_t)(fingerprint >> 32));
-    while (from->at < from->count && room_of(out) > 2 * HEAD_ROOM) {
+    while (from->at < from->count && room_of(out) > (size_t)2 * HEAD_ROOM) {
         uint64_t op = from->words[from->at];
         bool enters = names_op_kind(op) == NAMES_ENTER;
         uint32_t put =

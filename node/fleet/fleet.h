@@ -204,7 +204,7 @@ void fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
  * gone.
  */
 void fleet_resolved(struct fleet *fleet, uint32_t slot, uint32_t generation,
-                    const struct sockaddr_storage *addresses, size_t count,
+                    const struct sockaddr_storage *found, size_t count,
                     uint64_t now_us);
 
 /* Lets time pass up to now_us, which never goes back. */

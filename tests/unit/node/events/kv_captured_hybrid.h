@@ -560,7 +560,7 @@
     "aa65787472615f6b65797396c0c0c0c0c0c0a967726f75705f69647801b26b765f636163" \
     "68655f737065635f6b696e64ae66756c6c5f617474656e74696f6e00"
 
-static const struct kv_captured KV_CAPTURED_HYBRID[] = {
+static const struct kv_captured kv_captured_hybrid[] = {
     {.run = {{10, 132}}, .cached = 0, .batches = {KV_CAPTURED_HYBRID_0}},
     {.run = {{10, 132}}, .cached = 128},
     {.run = {{10, 196}}, .cached = 128, .batches = {KV_CAPTURED_HYBRID_1}},

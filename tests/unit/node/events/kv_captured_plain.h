@@ -316,7 +316,7 @@
     "615f6b65797395c0c0c0c0c0a967726f75705f69647800b26b765f63616368655f737065" \
     "635f6b696e64ae66756c6c5f617474656e74696f6e00"
 
-static const struct kv_captured KV_CAPTURED_PLAIN[] = {
+static const struct kv_captured kv_captured_plain[] = {
     {.run = {{10, 132}}, .cached = 0, .batches = {KV_CAPTURED_PLAIN_0}},
     {.run = {{10, 132}}, .cached = 128},
     {.run = {{10, 196}}, .cached = 128, .batches = {KV_CAPTURED_PLAIN_1}},

@@ -148,8 +148,8 @@ play_step(const struct kv_captured *step)
 
 Test(node_kv_captured, one_group_of_full_attention_is_predicted_exactly)
 {
-    for (size_t i = 0; i < STEPS(KV_CAPTURED_PLAIN); i++) {
-        const struct kv_captured *step = &KV_CAPTURED_PLAIN[i];
+    for (size_t i = 0; i < STEPS(kv_captured_plain); i++) {
+        const struct kv_captured *step = &kv_captured_plain[i];
         if (!step->after_reset) {
             cr_expect_eq(predict(step), step->cached, "step %zu: %u", i,
                          predict(step));
@@ -162,8 +162,8 @@ Test(node_kv_captured, one_group_of_full_attention_is_predicted_exactly)
 
 Test(node_kv_captured, a_reset_shows_with_the_next_step_only)
 {
-    for (size_t i = 0; i < STEPS(KV_CAPTURED_PLAIN); i++) {
-        const struct kv_captured *step = &KV_CAPTURED_PLAIN[i];
+    for (size_t i = 0; i < STEPS(kv_captured_plain); i++) {
+        const struct kv_captured *step = &kv_captured_plain[i];
         uint32_t predicted = predict(step);
         play_step(step);
         if (step->after_reset) {
@@ -178,8 +178,8 @@ Test(node_kv_captured, of_a_hybrid_model_full_attention_is_an_upper_bound)
 {
     uint32_t above = 0;
 
-    for (size_t i = 0; i < STEPS(KV_CAPTURED_HYBRID); i++) {
-        const struct kv_captured *step = &KV_CAPTURED_HYBRID[i];
+    for (size_t i = 0; i < STEPS(kv_captured_hybrid); i++) {
+        const struct kv_captured *step = &kv_captured_hybrid[i];
         if (!step->after_reset) {
             cr_expect_geq(predict(step), step->cached, "step %zu", i);
             above += predict(step) > step->cached;
