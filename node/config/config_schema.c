@@ -85,10 +85,10 @@ static const struct config_key node_keys[] = {
     {"paths", CONFIG_PATHS, AT(paths), "", 0, 0, NULL,
      "Paths that are forwarded to workers beside those of inference, between blanks; /a/* is all below /a/. Whoever may connect to the serving port may then use them: /v1/load_lora_adapter lets everybody load adapters."},
     {"placement_headers", CONFIG_CHOICE, AT(placement_headers), "off", 0, 0, switch_choices,
-     "Whether answers of 2xx tell the client which worker had how much of the prompt. That tells strangers which prompts others sent: for operators and tests."},
+     "Whether answers of 2xx tell every client which worker had how much of the prompt. That tells strangers which prompts others sent: for tests. A request with a token of admin.token_file in x-kvasir-token is told in any case."},
 
     {"admin.token_file", CONFIG_FILE, AT(admin_access.token_file), "", 0, 0, NULL,
-     "File of the tokens that the admin port wants, NAME TOKEN in each line; requests say Authorization: Bearer TOKEN. It is read again when it changes."},
+     "File of the tokens that the admin port wants, NAME TOKEN in each line; requests say Authorization: Bearer TOKEN. It is read again when it changes. On the serving port x-kvasir-token: TOKEN has answers say where a request went."},
     {"admin.insecure", CONFIG_CHOICE, AT(admin_access.insecure), "false", 0, 0, bool_choices,
      "Allow an admin port without tokens beyond loopback."},
     {"admin.metrics", CONFIG_LISTEN, AT(admin_access.metrics), "", 0, 0, NULL,

@@ -13,6 +13,7 @@
 #define ADMIN_BODY_BYTES  ((size_t)64 << 20)
 #define ADMIN_IDLE_MS     30000U
 #define ADMIN_WRITE_MS    30000U
+#define TOKENS_MS         1000U
 
 void
 admin_answer(struct httpd_request *request, const char *content_type,
@@ -271,6 +272,21 @@ open_request(void *context, struct httpd_request *request)
                 "known here: /metrics, /health, /ready");
 }
 
+static void ON_CONTROL
+look_at_tokens(struct control *control)
+{
+    if (admin_access_refresh(&control->access)) {
+        control->reloaded(control->owner);
+    }
+}
+
+static void
+on_look_at_tokens(uv_timer_t *timer)
+{
+    role_is_control();
+    look_at_tokens(timer->loop->data);
+}
+
 static void
 admin_request(void *context, struct httpd_request *request)
 {
@@ -280,6 +296,7 @@ admin_request(void *context, struct httpd_request *request)
     bool known = false;
 
     role_is_control();
+    look_at_tokens(control);
     if (!admin_access_admits(&control->access, request)) {
         return;
     }
@@ -342,6 +359,17 @@ open_port(struct control *control, const struct url *url,
     return error;
 }
 
+/* The serving port asks for nothing here: a token that was taken off the file
+ * must end there, too. */
+static void ON_CONTROL
+watch_tokens(struct control *control)
+{
+    if (admin_access_has_tokens(&control->access)) {
+        CHECK(uv_timer_start(&control->tokens, on_look_at_tokens, TOKENS_MS,
+                             TOKENS_MS) == 0);
+    }
+}
+
 int
 admin_open(struct control *control)
 {
@@ -354,8 +382,9 @@ admin_open(struct control *control)
     };
     struct httpd_handler open = {.context = control, .request = open_request};
 
-    int error = admin_access_init(&control->access, config);
+    int error = admin_access_init(&control->access, control->node);
     if (error == 0) {
+        watch_tokens(control);
         error = open_port(control, &config->admin, &handler, &control->admin);
     }
     if (error == 0 && metrics->host[0] != '\0') {

@@ -40,21 +40,33 @@ read_tokens(struct admin_access *access)
         LOG_ERROR("admin_tokens_unread", KV("file", path),
                   KV("expected", want != NULL ? want : "a file"),
                   KV_FAULT("error", error));
+        return error;
+    }
+    error = shared_publish_operators(access->node, &access->tokens);
+    if (error != 0) {
+        LOG_ERROR("admin_tokens_untold", KV_FAULT("error", error));
+        access->stamp = 0; /* the next look tries again */
     }
     return error;
 }
 
-static bool
-has_tokens(const struct admin_access *access)
+bool
+admin_access_has_tokens(const struct admin_access *access)
 {
     return access->config->admin_access.token_file[0] != '\0';
 }
 
 int
-admin_access_init(struct admin_access *access, const struct config *config)
+admin_access_init(struct admin_access *access, struct node_shared *node)
 {
-    *access = (struct admin_access){.config = config, .token = ""};
-    if (has_tokens(access)) {
+    const struct config *config = node->config;
+
+    *access = (struct admin_access){
+        .node = node,
+        .config = config,
+        .token = "",
+    };
+    if (admin_access_has_tokens(access)) {
         return read_tokens(access);
     }
     if (!config_is_loopback(config->admin.host)) {
@@ -65,14 +77,16 @@ admin_access_init(struct admin_access *access, const struct config *config)
     return 0;
 }
 
-static void
-refresh(struct admin_access *access)
+bool
+admin_access_refresh(struct admin_access *access)
 {
-    if (has_tokens(access) &&
-        stamp_of(access->config->admin_access.token_file) != access->stamp &&
-        read_tokens(access) == 0) {
-        LOG_INFO("admin_tokens_read", KV("tokens", access->tokens.count));
+    if (!admin_access_has_tokens(access) ||
+        stamp_of(access->config->admin_access.token_file) == access->stamp ||
+        read_tokens(access) != 0) {
+        return false;
     }
+    LOG_INFO("admin_tokens_read", KV("tokens", access->tokens.count));
+    return true;
 }
 
 static void
@@ -100,8 +114,7 @@ admin_access_admits(struct admin_access *access, struct httpd_request *request)
         .name = access->config->name,
     };
 
-    refresh(access);
-    if (has_tokens(access)) {
+    if (admin_access_has_tokens(access)) {
         guard.tokens = &access->tokens;
     }
     (void)httpd_peer(request, access->peer);

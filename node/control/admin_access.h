@@ -2,7 +2,8 @@
  * Who uses the admin port: its guard and tokens, and the log of changes.
  *
  * The file of tokens is read again when it was replaced or written. One that
- * cannot be read, or makes no sense, leaves the tokens as they are.
+ * cannot be read, or makes no sense, leaves the tokens as they are. Lanes know
+ * operators by the same tokens.
  *
  * Role: shell. Owns: nothing. Thread: control. Limits: http_tokens.h. Errors:
  * -errno; log lines.
@@ -18,8 +19,10 @@
 #include "node/config/config.h"
 #include "node/http/http_tokens.h"
 #include "node/http/httpd.h"
+#include "node/route/shared.h"
 
 struct admin_access {
+    struct node_shared *node;
     const struct config *config;
     struct http_tokens tokens; /* of admin.token_file, if there is one */
     uint64_t stamp;            /* of the file that was read */
@@ -28,10 +31,17 @@ struct admin_access {
     const char *token; /* its name, "" without */
 };
 
-/* Reads the tokens. The configuration is borrowed for the access's life. 0; or
- * -errno, and one line in the log says why. */
-int admin_access_init(struct admin_access *access, const struct config *config)
-    MUST_CHECK;
+/* Reads the tokens, and publishes them to lanes. The node is borrowed for the
+ * access's life. 0; or -errno, and one line in the log says why. */
+int admin_access_init(struct admin_access *access, struct node_shared *node)
+    ON_CONTROL MUST_CHECK;
+
+/* Whether there is a file of tokens. */
+bool admin_access_has_tokens(const struct admin_access *access);
+
+/* Reads the tokens again if their file has changed. True: others were
+ * published, and lanes must be woken. */
+bool admin_access_refresh(struct admin_access *access) ON_CONTROL MUST_CHECK;
 
 /* Whether the request may pass. False: it was answered, and the log says who
  * asked for what. */

@@ -385,6 +385,7 @@ open_timers(struct control *control)
     CHECK(uv_timer_init(&control->loop, &control->facts) == 0);
     CHECK(uv_timer_init(&control->loop, &control->work) == 0);
     CHECK(uv_timer_init(&control->loop, &control->telling) == 0);
+    CHECK(uv_timer_init(&control->loop, &control->tokens) == 0);
     CHECK(uv_check_init(&control->loop, &control->look) == 0);
     CHECK(uv_check_start(&control->look, on_look) == 0);
     CHECK(uv_timer_start(&control->work, on_work, WORK_MS, 0) == 0);
@@ -533,6 +534,7 @@ control_stop(struct control *control)
     uv_close((uv_handle_t *)&control->facts, NULL);
     uv_close((uv_handle_t *)&control->work, NULL);
     uv_close((uv_handle_t *)&control->telling, NULL);
+    uv_close((uv_handle_t *)&control->tokens, NULL);
     uv_close((uv_handle_t *)&control->look, NULL);
 }
 

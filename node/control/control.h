@@ -50,6 +50,7 @@ struct control {
     uv_timer_t facts;   /* while awake: looks at the rings again and again */
     uv_timer_t work;    /* belief's background work, reclamation */
     uv_timer_t telling; /* our own load must be told to peers */
+    uv_timer_t tokens;  /* looks whether admin.token_file has changed */
     uv_check_t look;    /* peers' load must be put on the board */
     struct hints hints;
     struct fact_sink sink; /* of lanes' facts */

@@ -128,6 +128,7 @@ struct lane {
     struct config_timeouts timeouts;
     struct elect_config elect;
     bool placement_headers;
+    struct http_tokens operators;
     struct pace body_pace;
     struct http_limits request_limits;
     struct http_limits response_limits;
@@ -196,6 +197,7 @@ struct exchange {
     enum http_method method;
     bool minor_0;
     bool encoded;  /* its body has a Content-Encoding */
+    bool shown;    /* its client may be told where it went */
     bool rendered; /* route_is_rendered() */
     bool read;     /* the lane's route scratch holds it; not once it waits */
     struct slice body; /* in client->in, until the answer begins */

@@ -273,6 +273,7 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->dispatch.attempts_max = live->policy.attempts_max;
     lane->dispatch.retries = live->retries;
     lane->placement_headers = live->placement_headers;
+    lane->operators = live->operators;
     lane->body_pace = (struct pace){
         .start_us = live->timeouts.body_ms * UINT64_C(1000),
         .total_us = live->timeouts.body_total_ms * UINT64_C(1000),
@@ -295,7 +296,8 @@ set_timeouts(struct lane *lane)
     }
 }
 
-/* Only here and when the lane begins: a published object stays until then. */
+/* Only here, on each wake-up and when the thread begins: a published object
+ * stays until then. */
 static void ON_LANE
 look_at_live(struct lane *lane)
 {
@@ -354,6 +356,7 @@ run(void *argument)
     role_is_lane();
     (void)snprintf(name, sizeof(name), "lane-%u", lane->number);
     (void)pthread_setname_np(pthread_self(), name);
+    look_at_live(lane); /* published since lane_new() */
     (void)uv_run(&lane->loop, UV_RUN_DEFAULT);
     gauge_add(&lane->node->lanes_running, -1);
 }

@@ -45,12 +45,9 @@ add_placement(struct buf *out, const struct exchange *x)
 void
 reply_add_headers(struct buf *out, const struct exchange *x, unsigned status)
 {
-    const struct lane *lane = x->client->lane;
-
     buf_add_text(out, "x-kvasir-node: ");
-    buf_add_text(out, lane->node->config->name);
-    if (lane->placement_headers && x->pool != NULL && status >= 200 &&
-        status < 300) {
+    buf_add_text(out, x->client->lane->node->config->name);
+    if (x->shown && x->pool != NULL && status >= 200 && status < 300) {
         add_placement(out, x);
     }
     if (x->dispatch.state == DISPATCH_LOST && x->dispatch.busy.status != 0) {

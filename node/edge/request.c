@@ -201,6 +201,22 @@ read_body(struct exchange *x, enum route_kind kind)
     return true;
 }
 
+/* Whether its client may be told where the request went: everybody may, or it
+ * carries an operator's token. That header goes to no worker: is_ours(). */
+static bool
+is_shown(const struct lane *lane, const struct http_head *head)
+{
+    uint32_t bit = UINT32_C(1) << HTTP_FIELD_KVASIR;
+
+    if (lane->placement_headers || (head->fields_seen & bit) == 0) {
+        return lane->placement_headers;
+    }
+    const struct http_header *token =
+        http_head_find_name(head, SLICE("x-kvasir-token"));
+    return token != NULL &&
+           http_tokens_name(&lane->operators, token->value) != NULL;
+}
+
 static void ON_LANE
 forward(struct client *client, enum route_kind kind)
 {
@@ -215,6 +231,7 @@ forward(struct client *client, enum route_kind kind)
     }
     x->method = head->method_id;
     x->minor_0 = head->minor == 0;
+    x->shown = is_shown(lane, head);
     x->body = (struct slice){
         .ptr = client->in + client->framing.head_bytes,
         .len = client->framing.body_bytes,

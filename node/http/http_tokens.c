@@ -125,8 +125,7 @@ bearer_of(const struct http_head *head, struct slice *text)
     *text = header->value;
     struct slice scheme = take_word(text);
     *text = slice_trim(*text);
-    return slice_equal_nocase(scheme, SLICE("Bearer")) && text->len != 0 &&
-           text->len <= HTTP_TOKEN_MAX;
+    return slice_equal_nocase(scheme, SLICE("Bearer"));
 }
 
 /* 0: equal. Looks at every byte of both, whatever they are. */
@@ -142,14 +141,13 @@ difference(const char a[HTTP_TOKEN_MAX + 1], const char b[HTTP_TOKEN_MAX + 1])
 }
 
 const char *
-http_tokens_find(const struct http_tokens *tokens, const struct http_head *head)
+http_tokens_name(const struct http_tokens *tokens, struct slice text)
 {
     char given[HTTP_TOKEN_MAX + 1] = "";
-    struct slice text;
     const char *name = NULL;
 
     CHECK(tokens->count <= HTTP_TOKENS_MAX);
-    if (!bearer_of(head, &text)) {
+    if (text.len == 0 || text.len > HTTP_TOKEN_MAX) {
         return NULL;
     }
     memcpy(given, text.ptr, text.len);
@@ -159,4 +157,12 @@ http_tokens_find(const struct http_tokens *tokens, const struct http_head *head)
         }
     }
     return name;
+}
+
+const char *
+http_tokens_find(const struct http_tokens *tokens, const struct http_head *head)
+{
+    struct slice text;
+
+    return bearer_of(head, &text) ? http_tokens_name(tokens, text) : NULL;
 }

@@ -49,8 +49,13 @@ const char *http_tokens_read(struct slice bytes, struct http_tokens *tokens)
 int http_tokens_load(const char *path, struct http_tokens *tokens,
                      const char **want) MUST_CHECK;
 
-/* The name of the token that the request carries; NULL: none of these, or the
- * header is repeated. The name lives as long as *tokens. */
+/* The name of the token with this text; NULL: it is none of these. The name
+ * lives as long as *tokens. */
+const char *http_tokens_name(const struct http_tokens *tokens,
+                             struct slice text);
+
+/* The name of the token that the request carries in Authorization; NULL: none
+ * of these, or the header is repeated. The name lives as long as *tokens. */
 const char *http_tokens_find(const struct http_tokens *tokens,
                              const struct http_head *head);
 

@@ -43,29 +43,62 @@ free_live(struct qsbr_node *retired)
     free(retired); /* its first member */
 }
 
-int
-shared_publish(struct node_shared *node, const struct config *config)
+/* A copy of what is published, to change and replace(); NULL: no memory. */
+static struct node_live *
+copy_live(struct node_shared *node)
+{
+    const struct node_live *now = publish_get(&node->live);
+    struct node_live *live = calloc(1, sizeof(*live));
+
+    if (live != NULL && now != NULL) {
+        *live = *now;
+        live->retired = (struct qsbr_node){0};
+    }
+    return live;
+}
+
+static void
+replace_live(struct node_shared *node, struct node_live *live)
 {
     const struct node_live *before = publish_get(&node->live);
-    struct node_live *live = malloc(sizeof(*live));
 
-    if (live == NULL) {
-        return -ENOMEM;
-    }
-    *live = (struct node_live){
-        .version = before != NULL ? before->version + 1 : 1,
-        .limits = config->limits,
-        .timeouts = config->timeouts,
-        .policy = config->policy,
-        .retries = config->retries,
-        .placement_headers = config->placement_headers != 0,
-    };
-    node->elect = shared_elect(&config->policy);
+    live->version++;
     publish_set(&node->live, live);
     if (before != NULL) {
         struct node_live *old = (struct node_live *)(uintptr_t)before;
         qsbr_retire(&node->qsbr, &old->retired, free_live);
     }
+}
+
+int
+shared_publish(struct node_shared *node, const struct config *config)
+{
+    struct node_live *live = copy_live(node);
+
+    if (live == NULL) {
+        return -ENOMEM;
+    }
+    live->limits = config->limits;
+    live->timeouts = config->timeouts;
+    live->policy = config->policy;
+    live->retries = config->retries;
+    live->placement_headers = config->placement_headers != 0;
+    node->elect = shared_elect(&config->policy);
+    replace_live(node, live);
+    return 0;
+}
+
+int
+shared_publish_operators(struct node_shared *node,
+                         const struct http_tokens *operators)
+{
+    struct node_live *live = copy_live(node);
+
+    if (live == NULL) {
+        return -ENOMEM;
+    }
+    live->operators = *operators;
+    replace_live(node, live);
     return 0;
 }
 

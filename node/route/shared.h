@@ -20,6 +20,7 @@
 #include "node/base/quota.h"
 #include "node/config/config.h"
 #include "node/elect/elect.h"
+#include "node/http/http_tokens.h"
 #include "node/route/route.h"
 #include "node/view/expectations.h"
 #include "node/view/fleet_view.h"
@@ -44,6 +45,7 @@ struct node_live {
     struct config_policy policy;
     struct config_retries retries;
     bool placement_headers;
+    struct http_tokens operators; /* of admin.token_file; none: count is 0 */
 };
 
 struct node_shared {
@@ -93,6 +95,10 @@ int shared_init(struct node_shared *node, const struct config *config)
  * -ENOMEM and nothing has changed. */
 int shared_publish(struct node_shared *node, const struct config *config)
     MUST_CHECK;
+
+/* The same with these operators' tokens. */
+int shared_publish_operators(struct node_shared *node,
+                             const struct http_tokens *operators) MUST_CHECK;
 
 /* How requests are placed, by the configuration. */
 struct elect_config shared_elect(const struct config_policy *policy);

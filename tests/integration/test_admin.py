@@ -67,6 +67,35 @@ class Admin(harness.Case):
         self.assertEqual(self.status(node, "GET", "/metrics", None, bearer(OTHER)), 200)
         self.assertIn("admin_tokens_unread", node.log())
 
+    def test_operators_are_told_where_their_requests_went(self):
+        told = ("x-kvasir-worker", "x-kvasir-mode", "x-kvasir-overlap", "x-kvasir-source")
+        worker = FakeWorker(self, lambda peer, request: peer.json(
+            {}, 429 if b"too many" in request.body else 200))
+        self.tokens(f"anna {TOKEN}\n")
+        node = self.serve("--admin.token_file", self.folder / "tokens", "--worker", worker.url,
+                          "--placement-headers", "off")
+
+        def shown(token=None, text="hello", **more):
+            headers = {} if token is None else {"X-Kvasir-Token": token}
+            answer = harness.request(
+                node.at("serve"), "POST", "/v1/chat/completions",
+                {"messages": [{"role": "user", "content": text}]}, {**headers, **more})
+            return [name for name in told if name in answer.headers]
+        harness.wait_until(lambda: harness.request(node.at("serve"), "GET", "/ready").status
+                           == 200, "the worker is up")
+        self.assertEqual(shown(TOKEN), list(told))
+        self.assertEqual(shown(), [])
+        for wrong in OTHER, TOKEN[:-1], TOKEN + "0", TOKEN * 9, "", "anna":
+            self.assertEqual(shown(wrong), [], wrong)
+        self.assertEqual(shown(TOKEN, "too many"), [])
+        self.assertEqual(shown(**bearer(TOKEN)), [])
+        # Nobody asks the admin port for anything meanwhile.
+        self.tokens(f"berta {OTHER}\n")
+        harness.wait_until(lambda: shown(OTHER) == list(told), "the new token is known")
+        self.assertEqual(shown(TOKEN), [])
+        for request in worker.requests:
+            self.assertEqual([name for name in request.headers if "kvasir" in name], [])
+
     def test_every_change_is_logged_however_many(self):
         node = self.serve()
         for _ in range(50):
