@@ -182,18 +182,15 @@ judge(const struct load_user *user, const struct httpc_answer *answer)
 
 static void send_once(struct load_user *user);
 
-/* No node took the request, as far as is known, or the node said that it cannot
- * now (503), as one that has just started does; and there is another target. */
+/* As far as is known no node took the request, and there is another target. */
 static bool
 may_retry(const struct load_user *user, const struct httpc_answer *answer)
 {
     const struct load_run *run = user->run;
-    bool unsent =
-        (answer->outcome == HTTPC_CONNECT || answer->outcome == HTTPC_CLOSED) &&
-        answer->head == NULL;
-    bool unable = answer->outcome == HTTPC_OK && answer->head->status == 503;
 
-    return (unsent || unable) && run->lookup.targets.count > 1 &&
+    return (answer->outcome == HTTPC_CONNECT ||
+            answer->outcome == HTTPC_CLOSED) &&
+           answer->head == NULL && run->lookup.targets.count > 1 &&
            user->attempt < run->options->retries;
 }
 

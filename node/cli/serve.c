@@ -13,16 +13,17 @@
 #include "index/base/role.h"
 #include "node/base/log.h"
 #include "node/base/sock.h"
+#include "node/cli/descriptors_internal.h"
 #include "node/control/admin.h"
 #include "node/control/control.h"
 #include "node/control/control_reload.h"
 #include "node/edge/lane.h"
 
-#define DRAIN_LOOK_MS 20U
-#define LEAVE_LOOKS   25U   /* until the goodbye counts as lost */
-#define OTHER_FDS     1024U /* wanted beside those of connections */
-#define RESERVE_FDS   512   /* of descriptors, for all that is not clients' */
-#define CLOSE_S       5U    /* after it, for all that is left to close */
+#define SETTLE_LOOK_MS 2U
+#define SETTLE_LOOKS   500U /* for workers' first checks, at most */
+#define DRAIN_LOOK_MS  20U
+#define LEAVE_LOOKS    25U /* until the goodbye counts as lost */
+#define CLOSE_S        5U  /* after it, for all that is left to close */
 
 struct serve {
     struct node_shared node;
@@ -35,12 +36,12 @@ struct serve {
     uv_signal_t terminate;
     uv_signal_t interrupt;
     uv_signal_t hang_up;
+    uv_timer_t settled;   /* looks whether the lanes may start */
     uv_timer_t lame_duck; /* until it takes nothing new */
     uv_timer_t drained;   /* looks whether the lanes are done */
+    uint32_t settle_looks;
     uint32_t leave_looks;
-    uint64_t descriptors;       /* that the process may have */
-    int first_fd;               /* that was free when all ports were open */
-    uint32_t connections_asked; /* limits.connections_max, seen last */
+    struct descriptors descriptors;
     bool failed; /* it ends because of a failure, not on request */
     struct sockaddr_storage address;
     uint16_t port;
@@ -172,6 +173,7 @@ close_own_handles(struct serve *serve)
     uv_close((uv_handle_t *)&serve->terminate, NULL);
     uv_close((uv_handle_t *)&serve->interrupt, NULL);
     uv_close((uv_handle_t *)&serve->hang_up, NULL);
+    uv_close((uv_handle_t *)&serve->settled, NULL);
     uv_close((uv_handle_t *)&serve->lame_duck, NULL);
     uv_close((uv_handle_t *)&serve->drained, NULL);
 }
@@ -209,6 +211,7 @@ wake_lanes(struct serve *serve)
 static void
 begin_drain(struct serve *serve)
 {
+    (void)uv_timer_stop(&serve->settled);
     (void)uv_timer_stop(&serve->lame_duck);
     gauge_set(&serve->node.leaving, 1);
     gauge_set(&serve->node.draining, 1);
@@ -274,84 +277,6 @@ on_signal(uv_signal_t *handle, int number)
 
 /* Another configuration */
 
-/* The lowest descriptor that is free, -1 when none is. */
-static int
-find_first_fd(void)
-{
-    int fd = dup(STDERR_FILENO);
-
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return fd;
-}
-
-/*
- * What clients and their requests may have of the descriptors that are left once
- * all ports are open: the rest is for probes, events, peers, snapshots and the
- * admin port, so that a crowd of clients cannot take those from the node.
- */
-static void
-reserve_descriptors(struct serve *serve, uint64_t limit)
-{
-    int used = find_first_fd();
-
-    serve->first_fd = used;
-    if (used >= 0 && limit <= INT_MAX && limit > (uint64_t)used) {
-        int left = (int)limit - used;
-        int reserve = left / 4 < RESERVE_FDS ? left / 4 : RESERVE_FDS;
-        serve->node.fd_max = (int)limit - reserve;
-    }
-}
-
-static bool
-is_default(uint32_t connections_max)
-{
-    struct config usual;
-
-    config_init(&usual);
-    bool same = connections_max == usual.limits.connections_max;
-    config_fini(&usual);
-    return same;
-}
-
-/* The default is a bound that few nodes come near. But whoever wrote another
- * one counts on it, give or take a tenth. */
-static void
-say_few_descriptors(const struct serve *serve, uint32_t asked, uint32_t fit)
-{
-    if (is_default(asked) || fit >= asked - asked / 10) {
-        LOG_INFO("fewer_connections", KV("descriptors", serve->descriptors),
-                 KV("connections", fit), KV("connections_max", asked));
-    } else {
-        LOG_WARNING("few_descriptors", KV("descriptors", serve->descriptors),
-                    KV("connections", fit), KV("connections_max", asked),
-                    KV("hint", "restart with more open files (ulimit -n), or "
-                               "lower limits.connections_max"));
-    }
-}
-
-/* By the limit; but a connection may need two descriptors, its own and one to a
- * worker. */
-static void
-limit_connections(struct serve *serve)
-{
-    struct node_shared *node = &serve->node;
-    const struct node_live *live = publish_get(&node->live);
-    uint32_t asked = live->limits.connections_max;
-    int max = (int)asked;
-
-    if (node->fd_max != INT_MAX) {
-        int fit = (node->fd_max - serve->first_fd) / 2;
-        max = fit >= max ? max : fit > 0 ? fit : 1;
-    }
-    gauge_set(&node->connections_max, max);
-    if (max < (int)asked && asked != serve->connections_asked) {
-        say_few_descriptors(serve, asked, (uint32_t)max);
-    }
-    serve->connections_asked = asked;
-}
-
 static void
 on_hang_up(uv_signal_t *handle, int number)
 {
@@ -370,7 +295,7 @@ on_reloaded(void *owner)
     struct serve *serve = owner;
 
     role_is_control();
-    limit_connections(serve);
+    descriptors_limit(&serve->descriptors);
     wake_lanes(serve);
 }
 
@@ -384,24 +309,18 @@ open_own_handles(struct serve *serve)
     CHECK(uv_signal_init(loop, &serve->terminate) == 0);
     CHECK(uv_signal_init(loop, &serve->interrupt) == 0);
     CHECK(uv_signal_init(loop, &serve->hang_up) == 0);
+    CHECK(uv_timer_init(loop, &serve->settled) == 0);
     CHECK(uv_timer_init(loop, &serve->lame_duck) == 0);
     CHECK(uv_timer_init(loop, &serve->drained) == 0);
     serve->terminate.data = serve;
     serve->interrupt.data = serve;
     serve->hang_up.data = serve;
+    serve->settled.data = serve;
     serve->lame_duck.data = serve;
     serve->drained.data = serve;
     (void)uv_signal_start(&serve->terminate, on_signal, SIGTERM);
     (void)uv_signal_start(&serve->interrupt, on_signal, SIGINT);
     (void)uv_signal_start(&serve->hang_up, on_hang_up, SIGHUP);
-}
-
-/* Each connection may need two. */
-static uint64_t
-raise_descriptor_limit(const struct config *config)
-{
-    return sock_raise_limit((uint64_t)config->limits.connections_max * 2 +
-                            OTHER_FDS);
 }
 
 static void
@@ -438,7 +357,8 @@ say_ready(const struct serve *serve)
     }
 }
 
-/* Opens both ports and starts the lanes: 0, or -errno and a line was logged. */
+/* Opens all ports; clients wait in the listeners' queues until lanes run. 0, or
+ * -errno and a line was logged. */
 static int ON_CONTROL
 open_ports(struct serve *serve)
 {
@@ -457,9 +377,38 @@ open_ports(struct serve *serve)
     if (error < 0) {
         return error;
     }
-    reserve_descriptors(serve, serve->descriptors);
-    limit_connections(serve);
-    return start_lanes(serve);
+    descriptors_reserve(&serve->descriptors);
+    descriptors_limit(&serve->descriptors);
+    return 0;
+}
+
+static void ON_CONTROL
+begin_serving(struct serve *serve)
+{
+    int error = start_lanes(serve);
+
+    if (error == 0) {
+        say_ready(serve);
+    } else {
+        LOG_ERROR("start_failed", KV_FAULT("error", error));
+        serve->failed = true;
+        begin_drain(serve);
+    }
+}
+
+/* A worker takes requests after its first check. Before that a node that has
+ * just started would refuse what its workers could serve. */
+static void
+on_settle_look(uv_timer_t *timer)
+{
+    struct serve *serve = timer->data;
+    struct worker_set unchecked = fleet_unchecked(serve->control.fleet);
+
+    role_is_control();
+    if (worker_set_empty(&unchecked) || ++serve->settle_looks > SETTLE_LOOKS) {
+        (void)uv_timer_stop(timer);
+        begin_serving(serve);
+    }
 }
 
 /* True: nothing was, and nothing else failed. */
@@ -502,7 +451,7 @@ serve_run(const struct config_sources *sources, const struct config *config)
         free(serve);
         return 1;
     }
-    serve->descriptors = raise_descriptor_limit(config);
+    descriptors_raise(&serve->descriptors, &serve->node, config);
     role_is_control();
     error = shared_init(&serve->node, config);
     if (error == 0) {
@@ -525,9 +474,9 @@ serve_run(const struct config_sources *sources, const struct config *config)
     serve->control.owner = serve;
     serve->control.reload = serve->reload;
     open_own_handles(serve);
-    error = open_ports(serve);
-    if (error == 0) {
-        say_ready(serve);
+    if (open_ports(serve) == 0) {
+        (void)uv_timer_start(&serve->settled, on_settle_look, 0,
+                             SETTLE_LOOK_MS);
     } else {
         serve->failed = true;
         bound_the_end(serve);

@@ -16,9 +16,11 @@
  * drains, with SIGINT at once: stops accepting, finishes what runs, at most
  * timeouts.drain, and leaves the mesh. Each further signal is the next step; the
  * last one severs what is left. SIGHUP reads the sources (borrowed), from which
- * config came, again (node/control/control_reload.h). Prints `ready serve=H:P admin=H:P` to stdout once both ports are
- * open, with mesh=H:P if that one is. Returns the exit code: 0 after a drain, 1
- * when it cut requests off, could not start, or had to end because its name is
+ * config came, again (node/control/control_reload.h). Clients that connect
+ * before each worker was checked once wait for that, a second at most. Then it
+ * prints `ready serve=H:P admin=H:P` to stdout, with mesh=H:P if that port is
+ * open. Returns the exit code: 0 after a drain, 1 when it cut requests off,
+ * could not start, or had to end because its name is
  * another node's.
  */
 int serve_run(const struct config_sources *sources, const struct config *config)

@@ -310,6 +310,20 @@ fleet_unswept(const struct fleet *fleet)
     return set;
 }
 
+struct worker_set
+fleet_unchecked(const struct fleet *fleet)
+{
+    struct worker_set set = fleet->present;
+
+    WORKER_SET_EACH (slot, &fleet->present) {
+        const struct fleet_slot *s = &fleet->slot[slot];
+        if (fleet_slot_able(s) || s->draining || s->bad_row != 0) {
+            worker_set_remove(&set, slot);
+        }
+    }
+    return set;
+}
+
 void
 fleet_swept(struct fleet *fleet, uint32_t slot)
 {

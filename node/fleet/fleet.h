@@ -185,6 +185,10 @@ uint32_t fleet_find(const struct fleet *fleet, struct slice id);
 /* Slots whose removal waits for fleet_swept(). */
 struct worker_set fleet_unswept(const struct fleet *fleet);
 
+/* Present workers that were added a moment ago: neither ready for requests nor
+ * found wanting by a first check. */
+struct worker_set fleet_unchecked(const struct fleet *fleet);
+
 /* The index has forgotten the removed worker of that slot, which is one of
  * fleet_unswept(). */
 void fleet_swept(struct fleet *fleet, uint32_t slot);

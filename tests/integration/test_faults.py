@@ -110,10 +110,12 @@ class Hostile(Rig):
             broken.append(request)
             peer.json({}, 500)
         prompt = "the same beginning of every turn " * 40
-        self.serve(FakeWorker(self, breaks), *[FakeWorker(self, echo) for _ in range(3)],
-                   options=["--breaker.failures", "1000"])
+        node = self.serve(FakeWorker(self, breaks), *[FakeWorker(self, echo) for _ in range(3)],
+                          options=["--breaker.failures", "1000"])
         for i in range(30):
             self.assertEqual(self.post(chat(prompt + str(i))).status, 200)
+            # The admin port answers once all that requests taught is known.
+            harness.request(node.at("admin"), "POST", "/admin/explain", chat(prompt))
         # The first of them might go there, and no later one follows it.
         self.assertLessEqual(len(broken), 1)
 

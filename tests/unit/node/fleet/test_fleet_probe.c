@@ -21,6 +21,38 @@ Test(node_fleet_probe, a_new_worker_waits_for_its_first_good_probe)
 }
 
 static bool
+is_unchecked(uint32_t slot)
+{
+    struct worker_set set = fleet_unchecked(rig.fleet);
+
+    return worker_set_has(&set, slot);
+}
+
+Test(node_fleet_probe, a_worker_is_unchecked_until_it_is_ready_or_found_wanting)
+{
+    struct fleet_out out;
+    struct config_worker config = rig_config(0);
+    struct fleet_probed result = {
+        .generation = 1, .status = 200, .failure = ""};
+
+    cr_assert_eq(fleet_add(rig.fleet, &config, rig.now_us, NULL), 0);
+    cr_assert(is_unchecked(0));
+    while (fleet_next_out(rig.fleet, &out)) {
+    }
+    fleet_probed(rig.fleet, &result, rig.now_us);
+    cr_assert(is_unchecked(0), "it may serve any model, or none that is asked");
+    result.probe = FLEET_PROBE_MODELS;
+    result.body = SLICE("{\"data\":[{\"id\":\"m\"}]}");
+    fleet_probed(rig.fleet, &result, rig.now_us);
+    cr_assert_not(is_unchecked(0));
+    rig.engine[1].health = 0;
+    uint32_t bad = rig_add(1);
+    cr_assert_not(is_unchecked(bad));
+    fleet_remove(rig.fleet, bad, rig.now_us);
+    cr_assert_not(is_unchecked(bad));
+}
+
+static bool
 is_doubted(uint32_t slot)
 {
     return worker_set_has(&rig_view()->suspect, slot);

@@ -1,0 +1,63 @@
+"""What clients see of a node that has just begun."""
+import signal
+import threading
+
+import harness
+from fake_worker import FakeWorker
+from test_proxy import LANES, Proxy, echo
+
+
+class Unchecked(FakeWorker):
+    """Answers no health check before the test says so."""
+
+    def __init__(self, case):
+        self.asked, self.free = threading.Event(), threading.Event()
+        case.addCleanup(self.free.set)
+        super().__init__(case, echo)
+
+    def _own(self, peer, target):
+        if target == "/health":
+            self.asked.set()
+            self.free.wait(harness.IO_TIMEOUT_S)
+        return super()._own(peer, target)
+
+
+class Start(Proxy):
+    def arguments(self, *workers):
+        options = [option for worker in workers for option in ("--worker", worker.url)]
+        return ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--name", "n1",
+                "--lanes", LANES, *options]
+
+    def test_who_comes_right_after_the_ready_line_is_served(self):
+        workers = [FakeWorker(self, echo) for _ in range(4)]
+        for _ in range(5):
+            node = self.start("kvasir", *self.arguments(*workers))
+            self.address = node.at("serve")
+            self.assertEqual(self.post().status, 200)
+            self.assertEqual(self.eligible(node), 4)
+            self.assertEqual(node.stop(), 0)
+
+    def test_workers_that_do_not_answer_do_not_keep_it_from_serving(self):
+        silent, good = Unchecked(self), FakeWorker(self, echo)
+        node = self.start("kvasir", *self.arguments(silent, good))
+        self.address = node.at("serve")
+        self.assertFalse(silent.free.is_set())
+        self.assertEqual(self.post().status, 200)
+
+    def test_workers_that_are_not_there_do_not_keep_it_from_serving(self):
+        gone = FakeWorker(self, echo)
+        gone.close()
+        node = self.start("kvasir", *self.arguments(gone))
+        self.address = node.at("serve")
+        self.assertEqual(self.post().status, 503)
+
+    def test_a_signal_ends_it_before_it_serves(self):
+        silent = Unchecked(self)
+        node = self.spawn("kvasir", *self.arguments(silent), "--timeouts.lame_duck", "0")
+        self.assertTrue(silent.asked.wait(harness.IO_TIMEOUT_S))
+        node.signal(signal.SIGTERM)
+        self.assertEqual(node.wait(), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
