@@ -96,6 +96,7 @@ engine_faults_order(struct engine_faults *faults, struct slice object,
         {SLICE("die_after_tokens"), &f.die_after_tokens, 0, UINT32_MAX - 1,
          "die_after_tokens: a count"},
         {SLICE("die_count"), &f.die_count, 0, UINT32_MAX, "die_count: a count"},
+        {SLICE("marked"), &f.marked, 0, 1, "marked: 0 or 1"},
         {SLICE("stall_ms"), &orders->stall_ms, 1, STALL_MAX_MS,
          "stall_ms: 1 to 60000"},
         {SLICE("speed_percent"), &orders->speed_percent, 1, 1000000,
@@ -129,11 +130,14 @@ use_up(uint32_t *count)
 }
 
 struct engine_fate
-engine_faults_draw(struct engine_faults *faults)
+engine_faults_draw(struct engine_faults *faults, bool marked)
 {
     struct engine_fate fate = {.die_after_tokens = ENGINE_FAULT_NEVER};
 
     CHECK(faults->health_status >= 200 && faults->fail_status >= 400);
+    if (faults->marked != 0 && !marked) {
+        return fate;
+    }
     if (use_up(&faults->hang_count)) {
         fate.hang = true;
     } else if (use_up(&faults->fail_count)) {
@@ -168,9 +172,11 @@ engine_faults_show(const struct engine_faults *faults, struct buf *out)
 {
     buf_printf(out,
                "{\"health\":%u,\"fail_status\":%u,\"fail_count\":%u,"
-               "\"hang_count\":%u,\"die_after_tokens\":%u,\"die_count\":%u,",
+               "\"hang_count\":%u,\"die_after_tokens\":%u,\"die_count\":%u,"
+               "\"marked\":%u,",
                faults->health_status, faults->fail_status, faults->fail_count,
-               faults->hang_count, faults->die_after_tokens, faults->die_count);
+               faults->hang_count, faults->die_after_tokens, faults->die_count,
+               faults->marked);
     buf_printf(out,
                "\"events\":%u,\"events_stalled\":%u,"
                "\"event_drop_count\":%u,\"replay_mute_count\":%u,"

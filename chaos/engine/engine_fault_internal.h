@@ -26,6 +26,7 @@ struct engine_faults {
     uint32_t hang_count;
     uint32_t die_after_tokens;
     uint32_t die_count;
+    uint32_t marked;             /* 1: of requests with x-chaos alone */
     uint32_t events;             /* 0: nothing is published, nothing counted */
     uint32_t events_stalled;     /* 1: batches wait, and so do replays */
     uint32_t event_drop_count;   /* live messages that are lost on the way */
@@ -78,8 +79,9 @@ int engine_faults_order(struct engine_faults *faults, struct slice object,
     MUST_CHECK;
 
 /* The fate of the next request; uses up one of a count. Hanging goes before
- * failing, failing before dying. */
-struct engine_fate engine_faults_draw(struct engine_faults *faults);
+ * failing, failing before dying. marked: it has the header x-chaos. */
+struct engine_fate engine_faults_draw(struct engine_faults *faults,
+                                      bool marked);
 
 /* Whether the next live event message is lost; uses up one of the count. */
 bool engine_faults_drop_event(struct engine_faults *faults);

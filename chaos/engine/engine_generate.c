@@ -199,7 +199,9 @@ static bool
 meet_fate(struct engine_server *server, struct httpd_request *request,
           struct engine_fate *fate)
 {
-    *fate = engine_faults_draw(&server->faults);
+    *fate = engine_faults_draw(
+        &server->faults,
+        http_head_find_name(httpd_head(request), SLICE("x-chaos")) != NULL);
     if (fate->fail_status != 0) {
         httpd_error(request, fate->fail_status, "chaos",
                     "this failure was ordered");

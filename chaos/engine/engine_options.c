@@ -169,6 +169,8 @@ static const char manual_tail[] =
     "  \"hang_count\": N             take the next N, and never answer\n"
     "  \"die_after_tokens\": K       abort the connection after K tokens\n"
     "  \"die_count\": N              ... of the next N requests\n"
+    "  \"marked\": 1                do so only with requests that have "
+    "x-chaos\n"
     "  \"speed_percent\": P          run at this share of --speed from now on\n"
     "  \"stall_ms\": T               freeze the whole process once, for T ms\n"
     "  \"exit\": CODE                exit at once, without closing anything\n"

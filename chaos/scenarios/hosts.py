@@ -231,13 +231,13 @@ class Host:
             raise
         return s
 
-    def request(self, address, port, method, path, body=None, timeout_s=IO_S):
+    def request(self, address, port, method, path, body=None, timeout_s=IO_S, **headers):
         """One HTTP request from here: (status, headers, body)."""
         connection = http.client.HTTPConnection(address, port, timeout=timeout_s)
         connection.sock = self.connect(address, port, timeout_s)
         try:
             connection.request(method, path, None if body is None else json.dumps(body),
-                               {"content-type": "application/json"})
+                               {"content-type": "application/json", **headers})
             answer = connection.getresponse()
             headers = {k.lower(): v for k, v in answer.getheaders()}
             return answer.status, headers, answer.read()

@@ -26,9 +26,9 @@ Test(chaos_engine_fault, serves_until_told_otherwise)
 {
     engine_faults_init(&faults);
     cr_assert_eq(faults.health_status, 200);
-    cr_assert(is_served(engine_faults_draw(&faults)));
+    cr_assert(is_served(engine_faults_draw(&faults, false)));
     cr_assert_eq(order("{}"), 0);
-    cr_assert(is_served(engine_faults_draw(&faults)));
+    cr_assert(is_served(engine_faults_draw(&faults, false)));
 }
 
 Test(chaos_engine_fault, counts_run_out_in_order)
@@ -37,10 +37,10 @@ Test(chaos_engine_fault, counts_run_out_in_order)
     cr_assert_eq(order("{\"hang_count\":1,\"fail_status\":503,\"fail_count\":1,"
                        "\"die_after_tokens\":4,\"die_count\":1}"),
                  0);
-    cr_assert(engine_faults_draw(&faults).hang);
-    cr_assert_eq(engine_faults_draw(&faults).fail_status, 503);
-    cr_assert_eq(engine_faults_draw(&faults).die_after_tokens, 4);
-    cr_assert(is_served(engine_faults_draw(&faults)));
+    cr_assert(engine_faults_draw(&faults, false).hang);
+    cr_assert_eq(engine_faults_draw(&faults, false).fail_status, 503);
+    cr_assert_eq(engine_faults_draw(&faults, false).die_after_tokens, 4);
+    cr_assert(is_served(engine_faults_draw(&faults, false)));
 }
 
 Test(chaos_engine_fault, the_greatest_count_never_runs_out)
@@ -48,10 +48,19 @@ Test(chaos_engine_fault, the_greatest_count_never_runs_out)
     engine_faults_init(&faults);
     cr_assert_eq(order("{\"fail_count\":4294967295}"), 0);
     for (int i = 0; i < 1000; i++) {
-        cr_assert_eq(engine_faults_draw(&faults).fail_status, 500);
+        cr_assert_eq(engine_faults_draw(&faults, false).fail_status, 500);
     }
     cr_assert_eq(order("{\"fail_count\":0}"), 0);
-    cr_assert(is_served(engine_faults_draw(&faults)));
+    cr_assert(is_served(engine_faults_draw(&faults, false)));
+}
+
+Test(chaos_engine_fault, only_marked_requests_fail_by_order)
+{
+    engine_faults_init(&faults);
+    cr_assert_eq(order("{\"marked\":1,\"fail_count\":1}"), 0);
+    cr_assert(is_served(engine_faults_draw(&faults, false)));
+    cr_assert_eq(engine_faults_draw(&faults, true).fail_status, 500);
+    cr_assert(is_served(engine_faults_draw(&faults, true)));
 }
 
 Test(chaos_engine_fault, one_bad_order_spoils_all)
@@ -62,7 +71,7 @@ Test(chaos_engine_fault, one_bad_order_spoils_all)
                  ENGINE_FAULT_E_BAD);
     cr_assert_eq(order("{\"fail_count\":-1}"), ENGINE_FAULT_E_BAD);
     cr_assert_eq(order("{\"exit\":256}"), ENGINE_FAULT_E_BAD);
-    cr_assert(is_served(engine_faults_draw(&faults)));
+    cr_assert(is_served(engine_faults_draw(&faults, false)));
 }
 
 Test(chaos_engine_fault, orders_for_the_process_are_handed_out)
