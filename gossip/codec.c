@@ -320,3 +320,24 @@ codec_body_words(const struct codec_body *body, uint64_t *words)
     }
     CHECK(!in.failed);
 }
+
+void
+codec_put_ask(struct codec_out *out, const struct codec_ask *ask)
+{
+    codec_put_u64(out, ask->name.worker);
+    codec_put_varint(out, ask->name.rank);
+    codec_put_u64(out, ask->epoch_id);
+    codec_put_u64(out, ask->token);
+    codec_put_u64(out, ask->cursor);
+}
+
+bool
+codec_get_ask(struct codec_in *in, struct codec_ask *ask)
+{
+    ask->name = (struct event_stream){.worker = codec_get_u64(in)};
+    ask->name.rank = codec_get_count(in, UINT32_MAX);
+    ask->epoch_id = codec_get_u64(in);
+    ask->token = codec_get_u64(in);
+    ask->cursor = codec_get_u64(in);
+    return !in->failed;
+}

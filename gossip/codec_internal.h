@@ -110,6 +110,20 @@ uint32_t codec_get_count(struct codec_in *in, uint32_t max);
 /* The next len bytes as a reader of their own. */
 struct codec_in codec_get_part(struct codec_in *in, uint64_t len);
 
+/* A question for a part of what a peer knows of a stream; the answer's frame
+ * begins with the same fields. */
+struct codec_ask {
+    struct event_stream name;
+    uint64_t epoch_id;
+    uint64_t token; /* the asker's, to know the answer by */
+    uint64_t cursor;
+};
+
+void codec_put_ask(struct codec_out *out, const struct codec_ask *ask);
+
+/* False: it is cut off. */
+bool codec_get_ask(struct codec_in *in, struct codec_ask *ask) MUST_CHECK;
+
 enum {
     CODEC_GAP = 1,          /* records before it are lost for good */
     CODEC_HOLES = 2,        /* holes follow; otherwise 0 */

@@ -425,9 +425,10 @@ void gossip_local_proved(struct gossip *g, struct event_stream stream,
 
 /*
  * A reading of the process continues where a snapshot or a table of names
- * ended, after the batch `seq`. The first record, or another begin, shows whether it is the living
- * process's. whole: as in gossip_local_begin(), without a gap since. This call
- * mints nothing: if the stream is in another epoch by now, it is read again.
+ * ended, after the batch `seq`. The first record, or another begin, shows
+ * whether it is the living process's. whole: as in gossip_local_begin(),
+ * without a gap since. This call mints nothing: if the stream is in another
+ * epoch by now, it is read again.
  */
 void gossip_local_resume(struct gossip *g, struct event_stream stream,
                          uint64_t process, bool whole, uint64_t seq,

@@ -193,10 +193,10 @@ send_ask(struct gossip *g, struct gossip_stream *s)
     n->token = ++g->tokens;
     n->due_us = g->now_us + gossip_us(g->config.question_ms);
     gossip_frame_begin(g, GOSSIP_FRAME_NAMES_ASK);
-    gossip_put_stream(g, s);
-    codec_put_u64(&g->build, s->epoch.id);
-    codec_put_u64(&g->build, n->token);
-    codec_put_u64(&g->build, n->cursor);
+    codec_put_ask(&g->build, &(struct codec_ask){.name = s->name,
+                                                 .epoch_id = s->epoch.id,
+                                                 .token = n->token,
+                                                 .cursor = n->cursor});
     gossip_frame_send(g, n->peer, GOSSIP_CTL);
     gossip_wake_at(g, n->due_us);
 }
@@ -286,24 +286,6 @@ gossip_names_tick(struct gossip *g, struct gossip_stream *s)
 
 /* ---- the server's end ---- */
 
-struct ask {
-    struct event_stream name;
-    uint64_t epoch_id;
-    uint64_t token;
-    uint64_t cursor;
-};
-
-static bool
-get_ask(struct codec_in *in, struct ask *ask)
-{
-    ask->name = (struct event_stream){.worker = codec_get_u64(in)};
-    ask->name.rank = codec_get_count(in, UINT32_MAX);
-    ask->epoch_id = codec_get_u64(in);
-    ask->token = codec_get_u64(in);
-    ask->cursor = codec_get_u64(in);
-    return !in->failed;
-}
-
 static void
 put_block(struct codec_out *out, const struct names_block *block)
 {
@@ -340,9 +322,9 @@ put_page(struct gossip *g, const struct gossip_stream *s, uint64_t cursor)
 int
 gossip_recv_names_ask(struct gossip *g, uint64_t peer, struct codec_in in)
 {
-    struct ask ask;
+    struct codec_ask ask;
 
-    if (!get_ask(&in, &ask)) {
+    if (!codec_get_ask(&in, &ask)) {
         return GOSSIP_E_BAD;
     }
     const struct gossip_stream *s = gossip_find(g, ask.name);
@@ -351,11 +333,7 @@ gossip_recv_names_ask(struct gossip *g, uint64_t peer, struct codec_in in)
                   s->names.pos != 0;
 
     gossip_frame_begin(g, GOSSIP_FRAME_NAMES);
-    codec_put_u64(&g->build, ask.name.worker);
-    codec_put_varint(&g->build, ask.name.rank);
-    codec_put_u64(&g->build, ask.epoch_id);
-    codec_put_u64(&g->build, ask.token);
-    codec_put_u64(&g->build, ask.cursor);
+    codec_put_ask(&g->build, &ask);
     codec_put_u8(&g->build, serves);
     if (serves) {
         put_page(g, s, ask.cursor);
@@ -370,7 +348,7 @@ gossip_recv_names_ask(struct gossip *g, uint64_t peer, struct codec_in in)
 /* ---- the receiver's end ---- */
 
 struct page {
-    struct ask ask;
+    struct codec_ask ask;
     bool serves;
     uint64_t next;
     uint64_t pos;
@@ -385,7 +363,7 @@ static bool
 get_page(struct codec_in *in, struct page *page)
 {
     *page = (struct page){.serves = false};
-    if (!get_ask(in, &page->ask)) {
+    if (!codec_get_ask(in, &page->ask)) {
         return false;
     }
     page->serves = codec_get_u8(in) == 1;

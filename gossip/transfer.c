@@ -24,10 +24,10 @@ send_ask(struct gossip *g, struct gossip_stream *s)
     t->token = ++g->tokens;
     t->due_us = g->now_us + gossip_us(g->config.question_ms);
     gossip_frame_begin(g, GOSSIP_FRAME_ASK);
-    gossip_put_stream(g, s);
-    codec_put_u64(&g->build, s->epoch.id);
-    codec_put_u64(&g->build, t->token);
-    codec_put_u64(&g->build, t->cursor);
+    codec_put_ask(&g->build, &(struct codec_ask){.name = s->name,
+                                                 .epoch_id = s->epoch.id,
+                                                 .token = t->token,
+                                                 .cursor = t->cursor});
     gossip_frame_send(g, t->peer, GOSSIP_CTL);
     gossip_wake_at(g, t->due_us);
 }
@@ -120,39 +120,18 @@ gossip_transfer_drop_peer(struct gossip *g, uint64_t peer)
 
 /* The server's end */
 
-struct ask {
-    struct event_stream name;
-    uint64_t epoch_id;
-    uint64_t token;
-    uint64_t cursor;
-};
-
-static bool
-get_ask(struct codec_in *in, struct ask *ask)
-{
-    ask->name = (struct event_stream){.worker = codec_get_u64(in)};
-    ask->name.rank = codec_get_count(in, UINT32_MAX);
-    ask->epoch_id = codec_get_u64(in);
-    ask->token = codec_get_u64(in);
-    ask->cursor = codec_get_u64(in);
-    return !in->failed;
-}
-
 static void
-begin_page(struct gossip *g, const struct ask *ask, enum page_status status)
+begin_page(struct gossip *g, const struct codec_ask *ask,
+           enum page_status status)
 {
     CHECK(status == PAGE_OK || status == PAGE_REFUSED);
     gossip_frame_begin(g, GOSSIP_FRAME_PAGE);
-    codec_put_u64(&g->build, ask->name.worker);
-    codec_put_varint(&g->build, ask->name.rank);
-    codec_put_u64(&g->build, ask->epoch_id);
-    codec_put_u64(&g->build, ask->token);
-    codec_put_u64(&g->build, ask->cursor);
+    codec_put_ask(&g->build, ask);
     codec_put_u8(&g->build, (uint8_t)status);
 }
 
 static void
-refuse(struct gossip *g, uint64_t peer, const struct ask *ask)
+refuse(struct gossip *g, uint64_t peer, const struct codec_ask *ask)
 {
     begin_page(g, ask, PAGE_REFUSED);
     gossip_frame_send(g, peer, GOSSIP_CTL);
@@ -160,7 +139,7 @@ refuse(struct gossip *g, uint64_t peer, const struct ask *ask)
 }
 
 static struct gossip_export *
-free_export(struct gossip *g, uint64_t peer, const struct ask *ask)
+free_export(struct gossip *g, uint64_t peer, const struct codec_ask *ask)
 {
     struct gossip_export *found = NULL;
 
@@ -188,9 +167,9 @@ can_serve(const struct gossip_stream *s, uint64_t epoch_id)
 int
 gossip_recv_ask(struct gossip *g, uint64_t peer, struct codec_in in)
 {
-    struct ask ask;
+    struct codec_ask ask;
 
-    if (!get_ask(&in, &ask)) {
+    if (!codec_get_ask(&in, &ask)) {
         return GOSSIP_E_BAD;
     }
     struct gossip_stream *s = gossip_find(g, ask.name);
@@ -228,10 +207,10 @@ gossip_exported(struct gossip *g, uint64_t token, const uint64_t *words,
     }
     CHECK(e->handed);
     e->open = false;
-    struct ask ask = {.name = e->stream,
-                      .epoch_id = e->epoch_id,
-                      .token = e->peer_token,
-                      .cursor = e->cursor};
+    struct codec_ask ask = {.name = e->stream,
+                            .epoch_id = e->epoch_id,
+                            .token = e->peer_token,
+                            .cursor = e->cursor};
     struct gossip_stream *s = gossip_find(g, e->stream);
     if (words == NULL || !can_serve(s, e->epoch_id)) {
         refuse(g, e->peer, &ask);
@@ -253,7 +232,7 @@ gossip_exported(struct gossip *g, uint64_t token, const uint64_t *words,
 /* The receiver's end */
 
 struct page {
-    struct ask ask;
+    struct codec_ask ask;
     uint8_t status;
     uint64_t next;
     uint64_t pos;
@@ -267,7 +246,7 @@ static bool
 get_page(struct codec_in *in, struct page *page)
 {
     *page = (struct page){0};
-    if (!get_ask(in, &page->ask)) {
+    if (!codec_get_ask(in, &page->ask)) {
         return false;
     }
     page->status = codec_get_u8(in);

@@ -4,22 +4,13 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "index/base/rng.h"
+
 void
 quota_init(struct quota *quota, uint64_t seed)
 {
     memset(quota, 0, sizeof(*quota));
     quota->seed = seed;
-}
-
-/* The finish of MurmurHash3: each bit of x moves each bit of the result. */
-static uint64_t
-mix(uint64_t x)
-{
-    x ^= x >> 33;
-    x *= UINT64_C(0xff51afd7ed558ccd);
-    x ^= x >> 33;
-    x *= UINT64_C(0xc4ceb9fe1a85ec53);
-    return x ^ x >> 33;
 }
 
 /* What tells one client from another: a host, or a network of one host. */
@@ -42,13 +33,13 @@ identity(const struct sockaddr *address)
         return ntohl(v4);
     }
     memcpy(&high, in6->sin6_addr.s6_addr, sizeof(high));
-    return mix(high) | UINT64_C(1) << 63; /* no IPv4 address is so large */
+    return rng_mix(high) | UINT64_C(1) << 63; /* no IPv4 address is so large */
 }
 
 struct quota_bucket *
 quota_of(struct quota *quota, const struct sockaddr *address)
 {
-    uint64_t hash = mix(identity(address) ^ quota->seed);
+    uint64_t hash = rng_mix(identity(address) ^ quota->seed);
 
     return &quota->bucket[hash % QUOTA_BUCKETS];
 }
