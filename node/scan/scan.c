@@ -77,23 +77,90 @@ is_true(struct walk *w, struct token t)
     return t.kind == 't';
 }
 
-static bool
-include_usage(struct walk *w, struct token t)
+struct slice
+scan_usage_text(enum scan_usage_lack lack)
 {
-    struct scan_name room;
-    bool found = false;
-
-    if (t.kind != '{') {
-        walk_skip(w, t);
-        return false;
+    switch (lack) {
+    case SCAN_USAGE_MEMBER:
+        return SLICE("\"stream_options\":{\"include_usage\":true},");
+    case SCAN_USAGE_OPTIONS:
+        return SLICE("{\"include_usage\":true}");
+    case SCAN_USAGE_KEY:
+        return SLICE("\"include_usage\":true,");
+    case SCAN_USAGE_TRUE:
+        return SLICE("true");
+    case SCAN_USAGE_NOTHING:
+        break;
     }
+    return SLICE("");
+}
+
+/* false, or null: the engine takes it for false. */
+static bool
+is_no(struct token t)
+{
+    return t.kind == 'f' || t.kind == 'n';
+}
+
+static struct scan_usage
+usage_value(struct token t)
+{
+    return is_no(t) ? (struct scan_usage){.lack = SCAN_USAGE_TRUE,
+                                          .at = t.at,
+                                          .cut = t.kind == 'f' ? 5 : 4}
+                    : (struct scan_usage){.lack = SCAN_USAGE_NOTHING};
+}
+
+/* The members of an object of stream_options. */
+static void
+usage_members(struct top *top, struct token t)
+{
+    struct walk *w = &top->walk;
+    struct scan *scan = top->scan;
+    struct scan_name room;
+    bool continuous = false;
+    uint32_t open = t.at;
+
+    scan->usage = (struct scan_usage){SCAN_USAGE_OPTIONS, open, 0};
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
         struct slice name = walk_name(w, walk_string(w, t.at), &room);
+        bool about_usage = WALK_IS(name, "include_usage");
+        bool about_stats = WALK_IS(name, "continuous_usage_stats");
         struct token value = walk_token(w);
         bool is = is_true(w, value);
-        found = WALK_IS(name, "include_usage") ? is : found;
+        if (scan->usage.lack == SCAN_USAGE_OPTIONS) {
+            scan->usage = (struct scan_usage){SCAN_USAGE_KEY, open + 1, 0};
+        }
+        if (about_usage) {
+            scan->include_usage = is;
+            scan->usage = usage_value(value);
+        } else if (about_stats) {
+            continuous = !is_no(value);
+        }
     }
-    return found;
+    if (scan->usage.lack == SCAN_USAGE_OPTIONS) {
+        scan->usage.cut = t.at + 1 - open;
+    }
+    if (continuous) {
+        scan->usage = (struct scan_usage){.lack = SCAN_USAGE_NOTHING};
+    }
+}
+
+static void
+stream_options(struct top *top, struct token t)
+{
+    struct scan *scan = top->scan;
+
+    scan->include_usage = false;
+    if (t.kind == '{') {
+        usage_members(top, t);
+        return;
+    }
+    scan->usage = (struct scan_usage){.lack = SCAN_USAGE_NOTHING};
+    if (t.kind == 'n') {
+        scan->usage = (struct scan_usage){SCAN_USAGE_OPTIONS, t.at, 4};
+    }
+    walk_skip(&top->walk, t);
 }
 
 /* Keys that say how to answer. False: it is none of them. */
@@ -108,7 +175,7 @@ option(struct top *top, struct slice name, struct token t)
     } else if (WALK_IS(name, "stream")) {
         scan->stream = is_true(w, t);
     } else if (WALK_IS(name, "stream_options")) {
-        scan->include_usage = include_usage(w, t);
+        stream_options(top, t);
     } else if (WALK_IS(name, "user")) {
         scan->user = walk_text(w, t);
     } else if (WALK_IS(name, "cache_salt")) {
@@ -220,6 +287,7 @@ walk_top(struct top *top)
     if (t.kind != '{') {
         return false;
     }
+    top->scan->usage = (struct scan_usage){SCAN_USAGE_MEMBER, t.at + 1, 0};
     for (t = walk_token(w); t.kind == '"'; t = walk_token(w)) {
         struct slice name = walk_name(w, walk_string(w, t.at), &room);
         struct token value = walk_token(w);

@@ -75,6 +75,25 @@ enum scan_shape {
     SCAN_ID_LISTS, /* [[1, 2], ...]: span of the first only */
 };                 /* an empty or mixed `prompt` or `input` is none of these */
 
+/* What a body lacks that asks for a stream with its usage. */
+enum scan_usage_lack {
+    SCAN_USAGE_NOTHING, /* it asks, or says something that we leave alone */
+    SCAN_USAGE_MEMBER,  /* it has no stream_options */
+    SCAN_USAGE_OPTIONS, /* they are null, or empty */
+    SCAN_USAGE_KEY,     /* they have no include_usage */
+    SCAN_USAGE_TRUE,    /* it is false, or null */
+};
+
+/* The bytes [at, at + cut) of the body give way to scan_usage_text(lack). */
+struct scan_usage {
+    enum scan_usage_lack lack;
+    uint32_t at;
+    uint32_t cut;
+};
+
+/* Static text; empty for SCAN_USAGE_NOTHING. */
+struct slice scan_usage_text(enum scan_usage_lack lack);
+
 struct scan_limits {
     uint32_t depth_max; /* of nesting; at most 1024 */
     uint32_t spans_max; /* room at struct scan.spans */
@@ -88,8 +107,12 @@ struct scan {
     /* Raw JSON of any type, with its quotes or brackets; never `escaped`. */
     struct scan_text options[SCAN_OPTIONS];
     bool stream;
-    bool include_usage;  /* stream_options.include_usage */
-    bool has_max_tokens; /* from the first present of max_completion_tokens,
+    bool include_usage;      /* stream_options.include_usage */
+    struct scan_usage usage; /* how it would become true. Left alone are
+                          options with another type's value, and those that
+                          ask for continuous_usage_stats, which
+                          include_usage alone does not switch on */
+    bool has_max_tokens;     /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */
     bool has_priority;
     int64_t max_tokens; /* exact integers; 1.28e2 is 128; saturating; absent if

@@ -285,7 +285,7 @@ object(struct gen *g, const struct field *fields, unsigned count, unsigned n)
 static void
 truth(struct gen *g)
 {
-    add(g, chance(g, 60) ? "true" : "false");
+    add(g, chance(g, 60) ? "true" : chance(g, 80) ? "false" : "null");
 }
 
 static void
@@ -422,9 +422,14 @@ static void
 stream_options(struct gen *g)
 {
     static const struct field fields[] = {{"include_usage", truth},
+                                          {"continuous_usage_stats", truth},
                                           {"other", truth}};
 
-    object(g, fields, 2, (unsigned)below(g, 3));
+    if (chance(g, 10)) {
+        value(g, 1);
+        return;
+    }
+    object(g, fields, 3, (unsigned)below(g, 3));
 }
 
 static void

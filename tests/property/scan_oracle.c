@@ -15,6 +15,7 @@ struct want {
 
 struct oracle {
     const char *body;
+    size_t len;
     const struct scan *scan;
     struct want wants[ORACLE_SPANS];
     unsigned count;
@@ -409,6 +410,51 @@ right_options(struct oracle *o, json_t *doc)
     return true;
 }
 
+/* The body with what it lacks says what it said, and asks for usage. */
+static bool
+asks_for_usage(struct oracle *o, json_t *doc)
+{
+    const struct scan_usage *u = &o->scan->usage;
+    struct slice text = scan_usage_text(u->lack);
+    json_t *options = json_object_get(doc, "stream_options");
+    json_t *asked = json_object_get(options, "include_usage");
+    json_t *stats = json_object_get(options, "continuous_usage_stats");
+    bool lacks =
+        (options == NULL || json_is_null(options) || json_is_object(options)) &&
+        (asked == NULL || json_is_null(asked) || json_is_false(asked)) &&
+        (stats == NULL || json_is_null(stats) || json_is_false(stats)) &&
+        json_object_size(doc) != 0;
+    size_t len = o->len - u->cut + text.len;
+
+    if (json_object_size(doc) == 0) {
+        return true;
+    }
+    if (lacks != (u->lack != SCAN_USAGE_NOTHING)) {
+        return no(o, "whether usage is to be asked for");
+    }
+    if (!lacks) {
+        return true;
+    }
+    char *body = malloc(len);
+    memcpy(body, o->body, u->at);
+    memcpy(body + u->at, text.ptr, text.len);
+    memcpy(body + u->at + text.len, o->body + u->at + u->cut,
+           o->len - u->at - u->cut);
+    json_t *sent = json_loadb(body, len, JSON_ALLOW_NUL, NULL);
+    json_t *wanted = json_deep_copy(doc);
+    json_t *now = json_object_get(wanted, "stream_options");
+    if (!json_is_object(now)) {
+        now = json_object();
+        json_object_set_new(wanted, "stream_options", now);
+    }
+    json_object_set_new(now, "include_usage", json_true());
+    bool good = sent != NULL && json_equal(sent, wanted);
+    json_decref(sent);
+    json_decref(wanted);
+    free(body);
+    return good || no(o, "the body that asks for usage");
+}
+
 static bool
 right(struct oracle *o, json_t *doc)
 {
@@ -437,7 +483,8 @@ right(struct oracle *o, json_t *doc)
            right_text(o, &scan->session, json_object_get(doc, "session_id")) &&
            right_number(o, json_object_get(doc, "priority"), scan->has_priority,
                         scan->priority) &&
-           right_max_tokens(o, doc) && right_options(o, doc);
+           right_max_tokens(o, doc) && right_options(o, doc) &&
+           asks_for_usage(o, doc);
 }
 
 /* Whether jansson refuses what RFC 8259 allows. */
@@ -468,7 +515,7 @@ scan_oracle_agrees(const char *body, size_t len, int outcome,
         json_loadb(body, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     bool good;
 
-    o = (struct oracle){.body = body, .scan = scan};
+    o = (struct oracle){.body = body, .len = len, .scan = scan};
     if (outcome == SCAN_E_DEPTH || memchr(body, '\0', len) != NULL) {
         good = outcome != 0;
     } else if (doc == NULL) {
