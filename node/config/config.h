@@ -117,6 +117,10 @@ struct config_tokens {
 };
 
 /* Per node unless said otherwise. */
+struct config_usage {
+    uint32_t ask; /* 1: for streams, on behalf of their clients */
+};
+
 struct config_limits {
     uint32_t connections_max;        /* from clients */
     uint32_t client_connections_max; /* of one address; 0: see quota.h */
@@ -243,6 +247,7 @@ struct config {
     struct config_mirror mirror;
     struct config_events events;
     struct config_tokens tokens;
+    struct config_usage usage;
     struct config_limits limits;
     struct config_timeouts timeouts;
     struct config_health health;

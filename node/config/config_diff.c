@@ -9,6 +9,7 @@
  * here sees to it that everybody who uses it looks again. */
 static const char *const live_keys[] = {
     "placement_headers",
+    "usage.ask",
     "retries.statuses",
     "retries.after_send",
     "policy.name",

@@ -62,6 +62,7 @@ static const struct config_section sections[] = {
     {"mirror", "what engines' own events tell of their caches"},
     {"events", "how those events are followed"},
     {"tokens", "asking engines how they tokenise a prompt"},
+    {"usage", "the token counts that engines report"},
     {"limits", "bounds of this node; each is counted when it is reached"},
     {"timeouts", "how long each stage of a request may take"},
     {"health", "how workers are watched"},
@@ -171,6 +172,9 @@ static const struct config_key node_keys[] = {
      "Memory for tokenised conversations, of all lanes together."},
     {"tokens.open_max", CONFIG_COUNT, AT(tokens.open_max), "64", 1, 10000, NULL,
      "Prompts that engines tokenise at one time, per lane."},
+
+    {"usage.ask", CONFIG_CHOICE, AT(usage.ask), "on", 0, 0, switch_choices,
+     "Whether engines are asked for the usage of streams whose clients did not ask (stream_options.include_usage); the event that an engine then adds is kept from these clients. Without it such streams count no cached tokens, and predictions cannot be compared."},
 
     {"limits.connections_max", CONFIG_COUNT, AT(limits.connections_max), "20000", 1, 1000000, NULL,
      "Client connections; one more is answered 503, unless it asks for /health or /ready."},

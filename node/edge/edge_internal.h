@@ -44,6 +44,8 @@
 #include "node/route/dispatch.h"
 #include "node/route/route.h"
 #include "node/route/shared.h"
+#include "node/text/usage.h"
+#include "node/text/usage_strip.h"
 #include "node/tokens/token_ask.h"
 #include "node/tokens/token_cache.h"
 #include "node/view/metrics.h"
@@ -51,8 +53,7 @@
 #define EDGE_SCRATCH_BYTES ((size_t)64 << 10) /* of one read from a worker */
 #define EDGE_ADDED_BYTES   ((size_t)4 << 10) /* to a head on its way, at most */
 #define EDGE_INPUT_BYTES   ((size_t)16 << 10) /* first read of a request */
-#define EDGE_TAIL_BYTES    640U /* end of an answer, to find its usage */
-#define EDGE_HINTS_MAX     64U  /* x-kvasir-tier and x-data-parallel-rank */
+#define EDGE_HINTS_MAX     64U /* x-kvasir-tier and x-data-parallel-rank */
 #define UPSTREAM_LINES_MAX (URL_TEXT_MAX + CONFIG_SECRET_MAX + 64U)
 #define EDGE_LINGER_BYTES  (1U << 20) /* read and dropped after an error */
 
@@ -84,6 +85,7 @@ struct upstream_pool {
     uint32_t refs;         /* connections and exchanges */
     bool current;          /* still the lane's pool for the slot */
     uint64_t view_version; /* that `worker` was copied from */
+    bool usage_unknown;    /* it refuses a body that asks for usage */
     uint32_t idle_count;
     struct upstream *idle;          /* most recently used first */
     struct fleet_worker worker;     /* a copy: outlives the view */
@@ -129,6 +131,7 @@ struct lane {
     struct elect_config elect;
     bool placement_headers;
     struct http_tokens operators;
+    bool usage_ask;
     struct pace body_pace;
     struct http_limits request_limits;
     struct http_limits response_limits;
@@ -188,6 +191,17 @@ struct client {
     size_t lingered;
 };
 
+/* A stream's usage, asked of the engine on the client's behalf. */
+struct edge_ask {
+    bool possible; /* the client has not asked, and the engine may be */
+    bool asks;     /* the attempt's body asks */
+    bool refused;  /* an engine did not take it; this request asks no more */
+    bool repeats;  /* ... and that engine gets it again */
+    struct scan_usage lack;
+    char length[32]; /* the asking body's length, to the head's end */
+    uint32_t length_len;
+};
+
 struct exchange {
     struct client *client;
     struct upstream *upstream; /* NULL between attempts */
@@ -196,7 +210,6 @@ struct exchange {
     /* The request. */
     enum http_method method;
     bool minor_0;
-    bool encoded;  /* its body has a Content-Encoding */
     bool shown;    /* its client may be told where it went */
     bool rendered; /* route_is_rendered() */
     bool read;     /* the lane's route scratch holds it; not once it waits */
@@ -207,7 +220,9 @@ struct exchange {
     struct buf head; /* its memory is kept from request to request */
     size_t method_end;
     size_t line_end;
+    size_t length_at; /* of the body's length, the last of the fields */
     size_t fields_end;
+    struct edge_ask ask;
 
     struct inquiry *inquiry; /* while it waits for its tokens */
     struct deadline deadline;
@@ -220,13 +235,16 @@ struct exchange {
     /* The answer. */
     enum http_body body_kind;
     bool unchunk; /* a chunked answer for an HTTP/1.0 client */
+    bool strips;  /* a stream, with a usage event that is not for the client */
     uint64_t body_left;
     struct http_chunk chunk;
     bool finished; /* the answer is whole, its last bytes may be pending */
-    char tail[EDGE_TAIL_BYTES];
-    uint32_t tail_len;
 
     struct dispatch dispatch; /* what happens to it, and when */
+
+    /* With large buffers, which need no zeroes. */
+    struct usage_watch watch;
+    struct usage_strip strip;
 };
 
 enum upstream_state {
@@ -338,6 +356,9 @@ void exchange_start(struct exchange *x) ON_LANE;
 void exchange_answered_tokens(struct exchange *x) ON_LANE;
 /* The time for the tokens is over. May free x. */
 void exchange_expired(struct exchange *x) ON_LANE;
+/* The worker did not take a body that asks for usage: it gets the client's own.
+ * May free x. */
+void exchange_unask(struct exchange *x) ON_LANE;
 /* The attempt that was running failed before its answer; its upstream
  * connection is gone. May free x. */
 void exchange_failed(struct exchange *x, const struct dispatch_failure *failure)
@@ -378,6 +399,8 @@ enum {
 int upstream_begin(struct exchange *x) ON_LANE MUST_CHECK;
 /* The connection failed before an answer: closes it and tells its exchange. */
 void upstream_failed(struct upstream *up, enum dispatch_fault fault) ON_LANE;
+/* The same for an answer to what we asked for beside the client. */
+void upstream_unask(struct upstream *up) ON_LANE;
 /* The same for an answer that dispatch_drops(). */
 void upstream_dropped(struct upstream *up,
                       const struct dispatch_failure *failure) ON_LANE;

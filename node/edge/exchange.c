@@ -8,7 +8,6 @@
 
 #include "node/edge/edge_internal.h"
 #include "node/route/dispatch.h"
-#include "node/text/usage.h"
 
 /* limits.head_bytes_max is at most 1 MiB. */
 #define HEAD_MAX_BYTES (((size_t)1 << 20) + EDGE_ADDED_BYTES)
@@ -31,8 +30,8 @@ exchange_new(struct client *client)
         }
         buf_init(&head, HEAD_MAX_BYTES);
     }
-    memset(x, 0, offsetof(struct exchange, tail));
-    x->tail_len = 0;
+    memset(x, 0, offsetof(struct exchange, watch));
+    usage_watch_init(&x->watch);
     x->head = head;
     x->client = client;
     dispatch_init(&x->dispatch, &lane->dispatch, lane_clock_us());
@@ -98,8 +97,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
 
     CHECK(x->client->exchange == x);
     if (how == DISPATCH_DONE) {
-        usage_find((struct slice){.ptr = x->tail, .len = x->tail_len},
-                   &report.usage);
+        usage_watch_end(&x->watch, &report.usage);
     }
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);
@@ -275,8 +273,11 @@ elect(struct exchange *x)
         x->pool = upstream_pool_get(lane, world.view, lease->slot);
     }
     qsbr_offline(lane->shared->reader);
+    x->ask.repeats = false;
     if (lease->taken) {
         write_hints(x);
+        x->ask.asks = x->ask.possible && !x->ask.refused && x->pool != NULL &&
+                      !x->pool->usage_unknown;
     }
     dispatch_elected(&x->dispatch, lane_clock_us());
 }
@@ -365,6 +366,17 @@ exchange_failed(struct exchange *x, const struct dispatch_failure *failure)
 }
 
 void
+exchange_unask(struct exchange *x)
+{
+    CHECK(x->upstream == NULL && x->ask.asks);
+    x->ask.asks = false;
+    x->ask.refused = true;
+    x->ask.repeats = true;
+    dispatch_unasked(&x->dispatch);
+    run(x);
+}
+
+void
 exchange_late(struct exchange *x)
 {
     CHECK(x->upstream == NULL);
@@ -377,6 +389,9 @@ exchange_late(struct exchange *x)
 void
 exchange_answered(struct exchange *x, unsigned status)
 {
+    if (x->ask.repeats && status < 300) {
+        x->pool->usage_unknown = true; /* the same body without it is good */
+    }
     dispatch_answered(&x->dispatch, status, lane_clock_us());
     wake_control(x->client->lane);
 }

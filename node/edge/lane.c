@@ -274,6 +274,7 @@ take_live(struct lane *lane, const struct node_live *live)
     lane->dispatch.retries = live->retries;
     lane->placement_headers = live->placement_headers;
     lane->operators = live->operators;
+    lane->usage_ask = live->usage_ask;
     lane->body_pace = (struct pace){
         .start_us = live->timeouts.body_ms * UINT64_C(1000),
         .total_us = live->timeouts.body_total_ms * UINT64_C(1000),

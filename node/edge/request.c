@@ -98,6 +98,25 @@ is_encoding(const struct http_header *h)
            !slice_equal_nocase(h->value, SLICE("identity"));
 }
 
+static bool
+has_encoding(const struct http_head *head)
+{
+    for (size_t i = 0; i < head->headers_count; i++) {
+        if (is_encoding(&head->headers[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* An answer that something is to be taken out of must not be compressed. */
+static bool
+is_unwanted(const struct exchange *x, const struct http_header *h)
+{
+    return x->ask.possible && h->field == HTTP_FIELD_OTHER &&
+           slice_equal_nocase(h->name, SLICE("accept-encoding"));
+}
+
 static void
 add_fields(struct exchange *x, const struct http_head *head)
 {
@@ -105,8 +124,7 @@ add_fields(struct exchange *x, const struct http_head *head)
 
     for (size_t i = 0; i < head->headers_count; i++) {
         const struct http_header *h = &head->headers[i];
-        x->encoded = x->encoded || is_encoding(h);
-        if (!is_ours(h) && !http_head_is_hop(head, h)) {
+        if (!is_ours(h) && !http_head_is_hop(head, h) && !is_unwanted(x, h)) {
             add_field(out, h);
         }
     }
@@ -115,6 +133,7 @@ add_fields(struct exchange *x, const struct http_head *head)
     if (x->body.len != 0 || head->body != HTTP_BODY_NONE ||
         http_head_find(head, HTTP_FIELD_CONTENT_LENGTH) != NULL) {
         buf_add_text(out, "\r\nContent-Length: ");
+        x->length_at = out->len;
         buf_add_uint(out, x->body.len);
     }
     buf_add_text(out, "\r\n\r\n");
@@ -167,6 +186,25 @@ refuse_json(struct client *client, const struct scan *scan)
     reply_error(client, 400, "invalid_json", message);
 }
 
+/* Whether the engine may be asked for the stream's usage. */
+static void ON_LANE
+set_ask(struct exchange *x, const struct scan *scan)
+{
+    struct edge_ask *ask = &x->ask;
+
+    if (!x->client->lane->usage_ask || !scan->stream || !x->rendered ||
+        scan->usage.lack == SCAN_USAGE_NOTHING) {
+        return;
+    }
+    ask->possible = true;
+    ask->lack = scan->usage;
+    int len = snprintf(
+        ask->length, sizeof(ask->length), "%zu\r\n\r\n",
+        x->body.len - ask->lack.cut + scan_usage_text(ask->lack.lack).len);
+    CHECK(len > 0 && (size_t)len < sizeof(ask->length));
+    ask->length_len = (uint32_t)len;
+}
+
 /* Reads the body for routing; false: it was refused, x is gone. */
 static bool ON_LANE
 read_body(struct exchange *x, enum route_kind kind)
@@ -180,7 +218,7 @@ read_body(struct exchange *x, enum route_kind kind)
         note_model(x, route->model);
         return true;
     }
-    if (x->encoded) {
+    if (has_encoding(&client->lane->head)) {
         counter_bump(&client->lane->shared->metrics.requests_bad, 1);
         reply_error(client, 415, "unsupported_encoding",
                     "the request body has a Content-Encoding; send it plain");
@@ -198,6 +236,7 @@ read_body(struct exchange *x, enum route_kind kind)
     x->dispatch.stream = route->scan.stream;
     x->dispatch.total = route->blocks.count;
     note_model(x, route->model);
+    set_ask(x, &route->scan);
     return true;
 }
 
@@ -238,14 +277,15 @@ forward(struct client *client, enum route_kind kind)
     };
     set_id(x, &lane->rng, head);
     counter_bump(&lane->shared->metrics.bytes_in, x->body.len);
+    if (!read_body(x, kind)) {
+        return;
+    }
     build_head(x, head);
     if (x->head.failed) {
         reply_error(client, 503, "overloaded", "out of memory; try again");
         return;
     }
-    if (read_body(x, kind)) {
-        exchange_start(x);
-    }
+    exchange_start(x);
 }
 
 /* What no path serves. An offer of HTTP/2 may be left aside (RFC 9110 section

@@ -48,10 +48,11 @@ drop_partial(struct upstream *up)
 
 /* A 204 or 304 has no body, whatever its engine says of one. */
 static bool
-passes(const struct http_head *head, const struct http_header *h)
+passes(const struct exchange *x, const struct http_head *head,
+       const struct http_header *h)
 {
     if (h->field == HTTP_FIELD_CONTENT_LENGTH &&
-        (head->status == 204 || head->status == 304)) {
+        (head->status == 204 || head->status == 304 || x->strips)) {
         return false;
     }
     return h->field != HTTP_FIELD_REQUEST_ID && h->field != HTTP_FIELD_KVASIR &&
@@ -59,12 +60,19 @@ passes(const struct http_head *head, const struct http_header *h)
            !http_head_is_hop(head, h);
 }
 
+/* The body goes out in chunks of our own. */
+static bool
+rechunks(const struct exchange *x)
+{
+    return x->strips && !x->minor_0;
+}
+
 static void
 add_framing(struct buf *out, struct exchange *x)
 {
     struct client *client = x->client;
 
-    if (x->body_kind == HTTP_BODY_CHUNKED && !x->unchunk) {
+    if (rechunks(x) || (x->body_kind == HTTP_BODY_CHUNKED && !x->unchunk)) {
         buf_add_text(out, "Transfer-Encoding: chunked\r\n");
     }
     if (client->close_after) {
@@ -86,7 +94,7 @@ build_head(struct exchange *x, const struct http_head *head, struct buf *out)
     buf_add(out, "\r\n", 2);
     for (size_t i = 0; i < head->headers_count; i++) {
         const struct http_header *h = &head->headers[i];
-        if (passes(head, h)) {
+        if (passes(x, head, h)) {
             buf_add_slice(out, h->name);
             buf_add(out, ": ", 2);
             buf_add_slice(out, h->value);
@@ -95,6 +103,25 @@ build_head(struct exchange *x, const struct http_head *head, struct buf *out)
     }
     reply_add_headers(out, x, head->status);
     add_framing(out, x);
+}
+
+static bool
+is_event_stream(const struct http_head *head)
+{
+    const struct http_header *type =
+        http_head_find(head, HTTP_FIELD_CONTENT_TYPE);
+    struct slice name = SLICE("text/event-stream");
+
+    for (size_t i = 0; i < head->headers_count; i++) {
+        if (slice_equal_nocase(head->headers[i].name,
+                               SLICE("content-encoding"))) {
+            return false; /* although none was asked for */
+        }
+    }
+    if (type == NULL || type->value.len < name.len) {
+        return false;
+    }
+    return slice_equal_nocase((struct slice){type->value.ptr, name.len}, name);
 }
 
 /* The answer is this one: from here on there is no other worker. False when
@@ -108,7 +135,11 @@ begin(struct upstream *up, const struct http_head *head)
     x->body_kind = head->body;
     x->body_left = head->body == HTTP_BODY_LENGTH ? head->content_length : 0;
     x->unchunk = head->body == HTTP_BODY_CHUNKED && x->minor_0;
-    if (head->body == HTTP_BODY_CLOSE || x->unchunk || up->lane->leaving) {
+    x->strips = x->ask.asks && head->status < 300 &&
+                head->body != HTTP_BODY_NONE && is_event_stream(head);
+    usage_strip_init(&x->strip);
+    if (head->body == HTTP_BODY_CLOSE || x->unchunk ||
+        (x->strips && x->minor_0) || up->lane->leaving) {
         client->close_after = true;
     }
     build_head(x, head, &up->lane->text);
@@ -122,23 +153,6 @@ begin(struct upstream *up, const struct http_head *head)
 
 /* The body */
 
-static void
-note_tail(struct exchange *x, const char *bytes, size_t len)
-{
-    if (len >= sizeof(x->tail)) {
-        memcpy(x->tail, bytes + len - sizeof(x->tail), sizeof(x->tail));
-        x->tail_len = sizeof(x->tail);
-        return;
-    }
-    size_t keep = sizeof(x->tail) - len;
-    if (x->tail_len > keep) {
-        memmove(x->tail, x->tail + x->tail_len - keep, keep);
-        x->tail_len = (uint32_t)keep;
-    }
-    memcpy(x->tail + x->tail_len, bytes, len);
-    x->tail_len += (uint32_t)len;
-}
-
 enum {
     BODY_MORE,
     BODY_END,
@@ -151,24 +165,6 @@ body_of_chunks(int outcome)
     return outcome == 0                   ? BODY_END
            : outcome == HTTP_CHUNK_E_MORE ? BODY_MORE
                                           : BODY_BAD;
-}
-
-/* Of an HTTP/1.0 client: the data without its chunks, in the lane's text
- * behind what is already there. */
-static int
-take_unchunked(struct exchange *x, const char *bytes, size_t len, size_t *taken,
-               struct buf *out)
-{
-    struct slice in = {.ptr = bytes, .len = len};
-    struct slice data;
-    int outcome;
-
-    while ((outcome = http_chunk_next(&x->chunk, &in, &data)) ==
-           HTTP_CHUNK_E_DATA) {
-        buf_add_slice(out, data);
-    }
-    *taken = len - in.len;
-    return out->failed ? BODY_BAD : body_of_chunks(outcome);
 }
 
 /* How many of the bytes belong to the body, and whether it ends there. */
@@ -190,6 +186,78 @@ take_body(struct exchange *x, const char *bytes, size_t len, size_t *taken)
         return BODY_MORE;
     }
     return BODY_BAD;
+}
+
+/* A body that does not pass as it came */
+
+static void
+put_data(const struct exchange *x, struct slice data, struct buf *out)
+{
+    bool framed = rechunks(x);
+
+    if (framed) {
+        buf_printf(out, "%zx\r\n", data.len);
+    }
+    buf_add_slice(out, data);
+    if (framed) {
+        buf_add(out, "\r\n", 2);
+    }
+}
+
+static void
+put_piece(struct exchange *x, struct slice piece, struct buf *out)
+{
+    struct slice part;
+
+    if (!x->strips) {
+        put_data(x, piece, out);
+        return;
+    }
+    usage_watch_give(&x->watch, piece);
+    usage_strip_give(&x->strip, piece);
+    while (usage_strip_next(&x->strip, &part)) {
+        put_data(x, part, out);
+    }
+}
+
+static void
+put_end(struct exchange *x, struct buf *out)
+{
+    struct slice rest = x->strips ? usage_strip_rest(&x->strip) : SLICE("");
+
+    if (rest.len != 0) {
+        put_data(x, rest, out);
+    }
+    if (rechunks(x)) {
+        buf_add_text(out, "0\r\n\r\n");
+    }
+}
+
+/* Like take_body(); what is to be sent goes to out, behind what is there. */
+static int
+take_rewritten(struct exchange *x, const char *bytes, size_t len, size_t *taken,
+               struct buf *out)
+{
+    struct slice in = {.ptr = bytes, .len = len};
+    struct slice data;
+    int outcome;
+    int body;
+
+    if (x->body_kind == HTTP_BODY_CHUNKED) {
+        while ((outcome = http_chunk_next(&x->chunk, &in, &data)) ==
+               HTTP_CHUNK_E_DATA) {
+            put_piece(x, data, out);
+        }
+        body = body_of_chunks(outcome);
+        *taken = len - in.len;
+    } else {
+        body = take_body(x, bytes, len, taken);
+        put_piece(x, (struct slice){bytes, *taken}, out);
+    }
+    if (body == BODY_END) {
+        put_end(x, out);
+    }
+    return out->failed ? BODY_BAD : body;
 }
 
 /* After these bytes the answer is whole. */
@@ -234,13 +302,14 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
     struct iovec parts[2];
     unsigned count = 0;
     size_t taken = 0;
+    bool rewritten = x->unchunk || x->strips;
     int body;
 
-    if (x->unchunk) {
+    if (rewritten) {
         if (!with_head) {
             buf_clear(text);
         }
-        body = take_unchunked(x, bytes, len, &taken, text);
+        body = take_rewritten(x, bytes, len, &taken, text);
         with_head = text->len != 0;
     } else {
         body = take_body(x, bytes, len, &taken);
@@ -253,7 +322,7 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         parts[count++] =
             (struct iovec){.iov_base = text->ptr, .iov_len = text->len};
     }
-    if (taken != 0 && !x->unchunk) {
+    if (taken != 0 && !rewritten) {
         parts[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)bytes,
                                         .iov_len = taken};
     }
@@ -261,7 +330,9 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         if (!x->dispatch.began) {
             dispatch_began(&x->dispatch, lane_clock_us());
         }
-        note_tail(x, bytes, taken);
+        if (!x->strips) {
+            usage_watch_give(&x->watch, (struct slice){bytes, taken});
+        }
         counter_bump(&up->lane->shared->metrics.bytes_out, taken);
     }
     if (body == BODY_END && taken != len) {
@@ -354,6 +425,13 @@ is_broken(const struct http_head *head, const char *bytes, size_t len)
            http_chunk_walk(&chunk, bytes, len, &taken) == HTTP_CHUNK_E_BAD;
 }
 
+/* An engine that takes no body with a key that it does not know. */
+static bool
+refuses_ask(const struct http_head *head)
+{
+    return head->status == 400 || head->status == 422;
+}
+
 static void ON_LANE
 answer_begins(struct upstream *up, const char *bytes, size_t len)
 {
@@ -369,6 +447,10 @@ answer_begins(struct upstream *up, const char *bytes, size_t len)
         len = up->partial_len;
     }
     if (!find_head(up, &bytes, &len)) {
+        return;
+    }
+    if (x->ask.asks && refuses_ask(&up->lane->head)) {
+        upstream_unask(up);
         return;
     }
     if (up->lane->head.status >= 400 && is_dropped(up, &up->lane->head)) {
@@ -403,6 +485,23 @@ response_bytes(struct upstream *up, const char *bytes, size_t len)
     }
 }
 
+/* The body that the worker's close ends. */
+static void ON_LANE
+end_of_close(struct upstream *up)
+{
+    struct exchange *x = up->exchange;
+    struct buf *text = &up->lane->text;
+
+    buf_clear(text);
+    put_end(x, text);
+    struct iovec part = {.iov_base = text->ptr, .iov_len = text->len};
+    if (text->failed) {
+        exchange_broke_off(x);
+    } else {
+        send_on(up, &part, text->len != 0, BODY_END);
+    }
+}
+
 void
 response_end(struct upstream *up, int error)
 {
@@ -411,7 +510,7 @@ response_end(struct upstream *up, int error)
     if (x->dispatch.state != DISPATCH_STREAMING) {
         upstream_failed(up, DISPATCH_CLOSED);
     } else if (x->body_kind == HTTP_BODY_CLOSE && error == 0) {
-        finish(up, 0);
+        end_of_close(up);
     } else {
         exchange_broke_off(x);
     }

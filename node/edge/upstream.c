@@ -210,6 +210,16 @@ upstream_failed(struct upstream *up, enum dispatch_fault fault)
 }
 
 void
+upstream_unask(struct upstream *up)
+{
+    struct exchange *x = up->exchange;
+
+    detach(up);
+    upstream_close(up);
+    exchange_unask(x);
+}
+
+void
 upstream_expired(struct upstream *up)
 {
     struct exchange *x = up->exchange;
@@ -260,7 +270,22 @@ upstream_resume(struct upstream *up)
 
 /* Sending the request */
 
-#define PARTS 8U
+#define PARTS 11U
+
+/* Fields and a body that asks for usage. */
+static void
+list_asking(const struct exchange *x, struct slice parts[5])
+{
+    const struct edge_ask *ask = &x->ask;
+    size_t after = (size_t)ask->lack.at + ask->lack.cut;
+
+    parts[0] =
+        (struct slice){x->head.ptr + x->line_end, x->length_at - x->line_end};
+    parts[1] = (struct slice){ask->length, ask->length_len};
+    parts[2] = (struct slice){x->body.ptr, ask->lack.at};
+    parts[3] = scan_usage_text(ask->lack.lack);
+    parts[4] = (struct slice){x->body.ptr + after, x->body.len - after};
+}
 
 /* A request as this worker gets it. */
 static void
@@ -278,8 +303,13 @@ list_parts(const struct exchange *x, struct slice parts[PARTS])
     parts[3] = (struct slice){pool->lines, pool->lines_len};
     parts[4] = (struct slice){head + x->fields_end, key_bytes};
     parts[5] = (struct slice){x->hints, x->hints_len};
+    if (x->ask.asks) {
+        list_asking(x, parts + 6);
+        return;
+    }
     parts[6] = (struct slice){head + x->line_end, x->fields_end - x->line_end};
     parts[7] = x->body;
+    memset(parts + 8, 0, (PARTS - 8) * sizeof(*parts));
 }
 
 /* What is left of the request after skip bytes; *size: how large it is. */

@@ -457,6 +457,16 @@ end_attempt(struct dispatch *d, const struct dispatch_failure *failure)
 }
 
 void
+dispatch_unasked(struct dispatch *d)
+{
+    CHECK(d->state == DISPATCH_WAITING && d->choice.lease.taken);
+    d->sends -= d->sent;
+    d->sent = false;
+    d->state = DISPATCH_CONNECTING;
+    d->due = DISPATCH_CONNECT;
+}
+
+void
 dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
 {
     CHECK(d->state == DISPATCH_CONNECTING || d->state == DISPATCH_WAITING);

@@ -225,6 +225,10 @@ bool dispatch_drops(const struct dispatch *d,
 void dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
     ON_LANE;
 
+/* The worker refused what the caller had added to the request; it is sent once
+ * more without that. */
+void dispatch_unasked(struct dispatch *d) ON_LANE;
+
 /* The time for what the state waits for has passed; the connection is gone. */
 void dispatch_expired(struct dispatch *d) ON_LANE;
 

@@ -83,6 +83,7 @@ shared_publish(struct node_shared *node, const struct config *config)
     live->policy = config->policy;
     live->retries = config->retries;
     live->placement_headers = config->placement_headers != 0;
+    live->usage_ask = config->usage.ask != 0;
     node->elect = shared_elect(&config->policy);
     replace_live(node, live);
     return 0;

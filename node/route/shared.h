@@ -46,6 +46,7 @@ struct node_live {
     struct config_retries retries;
     bool placement_headers;
     struct http_tokens operators; /* of admin.token_file; none: count is 0 */
+    bool usage_ask;
 };
 
 struct node_shared {

@@ -1,16 +1,27 @@
-/* Token counts at the end of an engine's answer. */
+/* Token counts in an engine's answer. */
 #include "node/text/usage.h"
 
 #include "index/base/check.h"
 
-/* Where the last `name` in tail ends; NULL when there is none. */
-static const char *
-find_last(struct slice tail, struct slice name)
-{
-    const char *end = tail.ptr + tail.len;
+#define NAME "\"usage\""
 
-    for (const char *at = end; at != tail.ptr;) {
-        at = memrchr(tail.ptr, '"', (size_t)(at - tail.ptr));
+enum watch_state {
+    WATCH_SEEK,   /* for the name */
+    WATCH_COLON,  /* after the name */
+    WATCH_VALUE,  /* after its colon */
+    WATCH_OBJECT, /* inside its object */
+};
+
+/* Counts in a piece of JSON */
+
+/* Where the last `name` in text ends; NULL when there is none. */
+static const char *
+find_last(struct slice text, struct slice name)
+{
+    const char *end = text.ptr + text.len;
+
+    for (const char *at = end; at != text.ptr;) {
+        at = memrchr(text.ptr, '"', (size_t)(at - text.ptr));
         if (at == NULL) {
             return NULL;
         }
@@ -22,19 +33,19 @@ find_last(struct slice tail, struct slice name)
     return NULL;
 }
 
-/* The number after the last `name` in tail: true and *out. */
+/* The number after the last `name` in text: true and *out. */
 static bool
-last_number(struct slice tail, struct slice name, uint32_t *out)
+last_number(struct slice text, struct slice name, uint32_t *out)
 {
-    const char *end = tail.ptr + tail.len;
-    const char *at = tail.len != 0 ? find_last(tail, name) : NULL;
+    const char *end = text.ptr + text.len;
+    const char *at = text.len != 0 ? find_last(text, name) : NULL;
     uint64_t number = 0;
 
     *out = 0;
     if (at == NULL) {
         return false;
     }
-    CHECK(at > tail.ptr && at <= end);
+    CHECK(at > text.ptr && at <= end);
     while (at < end && (*at == ':' || *at == ' ')) {
         at++;
     }
@@ -69,15 +80,223 @@ find_timings(struct slice tail, struct usage *usage)
     }
 }
 
-void
-usage_find(struct slice tail, struct usage *usage)
+/* Anthropic's shape: what was read from the cache and what was written to it
+ * stands beside the rest. */
+static bool
+read_parts(struct slice object, uint32_t rest, struct usage *usage)
 {
-    bool found =
-        last_number(tail, SLICE("\"prompt_tokens\""), &usage->prompt_tokens);
+    uint32_t read;
+    uint32_t written;
+    bool reads =
+        last_number(object, SLICE("\"cache_read_input_tokens\""), &read);
+    bool writes =
+        last_number(object, SLICE("\"cache_creation_input_tokens\""), &written);
+    uint64_t all = (uint64_t)rest + read + written;
 
-    usage->cached_known =
-        last_number(tail, SLICE("\"cached_tokens\""), &usage->cached_tokens);
-    if (!found || !usage->cached_known) {
-        find_timings(tail, usage);
+    if ((!reads && !writes) || all > UINT32_MAX) {
+        return false;
+    }
+    *usage = (struct usage){.prompt_tokens = (uint32_t)all,
+                            .cached_tokens = read,
+                            .cached_known = reads};
+    return true;
+}
+
+/* A stream's later objects may leave out what an earlier one said. */
+static void
+take_object(struct slice object, struct usage *found)
+{
+    struct usage usage = {.cached_known = false};
+    bool plain =
+        last_number(object, SLICE("\"prompt_tokens\""), &usage.prompt_tokens);
+    bool named = plain || last_number(object, SLICE("\"input_tokens\""),
+                                      &usage.prompt_tokens);
+
+    if (!plain && named && read_parts(object, usage.prompt_tokens, &usage)) {
+        *found = usage;
+        return;
+    }
+    usage.cached_known =
+        last_number(object, SLICE("\"cached_tokens\""), &usage.cached_tokens);
+    if (usage.cached_known || (named && !found->cached_known)) {
+        *found = usage;
+    }
+}
+
+/* Following an answer */
+
+void
+usage_watch_init(struct usage_watch *watch)
+{
+    memset(watch, 0, offsetof(struct usage_watch, object));
+}
+
+static void
+keep_tail(struct usage_watch *watch, struct slice bytes)
+{
+    size_t room = sizeof(watch->tail);
+
+    if (bytes.len >= room) {
+        memcpy(watch->tail, bytes.ptr + bytes.len - room, room);
+        watch->tail_len = (uint32_t)room;
+        return;
+    }
+    size_t keep = room - bytes.len;
+    if (watch->tail_len > keep) {
+        memmove(watch->tail, watch->tail + watch->tail_len - keep, keep);
+        watch->tail_len = (uint32_t)keep;
+    }
+    memcpy(watch->tail + watch->tail_len, bytes.ptr, bytes.len);
+    watch->tail_len += (uint32_t)bytes.len;
+}
+
+static void
+drop(struct slice *bytes, size_t count)
+{
+    CHECK(count <= bytes->len);
+    bytes->ptr += count;
+    bytes->len -= count;
+}
+
+/* Goes on with a name that the piece before ended in. */
+static void
+go_on(struct usage_watch *watch, struct slice *bytes)
+{
+    while (watch->matched != 0 && bytes->len != 0) {
+        char c = bytes->ptr[0];
+        if (c == NAME[watch->matched]) {
+            watch->matched++;
+        } else {
+            watch->matched = c == '"';
+        }
+        drop(bytes, 1);
+        if (watch->matched == sizeof(NAME) - 1) {
+            watch->matched = 0;
+            watch->state = WATCH_COLON;
+        }
+    }
+}
+
+/* What of the name the piece ends in. */
+static uint8_t
+part_at_end(struct slice bytes)
+{
+    size_t most = sizeof(NAME) - 2;
+
+    for (size_t len = bytes.len < most ? bytes.len : most; len != 0; len--) {
+        if (memcmp(bytes.ptr + bytes.len - len, NAME, len) == 0) {
+            return (uint8_t)len;
+        }
+    }
+    return 0;
+}
+
+static void
+seek(struct usage_watch *watch, struct slice *bytes)
+{
+    go_on(watch, bytes);
+    if (watch->state != WATCH_SEEK || bytes->len == 0) {
+        return;
+    }
+    const char *at = memmem(bytes->ptr, bytes->len, NAME, sizeof(NAME) - 1);
+    if (at == NULL) {
+        watch->matched = part_at_end(*bytes);
+        bytes->len = 0;
+        return;
+    }
+    drop(bytes, (size_t)(at - bytes->ptr) + sizeof(NAME) - 1);
+    watch->state = WATCH_COLON;
+}
+
+/* What comes between the name and its object; anything else is another
+ * "usage", or has no counts. */
+static void
+expect(struct usage_watch *watch, struct slice *bytes)
+{
+    char c = bytes->ptr[0];
+
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+        drop(bytes, 1);
+    } else if (watch->state == WATCH_COLON && c == ':') {
+        drop(bytes, 1);
+        watch->state = WATCH_VALUE;
+    } else if (watch->state == WATCH_VALUE && c == '{') {
+        watch->state = WATCH_OBJECT;
+        watch->depth = 0;
+        watch->object_len = 0;
+        watch->in_string = false;
+        watch->escaped = false;
+    } else {
+        watch->state = WATCH_SEEK;
+    }
+}
+
+/* Whether the object is over with this byte. */
+static bool
+is_last(struct usage_watch *watch, char c)
+{
+    if (watch->in_string) {
+        watch->in_string = watch->escaped || c != '"';
+        watch->escaped = !watch->escaped && c == '\\';
+    } else if (c == '"') {
+        watch->in_string = true;
+    } else if (c == '{') {
+        watch->depth++;
+    } else if (c == '}') {
+        watch->depth--;
+    }
+    return watch->depth == 0;
+}
+
+static void
+collect(struct usage_watch *watch, struct slice *bytes)
+{
+    size_t count = 0;
+    bool over = false;
+
+    while (count < bytes->len && !over) {
+        char c = bytes->ptr[count++];
+        over = is_last(watch, c);
+        if (watch->object_len < sizeof(watch->object)) {
+            watch->object[watch->object_len++] = c;
+        }
+    }
+    drop(bytes, count);
+    if (over) {
+        take_object((struct slice){watch->object, watch->object_len},
+                    &watch->found);
+        watch->state = WATCH_SEEK;
+    }
+}
+
+void
+usage_watch_give(struct usage_watch *watch, struct slice bytes)
+{
+    if (bytes.len == 0) {
+        return;
+    }
+    keep_tail(watch, bytes);
+    while (bytes.len != 0) {
+        switch ((enum watch_state)watch->state) {
+        case WATCH_SEEK:
+            seek(watch, &bytes);
+            break;
+        case WATCH_COLON:
+        case WATCH_VALUE:
+            expect(watch, &bytes);
+            break;
+        case WATCH_OBJECT:
+            collect(watch, &bytes);
+            break;
+        }
+    }
+}
+
+void
+usage_watch_end(const struct usage_watch *watch, struct usage *usage)
+{
+    *usage = watch->found;
+    if (!usage->cached_known) {
+        find_timings((struct slice){watch->tail, watch->tail_len}, usage);
     }
 }

@@ -1,22 +1,32 @@
 /*
- * Finds the token counts that an engine reports at the end of its answer:
- * "prompt_tokens" and "cached_tokens" of the usage object, in JSON or SSE, or
- * "prompt_n" and "cache_n" of llama.cpp's timings.
+ * Finds the token counts that an engine reports in its answer, in JSON or SSE,
+ * in pieces of any size: those of the last "usage" objects,
  *
- * It searches and does not parse: the answer is passed on byte for byte and
- * only its last bytes are kept. Generated text cannot fake the counts, because
- * in JSON text its quotes would be escaped.
+ *   OpenAI     prompt_tokens, prompt_tokens_details.cached_tokens
+ *   Responses  input_tokens, input_tokens_details.cached_tokens
+ *   Anthropic  input_tokens, cache_read_input_tokens and
+ *              cache_creation_input_tokens, which are not part of the first
  *
- * Role: core. Owns: nothing. Thread: any. Errors: a count that is not found is
- * 0.
+ * or "prompt_n" and "cache_n" of llama.cpp's timings at the end.
+ *
+ * It searches and does not parse: the answer is passed on byte for byte.
+ * Generated text cannot fake the counts, because in JSON text its quotes would
+ * be escaped.
+ *
+ * Role: core. Owns: nothing. Thread: any. Limits: USAGE_OBJECT_MAX,
+ * USAGE_TAIL_BYTES. Errors: a count that is not found is 0.
  */
 #ifndef NODE_USAGE_H
 #define NODE_USAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "index/base/slice.h"
+
+#define USAGE_OBJECT_MAX 1024U /* bytes looked at of a usage object */
+#define USAGE_TAIL_BYTES 640U  /* end of an answer, to find its timings */
 
 struct usage {
     uint32_t prompt_tokens;
@@ -24,7 +34,27 @@ struct usage {
     bool cached_known; /* the engine said how many, be it 0 */
 };
 
-/* tail: the last bytes of an answer, as many as were kept. */
-void usage_find(struct slice tail, struct usage *usage);
+/* Follows one answer. */
+struct usage_watch {
+    struct usage found;
+    uint8_t state;   /* enum watch_state of usage.c */
+    uint8_t matched; /* bytes of the name, at the end of the last piece */
+    bool in_string;  /* of the object */
+    bool escaped;
+    uint32_t depth;
+    uint32_t object_len;
+    uint32_t tail_len;
+    char object[USAGE_OBJECT_MAX];
+    char tail[USAGE_TAIL_BYTES];
+};
+
+/* Before the first byte of an answer. */
+void usage_watch_init(struct usage_watch *watch);
+
+/* The next bytes of the answer. */
+void usage_watch_give(struct usage_watch *watch, struct slice bytes);
+
+/* What the answer said. */
+void usage_watch_end(const struct usage_watch *watch, struct usage *usage);
 
 #endif

@@ -344,7 +344,8 @@ class Streaming(Proxy):
 
         self.serve(FakeWorker(self, handler))
         s = self.connect()
-        s.sendall(request_bytes(chat(stream=True)))
+        s.sendall(request_bytes(
+            chat(stream=True, stream_options={"include_usage": True})))
         data = b""
         while not data.endswith(b"data: {\"n\":1}\n\n\r\n"):
             data += s.recv(65536)

@@ -1,12 +1,17 @@
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "node/text/usage.h"
 
 static struct usage
 find(const char *text)
 {
+    struct usage_watch watch;
     struct usage usage;
-    usage_find(slice_of(text), &usage);
+
+    usage_watch_init(&watch);
+    usage_watch_give(&watch, slice_of(text));
+    usage_watch_end(&watch, &usage);
     return usage;
 }
 
@@ -41,20 +46,89 @@ Test(node_usage, generated_text_cannot_fake_it)
 
 Test(node_usage, a_number_cut_off_or_too_large_is_nothing)
 {
-    cr_assert_eq(find("\"prompt_tokens\"").prompt_tokens, 0);
-    cr_assert_eq(find("\"prompt_tokens\":").prompt_tokens, 0);
-    cr_assert_eq(find("\"prompt_tokens\":99999999999").prompt_tokens, 0);
+    cr_assert_eq(find("\"usage\":{\"prompt_tokens\"").prompt_tokens, 0);
+    cr_assert_eq(find("\"usage\":{\"prompt_tokens\":}").prompt_tokens, 0);
+    cr_assert_eq(
+        find("\"usage\":{\"prompt_tokens\":99999999999}").prompt_tokens, 0);
     cr_assert_eq(find("").prompt_tokens, 0);
 }
 
 Test(node_usage, zero_cached_tokens_are_known_and_null_is_not)
 {
-    cr_assert(find("{\"prompt_tokens\":9,\"cached_tokens\":0}").cached_known);
-    cr_assert_not(find("{\"prompt_tokens\":9}").cached_known);
-    cr_assert_not(find("{\"cached_tokens\":null}").cached_known);
-    cr_assert_not(find("{\"cached_tokens\":").cached_known);
-    cr_assert_not(find("{\"cached_tokens\":99999999999}").cached_known);
+    cr_assert(find("\"usage\":{\"prompt_tokens\":9,\"cached_tokens\":0}")
+                  .cached_known);
+    cr_assert_not(find("\"usage\":{\"prompt_tokens\":9}").cached_known);
+    cr_assert_not(find("\"usage\":{\"cached_tokens\":null}").cached_known);
+    cr_assert_not(find("\"usage\":{\"cached_tokens\":").cached_known);
+    cr_assert_not(
+        find("\"usage\":{\"cached_tokens\":99999999999}").cached_known);
     cr_assert_not(find("").cached_known);
+}
+
+Test(node_usage, what_follows_it_may_be_long)
+{
+    char text[8192] = "{\"usage\":{\"prompt_tokens\":640,"
+                      "\"prompt_tokens_details\":{\"cached_tokens\":624,"
+                      "\"created_cache_tokens\":16}},"
+                      "\"prompt_token_ids\":[";
+
+    while (strlen(text) < sizeof(text) - 16) {
+        strcat(text, "1234,");
+    }
+    strcat(text, "1]}");
+    cr_assert_eq(find(text).prompt_tokens, 640);
+    cr_assert_eq(find(text).cached_tokens, 624);
+    cr_assert(find(text).cached_known);
+}
+
+Test(node_usage, responses_say_input_tokens)
+{
+    struct usage u = find(
+        "event: response.created\ndata: {\"response\":{\"usage\":null}}\n\n"
+        "data: {\"response\":{\"usage\":{\"input_tokens\":90,"
+        "\"input_tokens_details\":{\"cached_tokens\":64,"
+        "\"cache_write_tokens\":0,\"input_tokens_per_turn\":[1],"
+        "\"cached_tokens_per_turn\":[2]},\"output_tokens\":5},"
+        "\"user\":null}}\n\n");
+
+    cr_assert_eq(u.prompt_tokens, 90);
+    cr_assert_eq(u.cached_tokens, 64);
+    cr_assert(u.cached_known);
+}
+
+Test(node_usage, anthropic_counts_the_cache_beside_the_input)
+{
+    struct usage u =
+        find("data: {\"type\":\"message_start\",\"message\":{\"usage\":{"
+             "\"input_tokens\":90,\"output_tokens\":0}}}\n\n"
+             "data: {\"type\":\"message_delta\",\"usage\":{"
+             "\"output_tokens\":7,\"cache_read_input_tokens\":64,"
+             "\"cache_creation_input_tokens\":16,\"input_tokens\":10}}\n\n");
+
+    cr_assert_eq(u.prompt_tokens, 90);
+    cr_assert_eq(u.cached_tokens, 64);
+    cr_assert(u.cached_known);
+}
+
+Test(node_usage, a_later_object_without_the_cache_takes_nothing_back)
+{
+    struct usage u = find("data: {\"message\":{\"usage\":{\"input_tokens\":10,"
+                          "\"cache_read_input_tokens\":64}}}\n\n"
+                          "data: {\"usage\":{\"output_tokens\":7}}\n\n"
+                          "data: {\"usage\":{\"input_tokens\":10}}\n\n");
+
+    cr_assert_eq(u.prompt_tokens, 74);
+    cr_assert_eq(u.cached_tokens, 64);
+}
+
+Test(node_usage, a_string_of_that_name_is_no_usage)
+{
+    cr_assert_eq(
+        find("{\"token\":\"usage\",\"prompt_tokens\":4}").prompt_tokens, 0);
+    cr_assert_eq(find("{\"usage\" : {\"x\":\"}\\\"}\","
+                      "\"prompt_tokens\":4}}")
+                     .prompt_tokens,
+                 4);
 }
 
 Test(node_usage, llama_cpps_timings_say_it_without_usage)

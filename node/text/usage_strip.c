@@ -1,0 +1,283 @@
+/* The usage event, taken out of a stream. */
+#include "node/text/usage_strip.h"
+
+#include <string.h>
+
+#include "node/text/json_pull.h"
+
+#define DATA "data:"
+
+/* What an event says of the usage. */
+enum telling {
+    TELLS_NOTHING,
+    TELLS_ALSO, /* beside something else */
+    TELLS_ONLY, /* it is the usage event */
+};
+
+void
+usage_strip_init(struct usage_strip *strip)
+{
+    memset(strip, 0, offsetof(struct usage_strip, held));
+    strip->empty = true;
+}
+
+void
+usage_strip_give(struct usage_strip *strip, struct slice piece)
+{
+    CHECK(strip->piece.len == 0 && strip->ready.len == 0);
+    strip->piece = piece;
+}
+
+/* Lines */
+
+/* Bytes before the first CR or LF; all of them when there is none. */
+static size_t
+line_len(struct slice bytes)
+{
+    const char *lf = memchr(bytes.ptr, '\n', bytes.len);
+    size_t len = lf != NULL ? (size_t)(lf - bytes.ptr) : bytes.len;
+    const char *cr = memchr(bytes.ptr, '\r', len);
+
+    return cr != NULL ? (size_t)(cr - bytes.ptr) : len;
+}
+
+/* Bytes of the piece up to the end of the event that it is in; 0: it ends
+ * later. */
+static size_t
+event_end(struct usage_strip *strip)
+{
+    struct slice all = strip->piece;
+    size_t at = 0;
+
+    while (at < all.len) {
+        size_t len = 0;
+        bool blank;
+
+        if (strip->after_cr && all.ptr[at] == '\n') {
+            strip->after_cr = false;
+            at++;
+            continue;
+        }
+        len = line_len((struct slice){all.ptr + at, all.len - at});
+        blank = strip->empty && len == 0;
+        strip->after_cr = false;
+        strip->empty = strip->empty && len == 0;
+        at += len;
+        if (at == all.len) {
+            return 0;
+        }
+        strip->after_cr = all.ptr[at] == '\r';
+        strip->empty = true;
+        at++;
+        if (blank && strip->after_cr && at < all.len && all.ptr[at] == '\n') {
+            strip->after_cr = false;
+            at++;
+        }
+        if (blank) {
+            return at;
+        }
+    }
+    return 0;
+}
+
+/* The event */
+
+/* The one line of data that the event consists of; empty: it has another
+ * form. */
+static struct slice
+data_of(struct slice event)
+{
+    size_t name = sizeof(DATA) - 1;
+    struct slice line = {event.ptr, line_len(event)};
+    struct slice none = {"", 0};
+
+    if (line.len <= name || memcmp(line.ptr, DATA, name) != 0) {
+        return none;
+    }
+    for (size_t i = line.len; i < event.len; i++) {
+        if (event.ptr[i] != '\r' && event.ptr[i] != '\n') {
+            return none;
+        }
+    }
+    line.ptr += name;
+    line.len -= name;
+    return line;
+}
+
+/* At the value of "choices". */
+static bool
+is_empty_array(struct json_pull *pull)
+{
+    return json_pull_next(pull) == PULL_ARRAY &&
+           json_pull_next(pull) == PULL_ARRAY_END;
+}
+
+static enum telling
+read_event(struct slice event)
+{
+    struct slice data = data_of(event);
+    struct json_pull pull;
+    enum pull_token token;
+    bool usage = false;
+    bool empty = false;
+
+    if (memmem(data.ptr, data.len, "\"usage\"", 7) == NULL) {
+        return TELLS_NOTHING;
+    }
+    json_pull_init(&pull, data);
+    if (json_pull_next(&pull) != PULL_OBJECT) {
+        return TELLS_NOTHING;
+    }
+    while ((token = json_pull_next(&pull)) == PULL_KEY) {
+        struct json_pull value = pull;
+        if (json_pull_is(&pull, SLICE("usage"))) {
+            usage = json_pull_next(&value) == PULL_OBJECT;
+        } else if (json_pull_is(&pull, SLICE("choices"))) {
+            empty = is_empty_array(&value);
+        }
+        if (!json_pull_skip(&pull)) {
+            return TELLS_NOTHING;
+        }
+    }
+    if (!usage || token != PULL_OBJECT_END ||
+        json_pull_next(&pull) != PULL_END) {
+        return TELLS_NOTHING;
+    }
+    return empty ? TELLS_ONLY : TELLS_ALSO;
+}
+
+/* Whether the whole event is to be taken out. */
+static bool
+is_out(struct usage_strip *strip, struct slice event)
+{
+    enum telling telling = read_event(event);
+
+    strip->told = strip->told || telling == TELLS_ALSO;
+    return telling == TELLS_ONLY && !strip->told;
+}
+
+/* Whether an event that begins so may be the usage event. */
+static bool
+may_be(struct slice begin)
+{
+    size_t len = begin.len < sizeof(DATA) - 1 ? begin.len : sizeof(DATA) - 1;
+
+    return memcmp(begin.ptr, DATA, len) == 0;
+}
+
+/* The stream */
+
+static struct slice
+take(struct slice *from, size_t len)
+{
+    struct slice taken = {from->ptr, len};
+
+    CHECK(len <= from->len);
+    from->ptr += len;
+    from->len -= len;
+    return taken;
+}
+
+/* The held bytes; they are held no longer. */
+static struct slice
+let_go(struct usage_strip *strip)
+{
+    struct slice held = {strip->held, strip->held_len};
+
+    strip->held_len = 0;
+    return held;
+}
+
+/* A part of an event that is another one. */
+static struct slice
+pass(struct usage_strip *strip, struct slice part)
+{
+    if (strip->held_len == 0) {
+        return part;
+    }
+    strip->ready = part;
+    return let_go(strip);
+}
+
+/* Without the LF of a CRLF at its end, which may come later. */
+static size_t
+len_of(struct slice part, bool whole)
+{
+    bool lf = whole && part.len > 1 && part.ptr[part.len - 1] == '\n' &&
+              part.ptr[part.len - 2] == '\r';
+
+    return part.len - lf;
+}
+
+/* What is left of the piece, or one event of it; empty when none of that
+ * passes now. */
+static struct slice
+step(struct usage_strip *strip)
+{
+    struct slice nothing = {"", 0};
+    size_t end = event_end(strip);
+    bool whole = end != 0;
+    struct slice part = take(&strip->piece, whole ? end : strip->piece.len);
+    struct slice event = part;
+
+    if (strip->passing ||
+        strip->held_len + len_of(part, whole) > USAGE_STRIP_HELD_MAX) {
+        strip->passing = !whole;
+        return pass(strip, part);
+    }
+    if (strip->held_len != 0 || !whole) {
+        memcpy(strip->held + strip->held_len, part.ptr, part.len);
+        strip->held_len += (uint32_t)part.len;
+        event = (struct slice){strip->held, strip->held_len};
+    }
+    if (!whole && may_be(event)) {
+        return nothing;
+    }
+    strip->held_len = 0;
+    strip->passing = !whole;
+    if (whole && is_out(strip, event)) {
+        strip->dropped++;
+        strip->cut_lf = strip->after_cr;
+        return nothing;
+    }
+    return event;
+}
+
+/* The LF of a CRLF that the piece before ended in. */
+static bool
+take_lf(struct usage_strip *strip, struct slice *lf)
+{
+    bool between = !strip->passing && strip->held_len == 0 && strip->empty;
+
+    if (!between || !strip->after_cr || strip->piece.ptr[0] != '\n') {
+        return false;
+    }
+    strip->after_cr = false;
+    *lf = take(&strip->piece, 1);
+    return true;
+}
+
+bool
+usage_strip_next(struct usage_strip *strip, struct slice *out)
+{
+    *out = strip->ready;
+    strip->ready.len = 0;
+    while (out->len == 0 && strip->piece.len != 0) {
+        if (take_lf(strip, out)) {
+            out->len = strip->cut_lf ? 0 : 1;
+            strip->cut_lf = false;
+        } else {
+            strip->cut_lf = false;
+            *out = step(strip);
+        }
+    }
+    CHECK(strip->held_len <= sizeof(strip->held));
+    return out->len != 0;
+}
+
+struct slice
+usage_strip_rest(struct usage_strip *strip)
+{
+    CHECK(strip->piece.len == 0 && strip->ready.len == 0);
+    return let_go(strip);
+}
