@@ -52,10 +52,12 @@ cli_config_read(struct cli_config *cli, const char *command, char *const *argv)
 struct config_sources
 cli_config_sources(const struct cli_config *cli)
 {
-    return (struct config_sources){.file = cli->file,
-                                   .environment = environ,
-                                   .flags = cli->flags,
-                                   .flags_count = cli->flags_count};
+    return (struct config_sources){
+        .file = cli->file,
+        .environment = environ,
+        .flags = cli->flags,
+        .flags_count = cli->flags_count,
+        .shared = strcmp(cli->command, "check") == 0};
 }
 
 int

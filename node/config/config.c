@@ -5,6 +5,7 @@
 #include "node/config/config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +196,6 @@ config_apply_flags(struct config *config, const struct config_flag *flags,
 /* Keys of which the first must not be over the second. */
 static const char *const ordered_keys[][2] = {
     {"limits.target_bytes_max", "limits.head_bytes_max"},
-    {"limits.body_bytes_max", "limits.buffered_bytes_max"},
     {"health.timeout", "health.interval"},
     {"breaker.open", "breaker.open_max"},
 };
@@ -223,9 +223,45 @@ check_order(const struct config *config, const char *low_name,
     buf_fini(&text);
 }
 
+/* What one request takes: a buffer, a power of two, and at the moment in which
+ * it grows the one of half the size. See node/edge/lane_memory.c. */
+static uint64_t
+room_of_one(const struct config_limits *limits)
+{
+    uint64_t room = 4096;
+
+    while (room < limits->head_bytes_max + limits->body_bytes_max) {
+        room *= 2;
+    }
+    return room + room / 2;
+}
+
+static void
+check_room(const struct config *config, const char *name, uint64_t bytes,
+           struct config_errors *errors)
+{
+    uint64_t room = room_of_one(&config->limits);
+    struct config_place place = {.source = name};
+
+    if (bytes < room) {
+        config_error(errors, &place,
+                     "has no room for one body of limits.body_bytes_max: "
+                     "expected %" PRIu64 "KiB or more, or a smaller body",
+                     room / 1024);
+    }
+}
+
 void
 config_check(const struct config *config, struct config_errors *errors)
 {
+    const struct config_limits *limits = &config->limits;
+
+    check_room(config, "limits.buffered_bytes_max", limits->buffered_bytes_max,
+               errors);
+    if (limits->client_bytes_max != 0) {
+        check_room(config, "limits.client_bytes_max", limits->client_bytes_max,
+                   errors);
+    }
     for (size_t i = 0; i < sizeof ordered_keys / sizeof ordered_keys[0]; i++) {
         check_order(config, ordered_keys[i][0], ordered_keys[i][1], errors);
     }
@@ -323,6 +359,7 @@ config_load(const struct config_sources *sources, struct config *config,
     }
     config_apply_flags(config, sources->flags, sources->flags_count, errors);
     config_mesh_complete(&config->mesh);
+    config->mesh.listen_later = sources->shared;
     if (errors->count == 0) {
         config_check(config, errors);
     }

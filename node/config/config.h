@@ -199,6 +199,7 @@ struct config_joins {
 
 struct config_mesh {
     struct url listen;    /* host is an IP address; "": no port is opened */
+    bool listen_later;    /* it may be missing: see struct config_sources */
     struct url advertise; /* the same; "": as listen */
     struct config_joins join;
     char cluster[CONFIG_LABEL_MAX];
@@ -279,6 +280,8 @@ struct config_sources {
     char *const *environment; /* as environ; NULL: none */
     const struct config_flag *flags;
     size_t flags_count;
+    bool shared; /* the file is for several nodes, each of which adds its own
+                    mesh.listen: its absence is a risk, and no fault */
 };
 
 enum {

@@ -86,13 +86,19 @@ check_tls(const struct config_mesh *mesh, struct config_errors *errors)
     }
 }
 
+bool
+config_mesh_lacks_listen(const struct config_mesh *mesh)
+{
+    return mesh->join.count != 0 && mesh->listen.host[0] == '\0';
+}
+
 /* Where this node can be reached by others. */
 static void
 check_addresses(const struct config_mesh *mesh, struct config_errors *errors)
 {
     bool advertised = mesh->advertise.host[0] != '\0';
 
-    if (mesh->join.count != 0 && mesh->listen.host[0] == '\0') {
+    if (config_mesh_lacks_listen(mesh) && !mesh->listen_later) {
         fault(errors, "mesh.listen",
               "missing: nodes on other machines must reach this one, so it "
               "needs this node's IP:PORT (or 0.0.0.0:PORT and mesh.advertise); "

@@ -25,6 +25,9 @@ void config_mesh_check(const struct config_mesh *mesh,
 void config_mesh_files(const struct config_mesh *mesh,
                        struct config_errors *errors);
 
+/* Whether it joins others, and has no port for them. */
+bool config_mesh_lacks_listen(const struct config_mesh *mesh);
+
 /* Whether links have TLS. */
 bool config_mesh_tls(const struct config_mesh *mesh);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "node/config/config_mesh.h"
+
 bool
 config_lends_key(const struct config *config, const char *api_key)
 {
@@ -27,6 +29,10 @@ config_risks(const struct config *config, struct buf *out)
     if (config->workers_count == 0 && config->mesh.join.count == 0) {
         buf_printf(out, "workers: none, so requests are refused until one is "
                         "added (--worker URL, or POST /admin/workers)\n");
+    }
+    if (config_mesh_lacks_listen(&config->mesh)) {
+        buf_printf(out, "mesh.listen: missing: each node that shares this file "
+                        "needs its own, --mesh IP:PORT\n");
     }
     if (strstr(config->paths, "/v1/*") != NULL) {
         buf_printf(out, "paths: /v1/* forwards the administration of engines, "

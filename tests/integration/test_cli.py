@@ -153,6 +153,19 @@ class Check(unittest.TestCase):
         self.assertEqual(huge.stderr.splitlines()[0],
                          f"{self.file}: over 1048576 bytes")
 
+    def test_a_file_that_nodes_share_needs_no_address_of_one(self):
+        self.file.write_text("mesh: {join: 'dns:router.example:7946', insecure: true}\n"
+                             "workers: ['http://a:1']\n")
+        told = run("check", "-c", str(self.file))
+        self.assertEqual((told.returncode, told.stderr),
+                         (0, "warning: mesh.listen: missing: each node that shares this file "
+                             "needs its own, --mesh IP:PORT\n"))
+        told = run("check", "-c", str(self.file), "--mesh", "10.0.0.1:7946")
+        self.assertEqual((told.returncode, told.stderr), (0, ""))
+        told = run("serve", "-c", str(self.file))
+        self.assertEqual(told.returncode, 2)
+        self.assertIn("mesh.listen: missing", told.stderr)
+
     def test_the_reference_has_every_key_that_check_prints(self):
         reference = run("check", "--reference").stdout
         section = ""

@@ -414,7 +414,7 @@ class Faults(Rig):
 
     def test_a_body_bound_for_the_whole_node(self):
         node = self.serve(FakeWorker(self, echo),
-                          options=["--limits.buffered_bytes_max", "4MiB",
+                          options=["--limits.buffered_bytes_max", "6MiB",
                                    "--limits.body_bytes_max", "2MiB"])
         held = []
         statuses = []

@@ -314,11 +314,32 @@ Test(node_config, bounds_across_keys_are_checked)
     config_check(&config, &errors);
     cr_assert_str_eq(
         told(),
+        "limits.buffered_bytes_max: has no room for one body of "
+        "limits.body_bytes_max: expected 6291456KiB or more, or a smaller "
+        "body\n"
         "limits.target_bytes_max: 16KiB is over limits.head_bytes_max, 8KiB\n"
-        "limits.body_bytes_max: 2GiB is over limits.buffered_bytes_max, 1GiB\n"
         "health.timeout: 2500ms is over health.interval, 2s\n"
         "breaker.open: 2m is over breaker.open_max, 1m\n"
         "admin: the same address as listen\n");
+}
+
+Test(node_config, a_body_must_fit_the_buffers_that_it_grows_through)
+{
+    const struct config_flag flags[] = {
+        {"limits.body_bytes_max", "1MiB"},
+        {"limits.buffered_bytes_max", "3MiB"},
+        {"limits.client_bytes_max", "3MiB"},
+        {"limits.client_bytes_max", "3071KiB"},
+    };
+
+    config_apply_flags(&config, flags, 3, &errors);
+    config_check(&config, &errors);
+    cr_assert_str_eq(told(), "");
+    config_apply_flags(&config, flags, 4, &errors);
+    config_check(&config, &errors);
+    cr_assert_str_eq(told(), "limits.client_bytes_max: has no room for one "
+                             "body of limits.body_bytes_max: expected 3072KiB "
+                             "or more, or a smaller body\n");
 }
 
 Test(node_config, loading_fills_in_what_the_machine_knows)
