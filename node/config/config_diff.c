@@ -6,7 +6,9 @@
 #define TEXT_MAX ((size_t)64 << 10) /* of one value */
 
 /* The others are built into something when the node starts. Whoever adds one
- * here sees to it that everybody who uses it looks again. */
+ * here sees to it that everybody who uses it looks again. limits.json_depth_max
+ * and limits.spans_max stay out: a request that is read twice must be read the
+ * same way (node/edge/exchange.c). */
 static const char *const live_keys[] = {
     "placement_headers",
     "usage.ask",

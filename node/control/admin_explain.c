@@ -192,7 +192,9 @@ on_tokens(void *context, const struct token_answer *tokens)
     struct slice body = httpd_body(e->request);
 
     *httpd_user(e->request) = NULL;
-    CHECK(route_read(route, body, true) == 0); /* it was, before asking */
+    /* It was, before asking, with the same bytes and the scratch's limits, which
+     * no reload changes. */
+    CHECK(route_read(route, body, true) == 0);
     if (tokens->outcome == TOKEN_OK) {
         token_match_take(&route->tokens, world.tokens.view,
                          route_token_root(route, body.ptr, world.view),

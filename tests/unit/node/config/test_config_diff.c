@@ -99,6 +99,13 @@ Test(node_config_diff, a_name_of_a_live_key_is_that_of_a_key)
     cr_assert_not(config_key_is_live(&config_schema_node.keys[row("listen")]));
 }
 
+Test(node_config_diff, a_request_that_is_read_twice_has_the_same_limits)
+{
+    compare("{}", "limits: {json_depth_max: 64, spans_max: 4096}\n");
+    cr_assert_eq(diff.live_count, 0);
+    cr_assert_gt(diff.restart_count, 0);
+}
+
 Test(node_config_diff, workers_are_the_same_by_their_ids)
 {
     compare("workers: ['http://a:1,id=a', 'http://b:1,id=b', "
