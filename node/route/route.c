@@ -53,7 +53,8 @@ route_is_rendered(const struct http_head *head)
 
 /* Placeholders of two images are the same tokens, so such a prompt is routed by
  * text, where each image has its own digest. For several texts no engine
- * returns the tokens. */
+ * returns the tokens, and of ids that are truncated only the engine knows which
+ * ones stay. */
 static bool
 has_tokens(const struct scan *scan)
 {
@@ -63,9 +64,10 @@ has_tokens(const struct scan *scan)
     switch (scan->shape) {
     case SCAN_MESSAGES:
     case SCAN_STRING:
+        return true;
     case SCAN_ID_LIST:
     case SCAN_ID_LISTS:
-        return true;
+        return !scan->truncated;
     case SCAN_STRINGS:
         return scan->prompts == 1;
     case SCAN_NO_PROMPT:
@@ -101,6 +103,7 @@ route_read(struct route_scratch *scratch, struct slice body, bool rendered)
     CHECK(scratch->scan.spans == spans);
     scratch->by_tokens = outcome == 0 && rendered && has_tokens(&scratch->scan);
     token_match_forget(&scratch->tokens);
+    scratch->tokens.cold = scratch->scan.rescored;
     if (outcome != 0) {
         return ROUTE_E_SYNTAX;
     }
@@ -219,8 +222,8 @@ route_look_up(struct route_scratch *scratch, const struct route_world *world,
     if (blocks->count == 0 && !scratch->tokens.known) {
         return;
     }
-    radix_match(world->belief, blocks->root, blocks->keys, blocks->count,
-                match);
+    radix_match(world->belief, blocks->root, blocks->keys,
+                scratch->tokens.cold ? 0 : blocks->count, match);
     if (scratch->tokens.known) {
         scratch->total = scratch->tokens.prompt.tokens;
         token_match_find(&scratch->tokens, &world->tokens, asked);

@@ -248,6 +248,9 @@ offer(struct token_match *match, const struct token_match_world *world,
         usable = token_match_usable(match->prompt.tokens + MUTANT(LAST_TOKEN),
                                     blocks->block_tokens);
     }
+    if (match->cold) {
+        usable = 0;
+    }
     rank.tokens = rank.tokens < usable ? rank.tokens : usable;
     rank.worth = rank.worth < usable ? rank.worth : usable;
     worker_set_add(&match->slots, slot);

@@ -53,6 +53,7 @@ struct token_match_rank {
 
 struct token_match {
     bool known; /* prompt and root are of this request */
+    bool cold;  /* nothing that a worker holds of it is of use */
     uint64_t root;
     struct token_prompt prompt;
 

@@ -29,6 +29,13 @@ struct top {
     struct integer maxes[MAXES];
     struct integer priority;
     struct integer n;
+    struct {
+        bool prompt;   /* the prompt's are asked for by name, ... */
+        bool ids;      /* ... or those of certain tokens */
+        bool echo;     /* the prompt is part of the answer, ... */
+        bool of_text;  /* ... with probabilities, of completions, ... */
+        bool not_chat; /* ... or without, of chats */
+    } scores;
 };
 
 #define NAME(literal)                                \
@@ -163,6 +170,30 @@ stream_options(struct top *top, struct token t)
     walk_skip(&top->walk, t);
 }
 
+/* Keys about probabilities. False: it is none of them. In a chat that echoes,
+ * top_logprobs is 0 unless it is null. */
+static bool
+score_option(struct top *top, struct slice name, struct token t)
+{
+    bool given = t.kind != 'n';
+
+    if (WALK_IS(name, "prompt_logprobs")) {
+        top->scores.prompt = given;
+    } else if (WALK_IS(name, "prompt_logprob_token_ids")) {
+        top->scores.ids = given;
+    } else if (WALK_IS(name, "echo")) {
+        top->scores.echo = t.kind == 't';
+    } else if (WALK_IS(name, "logprobs")) {
+        top->scores.of_text = given;
+    } else if (WALK_IS(name, "top_logprobs")) {
+        top->scores.not_chat = !given;
+    } else {
+        return false;
+    }
+    walk_skip(&top->walk, t);
+    return true;
+}
+
 /* Keys that say how to answer. False: it is none of them. */
 static bool
 option(struct top *top, struct slice name, struct token t)
@@ -251,8 +282,11 @@ member(struct top *top, struct slice name, struct token t)
     CHECK_SLOW(t.at < top->walk.blocks.end || t.kind == 0);
     if (section != SECTIONS) {
         sections_walk(&top->sections, &top->walk, section, t);
-    } else if (!option(top, name, t)) {
+    } else if (!option(top, name, t) && !score_option(top, name, t)) {
         enum scan_option id = option_named(name);
+        if (id == SCAN_TRUNCATE_PROMPT_TOKENS) {
+            top->scan->truncated = t.kind != 'n';
+        }
         if (id != SCAN_OPTIONS) {
             top->scan->options[id] = walk_value(&top->walk, t);
         } else {
@@ -311,6 +345,10 @@ conclude(struct top *top)
     scan->spans_count = top->walk.spans_count;
     scan->spans_truncated = top->walk.spans_truncated;
     scan->media = top->walk.media;
+    scan->rescored = top->scores.prompt || top->scores.ids ||
+                     (top->scores.echo &&
+                      (scan->shape == SCAN_MESSAGES ? !top->scores.not_chat
+                                                    : top->scores.of_text));
     for (unsigned i = 0; i < MAXES && !scan->has_max_tokens; i++) {
         scan->has_max_tokens = top->maxes[i].present;
         scan->max_tokens = top->maxes[i].value;
@@ -354,6 +392,7 @@ scan_body_with(const struct scan_kernel *kernel, struct slice body,
     *scan = (struct scan){.spans = scan->spans, .n = 1, .prompts = 1};
     memset(&top.sections, 0, sizeof(top.sections));
     memset(top.maxes, 0, sizeof(top.maxes));
+    memset(&top.scores, 0, sizeof(top.scores));
     top.priority.present = false;
     top.priority.value = 0;
     top.n.present = false;

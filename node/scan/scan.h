@@ -112,7 +112,12 @@ struct scan {
                           options with another type's value, and those that
                           ask for continuous_usage_stats, which
                           include_usage alone does not switch on */
-    bool has_max_tokens;     /* from the first present of max_completion_tokens,
+    bool truncated; /* truncate_prompt_tokens has a value: engines leave out a
+                       part of the prompt, its beginning in general */
+    bool rescored;  /* it wants probabilities of the prompt's own tokens
+                      (prompt_logprobs, or echo with logprobs): engines
+                      compute all of it, whatever they hold */
+    bool has_max_tokens; /* from the first present of max_completion_tokens,
                             max_output_tokens and max_tokens */
     bool has_priority;
     int64_t max_tokens; /* exact integers; 1.28e2 is 128; saturating; absent if

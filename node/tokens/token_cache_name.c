@@ -167,6 +167,9 @@ conversation_name(struct conversation *conversation, const char *body,
         }
         add_span(&c, &scan->spans[i]);
     }
+    if (scan->truncated) {
+        conversation->count = 0; /* an earlier turn begins elsewhere */
+    }
     if (all != 0) {
         keep(conversation, &c, all, all);
     }

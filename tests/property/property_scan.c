@@ -452,6 +452,10 @@ body(struct gen *g)
                                           {"instructions", content},
                                           {"stream", truth},
                                           {"stream_options", stream_options},
+                                          {"echo", truth},
+                                          {"logprobs", truth},
+                                          {"top_logprobs", truth},
+                                          {"prompt_logprobs", truth},
                                           {"max_tokens", number},
                                           {"max_completion_tokens", number},
                                           {"max_output_tokens", number},
@@ -475,7 +479,7 @@ body(struct gen *g)
     buf_clear(&g->buf);
     g->blanks = (unsigned)below(g, 3);
     blank(g);
-    object(g, fields, 30, 1 + (unsigned)below(g, 12));
+    object(g, fields, 34, 1 + (unsigned)below(g, 12));
     blank(g);
 }
 

@@ -456,6 +456,30 @@ asks_for_usage(struct oracle *o, json_t *doc)
 }
 
 static bool
+is_given(json_t *doc, const char *key)
+{
+    json_t *value = json_object_get(doc, key);
+
+    return value != NULL && !json_is_null(value);
+}
+
+static bool
+right_scores(struct oracle *o, json_t *doc)
+{
+    bool scores = o->scan->shape == SCAN_MESSAGES
+                      ? !json_is_null(json_object_get(doc, "top_logprobs"))
+                      : is_given(doc, "logprobs");
+    bool rescored = is_given(doc, "prompt_logprobs") ||
+                    is_given(doc, "prompt_logprob_token_ids") ||
+                    (json_is_true(json_object_get(doc, "echo")) && scores);
+
+    if (o->scan->truncated != is_given(doc, "truncate_prompt_tokens")) {
+        return no(o, "truncated");
+    }
+    return o->scan->rescored == rescored || no(o, "rescored");
+}
+
+static bool
 right(struct oracle *o, json_t *doc)
 {
     const struct scan *scan = o->scan;
@@ -484,7 +508,7 @@ right(struct oracle *o, json_t *doc)
            right_number(o, json_object_get(doc, "priority"), scan->has_priority,
                         scan->priority) &&
            right_max_tokens(o, doc) && right_options(o, doc) &&
-           asks_for_usage(o, doc);
+           asks_for_usage(o, doc) && right_scores(o, doc);
 }
 
 /* Whether jansson refuses what RFC 8259 allows. */

@@ -129,6 +129,18 @@ Test(token_match, the_last_token_is_never_cached)
     cr_assert_eq(match(3)->tokens, 40);
 }
 
+Test(token_match, of_a_prompt_that_is_computed_whole_nothing_is_predicted)
+{
+    uint32_t slot = add_rank(3, 0);
+
+    rig.match.cold = true;
+    ask_for(40);
+    hold(slot, TIER_DEVICE, 0, 5);
+    cr_assert_eq(match(3)->tokens, 0);
+    cr_assert_eq(match(3)->worth, 0);
+    cr_assert_eq(match(3)->held, 5, "which is held all the same");
+}
+
 Test(token_match, a_worker_without_blocks_is_there_with_none)
 {
     (void)add_rank(3, 0);
