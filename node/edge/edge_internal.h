@@ -225,6 +225,8 @@ struct exchange {
     struct edge_ask ask;
 
     struct inquiry *inquiry; /* while it waits for its tokens */
+    uint64_t remembered; /* name of the turn that its tokens come from; 0: an
+                            engine was asked for them, or they are ids */
     struct deadline deadline;
 
     /* The attempt. */
@@ -341,6 +343,10 @@ void inquiry_lane_fini(struct lane *lane);
 bool inquiry_begin(struct exchange *x) ON_LANE MUST_CHECK;
 /* The same without asking: the scratch has read x's body again. */
 void inquiry_recall(struct exchange *x) ON_LANE;
+/* The engine has said how much it had of x's prompt: tokens that promised more,
+ * and were remembered, are forgotten, so that the next turn asks again. They
+ * may be wrong for good, as when an engine came back with another template. */
+void inquiry_judge(const struct exchange *x, const struct usage *usage) ON_LANE;
 /* x waits no longer; an answer is remembered all the same. */
 void inquiry_leave(struct exchange *x) ON_LANE;
 

@@ -98,6 +98,7 @@ end(struct exchange *x, enum dispatch_end how, unsigned status)
     CHECK(x->client->exchange == x);
     if (how == DISPATCH_DONE) {
         usage_watch_end(&x->watch, &report.usage);
+        inquiry_judge(x, &report.usage);
     }
     dispatch_end(&x->dispatch, &report);
     wake_control(lane);

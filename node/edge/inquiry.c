@@ -200,6 +200,7 @@ on_answer(void *context, const struct token_answer *answer)
     unlink_inquiry(inquiry);
     if (x != NULL) {
         x->inquiry = NULL;
+        x->remembered = 0; /* what it goes by is new */
         exchange_answered_tokens(x);
     }
     free(inquiry);
@@ -300,6 +301,7 @@ inquiry_begin(struct exchange *x)
         uint64_t root = route_token_root(route, x->body.ptr, world.view);
         known = recall(lane, &world, x->body, root);
         count_known(lane);
+        x->remembered = route->tokens.known ? route->tokens.prompt.name : 0;
         /* Other policies ignore overlap, so no engine is asked for them. */
         if (known != KNOWN_ALL && world.elect->policy == ELECT_KVASIR) {
             inquiry = ask(lane, &world, x->body, root);
@@ -328,6 +330,19 @@ inquiry_recall(struct exchange *x)
                      route_token_root(&lane->route, x->body.ptr, world.view));
     }
     qsbr_offline(lane->shared->reader);
+}
+
+void
+inquiry_judge(const struct exchange *x, const struct usage *usage)
+{
+    const struct route_choice *choice = &x->dispatch.choice;
+    struct lane *lane = x->client->lane;
+
+    if (x->remembered != 0 && choice->exact && usage->cached_known &&
+        choice->best.tokens > usage->cached_tokens) {
+        token_cache_forget(lane->token_cache, x->remembered);
+        counter_bump(&lane->shared->metrics.tokens_wrong, 1);
+    }
 }
 
 void

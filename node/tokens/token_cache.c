@@ -198,7 +198,8 @@ token_cache_find(struct token_cache *cache,
         if (turn == NULL || !is_useful(turn, block_tokens, sizes_count, last)) {
             continue;
         }
-        *prompt = (struct token_prompt){.whole = last && turn->whole};
+        *prompt = (struct token_prompt){.whole = last && turn->whole,
+                                        .name = turn->name};
         prompt->tokens = estimate(turn, conversation->bytes[count - 1]);
         answer(turn, block_tokens, sizes_count, prompt);
         token_line_touch(cache, turn->line);
@@ -338,6 +339,17 @@ token_cache_add(struct token_cache *cache,
     grow(cache);
     CHECK(cache->stats.bytes <= cache->bytes_max);
     CHECK_SLOW(find_turn(cache, conversation->keys[last]) == turn);
+}
+
+void
+token_cache_forget(struct token_cache *cache, uint64_t name)
+{
+    struct turn *turn = find_turn(cache, name);
+
+    if (turn != NULL) {
+        token_line_drop(cache, turn->line);
+    }
+    CHECK_SLOW(find_turn(cache, name) == NULL);
 }
 
 void

@@ -63,7 +63,8 @@ struct conversation {
  * everything that changes how it is rendered (model, tools, and the options
  * that scan.h keeps), and the namespace root. Different escapes of one text
  * give one name; options and tools count as they are written. Of several
- * strings the first counts. There are no names (count 0) for a prompt of token
+ * strings the first counts. A prompt that is truncated has one name, for the
+ * whole. There are no names (count 0) for a prompt of token
  * ids, for no prompt or no messages, and when the scanner had no room for all
  * spans.
  */
@@ -85,6 +86,7 @@ struct token_prompt {
                    turn, or those that a later turn left of this one */
     uint32_t covered_bytes; /* bytes of the conversation's text that the blocks
                                cover */
+    uint64_t name; /* of the turn that was found: token_cache_forget() */
     uint32_t groups_count;
     struct token_blocks groups[MIRROR_GROUPS_MAX];
 };
@@ -120,6 +122,10 @@ void token_cache_add(struct token_cache *cache,
                      const struct conversation *conversation, uint64_t root,
                      const uint32_t *tokens, uint32_t count,
                      const uint32_t *block_tokens, uint32_t sizes_count);
+
+/* What was found under that name was wrong: drops it and all turns that share
+ * its keys. Harmless when it is gone. */
+void token_cache_forget(struct token_cache *cache, uint64_t name);
 
 struct token_cache_stats {
     size_t bytes; /* all that is allocated, never more than bytes_max */

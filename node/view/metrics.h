@@ -71,6 +71,7 @@
     X(tokens_busy, "Prompts not asked about because of tokens.open_max")       \
     X(tokens_evicted, "Remembered turns given up for others")                  \
     X(tokens_unkept, "Turns not remembered, for want of memory")               \
+    X(tokens_wrong, "Remembered turns that promised more than there was")      \
     X(spans_truncated, "Prompts with more pieces than limits.spans_max")       \
     X(loop_turns, "Turns of the lanes' event loops")                           \
     X(loop_ticks, "Turns that were due to the lane's tick")                    \

@@ -167,6 +167,35 @@ class Quiet(MirrorCase):
         self.assertEqual([d["predicted_tokens"] for d in decisions], [0, 0, 384, 0, 384])
         self.assertEqual(self.right(decisions)[:2], (5, 5))
 
+    def test_of_a_prompt_whose_own_tokens_are_scored_nothing_is_predicted(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine])
+        start = self.warm(node, [engine])
+        prompt = list(range(1000, 1400))
+        for more in ({}, {"prompt_logprobs": 0}, {"echo": True, "logprobs": 1}, {"echo": True}):
+            self.complete(node, prompt, **more)
+            self.in_step(node, [engine])
+        decisions = self.decisions(node)[start:]
+        self.assertEqual([d["predicted_tokens"] for d in decisions], [0, 0, 0, 384])
+        self.assertTrue(all(d["source"] == "mirror" for d in decisions), decisions)
+
+    def test_remembered_tokens_that_promised_too_much_are_asked_for_again(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        node = self.serve([engine], "--tokens.wait", "5s", "--lanes", "1")
+        self.warm(node, [engine])
+        count = lambda name: harness.metric(node.at("admin"), f"kvasir_{name}_total")
+        messages = [{"role": "user", "content": "Why is the sky blue? " * 40}]
+        self.chat(node, messages)
+        self.in_step(node, [engine])
+        harness.request(engine.at("http"), "POST", "/chaos", {"events_stalled": 1})
+        harness.request(engine.at("http"), "POST", "/reset_prefix_cache")
+        asked = count("tokens_asked")
+        self.chat(node, messages)
+        self.assertEqual(count("tokens_asked"), asked, "they were remembered")
+        harness.wait_until(lambda: count("tokens_wrong") == 1, "they are forgotten")
+        self.chat(node, messages)
+        self.assertEqual(count("tokens_asked"), asked + 1)
+
     def test_a_cleared_cache_is_forgotten(self):
         engine = self.engine("engine-1", "--blocks", "4000")
         node = self.serve([engine])

@@ -175,6 +175,23 @@ Test(node_conversation, ids_and_nothing_have_no_name)
     cr_assert_eq(cut("{\"prompt\":[\"a\",\"b\"]}").count, 1);
 }
 
+Test(node_conversation, one_that_is_truncated_has_one_name)
+{
+    const char *messages =
+        "\"messages\":[" SAY("user", "\"a\"") "," SAY("user", "\"b\"") "]";
+    char body[256];
+    struct conversation c;
+
+    (void)snprintf(body, sizeof(body), "{%s,\"truncate_prompt_tokens\":8}",
+                   messages);
+    c = cut(body);
+    cr_assert_eq(c.count, 1);
+    cr_assert_eq(c.bytes[0], 2 + 2 * strlen("user"));
+    (void)snprintf(body, sizeof(body), "{%s,\"truncate_prompt_tokens\":null}",
+                   messages);
+    cr_assert_eq(cut(body).count, 2);
+}
+
 Test(node_conversation, what_was_not_scanned_to_its_end_has_no_name)
 {
     const char *body = CHAT(SAY("user", "\"a\"") "," SAY("user", "\"b\""));
@@ -308,6 +325,26 @@ Test(node_token_cache, the_whole_is_found_with_all_full_blocks)
     cr_assert_eq(p.groups_count, 2);
     has_blocks_of(&p.groups[0], tokens, 8);
     has_blocks_of(&p.groups[1], tokens, 2);
+    free(tokens);
+}
+
+Test(node_token_cache, what_was_wrong_goes_with_all_turns_of_its_line)
+{
+    struct conversation early = talk(1, 2);
+    struct conversation late = talk(1, 3);
+    struct conversation other = talk(2, 1);
+    uint32_t *tokens = ids(130, 1);
+    struct token_prompt p;
+
+    add(&early, tokens, 100);
+    add(&late, tokens, 130);
+    add(&other, tokens, 130);
+    cr_assert(find(&late, &p));
+    token_cache_forget(cache, p.name);
+    cr_assert_not(find(&late, &p));
+    cr_assert_not(find(&early, &p));
+    cr_assert(find(&other, &p));
+    token_cache_forget(cache, 4711);
     free(tokens);
 }
 
