@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "node/base/log.h"
 #include "node/tokens/token_ask_internal.h"
 
 int
@@ -192,10 +193,30 @@ is_missing(unsigned status, struct slice body)
     return status == 403 || status == 405 || status == 501;
 }
 
+/* Once for each worker. */
+static void
+tell_shut(const struct token_question *q)
+{
+    struct ask_slot *s = &q->ask->slots[q->slot];
+    char place[URL_TEXT_MAX];
+
+    if (s->generation == q->generation && !s->told_shut) {
+        s->told_shut = true;
+        LOG_INFO(
+            "renderer_shut", KV("worker", url_authority(&q->url, place)),
+            KV("advice", "predictions of chats are exact with vLLM's flag "
+                         "--enable-scale-out; until then /tokenize is asked"));
+    }
+}
+
 void
 ask_answered(struct token_question *q, unsigned status, struct slice body)
 {
     bool missing = is_missing(status, body);
+
+    if (status == 403 && q->way == ASK_RENDER) {
+        tell_shut(q);
+    }
 
     if (status == 200 && take_ids(q, body)) {
         return;

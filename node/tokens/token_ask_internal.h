@@ -45,6 +45,7 @@ struct ask_skill {
 struct ask_slot {
     uint32_t generation;       /* of the worker all this is about */
     struct ask_skill skill[2]; /* texts, chats */
+    bool told_shut;            /* the log says that its renderer is shut */
     uint32_t failures;         /* in a row */
     uint64_t rest_until_ms;    /* not asked before */
     struct httpc_conn *idle[ASK_PLACES_MAX]; /* connections that wait */
