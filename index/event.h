@@ -57,7 +57,7 @@ struct event_record {
     /* Blocks that the worker holds without the block before them, as the
      * source counts, after this record; EVENT_HOLES_UNKNOWN when it cannot. */
     uint32_t holes;
-    uint32_t block_tokens; /* of every block of the stream; 0: not known yet */
+    uint32_t block_tokens; /* the shape of the stream's blocks (shape.h) */
     uint32_t words_count;
     uint32_t names_count; /* words of names (names.h), behind the words; with
                              EVENT_NAMED, if names are told at all */

@@ -15,6 +15,7 @@
 #include "index/mirror.h" /* IWYU pragma: export */
 #include "index/names.h"  /* IWYU pragma: export */
 #include "index/radix.h"  /* IWYU pragma: export */
+#include "index/shape.h"  /* IWYU pragma: export */
 #include "index/watch.h"  /* IWYU pragma: export */
 
 #endif

@@ -44,6 +44,12 @@ key_next_apart(uint64_t parent, uint64_t extra, const void *block, size_t size)
 }
 
 uint64_t
+key_in_window(uint64_t key, uint32_t number)
+{
+    return XXH3_64bits_withSeed(&number, sizeof(number), key);
+}
+
+uint64_t
 key_chain(uint64_t parent, const void *blocks, size_t count, size_t size_bytes,
           uint64_t *keys)
 {

@@ -39,6 +39,10 @@ uint64_t key_next(uint64_t parent, const void *block, size_t size);
 uint64_t key_next_apart(uint64_t parent, uint64_t extra, const void *block,
                         size_t size);
 
+/* The name of the same block, or its key, in one window group (shape.h) of an
+ * engine's cache: number 0 to SHAPE_WINDOWS_MAX - 1. */
+uint64_t key_in_window(uint64_t key, uint32_t number);
+
 /*
  * The keys of count blocks of size_bytes each, laid out one after another.
  * Returns the last key (parent when count is 0).

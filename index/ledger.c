@@ -177,6 +177,18 @@ ledger_work(struct ledger *ledger, uint32_t budget)
 
 /* ---- numbers ---- */
 
+bool
+ledger_key(const struct ledger *ledger, uint32_t stream, uint64_t hash,
+           uint64_t *key)
+{
+    CHECK(stream < LEDGER_STREAMS_MAX);
+    CHECK(ledger->stream[stream].state == STREAM_OPEN);
+    uint32_t ref = ledger_held(ledger, stream, hash);
+
+    *key = ref != REF_NONE ? entry_at(ledger, ref)->key : 0;
+    return ref != REF_NONE;
+}
+
 uint64_t
 ledger_blocks(const struct ledger *ledger, uint32_t stream)
 {

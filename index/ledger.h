@@ -152,6 +152,11 @@ void ledger_remove(struct ledger *ledger, uint32_t stream,
 /* How many blocks an open stream holds, in any tier. */
 uint64_t ledger_blocks(const struct ledger *ledger, uint32_t stream);
 
+/* The key of a block that an open stream holds; false: it holds none of that
+ * name. */
+bool ledger_key(const struct ledger *ledger, uint32_t stream, uint64_t hash,
+                uint64_t *key) MUST_CHECK;
+
 /* How many of them it holds without the block before them. */
 uint32_t ledger_holes(const struct ledger *ledger, uint32_t stream);
 

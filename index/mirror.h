@@ -67,6 +67,7 @@
 #include "index/base/qsbr.h"
 #include "index/base/worker_set.h"
 #include "index/event.h"
+#include "index/shape.h"
 #include "index/watch.h"
 
 struct mirror;
@@ -130,6 +131,17 @@ bool mirror_work(struct mirror *mirror, uint32_t budget);
 void mirror_match(const struct mirror *mirror, const struct worker_set *asked,
                   const uint64_t *keys, size_t count,
                   struct mirror_match *match);
+
+/*
+ * For slots of one shape (shape.h) with window groups, after mirror_match() with
+ * the same keys: lowers each depth to the longest prefix, `most` blocks at most,
+ * that all groups serve. A walk back of 16,384 lookups at most; a slot that is
+ * left then has depth 0. Wait-free.
+ */
+void mirror_match_windows(const struct mirror *mirror,
+                          const struct worker_set *slots, const uint64_t *keys,
+                          uint32_t shape, uint32_t most,
+                          struct mirror_match *match);
 
 /* What a block in each tier is worth, in permille of one in the device. */
 struct mirror_weights {

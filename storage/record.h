@@ -22,10 +22,10 @@ struct storage_stream {
     uint32_t ledger; /* stream of the ledger, or STORAGE_NONE: not read here */
     uint32_t epoch_no;
     uint64_t epoch_id;
-    uint64_t epoch_name; /* as applied to the mirror (gossip_out.name) */
-    uint64_t pos;        /* of the last record that the mirror has */
-    uint32_t holes;      /* or EVENT_HOLES_UNKNOWN */
-    uint32_t block_tokens;
+    uint64_t epoch_name;   /* as applied to the mirror (gossip_out.name) */
+    uint64_t pos;          /* of the last record that the mirror has */
+    uint32_t holes;        /* or EVENT_HOLES_UNKNOWN */
+    uint32_t block_tokens; /* the shape of its blocks (index/shape.h) */
     bool complete;
     bool partial;         /* the epoch began after its process's first batch */
     struct slice reading; /* the intake's own opaque data: where to continue

@@ -52,12 +52,17 @@ put_stream(struct control *control, struct json_out *json,
     json_out_put_uint(json, "blocks", s->blocks);
     json_out_put_uint(json, "holes", s->holes);
     json_out_put_uint(json, "block_tokens", s->block_tokens);
+    json_out_put_uint(json, "window_groups", shape_windows(s->shape));
+    json_out_put_uint(
+        json, "window_blocks",
+        shape_windows(s->shape) != 0 ? shape_window(s->shape) : 0);
     json_out_put_milli(json, "trust", s->trust_permille);
     json_out_put_bool(json, "indexed", s->slot != WORKER_NONE);
     json_out_put_bool(json, "used", s->in_view);
     json_out_put_bool(json, "lost", s->lost);
     json_out_put_bool(json, "contested", s->contested);
     json_out_put_bool(json, "left_out", s->left_out);
+    json_out_put_bool(json, "unruled", s->unruled);
     put_accuracy(json, &s->accuracy);
     if (numbers != NULL) {
         put_counters(json, &numbers->kv);

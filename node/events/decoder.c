@@ -251,7 +251,7 @@ emit_record(struct decoder *decoder, struct batch *batch)
         .stream = {.worker = decoder->identity, .rank = decoder->rank},
         .epoch = decoder->process,
         .seq = batch->seq,
-        .block_tokens = decoder->apply.block_tokens,
+        .block_tokens = kv_apply_shape(&decoder->apply),
         .words_count = count,
     };
     take_words(batch, record->words, count, split);

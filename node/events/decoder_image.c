@@ -4,14 +4,14 @@
  *   flags          IMAGE_*
  *   the stream     process, first_seq, first_fingerprint, next_seq, count,
  *                  fingerprints
- *   what it knows  block_tokens, group, skipped_groups, count, lone blocks,
- *                  words of `dropped`
+ *   what it knows  block_tokens, group, KV_GROUPS_MAX groups, count, lone blocks, words of
+ *                  `dropped`
  *   a batch that did not fit: seq, fingerprint
  * Another order or meaning is another version, and an image of a version that
  * is not known is not used.
  *
  * Names go with words that say less: version, flags, process, first_seq,
- * first_fingerprint, block_tokens, group, skipped_groups, lone blocks. What was
+ * first_fingerprint, block_tokens, group, groups, lone blocks. What was
  * dropped on purpose is not among them: whoever goes on from there takes blocks
  * behind unknown ones for such, for a while (kv_apply.full).
  */
@@ -19,9 +19,10 @@
 
 #include "node/events/decoder.h"
 
-#define VERSION     2U
-#define DROPPED     (KV_DROPPED_BITS / 64)
-#define NUMBERS_MAX (14U + KV_STREAM_FINGERPRINTS + KV_LONE_MAX + DROPPED)
+#define VERSION 3U
+#define DROPPED (KV_DROPPED_BITS / 64)
+#define NUMBERS_MAX \
+    (13U + KV_STREAM_FINGERPRINTS + KV_GROUPS_MAX + KV_LONE_MAX + DROPPED)
 
 _Static_assert(NUMBERS_MAX * 8 <= DECODER_BYTES_MAX, "an image has its room");
 
@@ -33,6 +34,7 @@ enum {
     IMAGE_GROUP = 16,
     IMAGE_FULL = 32,
     IMAGE_SIZED = 64,
+    IMAGE_UNRULED = 128,
 };
 
 /* ---- out ---- */
@@ -59,7 +61,20 @@ flags_of(const struct decoder *decoder, const struct kv_stream_image *stream)
            (decoder->gap ? IMAGE_GAP : 0U) |
            (apply->has_group ? IMAGE_GROUP : 0U) |
            (apply->full > 0 ? IMAGE_FULL : 0U) |
-           (apply->is_size_proven ? IMAGE_SIZED : 0U);
+           (apply->is_size_proven ? IMAGE_SIZED : 0U) |
+           (apply->unruled ? IMAGE_UNRULED : 0U);
+}
+
+#define GROUP_TOKENS_SHIFT 8
+#define GROUP_WINDOW_SHIFT 32
+
+static uint64_t
+group_number(const struct kv_group *group)
+{
+    CHECK(group->block_tokens <= SHAPE_TOKENS_MAX);
+    return (uint64_t)group->kind |
+           (uint64_t)group->block_tokens << GROUP_TOKENS_SHIFT |
+           (uint64_t)group->window << GROUP_WINDOW_SHIFT;
 }
 
 static void
@@ -68,7 +83,9 @@ put_apply(struct buf *out, const struct kv_apply *apply)
     CHECK(apply->lone_count <= KV_LONE_MAX);
     put(out, apply->block_tokens);
     put(out, apply->group);
-    put(out, apply->skipped_groups);
+    for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
+        put(out, group_number(&apply->groups[i]));
+    }
     put(out, apply->lone_count);
     for (uint32_t i = 0; i < apply->lone_count; i++) {
         put(out, apply->lone[i]);
@@ -106,7 +123,8 @@ decoder_image(const struct decoder *decoder, struct buf *out)
 
 /* ---- with names ---- */
 
-#define READER_WORDS (8U + KV_LONE_MAX)
+#define READER_LONE  (7U + KV_GROUPS_MAX) /* where lone blocks begin */
+#define READER_WORDS (READER_LONE + KV_LONE_MAX)
 
 _Static_assert(READER_WORDS <= NAMES_READER_MAX, "a reader has its room");
 
@@ -127,7 +145,10 @@ decoder_reader(const struct decoder *decoder, uint64_t *words)
     words[count++] = stream.first_fingerprint;
     words[count++] = apply->block_tokens;
     words[count++] = apply->group;
-    words[count++] = apply->skipped_groups;
+    for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
+        words[count++] = group_number(&apply->groups[i]);
+    }
+    CHECK(count == READER_LONE);
     for (uint32_t i = 0; i < apply->lone_count && !apply->is_size_proven; i++) {
         words[count++] = apply->lone[i];
     }
@@ -139,7 +160,7 @@ bool
 decoder_image_of(const uint64_t *words, uint32_t count, uint64_t seq,
                  uint64_t fingerprint, struct buf *out)
 {
-    if (count < 8 || count > READER_WORDS || words[0] != VERSION ||
+    if (count < READER_LONE || count > READER_WORDS || words[0] != VERSION ||
         seq >= UINT64_MAX - 1 || words[3] > seq) {
         return false;
     }
@@ -153,9 +174,11 @@ decoder_image_of(const uint64_t *words, uint32_t count, uint64_t seq,
     put(out, fingerprint);
     put(out, words[5]);
     put(out, words[6]);
-    put(out, words[7]);
-    put(out, count - 8);
-    for (uint32_t i = 8; i < count; i++) {
+    for (uint32_t i = 7; i < READER_LONE; i++) {
+        put(out, words[i]);
+    }
+    put(out, count - READER_LONE);
+    for (uint32_t i = READER_LONE; i < count; i++) {
         put(out, words[i]);
     }
     for (uint32_t i = 0; i < DROPPED; i++) {
@@ -229,14 +252,35 @@ get_stream(struct in *in, uint64_t flags, struct kv_stream_image *stream)
 }
 
 static void
+get_group(struct in *in, struct kv_apply *apply, struct kv_group *group)
+{
+    uint64_t number = get(in);
+    uint64_t kind = number & ((1U << GROUP_TOKENS_SHIFT) - 1);
+    uint64_t tokens = (uint32_t)number >> GROUP_TOKENS_SHIFT;
+
+    if (kind > KV_GROUP_OTHER || tokens > SHAPE_TOKENS_MAX) {
+        in->failed = true;
+        return;
+    }
+    *group =
+        (struct kv_group){.kind = (enum kv_group_kind)kind,
+                          .window = (uint32_t)(number >> GROUP_WINDOW_SHIFT),
+                          .block_tokens = (uint32_t)tokens};
+    apply->has_windows |= group->kind == KV_GROUP_WINDOW;
+}
+
+static void
 get_apply(struct in *in, uint64_t flags, struct kv_apply *apply)
 {
     apply->has_group = (flags & IMAGE_GROUP) != 0;
     apply->full = (flags & IMAGE_FULL) != 0 ? KV_FULL_EVENTS : 0;
     apply->is_size_proven = (flags & IMAGE_SIZED) != 0;
+    apply->unruled = (flags & IMAGE_UNRULED) != 0;
     apply->block_tokens = (uint32_t)get_below(in, UINT32_MAX);
     apply->group = (uint32_t)get_below(in, UINT32_MAX);
-    apply->skipped_groups = (uint16_t)get_below(in, UINT16_MAX);
+    for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
+        get_group(in, apply, &apply->groups[i]);
+    }
     apply->lone_count = (uint8_t)get_below(in, KV_LONE_MAX);
     for (uint32_t i = 0; i < apply->lone_count; i++) {
         apply->lone[i] = get(in);

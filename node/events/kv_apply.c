@@ -1,21 +1,10 @@
 /* Decoded events into the ledger, and the blocks that they change as words. */
-#include "node/events/kv_apply_internal.h"
+#include "node/events/kv_groups_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define AHEAD 32 /* hashes */
-
-/* One batch on the way. */
-struct batch {
-    struct kv_apply *apply;
-    struct kv_reader *reader;
-    struct ledger *ledger;
-    uint32_t stream;
-    struct kv_counters *counters;
-    struct event_words *out;
-    bool damaged;
-};
 
 int
 kv_tier_of(struct slice medium)
@@ -102,7 +91,7 @@ was_dropped(struct kv_apply *apply, uint64_t hash)
 }
 
 static void
-drop_store(struct batch *b, const struct kv_event *event,
+drop_store(struct kv_apply_batch *b, const struct kv_event *event,
            struct counter *reason)
 {
     counter_bump(reason, 1);
@@ -112,7 +101,7 @@ drop_store(struct batch *b, const struct kv_event *event,
 }
 
 static void
-drop_orphan(struct batch *b, const struct kv_event *event)
+drop_orphan(struct kv_apply_batch *b, const struct kv_event *event)
 {
     bool explained = was_dropped(b->apply, event->parent) || b->apply->full > 0;
 
@@ -122,37 +111,14 @@ drop_orphan(struct batch *b, const struct kv_event *event)
 
 /* ---- which events count ---- */
 
-static bool
-is_main_kind(struct slice kind)
-{
-    return kind.len == 0 || slice_equal(kind, SLICE("full_attention")) ||
-           slice_equal(kind, SLICE("mla_attention")) ||
-           slice_equal(kind, SLICE("sink_full_attention"));
-}
-
-static void
-skip_group(struct kv_apply *apply, const struct kv_event *event)
-{
-    if (event->has_group && event->group < KV_GROUPS_MAX) {
-        apply->skipped_groups |= (uint16_t)(1U << event->group);
-    }
-}
-
-static bool
-is_skipped_group(const struct kv_apply *apply, const struct kv_event *event)
-{
-    return event->group < KV_GROUPS_MAX &&
-           (apply->skipped_groups >> event->group & 1) != 0;
-}
-
 /* Whether an event is of the group that is indexed. A store with tokens may
  * choose it (chooses). */
 static bool
 is_indexed_group(struct kv_apply *apply, const struct kv_event *event,
                  bool chooses)
 {
-    if (!is_main_kind(event->spec_kind)) {
-        skip_group(apply, event);
+    if (!kv_groups_is_main(event->spec_kind)) {
+        kv_groups_learn(apply, event);
         return false;
     }
     if (!event->has_group) {
@@ -161,7 +127,7 @@ is_indexed_group(struct kv_apply *apply, const struct kv_event *event,
     if (apply->has_group) {
         return event->group == apply->group;
     }
-    if (event->spec_kind.len == 0 && is_skipped_group(apply, event)) {
+    if (event->spec_kind.len == 0 && kv_groups_knows(apply, event)) {
         return false;
     }
     if (chooses) {
@@ -174,8 +140,8 @@ is_indexed_group(struct kv_apply *apply, const struct kv_event *event,
 /* NULL if the event counts, and *tier is set; otherwise the counter of the
  * reason. */
 static struct counter *
-reason_to_drop(struct batch *b, const struct kv_event *event, bool chooses,
-               enum tier *tier)
+reason_to_drop(struct kv_apply_batch *b, const struct kv_event *event,
+               bool chooses, enum tier *tier)
 {
     int found = kv_tier_of(event->medium);
 
@@ -191,21 +157,20 @@ reason_to_drop(struct batch *b, const struct kv_event *event, bool chooses,
                : &b->counters->drop_group;
 }
 
-/* ---- stores ---- */
-
-/* Makes room for everything that an event of this many hashes can say. */
+/* Whether an event that is not of the indexed group (reason) is of a window
+ * group; *tier is set then. */
 static bool
-has_room(struct event_words *out, uint32_t hashes)
+is_of_window(const struct kv_apply_batch *b, const struct kv_event *event,
+             const struct counter *reason)
 {
-    CHECK(out->count <= out->max);
-    if (out->failed || (uint64_t)out->max - out->count < (uint64_t)hashes + 1) {
-        out->failed = true;
-    }
-    return !out->failed;
+    return reason == &b->counters->drop_group &&
+           kv_groups_is_window(b->apply, event);
 }
 
+/* ---- stores ---- */
+
 static void
-note_stored(struct batch *b, const struct ledger_done *done)
+note_stored(struct kv_apply_batch *b, const struct ledger_done *done)
 {
     counter_bump(&b->counters->blocks_stored, done->changed);
     counter_bump(&b->counters->duplicates, done->duplicates);
@@ -213,7 +178,7 @@ note_stored(struct batch *b, const struct ledger_done *done)
 
 /* Blocks without tokens: in a further tier, if they are held at all. */
 static void
-place(struct batch *b, const struct kv_event *event, enum tier tier)
+place(struct kv_apply_batch *b, const struct kv_event *event, enum tier tier)
 {
     bool unknown = false;
     bool full = false;
@@ -229,12 +194,12 @@ place(struct batch *b, const struct kv_event *event, enum tier tier)
     }
     counter_bump(&b->counters->drop_placeholder, unknown ? 1 : 0);
     counter_bump(&b->counters->drop_full, full ? 1 : 0);
-    CHECK(!b->out->failed); /* has_room() */
+    CHECK(!b->out->failed); /* there was room */
 }
 
 /* Takes back blocks whose size turned out not to be the stream's. */
 static void
-take_back_lone(struct batch *b)
+take_back_lone(struct kv_apply_batch *b)
 {
     static const uint32_t none_left[KV_LONE_MAX];
     struct kv_apply *apply = b->apply;
@@ -242,7 +207,7 @@ take_back_lone(struct batch *b)
     CHECK(!apply->is_size_proven && apply->lone_count <= KV_LONE_MAX);
     for (unsigned tier = 0; tier < TIERS; tier++) {
         struct ledger_done done = {0};
-        if (has_room(b->out, apply->lone_count)) {
+        if (kv_apply_has_room(b->out, apply->lone_count)) {
             ledger_remove(b->ledger, b->stream, apply->lone, apply->lone_count,
                           none_left, (enum tier)tier, b->out, &done);
             counter_bump(&b->counters->blocks_removed, done.changed);
@@ -257,10 +222,13 @@ take_back_lone(struct batch *b)
 /* Whether an event's blocks are as large as the stream's, so far as is known.
  */
 static bool
-is_of_size(struct batch *b, const struct kv_event *event)
+is_of_size(struct kv_apply_batch *b, const struct kv_event *event)
 {
     struct kv_apply *apply = b->apply;
 
+    if (event->block_tokens > SHAPE_TOKENS_MAX) {
+        return false;
+    }
     if (apply->block_tokens == 0 ||
         event->block_tokens == apply->block_tokens) {
         return true;
@@ -303,7 +271,7 @@ root_of(const struct kv_event *event, struct slice salt_told)
 }
 
 static void
-store_run(struct batch *b, const struct kv_event *event,
+store_run(struct kv_apply_batch *b, const struct kv_event *event,
           const struct ledger_run *run)
 {
     struct ledger_done done = {0};
@@ -323,11 +291,12 @@ store_run(struct batch *b, const struct kv_event *event,
         b->apply->full = KV_FULL_EVENTS;
         drop_store(b, event, &b->counters->drop_full);
     }
-    CHECK(!b->out->failed); /* has_room() */
+    CHECK(!b->out->failed); /* there was room */
 }
 
 static void
-store_blocks(struct batch *b, const struct kv_event *event, enum tier tier)
+store_blocks(struct kv_apply_batch *b, const struct kv_event *event,
+             enum tier tier)
 {
     struct ledger_run run = {
         .has_parent = event->has_parent,
@@ -352,25 +321,32 @@ store_blocks(struct batch *b, const struct kv_event *event, enum tier tier)
         return;
     }
     run.root = event->has_parent ? 0 : root_of(event, salt);
-    if (has_room(b->out, run.count)) {
+    if (kv_apply_has_room(b->out, run.count)) {
         store_run(b, event, &run);
     }
 }
 
 static void
-store(struct batch *b, const struct kv_event *event)
+store(struct kv_apply_batch *b, const struct kv_event *event)
 {
     enum tier tier;
     bool is_placeholder = event->tokens_count == 0;
     struct counter *reason = reason_to_drop(b, event, !is_placeholder, &tier);
 
-    if (reason != NULL) {
+    if (is_of_window(b, event, reason)) {
+        if (is_placeholder) {
+            kv_groups_place(b, event, tier);
+        } else {
+            kv_groups_store(b, event, tier);
+        }
+    } else if (reason != NULL) {
         counter_bump(reason, 1);
     } else if (event->tokens_opaque) {
         drop_store(b, event, &b->counters->drop_opaque);
     } else if (!is_placeholder) {
         store_blocks(b, event, tier);
-    } else if (has_room(b->out, event->hashes_count)) {
+        kv_groups_settle(b);
+    } else if (kv_apply_has_room(b->out, event->hashes_count)) {
         place(b, event, tier);
     }
 }
@@ -378,17 +354,23 @@ store(struct batch *b, const struct kv_event *event)
 /* ---- everything else ---- */
 
 static void
-remove_blocks(struct batch *b, const struct kv_event *event)
+remove_blocks(struct kv_apply_batch *b, const struct kv_event *event)
 {
     enum tier tier;
     struct ledger_done done = {0};
     struct counter *reason = reason_to_drop(b, event, false, &tier);
 
+    kv_groups_settle(b);
+    if (is_of_window(b, event, reason)) {
+        kv_groups_remove(b, event, tier);
+        return;
+    }
     if (reason != NULL) {
         counter_bump(reason, 1);
         return;
     }
-    if (event->hashes_count == 0 || !has_room(b->out, event->hashes_count)) {
+    if (event->hashes_count == 0 ||
+        !kv_apply_has_room(b->out, event->hashes_count)) {
         return;
     }
     ledger_remove(b->ledger, b->stream, event->hashes, event->hashes_count,
@@ -400,7 +382,8 @@ remove_blocks(struct batch *b, const struct kv_event *event)
 
 /* An event that the reader dropped. */
 static void
-note_skipped(struct batch *b, const struct kv_event *event, enum kv_fault fault)
+note_skipped(struct kv_apply_batch *b, const struct kv_event *event,
+             enum kv_fault fault)
 {
     struct kv_counters *counters = b->counters;
     enum tier tier;
@@ -417,7 +400,9 @@ note_skipped(struct batch *b, const struct kv_event *event, enum kv_fault fault)
     case KV_FAULT_REPEATED: {
         /* Windows are sparse: so it is with every group that is no main one. */
         struct counter *reason = reason_to_drop(b, event, false, &tier);
-        if (reason != NULL) {
+        if (fault == KV_FAULT_UNALIGNED && is_of_window(b, event, reason)) {
+            kv_groups_store(b, event, tier);
+        } else if (reason != NULL) {
             counter_bump(reason, 1);
         } else {
             drop_store(b, event,
@@ -435,10 +420,11 @@ note_skipped(struct batch *b, const struct kv_event *event, enum kv_fault fault)
 }
 
 static void
-note_end(struct batch *b)
+note_end(struct kv_apply_batch *b)
 {
     int64_t told = kv_reader_rank(b->reader);
 
+    kv_groups_settle(b);
     counter_bump(&b->counters->batches, 1);
     counter_bump(&b->counters->bytes, kv_reader_bytes(b->reader));
     if (told >= 0 && b->apply->rank >= 0 && told != b->apply->rank) {
@@ -448,7 +434,7 @@ note_end(struct batch *b)
 
 /* Prefetches what the next events will touch. */
 static void
-look_ahead(struct batch *b)
+look_ahead(struct kv_apply_batch *b)
 {
     uint64_t hashes[AHEAD];
     uint32_t count = kv_reader_ahead(b->reader, hashes, AHEAD);
@@ -459,7 +445,7 @@ look_ahead(struct batch *b)
 
 /* Applies one event; false: the batch ends here, or pauses (*outcome). */
 static bool
-step(struct batch *b, int *outcome)
+step(struct kv_apply_batch *b, int *outcome)
 {
     struct kv_event event;
     enum kv_fault fault;
@@ -500,7 +486,7 @@ kv_apply(struct kv_apply *apply, struct kv_reader *reader,
          struct ledger *ledger, uint32_t stream, struct kv_counters *counters,
          struct event_words *out)
 {
-    struct batch batch = {
+    struct kv_apply_batch batch = {
         .apply = apply,
         .reader = reader,
         .ledger = ledger,

@@ -12,9 +12,11 @@
  *   group      of a hybrid model (vLLM) only layers with full attention keep
  *              whole prefixes: kv_cache_spec_kind full_attention,
  *              mla_attention, sink_full_attention or absent. The first such
- *              group is the one that is indexed, for equal hashes come in
- *              several groups. Removals name the group without its kind, so it
- *              is remembered which were passed over
+ *              group is the main one, for equal hashes come in several groups.
+ *              Window groups (sliding_window) are indexed beside it, as
+ *              index/shape.h says; with any other kind nobody can tell what a
+ *              hit is, and the stream's shape says so. Removals name the group
+ *              without its kind, so it is remembered
  *   tokens     none: a placeholder of vLLM's offload, which tells a further
  *              tier of a block that is known. Strings among them
  *              (TensorRT-LLM's media): nobody could ask for such a block
@@ -89,6 +91,18 @@
     X(connects, "Connections to the event socket")                             \
     X(disconnects, "Connections to the event socket lost")
 
+enum kv_group_kind {
+    KV_GROUP_NONE,   /* not heard of, or one that keeps whole prefixes */
+    KV_GROUP_WINDOW, /* sliding windows */
+    KV_GROUP_OTHER,  /* nobody knows what a hit needs of it */
+};
+
+struct kv_group {
+    enum kv_group_kind kind;
+    uint32_t window; /* tokens; of a window group, as is: */
+    uint32_t block_tokens;
+};
+
 #define KV_COUNTER_MEMBER(name, help) struct counter name;
 
 struct kv_counters {
@@ -99,10 +113,12 @@ struct kv_counters {
  * of each incarnation. */
 struct kv_apply {
     uint32_t block_tokens; /* 0: not known yet */
-    bool has_group;        /* `group` is the indexed group */
+    bool has_group;        /* `group` is the main group */
     uint32_t group;
-    uint16_t skipped_groups; /* bitmap of group indices that are not indexed */
-    int64_t rank;            /* the socket's; -1: do not check */
+    bool has_windows; /* there are window groups among: */
+    bool unruled;     /* there is a group that is neither main nor window */
+    struct kv_group groups[KV_GROUPS_MAX];
+    int64_t rank; /* the socket's; -1: do not check */
     /* The ledger refused a store for its bound: what is missing may be that,
      * for so many more events that are stored. 0: it is not. */
     uint32_t full;
@@ -137,6 +153,9 @@ enum {
 int kv_apply(struct kv_apply *apply, struct kv_reader *reader,
              struct ledger *ledger, uint32_t stream,
              struct kv_counters *counters, struct event_words *out) MUST_CHECK;
+
+/* The shape of the stream's blocks (index/shape.h), as far as it is known. */
+uint32_t kv_apply_shape(const struct kv_apply *apply);
 
 /*
  * The tier a medium names, in any case, -1 when unknown:

@@ -119,7 +119,8 @@ read_member(struct json_pull *pull, struct members *m)
         return read_number(pull, &m->token_count);
     }
     if (json_pull_is(pull, SLICE("block_tokens"))) {
-        return read_number(pull, &m->block_tokens) && m->block_tokens > 0;
+        return read_number(pull, &m->block_tokens) && m->block_tokens > 0 &&
+               m->block_tokens <= SHAPE_TOKENS_MAX;
     }
     if (json_pull_is(pull, SLICE("rank"))) {
         m->has_rank = true;

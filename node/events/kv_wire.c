@@ -19,6 +19,7 @@ enum state {
 struct kv_reader {
     struct kv_limits limits;
     struct kv_arrays arrays;
+    struct kv_array memory; /* the caller's */
     enum state state;
     const uint8_t *start;
     const uint8_t *at;
@@ -74,6 +75,7 @@ kv_reader_free(struct kv_reader *reader)
     free(reader->arrays.remaining.ptr);
     free(reader->arrays.media.ptr);
     free(reader->arrays.seen.ptr);
+    free(reader->memory.ptr);
     free(reader);
 }
 
@@ -274,4 +276,21 @@ kv_reader_bytes(const struct kv_reader *reader)
 {
     CHECK(reader->end >= reader->start);
     return (size_t)(reader->end - reader->start);
+}
+
+uint64_t *
+kv_reader_memory(struct kv_reader *reader, size_t count)
+{
+    struct kv_array *memory = &reader->memory;
+    size_t size = count * sizeof(uint64_t);
+
+    CHECK(count <= SIZE_MAX / sizeof(uint64_t) / 2);
+    if (size > memory->size) {
+        void *more = realloc(memory->ptr, size * 2);
+        if (more == NULL) {
+            return NULL;
+        }
+        *memory = (struct kv_array){.ptr = more, .size = size * 2};
+    }
+    return memory->ptr;
 }

@@ -54,6 +54,9 @@ field_of(struct slice key)
     case 21:
         return IS(key, "remaining_copy_counts") ? KV_FIELD_REMAINING
                                                 : KV_FIELD_NONE;
+    case 28:
+        return IS(key, "kv_cache_spec_sliding_window") ? KV_FIELD_WINDOW
+                                                       : KV_FIELD_NONE;
     default:
         return KV_FIELD_NONE;
     }
@@ -209,6 +212,8 @@ read_any(struct kv_decode *d, const uint8_t *at, enum kv_field field)
         return read_u32(d, at, bit, &event->group);
     case KV_FIELD_SPEC_KIND:
         return read_text(d, at, bit, &event->spec_kind);
+    case KV_FIELD_WINDOW:
+        return read_u32(d, at, bit, &event->window);
     case KV_FIELD_SALT:
         return read_text(d, at, bit, &event->salt);
     case KV_FIELD_LOCALITY:
@@ -354,9 +359,8 @@ read_tail(struct kv_decode *d, const uint8_t *at)
         return NULL;
     }
     if (token.kind == TOKEN_UINT || token.kind == TOKEN_NINT) {
-        bool is_group =
-            !has_kind && (known & KV_FIELD_BIT(KV_FIELD_GROUP)) == 0;
-        field = is_group ? KV_FIELD_GROUP : KV_FIELD_NONE;
+        field = has_kind ? KV_FIELD_WINDOW : KV_FIELD_GROUP;
+        field = (known & KV_FIELD_BIT(field)) == 0 ? field : KV_FIELD_NONE;
     } else if (token.kind == TOKEN_STR &&
                (IS(token.bytes, "LOCAL") || IS(token.bytes, "REMOTE"))) {
         field = KV_FIELD_LOCALITY;

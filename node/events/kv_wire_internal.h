@@ -29,7 +29,9 @@
  *     8 extra_keys         vLLM since about 0.17
  *     9.. group_idx, kv_cache_spec_kind, the sliding window; told by type,
  *       for a publisher may have put something of its own before them: the
- *       first number up to the kind is the group, the first string the kind
+ *       first number up to the kind is the group, the first string the kind,
+ *       the first number behind it the window
+ *       (kv_cache_spec_sliding_window)
  *     only in maps: locality, cache_salt, mm_keys (TensorRT-LLM's media, in
  *     the place of extra_keys), remaining_copy_counts (of removals)
  *   BlockRemoved: 1 block_hashes, 2 medium, 3 group_idx
@@ -89,6 +91,7 @@ struct kv_event {
     struct slice medium;
     struct slice locality;
     struct slice spec_kind; /* kv_cache_spec_kind */
+    uint32_t window;        /* of sliding layers, in tokens; 0: none */
     bool has_group;
     uint32_t group;
     /* extra_keys, else mm_keys, undecoded: one msgpack array, or len 0. See
@@ -150,6 +153,12 @@ uint32_t kv_reader_ahead(struct kv_reader *reader, uint64_t *hashes,
 /* The data-parallel rank that the batch names, -1 when it names none. Known at
  * KV_E_END: in an array the rank follows the events. */
 int64_t kv_reader_rank(const struct kv_reader *reader);
+
+/*
+ * Memory of the caller's for `count` numbers, which stays until kv_reader_free()
+ * and grows with its contents kept. NULL: there is none.
+ */
+uint64_t *kv_reader_memory(struct kv_reader *reader, size_t count);
 
 /* Bytes of the batch. */
 size_t kv_reader_bytes(const struct kv_reader *reader);

@@ -43,6 +43,7 @@ struct ingest_worker {
                           their answers, a bit each */
     bool contested;    /* as was last said in the log */
     bool left_out;
+    bool unruled;
     bool lost;
     struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
     struct kv_sse_link *gone[INGEST_GRAVES]; /* to be freed */

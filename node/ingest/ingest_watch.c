@@ -81,27 +81,42 @@ say_change(const struct ingest_worker *w, const char *what, bool now,
     }
 }
 
+/* Of a worker's streams, whether one is so. */
+struct unused {
+    bool contested;
+    bool left_out;
+    bool unruled;
+    bool lost;
+};
+
 static void
-say_changes(struct ingest_worker *w, bool contested, bool left_out, bool lost)
+say_changes(struct ingest_worker *w, const struct unused *now)
 {
-    if (w->contested != contested) {
-        say_change(w, "contested", contested,
+    if (w->contested != now->contested) {
+        say_change(w, "contested", now->contested,
                    "it restarted too often: do two engines share the "
                    "address? Its requests are routed by their text");
     }
-    if (w->left_out != left_out) {
-        say_change(w, "block size", left_out,
+    if (w->left_out != now->left_out) {
+        say_change(w, "block size", now->left_out,
                    "over 4 block sizes in the fleet: its requests are routed "
                    "by their text");
     }
-    if (w->lost != lost) {
-        say_change(w, "events lost here", lost,
+    if (w->unruled != now->unruled) {
+        say_change(w, "kind of cache", now->unruled,
+                   "its model keeps more than full attention and sliding "
+                   "windows of one size: its requests are routed by their "
+                   "text");
+    }
+    if (w->lost != now->lost) {
+        say_change(w, "events lost here", now->lost,
                    "mirror.bytes_max reached, or events that make no sense: "
                    "it is read again");
     }
-    w->contested = contested;
-    w->left_out = left_out;
-    w->lost = lost;
+    w->contested = now->contested;
+    w->left_out = now->left_out;
+    w->unruled = now->unruled;
+    w->lost = now->lost;
 }
 
 /* The mirror writer lists streams by worker. */
@@ -112,15 +127,16 @@ watch_streams(struct ingest *ingest)
 
     for (uint32_t at = 0; mirror_writer_status(ingest->writer, at, &s);) {
         uint32_t worker = s.worker;
-        bool contested = false, left_out = false, lost = false;
+        struct unused now = {.contested = false};
         do {
-            contested |= s.contested;
-            left_out |= s.left_out;
-            lost |= s.lost;
+            now.contested |= s.contested;
+            now.left_out |= s.left_out;
+            now.unruled |= s.unruled;
+            now.lost |= s.lost;
             at++;
         } while (mirror_writer_status(ingest->writer, at, &s) &&
                  s.worker == worker);
-        say_changes(&ingest->workers[worker], contested, left_out, lost);
+        say_changes(&ingest->workers[worker], &now);
     }
 }
 

@@ -25,6 +25,10 @@
  * it goes. If the stream cannot claim to be complete (PARTIAL), an answer that
  * found more than was predicted is explained by that and not held against it.
  *
+ * Unruled. Some engines keep caches of which nobody knows what a hit needs, and
+ * the stream's shape (index/shape.h) says so: it is not in the view, and its
+ * requests are routed by their text.
+ *
  * Contested. Two engines sit behind one address, or one engine keeps
  * restarting. Gossip reports it, and such a stream is not in the view.
  *
@@ -69,11 +73,13 @@ struct mirror_writer_status {
     uint64_t digest;
     uint32_t holes; /* EVENT_HOLES_UNKNOWN: its source cannot tell */
     uint32_t block_tokens;
-    uint32_t slot; /* of the mirror; WORKER_NONE: none is free */
+    uint32_t shape; /* index/shape.h; block_tokens are its tokens */
+    uint32_t slot;  /* of the mirror; WORKER_NONE: none is free */
     uint32_t trust_permille;
     bool lost;      /* records were left out: it waits to be read again */
     bool contested; /* too many epochs: not in the view */
     bool left_out;  /* one block size too many: not in the view */
+    bool unruled;   /* nobody knows what a hit needs: not in the view */
     bool in_view;   /* requests are looked up there */
     struct accuracy accuracy;
 };
@@ -153,7 +159,7 @@ struct mirror_writer_restored {
     uint64_t epoch; /* as its next records name it */
     uint64_t seq;
     uint32_t holes;
-    uint32_t block_tokens;
+    uint32_t shape; /* index/shape.h */
 };
 
 /* For a stream of which nothing is known yet. True: the writer takes over the

@@ -50,7 +50,7 @@ mirror_writer_stream_fit(const struct mirror_writer_stream *stream)
     CHECK(stream->slot == WORKER_NONE || stream->has_epoch);
     CHECK(!stream->deaf || stream->lost);
     return stream->slot != WORKER_NONE && stream->block_tokens != 0 &&
-           !stream->contested && !stream->deaf;
+           shape_is_ruled(stream->shape) && !stream->contested && !stream->deaf;
 }
 
 bool
@@ -216,10 +216,11 @@ static bool
 is_sound(const struct mirror_writer_stream *stream,
          const struct event_record *record)
 {
+    uint32_t tokens = shape_tokens(record->block_tokens);
+
     return record->words_count <= EVENT_WORDS_MAX &&
            event_check(record->words, record->words_count) &&
-           (record->block_tokens == 0 || !stream->sized ||
-            record->block_tokens == stream->block_tokens);
+           (tokens == 0 || !stream->sized || tokens == stream->block_tokens);
 }
 
 /* Whether the record is one for this stream, now. */
@@ -295,17 +296,21 @@ apply(struct mirror_writer *writer, struct mirror_writer_stream *stream,
 /* The other ranks of an engine have blocks of the same size, so a rank that
  * holds nothing yet can be looked up, and can have expectations. */
 static void
-learn_size(struct mirror_writer *writer, struct mirror_writer_worker *worker,
-           struct mirror_writer_stream *stream, uint32_t block_tokens)
+learn_shape(struct mirror_writer *writer, struct mirror_writer_worker *worker,
+            struct mirror_writer_stream *stream, uint32_t shape)
 {
-    CHECK(block_tokens != 0 && worker->ranks > 0);
-    CHECK(stream->has_epoch && !stream->sized);
+    CHECK(worker->ranks > 0 && stream->has_epoch);
+    if (shape_tokens(shape) == 0 || (stream->sized && stream->shape == shape)) {
+        return;
+    }
     stream->sized = true;
-    writer->changed |= stream->block_tokens != block_tokens;
-    stream->block_tokens = block_tokens;
+    writer->changed |= stream->shape != shape;
+    stream->shape = shape;
+    stream->block_tokens = shape_tokens(shape);
     for (uint32_t i = 0; i < worker->ranks; i++) {
         if (worker->stream[i].block_tokens == 0) {
-            worker->stream[i].block_tokens = block_tokens;
+            worker->stream[i].shape = shape;
+            worker->stream[i].block_tokens = shape_tokens(shape);
             writer->changed = true;
         }
     }
@@ -328,10 +333,7 @@ mirror_writer_record(struct mirror_writer *writer, uint32_t worker,
     }
     stream->seq = record->seq != 0 ? record->seq : stream->seq;
     stream->holes = record->holes;
-    if (record->block_tokens != 0 && !stream->sized) {
-        learn_size(writer, &writer->worker[worker], stream,
-                   record->block_tokens);
-    }
+    learn_shape(writer, &writer->worker[worker], stream, record->block_tokens);
     return apply(writer, stream, record);
 }
 
@@ -355,10 +357,7 @@ mirror_writer_restore(struct mirror_writer *writer,
     stream->seq = restored->seq;
     stream->holes = restored->holes;
     stream->slot = restored->slot;
-    if (restored->block_tokens != 0) {
-        learn_size(writer, &writer->worker[id->worker], stream,
-                   restored->block_tokens);
-    }
+    learn_shape(writer, &writer->worker[id->worker], stream, restored->shape);
     writer->stats.epochs++;
     writer->changed = true;
     return true;

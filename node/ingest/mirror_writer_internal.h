@@ -23,6 +23,7 @@ struct mirror_writer_stream {
     uint64_t seq;
     uint32_t holes;
     uint32_t block_tokens; /* 0: not known yet */
+    uint32_t shape;        /* index/shape.h, with as many tokens */
     uint32_t slot;         /* of the mirror, or WORKER_NONE */
     uint32_t rereads;      /* requests in a row because something was lost */
     uint64_t reread_due_us;

@@ -99,6 +99,10 @@ show(const struct mirror_writer *writer,
     CHECK(!worker_set_has(&view->groups[group].slots, stream->slot));
     worker_set_add(&view->groups[group].slots, stream->slot);
     worker_set_add(&view->workers, worker);
+    if (shape_windows(stream->shape) > 0) {
+        worker_set_add(&view->windowed, stream->slot);
+        view->shape[stream->slot] = stream->shape;
+    }
     view->owner[stream->slot] = (uint16_t)worker;
     view->rank[stream->slot] = (uint16_t)stream->id.rank;
     view->trust_permille[stream->slot] =

@@ -30,7 +30,7 @@ snapshot_stream_image(const struct ingest_streams *ingest,
         .epoch_name = status->epoch,
         .pos = gossip.pos + (MUTANT(SAVED_NEW) ? 256 : 0),
         .holes = status->holes,
-        .block_tokens = status->block_tokens,
+        .block_tokens = status->shape,
         .complete = gossip.complete,
         .partial = !gossip.whole,
     };
@@ -79,7 +79,7 @@ snapshot_stream_restore(struct ingest_streams *ingest, struct ingest_rank *rank,
         .epoch = epoch.id, /* as gossip_load() names it */
         .seq = stream->pos,
         .holes = stream->holes,
-        .block_tokens = stream->block_tokens,
+        .shape = stream->block_tokens,
     };
 
     CHECK(stream->name.worker == rank->stream.worker &&

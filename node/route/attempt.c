@@ -45,8 +45,8 @@ attempt_prefixes(const struct route_choice *choice,
     }
     const struct token_blocks *tokens =
         token_match_blocks(&scratch->tokens, best->block_tokens);
-    CHECK(tokens != NULL && best->held <= tokens->count);
-    if (tokens->count == best->held) {
+    CHECK(tokens != NULL && best->stored <= tokens->count);
+    if (tokens->count == best->stored) {
         return 1;
     }
     prefixes[1] = (struct attempt_prefix){
@@ -54,8 +54,8 @@ attempt_prefixes(const struct route_choice *choice,
         .slot = best->slot,
         .generation = choice->lease.generation,
         .owner = choice->lease.slot,
-        .count = at_most(tokens->count - best->held),
-        .keys = tokens->keys + best->held,
+        .count = at_most(tokens->count - best->stored),
+        .keys = tokens->keys + best->stored,
     };
     return 2;
 }

@@ -207,6 +207,52 @@ add_expected(struct token_match *match, const struct token_match_world *world,
     }
 }
 
+/* The most blocks that can be cached of the prompt. */
+static uint32_t
+usable_blocks(const struct token_match *match,
+              const struct token_blocks *blocks)
+{
+    uint32_t usable =
+        match->prompt.whole
+            ? token_match_usable(match->prompt.tokens, blocks->block_tokens) /
+                  blocks->block_tokens
+            : blocks->count;
+
+    return usable < blocks->count ? usable : blocks->count;
+}
+
+/* Lowers what the mirror promises of slots to what sliding windows serve: all
+ * slots of one shape at a time, because there are few shapes. */
+static void
+limit_to_windows(struct token_match *match,
+                 const struct token_match_world *world,
+                 const struct token_blocks *blocks, struct worker_set left)
+{
+    uint32_t usable = usable_blocks(match, blocks);
+
+    for (uint32_t first = worker_set_next(&left, 0); first != WORKER_NONE;
+         first = worker_set_next(&left, first)) {
+        uint32_t shape = world->view->shape[first];
+        struct worker_set alike;
+        worker_set_clear(&alike);
+        WORKER_SET_EACH (slot, &left) {
+            if (world->view->shape[slot] == shape) {
+                worker_set_add(&alike, slot);
+                match->stored[slot] = held_by(match, slot);
+            }
+        }
+        mirror_match_windows(world->mirror, &alike, blocks->keys, shape, usable,
+                             &match->mirrored);
+        WORKER_SET_EACH (slot, &alike) {
+            if (match->depth[slot] == match->stored[slot] ||
+                match->depth[slot] < usable) {
+                match->depth[slot] = held_by(match, slot);
+            }
+        }
+        left = worker_set_minus(&left, &alike);
+    }
+}
+
 /* Blocks on their way count as in the device: that is where they go. */
 static uint32_t
 worth_of(struct token_match *match, const struct token_match_world *world,
@@ -221,6 +267,9 @@ worth_of(struct token_match *match, const struct token_match_world *world,
                      (uint64_t)(depth - held) * 1000;
 
     rank->held = held;
+    rank->stored = worker_set_has(&world->view->windowed, slot)
+                       ? match->stored[slot]
+                       : held;
     rank->tier = (uint8_t)worst;
     rank->tokens = depth * blocks->block_tokens;
     uint64_t worth = score * blocks->block_tokens *
@@ -274,6 +323,11 @@ match_group(struct token_match *match, const struct token_match_world *world,
     mirror_match(world->mirror, &group->slots, blocks->keys, blocks->count,
                  &match->mirrored);
     add_expected(match, world, blocks, &group->slots);
+    struct worker_set windowed =
+        worker_set_and(&group->slots, &world->view->windowed);
+    if (!worker_set_empty(&windowed)) {
+        limit_to_windows(match, world, blocks, windowed);
+    }
     WORKER_SET_EACH (slot, &group->slots) {
         if (worker_set_has(asked, world->view->owner[slot])) {
             offer(match, world, blocks, slot);

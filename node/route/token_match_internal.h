@@ -4,7 +4,9 @@
  *
  * For each rank of a worker, the predicted cached prefix is what its events say
  * (the mirror) and, from there on, what was sent there and is on its way
- * (expectations.h). It is never the whole prompt: the last token is always
+ * (expectations.h). Where sliding windows limit a hit (index/shape.h), what is on
+ * its way counts if it is all that the prompt needs: then its end is in the
+ * windows. The prediction is never the whole prompt: the last token is always
  * computed, so it covers at most the blocks below (tokens - 1). The prediction
  * is worth less to the election if blocks lie outside the device, or if the
  * mirror is not to be trusted at present.
@@ -45,6 +47,8 @@ struct token_match_rank {
     uint32_t tokens;       /* predicted to be cached */
     uint32_t worth;        /* their worth, in tokens of a trusted device */
     uint32_t held;         /* blocks that its events promise */
+    uint32_t stored;       /* blocks it has, windows apart: the next ones are on
+                              their way */
     uint32_t block_tokens; /* of the worker */
     uint16_t slot;         /* of the mirror */
     uint16_t rank;
@@ -67,8 +71,10 @@ struct token_match {
     uint32_t walk_left;       /* blocks whose tier may still be looked up */
     struct mirror_match mirrored;
     struct mirror_match expected;
-    uint32_t depth[WORKERS_MAX]; /* of both, by slot of the mirror */
-    uint32_t *ids;               /* of a prompt of token ids */
+    uint32_t stored[WORKERS_MAX]; /* of slots whose mirrored depth is limited by
+                                     windows: what it was before */
+    uint32_t depth[WORKERS_MAX];  /* of both, by slot of the mirror */
+    uint32_t *ids;                /* of a prompt of token ids */
     uint32_t ids_max;
     uint64_t *keys; /* depth_max for each group */
     uint32_t depth_max;

@@ -128,6 +128,7 @@ struct fields {
     const msgpack_object *mm_keys;
     const msgpack_object *group;
     const msgpack_object *kind;
+    const msgpack_object *window;
     const msgpack_object *salt;
     const msgpack_object *locality;
     const msgpack_object *remaining;
@@ -159,6 +160,7 @@ set_by_key(struct fields *f, const msgpack_object *key,
         {"mm_keys", &f->mm_keys},
         {"group_idx", &f->group},
         {"kv_cache_spec_kind", &f->kind},
+        {"kv_cache_spec_sliding_window", &f->window},
         {"cache_salt", &f->salt},
         {"locality", &f->locality},
         {"remaining_copy_counts", &f->remaining},
@@ -195,6 +197,8 @@ set_tail(struct fields *f, const msgpack_object *o)
 
     if (is_int && f->kind == NULL && f->group == NULL) {
         f->group = o;
+    } else if (is_int && f->kind != NULL && f->window == NULL) {
+        f->window = o;
     } else if (kv_walk_is_text(o, "LOCAL") || kv_walk_is_text(o, "REMOTE")) {
         f->locality = o;
     } else if (o->type == MSGPACK_OBJECT_STR && f->kind == NULL) {
@@ -345,6 +349,7 @@ good_stored(const struct fields *f, const struct kv_limits *limits)
            (f->lora_id == NULL || is_uint(f->lora_id, INT64_MAX) ||
             f->lora_id->type == MSGPACK_OBJECT_NEGATIVE_INTEGER) &&
            (f->group == NULL || is_uint(f->group, UINT32_MAX)) &&
+           (f->window == NULL || is_uint(f->window, UINT32_MAX)) &&
            (f->extras == NULL || kv_walk_is_array(f->extras, UINT32_MAX)) &&
            (f->mm_keys == NULL || kv_walk_is_array(f->mm_keys, UINT32_MAX)) &&
            good_text(f->medium) && good_text(f->lora_name) &&
@@ -516,6 +521,7 @@ same_stored(const struct kv_event *event, const struct fields *f)
            same_tokens(event, f) && same_extras(event, f) &&
            event->block_tokens == f->block_size->via.u64 &&
            event->has_parent == has_parent && event->parent == parent &&
+           event->window == (f->window != NULL ? f->window->via.u64 : 0) &&
            event->has_lora_id == (f->lora_id != NULL) &&
            event->lora_id == lora_id &&
            same_text(event->lora_name, f->lora_name) &&

@@ -51,16 +51,19 @@ setup(void)
     one.decoder.gap = true;
     one.decoder.unfit_seq = 77;
     one.decoder.unfit_fingerprint = 78;
-    one.decoder.apply = (struct kv_apply){.block_tokens = 16,
-                                          .has_group = true,
-                                          .group = 2,
-                                          .skipped_groups = 0x8001,
-                                          .rank = 3,
-                                          .full = KV_FULL_EVENTS,
-                                          .is_size_proven = true,
-                                          .lone_count = 3,
-                                          .lone = {5, 6, 7},
-                                          .dropped = {1, 2, 3}};
+    one.decoder.apply = (struct kv_apply){
+        .block_tokens = 16,
+        .has_group = true,
+        .group = 2,
+        .has_windows = true,
+        .unruled = true,
+        .groups = {{KV_GROUP_WINDOW, 128, 16}, {KV_GROUP_OTHER, 0, 0}},
+        .rank = 3,
+        .full = KV_FULL_EVENTS,
+        .is_size_proven = true,
+        .lone_count = 3,
+        .lone = {5, 6, 7},
+        .dropped = {1, 2, 3}};
 }
 
 static void
@@ -119,7 +122,10 @@ Test(node_decoder_image, names_carry_what_the_next_reader_needs)
     cr_assert_eq(r->process, one.decoder.process);
     cr_assert_eq(r->apply.block_tokens, 16);
     cr_assert(r->apply.has_group && r->apply.group == 2);
-    cr_assert_eq(r->apply.skipped_groups, 0x8001);
+    cr_assert(r->apply.has_windows && r->apply.unruled);
+    cr_assert_eq(memcmp(r->apply.groups, one.decoder.apply.groups,
+                        sizeof r->apply.groups),
+                 0);
     cr_assert_eq(r->apply.lone_count, 3);
     cr_assert_eq(r->apply.lone[2], 7);
     cr_assert_eq(r->apply.full, KV_FULL_EVENTS, "for what was dropped");
@@ -154,7 +160,7 @@ Test(node_decoder_image, bytes_are_the_same_on_every_machine)
 
     take(&one.decoder, &bytes);
     cr_assert_eq(memcmp(bytes.ptr,
-                        "\x02\0\0\0\0\0\0\0\x7b\0\0\0\0\0\0\0"
+                        "\x03\0\0\0\0\0\0\0\xfb\0\0\0\0\0\0\0"
                         "\x88\x77\x66\x55\x44\x33\x22\x11",
                         24),
                  0);

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "node/events/kv_apply_internal.h"
 #include "tests/unit/node/events/kv_vllm.h"
@@ -112,15 +113,28 @@ Test(node_kv_vllm, a_session_changes_nothing)
     expect_stored(2, root("", ""), 100);
 }
 
-Test(node_kv_vllm, of_a_hybrid_model_full_attention_counts)
+Test(node_kv_vllm, of_a_hybrid_model_each_group_counts)
 {
+    uint64_t keys[4];
+    uint32_t tokens[4 * SIZE];
+
+    for (uint32_t i = 0; i < 4 * SIZE; i++) {
+        tokens[i] = 10 + i;
+    }
+    (void)key_chain(root("", ""), tokens, 4, SIZE * sizeof(uint32_t), keys);
     cr_assert_eq(run(KV_VLLM_HYBRID), 0);
-    expect_stored(4, root("", ""), 10);
+    cr_assert_eq(out.count, 7);
+    cr_assert_eq(words[0], event_op(EVENT_STORE, TIER_DEVICE, 6));
+    cr_assert_eq(memcmp(words + 1, keys, sizeof keys), 0, "full attention's");
+    cr_assert_eq(words[5], key_in_window(keys[2], 0));
+    cr_assert_eq(words[6], key_in_window(keys[3], 0));
     cr_assert_eq(apply.group, 1);
+    cr_assert_eq(kv_apply_shape(&apply), shape_of(SIZE, 2, 1));
     cr_assert_eq(run(KV_VLLM_HYBRID_MORE), 0);
     cr_assert_eq(out.count, 2);
     cr_assert_eq(words[0], event_op(EVENT_STORE, TIER_DEVICE, 1));
-    cr_assert_eq(ledger_blocks(ledger, stream), 5);
+    cr_assert_eq(ledger_blocks(ledger, stream), 7);
+    cr_assert_eq(ledger_holes(ledger, stream), 0);
 }
 
 Test(node_kv_vllm, a_child_of_what_is_not_known_is_damage)

@@ -707,3 +707,50 @@ Test(node_mirror_writer, a_slot_leaves_the_view_before_it_can_be_anothers)
     cr_assert_eq(view()->groups_count, 0);
     cr_assert_eq(mirror->slot[old].state, FAKE_FREE);
 }
+
+static void
+shaped(uint64_t seq, uint32_t shape)
+{
+    union parcel parcel = stores(5, seq, seq);
+
+    parcel.head.block_tokens = shape;
+    cr_assert_eq(deliver(2, 0, &parcel), 0);
+}
+
+Test(node_mirror_writer, sliding_windows_are_in_the_view_and_may_show_late)
+{
+    add(2, 1);
+    begin(2, 0, 5);
+    shaped(1, 16);
+    cr_assert(worker_set_empty(&view()->windowed));
+    shaped(2, shape_of(16, 8, 3));
+    uint32_t slot = status(0).slot;
+    cr_assert(worker_set_has(&view()->windowed, slot));
+    cr_assert_eq(view()->shape[slot], shape_of(16, 8, 3));
+    cr_assert_eq(view()->groups[0].block_tokens, 16);
+    cr_assert_eq(status(0).block_tokens, 16);
+    cr_assert_not(status(0).lost);
+}
+
+Test(node_mirror_writer, a_cache_without_a_known_rule_is_not_in_view)
+{
+    add(2, 1);
+    begin(2, 0, 5);
+    shaped(1, 16);
+    cr_assert(status(0).in_view && !status(0).unruled);
+    shaped(2, shape_of(16, SHAPE_UNRULED, 0));
+    cr_assert_eq(view()->groups_count, 0);
+    cr_assert(status(0).unruled && !status(0).in_view);
+    cr_assert_not(status(0).lost);
+}
+
+Test(node_mirror_writer, a_shape_without_a_block_size_says_nothing)
+{
+    add(2, 1);
+    begin(2, 0, 5);
+    shaped(1, shape_of(0, 4, 1));
+    cr_assert_eq(view()->groups_count, 0);
+    cr_assert_eq(status(0).block_tokens, 0);
+    shaped(2, 16);
+    cr_assert_eq(status(0).shape, 16);
+}

@@ -272,3 +272,73 @@ Test(token_match, a_prompt_deeper_than_is_looked_up_is_not_whole)
     cr_assert(!small.prompt.whole && small.prompt.groups[0].count == 8);
     token_match_fini(&small);
 }
+
+/* ---- sliding windows ---- */
+
+#define WINDOW 2U /* blocks */
+
+static uint32_t
+add_windowed(uint32_t worker)
+{
+    uint32_t slot = add_rank(worker, 0);
+
+    worker_set_add(&rig.view.windowed, slot);
+    rig.view.shape[slot] = shape_of(BLOCK, WINDOW, 1);
+    return slot;
+}
+
+static void
+hold_window(uint32_t slot, uint32_t from, uint32_t count)
+{
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
+
+    for (uint32_t i = from; i < from + count; i++) {
+        uint64_t words[] = {event_op(EVENT_STORE, TIER_DEVICE, 1),
+                            key_in_window(blocks->keys[i], 0)};
+        cr_assert_eq(mirror_apply(rig.mirror, slot, words, 2, 0), 0);
+    }
+}
+
+Test(token_match, a_hit_reaches_as_far_as_the_windows_serve)
+{
+    uint32_t slot = add_windowed(3);
+    uint32_t plain = add_rank(4, 0);
+
+    ask_for(41);
+    hold(slot, TIER_DEVICE, 0, 8);
+    hold(plain, TIER_DEVICE, 0, 8);
+    hold_window(slot, 3, 2);
+    cr_assert_eq(match(3)->tokens, 5 * BLOCK);
+    cr_assert_eq(match(3)->worth, 5 * BLOCK);
+    cr_assert_eq(match(3)->held, 5);
+    cr_assert_eq(match(3)->stored, 8, "what is on its way comes after these");
+    cr_assert_eq(match(4)->tokens, 8 * BLOCK, "other slots are as they were");
+}
+
+Test(token_match, the_last_token_is_left_out_before_windows_are_asked)
+{
+    uint32_t slot = add_windowed(3);
+
+    ask_for(8 * BLOCK);
+    hold(slot, TIER_DEVICE, 0, 8);
+    hold_window(slot, 6, 2);
+    cr_assert_eq(match(3)->tokens, 0, "a hit of 7 needs blocks 5 and 6");
+    hold_window(slot, 5, 1);
+    cr_assert_eq(match(3)->tokens, 7 * BLOCK);
+}
+
+Test(token_match, of_a_windowed_slot_a_whole_prompt_on_its_way_counts)
+{
+    role_is_control();
+    uint32_t slot = add_windowed(3);
+
+    ask_for(8 * BLOCK + 1);
+    const struct token_blocks *blocks = token_match_blocks(&rig.match, BLOCK);
+    hold(slot, TIER_DEVICE, 0, 3);
+    hold_window(slot, 1, 2);
+    expectations_add(rig.expectations, slot, blocks->keys + 3, 4, 0);
+    cr_assert_eq(match(3)->tokens, 3 * BLOCK, "its end is another's middle");
+    expectations_add(rig.expectations, slot, blocks->keys + 7, 1, 0);
+    cr_assert_eq(match(3)->tokens, 8 * BLOCK);
+    cr_assert_eq(match(3)->held, 3);
+}
