@@ -194,6 +194,7 @@ struct gossip_stream {
     uint64_t resumed_id;  /* the epoch when that was said last */
     uint64_t resumed_pos; /* ... and the position of the names */
     uint64_t resumed_us;
+    bool resuming; /* ... and no reading began since */
 
     struct gossip_rival rival;
     uint64_t raised_us; /* the epoch's no, last; 0: never */

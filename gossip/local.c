@@ -155,6 +155,7 @@ resume(struct gossip *g, struct gossip_stream *s, bool must)
     s->resumed_pos = s->names.pos;
     s->resumed_us = g->now_us;
     s->resumes = true;
+    s->resuming = true;
     g->stats.resumes++;
     gossip_ready(g, s);
     return true;
@@ -219,6 +220,7 @@ gossip_local_begin(struct gossip *g, struct event_stream stream,
         s->answered = s->ask;
         s->asked = GOSSIP_ASKED_NOT;
     }
+    s->resuming = false;
     s->reading = (struct gossip_reading){
         .any = true,
         .live = before.live,
@@ -270,6 +272,7 @@ gossip_local_resume(struct gossip *g, struct event_stream stream,
     if (s == NULL || seq >= GOSSIP_SEQ_MAX) {
         return;
     }
+    s->resuming = false;
     s->reading = (struct gossip_reading){
         .any = true,
         .live = s->reading.live,
@@ -485,6 +488,7 @@ gossip_local_end(struct gossip *g, struct event_stream stream, uint64_t now_us)
         s->reading = (struct gossip_reading){0};
         s->answered = s->ask;
         s->asked = GOSSIP_ASKED_NOT;
+        s->resuming = false;
         s->reread = NULL;
         s->lag_us = 0;
     }
@@ -612,6 +616,16 @@ is_best(struct gossip *g, struct gossip_stream *s)
     return off_us >= judge_us;
 }
 
+/* Until when a reading has the time to go on from the names that it was told, or
+ * to begin again because it cannot; 0: none is expected to. */
+static uint64_t
+resumes_until(const struct gossip *g, const struct gossip_stream *s)
+{
+    return s->resuming && !s->reading.differs
+               ? s->resumed_us + gossip_us(g->config.judge_ms)
+               : 0;
+}
+
 uint64_t
 gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
 {
@@ -622,6 +636,9 @@ gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
     }
     if (s->reading.differs) {
         return g->now_us;
+    }
+    if (resumes_until(g, s) > g->now_us) {
+        return resumes_until(g, s);
     }
     if (s->reading.off_since_us != 0) {
         return s->reading.off_since_us +
@@ -644,6 +661,9 @@ gossip_local_tick(struct gossip *g, struct gossip_stream *s)
             g->now_us - since_us >= 2 * judge_us) {
             gossip_heal(g, s, 0);
         }
+        return;
+    }
+    if (resumes_until(g, s) > g->now_us) {
         return;
     }
     if (is_best(g, s) && resume(g, s, true)) {

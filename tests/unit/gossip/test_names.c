@@ -99,6 +99,30 @@ Test(gossip_names, a_partial_reading_goes_on_from_them_in_the_epoch)
     cr_assert_eq(lab_stats(&lab, 1).epochs_minted, 0);
 }
 
+Test(gossip_names, a_node_alone_takes_over_only_if_it_does_not_go_on)
+{
+    struct gossip *g = lab.nodes[1].g;
+    struct gossip_out out;
+    uint32_t resumes = 0;
+
+    lab_stop(&lab, 0);
+    lab_stop(&lab, 2);
+    gossip_local_begin(g, lab_stream, 999, false, 0, lab.now_us);
+    gossip_local_live(g, lab_stream, true, lab.now_us);
+    for (uint32_t ms = 0; ms < config.judge_ms; ms++) {
+        gossip_tick(g, lab.now_us + ms * 1000);
+        while (gossip_next_out(g, &out)) {
+            cr_assert(out.kind != GOSSIP_REREAD || out.resume, "%u ms", ms);
+            resumes += out.kind == GOSSIP_REREAD && out.resume;
+        }
+    }
+    cr_assert_eq(resumes, 1);
+    cr_assert_leq(gossip_deadline(g), lab.now_us + config.judge_ms * 1000);
+    lab.now_us += config.judge_ms * 1000;
+    gossip_tick(g, lab.now_us); /* nothing came of it */
+    cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
+}
+
 Test(gossip_names, it_is_tried_once_for_a_position)
 {
     struct gossip *g = lab.nodes[1].g;
