@@ -94,10 +94,8 @@
  * position, at once and before every takeover. If the replay does not reach, or
  * is of another process, the reading begins in the middle again, and the rules
  * above hold. A node that has a peer's state is level only when it has the
- * names, too, so nodes can be restarted one after another. Names are not in
- * snapshots: when all nodes restart at once, each reading goes on from its own
- * ledger, but the others have no names until the process ends or clears its
- * cache.
+ * names, too, so nodes can be restarted one after another. Names are in the
+ * snapshots of a node that has peers, so all nodes can be restarted at once, too.
  *
  * `complete` means that the set is the engine's own at this position. It is a
  * property of the epoch and the position, and the same on all nodes: true from
@@ -462,6 +460,23 @@ struct gossip_names {
 /* False: they are not known. */
 bool gossip_names(const struct gossip *g, struct event_stream stream,
                   struct gossip_names *names) MUST_CHECK;
+
+/* The table of names of the at-th stream (gossip_status()), for a copy, or NULL
+ * where they are not known. False: there is no such stream. */
+bool gossip_names_table(const struct gossip *g, uint32_t at,
+                        struct event_stream *stream, const struct names **table)
+    MUST_CHECK;
+
+/* From now on, what is done to the tables is appended to the journal
+ * (names_copy_put()), which is borrowed. NULL: no more. */
+void gossip_names_watch(struct gossip *g, struct words *journal);
+
+/* Call it after gossip_load(), where the snapshot has the names as of the same
+ * position: takes over the table and empties *table. fingerprint: of the last
+ * batch. False: they cannot be the stream's, or there is no room; the table
+ * stays the caller's. */
+bool gossip_load_names(struct gossip *g, struct event_stream stream,
+                       uint64_t fingerprint, struct names *table) MUST_CHECK;
 
 /* Batches of the reading are lost for good. */
 void gossip_local_gap(struct gossip *g, struct event_stream stream,

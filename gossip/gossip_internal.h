@@ -324,6 +324,7 @@ struct gossip {
                                own */
     struct event_record *record;
     struct names_room names_room;
+    struct words *names_journal; /* NULL: nobody copies the tables */
     uint8_t *names_build; /* GOSSIP_NAMES_BUILD bytes: a record's names, or a
                              page of a table */
 };

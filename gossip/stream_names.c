@@ -44,26 +44,43 @@ empty_batch(struct gossip_stream *s)
     s->names.clears = false;
 }
 
-void
-gossip_names_begin(struct gossip *g, struct gossip_stream *s)
+/* For a copy of the tables. */
+static void
+journal(struct gossip *g, const struct gossip_stream *s,
+        enum names_copy_kind kind)
+{
+    names_copy_put(g->names_journal,
+                   &(struct names_copy){.kind = kind, .stream = s->name});
+}
+
+static void
+empty(struct gossip *g, struct gossip_stream *s, bool known)
 {
     struct gossip_ledger *n = &s->names;
 
+    if (known) {
+        journal(g, s, NAMES_COPY_BEGIN);
+    }
     names_clear(&n->table, &g->names_room);
     stop_asking(s);
     n->batch.words_max = BATCH_WORDS;
     empty_batch(s);
-    n->known = true;
+    n->known = known;
     n->pos = 0;
     n->print = 0;
     CHECK(n->table.count == 0 && n->peer == 0);
 }
 
 void
+gossip_names_begin(struct gossip *g, struct gossip_stream *s)
+{
+    empty(g, s, true);
+}
+
+void
 gossip_names_forget(struct gossip *g, struct gossip_stream *s)
 {
-    gossip_names_begin(g, s);
-    s->names.known = false;
+    empty(g, s, false);
 }
 
 void
@@ -103,6 +120,52 @@ gossip_names(const struct gossip *g, struct event_stream stream,
     return true;
 }
 
+/* ---- copies ---- */
+
+void
+gossip_names_watch(struct gossip *g, struct words *into)
+{
+    g->names_journal = into;
+}
+
+bool
+gossip_names_table(const struct gossip *g, uint32_t at,
+                   struct event_stream *stream, const struct names **table)
+{
+    struct gossip_status status;
+
+    if (!gossip_status(g, at, &status)) {
+        return false;
+    }
+    *stream = status.stream;
+    *table = status.names_known ? &gossip_find(g, *stream)->names.table : NULL;
+    return true;
+}
+
+bool
+gossip_load_names(struct gossip *g, struct event_stream stream,
+                  uint64_t fingerprint, struct names *table)
+{
+    struct gossip_stream *s = gossip_find(g, stream);
+    size_t bytes = names_bytes(table);
+
+    CHECK(!table->keeps && table->left == 0);
+    if (s == NULL || s->epoch.no == 0 || s->names.known || s->names.peer != 0 ||
+        (s->pos & GOSSIP_PART_LAST) != GOSSIP_PART_LAST ||
+        bytes > g->names_room.bytes_max - g->names_room.bytes) {
+        return false;
+    }
+    CHECK(s->names.table.count == 0);
+    names_clear(&s->names.table, &g->names_room);
+    g->names_room.bytes += bytes;
+    s->names.table = *table;
+    s->names.known = true;
+    s->names.pos = s->pos;
+    s->names.print = fingerprint;
+    *table = (struct names){.count = 0};
+    return true;
+}
+
 /* ---- records ---- */
 
 /* The records have reached all that the pages told. */
@@ -114,6 +177,7 @@ settle(struct gossip *g, struct gossip_stream *s)
     if (n->peer != 0 && n->cursor == NAMES_END && n->pos >= n->until) {
         stop_asking(s);
         n->known = true;
+        journal(g, s, NAMES_COPY_LOST); /* no entry told how it came about */
         gossip_local_named(g, s);
     }
 }
@@ -130,6 +194,7 @@ clear(struct gossip *g, struct gossip_stream *s)
     s->names.table = reader;
     s->names.peer = 0;
     s->names.known = true;
+    journal(g, s, NAMES_COPY_CLEAR);
 }
 
 static void
@@ -149,6 +214,13 @@ end_batch(struct gossip *g, struct gossip_stream *s, uint64_t pos,
             lose(g, s, rc == NAMES_E_FULL ? FULL_US : AGAIN_US);
             return;
         }
+    }
+    if (n->known && n->batch.count > 0) {
+        names_copy_put(g->names_journal,
+                       &(struct names_copy){.kind = NAMES_COPY_SAID,
+                                            .stream = s->name,
+                                            .words = n->batch.word,
+                                            .count = n->batch.count});
     }
     n->pos = pos;
     n->print = print;

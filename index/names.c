@@ -312,6 +312,17 @@ names_clear(struct names *names, struct names_room *room)
     *names = (struct names){.count = 0};
 }
 
+size_t
+names_bytes(const struct names *names)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < NAMES_PARTS; i++) {
+        bytes += names->part[i].size * sizeof(struct names_block);
+    }
+    return bytes;
+}
+
 /* ---- pages ---- */
 
 void

@@ -37,6 +37,7 @@
 
 #include "index/base/check.h"
 #include "index/base/words.h"
+#include "index/event.h"
 
 #define NAMES_PARTS      256U
 #define NAMES_READER_MAX 32U        /* words that a reader says of itself */
@@ -177,6 +178,9 @@ uint64_t names_block_digest(const struct names_block *block);
 /* Forgets all names and frees the memory. */
 void names_clear(struct names *names, struct names_room *room);
 
+/* What the table counts for in its room. */
+size_t names_bytes(const struct names *names);
+
 /* Applies words, which may come from a peer. 0, NAMES_E_FULL or NAMES_E_BAD. */
 int names_apply(struct names *names, struct names_room *room,
                 const uint64_t *words, size_t count) MUST_CHECK;
@@ -200,6 +204,58 @@ void names_settle(struct names *names);
  * order. *next: the cursor of the next page, or NAMES_END. Returns how many. */
 uint32_t names_page(const struct names *names, uint64_t cursor,
                     struct names_block *into, uint32_t max, uint64_t *next);
+
+/* ---- copies ---- */
+
+/*
+ * A copy of tables that change meanwhile (a snapshot): their pages, each read at
+ * a moment of its own, and then a journal of what was done to them from before
+ * the first page until after the last one. Because the last word on a name wins,
+ * both, in this order, give the tables as of the journal's end.
+ *
+ * An entry is an op (its kind in bits 0..7, the count of words in bits 32..63),
+ * the stream's worker and rank, and the words, as names_apply() takes them.
+ */
+enum names_copy_kind {
+    NAMES_COPY_SAID,  /* pages, too */
+    NAMES_COPY_BEGIN, /* the table is empty, and the reader is not known */
+    NAMES_COPY_CLEAR, /* the table is empty */
+    NAMES_COPY_LOST,  /* it is another one, and not in the copy, until it begins
+                         or is cleared */
+    NAMES_COPY_KINDS,
+};
+
+struct names_copy {
+    enum names_copy_kind kind;
+    struct event_stream stream;
+    const uint64_t *words;
+    size_t count;
+};
+
+/* Appends an entry; into may be NULL: nobody copies. */
+void names_copy_put(struct words *into, const struct names_copy *entry);
+
+/* Appends what is held from *part on, in about so many words, one part more at
+ * most, and raises *part. The table is through at NAMES_PARTS. */
+void names_copy_page(const struct names *names, struct event_stream stream,
+                     uint32_t *part, size_t words, struct words *into);
+
+/* The entry at *at, which is moved on; its words are borrowed. False: there is
+ * none, or it is malformed, and *at is not the end. */
+bool names_copy_get(const uint64_t *words, size_t count, size_t *at,
+                    struct names_copy *entry);
+
+/* A table that is filled from a copy. */
+struct names_copied {
+    struct names table;
+    bool any;  /* an entry spoke of it */
+    bool lost; /* it is not in the copy */
+};
+
+/* Does what an entry says. 0; NAMES_E_BAD; or NAMES_E_FULL, and the table is
+ * lost. */
+int names_copied_take(struct names_copied *copied, struct names_room *room,
+                      const struct names_copy *entry) MUST_CHECK;
 
 /* Walks the table and verifies its counts and its digest. False: *reason
  * (static text) says what is wrong. */

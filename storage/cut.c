@@ -12,7 +12,9 @@
 #define CHUNK_WORDS   ((size_t)1 << 19) /* of a journal that goes to disk */
 #define JOURNAL_WORDS ((size_t)1 << 24) /* between two turns, at most */
 #define IMAGE_WORDS   ((size_t)1 << 29)
-#define JOURNALS      2U
+#define WATCHES       2U                /* the mirror's and the ledger's */
+#define JOURNALS      3U                /* ... and that of names */
+#define NAMES_WORDS   ((size_t)1 << 13) /* of one page */
 #define RESTS         4U
 #define BELIEF_WORDS  ((size_t)1 << 13) /* of one page */
 #define PIECE_LINES   1024U /* of the mirror: STORAGE_PIECE_BYTES, about */
@@ -25,7 +27,7 @@ enum phase {
     PHASE_DONE, /* waits for the disk's word */
 };
 
-/* The mirror's, or the ledger's. */
+/* The mirror's, the ledger's; of names the journal alone. */
 struct side {
     struct watch watch;
     struct words journal;
@@ -44,6 +46,10 @@ struct storage_cut {
     enum phase phase;
     struct radix_pages *belief; /* NULL: no more of it */
     uint32_t belief_pages;
+    bool names; /* there are more pages of them */
+    uint32_t names_at;
+    uint32_t names_part;
+    uint32_t names_pages;
     struct buf rest[RESTS];
     uint32_t rest_at;
 };
@@ -64,7 +70,17 @@ cut_sound(const struct storage_cut *cut)
             return false;
         }
     }
-    return cut->belief == NULL || cut->phase == PHASE_WALK;
+    return (cut->belief == NULL && !cut->names) || cut->phase == PHASE_WALK;
+}
+
+static void
+watch_names(struct storage_cut *cut, bool on)
+{
+    const struct storage_naming *names = &cut->source.names;
+
+    if (names->watch != NULL) {
+        names->watch(names->context, on ? &cut->side[WATCHES].journal : NULL);
+    }
 }
 
 static bool
@@ -85,7 +101,7 @@ static void
 mark_all(struct storage_cut *cut)
 {
     CHECK(cut->side[0].watch.dirty != NULL && cut->side[1].watch.dirty != NULL);
-    for (uint32_t i = 0; i < JOURNALS; i++) {
+    for (uint32_t i = 0; i < WATCHES; i++) {
         memset(cut->side[i].watch.dirty, 1,
                cut->side[i].watch.parts_max * sizeof(bool));
     }
@@ -104,6 +120,9 @@ storage_cut_new(const struct storage_source *source)
                           STORAGE_MIRROR_JOURNAL);
     made = side_init(&cut->side[1], LEDGER_PARTS_MAX, STORAGE_LEDGER,
                      STORAGE_LEDGER_JOURNAL) &&
+           made;
+    made = side_init(&cut->side[WATCHES], 1, STORAGE_NAMES,
+                     STORAGE_NAMES_JOURNAL) &&
            made;
     for (uint32_t i = 0; i < RESTS; i++) {
         buf_init(&cut->rest[i], (size_t)256 << 20);
@@ -138,6 +157,7 @@ storage_cut_free(struct storage_cut *cut)
     if (cut->source.ledger != NULL) {
         ledger_watch(cut->source.ledger, NULL);
     }
+    watch_names(cut, false);
     for (uint32_t i = 0; i < JOURNALS; i++) {
         free(cut->side[i].watch.dirty);
         words_fini(&cut->side[i].journal);
@@ -164,6 +184,11 @@ storage_cut_begin(struct storage_cut *cut, bool whole)
         words_clear(&side->journal);
         side->watch.journal = &side->journal;
     }
+    watch_names(cut, true);
+    cut->names = cut->source.names.table != NULL;
+    cut->names_at = 0;
+    cut->names_part = 0;
+    cut->names_pages = 0;
     cut->belief_pages = 0;
     cut->belief =
         cut->source.radix == NULL ? NULL : radix_pages_new(cut->source.radix);
@@ -182,6 +207,8 @@ storage_cut_cancel(struct storage_cut *cut)
         words_fini(&cut->side[i].image);
         cut->side[i].reading = false;
     }
+    watch_names(cut, false);
+    cut->names = false;
     radix_pages_free(cut->belief);
     cut->belief = NULL;
     mark_all(cut);
@@ -221,7 +248,7 @@ storage_cut_changed(const struct storage_cut *cut, uint32_t *parts)
     uint32_t changed = 0;
 
     *parts = 0;
-    for (uint32_t s = 0; s < JOURNALS; s++) {
+    for (uint32_t s = 0; s < WATCHES; s++) {
         uint32_t count = parts_of(cut, &cut->side[s]);
         *parts += count;
         for (uint32_t i = 0; i < count; i++) {
@@ -336,6 +363,40 @@ pull_belief(struct storage_cut *cut, struct storage_part *part)
     return step_of(made);
 }
 
+/*
+ * A page of one table. A table that is lost or begins anew between two of its
+ * pages says so in the journal. If a stream is removed meanwhile, another one may
+ * be passed over: its names are not whole, which restoring notices.
+ */
+static enum storage_step
+pull_names(struct storage_cut *cut, struct storage_part *part)
+{
+    const struct storage_naming *names = &cut->source.names;
+    const struct names *table = NULL;
+    struct event_stream stream;
+    struct words out;
+
+    CHECK(cut->names && cut->names_part < NAMES_PARTS);
+    if (!names->table(names->context, cut->names_at, &stream, &table)) {
+        cut->names = false;
+        return STORAGE_STEP_MORE;
+    }
+    words_init(&out, IMAGE_WORDS);
+    if (table != NULL) {
+        names_copy_page(table, stream, &cut->names_part, NAMES_WORDS, &out);
+    }
+    if (table == NULL || cut->names_part == NAMES_PARTS) {
+        cut->names_at++;
+        cut->names_part = 0;
+    }
+    if (out.count == 0 && !out.failed) {
+        return STORAGE_STEP_MORE;
+    }
+    bool made = take_words(&out, STORAGE_NAMES, cut->names_pages++, part);
+    words_fini(&out);
+    return step_of(made);
+}
+
 static enum storage_step
 walk(struct storage_cut *cut, struct storage_part *part)
 {
@@ -346,11 +407,14 @@ walk(struct storage_cut *cut, struct storage_part *part)
             return pull_journal(side, part);
         }
     }
-    for (uint32_t i = 0; i < JOURNALS; i++) {
+    for (uint32_t i = 0; i < WATCHES; i++) {
         enum storage_step step = pull_image(cut, &cut->side[i], part);
         if (step != STORAGE_STEP_WALKED) {
             return step;
         }
+    }
+    if (cut->names) {
+        return pull_names(cut, part);
     }
     if (cut->belief != NULL) {
         return pull_belief(cut, part);
@@ -445,6 +509,7 @@ storage_cut_end(struct storage_cut *cut, const struct storage_facts *facts,
     for (uint32_t i = 0; i < JOURNALS; i++) {
         cut->side[i].watch.journal = NULL;
     }
+    watch_names(cut, false);
     for (uint32_t i = 0; i < RESTS; i++) {
         buf_clear(&cut->rest[i]);
     }

@@ -20,7 +20,9 @@
  * too. The next snapshot contains only the parts that have changed since, until
  * one fails: then all parts count as changed.
  *
- * Belief is not exact, and is written page by page as it is found.
+ * Names are copied in the same way: pages of all tables, and a journal. Belief is
+ * not exact, and is written page by page as it is found. Names and belief are
+ * written anew with each snapshot.
  *
  * Restoring compares the result with the count of blocks and the digest that
  * each stream had at the end, and refuses a state that never existed.
@@ -44,6 +46,19 @@
 
 struct storage_cut;
 
+/* Tables of names (index/names.h), whose owner changes them in the thread of the
+ * mirror's cut. All zeros: there are none. */
+struct storage_naming {
+    void *context;
+    /* The at-th stream and its table, or NULL where it is not known. False:
+     * there is no such stream. */
+    bool (*table)(void *context, uint32_t at, struct event_stream *stream,
+                  const struct names **table);
+    /* From now on, what is done to tables goes to this journal as entries of a
+     * copy; NULL: no more. */
+    void (*watch)(void *context, struct words *journal);
+};
+
 /*
  * What is cut. The mirror and the ledger may each have a thread of its own, and
  * then each has a cut of its own, with NULL for the other. Facts and other
@@ -56,7 +71,8 @@ struct storage_cut;
 struct storage_source {
     struct mirror *mirror;
     struct ledger *ledger;
-    const struct radix *radix; /* belief; with the mirror, or NULL */
+    const struct radix *radix;   /* belief; with the mirror, or NULL */
+    struct storage_naming names; /* with the mirror */
     uint32_t piece_lines; /* lines of the mirror that one call reads; 0: as many
                              as take a tenth of a millisecond */
 };

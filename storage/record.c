@@ -8,6 +8,7 @@
 enum {
     STREAM_COMPLETE = 1,
     STREAM_PARTIAL = 2,
+    STREAM_NAMED = 4, /* fields follow that older files lack */
 };
 
 /* The length is not known before the fields are written. */
@@ -50,11 +51,17 @@ storage_put_stream(struct buf *out, const struct storage_stream *stream)
     put_u32(out, stream->holes);
     put_u32(out, stream->block_tokens);
     put_u32(out, (stream->complete ? STREAM_COMPLETE : 0U) |
-                     (stream->partial ? STREAM_PARTIAL : 0U));
+                     (stream->partial ? STREAM_PARTIAL : 0U) |
+                     (stream->named ? STREAM_NAMED : 0U));
     put_u64(out, stream->blocks);
     put_u64(out, stream->digest);
     put_u64(out, stream->ledger_blocks);
     put_text(out, stream->reading);
+    if (stream->named) {
+        put_u64(out, stream->names_print);
+        put_u64(out, stream->names_count);
+        put_u64(out, stream->names_digest);
+    }
     end(out, at);
 }
 
@@ -148,6 +155,12 @@ storage_get_stream(struct storage_records *in, struct storage_stream *stream)
     stream->digest = get_u64(&fields);
     stream->ledger_blocks = get_u64(&fields);
     stream->reading = get_opaque(&fields);
+    stream->named = (flags & STREAM_NAMED) != 0;
+    if (stream->named) {
+        stream->names_print = get_u64(&fields);
+        stream->names_count = get_u64(&fields);
+        stream->names_digest = get_u64(&fields);
+    }
     return whole(in, &fields);
 }
 

@@ -30,6 +30,10 @@ struct storage_stream {
     bool partial;         /* the epoch began after its process's first batch */
     struct slice reading; /* the intake's own opaque data: where to continue
                              reading; empty without a ledger */
+    bool named;           /* the names (index/names.h) are known as of pos */
+    uint64_t names_print; /* the fingerprint of the batch that pos ends */
+    uint64_t names_count;
+    uint64_t names_digest;
     /* Filled in by the cut, compared when restored. */
     uint64_t blocks;
     uint64_t digest; /* mirror_slot_digest() */

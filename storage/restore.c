@@ -359,6 +359,105 @@ storage_restore_index(const struct storage_load *load, struct mirror *mirror,
     return rc;
 }
 
+/* ---- names ---- */
+
+struct naming {
+    const struct storage_stream *streams;
+    struct names_copied *tables;
+    struct names_room *room;
+    uint32_t count;
+    uint32_t last; /* entries of one stream come together */
+};
+
+/* The table that an entry is about, or NULL: its stream is not wanted. */
+static struct names_copied *
+copied_of(struct naming *naming, struct event_stream name)
+{
+    for (uint32_t i = 0; i < naming->count; i++) {
+        uint32_t at = (naming->last + i) % naming->count;
+        const struct storage_stream *stream = &naming->streams[at];
+        if (stream->name.worker == name.worker &&
+            stream->name.rank == name.rank) {
+            naming->last = at;
+            return stream->named ? &naming->tables[at] : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* A table without room is lost, and the others are not. */
+static enum storage_outcome
+take_entries(struct naming *naming, const uint64_t *words, size_t count)
+{
+    struct names_copy entry;
+    size_t at = 0;
+
+    CHECK(naming->tables != NULL || naming->count == 0);
+    while (names_copy_get(words, count, &at, &entry)) {
+        struct names_copied *copied = copied_of(naming, entry.stream);
+        if (copied != NULL &&
+            names_copied_take(copied, naming->room, &entry) == NAMES_E_BAD) {
+            return STORAGE_E_CORRUPT;
+        }
+    }
+    return at == count ? STORAGE_OK : STORAGE_E_CORRUPT;
+}
+
+static enum storage_outcome
+take_names(struct restore *r, struct naming *naming, enum storage_kind kind)
+{
+    enum storage_outcome rc = STORAGE_OK;
+
+    for (uint32_t i = 0; rc == STORAGE_OK; i++) {
+        struct slice bytes;
+        const uint64_t *words = NULL;
+        size_t count = 0;
+        rc = storage_load_part(r->load, kind, i, &bytes);
+        if (rc == STORAGE_E_MISSING) {
+            return STORAGE_OK;
+        }
+        if (rc == STORAGE_OK) {
+            rc = words_of(r, bytes, &words, &count);
+        }
+        if (rc == STORAGE_OK) {
+            rc = take_entries(naming, words, count);
+        }
+    }
+    return rc;
+}
+
+enum storage_outcome
+storage_restore_names(const struct storage_load *load,
+                      const struct storage_stream *streams, uint32_t count,
+                      struct names_copied *tables, struct names_room *room,
+                      uint32_t *refused)
+{
+    struct restore r = {.load = load};
+    struct naming naming = {
+        .streams = streams, .tables = tables, .room = room, .count = count};
+
+    words_init(&r.room, SIZE_MAX / 16);
+    enum storage_outcome rc = take_names(&r, &naming, STORAGE_NAMES);
+    if (rc == STORAGE_OK) {
+        rc = take_names(&r, &naming, STORAGE_NAMES_JOURNAL);
+    }
+    words_fini(&r.room);
+    *refused = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct storage_stream *stream = &streams[i];
+        struct names *table = &tables[i].table;
+        bool same = tables[i].any && !tables[i].lost &&
+                    table->count == stream->names_count &&
+                    table->digest == stream->names_digest;
+        if (rc != STORAGE_OK || (stream->named && !same)) {
+            names_clear(table, room);
+            tables[i].any = false;
+            *refused += stream->named;
+        }
+    }
+    return rc;
+}
+
 /* ---- belief ---- */
 
 /* Maps the slots of that time to the present ones. */

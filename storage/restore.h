@@ -40,6 +40,20 @@ enum storage_outcome storage_restore_index(const struct storage_load *load,
                                            uint32_t count) MUST_CHECK;
 
 /*
+ * Fills the tables of names, one for each of the streams, which are empty: of a
+ * stream that is `named` with its names as of pos, if their count and digest are
+ * as they were. Otherwise the table stays empty, and *refused counts it. A table
+ * that has no names is empty, too. Without room, a table is refused. 0, or
+ * STORAGE_E_CORRUPT, _MEMORY: all tables are empty.
+ */
+enum storage_outcome storage_restore_names(const struct storage_load *load,
+                                           const struct storage_stream *streams,
+                                           uint32_t count,
+                                           struct names_copied *tables,
+                                           struct names_room *room,
+                                           uint32_t *refused) MUST_CHECK;
+
+/*
  * Fills belief from the snapshot. slot_of: the slot of belief that the worker
  * of this identity has now, or WORKER_NONE. 0, STORAGE_E_CORRUPT or _MEMORY:
  * some of it may have been added.

@@ -1,9 +1,10 @@
 """Engines that are older than their replay reaches back, so that nobody can read all of
-their events again: what is known of them is handed from node to node. No node has a disk.
-In the end every node's mirror is compared with every engine's cache, key by key.
+their events again: what is known of them is handed from node to node, or comes from their
+disks. In the end every node's mirror is compared with every engine's cache, key by key.
 """
 from . import expect, scenario
 from .hosts import wait_until
+from .limits import with_snapshots
 from .soak import Judge, Publisher
 from .world import SERVE
 
@@ -64,4 +65,24 @@ def cut_short_replay(world, say):
     world.wire.sever([apart.name], [node.name for node in world.nodes if node != apart])
     reach(world, age_of(world)[0] + 3 * 500)
     world.wire.heal()
+    end(world, say)
+
+
+@scenario(hurt="all nodes at once: kill -9; started again with their disks, then one of them once "
+               "more; engines are three times older than their replay",
+          promise=PROMISE, seconds=30)
+def all_killed_short_replay(world, say):
+    for node in world.nodes:
+        with_snapshots(world, node, world.net.folder / f"data-{node.name}")
+    begin(world, rate=150, replay=900, age=2700)
+    for node in world.nodes:
+        node.kill()
+    for node in world.nodes:
+        node.start()
+    world.together()
+    for node in world.nodes:
+        wait_until(lambda node=node: is_ready(node), f"{node.name} is ready")
+    world.nodes[0].kill()
+    world.nodes[0].start()
+    wait_until(lambda: is_ready(world.nodes[0]), "the first one is ready")
     end(world, say)

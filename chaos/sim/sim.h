@@ -170,6 +170,7 @@ void sim_options_script(struct sim_options *options,
     X(RESTORED, "a snapshot loaded")                        \
     X(LOADED_JOURNAL, "... that was cut amid changes")      \
     X(LOADED_STALE, "... that is not the last one")         \
+    X(LOADED_NAMES, "a loaded stream with its names")       \
     X(LOADED_OLD, "a loaded stream had gone on")            \
     X(LOADED_OTHER, "a loaded stream of a dead process")    \
     X(LOADED_DROPPED, "a loaded stream dropped")            \

@@ -140,6 +140,32 @@ go_on(struct sim_world *w, uint32_t node, const struct storage_stream *stream,
     sim_store_of(w, node)->loaded[engine] = true;
 }
 
+/* Of the restored streams; all that were saved are as they were. */
+static enum storage_outcome
+load_names(struct sim_world *w, uint32_t node, const struct storage_load *load,
+           const struct storage_stream *streams, uint32_t count)
+{
+    struct names_room room = {.bytes_max = SIZE_MAX};
+    struct names_copied *tables = calloc((size_t)count + 1, sizeof *tables);
+    uint32_t refused;
+
+    CHECK(tables != NULL);
+    enum storage_outcome rc =
+        storage_restore_names(load, streams, count, tables, &room, &refused);
+    for (uint32_t i = 0; i < count; i++) {
+        bool named = snapshot_stream_names(w->nodes[node].ingest, &streams[i],
+                                           &tables[i].table);
+        sim_saw(w, SIM_SAW_LOADED_NAMES, named);
+        if (streams[i].named && !tables[i].lost && !named) {
+            sim_fail(w, "names were saved that cannot be loaded", node,
+                     engine_of(w, streams[i].name.worker));
+        }
+        names_clear(&tables[i].table, &room);
+    }
+    free(tables);
+    return rc;
+}
+
 static enum storage_outcome
 load_streams(struct sim_world *w, uint32_t node,
              const struct storage_load *load, const struct sim_saved *saved)
@@ -162,6 +188,9 @@ load_streams(struct sim_world *w, uint32_t node,
         storage_restore_index(load, n->mirror, n->tools.ledger, streams, count);
     for (uint32_t i = 0; rc == STORAGE_OK && i < count; i++) {
         go_on(w, node, &streams[i], saved);
+    }
+    if (rc == STORAGE_OK) {
+        rc = load_names(w, node, load, streams, count);
     }
     for (uint32_t i = 0; i < SIM_STREAMS; i++) {
         expected += saved->print[i] != 0;
@@ -209,7 +238,9 @@ static void
 begin(struct sim_world *w, uint32_t node, uint64_t generation)
 {
     struct sim_store *d = sim_store_of(w, node);
-    struct storage_source source = {.mirror = w->nodes[node].mirror};
+    struct storage_source source = {
+        .mirror = w->nodes[node].mirror,
+        .names = snapshot_names(cluster_gossip(w->nodes[node].cluster))};
     struct storage_save *save =
         storage_save_new(d->io, &w->stores->limits, generation);
 

@@ -252,6 +252,7 @@ put_stream(struct json_out *json, const struct stream_row *row)
     json_out_put_uint(json, "blocks", s->count);
     put_hex(json, "digest", s->xor_keys);
     json_out_put_bool(json, "digest_known", s->digest_known);
+    json_out_put_bool(json, "names_known", s->names_known);
     json_out_put_bool(json, "reads", s->reads);
     json_out_put_bool(json, "follower", s->follower);
     json_out_put_bool(json, "pushes", s->pushes);

@@ -22,6 +22,8 @@ put_loaded(struct json_out *json, const struct snapshot_loaded *loaded)
     json_out_put_uint(json, "streams", loaded->streams);
     json_out_put_uint(json, "streams_left_out", loaded->left_out);
     json_out_put_uint(json, "streams_resumed", loaded->ledgers);
+    json_out_put_uint(json, "streams_named", loaded->named);
+    json_out_put_uint(json, "names_refused", loaded->names_refused);
     json_out_put_uint(json, "blocks", loaded->blocks);
     json_out_put_uint(json, "ledger_blocks", loaded->ledger_blocks);
     json_out_put_uint(json, "belief_blocks", loaded->belief_blocks);

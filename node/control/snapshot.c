@@ -9,6 +9,7 @@
 #include "node/base/log.h"
 #include "node/control/snapshot_internal.h"
 #include "node/fleet/probe.h"
+#include "node/ingest/snapshot_state.h"
 
 #define LOOK_MS           1000U /* to see what changed */
 #define TURN_MS           1U    /* between two turns of a cut */
@@ -391,6 +392,9 @@ open_cuts(struct snapshot *snapshot)
     struct storage_source source = {.mirror = parts->node->mirror,
                                     .radix = parts->node->belief};
 
+    if (parts->meshed) { /* others may want them; alone, the ledger has them */
+        source.names = snapshot_names(cluster_gossip(parts->cluster));
+    }
     snapshot->cut = storage_cut_new(&source);
     if (snapshot->cut == NULL) {
         return -ENOMEM;

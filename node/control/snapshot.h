@@ -111,6 +111,10 @@ struct snapshot_loaded {
     uint32_t streams;           /* loaded */
     uint32_t ledgers;           /* ... whose reading goes on */
     uint64_t ledger_blocks;
+    uint32_t named; /* streams whose names are known */
+    uint32_t
+        names_refused; /* ... and whose names were not as they were saved, or
+                               found no room */
     uint32_t left_out; /* of workers that are not there */
     uint32_t refused;  /* files that were set aside or passed over */
     uint64_t blocks;

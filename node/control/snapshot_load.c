@@ -193,6 +193,39 @@ restore_stream(struct snapshot *snapshot, const struct storage_stream *stream)
     return true;
 }
 
+/* Of streams that were restored. Without its names, a stream goes on from its
+ * ledger, or is read from the first batch. */
+static enum storage_outcome ON_CONTROL
+load_names(struct snapshot *snapshot, const struct storage_load *load,
+           const struct storage_stream *streams, uint32_t count)
+{
+    struct ingest_streams *ingest = ingest_streams(snapshot->parts.ingest);
+    struct snapshot_loaded *loaded = &snapshot->loaded;
+    struct names_room room = {
+        .bytes_max = (size_t)snapshot->config->mirror.ledger_bytes_max};
+    struct names_copied *tables = calloc((size_t)count + 1, sizeof *tables);
+
+    if (tables == NULL) {
+        return STORAGE_OK;
+    }
+    enum storage_outcome rc = storage_restore_names(
+        load, streams, count, tables, &room, &loaded->names_refused);
+    for (uint32_t i = 0; i < count; i++) {
+        struct names *names = &tables[i].table;
+        bool named = snapshot_stream_names(ingest, &streams[i], names);
+        loaded->named += named;
+        names_clear(names, &room);
+    }
+    if (loaded->names_refused > 0) {
+        LOG_WARNING("snapshot_names_not_loaded",
+                    KV("streams", loaded->names_refused),
+                    KV("reason", storage_outcome_name(rc)),
+                    KV("hint", "other nodes may have them"));
+    }
+    free(tables);
+    return rc;
+}
+
 static enum storage_outcome ON_CONTROL
 load_streams(struct snapshot *snapshot, const struct storage_load *load)
 {
@@ -212,8 +245,14 @@ load_streams(struct snapshot *snapshot, const struct storage_load *load)
         bool there = restore_stream(snapshot, &streams[i]);
         resume_stream(snapshot, &streams[i], there);
     }
+    enum storage_outcome names =
+        rc == STORAGE_OK && snapshot->parts.meshed
+            ? load_names(snapshot, load, streams, count)
+            : rc;
     free(streams);
-    return ledger == STORAGE_E_CORRUPT ? ledger : rc;
+    return ledger == STORAGE_E_CORRUPT  ? ledger
+           : names == STORAGE_E_CORRUPT ? names
+                                        : rc;
 }
 
 static enum storage_outcome ON_CONTROL
@@ -256,7 +295,7 @@ say(const struct snapshot *snapshot)
                  KV("age_ms", l->age_ms), KV("streams", l->streams),
                  KV("left_out", l->left_out), KV("blocks", l->blocks),
                  KV("resumed", l->ledgers),
-                 KV("ledger_blocks", l->ledger_blocks),
+                 KV("ledger_blocks", l->ledger_blocks), KV("named", l->named),
                  KV("belief_blocks", l->belief_blocks),
                  KV("verified_us", l->find_us), KV("loaded_us", l->load_us));
     }

@@ -7,6 +7,41 @@
 
 /* Streams */
 
+/* Of the stream's position; in the midst of a batch there are none. */
+static void
+image_names(const struct gossip *gossip, struct storage_stream *stream)
+{
+    struct gossip_names names;
+
+    if (gossip_names(gossip, stream->name, &names) &&
+        gossip_pos_after(names.seq) == stream->pos) {
+        stream->named = true;
+        stream->names_print = names.fingerprint;
+        stream->names_count = names.table->count;
+        stream->names_digest = names.table->digest;
+    }
+}
+
+static bool
+names_table(void *context, uint32_t at, struct event_stream *stream,
+            const struct names **table)
+{
+    return gossip_names_table(context, at, stream, table);
+}
+
+static void
+names_watch(void *context, struct words *journal)
+{
+    gossip_names_watch(context, journal);
+}
+
+struct storage_naming
+snapshot_names(struct gossip *gossip)
+{
+    return (struct storage_naming){
+        .context = gossip, .table = names_table, .watch = names_watch};
+}
+
 bool
 snapshot_stream_image(const struct ingest_streams *ingest,
                       struct event_stream name,
@@ -34,6 +69,7 @@ snapshot_stream_image(const struct ingest_streams *ingest,
         .complete = gossip.complete,
         .partial = !gossip.whole,
     };
+    image_names(ingest->gossip, stream);
     return gossip.epoch.no != 0 && !gossip.torn;
 }
 
@@ -100,6 +136,16 @@ snapshot_stream_restore(struct ingest_streams *ingest, struct ingest_rank *rank,
                   mirror_slot_blocks(ingest->mirror, stream->slot),
                   mirror_slot_digest(ingest->mirror, stream->slot));
     return true;
+}
+
+bool
+snapshot_stream_names(struct ingest_streams *ingest,
+                      const struct storage_stream *stream, struct names *names)
+{
+    return stream->named && names->count == stream->names_count &&
+           names->digest == stream->names_digest && names->reader_count > 0 &&
+           gossip_load_names(ingest->gossip, stream->name, stream->names_print,
+                             names);
 }
 
 /* Workers */

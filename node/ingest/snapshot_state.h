@@ -25,6 +25,9 @@ bool snapshot_stream_image(const struct ingest_streams *ingest,
                            const struct mirror_writer_status *status,
                            struct storage_stream *stream) ON_CONTROL;
 
+/* The names that gossip has of all streams, for a cut. */
+struct storage_naming snapshot_names(struct gossip *gossip);
+
 /* Adds what is read of an imaged stream, as of a cut of the ledger (bytes
  * borrowed), provided that this reading still leads the stream and is not ahead
  * of it. The caller makes sure that nothing began again since the cut. */
@@ -44,6 +47,13 @@ bool snapshot_stream_restore(struct ingest_streams *ingest,
                              struct ingest_rank *rank,
                              const struct storage_stream *stream)
     ON_CONTROL MUST_CHECK;
+
+/* Gives a restored stream its names, whose memory is taken over, and *names empty
+ * then. False: they are not those that were saved, or the node has no room for
+ * them; they stay the caller's. */
+bool snapshot_stream_names(struct ingest_streams *ingest,
+                           const struct storage_stream *stream,
+                           struct names *names) MUST_CHECK;
 
 /* All workers of a roster, their texts borrowed from it; *out is the caller's
  * to free. False: no memory. */

@@ -3,6 +3,7 @@ its peers, whatever happened meanwhile."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import time
 import unittest
@@ -440,6 +441,85 @@ class Mesh(EventsCase):
         for prompt in self.prompts(1, 10):
             overlap, _ = self.ask(back, prompt)
             self.assertGreaterEqual(overlap, 3)
+
+
+class AllKilled(EventsCase):
+    """All nodes die, and the engine is older than its replay: what is known of its
+    names is what they saved."""
+    STEPS = 20
+
+    def setUp(self):
+        super().setUp()
+        self.engines = [self.engine("m", "--blocks", "4000", "--buffer-steps", self.STEPS)]
+        self.told = [*self.workers(self.engines), "--data.interval", "300s"]
+
+    def member(self, name, join=()):
+        return self.node(name, *self.told, "--data", self.folder / name, join=join)
+
+    def tell(self, seed, count, behind=None):
+        """The engine stores more, whoever listens."""
+        for before, prompt in zip(behind or [[]] * count, self.prompts(seed, count)):
+            prompt = before + prompt
+            answer = harness.request(self.engines[0].at("http"), "POST", "/v1/completions", {
+                "model": self.served, "prompt": prompt, "max_tokens": 2})
+            self.assertEqual(answer.status, 200, answer.text)
+
+    def killed(self):
+        """Names of nodes that were killed together, their snapshots taken; who did not
+        read the engine comes first. And the stream's epoch."""
+        nodes = [self.member("a")]
+        nodes += [self.member(name, [nodes[0].ready["mesh"]]) for name in "bc"]
+        self.together(nodes)
+        self.ready(nodes, self.engines)
+        self.served = self.model(nodes[0])
+        for prompt in self.prompts(1, 60):
+            self.ask(nodes[0], prompt)
+        stream, = self.same(nodes, self.engines)
+        self.assertGreater(self.published(self.engines[0]), 2 * self.STEPS)
+        readers = self.readers(nodes)["e0"]
+        for node in nodes:
+            harness.wait_until(lambda node=node: self.mesh(node)["streams"][0]["names_known"],
+                               "names")
+            answer = harness.request(node.at("admin"), "POST", "/admin/snapshot")
+            self.assertEqual(answer.status, 200, answer.text)
+        for node in nodes:
+            node.kill()
+        self.tell(2, 5)
+        return sorted("abc", key=lambda name: name in readers), stream["epoch_id"]
+
+    def know_it_all(self, nodes, epoch_id, seed):
+        """Also blocks behind those from before, which only who has the names can place."""
+        self.ready(nodes, self.engines)
+        self.tell(seed, 5, behind=self.prompts(1, 5))
+        stream, = self.same(nodes, self.engines)
+        self.assertEqual(stream["epoch_id"], epoch_id)
+        cache = harness.request(self.engines[0].at("http"), "GET", "/chaos/cache").json()
+        self.assertEqual(stream["blocks"], len(set(cache["keys"])))
+        self.assertGreater(stream["blocks"], 60 * 3)
+
+    def test_the_disk_of_one_that_did_not_read_is_enough(self):
+        (name, *others), epoch_id = self.killed()
+        nodes = [self.member(name)]
+        self.know_it_all(nodes, epoch_id, 3)
+        start = harness.request(nodes[0].at("admin"), "GET", "/admin/status").json()[
+            "snapshot"]["start"]
+        self.assertEqual((start["streams_resumed"], start["streams_named"],
+                          start["names_refused"]), (0, 1, 0))
+        for other in others:
+            shutil.rmtree(self.folder / other)
+            nodes.append(self.member(other, [nodes[0].ready["mesh"]]))
+        self.together(nodes)
+        self.know_it_all(nodes, epoch_id, 4)
+
+    def test_those_that_come_back_can_hand_over_to_each_other(self):
+        names, epoch_id = self.killed()
+        nodes = [self.member(names[0])]
+        nodes += [self.member(name, [nodes[0].ready["mesh"]]) for name in names[1:]]
+        self.together(nodes)
+        self.know_it_all(nodes, epoch_id, 3)
+        for node in nodes[1:]:
+            node.kill()
+        self.know_it_all(nodes[:1], epoch_id, 4)
 
 
 if __name__ == "__main__":

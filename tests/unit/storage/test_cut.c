@@ -304,3 +304,200 @@ Test(cut, a_stream_that_is_not_as_its_digest_says_is_refused)
     side_free(&b);
     storage_io_free(io);
 }
+
+/* Two tables of names, as their owner has them, and where it says what it does. */
+struct namer {
+    struct names table[2];
+    bool known[2];
+    struct names_room room;
+    struct words *journal;
+};
+
+static struct event_stream
+named(uint32_t at)
+{
+    return (struct event_stream){.worker = 70 + at};
+}
+
+static bool
+namer_table(void *context, uint32_t at, struct event_stream *stream,
+            const struct names **table)
+{
+    struct namer *n = context;
+
+    if (at >= 2) {
+        return false;
+    }
+    *stream = named(at);
+    *table = n->known[at] ? &n->table[at] : NULL;
+    return true;
+}
+
+static void
+namer_watch(void *context, struct words *journal)
+{
+    ((struct namer *)context)->journal = journal;
+}
+
+/* Block `name` is held behind the one before it, and `left` is not any more. */
+static void
+name_one(struct namer *n, uint32_t at, uint64_t name, uint64_t left)
+{
+    uint64_t reader = 5;
+    struct names_said said = {.last = 0};
+    struct names_block block = {.name = name,
+                                .key = name * 3,
+                                .parent = name * 3 - 3,
+                                .has_parent = name > 1};
+
+    words_init(&said.words, 100);
+    names_say_reader(&said, &reader, 1);
+    names_say_enter(&said, &block);
+    if (name % 7 == 0) {
+        names_say_copies(&said, name, 3);
+    }
+    if (left != 0) {
+        names_say_leave(&said, left);
+    }
+    cr_assert_eq(
+        names_apply(&n->table[at], &n->room, said.words.word, said.words.count),
+        0);
+    names_copy_put(n->journal, &(struct names_copy){.stream = named(at),
+                                                    .words = said.words.word,
+                                                    .count = said.words.count});
+    words_fini(&said.words);
+}
+
+static void
+lose_names(struct namer *n, uint32_t at, enum names_copy_kind kind)
+{
+    names_clear(&n->table[at], &n->room);
+    n->known[at] = kind != NAMES_COPY_LOST;
+    names_copy_put(n->journal,
+                   &(struct names_copy){.kind = kind, .stream = named(at)});
+}
+
+/* Cuts and saves; between two pages, table 0 changes, and with table 1 happens
+ * `kind`. The streams that were saved, and the tables that come back. */
+static void
+round_trip(struct namer *n, enum names_copy_kind kind, uint64_t wrong,
+           struct storage_stream streams[2], struct names_copied back[2],
+           struct names_room *room, uint32_t *refused)
+{
+    struct side a;
+    struct storage_io *io = sim_disk_new(1);
+    struct storage_limits limits = storage_limits_default();
+    struct storage_save *save = storage_save_new(io, &limits, 1);
+    struct storage_about about = {.cluster = "c", .node = "n"};
+    struct storage_facts facts = {.streams = streams, .streams_count = 2};
+    struct storage_part part;
+    struct storage_load load;
+    enum storage_step step;
+    uint32_t pages = 0;
+
+    side_new(&a);
+    struct storage_source source = {.mirror = a.mirror,
+                                    .names = {n, namer_table, namer_watch}};
+    struct storage_cut *cut = storage_cut_new(&source);
+    storage_save_begin(save);
+    storage_cut_begin(cut, true);
+    while ((step = storage_cut_next(cut, &part)) != STORAGE_STEP_DONE) {
+        cr_assert_neq(step, STORAGE_STEP_FAILED);
+        if (step == STORAGE_STEP_PART && part.kind == STORAGE_NAMES) {
+            name_one(n, 0, 20000 + pages, 1 + 37 * pages);
+            pages++;
+        }
+        if (step == STORAGE_STEP_WALKED) {
+            if (kind != NAMES_COPY_KINDS) {
+                lose_names(n, 1, kind);
+            }
+            if (n->known[1]) {
+                name_one(n, 1, 40000, 0);
+            }
+            for (uint32_t i = 0; i < 2; i++) {
+                streams[i] = (struct storage_stream){
+                    .name = named(i),
+                    .slot = STORAGE_NONE,
+                    .ledger = STORAGE_NONE,
+                    .named = n->known[i],
+                    .names_print = 11 + i,
+                    .names_count = n->table[i].count + (i == 0 ? wrong : 0),
+                    .names_digest = n->table[i].digest};
+            }
+            storage_cut_end(cut, &facts, &about);
+        } else if (step == STORAGE_STEP_PART) {
+            storage_save_part(save, part.kind, part.number,
+                              (struct slice){part.bytes, part.len});
+            free(part.bytes);
+        }
+    }
+    cr_assert_geq(pages, 3);
+    cr_assert_null(n->journal, "nobody copies any more");
+    cr_assert_eq(storage_save_commit(save, &about), STORAGE_OK);
+    storage_cut_done(cut, true);
+    storage_cut_free(cut);
+    storage_save_free(save);
+    open_newest(io, &load);
+    struct storage_stream *got;
+    uint32_t count;
+    cr_assert_eq(storage_restore_streams(&load, &got, &count), STORAGE_OK);
+    cr_assert_eq(count, 2);
+    cr_assert_eq(got[0].names_print, 11);
+    cr_assert_eq(storage_restore_names(&load, got, count, back, room, refused),
+                 STORAGE_OK);
+    free(got);
+    storage_load_close(&load);
+    side_free(&a);
+    storage_io_free(io);
+}
+
+static void
+check_names(enum names_copy_kind kind, uint64_t wrong)
+{
+    struct namer n = {.known = {true, true},
+                      .room = {.bytes_max = SIZE_MAX / 2}};
+    struct names_room room = {.bytes_max = SIZE_MAX / 2};
+    struct names_copied back[2] = {{.any = false}};
+    struct storage_stream streams[2];
+    uint32_t refused;
+    const char *reason = "";
+
+    for (uint64_t name = 1; name <= 5000; name++) {
+        name_one(&n, 0, name, 0);
+        name_one(&n, 1, name, 0);
+    }
+    round_trip(&n, kind, wrong, streams, back, &room, &refused);
+    cr_assert_eq(refused, wrong);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct names *table = &back[i].table;
+        bool there = n.known[i] && (i == 1 || wrong == 0);
+        cr_assert(names_check(table, &reason), "%s", reason);
+        cr_assert_eq(table->count, there ? n.table[i].count : 0);
+        cr_assert_eq(table->digest, there ? n.table[i].digest : 0);
+        cr_assert_eq(table->reader_count, there ? 1 : 0);
+        names_clear(&back[i].table, &room);
+        names_clear(&n.table[i], &n.room);
+    }
+    cr_assert_eq(room.bytes, 0);
+}
+
+Test(cut, names_come_back_as_they_were_at_the_end)
+{
+    check_names(NAMES_COPY_KINDS, 0);
+}
+
+Test(cut, names_that_begin_anew_amid_a_cut_come_back)
+{
+    check_names(NAMES_COPY_BEGIN, 0);
+    check_names(NAMES_COPY_CLEAR, 0);
+}
+
+Test(cut, names_that_are_lost_amid_a_cut_do_not_come_back)
+{
+    check_names(NAMES_COPY_LOST, 0);
+}
+
+Test(cut, names_that_are_not_as_they_were_are_refused)
+{
+    check_names(NAMES_COPY_KINDS, 1);
+}
