@@ -330,6 +330,8 @@ forward(struct upstream *up, bool with_head, const char *bytes, size_t len)
         if (!x->dispatch.began) {
             dispatch_began(&x->dispatch, lane_clock_us());
         }
+        fleet_board_heard(up->lane->node->board, x->dispatch.choice.lease.slot,
+                          lane_now_us(up->lane));
         if (!x->strips) {
             usage_watch_give(&x->watch, (struct slice){bytes, taken});
         }

@@ -447,7 +447,7 @@ fleet_report(struct fleet *fleet, uint32_t slot, uint32_t generation,
     if (breaker_watches(&s->breaker) != watched) {
         fleet_view_changes(fleet);
     }
-    if (result == FLEET_CONNECT_FAILED) {
+    if (result == FLEET_CONNECT_FAILED || result == FLEET_ANSWERED_5XX) {
         fleet_probe_soon(fleet, slot);
     }
 }

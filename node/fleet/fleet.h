@@ -8,15 +8,20 @@
  * removes workers and passes what lanes saw to fleet_report(). Any call may
  * cause outputs: pull until there are none.
  *
- * Health. Each worker gets three kinds of probe, at most one of each in flight:
- * GET health.path (2xx is good; if the engine does not know the path, or is
- * SGLang, whose /health takes a second and a token, /v1/models stands in for
- * it), GET /v1/models, GET /metrics (or /slots of llama.cpp's server). health.failures
- * failed health probes in a row make it unhealthy and health.successes good
- * ones healthy again; both are 1 by default, so both are known within one
- * interval. Intervals are shortened at random by up to a tenth, so that probes
- * of many workers and nodes do not coincide. A connect failure seen by a lane
- * brings the next health probe forward. A probe that timed out may have been
+ * Health. Each worker gets three kinds of probe, one at a time and health
+ * first: GET health.path (2xx is good; if the engine does not know the path, or
+ * is SGLang, whose /health takes a second and a token, /v1/models stands in for
+ * it), GET /v1/models, GET /metrics (or /slots of llama.cpp's server). A refused
+ * connection or an answer that is not good makes a worker unhealthy at once.
+ * Silence is no such proof, for a busy engine answers late: it takes
+ * health.failures checks in a row without an answer in time, each sent at the
+ * end of the one before; and while bytes of answers come from there
+ * (fleet_board_heard()), silence counts for nothing. health.successes good
+ * checks make it healthy again. Intervals are shortened at random by up to a
+ * tenth, so that probes
+ * of many workers and nodes do not coincide. A connect failure or a
+ * status of 500 or more seen by a lane brings the next health probe forward, so
+ * that an engine whose core died behind a living server is left at once. A probe that timed out may have been
  * lost. So when no worker is healthy, lanes fall back to workers that are down
  * only because of timeouts (fleet_view.h: suspect), rather than refuse
  * requests. A name may have several addresses of which only some answer

@@ -63,6 +63,21 @@ due_us(const struct fleet *fleet, uint32_t slot, enum fleet_probe probe)
     return s->probe[probe].due_us + more_ms * 1000;
 }
 
+/* A probe is on its way, or about to be. */
+static bool
+is_busy(const struct fleet *fleet, uint32_t slot)
+{
+    bool busy = false;
+
+    for (unsigned p = 0; p < FLEET_PROBES; p++) {
+        busy = busy || fleet->slot[slot].probe[p].flying ||
+               worker_set_has(&fleet->want_probe[p], slot);
+    }
+    return busy;
+}
+
+/* One at a time, health first: an engine that is busy with its metrics answers
+ * the health check late. */
 void
 fleet_probes_due(struct fleet *fleet, uint32_t slot)
 {
@@ -72,13 +87,13 @@ fleet_probes_due(struct fleet *fleet, uint32_t slot)
     if (!s->resolving && s->resolve_due_us <= fleet->now_us) {
         worker_set_add(&fleet->want_resolve, slot);
     }
-    if (s->now.address_len == 0) {
-        return; /* nowhere to go yet */
+    if (s->now.address_len == 0 || is_busy(fleet, slot)) {
+        return; /* nowhere to go yet, or not now */
     }
     for (unsigned p = 0; p < FLEET_PROBES; p++) {
-        if (!s->probe[p].flying &&
-            due_us(fleet, slot, (enum fleet_probe)p) <= fleet->now_us) {
+        if (due_us(fleet, slot, (enum fleet_probe)p) <= fleet->now_us) {
             worker_set_add(&fleet->want_probe[p], slot);
+            return;
         }
     }
 }
@@ -90,11 +105,12 @@ fleet_probes_deadline(const struct fleet *fleet, uint32_t slot)
     uint64_t deadline = s->resolving ? UINT64_MAX : s->resolve_due_us;
 
     CHECK(s->state == SLOT_PRESENT);
-    for (unsigned p = 0; p < FLEET_PROBES && s->now.address_len > 0; p++) {
+    if (s->now.address_len == 0 || is_busy(fleet, slot)) {
+        return deadline;
+    }
+    for (unsigned p = 0; p < FLEET_PROBES; p++) {
         uint64_t at_us = due_us(fleet, slot, (enum fleet_probe)p);
-        if (!s->probe[p].flying && at_us < deadline) {
-            deadline = at_us;
-        }
+        deadline = at_us < deadline ? at_us : deadline;
     }
     return deadline;
 }
@@ -169,6 +185,23 @@ health_good(struct fleet *fleet, uint32_t slot)
     fleet_view_changes(fleet);
 }
 
+/* Whether the last check got no answer in time, and nothing worse: engines that
+ * compute long prompts miss one now and then. */
+static bool
+is_silence(const struct fleet_probed *result)
+{
+    return result->status == 0 && strcmp(result->failure, "timeout") == 0;
+}
+
+/* Bytes of an answer came from there after the last check was sent. */
+static bool
+is_heard(const struct fleet *fleet, uint32_t slot)
+{
+    uint32_t at = gauge_read(&fleet->board.heard[slot]);
+
+    return at > fleet_heard_at(fleet->slot[slot].health_sent_us);
+}
+
 static void
 health_bad(struct fleet *fleet, uint32_t slot, const char *reason)
 {
@@ -180,8 +213,13 @@ health_bad(struct fleet *fleet, uint32_t slot, const char *reason)
     s->bad_row++;
     s->probes_failed++;
     s->reason = reason;
-    bool falls = s->healthy && s->bad_row >= fleet->config.health.failures;
-    if (!falls && !first) {
+    bool enough = !s->silent || s->bad_row >= fleet->config.health.failures;
+    if (s->healthy && !enough) { /* ask again at once */
+        s->probe[FLEET_PROBE_HEALTH].due_us = fleet->now_us;
+        fleet_probes_due(fleet, slot);
+        return;
+    }
+    if (!s->healthy && !first) {
         return;
     }
     s->healthy = false;
@@ -221,8 +259,7 @@ note_silence(struct fleet *fleet, uint32_t slot,
              const struct fleet_probed *result)
 {
     struct fleet_slot *s = &fleet->slot[slot];
-    bool silent =
-        result->status == 0 && strcmp(result->failure, "timeout") == 0;
+    bool silent = is_silence(result);
 
     if (s->silent != silent) {
         s->silent = silent;
@@ -241,6 +278,11 @@ take_health(struct fleet *fleet, uint32_t slot,
 
     CHECK(result->probe == FLEET_PROBE_HEALTH && !probe->flying);
     CHECK(result->status != 0 || result->failure != NULL);
+    if (fleet->slot[slot].healthy && is_silence(result) &&
+        is_heard(fleet, slot)) {
+        fleet->slot[slot].bad_row = 0; /* it is busy, and well */
+        return;
+    }
     note_silence(fleet, slot, result);
     fleet->slot[slot].bad_status = 0;
     if (fleet_is_2xx(result->status) || (probe->alternative && guarded)) {
@@ -317,19 +359,9 @@ take_models(struct fleet *fleet, uint32_t slot,
     fleet_view_changes(fleet);
 }
 
-void
-fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
-             uint64_t now_us)
+static void
+take_result(struct fleet *fleet, const struct fleet_probed *result)
 {
-    struct fleet_slot *s =
-        fleet_slot_of(fleet, result->slot, result->generation);
-
-    CHECK(result->probe < FLEET_PROBES);
-    fleet->now_us = now_us;
-    if (s == NULL || !s->probe[result->probe].flying) {
-        return;
-    }
-    s->probe[result->probe].flying = false;
     switch (result->probe) {
     case FLEET_PROBE_HEALTH:
         take_health(fleet, result->slot, result);
@@ -344,6 +376,23 @@ fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
         break;
     }
     CHECK(false);
+}
+
+void
+fleet_probed(struct fleet *fleet, const struct fleet_probed *result,
+             uint64_t now_us)
+{
+    struct fleet_slot *s =
+        fleet_slot_of(fleet, result->slot, result->generation);
+
+    CHECK(result->probe < FLEET_PROBES);
+    fleet->now_us = now_us;
+    if (s == NULL || !s->probe[result->probe].flying) {
+        return;
+    }
+    s->probe[result->probe].flying = false;
+    take_result(fleet, result);
+    fleet_probes_due(fleet, result->slot); /* the next one may be waiting */
 }
 
 /* Whether two addresses of the resolver are the same. */

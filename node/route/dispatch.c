@@ -577,6 +577,9 @@ dispatch_answered(struct dispatch *d, unsigned status, uint64_t now_us)
     count_choice(m, &d->choice);
     count_answer(m, status);
     fleet_lease_answered(&d->choice.lease, d->lane->board);
+    if (status < 500) {
+        fleet_board_heard(d->lane->board, d->choice.lease.slot, now_us);
+    }
     settle(d, status < 300);
     if (is_worker_fault(d, status)) {
         counter_add(&d->lane->board->counters[d->choice.lease.slot].failures,

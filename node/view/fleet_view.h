@@ -165,6 +165,8 @@ struct fleet_board {
     _Alignas(64) struct gauge peers_open[WORKERS_MAX];
     /* 1 while a trial request of a half-open worker is undecided. */
     _Alignas(64) struct gauge trial[WORKERS_MAX];
+    /* When bytes of an answer last came from there: fleet_board_heard(). */
+    _Alignas(64) struct gauge heard[WORKERS_MAX];
     /* Requests that peers have probably sent out to all workers since they told
      * `peers`. */
     _Alignas(64) struct gauge unseen;
@@ -200,6 +202,28 @@ struct worker_set fleet_view_find_model(const struct fleet_view *view,
 /* Whether the name is a LoRA adapter's: blocks of it are a namespace of their
  * own. */
 bool fleet_view_is_adapter(const struct fleet_view *view, struct slice name);
+
+#define FLEET_HEARD_US UINT64_C(100000)
+
+/* A time as `heard` has it: how many tenths of a second it counts. */
+static inline uint32_t
+fleet_heard_at(uint64_t now_us)
+{
+    return (uint32_t)(now_us / FLEET_HEARD_US) & INT32_MAX;
+}
+
+/* Bytes of an answer came from that worker just now, on the fleet's clock. It
+ * is written ten times a second at most, so that lanes do not take the line
+ * from each other for every piece. */
+static inline void
+fleet_board_heard(struct fleet_board *board, uint32_t slot, uint64_t now_us)
+{
+    uint32_t now = fleet_heard_at(now_us);
+
+    if (gauge_read(&board->heard[slot]) != now) {
+        gauge_set(&board->heard[slot], (int32_t)now);
+    }
+}
 
 /* Those that may be sent a request now: eligible, and half-open ones without
  * an undecided trial. */

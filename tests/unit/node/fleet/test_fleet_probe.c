@@ -41,6 +41,8 @@ Test(node_fleet_probe, a_worker_is_unchecked_until_it_is_ready_or_found_wanting)
     }
     fleet_probed(rig.fleet, &result, rig.now_us);
     cr_assert(is_unchecked(0), "it may serve any model, or none that is asked");
+    while (fleet_next_out(rig.fleet, &out)) {
+    }
     result.probe = FLEET_PROBE_MODELS;
     result.body = SLICE("{\"data\":[{\"id\":\"m\"}]}");
     fleet_probed(rig.fleet, &result, rig.now_us);
@@ -110,6 +112,8 @@ Test(node_fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
     cr_assert_eq(fleet_publish(rig.fleet), 0);
     cr_assert(worker_set_has(&rig_view()->healthy, 0));
     cr_assert_not(rig_eligible(0));
+    while (fleet_next_out(rig.fleet, &out)) {
+    }
     ok.probe = FLEET_PROBE_MODELS;
     ok.body = SLICE("{\"data\":[{\"id\":\"m\"}]}");
     fleet_probed(rig.fleet, &ok, rig.now_us);
@@ -135,9 +139,89 @@ Test(node_fleet_probe, down_in_one_interval_and_back_in_one)
     cr_assert_eq(rig_count(FLEET_UP), 21);
 }
 
-Test(node_fleet_probe, more_than_one_failure_can_be_asked_for)
+Test(node_fleet_probe, silence_is_asked_about_again_before_it_counts)
 {
-    rig.config.health.failures = 3;
+    uint32_t slot = rig_add(0);
+
+    rig_pass(3 * RIG_S);
+    uint32_t before = rig.probes[0][FLEET_PROBE_HEALTH];
+    rig.engine[0].silent = true;
+    rig_pass(2 * RIG_S);
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH] - before, 3);
+    cr_assert_not(rig_eligible(slot));
+    cr_assert_str_eq(rig_last(FLEET_DOWN)->reason, "timeout");
+}
+
+Test(node_fleet_probe, one_late_check_takes_nobody_out)
+{
+    uint32_t slot = rig_add(0);
+
+    rig_pass(3 * RIG_S);
+    for (unsigned i = 0; i < 20; i++) {
+        uint32_t before = rig.probes[0][FLEET_PROBE_HEALTH];
+        rig.engine[0].silent_checks = 2;
+        rig_pass(4 * RIG_S);
+        cr_assert_geq(rig.probes[0][FLEET_PROBE_HEALTH] - before, 4);
+        cr_assert(rig_eligible(slot));
+    }
+    cr_assert_eq(rig_count(FLEET_DOWN), 0);
+}
+
+/* Bytes of an answer come from the worker while its checks run. */
+static void
+hear(uint32_t slot)
+{
+    fleet_board_heard(rig.board, slot, rig.now_us + RIG_S);
+}
+
+Test(node_fleet_probe, whose_answers_flow_is_not_silent)
+{
+    uint32_t slot = rig_add(0);
+
+    rig_pass(3 * RIG_S);
+    rig.engine[0].silent = true;
+    for (unsigned i = 0; i < 600; i++) {
+        hear(slot);
+        rig_pass(RIG_S / 10);
+        cr_assert(rig_eligible(slot));
+    }
+    rig_pass(4 * RIG_S);
+    cr_assert_not(rig_eligible(slot), "they have ended");
+    hear(slot);
+    rig_pass(4 * RIG_S);
+    cr_assert_not(rig_eligible(slot), "good checks bring it back");
+    rig.engine[0].silent = false;
+    rig_pass(2 * RIG_S);
+    cr_assert(rig_eligible(slot));
+}
+
+Test(node_fleet_probe, answers_of_others_do_not_outweigh_its_own_word)
+{
+    uint32_t slot = rig_add(0);
+
+    rig_pass(3 * RIG_S);
+    rig.engine[0].health = 503;
+    hear(slot);
+    rig_pass(2 * RIG_S);
+    cr_assert_not(rig_eligible(slot));
+}
+
+Test(node_fleet_probe, an_answer_of_500_brings_the_next_check_forward)
+{
+    uint32_t slot = rig_add(0);
+    (void)rig_add(1);
+
+    rig_pass(3 * RIG_S);
+    rig.engine[0].health = 503; /* its core is dead, its server not yet */
+    uint64_t begin = rig.now_us;
+    rig_report(slot, FLEET_ANSWERED_5XX);
+    rig_pass(200 * RIG_MS);
+    cr_assert_not(rig_eligible(slot));
+    cr_assert_leq(rig_last(FLEET_DOWN)->at_us - begin, 200 * RIG_MS);
+}
+
+Test(node_fleet_probe, more_than_one_success_can_be_asked_for)
+{
     rig.config.health.successes = 2;
     rig_stop();
     cr_assert_eq(fleet_new(&rig.fleet, &rig.config, &rig.qsbr), 0);
@@ -148,9 +232,7 @@ Test(node_fleet_probe, more_than_one_failure_can_be_asked_for)
     cr_assert(rig_eligible(slot));
     rig.engine[0].health = 503;
     rig_pass(2 * RIG_S + 1);
-    cr_assert(rig_eligible(slot));
-    rig_pass(4 * RIG_S);
-    cr_assert_not(rig_eligible(slot));
+    cr_assert_not(rig_eligible(slot), "it says so itself");
     cr_assert_str_eq(rig_last(FLEET_DOWN)->reason, "health status");
     cr_assert_neq(rig_last(FLEET_DOWN)->number, 0);
 }
@@ -180,14 +262,14 @@ Test(node_fleet_probe, intervals_are_jittered_by_seed_and_never_longer)
     cr_assert_neq(first[0][0], first[0][1]);
 }
 
-Test(node_fleet_probe, at_most_one_of_a_kind_is_in_flight)
+Test(node_fleet_probe, one_probe_of_a_worker_is_in_flight_and_health_goes_first)
 {
     rig.engine[0].hangs = true;
     (void)rig_add(0);
     rig_pass(60 * RIG_S);
-    for (unsigned p = 0; p < FLEET_PROBES; p++) {
-        cr_assert_eq(rig.probes[0][p], 1);
-    }
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_HEALTH], 1);
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_MODELS], 0);
+    cr_assert_eq(rig.probes[0][FLEET_PROBE_METRICS], 0);
 }
 
 Test(node_fleet_probe, a_server_without_the_health_path_is_asked_for_its_models)

@@ -283,13 +283,13 @@ Test(node_probe_patient, removal_cancels_what_is_in_flight)
     server.mute = true;
     uint32_t slot = add("127.0.0.1");
 
-    while (server.requests < FLEET_PROBES) {
+    while (server.requests < 1) {
         (void)uv_run(&loop, UV_RUN_ONCE);
     }
     fleet_remove(fleet, slot, probe_now_us());
     probe_poke(probe);
     cr_assert_eq(events[FLEET_REMOVED], 1);
-    while (server.cancelled < FLEET_PROBES) {
+    while (server.cancelled < 1) {
         (void)uv_run(&loop, UV_RUN_ONCE);
     }
     cr_assert_eq(events[FLEET_DOWN], 0);
