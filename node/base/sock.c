@@ -11,6 +11,10 @@
 #define PARTS_MAX  8U
 #define FLAT_BYTES 8192U
 
+/* tcpi_bytes_acked in the kernel's struct tcp_info, in words of 8 bytes. The one
+ * of <netinet/tcp.h> is shorter, and <linux/tcp.h> contradicts it. */
+#define ACKED_WORD 15
+
 static void
 on_poll(uv_poll_t *poll, int status, int events)
 {
@@ -106,6 +110,19 @@ sock_is_quiet(const struct sock *sock)
 
     return recv(sock->fd, &byte, 1, MSG_PEEK) < 0 &&
            (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+bool
+sock_got_past(const struct sock *sock, uint64_t bytes)
+{
+    uint64_t info[ACKED_WORD + 1];
+    socklen_t len = sizeof info;
+
+    if (getsockopt(sock->fd, IPPROTO_TCP, TCP_INFO, info, &len) != 0 ||
+        len < sizeof info) {
+        return true;
+    }
+    return info[ACKED_WORD] > bytes + 1; /* the SYN counts as one */
 }
 
 /* All parts in one run of bytes, when they are few: then the kernel has no

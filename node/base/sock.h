@@ -61,6 +61,11 @@ ssize_t sock_recv(struct sock *sock, void *at, size_t size);
 /* Whether nothing has come: no bytes, no end, no error. Reads nothing. */
 bool sock_is_quiet(const struct sock *sock);
 
+/* Whether the peer's host has taken more of what was sent than the first `bytes`
+ * of it; true where that is not known. For a connection that was opened here,
+ * dead ones included. */
+bool sock_got_past(const struct sock *sock, uint64_t bytes);
+
 /* Bytes that the kernel took (0: full), or -errno. */
 ssize_t sock_send(struct sock *sock, const struct iovec *parts, unsigned count);
 

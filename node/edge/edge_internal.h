@@ -265,11 +265,12 @@ struct upstream {
     struct upstream *next;     /* idle or free list */
     struct upstream *prev;     /* idle list */
     enum upstream_state state;
-    bool reused;   /* has answered before */
-    bool answered; /* bytes of the current answer have arrived */
-    bool reusable; /* after the current answer */
-    size_t sent;   /* bytes of the current request */
-    char *partial; /* the beginning of a head; or NULL */
+    bool reused;          /* has answered before */
+    bool answered;        /* bytes of the current answer have arrived */
+    bool reusable;        /* after the current answer */
+    size_t sent;          /* bytes of the current request */
+    uint64_t sent_before; /* ... of those before it */
+    char *partial;        /* the beginning of a head; or NULL */
     size_t partial_size;
     size_t partial_len;
 };

@@ -206,6 +206,8 @@ upstream_failed(struct upstream *up, enum dispatch_fault fault)
         .kept = up->reused && !up->answered,
     };
 
+    failure.unread = failure.kept && !sock_got_past(&up->sock, up->sent_before);
+
     upstream_dropped(up, &failure);
 }
 
@@ -366,6 +368,7 @@ attach(struct upstream *up, struct exchange *x)
     CHECK(up->exchange == NULL && x->upstream == NULL);
     up->exchange = x;
     x->upstream = up;
+    up->sent_before += up->sent;
     up->sent = 0;
     up->answered = false;
     up->reusable = false;

@@ -471,6 +471,10 @@ dispatch_failed(struct dispatch *d, const struct dispatch_failure *failure)
 {
     CHECK(d->state == DISPATCH_CONNECTING || d->state == DISPATCH_WAITING);
     CHECK(d->choice.lease.taken && d->attempts_count < DISPATCH_ATTEMPTS_MAX);
+    if (failure->unread) {
+        d->sends -= d->sent; /* nobody got it (RFC 9112 section 9.3.1) */
+        d->sent = false;
+    }
     if (is_stale(d, failure)) {
         counter_bump(&d->lane->metrics->retries_stale, 1);
         d->fresh = true;

@@ -90,8 +90,10 @@ struct dispatch_failure {
     unsigned status;      /* with DISPATCH_STATUS */
     bool has_retry_after; /* the same: the answer said when to come again */
     uint32_t retry_after_s;
-    bool kept; /* on a connection that had served a request before, and
-                        no byte of this answer came */
+    bool kept;   /* on a connection that had served a request before, and
+                    no byte of this answer came */
+    bool unread; /* the same, and the worker's host took no byte of the
+                    request: the connection had ended before it came */
 };
 
 /* How a request ended. */

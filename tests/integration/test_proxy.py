@@ -11,6 +11,7 @@ import unittest
 import harness
 from fake_worker import Close, FakeWorker
 
+TCP_REPAIR = 19  # linux/tcp.h
 CHAT = "/v1/chat/completions"
 LANES = os.environ.get("KVASIR_TEST_LANES", "1")  # several under TSan
 
@@ -532,12 +533,20 @@ class Retries(Proxy):
         ended = []
 
         def dies(peer, request):
+            if b"good" in request.body:
+                return echo(peer, request)
             ended.append(request.body)
             raise Close
 
-        self.serve(*[FakeWorker(self, dies) for _ in range(4)], options=["--policy.attempts_max", "4"])
-        self.assertEqual(self.post().status, 502)
-        self.assertEqual(len(ended), 2)
+        for kept in (0, 4):
+            with self.subTest(kept=kept):
+                self.serve(*[FakeWorker(self, dies) for _ in range(4)],
+                           options=["--policy.attempts_max", "4", "--policy", "round_robin"])
+                for _ in range(kept):
+                    self.assertEqual(self.post(chat("good")).status, 200)
+                ended.clear()
+                self.assertEqual(self.post().status, 502)
+                self.assertEqual(len(ended), 2)
 
     def refusing(self, *refusals, options=()):
         """Workers that refuse for now, by (status, seconds)."""
@@ -610,6 +619,33 @@ class Retries(Proxy):
         self.assertEqual(harness.metric(node.at("admin"), "kvasir_retries_stale_total"), 0)
         for gate in gates:
             gate.set()
+
+    def test_a_request_that_met_a_dead_connection_was_not_sent(self):
+        """The worker's end of it is gone without a word, as a host's that crashed."""
+        calls = []
+
+        def handler(peer, request):
+            calls.append(request)
+            if len(calls) == 1:
+                echo(peer, request)
+                peer.sock.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+            raise Close
+        try:
+            with socket.socket() as s:
+                s.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+        except OSError:
+            self.skipTest("needs CAP_NET_ADMIN")
+        node = self.serve(FakeWorker(self, handler))
+        self.assertEqual(self.post().status, 200)
+        other = FakeWorker(self, echo)
+        harness.request(node.at("admin"), "POST", "/admin/workers", {"url": other.url})
+        harness.wait_until(lambda: all(w["eligible"] for w in harness.request(
+            node.at("admin"), "GET", "/admin/workers").json()), "both are up")
+        # To the dead connection, to the same worker, which closes, and to the other.
+        for _ in range(20):
+            self.assertEqual(self.post().status, 200)
+        stale = harness.metric(node.at("admin"), "kvasir_retries_stale_total")
+        self.assertEqual(stale, 1)
 
     def half_closed(self, node):
         """Whether some connection of the node's has been closed by its other side (CLOSE_WAIT)."""
