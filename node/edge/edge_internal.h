@@ -67,6 +67,7 @@ enum lane_timeout {
     LANE_TIMEOUT_CLIENTS,  /* those above are of clients, below of upstreams */
     LANE_TIMEOUT_CONNECT = LANE_TIMEOUT_CLIENTS,
     LANE_TIMEOUT_FIRST_BYTE,
+    LANE_TIMEOUT_HOLD, /* a head waits for the first of its body: response.c */
     LANE_TIMEOUT_STREAM_IDLE,
     LANE_TIMEOUT_UPSTREAM_IDLE,
     LANE_TIMEOUT_TOKENS, /* of an exchange */
@@ -265,8 +266,9 @@ struct upstream {
     struct upstream *next;     /* idle or free list */
     struct upstream *prev;     /* idle list */
     enum upstream_state state;
-    bool reused;          /* has answered before */
-    bool answered;        /* bytes of the current answer have arrived */
+    bool reused;   /* has answered before */
+    bool answered; /* bytes of the current answer have arrived */
+    bool held; /* its head was held back: it is in `partial` until it goes */
     bool reusable;        /* after the current answer */
     size_t sent;          /* bytes of the current request */
     uint64_t sent_before; /* ... of those before it */

@@ -20,6 +20,7 @@
 #define LISTEN_BACKLOG  4096
 #define LINGER_MS       2000U
 #define RESERVED_MS     2000U
+#define HOLD_MS         20U /* and up to TICK_MS more */
 
 uint64_t
 lane_now_us(struct lane *lane)
@@ -252,6 +253,7 @@ list_timeouts(const struct lane *lane, uint32_t into[LANE_TIMEOUTS])
         [LANE_TIMEOUT_RESERVED] = RESERVED_MS,
         [LANE_TIMEOUT_CONNECT] = t->connect_ms,
         [LANE_TIMEOUT_FIRST_BYTE] = t->first_byte_ms,
+        [LANE_TIMEOUT_HOLD] = HOLD_MS,
         [LANE_TIMEOUT_STREAM_IDLE] = t->stream_idle_ms,
         [LANE_TIMEOUT_UPSTREAM_IDLE] = t->upstream_idle_ms,
         [LANE_TIMEOUT_TOKENS] = lane->node->config->tokens.wait_ms,

@@ -434,28 +434,78 @@ refuses_ask(const struct http_head *head)
     return head->status == 400 || head->status == 422;
 }
 
+/*
+ * Once its head has gone out, an answer cannot be given up for another worker's.
+ * So a head that came alone waits for the first bytes of its body, whose framing
+ * may be broken, or which may never come because the engine ends. But an engine
+ * may send the head and then think for seconds, and who waits for it must see
+ * that it answers: the head waits for LANE_TIMEOUT_HOLD and no longer. Nothing
+ * is lost by it where the body follows at once: both then leave in one write.
+ * True: it waits; end is where the head ends.
+ */
+static bool ON_LANE
+hold(struct upstream *up, const char *end)
+{
+    size_t size = up->lane->head.size_bytes;
+
+    if (up->lane->head.body != HTTP_BODY_CHUNKED ||
+        (up->sock.wanted & SOCK_WRITE) != 0) {
+        return false;
+    }
+    if (up->partial != NULL) { /* it is in there */
+        memmove(up->partial, end - size, size);
+        up->partial_len = size;
+    } else if (keep_partial(up, end - size, size) < 0) {
+        return false;
+    }
+    up->held = true;
+    lane_time(up->lane, &up->deadline, LANE_TIMEOUT_HOLD);
+    return true;
+}
+
+/* Looks for a head that was not seen before; as find_head(). False, too, when
+ * it is held back, or its answer is given up. */
+static bool ON_LANE
+take_head(struct upstream *up, const char **bytes, size_t *len)
+{
+    if (up->partial != NULL) {
+        if (keep_partial(up, *bytes, *len) < 0) {
+            upstream_failed(up, DISPATCH_BAD);
+            return false;
+        }
+        *bytes = up->partial;
+        *len = up->partial_len;
+    }
+    if (!find_head(up, bytes, len)) {
+        return false;
+    }
+    if (up->exchange->ask.asks && refuses_ask(&up->lane->head)) {
+        upstream_unask(up);
+        return false;
+    }
+    if (up->lane->head.status >= 400 && is_dropped(up, &up->lane->head)) {
+        return false;
+    }
+    return *len != 0 || !hold(up, *bytes);
+}
+
+/* Looks at the head that was held back once more. */
+static bool ON_LANE
+take_held(struct upstream *up)
+{
+    const char *head = up->partial;
+    size_t len = up->partial_len;
+
+    return find_head(up, &head, &len);
+}
+
 static void ON_LANE
 answer_begins(struct upstream *up, const char *bytes, size_t len)
 {
     struct exchange *x = up->exchange;
     struct client *client = x->client;
 
-    if (up->partial != NULL) {
-        if (keep_partial(up, bytes, len) < 0) {
-            upstream_failed(up, DISPATCH_BAD);
-            return;
-        }
-        bytes = up->partial;
-        len = up->partial_len;
-    }
-    if (!find_head(up, &bytes, &len)) {
-        return;
-    }
-    if (x->ask.asks && refuses_ask(&up->lane->head)) {
-        upstream_unask(up);
-        return;
-    }
-    if (up->lane->head.status >= 400 && is_dropped(up, &up->lane->head)) {
+    if (!(up->held ? take_held(up) : take_head(up, &bytes, &len))) {
         return;
     }
     if (is_broken(&up->lane->head, bytes, len) || !begin(up, &up->lane->head)) {

@@ -226,6 +226,10 @@ upstream_expired(struct upstream *up)
 {
     struct exchange *x = up->exchange;
 
+    if (x != NULL && up->held && x->dispatch.state == DISPATCH_WAITING) {
+        response_bytes(up, "", 0);
+        return;
+    }
     if (x != NULL) {
         detach(up);
     }
@@ -371,6 +375,7 @@ attach(struct upstream *up, struct exchange *x)
     up->sent_before += up->sent;
     up->sent = 0;
     up->answered = false;
+    up->held = false;
     up->reusable = false;
 }
 

@@ -1,5 +1,6 @@
 """The serving port, byte by byte: what is passed on and how, what is refused,
 what happens when either side misbehaves."""
+import http.client
 import json
 import os
 import pathlib
@@ -646,6 +647,63 @@ class Retries(Proxy):
             self.assertEqual(self.post().status, 200)
         stale = harness.metric(node.at("admin"), "kvasir_retries_stale_total")
         self.assertEqual(stale, 1)
+
+    def test_a_head_waits_for_its_first_chunk(self):
+        """What is wrong at once after a head costs an attempt, not the answer."""
+        head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for what, first in (("a bad chunk", "zz\r\n"), ("the end", "")):
+            def breaks(peer, request, first=first):
+                peer.send(head)
+                while not self.was_read(peer):
+                    pass
+                peer.send(first)
+                raise Close
+            with self.subTest(what):
+                bad = FakeWorker(self, breaks)
+                self.serve(bad, FakeWorker(self, echo), options=[
+                    "--policy", "round_robin", "--breaker.failures", "1000"])
+                broken = 0
+                for _ in range(20):
+                    try:
+                        broken += self.post().status != 200
+                    except (OSError, http.client.HTTPException):
+                        broken += 1
+                self.assertGreater(len(bad.requests), 5)
+                # On a machine that stands still, some heads wait in vain.
+                self.assertLess(broken, len(bad.requests))
+
+    def was_read(self, peer):
+        """Whether the other side's process has taken all that was sent to it."""
+        ours, theirs = (f"{port:04X}" for _, port in (peer.sock.getsockname()[:2],
+                                                      peer.sock.getpeername()[:2]))
+        for line in pathlib.Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
+            _, local, remote, _, queues = line.split()[:5]
+            ends = local.rpartition(":")[2], remote.rpartition(":")[2]
+            sent, waits = queues.split(":")
+            if ends == (ours, theirs) and int(sent, 16) or ends == (theirs, ours) and int(waits, 16):
+                return False
+        return True
+
+    def test_a_head_of_an_engine_that_thinks_goes_out_alone(self):
+        seen = threading.Event()
+
+        def thinks(peer, request):
+            peer.begin_stream()
+            seen.wait(harness.IO_TIMEOUT_S)
+            peer.chunk(b"data: 1\n\n")
+            peer.end_stream()
+        self.serve(FakeWorker(self, thinks))
+        s = self.connect()
+        s.sendall(request_bytes(chat(stream=True)))
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += s.recv(1)
+        seen.set()
+        self.assertIn(b" 200 ", head)
+        rest = b""
+        while not rest.endswith(b"0\r\n\r\n"):
+            rest += s.recv(1000)
+        self.assertIn(b"data: 1", rest)
 
     def half_closed(self, node):
         """Whether some connection of the node's has been closed by its other side (CLOSE_WAIT)."""
