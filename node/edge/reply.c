@@ -161,14 +161,23 @@ reply_ready(struct client *client)
     }
 }
 
+/* As one of its engines tells it: clients read max_model_len, say. */
 static void
-put_model(struct json_out *json, struct slice name)
+put_model(struct json_out *json, const struct fleet_model *model)
 {
     json_out_object_begin(json);
-    json_out_put_slice(json, "id", name);
+    json_out_put_slice(json, "id", model->name);
     json_out_put_text(json, "object", "model");
-    json_out_put_uint(json, "created", 0);
-    json_out_put_text(json, "owned_by", "kvasir");
+    json_out_put_uint(json, "created", model->created);
+    if (model->fact[MODEL_OWNED_BY].len == 0) {
+        json_out_put_text(json, "owned_by", "kvasir");
+    }
+    for (unsigned i = 0; i < MODEL_FACTS; i++) {
+        if (model->fact[i].len != 0) {
+            json_out_put_raw(json, model_fact_name((enum model_fact)i),
+                             model->fact[i]);
+        }
+    }
     json_out_object_end(json);
 }
 
@@ -193,7 +202,7 @@ put_models(struct client *client, struct slice only, struct buf *body)
     for (size_t i = 0; i < view->models->count && !found; i++) {
         struct slice name = view->models->model[i].name;
         if (only.len == 0 || slice_equal(only, name)) {
-            put_model(&json, name);
+            put_model(&json, &view->models->model[i]);
             found = only.len != 0;
         }
     }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "node/text/json_pull.h"
 
@@ -15,6 +16,8 @@ struct entry {
     bool over;
     bool adapter;
     enum engine_kind kind;
+    uint64_t created;
+    struct slice fact[MODEL_FACTS]; /* in the body */
 };
 
 /* An open list: names and bytes have room for all that body can hold. */
@@ -25,22 +28,37 @@ struct reader {
     size_t bytes_room;
 };
 
+static struct slice
+keep(struct reader *reader, struct slice text)
+{
+    char *copy = reader->models->bytes + reader->bytes_used;
+
+    /* Each is a part of the body of its own, and unescaped text is never longer
+     * than it was there. */
+    CHECK(reader->bytes_used + text.len <= reader->bytes_room);
+    if (text.len != 0) {
+        memcpy(copy, text.ptr, text.len);
+    }
+    reader->bytes_used += text.len;
+    return (struct slice){.ptr = copy, .len = text.len};
+}
+
 static void
 remember(struct reader *reader, const struct entry *entry)
 {
     struct engine_models *models = reader->models;
-    size_t len = (size_t)entry->id_len;
+    struct engine_model *model = &models->model[models->count];
 
     CHECK(entry->id_len > 0 && models->count < ENGINE_MODELS_MAX);
-    /* Unescaped text is never longer than it was in the body. */
-    CHECK(reader->bytes_used + len <= reader->bytes_room);
-    char *copy = models->bytes + reader->bytes_used;
-    memcpy(copy, entry->id, len);
-    models->model[models->count++] = (struct engine_model){
-        .name = {.ptr = copy, .len = len},
+    models->count++;
+    *model = (struct engine_model){
+        .name = keep(reader, (struct slice){entry->id, (size_t)entry->id_len}),
         .adapter = entry->adapter,
+        .created = entry->created,
     };
-    reader->bytes_used += len;
+    for (unsigned i = 0; i < MODEL_FACTS; i++) {
+        model->fact[i] = keep(reader, entry->fact[i]);
+    }
 }
 
 /* By whom a model is owned_by; TGI and others name the model's author. */
@@ -65,37 +83,62 @@ kind_of(const struct json_pull *pull)
     return ENGINE_OTHER;
 }
 
-/* A parent of any kind makes the entry an adapter. */
+/* Whatever the value of the key is, as it stands in the body; empty: no scalar,
+ * or too long. Goes past it. */
 static bool
-read_parent(struct json_pull *pull, struct entry *entry)
+read_fact(struct json_pull *pull, struct slice *out)
 {
-    entry->adapter = json_pull_next(pull) != PULL_NULL;
-    return json_pull_skip(pull);
+    const char *at = pull->bytes.ptr + pull->at;
+
+    if (!json_pull_skip(pull)) {
+        return false;
+    }
+    const char *end = pull->bytes.ptr + pull->at;
+    while (at != end && strchr(": \t\r\n", *at) != NULL) {
+        at++;
+    }
+    size_t len = (size_t)(end - at);
+    bool good =
+        len != 0 && len <= ENGINE_MODEL_FACT_MAX && *at != '{' && *at != '[';
+    *out = (struct slice){.ptr = at, .len = good ? len : 0};
+    return true;
+}
+
+/* A parent of any kind makes the entry an adapter. */
+static void
+note_fact(const struct json_pull *value, enum pull_token token,
+          enum model_fact fact, struct entry *entry)
+{
+    if (fact == MODEL_PARENT) {
+        entry->adapter = token != PULL_NULL;
+    } else if (fact == MODEL_OWNED_BY && token == PULL_STRING) {
+        entry->kind = kind_of(value);
+    }
 }
 
 /* Takes the value of a key of one entry. */
 static bool
 read_member(struct json_pull *pull, struct entry *entry)
 {
-    bool is_id = json_pull_is(pull, SLICE("id"));
-    bool is_owner = json_pull_is(pull, SLICE("owned_by"));
+    struct json_pull value = *pull;
+    enum pull_token token = json_pull_next(&value);
 
-    if (json_pull_is(pull, SLICE("parent"))) {
-        return read_parent(pull, entry);
+    for (unsigned i = 0; i < MODEL_FACTS; i++) {
+        enum model_fact fact = (enum model_fact)i;
+        if (json_pull_is(pull, slice_of(model_fact_name(fact)))) {
+            note_fact(&value, token, fact, entry);
+            return read_fact(pull, &entry->fact[i]);
+        }
     }
-    if (!is_id && !is_owner) {
-        return json_pull_skip(pull);
-    }
-    if (json_pull_next(pull) != PULL_STRING) {
-        return json_pull_skip(pull);
-    }
-    if (is_owner) {
-        entry->kind = kind_of(pull);
-    } else {
-        entry->id_len = json_pull_copy(pull, entry->id, sizeof entry->id);
+    if (json_pull_is(pull, SLICE("created"))) {
+        bool told = token == PULL_NUMBER &&
+                    json_pull_uint(&value, UINT64_MAX, &entry->created);
+        entry->created = told ? entry->created : 0;
+    } else if (json_pull_is(pull, SLICE("id")) && token == PULL_STRING) {
+        entry->id_len = json_pull_copy(&value, entry->id, sizeof entry->id);
         entry->over = entry->id_len < 0;
     }
-    return true;
+    return json_pull_skip(pull);
 }
 
 /* One object of `data`, its opening bracket taken. */
@@ -220,6 +263,17 @@ engine_models_fini(struct engine_models *models)
     *models = (struct engine_models){.kind = ENGINE_OTHER};
 }
 
+static bool
+same_model(const struct engine_model *a, const struct engine_model *b)
+{
+    bool same = slice_equal(a->name, b->name) && a->adapter == b->adapter;
+
+    for (unsigned i = 0; i < MODEL_FACTS; i++) {
+        same = same && slice_equal(a->fact[i], b->fact[i]);
+    }
+    return same;
+}
+
 bool
 engine_models_equal(const struct engine_models *a,
                     const struct engine_models *b)
@@ -228,8 +282,7 @@ engine_models_equal(const struct engine_models *a,
         return false;
     }
     for (size_t i = 0; i < a->count; i++) {
-        if (!slice_equal(a->model[i].name, b->model[i].name) ||
-            a->model[i].adapter != b->model[i].adapter) {
+        if (!same_model(&a->model[i], &b->model[i])) {
             return false;
         }
     }

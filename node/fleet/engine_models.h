@@ -5,7 +5,7 @@
  * and other OpenAI-compatible servers give it. A LoRA adapter is an entry like
  * others whose parent, the model it stands on, is not null.
  *
- * Role: core. Owns: a list owns its names. Thread: any.
+ * Role: core. Owns: a list owns its names and facts. Thread: any.
  * Limits: ENGINE_MODELS_MAX names of ENGINE_MODEL_NAME_MAX bytes; what is over
  * is left out and counted. Errors: named outcomes, -ENOMEM.
  */
@@ -22,17 +22,20 @@
 
 #define ENGINE_MODELS_MAX     512
 #define ENGINE_MODEL_NAME_MAX 256 /* bytes */
+#define ENGINE_MODEL_FACT_MAX 512 /* bytes; a longer fact is left out */
 
 struct engine_model {
     struct slice name;
-    bool adapter; /* every entry of that name has a parent */
+    struct slice fact[MODEL_FACTS]; /* JSON; empty: not told, or no scalar */
+    uint64_t created;               /* 0: not told */
+    bool adapter;                   /* every entry of that name has a parent */
 };
 
 struct engine_models {
     enum engine_kind kind; /* by owned_by */
     size_t count;
     struct engine_model *model; /* by slice_compare() of the name, none twice */
-    char *bytes;                /* the names' */
+    char *bytes;                /* the names' and facts' */
     uint64_t left_out;          /* over a limit */
 };
 
@@ -49,8 +52,9 @@ int engine_models_read(struct slice body, struct engine_models *models)
 /* Frees the list; *models is empty again. */
 void engine_models_fini(struct engine_models *models);
 
-/* Whether both have the same names, with the same ones as adapters. left_out and
- * kind do not count. */
+/* Whether both have the same names and facts, with the same ones as adapters.
+ * left_out, kind and created do not count: vLLM takes the time of the question
+ * for the latter. */
 bool engine_models_equal(const struct engine_models *a,
                          const struct engine_models *b);
 

@@ -9,9 +9,8 @@
 
 /* One name that one worker lists. */
 struct listing {
-    struct slice name;
+    const struct engine_model *model;
     uint32_t slot;
-    bool adapter;
 };
 
 static int
@@ -20,7 +19,9 @@ compare_listings(const void *left, const void *right)
     const struct listing *a = left;
     const struct listing *b = right;
 
-    return slice_compare(a->name, b->name);
+    int order = slice_compare(a->model->name, b->model->name);
+
+    return order != 0 ? order : (a->slot > b->slot) - (a->slot < b->slot);
 }
 
 static void
@@ -66,6 +67,17 @@ lists_models(const struct fleet_slot *s)
 }
 
 static size_t
+bytes_of(const struct engine_model *model)
+{
+    size_t bytes = model->name.len;
+
+    for (unsigned i = 0; i < MODEL_FACTS; i++) {
+        bytes += model->fact[i].len;
+    }
+    return bytes;
+}
+
+static size_t
 collect(const struct fleet *fleet, struct listing *list, size_t *bytes)
 {
     size_t count = 0;
@@ -76,14 +88,38 @@ collect(const struct fleet *fleet, struct listing *list, size_t *bytes)
         for (size_t i = 0; lists_models(s) && i < s->models.count; i++) {
             const struct engine_model *model = &s->models.model[i];
             if (list != NULL) {
-                list[count] =
-                    (struct listing){model->name, slot, model->adapter};
+                list[count] = (struct listing){model, slot};
             }
-            *bytes += model->name.len;
+            *bytes += bytes_of(model);
             count++;
         }
     }
     return count;
+}
+
+static struct slice
+copy(struct slice text, char **bytes)
+{
+    char *to = *bytes;
+
+    if (text.len != 0) {
+        memcpy(to, text.ptr, text.len);
+    }
+    *bytes += text.len;
+    return (struct slice){.ptr = to, .len = text.len};
+}
+
+/* A model as the first worker that lists it tells it. */
+static void
+describe(struct fleet_model *out, const struct engine_model *model,
+         char **bytes)
+{
+    *out = (struct fleet_model){.name = copy(model->name, bytes),
+                                .created = model->created,
+                                .adapter = true};
+    for (unsigned i = 0; i < MODEL_FACTS; i++) {
+        out->fact[i] = copy(model->fact[i], bytes);
+    }
 }
 
 /* Merges the sorted listings of one name each into one entry each. */
@@ -96,16 +132,13 @@ merge(struct fleet_models_table *table, const struct listing *list,
 
     CHECK(table->models.count == 0 && bytes != NULL);
     for (size_t i = 0; i < count; i++) {
-        if (last == NULL || !slice_equal(last->name, list[i].name)) {
+        const struct engine_model *model = list[i].model;
+        if (last == NULL || !slice_equal(last->name, model->name)) {
             last = &table->list[table->models.count++];
-            *last = (struct fleet_model){
-                .name = {.ptr = bytes, .len = list[i].name.len},
-                .adapter = true};
-            memcpy(bytes, list[i].name.ptr, list[i].name.len);
-            bytes += list[i].name.len;
+            describe(last, model, &bytes);
         }
         worker_set_add(&last->workers, list[i].slot);
-        last->adapter = last->adapter && list[i].adapter;
+        last->adapter = last->adapter && model->adapter;
     }
     CHECK(table->models.count <= count);
 }

@@ -161,6 +161,15 @@ json_out_put_slice(struct json_out *json, const char *key, struct slice text)
 }
 
 void
+json_out_put_raw(struct json_out *json, const char *key, struct slice value)
+{
+    CHECK(value.len != 0);
+    json_out_key(json, key);
+    before_value(json);
+    buf_add_slice(json->buf, value);
+}
+
+void
 json_out_put_uint(struct json_out *json, const char *key, uint64_t number)
 {
     json_out_key(json, key);

@@ -54,6 +54,9 @@ void json_out_put_text(struct json_out *json, const char *key,
                        const char *text);
 void json_out_put_slice(struct json_out *json, const char *key,
                         struct slice text);
+/* value: one JSON value, of a document that json_pull.h has read. */
+void json_out_put_raw(struct json_out *json, const char *key,
+                      struct slice value);
 void json_out_put_uint(struct json_out *json, const char *key, uint64_t number);
 void json_out_put_bool(struct json_out *json, const char *key, bool truth);
 void json_out_put_milli(struct json_out *json, const char *key,

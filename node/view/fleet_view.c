@@ -4,6 +4,20 @@
 #include "index/base/mutant.h"
 
 const char *
+model_fact_name(enum model_fact fact)
+{
+    static const char *const names[MODEL_FACTS] = {
+        [MODEL_OWNED_BY] = "owned_by",
+        [MODEL_ROOT] = "root",
+        [MODEL_PARENT] = "parent",
+        [MODEL_MAX_MODEL_LEN] = "max_model_len",
+    };
+
+    CHECK(fact < MODEL_FACTS);
+    return names[fact];
+}
+
+const char *
 engine_kind_name(enum engine_kind kind)
 {
     switch (kind) {

@@ -83,8 +83,23 @@ struct fleet_worker {
     char role[CONFIG_LABEL_MAX];
 };
 
+/* What engines tell of a model beside its name. */
+enum model_fact {
+    MODEL_OWNED_BY,
+    MODEL_ROOT,
+    MODEL_PARENT,
+    MODEL_MAX_MODEL_LEN,
+    MODEL_FACTS, /* how many there are */
+};
+
+/* "owned_by", ...: the key. Static text. */
+const char *model_fact_name(enum model_fact fact);
+
 struct fleet_model {
     struct slice name;
+    /* As one of the workers tells it: JSON, or empty. */
+    struct slice fact[MODEL_FACTS];
+    uint64_t created;          /* likewise; seconds since 1970, or 0 */
     struct worker_set workers; /* that list it */
     bool adapter;              /* a LoRA adapter: all of them say so */
 };

@@ -107,6 +107,7 @@ class FakeWorker:
         self.handler = handler
         self.models = list(models)
         self.healthy = True
+        self.facts = {}  # of each model
         self.base = ""
         self.requests = []
         self.connections = 0
@@ -183,7 +184,7 @@ class FakeWorker:
             peer.answer(200 if self.healthy else 503)
         elif target == "/v1/models":
             peer.json({"object": "list", "data": [
-                {"id": name, "object": "model", "created": 1, "owned_by": "vllm"}
+                {"id": name, "object": "model", "created": 1, "owned_by": "vllm", **self.facts}
                 for name in self.models]})
         elif target == "/metrics":
             peer.answer(200, b"vllm:num_requests_running 0\n")

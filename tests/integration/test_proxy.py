@@ -311,6 +311,16 @@ class Forwarding(Proxy):
         missing = harness.request(self.address, "GET", "/v1/models/zzz")
         self.assertEqual((missing.status, missing.json()["error"]["code"]), (404, "model_not_found"))
 
+    def test_models_are_described_as_engines_do(self):
+        worker = FakeWorker(self, echo)
+        worker.facts = {"root": "/weights/\u00e4", "parent": None, "max_model_len": 32768, "x": [1]}
+        self.serve(worker)
+        harness.wait_until(lambda: len(self.models()) == 1, "the model is known")
+        wanted = {"id": "m", "object": "model", "created": 1, "owned_by": "vllm",
+                  "root": "/weights/\u00e4", "parent": None, "max_model_len": 32768}
+        answer = harness.request(self.address, "GET", "/v1/models").json()
+        self.assertEqual(answer, {"object": "list", "data": [wanted]})
+
     def models(self):
         return [m["id"] for m in harness.request(self.address, "GET", "/v1/models").json()["data"]]
 

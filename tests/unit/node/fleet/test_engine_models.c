@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 #include "index/base/buf.h"
 #include "node/fleet/engine_models.h"
@@ -9,6 +10,12 @@ static int
 read_text(const char *text)
 {
     return engine_models_read(slice_of(text), &models);
+}
+
+static bool
+has_fact(size_t i, enum model_fact fact, const char *json)
+{
+    return slice_equal(models.model[i].fact[fact], slice_of(json));
 }
 
 Test(node_engine_models, vllm_with_an_adapter)
@@ -27,6 +34,37 @@ Test(node_engine_models, vllm_with_an_adapter)
     cr_assert_not(models.model[0].adapter);
     cr_assert(slice_equal(models.model[1].name, SLICE("adapter")));
     cr_assert(models.model[1].adapter);
+    cr_assert_eq(models.model[0].created, 1);
+    cr_assert(has_fact(0, MODEL_OWNED_BY, "\"vllm\""));
+    cr_assert(has_fact(0, MODEL_ROOT, "\"Qwen/Qwen3-8B\""));
+    cr_assert(has_fact(0, MODEL_PARENT, "null"));
+    cr_assert(has_fact(0, MODEL_MAX_MODEL_LEN, "32768"));
+    cr_assert(has_fact(1, MODEL_PARENT, "\"Qwen/Qwen3-8B\""));
+    cr_assert(has_fact(1, MODEL_MAX_MODEL_LEN, ""));
+    engine_models_fini(&models);
+}
+
+Test(node_engine_models, facts_stay_as_they_are_written_and_are_scalars)
+{
+    char text[ENGINE_MODEL_FACT_MAX + 200];
+
+    cr_assert_eq(read_text("{\"data\":[{\"root\" : \t\"a\\u0062\\n\" ,"
+                           "\"id\":\"m\",\"created\":-1,"
+                           "\"max_model_len\":4.096e3,\"parent\":{\"x\":1},"
+                           "\"owned_by\":[\"vllm\"]}]}"),
+                 0);
+    cr_assert(has_fact(0, MODEL_ROOT, "\"a\\u0062\\n\""));
+    cr_assert(has_fact(0, MODEL_MAX_MODEL_LEN, "4.096e3"));
+    cr_assert(has_fact(0, MODEL_PARENT, ""));
+    cr_assert(models.model[0].adapter);
+    cr_assert(has_fact(0, MODEL_OWNED_BY, ""));
+    cr_assert_eq(models.model[0].created, 0);
+    engine_models_fini(&models);
+    (void)snprintf(text, sizeof(text),
+                   "{\"data\":[{\"id\":\"m\",\"root\":\"%0*d\"}]}",
+                   (int)ENGINE_MODEL_FACT_MAX, 7);
+    cr_assert_eq(read_text(text), 0);
+    cr_assert(has_fact(0, MODEL_ROOT, ""), "too long");
     engine_models_fini(&models);
 }
 
