@@ -223,6 +223,7 @@ start_call(struct kv_sse_link *link)
     struct httpc_request request = {
         .host = url->host,
         .port = url->port,
+        .deny = &link->source.deny,
         .method = "GET",
         .target = url->path[0] != '\0' ? url->path : "/",
         .headers = {headers, len},

@@ -51,6 +51,7 @@ struct kv_sse_source {
     uint64_t identity; /* goes into stream.worker */
     uint32_t ranks;
     struct url url;
+    struct ranges deny;              /* where its name must not lead */
     char api_key[CONFIG_SECRET_MAX]; /* Authorization: Bearer; or "" */
     uint32_t retry_ms;
     uint32_t retry_max_ms;

@@ -109,6 +109,9 @@ new_call(uv_loop_t *loop, const struct httpc_request *request)
         strcmp(request->method, "HEAD") == 0 ? HTTP_HEAD : HTTP_OTHER;
     call->end_ms = UINT64_MAX;
     call->waits = request->waits;
+    if (request->deny != NULL && request->address == NULL) {
+        call->deny = *request->deny;
+    }
     call->conn = httpc_conn_new(call);
     buf_init(&call->out, SIZE_MAX / 2); /* what the caller hands in */
     buf_init(&call->in, HTTPC_HEAD_BYTES_MAX + HTTPC_READ_BYTES);

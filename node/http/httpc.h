@@ -23,13 +23,14 @@
 #include "index/base/check.h"
 #include "index/base/slice.h"
 #include "node/http/http_head.h"
+#include "node/text/ranges.h"
 
 struct httpc;
 struct httpc_conn; /* a connection that waits */
 
 enum httpc_outcome {
     HTTPC_OK,        /* an answer, whatever its status */
-    HTTPC_RESOLVE,   /* the name has no address */
+    HTTPC_RESOLVE,   /* the name has no address, or none that may be used */
     HTTPC_CONNECT,   /* refused or unreachable */
     HTTPC_TIMEOUT,   /* not done within timeout_ms */
     HTTPC_CLOSED,    /* closed before the answer was whole */
@@ -53,6 +54,9 @@ struct httpc_request {
     /* Optional: where to connect, port included; then host and port are only
      * the Host header. Copied. */
     const struct sockaddr *address;
+    /* Optional, without an address: where not to connect, though the name leads
+     * there. Copied. */
+    const struct ranges *deny;
     /*
      * Optional, with an address: a place for the connection between calls, NULL
      * at first. If the connection there leads elsewhere, or the server closed

@@ -49,6 +49,7 @@ struct httpc {
     bool over;      /* finished or cancelled: no callback follows */
     unsigned holds; /* handles and requests that libuv still has */
 
+    struct ranges deny;
     struct sockaddr_storage addresses[HTTPC_ADDRESSES_MAX];
     unsigned addresses_count;
     unsigned addresses_tried;

@@ -143,6 +143,7 @@ add_address(struct httpc *call, const struct sockaddr *address)
                                                  : sizeof(struct sockaddr_in);
 
     if (call->addresses_count < HTTPC_ADDRESSES_MAX &&
+        ranges_find(&call->deny, address) == NULL &&
         (address->sa_family == AF_INET || address->sa_family == AF_INET6)) {
         memcpy(&call->addresses[call->addresses_count], address, size);
         call->addresses_count++;
@@ -165,7 +166,7 @@ on_resolved(uv_getaddrinfo_t *resolve, int status, struct addrinfo *found)
     }
     uv_freeaddrinfo(found);
     if (status != 0 || call->addresses_count == 0) {
-        call->error = status;
+        call->error = status != 0 ? status : UV_EACCES; /* denied */
         httpc_finish(call, HTTPC_RESOLVE);
     } else {
         try_next(call);

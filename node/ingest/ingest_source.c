@@ -84,6 +84,7 @@ add_sidecar(struct ingest *ingest, struct ingest_worker *w)
         .identity = worker->identity,
         .ranks = worker->ranks,
         .url = worker->sse,
+        .deny = ingest->node->config->workers_deny,
         .retry_ms = SIDECAR_RETRY_MS,
         .retry_max_ms = SIDECAR_RETRY_MAX_MS,
         .silence_ms = SIDECAR_SILENCE_MS,

@@ -163,10 +163,13 @@ class Admin(harness.Case):
         self.assertIn("169.254.0.0/16", told.stderr)
 
     def test_a_name_with_a_denied_address_is_told_with_both(self):
+        sidecar = FakeWorker(self, lambda peer, request: peer.answer(404))
         node = self.serve("--workers.deny", "127.0.0.0/8 ::1/128", "--worker",
-                          "http://localhost:1,id=w")
+                          f"http://localhost:1,id=w,sse=http://localhost:{sidecar.address[1]}/e")
         harness.wait_until(lambda: "worker_address_denied" in node.log(), "the name is resolved")
         self.assertIn("worker=w address=127.0.0.1 range=127.0.0.0/8", node.log())
+        harness.wait_until(lambda: "sse_ended worker=w" in node.log(), "nor does it read events")
+        self.assertEqual(sidecar.requests, [])
 
     def test_what_engines_count_is_on_the_metrics_page(self):
         engine = self.start("kvasir-engine", "--port", "0", "--speed", "20")

@@ -623,6 +623,23 @@ Test(node_httpc, a_name_without_address_is_resolve)
     rig_fini(&rig);
 }
 
+Test(node_httpc, a_name_that_leads_where_it_must_not_is_resolve)
+{
+    struct rig rig;
+    struct ranges deny;
+
+    rig_init(&rig);
+    struct httpc_request request = request_for(&rig);
+    cr_assert_null(ranges_parse(SLICE("127.0.0.0/8 ::1/128"), &deny));
+    request.host = "localhost";
+    request.deny = &deny;
+    start(&rig, &request);
+    WAIT(&rig.loop, rig.done == 1);
+    expect(&rig, HTTPC_RESOLVE, 0, "");
+    cr_assert_eq(rig.error, UV_EACCES);
+    rig_fini(&rig);
+}
+
 Test(node_httpc, a_call_may_be_cancelled_at_any_point)
 {
     struct rig rig;
