@@ -145,7 +145,7 @@ static const struct config_key node_keys[] = {
     {"mirror.external", CONFIG_RATIO, AT(mirror.external_permille), "0.3", 0, 1000, NULL,
      "Worth of a block in a store on the network, relative to the same."},
     {"mirror.stale", CONFIG_RATIO, AT(mirror.stale_permille), "0.5", 0, 1000, NULL,
-     "Trust in a worker's mirror while some of its events are missing."},
+     "Trust in a worker's mirror while some of its events are missing, and at first where blocks from before are not known."},
     {"mirror.wrong", CONFIG_RATIO, AT(mirror.wrong_permille), "0.5", 1, 1000, NULL,
      "A worker's events are read from scratch when more than this part of its last answers differ from the prediction."},
 

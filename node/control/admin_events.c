@@ -19,6 +19,7 @@ put_accuracy(struct json_out *json, const struct accuracy *a)
     json_out_put_uint(json, "under", a->under);
     json_out_put_uint(json, "over_tokens", a->over_tokens);
     json_out_put_uint(json, "under_tokens", a->under_tokens);
+    json_out_put_uint(json, "more", a->more);
     json_out_put_bool(json, "wrong", a->wrong);
     json_out_object_end(json);
 }
@@ -114,6 +115,7 @@ admin_put_stream_rows(struct control *control, struct json_out *json)
         json_out_put_uint(json, "exact", s.accuracy.exact);
         json_out_put_uint(json, "over", s.accuracy.over);
         json_out_put_uint(json, "under", s.accuracy.under);
+        json_out_put_uint(json, "more", s.accuracy.more);
         json_out_object_end(json);
     }
     json_out_array_end(json);
@@ -190,6 +192,7 @@ struct stream_family {
     }
 
 VALUE(live, s->state == KV_STREAM_LIVE)
+VALUE(partial, s->state == KV_STREAM_PARTIAL)
 VALUE(blocks, s->blocks)
 VALUE(seq, s->seq >> 8)
 VALUE(trust, s->trust_permille)
@@ -197,12 +200,16 @@ VALUE(answers, s->accuracy.answers)
 VALUE(exact, s->accuracy.exact)
 VALUE(over_tokens, s->accuracy.over_tokens)
 VALUE(under_tokens, s->accuracy.under_tokens)
+VALUE(more, s->accuracy.more)
 #undef VALUE
 /* clang-format on */
 
 static const struct stream_family stream_families[] = {
     {"kvasir_events_live", "gauge",
      "1 while everything since the engine's start is known", live},
+    {"kvasir_events_partial", "gauge",
+     "1 while the engine is followed, but what it stored before is not known",
+     partial},
     {"kvasir_events_seq", "gauge", "Last batch applied", seq},
     {"kvasir_mirror_worker_blocks", "gauge", "Blocks the rank holds", blocks},
     {"kvasir_mirror_trust_permille", "gauge", "How far its mirror is trusted",
@@ -215,6 +222,8 @@ static const struct stream_family stream_families[] = {
      "Cached tokens that were predicted and not there", over_tokens},
     {"kvasir_accuracy_under_tokens_total", "counter",
      "Cached tokens that were there and not predicted", under_tokens},
+    {"kvasir_accuracy_more_total", "counter",
+     "Answers that found more than was known of a partial stream", more},
 };
 
 static void

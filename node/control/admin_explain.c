@@ -17,8 +17,8 @@ struct explaining {
 };
 
 static void
-put_rank(struct json_out *json, const struct route_scratch *route,
-         uint32_t worker)
+put_rank(struct json_out *json, const struct route_world *world,
+         const struct route_scratch *route, uint32_t worker)
 {
     const struct token_match_rank *best = &route->tokens.best[worker];
 
@@ -31,6 +31,8 @@ put_rank(struct json_out *json, const struct route_scratch *route,
     json_out_put_uint(json, "block_tokens", best->block_tokens);
     json_out_put_uint(json, "rank", best->rank);
     json_out_put_text(json, "tier", event_tier_name((enum tier)best->tier));
+    json_out_put_milli(json, "trust",
+                       world->tokens.view->trust_permille[best->slot]);
 }
 
 static void
@@ -44,7 +46,7 @@ put_row(struct json_out *json, const struct route_world *world,
     json_out_put_text(json, "worker", view->worker[row->worker]->id);
     json_out_put_text(json, "verdict", row->verdict);
     json_out_put_uint(json, "overlap", row->overlap);
-    put_rank(json, route, row->worker);
+    put_rank(json, world, route, row->worker);
     json_out_put_uint(json, "load", row->load);
     json_out_put_uint(json, "load_peers",
                       gauge_read(&board->peers[row->worker]));

@@ -23,7 +23,9 @@
  * that predicts wrongly (accuracy.h) for its discount; the lower value holds.
  * The replay that begins an epoch is no gap: what it brings is true as far as
  * it goes. If the stream cannot claim to be complete (PARTIAL), an answer that
- * found more than was predicted is explained by that and not held against it.
+ * found more than was predicted is explained by that, and no reason to read it
+ * again. But such answers say how much of the engine's cache is unknown: trust is
+ * stale_permille at first, and never full (accuracy.h).
  *
  * Unruled. Some engines keep caches of which nobody knows what a hit needs, and
  * the stream's shape (index/shape.h) says so: it is not in the view, and its
@@ -104,7 +106,8 @@ struct mirror_writer_stats {
     uint64_t full;            /* truncated: the mirror is full */
     uint64_t no_memory;       /* truncated: out of memory */
     uint64_t no_slot;         /* epochs that found no free slot */
-    uint64_t explained;       /* answers that a PARTIAL stream explains */
+    uint64_t explained;       /* answers that found more than a PARTIAL stream
+                                 predicted */
     uint64_t rereads;         /* requested because something was lost */
     uint64_t views;           /* published */
     uint32_t streams;

@@ -41,6 +41,11 @@ mirror_writer_stream_trust(const struct mirror_writer *writer,
     uint32_t stale = writer->limits.stale_permille;
 
     CHECK(trust <= 1000 && stale <= 1000);
+    if (stream->state == KV_STREAM_PARTIAL && !stream->lost) {
+        uint32_t partial = accuracy_partial_trust(
+            &stream->accuracy, &writer->limits.accuracy, stale);
+        return partial < trust ? partial : trust;
+    }
     return misses_events(stream) && stale < trust ? stale : trust;
 }
 
@@ -396,15 +401,16 @@ mirror_writer_answer(struct mirror_writer *writer, uint32_t worker,
         misses_events(stream)) {
         return false;
     }
+    uint32_t trust = mirror_writer_stream_trust(writer, stream);
     if (stream->state == KV_STREAM_PARTIAL &&
-        answer->predicted_tokens < answer->cached_tokens) {
+        accuracy_note_partial(&stream->accuracy, answer)) {
         writer->stats.explained++;
+        writer->changed |= mirror_writer_stream_trust(writer, stream) != trust;
         return false;
     }
-    bool wrong = stream->accuracy.wrong;
     bool reread = accuracy_note(&stream->accuracy, &writer->limits.accuracy,
                                 answer, now_us);
-    writer->changed |= stream->accuracy.wrong != wrong;
+    writer->changed |= mirror_writer_stream_trust(writer, stream) != trust;
     return reread;
 }
 

@@ -98,11 +98,51 @@ accuracy_note(struct accuracy *accuracy, const struct accuracy_config *config,
     return reread_is_due(accuracy, config, now_us);
 }
 
+bool
+accuracy_note_partial(struct accuracy *accuracy,
+                      const struct accuracy_answer *answer)
+{
+    if (answer->block_tokens == 0 ||
+        answer->prompt_tokens < answer->block_tokens) {
+        return false;
+    }
+    /* A difference of a block is none, as in count(). */
+    bool more =
+        answer->cached_tokens > answer->predicted_tokens &&
+        answer->cached_tokens - answer->predicted_tokens > answer->block_tokens;
+    accuracy->more += more;
+    accuracy->more_bits = accuracy->more_bits << 1 | (more ? 1U : 0U);
+    accuracy->more_count += accuracy->more_count < ACCURACY_WINDOW;
+    CHECK(accuracy->more_count <= ACCURACY_WINDOW);
+    return more;
+}
+
+uint32_t
+accuracy_partial_trust(const struct accuracy *accuracy,
+                       const struct accuracy_config *config,
+                       uint32_t least_permille)
+{
+    uint32_t more = (uint32_t)__builtin_popcountll(accuracy->more_bits);
+    uint32_t most = ACCURACY_PARTIAL;
+
+    CHECK(more <= accuracy->more_count);
+    if (least_permille >= most) {
+        return most;
+    }
+    if (accuracy->more_count < answers_needed(config)) {
+        return least_permille;
+    }
+    uint32_t eighths = (accuracy->more_count - more) * 8 / accuracy->more_count;
+    return least_permille + (most - least_permille) * eighths / 8;
+}
+
 void
 accuracy_reread(struct accuracy *accuracy)
 {
     accuracy->wrong_bits = 0;
     accuracy->window_count = 0;
+    accuracy->more_bits = 0;
+    accuracy->more_count = 0;
 }
 
 uint32_t

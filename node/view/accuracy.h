@@ -31,6 +31,14 @@
  * good by itself. After recovery the wait begins at reread_ms again, but still
  * counts from the last reading.
  *
+ * A mirror that cannot claim to be complete (its engine is older than anything
+ * that is known of it) predicts too little, and an answer that found more is no
+ * mistake. How far its word is the whole truth is learned from the last
+ * ACCURACY_WINDOW answers: each of them found about what was predicted, or more.
+ * Before there are answers_min of them it is trusted to least_permille; then by
+ * eighths from there up to ACCURACY_PARTIAL, as the share of those that found no
+ * more grows, which it does as blocks are stored, found and evicted anew.
+ *
  * Role: core. Owns: nothing, a plain value. Thread: one owner. Limits:
  * ACCURACY_WINDOW answers are remembered. Errors: none.
  */
@@ -40,8 +48,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ACCURACY_WINDOW    64U /* bits of wrong_bits */
-#define ACCURACY_DOUBLINGS 10U /* of reread_ms */
+#define ACCURACY_WINDOW    64U  /* bits of wrong_bits */
+#define ACCURACY_DOUBLINGS 10U  /* of reread_ms */
+#define ACCURACY_PARTIAL   999U /* the most trust in an incomplete mirror */
 
 struct accuracy_config {
     uint32_t answers_min;       /* before anything is judged; more than
@@ -73,6 +82,10 @@ struct accuracy {
     uint32_t rereads;      /* in a row without recovery */
     uint64_t reread_at_us; /* when the last one was asked for; 0: never */
     bool wrong;            /* persistently, now */
+    uint64_t more; /* answers ever that found more than an incomplete mirror
+                           predicted; not among `answers` */
+    uint64_t more_bits; /* their window, newest in bit 0 */
+    uint32_t more_count;
 };
 
 /*
@@ -84,7 +97,17 @@ bool accuracy_note(struct accuracy *accuracy,
                    const struct accuracy_config *config,
                    const struct accuracy_answer *answer, uint64_t now_us);
 
-/* The window starts again: the mirror's content was read again, or belongs to
+/* An answer while the mirror is incomplete; accuracy_note() is for the caller to
+ * call. True: it found more than was predicted, which proves nothing wrong. */
+bool accuracy_note_partial(struct accuracy *accuracy,
+                           const struct accuracy_answer *answer);
+
+/* Trust in an incomplete mirror, if it is not wrong. */
+uint32_t accuracy_partial_trust(const struct accuracy *accuracy,
+                                const struct accuracy_config *config,
+                                uint32_t least_permille);
+
+/* The windows start again: the mirror's content was read again, or belongs to
  * another process. Trust stays as it is until the content is proved good. */
 void accuracy_reread(struct accuracy *accuracy);
 

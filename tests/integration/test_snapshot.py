@@ -1,5 +1,6 @@
 """A node that comes back knows what it knew: from its snapshot, its engines and
 its peers, whatever happened meanwhile."""
+import itertools
 import json
 import os
 import pathlib
@@ -252,6 +253,28 @@ class ShortReplay(SnapshotCase):
         self.assertNotEqual(self.epoch(node), epoch)
         cache = harness.request(self.short.at("http"), "GET", "/chaos/cache").json()
         self.assertLess(self.held(node)[0][1], len(set(cache["keys"])))
+        self.knows_how_little_it_knows(node)
+
+    def knows_how_little_it_knows(self, node):
+        """Trust in what is known of an engine follows what its answers find."""
+        def row():
+            return self.status(node)["events"][0]
+        self.assertEqual((row()["state"], row()["trust"], row()["more"]), ("partial", 0.5, 0))
+        self.assertEqual(harness.metrics(node.at("admin"))[
+            'kvasir_events_partial{worker="e0",rank="0"}'], 1)
+        for prompt in prompts(11, 20):  # of which the engine has more
+            self.complete(node, prompt)
+        harness.wait_until(lambda: row()["more"] >= 15, "answers were compared")
+        self.assertLess(row()["trust"], 0.7)
+        known = itertools.cycle(prompts(14, 20))
+
+        def taught():
+            self.complete(node, next(known))
+            return 0.8 < row()["trust"] < 1
+        harness.wait_until(taught, "answers taught trust")
+        said = harness.request(node.at("admin"), "POST", "/admin/explain", {
+            "model": self.served, "prompt": prompts(14, 1)[0]}).json()
+        self.assertTrue(0.5 < said["candidates"][0]["trust"] < 1, said)
 
 
 class Taking(SnapshotCase):

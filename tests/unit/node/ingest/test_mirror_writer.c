@@ -426,7 +426,7 @@ Test(node_mirror_writer, trust_follows_the_state)
         uint32_t trust;
     } walk[] = {
         {KV_STREAM_READING, 1000}, /* begins an epoch */
-        {KV_STREAM_PARTIAL, 1000}, {KV_STREAM_READING, 500}, /* a gap */
+        {KV_STREAM_PARTIAL, 500},  {KV_STREAM_READING, 500}, /* a gap */
         {KV_STREAM_LIVE, 1000},    {KV_STREAM_STALE, 500},
         {KV_STREAM_LIVE, 1000},    {KV_STREAM_CONNECTING, 500},
         {KV_STREAM_LIVE, 1000},
@@ -505,11 +505,39 @@ Test(node_mirror_writer, a_partial_stream_explains_what_it_did_not_claim)
         cr_assert_not(answer(0, 640));
     }
     cr_assert_eq(stats().explained, 9);
+    cr_assert_eq(status(0).accuracy.more, 9);
     cr_assert_eq(status(0).accuracy.answers, 0);
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert_not(answer(640, 0));
     }
     cr_assert(answer(640, 0), "what it did claim has to be there");
+}
+
+Test(node_mirror_writer, answers_say_how_much_of_a_partial_stream_is_known)
+{
+    add(7, 1);
+    begin(7, 0, 100);
+    store(7, 0, 100, 1, 0xa);
+    mirror_writer_state(writer, 7, 1, 0, KV_STREAM_PARTIAL);
+    uint32_t slot = status(0).slot;
+    cr_assert_eq(view()->trust_permille[slot], 500, "nothing is proved");
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert_not(answer(640, i == 0 ? 720 : 640 + i));
+    }
+    cr_assert_eq(view()->trust_permille[slot], 500 + 499 * 6 / 8);
+    for (uint32_t i = 0; i < 64; i++) {
+        cr_assert_not(answer(640, 640));
+    }
+    cr_assert_eq(view()->trust_permille[slot], 999, "never full");
+    for (uint32_t i = 0; i < 64; i++) {
+        cr_assert_not(answer(640, 720));
+    }
+    cr_assert_eq(view()->trust_permille[slot], 500);
+    mirror_writer_state(writer, 7, 1, 0, KV_STREAM_LIVE);
+    cr_assert_eq(view()->trust_permille[slot], 1000);
+    mirror_writer_reset(writer, 7, 1, 0, 101);
+    mirror_writer_state(writer, 7, 1, 0, KV_STREAM_PARTIAL);
+    cr_assert_eq(status(0).trust_permille, 500, "begun anew");
 }
 
 Test(node_mirror_writer, one_rank_is_enough_to_be_in_view)
