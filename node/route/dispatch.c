@@ -669,9 +669,9 @@ dispatch_check(const struct dispatch *d, const char **reason)
     *reason = NULL;
     if (d->choice.lease.taken != sent) {
         *reason = "a lease is held without an attempt, or the reverse";
-    } else if (d->attempts_count > DISPATCH_ATTEMPTS_MAX ||
-               d->attempts_count > d->lane->attempts_max) {
-        *reason = "more attempts than allowed";
+    } else if (d->attempts_count > DISPATCH_ATTEMPTS_MAX) {
+        *reason = "more attempts than there is room for"; /* attempts_max may
+                                                             be lower by now */
     } else if ((d->status != 0) != (d->first_byte_us != 0)) {
         *reason = "an answer without a status, or the reverse";
     } else if (d->ticket != 0 && (!sent || d->status != 0)) {

@@ -36,7 +36,6 @@ report_half_open(struct breaker *breaker, const struct config_breaker *config,
     if (!success) {
         return open_up(breaker, config, now_us);
     }
-    CHECK(breaker->successes < config->successes);
     breaker->successes++;
     if (breaker->successes < config->successes) {
         return false;
@@ -58,7 +57,6 @@ breaker_report(struct breaker *breaker, const struct config_breaker *config,
     case BREAKER_CLOSED:
         break;
     }
-    CHECK(breaker->failures < config->failures);
     if (success) {
         breaker->failures = 0;
         breaker->open_ms = 0;
@@ -67,8 +65,9 @@ breaker_report(struct breaker *breaker, const struct config_breaker *config,
     if (enough != BREAKER_NEVER && breaker->failures + 1 >= enough) {
         return open_up(breaker, config, now_us);
     }
-    if (breaker->failures + 1 < config->failures) {
-        breaker->failures++; /* and not beyond: see BREAKER_NEVER */
+    breaker->failures++;
+    if (breaker->failures >= config->failures) { /* see BREAKER_NEVER */
+        breaker->failures = config->failures - 1;
     }
     return false;
 }

@@ -18,6 +18,9 @@
  * Failures may be the requests' fault. So the owner says how many are enough
  * now, or that none are (BREAKER_NEVER): fleet.c, fleet_outlier.c.
  *
+ * The limits may be others at each report, because a reload changes them: those
+ * of the report count, for what is on record, too.
+ *
  * Role: core. Owns: nothing. Thread: one owner. Limits: struct config_breaker.
  * Errors: none.
  */

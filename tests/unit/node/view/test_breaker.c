@@ -133,3 +133,33 @@ Test(node_breaker, one_failure_opens_it_where_that_is_enough)
     cr_assert(breaker_report(&breaker, &config, 1, false, 1));
     cr_assert_eq(breaker.state, BREAKER_OPEN);
 }
+
+Test(node_breaker, lower_limits_hold_from_the_next_report_on)
+{
+    const struct config_breaker lower = {
+        .failures = 1, .successes = 1, .open_ms = 5000, .open_max_ms = 12000};
+    struct breaker known;
+
+    (void)fail(1);
+    (void)fail(2);
+    known = breaker;
+    cr_assert_not(breaker_report(&breaker, &lower, BREAKER_NEVER, false, 3));
+    cr_assert_eq(breaker.failures, 0); /* there is no more to have on record */
+    breaker = known;
+    cr_assert_not(breaker_report(&breaker, &lower, 1, true, 3));
+    breaker = known;
+    cr_assert(breaker_report(&breaker, &lower, 1, false, 3));
+    cr_assert_eq(breaker.state, BREAKER_OPEN);
+}
+
+Test(node_breaker, a_trial_that_was_enough_for_lower_limits_closes_it)
+{
+    const struct config_breaker lower = {
+        .failures = 1, .successes = 1, .open_ms = 5000, .open_max_ms = 12000};
+
+    open_at(0);
+    (void)breaker_tick(&breaker, 5 * S);
+    cr_assert_not(succeed(5 * S));
+    cr_assert(breaker_report(&breaker, &lower, 1, true, 5 * S));
+    cr_assert_eq(breaker.state, BREAKER_CLOSED);
+}
