@@ -183,7 +183,7 @@ place(struct kv_apply_batch *b, const struct kv_event *event, enum tier tier)
     bool unknown = false;
     bool full = false;
 
-    CHECK(b->out->max - b->out->count > event->hashes_count);
+    CHECK(b->out->max - b->out->count >= event->hashes_count + 2);
     for (uint32_t i = 0; i < event->hashes_count; i++) {
         struct ledger_done done = {0};
         int rc = ledger_place(b->ledger, b->stream, event->hashes[i], tier,
@@ -346,7 +346,7 @@ store(struct kv_apply_batch *b, const struct kv_event *event)
     } else if (!is_placeholder) {
         store_blocks(b, event, tier);
         kv_groups_settle(b);
-    } else if (kv_apply_has_room(b->out, event->hashes_count)) {
+    } else if (kv_apply_has_room(b->out, event->hashes_count + 1)) {
         place(b, event, tier);
     }
 }

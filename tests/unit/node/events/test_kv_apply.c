@@ -18,7 +18,7 @@ static struct kv_apply apply;
 static struct kv_counters counters;
 static struct kv_batch batch;
 static uint64_t words[WORDS];
-static struct event_words out;
+static struct event_words out = {.max = WORDS};
 
 static void
 setup(void)
@@ -47,7 +47,7 @@ TestSuite(node_kv_apply, .init = setup, .fini = teardown);
 static int
 go_on(void)
 {
-    out = (struct event_words){.words = words, .max = WORDS};
+    out = (struct event_words){.words = words, .max = out.max};
     return kv_apply(&apply, reader, ledger, stream, &counters, &out);
 }
 
@@ -774,11 +774,14 @@ Test(node_kv_apply, words_that_do_not_fit_are_damage)
     put_envelope(&batch, 2);
     put_stored(&batch, 0, 100, 2, 0, 1, 4);
     put_stored(&batch, 0, 102, 2, 101, 9, 4);
-    cr_assert_eq(kv_reader_begin(reader, kv_batch_slice(&batch)), 0);
-    out = (struct event_words){.words = words, .max = 4};
-    cr_assert_eq(kv_apply(&apply, reader, ledger, stream, &counters, &out),
-                 KV_APPLY_E_DAMAGED);
+    out.max = 4;
+    cr_assert_eq(run(), KV_APPLY_E_DAMAGED);
     cr_assert(out.failed);
+    put_envelope(&batch, 1);
+    put_stored_map(&batch, 1, 100, 2, 0, 1, 0);
+    put_pair(&batch, "medium", "cpu");
+    out.max = 3;
+    cr_assert_eq(run(), KV_APPLY_E_DAMAGED);
     out.count = 0;
 }
 
