@@ -33,7 +33,10 @@ struct storage_disk {
     void (*wake)(void *context);
     void *context;
     uint64_t queue_bytes;
-    struct job end; /* commit or abort: for these there is always room */
+    /* For these there is always room: a part without its begin would go into
+     * the snapshot before. */
+    struct job begin;
+    struct job end; /* commit or abort */
     pthread_t thread;
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t cond;
@@ -42,7 +45,7 @@ struct storage_disk {
     uint64_t waiting; /* bytes */
     bool stop;
     bool still; /* there is no thread */
-    bool lost;  /* a job there was no memory for */
+    bool lost;  /* a part there was no memory for */
     bool done;
     struct storage_result result;
 };
@@ -133,7 +136,7 @@ take(struct storage_disk *disk, struct job *out)
     }
     CHECK(queue_sound(disk));
     (void)pthread_mutex_unlock(&disk->mutex);
-    if (taken && job != &disk->end) {
+    if (taken && job != &disk->begin && job != &disk->end) {
         free(job);
     }
     return taken;
@@ -291,12 +294,27 @@ storage_disk_room(struct storage_disk *disk)
     return room;
 }
 
-/* A job there is no memory for makes the snapshot fail. */
+/* Where a job waits; NULL if there is no memory for it. */
+static struct job *
+place_of(struct storage_disk *disk, enum job_kind kind)
+{
+    switch (kind) {
+    case JOB_BEGIN:
+        return &disk->begin;
+    case JOB_PART:
+        return malloc(sizeof(struct job));
+    case JOB_COMMIT:
+    case JOB_ABORT:
+    default:
+        return &disk->end;
+    }
+}
+
+/* A part there is no memory for makes the snapshot fail. */
 static void
 give(struct storage_disk *disk, const struct job *what)
 {
-    bool ends = what->kind == JOB_COMMIT || what->kind == JOB_ABORT;
-    struct job *job = ends ? &disk->end : malloc(sizeof(*job));
+    struct job *job = place_of(disk, what->kind);
 
     CHECK(what->kind == JOB_PART || what->part.bytes == NULL);
     (void)pthread_mutex_lock(&disk->mutex);
