@@ -20,10 +20,10 @@ struct kv_sse_link {
     struct sse_read read;
     struct kv_sse core;
     struct rng rng;
-    bool connected; /* the stream began to arrive */
-    bool answered;  /* ... and brought an event */
-    uint32_t tries; /* in a row that brought no event */
-    bool muted;
+    bool connected;     /* the stream began to arrive */
+    bool answered;      /* ... and brought an event */
+    uint32_t tries;     /* in a row that brought no event */
+    bool freed;         /* by its owner; the timer ends it */
     const char *reread; /* asked for; NULL: not */
     uint64_t ask;
 };
@@ -51,7 +51,7 @@ deliver(struct kv_sse_link *link, enum intake_item_kind kind,
 
     (void)snprintf(item.reason, sizeof item.reason, "%s",
                    out->reason != NULL ? out->reason : "");
-    if (!link->muted) {
+    if (!link->freed) {
         source->sink.item(source->sink.context, &item, out->record);
     }
 }
@@ -82,6 +82,7 @@ pull(struct kv_sse_link *link, bool *hangup)
 static void
 start_timer(struct kv_sse_link *link, uint64_t ms)
 {
+    ms = link->freed ? 0 : ms;
     CHECK(uv_timer_start(&link->timer, on_timer, ms, 0) == 0);
 }
 
@@ -243,11 +244,34 @@ start_call(struct kv_sse_link *link)
 }
 
 static void
+on_closed(uv_handle_t *handle)
+{
+    struct kv_sse_link *link = handle->data;
+
+    sse_read_fini(&link->read);
+    free(link);
+}
+
+static void
+bury(struct kv_sse_link *link)
+{
+    CHECK(link->freed);
+    if (link->call != NULL) {
+        httpc_cancel(link->call);
+    }
+    uv_close((uv_handle_t *)&link->timer, on_closed);
+}
+
+static void
 on_timer(uv_timer_t *timer)
 {
     struct kv_sse_link *link = timer->data;
     bool hangup = false;
 
+    if (link->freed) {
+        bury(link);
+        return;
+    }
     if (link->reread != NULL) {
         kv_sse_reread(&link->core, link->reread, link->ask);
         link->reread = NULL;
@@ -287,31 +311,14 @@ kv_sse_link_new(struct kv_sse_link **out, uv_loop_t *loop,
     return 0;
 }
 
-static void
-on_closed(uv_handle_t *handle)
-{
-    struct kv_sse_link *link = handle->data;
-
-    sse_read_fini(&link->read);
-    free(link);
-}
-
 void
 kv_sse_link_free(struct kv_sse_link *link)
 {
-    if (link == NULL) {
-        return;
+    if (link != NULL) {
+        CHECK(!link->freed);
+        link->freed = true;
+        start_timer(link, 0);
     }
-    if (link->call != NULL) {
-        httpc_cancel(link->call);
-    }
-    uv_close((uv_handle_t *)&link->timer, on_closed);
-}
-
-void
-kv_sse_link_mute(struct kv_sse_link *link)
-{
-    link->muted = true;
 }
 
 void

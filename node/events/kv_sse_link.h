@@ -34,7 +34,7 @@ struct kv_sse_link;
  * Receives items as the intake delivers them (intake.h), with worker,
  * generation and reading as given; record: of an INTAKE_RECORD, otherwise NULL.
  * Called only from the loop, never from within a call of the owner's. A
- * callback must not free the link; use kv_sse_link_mute().
+ * callback may free the link.
  */
 struct kv_sse_sink {
     void *context;
@@ -64,12 +64,9 @@ struct kv_sse_source {
 int kv_sse_link_new(struct kv_sse_link **out, uv_loop_t *loop,
                     const struct kv_sse_source *source) MUST_CHECK;
 
-/* No callback follows; the memory is freed once the loop has run on and its
- * handles are closed. link may be NULL. */
+/* No callback follows; the connection and the memory are given up in later
+ * turns of the loop. link may be NULL. */
 void kv_sse_link_free(struct kv_sse_link *link);
-
-/* No callback follows; the owner will free the link soon. */
-void kv_sse_link_mute(struct kv_sse_link *link);
 
 /* Forgets what the source told and reconnects; the BEGIN comes from the loop.
  * ask: the question's number, 0: none. reason: static text. */

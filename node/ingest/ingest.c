@@ -27,7 +27,6 @@ on_wake(uv_async_t *wake)
     ingest->awake = true;
     ingest->owner.take_facts(ingest->owner.context);
     ingest_take_items(ingest, &more);
-    ingest_bury(ingest);
     more = mirror_writer_work(ingest->writer, INGEST_BUDGET) || more;
     ingest_slots_renew(&ingest->slots);
     ingest->awake = false;
@@ -146,7 +145,6 @@ ingest_added(struct ingest *ingest, const struct fleet_worker *worker)
         .stuck = before.stuck,
         .stuck_generation = before.stuck_generation,
     };
-    memcpy(w->gone, before.gone, sizeof w->gone);
     memcpy(w->id, worker->id, sizeof(w->id));
     if (!ingest_has_events(worker)) {
         return;
@@ -247,7 +245,6 @@ ingest_work(struct ingest *ingest, uint64_t now_us)
 {
     bool look = now_us - ingest->looked_us >= LOOK_US;
 
-    ingest_bury(ingest);
     ask_again(ingest);
     ingest_streams_heal(&ingest->streams, look, now_us);
     bool more = mirror_writer_work(ingest->writer, INGEST_BUDGET);
@@ -377,7 +374,6 @@ ingest_stop(struct ingest *ingest)
         intake_free(ingest->intake); /* no wake-up follows */
         ingest->intake = NULL;
         ingest->stopped = true;
-        ingest_bury(ingest);
         for (uint32_t i = 0; i < WORKERS_MAX; i++) {
             kv_sse_link_free(ingest->workers[i].link);
             ingest->workers[i].link = NULL;

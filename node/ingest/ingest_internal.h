@@ -17,7 +17,6 @@
 
 #define INGEST_RANKS_MAX 64U    /* of a worker, by the configuration */
 #define INGEST_BUDGET    16384U /* table slots of the mirror that are looked at */
-#define INGEST_GRAVES    4U     /* links ended in one turn */
 
 /* The ledger's position when one of its cuts ended. */
 struct ingest_position {
@@ -45,9 +44,8 @@ struct ingest_worker {
     bool left_out;
     bool unruled;
     bool lost;
-    struct kv_sse_link *link; /* its sidecar's; NULL: the intake reads it */
-    struct kv_sse_link *gone[INGEST_GRAVES]; /* to be freed */
-    struct fleet_worker *worker;             /* a copy; NULL: no events */
+    struct kv_sse_link *link;    /* its sidecar's; NULL: the intake reads it */
+    struct fleet_worker *worker; /* a copy; NULL: no events */
     struct ingest_rank rank[INGEST_RANKS_MAX];
     struct ingest_position *position[INGEST_RANKS_MAX]; /* NULL: not known */
     char id[FLEET_ID_BYTES];
@@ -89,8 +87,6 @@ void ingest_reach_watch(struct ingest *ingest, struct ingest_worker *w,
 /* The worker goes. */
 void ingest_stop_reading(struct ingest *ingest, struct ingest_worker *w)
     ON_CONTROL;
-/* Frees links of sidecars that ended in an earlier call. */
-void ingest_bury(struct ingest *ingest) ON_CONTROL;
 void ingest_ask(struct ingest *ingest, struct ingest_worker *w, uint32_t rank)
     ON_CONTROL;
 /* Has its source go on from the names that are known, if it can. */

@@ -150,33 +150,15 @@ open_source(struct ingest *ingest, struct ingest_worker *w)
 
 /* Ending */
 
-/* A link may be what is calling. */
-void
-ingest_bury(struct ingest *ingest)
-{
-    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
-        for (uint32_t grave = 0; grave < INGEST_GRAVES; grave++) {
-            kv_sse_link_free(ingest->workers[i].gone[grave]);
-            ingest->workers[i].gone[grave] = NULL;
-        }
-    }
-}
-
 static int ON_CONTROL
 close_source(struct ingest *ingest, struct ingest_worker *w)
 {
     if (w->link == NULL) {
         return intake_remove(ingest->intake, w->worker->slot, w->generation);
     }
-    for (uint32_t grave = 0; grave < INGEST_GRAVES; grave++) {
-        if (w->gone[grave] == NULL) {
-            kv_sse_link_mute(w->link);
-            w->gone[grave] = w->link;
-            w->link = NULL;
-            return 0;
-        }
-    }
-    return -EAGAIN;
+    kv_sse_link_free(w->link); /* which may be what is calling */
+    w->link = NULL;
+    return 0;
 }
 
 /* Its items are not taken any more. */

@@ -26,6 +26,7 @@ struct rig {
     struct buf out;               /* what came to the sink */
     struct mirror_writer *writer; /* NULL, or it goes there too */
     bool reread;                  /* the next record shows that all is wrong */
+    bool frees;                   /* the next record frees the link */
     uint64_t epoch;
 };
 
@@ -74,6 +75,10 @@ on_record(const struct intake_item *item, const struct event_record *record)
         rig.reread = false;
         kv_sse_link_reread(rig.link, "wrong", 1);
     }
+    if (rig.frees) {
+        kv_sse_link_free(rig.link);
+        rig.link = NULL;
+    }
     cr_assert(rig.writer == NULL ||
               mirror_writer_record(rig.writer, item->worker, item->generation,
                                    item->rank, record) == 0);
@@ -84,6 +89,7 @@ on_item(void *context, const struct intake_item *item,
         const struct event_record *record)
 {
     cr_assert_eq(context, &rig);
+    cr_assert_not_null(rig.link);
     cr_assert(item->worker == 5 && item->generation == 9 && item->reading == 3);
     switch ((enum intake_item_kind)item->kind) {
     case INTAKE_BEGIN:
@@ -300,6 +306,18 @@ Test(node_kv_sse_link, an_answer_that_is_no_stream_is_tried_again)
     rig.accepted = 5;
     cr_assert_eq(stats().connects, 0);
     live();
+    teardown();
+}
+
+Test(node_kv_sse_link, a_record_may_free_the_link)
+{
+    setup_with(60000);
+    live();
+    rig.frees = true;
+    say("id: b-3\nevent: cache_created\ndata: {\"prefix_hash\":3}\n\n"
+        "id: b-9\nevent: cache_created\ndata: {\"prefix_hash\":9}\n\n");
+    expect("3;");
+    WAIT(&rig.loop, rig.request == NULL);
     teardown();
 }
 
