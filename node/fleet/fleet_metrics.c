@@ -91,7 +91,8 @@ note_capacity(struct fleet *fleet, uint32_t slot)
     struct engine_number capacity = s->metrics.capacity;
 
     CHECK(s->state == SLOT_PRESENT);
-    if (!capacity.known || capacity.value >= (double)UINT32_MAX * 1024) {
+    /* The product of two sums may be infinite, or no number. */
+    if (!capacity.known || !(capacity.value < (double)UINT32_MAX * 1024)) {
         return;
     }
     uint64_t tokens = (uint64_t)capacity.value;

@@ -180,6 +180,18 @@ Test(node_fleet_metrics, capacity_is_told_once_and_when_it_changes)
     cr_assert_eq(rig_count(FLEET_CAPACITY_CHANGED), 2);
 }
 
+Test(node_fleet_metrics, a_capacity_that_is_no_number_is_not_told)
+{
+    rig.engine[0].metrics = 200;
+    rig.engine[0].metrics_body =
+        "trtllm_kv_cache_tokens_per_block{pool=\"a\"} 1e308\n"
+        "trtllm_kv_cache_tokens_per_block{pool=\"b\"} 1e308\n"
+        "trtllm_kv_cache_max_blocks 0\n";
+    (void)rig_add(0);
+    rig_pass(5 * RIG_S);
+    cr_assert_eq(rig_count(FLEET_CAPACITY_CHANGED), 0);
+}
+
 Test(node_fleet_metrics, a_new_worker_starts_from_nothing)
 {
     engine_says(10, 5, 0.5);
