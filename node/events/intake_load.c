@@ -111,6 +111,9 @@ intake_twin(struct intake *intake, struct storage_twin **out,
                                              .control_context = context};
 
     CHECK(!intake->runs && intake->twin == NULL);
+    if (intake->tools.ledger == NULL) {
+        return -ENOMEM; /* as intake_ledger_renew() said */
+    }
     intake->twin = storage_twin_new(intake->tools.ledger, &calls);
     *out = intake->twin;
     return intake->twin != NULL ? 0 : -ENOMEM;
