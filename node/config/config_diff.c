@@ -1,6 +1,7 @@
 /* Two configurations, key by key and worker by worker. */
 #include "node/config/config_diff.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define TEXT_MAX ((size_t)64 << 10) /* of one value */
@@ -142,21 +143,25 @@ config_diff(const struct config *now, const struct config *wanted,
     diff_workers(now, wanted, diff);
 }
 
-void
+int
 config_diff_take(const struct config_diff *diff, const struct config *wanted,
                  struct config *into)
 {
     struct buf text;
+    int outcome = 0;
 
     buf_init(&text, TEXT_MAX);
-    for (size_t i = 0; i < config_schema_node.count; i++) {
+    for (size_t i = 0; i < config_schema_node.count && outcome == 0; i++) {
         const struct config_key *key = &config_schema_node.keys[i];
         if (diff->changed[i] && config_key_is_live(key)) {
             buf_clear(&text);
             config_value_print(key, wanted, &text);
-            bool good = config_value_set(key, buf_slice(&text), into);
+            outcome = text.failed ? -ENOMEM : 0;
+            bool good =
+                text.failed || config_value_set(key, buf_slice(&text), into);
             CHECK(good); /* it was read from such a text */
         }
     }
     buf_fini(&text);
+    return outcome;
 }

@@ -63,7 +63,7 @@ Test(node_config_diff, keys_are_taken_over_or_need_a_restart)
     cr_assert(diff.changed[row("timeouts.head")]);
     cr_assert(diff.changed[row("log.level")]);
     cr_assert(diff.changed[row("lanes")]);
-    config_diff_take(&diff, &wanted, &now);
+    cr_assert_eq(config_diff_take(&diff, &wanted, &now), 0);
     cr_assert_eq(now.timeouts.head_ms, 3000);
     cr_assert_eq(now.log.level, LOG_LEVEL_DEBUG);
     cr_assert_eq(now.lanes, 0);
@@ -79,7 +79,7 @@ Test(node_config_diff, what_guards_the_request_path_is_taken_over)
             "breaker: {max_ejection_percent: 20}\n");
     cr_assert_eq(diff.live_count, 4);
     cr_assert_eq(diff.restart_count, 0);
-    config_diff_take(&diff, &wanted, &now);
+    cr_assert_eq(config_diff_take(&diff, &wanted, &now), 0);
     cr_assert_eq(now.placement_headers, 0);
     cr_assert_not(config_statuses_has(&now.retries.statuses, 500));
     cr_assert_eq(now.retries.after_send, 0);
