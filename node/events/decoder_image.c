@@ -276,7 +276,7 @@ get_apply(struct in *in, uint64_t flags, struct kv_apply *apply)
     apply->full = (flags & IMAGE_FULL) != 0 ? KV_FULL_EVENTS : 0;
     apply->is_size_proven = (flags & IMAGE_SIZED) != 0;
     apply->unruled = (flags & IMAGE_UNRULED) != 0;
-    apply->block_tokens = (uint32_t)get_below(in, UINT32_MAX);
+    apply->block_tokens = (uint32_t)get_below(in, SHAPE_TOKENS_MAX);
     apply->group = (uint32_t)get_below(in, UINT32_MAX);
     for (uint32_t i = 0; i < KV_GROUPS_MAX; i++) {
         get_group(in, apply, &apply->groups[i]);

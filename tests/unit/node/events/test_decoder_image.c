@@ -154,6 +154,19 @@ Test(node_decoder_image, a_reader_that_makes_no_sense_is_not_used)
     buf_fini(&bytes);
 }
 
+Test(node_decoder_image, blocks_larger_than_a_shape_tells_are_not_used)
+{
+    uint64_t words[NAMES_READER_MAX];
+    struct buf bytes;
+
+    one.decoder.apply.block_tokens = SHAPE_TOKENS_MAX + 1;
+    uint32_t count = decoder_reader(&one.decoder, words);
+    buf_init(&bytes, DECODER_BYTES_MAX);
+    cr_assert(decoder_image_of(words, count, 299, 1, &bytes));
+    cr_assert_not(decoder_resume(&other.decoder, 12, buf_slice(&bytes)));
+    buf_fini(&bytes);
+}
+
 Test(node_decoder_image, bytes_are_the_same_on_every_machine)
 {
     struct buf bytes;
@@ -220,6 +233,7 @@ Test(node_decoder_image, noise_is_refused_or_makes_sense)
         const char *reason = "";
         cr_assert(kv_stream_check(other.decoder.stream, &reason), "%s", reason);
         cr_assert_leq(other.decoder.apply.lone_count, KV_LONE_MAX);
+        (void)kv_apply_shape(&other.decoder.apply); /* it can be told */
         buf_fini(&bytes);
     }
 }
