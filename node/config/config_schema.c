@@ -289,7 +289,7 @@ static const struct config_key node_keys[] = {
     {"mesh.push", CONFIG_DURATION, AT(mesh.push_ms), "2ms", 1, 1000, NULL,
      "How long changes wait, so that several are sent together."},
     {"mesh.ready", CONFIG_DURATION, AT(mesh.ready_ms), "30s", 10, HOUR, NULL,
-     "After this a node counts as ready even if it has not caught up with the others."},
+     "After this a node counts as ready even if it has not caught up with the others, or engines have not told it what they hold."},
     {"mesh.resolver", CONFIG_LISTEN, AT(mesh.resolver), "", 0, 0, NULL,
      "DNS server to ask for the names of mesh.join, in place of the system's."},
 

@@ -44,7 +44,53 @@ control_unready(const struct control *control)
     if (gauge_read(&control->node->mesh_ready) == CLUSTER_CATCHING_UP) {
         return "this node has not caught up with its peers yet";
     }
+    if (gauge_read(&control->node->replaying) != 0) {
+        return "engines are still telling what they hold";
+    }
     return NULL;
+}
+
+/* Whether this node still waits for what a worker held before. */
+static bool
+is_replaying(const struct control *control, uint32_t worker, bool early)
+{
+    const struct intake *intake = ingest_intake(control->ingest);
+    const struct fleet_view *view = fleet_view_get(control->node->board);
+    bool reads = false;
+
+    for (uint32_t rank = 0; rank < view->worker[worker]->ranks; rank++) {
+        const struct intake_numbers *numbers =
+            intake != NULL ? intake_numbers(intake, worker, rank) : NULL;
+        uint32_t state = numbers != NULL ? gauge_read(&numbers->state)
+                                         : (uint32_t)KV_STREAM_LIVE;
+        reads = reads || state == KV_STREAM_READING ||
+                (early && state == KV_STREAM_CONNECTING);
+    }
+    return reads;
+}
+
+/* A node that has just started is not ready before the engines that it reads
+ * have told again what they hold; once it was, it stays so. mesh.ready bounds
+ * it, and one replay's time-out the wait for a connection. */
+static void
+look_for_replays(struct control *control)
+{
+    struct node_shared *node = control->node;
+    const struct fleet_view *view = fleet_view_get(node->board);
+    uint64_t age_ms =
+        (control_now_us(control) - control->started_us) / UINT64_C(1000);
+    bool early = age_ms < node->config->events.replay_timeout_ms;
+    bool waits = worker_set_empty(&view->eligible);
+
+    if (gauge_read(&node->replaying) == 0) {
+        return;
+    }
+    WORKER_SET_EACH (worker, &view->eligible) {
+        waits = waits || is_replaying(control, worker, early);
+    }
+    if (!waits || age_ms >= node->config->mesh.ready_ms) {
+        gauge_set(&node->replaying, 0);
+    }
 }
 
 static void on_work(uv_timer_t *timer);
@@ -188,6 +234,7 @@ on_work(uv_timer_t *timer)
     (void)qsbr_reclaim(&control->node->qsbr);
     finish_sweeps(control);
     control_roster_work(control);
+    look_for_replays(control);
     control->resting = !more && !control->stirred;
     control->stirred = false;
     (void)uv_timer_start(timer, on_work,
@@ -274,6 +321,13 @@ on_fleet_event(void *context, const struct fleet_out *out)
         ingest_removed(control->ingest, out->worker);
         radix_worker_remove(control->node->belief, out->worker->slot);
     }
+}
+
+/* A worker may just have become eligible. */
+static void
+on_published(void *context)
+{
+    look_for_replays(context);
 }
 
 /* What happens in the mesh */
@@ -449,7 +503,8 @@ open_fleet(struct control *control, uint64_t seed)
         return error;
     }
     control->node->board = fleet_board(control->fleet);
-    struct probe_owner owner = {.context = control, .event = on_fleet_event};
+    struct probe_owner owner = {
+        .context = control, .event = on_fleet_event, .published = on_published};
     error = probe_new(&control->probe, &control->loop, control->fleet, &owner);
     return error < 0 ? error : control_roster_open(control);
 }
@@ -495,6 +550,7 @@ control_init(struct control *control, struct node_shared *node,
     rng_init(&control->rng, seed);
     open_timers(control);
     control->started_us = control_now_us(control);
+    gauge_set(&node->replaying, 1);
     error = open_parts(control);
     if (error == 0) {
         open_hints(control);

@@ -153,6 +153,9 @@ reply_ready(struct client *client)
     } else if (mesh == CLUSTER_CATCHING_UP) {
         reply_error(client, 503, "catching_up",
                     "this node has not caught up with its peers yet");
+    } else if (gauge_read(&client->lane->node->replaying) != 0) {
+        reply_error(client, 503, "catching_up",
+                    "engines are still telling this node what they hold");
     } else {
         (void)snprintf(body, sizeof body,
                        "{\"status\":\"ready\",\"mesh\":\"%s\"}",

@@ -77,6 +77,8 @@ struct node_shared {
     struct gauge sever;       /* 1 from a second one on: end what runs */
     struct gauge lanes_running;
     struct gauge mesh_ready; /* enum cluster_ready, by control */
+    struct gauge replaying;  /* 1 from the start until engines have told again
+                                what they hold: /ready waits for it */
 
     struct latch asleep;       /* control sleeps until woken */
     uv_async_t *wake;          /* of the control loop */

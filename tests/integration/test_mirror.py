@@ -16,7 +16,7 @@ class MirrorCase(harness.Case):
         return self.start("kvasir-engine", "--port", "0", "--events", "0", "--replay", "0",
                           "--name", name, "--speed", "20", *flags)
 
-    def serve(self, engines, *flags, keys=""):
+    def serve(self, engines, *flags, keys="", live=True):
         workers = []
         for i, engine in enumerate(engines):
             urls = f"{engine.url('http')},id=e{i},events={engine.url('events')}"
@@ -27,7 +27,7 @@ class MirrorCase(harness.Case):
                           "--events.probe", "200ms", "--events.replay_timeout", "500ms",
                           *workers, *flags)
         harness.wait_until(lambda: all(w["eligible"] for w in self.workers(node)), "workers up")
-        harness.wait_until(lambda: all(s["state"] == "live" for s in self.streams(node)),
+        harness.wait_until(lambda: not live or all(s["state"] == "live" for s in self.streams(node)),
                            "streams are live")
         return node
 
@@ -153,6 +153,27 @@ class Quiet(MirrorCase):
         self.assertEqual(good, judged, wrong[:3])
         self.assertTrue(all(d["source"] == "mirror" for d in decisions), decisions)
         self.assertGreater(decisions[-1]["cached_tokens"], 0)
+
+    def ready(self, node):
+        return harness.request(node.at("serve"), "GET", "/ready").status
+
+    def test_a_node_is_ready_when_its_engines_have_told_what_they_hold(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        first = self.serve([engine])
+        self.warm(first, [engine])
+        harness.request(engine.at("http"), "POST", "/chaos", {"events_stalled": 1})
+        node = self.serve([engine], live=False)
+        self.assertEqual(self.ready(node), 503)
+        self.assertEqual(self.ready(first), 200, "who was ready stays so")
+        harness.request(engine.at("http"), "POST", "/chaos", {"events_stalled": 0})
+        harness.wait_until(lambda: self.ready(node) == 200, "the replay came")
+        self.assertGreater(self.streams(node)[0]["blocks"], 0)
+
+    def test_a_replay_that_does_not_come_keeps_nobody_waiting_for_long(self):
+        engine = self.engine("engine-1", "--blocks", "4000")
+        harness.request(engine.at("http"), "POST", "/chaos", {"events_stalled": 1})
+        node = self.serve([engine], "--mesh.ready", "500ms", live=False)
+        harness.wait_until(lambda: self.ready(node) == 200, "its time is over")
 
     def test_salts_are_kept_apart(self):
         engine = self.engine("engine-1", "--blocks", "4000")
