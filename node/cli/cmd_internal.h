@@ -21,6 +21,9 @@ int cmd_check(char *const *argv);
 /* Where the request on stdin would go, and why. */
 int cmd_explain(char *const *argv);
 
+/* The text that a chat template makes of the request on stdin. */
+int cmd_render(char *const *argv);
+
 /* Runs a node until it is told to stop. */
 int cmd_serve(char *const *argv);
 

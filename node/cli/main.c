@@ -20,6 +20,7 @@ static const struct command commands[] = {
     {"explain", cmd_explain, "show where a request would go, and why"},
     {"check", cmd_check, "check a configuration and show the result"},
     {"snapshot", cmd_snapshot, "inspect the snapshots in a data directory"},
+    {"render", cmd_render, "show the text a chat template makes of a request"},
     {"engine", cmd_engine, "run a stand-in engine to try things on"},
     {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
 };

@@ -102,8 +102,11 @@ tpl_check_out(struct tpl_run *run)
 struct json_value
 tpl_array(uint8_t kind, const struct json_value *items, size_t len)
 {
-    return (struct json_value){
-        .kind = kind, .len = (uint32_t)len, .as.items = items};
+    static const struct json_value none; /* so that items is never NULL */
+
+    return (struct json_value){.kind = kind,
+                               .len = (uint32_t)len,
+                               .as.items = items != NULL ? items : &none};
 }
 
 struct json_value
@@ -147,6 +150,9 @@ render(struct tpl_run *run, const struct json_value *context)
 {
     struct tpl_frame *frame = NULL;
 
+    if (buf_reserve(run->out, 1) == NULL) { /* so that out->ptr is not NULL */
+        tpl_fail(run, "no room for output");
+    }
     run->stack = tpl_take_values(run, TPL_STACK_LEN);
     resolve_names(run, context);
     frame = tpl_frame_new(run, run->tpl->root, NULL);

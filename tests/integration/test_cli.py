@@ -15,7 +15,8 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["KVASIR_BUILD"])
 KVASIR = BUILD / "node" / "kvasir"
-COMMANDS = ["serve", "status", "top", "explain", "check", "snapshot"]
+COMMANDS = ["serve", "status", "top", "explain", "check", "snapshot",
+            "render"]
 
 
 def run(*args, stdin="", program=KVASIR, **env):
