@@ -16,6 +16,10 @@
 #define MARK_MEDIA 0x1d
 #define MARK_TOOLS 0x1c
 
+/* A picture, a sound or a file is known by the digest of what it is. To the
+ * engine it is hundreds of tokens, so it counts as much as a KiB of text. */
+#define MEDIA_WORDS 128U
+
 struct splitter {
     struct blocks *blocks;
     uint64_t parent;
@@ -127,7 +131,9 @@ feed_span(struct splitter *c, const char *body, const struct scan_span *span)
         uint64_t digest =
             key_digest((struct slice){.ptr = raw, .len = span->len});
         feed_mark(c, MARK_MEDIA);
-        feed(c, (const char *)&digest, sizeof(digest));
+        for (unsigned i = 0; i < MEDIA_WORDS; i++) {
+            feed(c, (const char *)&digest, sizeof(digest));
+        }
         return;
     }
     case SCAN_TOOLS:

@@ -6,10 +6,10 @@
  * order in which chat templates render it: strings unescaped, so that two JSON
  * libraries' spellings of one conversation meet; a separator and the role
  * before each message, so that moving text between messages is another
- * prompt; media as a digest of their URL or data; token ids as 4 bytes each,
- * little endian. That run is split into blocks of block_bytes, the rest at the
- * end is left out, and key i (index/key.h) names the first i + 1 blocks under
- * the namespace's root.
+ * prompt; media as a KiB of the digest of their URL or data; token ids as 4
+ * bytes each, little endian. That run is split into blocks of block_bytes, the
+ * rest at the end is left out, and key i (index/key.h) names the first i + 1
+ * blocks under the namespace's root.
  *
  * Role: core. Owns: nothing; writes the caller's keys. Thread: any.
  * Limits: blocks_max blocks, the rest is not looked at. Errors: none.

@@ -164,6 +164,19 @@ Test(node_blocks, media_is_known_by_what_it_is)
     cr_assert(!same(&a, &b));
 }
 
+Test(node_blocks, a_picture_counts_as_text_of_its_size)
+{
+    struct cut a = cut(IMAGE("https://example.com/a.png"));
+    struct cut next =
+        cut(CHAT(USER("[{\"type\":\"image_url\",\"image_url\":{\"url\":"
+                      "\"https://example.com/a.png\"}},{\"type\":\"text\","
+                      "\"text\":\"and that\"}]")));
+
+    cr_assert_geq(a.blocks.count * a.blocks.block_bytes, 1024);
+    cr_assert_geq(shared(&a, &next) * a.blocks.block_bytes, 1024,
+                  "another question about it goes where it is");
+}
+
 Test(node_blocks, tools_come_first_wherever_they_stand)
 {
     struct cut a =
