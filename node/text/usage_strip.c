@@ -108,8 +108,10 @@ data_of(struct slice event)
 static bool
 is_empty_array(struct json_pull *pull)
 {
-    return json_pull_next(pull) == PULL_ARRAY &&
-           json_pull_next(pull) == PULL_ARRAY_END;
+    enum pull_token begin = json_pull_next(pull);
+    enum pull_token next = json_pull_next(pull);
+
+    return begin == PULL_ARRAY && next == PULL_ARRAY_END;
 }
 
 static enum telling

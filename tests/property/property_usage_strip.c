@@ -33,8 +33,7 @@ static uint64_t seed;
 
 static const char *const data[] = {
     "{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"total_tokens\":8}}",
-    "{\"id\":\"x\", \"usage\" : {\"prompt_tokens\":9,"
-    "\"prompt_tokens_details\":{\"cached_tokens\":3}}, \"choices\" : [ ] }",
+    "{\"usage\": {\"input_tokens\":9,\"cached_tokens\":3},\"choices\" : [ ] }",
     "{\"choices\":[],\"usage\":{\"a\":{\"b\":[]}},\"metrics\":{\"x\":1}}",
     "{\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}",
     "{\"choices\":[{\"text\":\"\\\"usage\\\":{}\"}],\"usage\":null}",
