@@ -33,6 +33,9 @@ int cmd_snapshot(char *const *argv);
 /* The state of a running node. */
 int cmd_status(char *const *argv);
 
+/* Turns the text on stdin into token ids, or ids into text. */
+int cmd_tokenize(char *const *argv);
+
 /* Shows what a running node does, refreshed until the user quits. */
 int cmd_top(char *const *argv);
 

@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"check", cmd_check, "check a configuration and show the result"},
     {"snapshot", cmd_snapshot, "inspect the snapshots in a data directory"},
     {"render", cmd_render, "show the text a chat template makes of a request"},
+    {"tokenize", cmd_tokenize, "turn text into a model's token ids, and back"},
     {"engine", cmd_engine, "run a stand-in engine to try things on"},
     {"replay", cmd_replay, "play a trace through simulated nodes and engines"},
 };

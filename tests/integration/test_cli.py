@@ -16,7 +16,7 @@ import unittest
 BUILD = pathlib.Path(os.environ["KVASIR_BUILD"])
 KVASIR = BUILD / "node" / "kvasir"
 COMMANDS = ["serve", "status", "top", "explain", "check", "snapshot",
-            "render"]
+            "render", "tokenize"]
 
 
 def run(*args, stdin="", program=KVASIR, **env):

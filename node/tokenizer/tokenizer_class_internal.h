@@ -1,0 +1,151 @@
+/*
+ * Classes of Unicode characters, one byte of flags for each, and UTF-8.
+ *
+ * The tables follow Unicode 16, which the `tokenizers` library's patterns know:
+ * utf8proc of Debian 12 has Unicode 15 and PCRE2 has 14, so the characters
+ * since are listed here (tok_later) and given to both.
+ *
+ * Role: core. Owns: nothing. Thread: any.
+ */
+#ifndef NODE_TOKENIZER_CLASS_INTERNAL_H
+#define NODE_TOKENIZER_CLASS_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "index/base/slice.h"
+
+enum {
+    TOK_LETTER = 1, /* L */
+    TOK_NUMBER = 2, /* N */
+    TOK_SPACE = 4,  /* White_Space */
+    TOK_UPPER = 8,  /* Lu Lt Lm Lo M: what may begin a word of o200k */
+    TOK_LOWER = 16, /* Ll Lm Lo M: what may end it */
+    TOK_WORD = 32,  /* \w */
+    TOK_PUNCT = 64, /* punctuation of BERT */
+    TOK_NFC = 128,  /* needs a look before a text is known to be composed */
+};
+
+/* Categories of characters that are newer than PCRE2's. */
+enum tok_category {
+    TOK_LU,
+    TOK_LT,
+    TOK_LL,
+    TOK_LM,
+    TOK_LO,
+    TOK_M,
+    TOK_ND,
+    TOK_N, /* without TOK_ND */
+    TOK_P,
+    TOK_S,
+};
+
+struct tok_range {
+    uint32_t first;
+    uint32_t last;
+    enum tok_category category;
+};
+
+/* Assigned since Unicode 14, in order. */
+extern const struct tok_range tok_later[];
+extern const size_t tok_later_count;
+
+#define TOK_PAGE_CHARS 256
+#define TOK_PAGES      (0x110000 / TOK_PAGE_CHARS)
+
+struct tok_classes {
+    uint8_t ascii[128];
+    uint16_t page[TOK_PAGES];
+    uint8_t (*flags)[TOK_PAGE_CHARS];
+};
+
+struct tok_load;
+
+/* Builds the tables in the tokenizer's memory; NULL: the load has failed. */
+const struct tok_classes *tok_classes_new(struct tok_load *load);
+
+static inline uint8_t
+tok_class(const struct tok_classes *classes, uint32_t c)
+{
+    return c < 128 ? classes->ascii[c]
+                   : classes->flags[classes->page[c / TOK_PAGE_CHARS]]
+                                   [c % TOK_PAGE_CHARS];
+}
+
+/* Bytes of the character that begins with this byte; text is well-formed. */
+static inline size_t
+utf8_len(uint8_t lead)
+{
+    return lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
+
+/* Whether a character may take part in a composition (tokenizer_nfc.c). */
+bool norm_needs_look(int32_t c);
+
+/* The character at text; it is well-formed. */
+static inline uint32_t
+utf8_read(const char *text)
+{
+    const uint8_t *b = (const uint8_t *)text;
+
+    if (b[0] < 0x80) {
+        return b[0];
+    }
+    if (b[0] < 0xe0) {
+        return (uint32_t)(b[0] & 0x1f) << 6 | (b[1] & 0x3f);
+    }
+    if (b[0] < 0xf0) {
+        return (uint32_t)(b[0] & 0xf) << 12 | (uint32_t)(b[1] & 0x3f) << 6 |
+               (b[2] & 0x3f);
+    }
+    return (uint32_t)(b[0] & 7) << 18 | (uint32_t)(b[1] & 0x3f) << 12 |
+           (uint32_t)(b[2] & 0x3f) << 6 | (b[3] & 0x3f);
+}
+
+/* Writes a character, 1 to 4 bytes; how many. */
+static inline size_t
+utf8_write(uint32_t c, char *out)
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xc0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xe0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | c >> 18);
+    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
+/* The start of the character before text[at]; at > 0. */
+static inline size_t
+utf8_back(const char *text, size_t at)
+{
+    do {
+        at--;
+    } while (((uint8_t)text[at] & 0xc0) == 0x80);
+    return at;
+}
+
+static inline uint8_t
+tok_class_at(const struct tok_classes *classes, const char *text)
+{
+    uint8_t lead = (uint8_t)text[0];
+
+    return lead < 0x80 ? classes->ascii[lead]
+                       : tok_class(classes, utf8_read(text));
+}
+
+#endif

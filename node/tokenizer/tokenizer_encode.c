@@ -1,0 +1,280 @@
+/* The way of a text: repaired, cut at added tokens, normalised, cut into words,
+ * each word to the model; then what the file puts around it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/text/json_text.h"
+#include "node/tokenizer/tokenizer_internal.h"
+
+#define WORK_MAX (4 * TOKENIZER_TEXT_MAX) /* bytes after normalising */
+
+void
+tokenizer_ids_fini(struct tokenizer_ids *ids)
+{
+    free(ids->ptr);
+    *ids = (struct tokenizer_ids){.ptr = NULL};
+}
+
+/* Makes room for more ids; false: a fault is set. */
+static bool
+ids_room(struct tokenizer_scratch *s, size_t count)
+{
+    struct tokenizer_ids *ids = s->ids;
+    size_t wanted = ids->count + count;
+
+    if (wanted > ids->max) {
+        tok_fault(s, TOKENIZER_E_ROOM);
+        return false;
+    }
+    size_t room = ids->room < 256 ? 256 : ids->room * 2;
+    room = room < wanted ? wanted : room;
+    void *more = realloc(ids->ptr, room * sizeof ids->ptr[0]);
+    if (more == NULL) {
+        tok_fault(s, TOKENIZER_E_MEMORY);
+        return false;
+    }
+    ids->ptr = more;
+    ids->room = room;
+    return true;
+}
+
+void
+tok_emit_many(struct tokenizer_scratch *s, const uint32_t *more, size_t count)
+{
+    struct tokenizer_ids *ids = s->ids;
+
+    if (count > ids->room - ids->count && !ids_room(s, count)) {
+        return;
+    }
+    if (count > 0) {
+        memcpy(ids->ptr + ids->count, more, count * sizeof more[0]);
+    }
+    ids->count += count;
+}
+
+void
+tok_emit(struct tokenizer_scratch *s, uint32_t id)
+{
+    tok_emit_many(s, &id, 1);
+}
+
+struct tokenizer_scratch *
+tokenizer_scratch_new(const struct tokenizer *tokenizer)
+{
+    struct tokenizer_scratch *s = calloc(1, sizeof *s);
+
+    if (s == NULL) {
+        return NULL;
+    }
+    s->tokenizer = tokenizer;
+    buf_init(&s->valid, WORK_MAX);
+    buf_init(&s->best, 32 * (size_t)TOKENIZER_TEXT_MAX);
+    buf_init(&s->word, 4 * TOKENIZER_TOKEN_MAX);
+    for (int i = 0; i < 2; i++) {
+        buf_init(&s->norm[i], WORK_MAX);
+        buf_init(&s->pre[i], WORK_MAX);
+    }
+    s->matcher = tok_matcher_new();
+    if (tokenizer->model == TOK_BPE) {
+        s->cache = cache_new();
+    }
+    if (s->matcher == NULL ||
+        (tokenizer->model == TOK_BPE && s->cache == NULL)) {
+        tokenizer_scratch_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void
+tokenizer_scratch_free(struct tokenizer_scratch *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    buf_fini(&s->valid);
+    buf_fini(&s->best);
+    buf_fini(&s->word);
+    for (int i = 0; i < 2; i++) {
+        buf_fini(&s->norm[i]);
+        buf_fini(&s->pre[i]);
+        free(s->pieces[i].ptr);
+    }
+    free(s->bpe.symbols);
+    free(s->bpe.heap);
+    tok_matcher_free(s->matcher);
+    cache_free(s->cache);
+    free(s);
+}
+
+size_t
+utf8_valid(struct slice text)
+{
+    size_t at = 0;
+
+    while (at < text.len) {
+        if (text.len - at >= 8 &&
+            (tok_load64(text.ptr + at) & UINT64_C(0x8080808080808080)) == 0) {
+            at += 8;
+            continue;
+        }
+        size_t len = json_text_char(
+            (struct slice){.ptr = text.ptr + at, .len = text.len - at});
+        if (len == 0) {
+            return at;
+        }
+        at += len;
+    }
+    return at;
+}
+
+size_t
+utf8_broken(struct slice text)
+{
+    const uint8_t *b = (const uint8_t *)text.ptr;
+    size_t wanted = b[0] >= 0xf0 ? 4 : b[0] >= 0xe0 ? 3 : 2;
+    uint8_t low = b[0] == 0xe0 ? 0xa0 : b[0] == 0xf0 ? 0x90 : 0x80;
+    uint8_t high = b[0] == 0xed ? 0x9f : b[0] == 0xf4 ? 0x8f : 0xbf;
+    size_t len = 1;
+
+    if (b[0] < 0xc2 || b[0] > 0xf4) {
+        return 1;
+    }
+    while (len < wanted && len < text.len && b[len] >= low && b[len] <= high) {
+        low = 0x80;
+        high = 0xbf;
+        len++;
+    }
+    return len;
+}
+
+/* A text with U+FFFD for what is broken. */
+static struct slice
+repair(struct tokenizer_scratch *s, struct slice text)
+{
+    size_t good = utf8_valid(text);
+
+    if (LIKELY(good == text.len)) {
+        return text;
+    }
+    buf_clear(&s->valid);
+    for (;;) {
+        buf_add(&s->valid, text.ptr, good);
+        text.ptr += good;
+        text.len -= good;
+        if (text.len == 0) {
+            break;
+        }
+        size_t bad = utf8_broken(text);
+        buf_add_text(&s->valid, "\xef\xbf\xbd");
+        text.ptr += bad;
+        text.len -= bad;
+        good = utf8_valid(text);
+    }
+    if (s->valid.failed) {
+        tok_fault(s, TOKENIZER_E_LONG);
+    }
+    return buf_slice(&s->valid);
+}
+
+static struct slice
+part_of(struct slice text, size_t start, size_t end)
+{
+    return (struct slice){.ptr = text.ptr + start, .len = end - start};
+}
+
+/* Text between added tokens of the first kind: normalised, then cut at those of
+ * the second kind. */
+static void
+encode_part(struct tokenizer_scratch *s, struct slice text, bool first)
+{
+    const struct tokenizer *t = s->tokenizer;
+    struct added_match match;
+    size_t at = 0;
+    size_t taken = 0;
+
+    text = norm_run(s, text, &first);
+    while (s->fault == TOKENIZER_OK &&
+           added_next(t, &t->added.normalized, text, &at, taken, &match)) {
+        if (match.start > taken) {
+            pre_run(s, part_of(text, taken, match.start), first && taken == 0);
+        }
+        tok_emit(s, match.token->id);
+        taken = match.end;
+    }
+    if (taken != text.len && s->fault == TOKENIZER_OK) {
+        pre_run(s, part_of(text, taken, text.len), first && taken == 0);
+    }
+}
+
+static void
+encode_text(struct tokenizer_scratch *s, struct slice text, bool first)
+{
+    const struct tokenizer *t = s->tokenizer;
+    struct added_match match;
+    size_t at = 0;
+    size_t taken = 0;
+
+    while (s->fault == TOKENIZER_OK &&
+           added_next(t, &t->added.raw, text, &at, taken, &match)) {
+        if (match.start > taken) {
+            encode_part(s, part_of(text, taken, match.start),
+                        first && taken == 0);
+        }
+        tok_emit(s, match.token->id);
+        taken = match.end;
+    }
+    if (taken < text.len && s->fault == TOKENIZER_OK) {
+        encode_part(s, part_of(text, taken, text.len), first && taken == 0);
+    }
+}
+
+/* Keeps as many of the ids from `from` on as the file allows. */
+static void
+truncate_ids(const struct post *post, struct tokenizer_ids *ids, size_t from,
+             bool special)
+{
+    size_t count = ids->count - from;
+    size_t around = special ? post->before_count + post->after_count : 0;
+    size_t most = post->truncate > around ? post->truncate - around : 0;
+
+    if (post->truncate == SIZE_MAX || count <= most) {
+        return;
+    }
+    if (post->truncate_left && most > 0) {
+        memmove(ids->ptr + from, ids->ptr + ids->count - most,
+                most * sizeof ids->ptr[0]);
+    }
+    ids->count = from + most;
+}
+
+int
+tokenizer_encode(struct tokenizer_scratch *s, struct slice text, unsigned flags,
+                 struct tokenizer_ids *ids)
+{
+    const struct post *post = &s->tokenizer->post;
+    bool special = (flags & TOKENIZER_SPECIAL) != 0;
+
+    CHECK(ids->count <= ids->room);
+    s->ids = ids;
+    s->fault = TOKENIZER_OK;
+    if (text.len > TOKENIZER_TEXT_MAX) {
+        return TOKENIZER_E_LONG;
+    }
+    if (special) {
+        tok_emit_many(s, post->before, post->before_count);
+    }
+    size_t from = ids->count;
+    text = repair(s, text);
+    if (text.len > 0 && s->fault == TOKENIZER_OK) {
+        encode_text(s, text, (flags & TOKENIZER_CONTINUES) == 0);
+    }
+    if ((flags & TOKENIZER_TRUNCATE) != 0 && s->fault == TOKENIZER_OK) {
+        truncate_ids(post, ids, from, special);
+    }
+    if (special && s->fault == TOKENIZER_OK) {
+        tok_emit_many(s, post->after, post->after_count);
+    }
+    s->ids = NULL;
+    return s->fault;
+}

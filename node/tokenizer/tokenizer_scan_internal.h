@@ -1,0 +1,20 @@
+/*
+ * Known patterns by hand. Each returns the end of the word that starts at
+ * text[at]; at < text.len, and the text is well-formed UTF-8.
+ *
+ * Role: core. Owns: nothing. Thread: any.
+ */
+#ifndef NODE_TOKENIZER_SCAN_INTERNAL_H
+#define NODE_TOKENIZER_SCAN_INTERNAL_H
+
+#include "node/tokenizer/tokenizer_class_internal.h"
+
+typedef size_t tok_scan(const struct tok_classes *classes, struct slice text,
+                        size_t at);
+
+tok_scan scan_gpt2;
+tok_scan scan_cl100k;
+tok_scan scan_qwen2;
+tok_scan scan_o200k;
+
+#endif

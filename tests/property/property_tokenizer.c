@@ -1,0 +1,250 @@
+/*
+ * The hand-made scanners against PCRE2: on random texts, and on every character
+ * of Unicode in several neighbourhoods, each finds the same words. And long
+ * words: the heap merges as the list of short words does.
+ *
+ *   property_tokenizer TEXTS SEED
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "index/base/rng.h"
+#include "node/tokenizer/tokenizer_internal.h"
+
+static const char *const names[] = {"gpt2", "cl100k_base", "qwen",
+                                    "o200k_base"};
+
+struct property {
+    struct tokenizer *tokenizer;
+    struct tok_matcher *matcher;
+    struct tok_regex *regexes[4];
+};
+
+static void
+fail(const char *name, struct slice text, size_t at, size_t by_hand)
+{
+    (void)printf("%s: at %zu by hand %zu, in:", name, at, by_hand);
+    for (size_t i = 0; i < text.len; i++) {
+        (void)printf(" %02x", (unsigned)(uint8_t)text.ptr[i]);
+    }
+    (void)printf("\n");
+    exit(1);
+}
+
+/* Both find the same words, and PCRE2 leaves nothing out. */
+static void
+compare(const struct property *p, struct slice text)
+{
+    for (size_t i = 0; i < 4; i++) {
+        struct tok_find find = tok_find_in(text);
+        tok_scan *scan = tok_regex_scan(p->regexes[i]);
+        for (size_t at = 0; at < text.len;) {
+            size_t end = scan(p->tokenizer->classes, text, at);
+            if (tok_find_next(&find, p->regexes[i], p->matcher) != 1 ||
+                find.start != at || find.end != end) {
+                fail(names[i], text, at, end);
+            }
+            at = end;
+        }
+    }
+}
+
+/* A character of any class, near the borders of classes more often. */
+static uint32_t
+any_character(struct rng *rng)
+{
+    static const char few[] = "   \n\r\t'''sStTdDmMrReEvVlLaAzZ019._/-";
+    static const uint32_t some[] = {0x17f,  0x1c5,  0xaa,   0x2b0,  0x301,
+                                    0x4e2d, 0xa0,   0x2003, 0x180e, 0x85,
+                                    0x661,  0x2167, 0xb2,   0x212a, 0x1f600,
+                                    0x200d, 0x3000, 0xe33,  0x31350};
+    uint32_t c = 0;
+
+    switch (rng_below(rng, 8)) {
+    case 0:
+        return some[rng_below(rng, sizeof some / sizeof some[0])];
+    case 1:
+        do {
+            c = (uint32_t)rng_below(rng, 0x110000);
+        } while (c >= 0xd800 && c < 0xe000);
+        return c;
+    case 2:
+        return (uint32_t)rng_below(rng, 0x600);
+    default:
+        return (uint32_t)(uint8_t)few[rng_below(rng, sizeof few - 1)];
+    }
+}
+
+static void
+random_text(const struct property *p, struct rng *rng)
+{
+    char text[256];
+    size_t len = 0;
+    size_t count = 1 + rng_below(rng, 40);
+
+    for (size_t i = 0; i < count; i++) {
+        len += utf8_write(any_character(rng), text + len);
+    }
+    compare(p, (struct slice){.ptr = text, .len = len});
+}
+
+/* Each character between letters, spaces, digits and itself. */
+static void
+every_character(const struct property *p)
+{
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        char one[4];
+        char text[64];
+        if (c >= 0xd800 && c < 0xe000) {
+            continue;
+        }
+        size_t n = utf8_write(c, one);
+        int len = snprintf(text, sizeof text, "a%.*sB %.*s%.*sc'%.*s1", (int)n,
+                           one, (int)n, one, (int)n, one, (int)n, one);
+        if (c != 0) {
+            compare(p, (struct slice){.ptr = text, .len = (size_t)len});
+        }
+    }
+}
+
+/* A BPE over a and b with every word of up to eight of them. */
+static struct tokenizer *
+small_bpe(void)
+{
+    struct buf json;
+    char why[TOKENIZER_WHY_MAX];
+    struct buf merges;
+
+    buf_init(&json, 1 << 20);
+    buf_init(&merges, 1 << 20);
+    buf_add_text(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{");
+    for (unsigned len = 1, id = 0; len <= 5; len++) {
+        for (unsigned word = 0; word < 1U << len; word++, id++) {
+            buf_printf(&json, "%s\"", id > 0 ? "," : "");
+            for (unsigned i = 0; i < len; i++) {
+                buf_add_text(&json, word >> i & 1 ? "b" : "a");
+            }
+            buf_printf(&json, "\":%u", id);
+            unsigned cut = 1 + word % len;
+            if (word % 3 == 1 || cut >= len) {
+                continue; /* some cannot be reached */
+            }
+            buf_add_text(&merges, merges.len > 0 ? ",\"" : "\"");
+            for (unsigned i = 0; i < len; i++) {
+                buf_add_text(&merges, i == cut ? " " : "");
+                buf_add_text(&merges, word >> i & 1 ? "b" : "a");
+            }
+            buf_add_text(&merges, "\"");
+        }
+    }
+    buf_add_text(&json, "},\"merges\":[");
+    buf_add_slice(&json, buf_slice(&merges));
+    buf_add_text(&json, "]}}");
+    struct tokenizer *t = tokenizer_new(buf_slice(&json), why);
+    if (t == NULL) {
+        (void)printf("small: %s\n", why);
+        exit(1);
+    }
+    buf_fini(&json);
+    buf_fini(&merges);
+    return t;
+}
+
+/* What a merge of two ids becomes, and its rank, by looking at all of them. */
+static const struct bpe_merge *
+slow_merge(const struct bpe *bpe, uint32_t left, uint32_t right)
+{
+    for (uint64_t i = 0; i <= bpe->merges_mask; i++) {
+        const struct bpe_merge *merge = &bpe->merges[i];
+        if (merge->right == right && merge->left == left) {
+            return merge;
+        }
+    }
+    return NULL;
+}
+
+static size_t
+slow_bpe(const struct tokenizer *t, const char *text, size_t len, uint32_t *ids)
+{
+    for (size_t i = 0; i < len; i++) {
+        ids[i] = text[i] == 'b';
+    }
+    for (;;) {
+        const struct bpe_merge *best = NULL;
+        size_t at = 0;
+        for (size_t i = 0; i + 1 < len; i++) {
+            const struct bpe_merge *merge =
+                slow_merge(&t->bpe, ids[i], ids[i + 1]);
+            if (merge != NULL && (best == NULL || merge->rank < best->rank)) {
+                best = merge;
+                at = i;
+            }
+        }
+        if (best == NULL) {
+            return len;
+        }
+        ids[at] = best->id;
+        len--;
+        memmove(ids + at + 1, ids + at + 2, (len - at - 1) * sizeof ids[0]);
+    }
+}
+
+static void
+words_merge_alike(struct rng *rng, size_t rounds)
+{
+    struct tokenizer *t = small_bpe();
+    struct tokenizer_scratch *s = tokenizer_scratch_new(t);
+    struct tokenizer_ids ids = {.max = 1000};
+    uint32_t slow[200];
+    char text[200];
+
+    for (size_t round = 0; round < rounds; round++) {
+        size_t len = 1 + rng_below(rng, round % 2 == 0 ? 40 : 199);
+        for (size_t i = 0; i < len; i++) {
+            text[i] = rng_below(rng, 3) == 0 ? 'b' : 'a';
+        }
+        struct slice word = {.ptr = text, .len = len};
+        ids.count = 0;
+        int outcome = tokenizer_encode(s, word, 0, &ids);
+        size_t count = slow_bpe(t, text, len, slow);
+        if (outcome != TOKENIZER_OK || ids.count != count ||
+            memcmp(ids.ptr, slow, count * sizeof slow[0]) != 0) {
+            (void)printf("merges differ: %.*s\n", (int)len, text);
+            exit(1);
+        }
+    }
+    tokenizer_ids_fini(&ids);
+    tokenizer_scratch_free(s);
+    tokenizer_free(t);
+}
+
+int
+main(int argc, char *argv[])
+{
+    struct property p = {.tokenizer = small_bpe(),
+                         .matcher = tok_matcher_new()};
+    char why[TOKENIZER_WHY_MAX] = "";
+    struct tok_load load = {.t = p.tokenizer, .why = why};
+    unsigned long texts = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000;
+    struct rng rng;
+
+    rng_init(&rng, argc > 2 ? strtoul(argv[2], NULL, 10) : 1);
+    for (size_t i = 0; i < 4; i++) {
+        p.regexes[i] = tok_regex_new(
+            &load, tok_pattern_named(slice_of(names[i])), PATTERN_ONIGURUMA);
+        if (p.regexes[i] == NULL) {
+            (void)printf("%s: %s\n", names[i], why);
+            return 1;
+        }
+    }
+    for (unsigned long i = 0; i < texts; i++) {
+        random_text(&p, &rng);
+    }
+    every_character(&p);
+    words_merge_alike(&rng, texts / 40);
+    (void)printf("%lu texts, all characters\n", texts);
+    tok_matcher_free(p.matcher);
+    tokenizer_free(p.tokenizer);
+    return 0;
+}
