@@ -19,7 +19,7 @@
 
 /* Opens the ports of admin and admin.metrics; control_stop() closes them. 0; or
  * -errno, and one line in the log says why. */
-int admin_open(struct control *control) MUST_CHECK;
+int admin_open(struct control *control) ON_CONTROL MUST_CHECK;
 
 /* /admin/status */
 void admin_put_status(struct control *control, struct json_out *json)
