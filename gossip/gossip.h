@@ -66,6 +66,10 @@
  * the same if the fingerprints differ. If neither log reaches the other, it
  * keeps its epoch as long as it can prove that.
  *
+ * Between two partial epochs the same holds, if one is complete (its process
+ * cleared its cache meanwhile) and the other one is not. Otherwise the number
+ * decides between them.
+ *
  * Partial readings. A reader that can no longer see the process's first batch
  * knows neither the process's identity nor the names of earlier blocks. It is a
  * follower: its records are not applied, but compared with the log by position

@@ -112,6 +112,7 @@ struct gossip_met {
     uint64_t peer;
     struct gossip_epoch epoch;
     bool whole;
+    bool complete;  /* the peer's replica is */
     bool lives;     /* the peer has a live reading that leads it */
     bool has_print; /* of the batch at pos */
     uint32_t print;

@@ -3,7 +3,8 @@
 
 enum {
     DELTA_PUSH = 1,
-    DELTA_WHOLE = 1
+    DELTA_WHOLE = 1,
+    DELTA_COMPLETE = 2, /* at the sender's position */
 };
 
 /* Most bytes around a record in a frame, the section's head included. */
@@ -75,7 +76,8 @@ put_head(struct gossip *g, const struct gossip_stream *s, uint64_t prev)
     gossip_put_stream(g, s);
     codec_put_varint(&g->build, s->epoch.no);
     codec_put_u64(&g->build, s->epoch.id);
-    codec_put_u8(&g->build, s->whole ? DELTA_WHOLE : 0);
+    codec_put_u8(&g->build, (s->whole ? DELTA_WHOLE : 0U) |
+                                (s->complete ? DELTA_COMPLETE : 0U));
     codec_put_varint(&g->build, prev);
 }
 
@@ -194,6 +196,7 @@ struct section {
     struct event_stream name;
     struct gossip_epoch epoch;
     bool whole;
+    bool complete;
     uint64_t prev;
 };
 
@@ -205,7 +208,9 @@ get_head(struct codec_in *in, struct section *section)
     section->name.unused = 0;
     section->epoch.no = codec_get_count(in, UINT32_MAX);
     section->epoch.id = codec_get_u64(in);
-    section->whole = (codec_get_u8(in) & DELTA_WHOLE) != 0;
+    uint8_t flags = codec_get_u8(in);
+    section->whole = (flags & DELTA_WHOLE) != 0;
+    section->complete = (flags & DELTA_COMPLETE) != 0;
     section->prev = codec_get_varint(in);
     return !in->failed;
 }
@@ -274,6 +279,7 @@ recv_section(struct gossip *g, struct from from, struct codec_in *in)
                        .peer = from.origin != 0 ? from.origin : from.peer,
                        .epoch = section.epoch,
                        .whole = section.whole,
+                       .complete = section.complete,
                    })) {
         g->stats.dropped_epoch++;
         s = NULL;

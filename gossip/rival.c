@@ -1,10 +1,10 @@
 /*
  * Decides which of two epochs a stream keeps when a peer is in another one. The
  * epochs' numbers decide, with three exceptions. A node whose live reading
- * leads keeps its epoch and proves that its process lives. A whole replica
- * waits a while for readers that could go on in its epoch. A partial reading
- * gives way to a whole epoch of the same process that goes on. gossip.h has the
- * reasons.
+ * leads keeps its epoch and proves that its process lives. A replica that knows
+ * more waits a while for readers that could go on in its epoch. A reading that
+ * knows less gives way to an epoch of the same process that goes on. gossip.h
+ * has the reasons.
  */
 #include "gossip/gossip_internal.h"
 #include "index/base/mutant.h"
@@ -33,6 +33,14 @@ is_above(const struct gossip_stream *s, struct gossip_epoch epoch)
 {
     return epoch.no > s->epoch.no ||
            (epoch.no == s->epoch.no && epoch.id > s->epoch.id);
+}
+
+/* How much of its process an epoch knows: all from the first batch on, all
+ * since the cache was cleared, or not all. */
+static unsigned
+grade(bool whole, bool complete)
+{
+    return whole ? 2 : complete ? 1 : 0;
 }
 
 /* Keeps the epoch, under a number above all others, so that peers in a rival
@@ -109,13 +117,13 @@ gossip_rival_proved(struct gossip *g, struct gossip_stream *s)
     }
 }
 
-/* Whether a whole epoch gives way to a partial one. It does not while this node
- * has a live reading of it, nor while another reader may still join it. */
+/* Whether an epoch gives way to one that knows less. It does not while this
+ * node has a live reading of it, nor while another reader may still join it. */
 static bool
-yields_to_partial(struct gossip *g, struct gossip_stream *s,
-                  const struct gossip_met *met)
+yields_to_less(struct gossip *g, struct gossip_stream *s,
+               const struct gossip_met *met)
 {
-    CHECK(s->whole && !met->whole);
+    CHECK(!met->whole);
     if (s->pos == 0 || gossip_is_torn(s)) {
         return true;
     }
@@ -130,18 +138,18 @@ yields_to_partial(struct gossip *g, struct gossip_stream *s,
     return is_known_for(g, s, g->config.judge_ms / 2);
 }
 
-/* Whether this node's partial reading gives way to a whole epoch. To one of the
- * same process it does, whatever the number, if that epoch goes as far or if
- * the peer reads on in it. This node cannot read on in it, because its reading
- * does not know the names of earlier blocks. */
+/* Whether this node's partial reading gives way to an epoch that knows more. To
+ * one of the same process it does, whatever the number, if that epoch goes as
+ * far or if the peer reads on in it. This node cannot read on in it, because its
+ * reading does not know the names of earlier blocks. */
 static bool
-yields_to_whole(struct gossip *g, struct gossip_stream *s,
-                const struct gossip_met *met)
+yields_to_more(struct gossip *g, struct gossip_stream *s,
+               const struct gossip_met *met)
 {
     uint32_t print = 0;
     bool known = met->has_print && gossip_print_at(s, met->pos, &print);
 
-    CHECK(!s->whole && met->whole);
+    CHECK(!s->whole);
     if (known && print == met->print && (met->lives || met->pos == s->pos)) {
         return true;
     }
@@ -166,14 +174,16 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     if (s->epoch.no == 0 || MUTANT(NUMBERS_WIN)) {
         return is_above(s, met->epoch);
     }
-    if (leads && !s->whole && met->whole) {
-        return yields_to_whole(g, s, met);
+    unsigned mine = grade(s->whole, s->complete);
+    unsigned theirs = grade(met->whole, met->complete);
+    if (leads && mine < theirs) {
+        return yields_to_more(g, s, met);
     }
     if (!is_above(s, met->epoch)) {
         return false;
     }
-    if (s->whole && !met->whole) {
-        return yields_to_partial(g, s, met);
+    if (mine > theirs) {
+        return yields_to_less(g, s, met);
     }
     if (!leads || !s->whole || gossip_is_contested(s, g->now_us)) {
         return true;

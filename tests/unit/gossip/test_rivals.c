@@ -87,6 +87,58 @@ Test(gossip_rivals, a_partial_reading_of_a_partition_displaces_no_whole_one)
     }
 }
 
+/* Nodes 0 and 2 read on in the middle of another process, each alone; node 0
+ * saw its cache cleared, node 2's epoch has the higher number. */
+static void
+part_in_the_middle(void)
+{
+    for (uint32_t a = 0; a < 3; a++) {
+        lab_unlink(&lab, a, (a + 1) % 3);
+    }
+    lab_begin_reading(&lab, 2, 499, false);
+    lab_begin_reading(&lab, 2, 500, false);
+    lab_begin_reading(&lab, 0, 400, false);
+    lab_read(&lab, 0, 100, EVENT_CLEAR, 0);
+    for (uint32_t i = 101; i < 110; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+        if (i > 105) {
+            lab_read(&lab, 2, i, EVENT_STORE, i);
+        }
+    }
+    cr_assert(lab_status(&lab, 0).complete);
+    cr_assert_not(lab_status(&lab, 2).complete);
+    cr_assert_gt(lab_status(&lab, 2).epoch.no, lab_status(&lab, 0).epoch.no);
+}
+
+Test(gossip_rivals, what_was_complete_since_a_clear_is_displaced_by_no_part)
+{
+    part_in_the_middle();
+    lab_link(&lab, 0, 2);
+    lab_link(&lab, 0, 1);
+    lab_run(&lab, 10);
+    cr_assert_eq(lab_status(&lab, 2).epoch.id, 400); /* at once */
+    for (uint32_t ms = 0; ms < 2 * config.judge_ms; ms++) {
+        lab_run(&lab, 1);
+        prove(0);
+    }
+    for (uint32_t i = 0; i < 3; i += 2) {
+        cr_assert_eq(lab_status(&lab, i).epoch.id, 400);
+        cr_assert_eq(lab_held(&lab, i), 9);
+        cr_assert(lab_status(&lab, i).complete);
+    }
+}
+
+Test(gossip_rivals, records_alone_show_who_knows_less)
+{
+    part_in_the_middle();
+    lab_link(&lab, 0, 2);
+    lab_lose(&lab); /* the vectors */
+    lab_read(&lab, 2, 110, EVENT_STORE, 110);
+    lab_run(&lab, config.push_ms + 1);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 400);
+    cr_assert(lab_status(&lab, 0).complete);
+}
+
 Test(gossip_rivals, a_whole_replica_that_nobody_reads_is_kept_for_who_reads_on)
 {
     part_and_take_over();
