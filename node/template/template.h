@@ -87,4 +87,8 @@ bool template_render(const struct template *compiled,
                      const struct template_clock *clock, struct buf *out,
                      struct template_error *error) MUST_CHECK;
 
+/* Whether the template goes through a message's content part by part, by the
+ * rule vLLM detects that with: then content is passed as parts, else as text. */
+bool template_takes_parts(const struct template *compiled) MUST_CHECK;
+
 #endif
