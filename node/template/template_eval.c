@@ -116,6 +116,22 @@ push_keyword(struct tpl_run *run, uint32_t from, struct json_value name,
     tpl_push(run, value);
 }
 
+/* Pushes the members of a dictionary as keywords. */
+static void
+push_members(struct tpl_run *run, uint32_t from, struct json_value dict)
+{
+    if (dict.kind != JSON_OBJECT) {
+        tpl_fail_type(run, "**", dict);
+    }
+    for (uint32_t i = 0; i < dict.len; i++) {
+        if (dict.as.members[i].key.kind != JSON_STRING) {
+            tpl_fail(run, "keywords must be strings");
+        }
+        push_keyword(run, from, dict.as.members[i].key,
+                     dict.as.members[i].value);
+    }
+}
+
 /* Pushes keyword arguments; returns how many. */
 static uint32_t
 push_keywords(struct tpl_run *run, struct tpl_frame *frame,
@@ -124,22 +140,10 @@ push_keywords(struct tpl_run *run, struct tpl_frame *frame,
     uint32_t from = run->stack_len;
 
     for (const struct tpl_node *i = first; i != NULL; i = i->next) {
-        struct json_value value;
         if (i->op == TPL_KEYWORD) {
-            value = tpl_eval(run, frame, i->a);
-            push_keyword(run, from, i->value, value);
+            push_keyword(run, from, i->value, tpl_eval(run, frame, i->a));
         } else if (i->op == TPL_STARS) {
-            value = tpl_eval(run, frame, i->a);
-            if (value.kind != JSON_OBJECT) {
-                tpl_fail_type(run, "**", value);
-            }
-            for (uint32_t m = 0; m < value.len; m++) {
-                if (value.as.members[m].key.kind != JSON_STRING) {
-                    tpl_fail(run, "keywords must be strings");
-                }
-                push_keyword(run, from, value.as.members[m].key,
-                             value.as.members[m].value);
-            }
+            push_members(run, from, tpl_eval(run, frame, i->a));
         }
     }
     if (caller != NULL) {

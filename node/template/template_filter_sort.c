@@ -16,8 +16,27 @@ fold(struct tpl_run *run, struct json_value value, bool sensitive)
                : value;
 }
 
-/* Merge sort: stable, and bounded for every input. Reversed as Python does it:
- * equal items keep their order. */
+/* Merges from[at..mid) and from[mid..end). Reversed as Python does it: equal
+ * items keep their order. */
+static void
+merge(struct tpl_run *run, const struct keyed *from, struct keyed *to,
+      const size_t bounds[3], bool reverse)
+{
+    size_t a = bounds[0];
+    size_t b = bounds[1];
+
+    for (size_t i = bounds[0]; i < bounds[2]; i++) {
+        bool right = a == bounds[1];
+        if (!right && b < bounds[2]) {
+            const struct keyed *low = reverse ? &from[a] : &from[b];
+            const struct keyed *high = reverse ? &from[b] : &from[a];
+            right = tpl_order(run, low->key, high->key) < 0;
+        }
+        to[i] = right ? from[b++] : from[a++];
+    }
+}
+
+/* Merge sort: stable, and bounded for every input. */
 static struct keyed *
 sorted(struct tpl_run *run, struct keyed *from, size_t n, bool reverse)
 {
@@ -29,18 +48,8 @@ sorted(struct tpl_run *run, struct keyed *from, size_t n, bool reverse)
         for (size_t at = 0; at < n; at += 2 * width) {
             size_t mid = at + width < n ? at + width : n;
             size_t end = mid + width < n ? mid + width : n;
-            size_t a = at;
-            size_t b = mid;
-            for (size_t i = at; i < end; i++) {
-                bool right = a == mid;
-                if (!right && b < end) {
-                    int order = reverse
-                                    ? tpl_order(run, from[a].key, from[b].key)
-                                    : tpl_order(run, from[b].key, from[a].key);
-                    right = order < 0;
-                }
-                to[i] = right ? from[b++] : from[a++];
-            }
+            const size_t bounds[3] = {at, mid, end};
+            merge(run, from, to, bounds, reverse);
         }
         from = to;
         to = swap;

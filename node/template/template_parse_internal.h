@@ -132,10 +132,10 @@ struct tpl_tuple_form {
 struct tpl_node *tpl_parse_tuple(struct tpl_parser *parser,
                                  struct tpl_tuple_form form);
 struct tpl_node *tpl_parse_expression(struct tpl_parser *parser);
-/* Filters after a value; node NULL: those of a block, the first without "|" when
+/* Filters after a value; of NULL: those of a block, the first without "|" when
  * inline_first. */
 struct tpl_node *tpl_parse_filter(struct tpl_parser *parser,
-                                  struct tpl_node *node, bool inline_first);
+                                  struct tpl_node *of, bool inline_first);
 struct tpl_node *tpl_parse_target(struct tpl_parser *parser,
                                   struct tpl_tuple_form form);
 

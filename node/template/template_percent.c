@@ -264,7 +264,7 @@ tpl_percent(struct tpl_run *run, struct json_value format,
     if (!percent.named && values.kind != JSON_OBJECT &&
         percent.used < (values.kind == TPL_V_TUPLE ? values.len : 1)) {
         /* Lists and dictionaries may be left over: they could be mappings. */
-        if (values.kind == TPL_V_TUPLE || values.kind != JSON_ARRAY) {
+        if (values.kind != JSON_ARRAY) {
             tpl_fail(run, "not all arguments converted during string "
                           "formatting");
         }

@@ -305,6 +305,26 @@ tpl_join2(struct tpl_run *run, struct slice a, struct slice b)
     return (struct slice){text, len};
 }
 
+/* What a character becomes, or NULL. */
+static const char *
+entity(char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '\'':
+        return "&#39;";
+    case '"':
+        return "&#34;";
+    default:
+        return NULL;
+    }
+}
+
 struct json_value
 tpl_escape(struct tpl_run *run, struct json_value value)
 {
@@ -315,12 +335,7 @@ tpl_escape(struct tpl_run *run, struct json_value value)
         return value;
     }
     for (size_t i = 0; i < text.len; i++) {
-        const char *as = text.ptr[i] == '&'    ? "&amp;"
-                         : text.ptr[i] == '<'  ? "&lt;"
-                         : text.ptr[i] == '>'  ? "&gt;"
-                         : text.ptr[i] == '\'' ? "&#39;"
-                         : text.ptr[i] == '"'  ? "&#34;"
-                                               : NULL;
+        const char *as = entity(text.ptr[i]);
         if (as != NULL) {
             buf_add_text(run->out, as);
         } else {

@@ -343,7 +343,7 @@ enum tpl_case {
     TPL_SWAPCASE,
     TPL_CASEFOLD,
 };
-struct json_value tpl_case(struct tpl_run *run, struct json_value text,
+struct json_value tpl_case(struct tpl_run *run, struct json_value value,
                            enum tpl_case how);
 
 /* --- template_call.c */

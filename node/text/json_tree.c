@@ -300,7 +300,8 @@ close_object(struct reader *reader, struct json_member *from, uint32_t n,
     struct json_member *members = NULL;
     uint32_t *order = NULL;
 
-    members = take(reader, bytes + (sorted ? 2 * n * sizeof *order : 0));
+    members =
+        take(reader, bytes + (sorted ? 2 * (size_t)n * sizeof *order : 0));
     if (members == NULL) {
         return false;
     }
