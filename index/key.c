@@ -46,7 +46,7 @@ key_next_apart(uint64_t parent, uint64_t extra, const void *block, size_t size)
 uint64_t
 key_in_window(uint64_t key, uint32_t number)
 {
-    return XXH3_64bits_withSeed(&number, sizeof(number), key);
+    return key_next_apart(key, KEY_WINDOW, &number, sizeof(number));
 }
 
 uint64_t

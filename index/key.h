@@ -39,8 +39,11 @@ uint64_t key_next(uint64_t parent, const void *block, size_t size);
 uint64_t key_next_apart(uint64_t parent, uint64_t extra, const void *block,
                         size_t size);
 
+#define KEY_WINDOW UINT64_C(0x77696e646f7773) /* sets apart: see below */
+
 /* The name of the same block, or its key, in one window group (shape.h) of an
- * engine's cache: number 0 to SHAPE_WINDOWS_MAX - 1. */
+ * engine's cache: number 0 to SHAPE_WINDOWS_MAX - 1. It is the key of a block of
+ * one token, the number, behind it, which KEY_WINDOW sets apart from others. */
 uint64_t key_in_window(uint64_t key, uint32_t number);
 
 /*

@@ -79,12 +79,11 @@ kv_apply_shape(const struct kv_apply *apply)
         if (group->kind != KV_GROUP_WINDOW) {
             continue;
         }
-        uint32_t blocks =
-            group->window / tokens + (group->window % tokens > 1 ? 1U : 0U);
+        uint64_t blocks = ((uint64_t)group->window + tokens - 2) / tokens;
         ruled = apply->has_group && group->block_tokens == tokens &&
                 blocks <= SHAPE_WINDOW_MAX &&
                 (windows == 0 || blocks == window);
-        window = blocks;
+        window = (uint32_t)blocks;
         windows = ruled ? number_of(apply, g) + 1 : 0;
     }
     return ruled ? shape_of(tokens, window, windows)
@@ -111,6 +110,7 @@ note_stored(struct kv_apply_batch *b, int outcome,
 static bool
 enter(struct kv_apply_batch *b, uint64_t hash, uint32_t group, enum tier tier)
 {
+    static const uint64_t apart = KEY_WINDOW;
     struct ledger_done done = {0};
     uint64_t key;
 
@@ -124,6 +124,7 @@ enter(struct kv_apply_batch *b, uint64_t hash, uint32_t group, enum tier tier)
                              .count = 1,
                              .block_tokens = 1,
                              .tokens = &number,
+                             .extras = &apart,
                              .tier = tier};
     if (kv_apply_has_room(b->out, 1)) {
         int outcome = ledger_store(b->ledger, b->stream, &run, b->out, &done);

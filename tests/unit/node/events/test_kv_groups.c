@@ -213,6 +213,39 @@ Test(node_kv_groups, windows_are_counted_in_blocks_as_the_engine_does)
     }
 }
 
+Test(node_kv_groups, a_block_in_a_window_is_never_taken_for_the_next_one)
+{
+    uint64_t key = key_of(0);
+
+    for (uint32_t number = 0; number < SHAPE_WINDOWS_MAX; number++) {
+        cr_expect_neq(key_in_window(key, number),
+                      key_next(key, &number, sizeof number));
+    }
+}
+
+Test(node_kv_groups, a_window_of_blocks_of_one_token_is_one_less)
+{
+    put_envelope(&batch, 2);
+    for (uint64_t group = 0; group < 2; group++) {
+        put_map(&batch, 7);
+        put_pair(&batch, "type", "BlockStored");
+        put_text(&batch, "block_hashes");
+        put_uints(&batch, 100, 3);
+        put_text(&batch, "token_ids");
+        put_uints(&batch, 1, 3);
+        put_text(&batch, "block_size");
+        put_uint(&batch, 1);
+        put_text(&batch, "group_idx");
+        put_uint(&batch, group);
+        put_pair(&batch, "kv_cache_spec_kind",
+                 group == 0 ? "full_attention" : "sliding_window");
+        put_text(&batch, "kv_cache_spec_sliding_window");
+        put_uint(&batch, 7);
+    }
+    run();
+    cr_assert_eq(kv_apply_shape(&apply), shape_of(1, 6, 1));
+}
+
 Test(node_kv_groups, what_no_rule_is_known_of_makes_the_stream_unruled)
 {
     static const struct {
