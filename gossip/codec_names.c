@@ -236,7 +236,7 @@ get_op(struct codec_in *in, struct walk *walk, struct words *into)
     uint32_t copies = 0;
 
     if (kind == NAMES_COPIES) {
-        copies = codec_get_count(in, UINT16_MAX);
+        copies = codec_get_count(in, NAMES_COPIES_MAX);
     }
     /* No more than there are bytes for. */
     if (in->failed || head >> 4 > codec_left(in) / 8) {

@@ -461,8 +461,8 @@ fill(struct gossip *g, struct gossip_stream *s, struct page *page)
     struct codec_in *in = &page->blocks;
 
     for (uint32_t i = 0; i < page->count; i++) {
-        uint32_t head = codec_get_count(in, (UINT32_C(1) << 17) - 1);
-        struct names_block block = {.copies = (uint16_t)(head >> 1),
+        uint32_t head = codec_get_count(in, NAMES_COPIES_MAX << 1 | 1);
+        struct names_block block = {.copies = head >> 1,
                                     .has_parent = (head & 1) != 0};
         block.name = codec_get_u64(in);
         block.key = codec_get_u64(in);

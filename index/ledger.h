@@ -22,8 +22,10 @@
  * engine names one key by two hashes, the key is gone for readers when the
  * first of them is removed.
  *
- * Copies beyond LEDGER_COPIES_MAX count as that many, so a block of more
- * copies is gone for readers before its last copy leaves, never after.
+ * Copies of a block in one tier count up to names_copies_most(), so a block of
+ * more copies is gone for readers before its last copy leaves, never after. In
+ * the device these are many: an engine whose sliding windows do not serve a
+ * common beginning computes it again for each request.
  *
  * Holes are exact at each moment. A store never makes one, because the parent
  * is held. When a block leaves or returns, the ledger counts which of its kids
@@ -42,7 +44,7 @@
  * is alone with it, 18 when two share, 1.2 when 64 do; 8 to 14 more for a row.
  *
  * Role: core. Owns: its tables. Thread: one owner. Limits: struct
- * ledger_limits, LEDGER_STREAMS_MAX, LEDGER_COPIES_MAX.
+ * ledger_limits, LEDGER_STREAMS_MAX.
  * Errors: named outcomes, -ENOMEM; after any but 0 nothing changed.
  */
 #ifndef INDEX_LEDGER_H
@@ -59,7 +61,6 @@
 #include "index/watch.h"
 
 #define LEDGER_STREAMS_MAX WORKERS_MAX
-#define LEDGER_COPIES_MAX  8 /* of a block in one tier; more count as this */
 
 struct ledger;
 

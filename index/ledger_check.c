@@ -88,15 +88,12 @@ check_pair(const struct ledger *l, uint32_t ref, uint32_t stream,
     if (l->stream[stream].state == STREAM_FREE) {
         return "a free stream holds a block";
     }
-    if (row == COPIES_PLAIN || row >> (4 * (uint32_t)TIERS) != 0 ||
+    if (row == COPIES_PLAIN || row > NAMES_COPIES_MAX ||
         (row != 0 && (entry->link & LINK_ODD) == 0)) {
         return "a row of copies is wrong";
     }
     for (enum tier tier = 0; tier < TIERS; tier++) {
         several = several || copies_in(copies, tier) > 1;
-        if (copies_in(copies, tier) > LEDGER_COPIES_MAX) {
-            return "too many copies";
-        }
     }
     sums->copies_rows += row != 0;
     sums->blocks[stream]++;

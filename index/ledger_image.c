@@ -82,7 +82,7 @@ void
 ledger_tell(struct ledger *l, enum watch_kind kind, uint32_t ref,
             uint32_t stream, uint32_t copies)
 {
-    CHECK(stream < LEDGER_STREAMS_MAX && copies <= UINT16_MAX);
+    CHECK(stream < LEDGER_STREAMS_MAX && copies <= NAMES_COPIES_MAX);
     if (l->said != NULL && stream == l->said_stream && kind != WATCH_FREE) {
         say(l, kind, ref, copies);
     }

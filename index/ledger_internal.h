@@ -318,25 +318,24 @@ uint32_t ledger_kids_held(const struct ledger *l, uint32_t ref,
 
 /* ---- ledger_pair.c: a stream and an entry ---- */
 
-/* Copies of a block per tier, 4 bits each. */
+/* Copies of a block per tier, as names.h has them. */
 #define COPIES_PLAIN 1U /* one in the device: no row */
 
 /* How many copies are in this tier. */
 static inline uint32_t
 copies_in(uint32_t copies, enum tier tier)
 {
-    CHECK_SLOW(tier < TIERS);
-    return copies >> (4 * (uint32_t)tier) & 15;
+    return copies >> names_copies_shift(tier) & names_copies_most(tier);
 }
 
-/* The same copies, except that this tier has so many (0 to 15). */
+/* The same copies, except that this tier has so many. */
 static inline uint32_t
 copies_with(uint32_t copies, enum tier tier, uint32_t count)
 {
-    uint32_t shift = 4 * (uint32_t)tier;
+    uint32_t shift = names_copies_shift(tier);
 
-    CHECK_SLOW(tier < TIERS && count <= 15);
-    return (copies & ~(UINT32_C(15) << shift)) | count << shift;
+    CHECK_SLOW(count <= names_copies_most(tier));
+    return (copies & ~(names_copies_most(tier) << shift)) | count << shift;
 }
 
 /* The copies of a pair that is held. */

@@ -77,12 +77,7 @@ unhold_all(struct ledger *l, uint32_t ref)
 static bool
 copies_valid(uint64_t copies)
 {
-    bool valid = copies != 0 && copies <= UINT16_MAX;
-
-    for (enum tier tier = TIER_DEVICE; tier < TIERS; tier++) {
-        valid = valid && copies_in((uint32_t)copies, tier) <= LEDGER_COPIES_MAX;
-    }
-    return valid;
+    return copies != 0 && copies <= NAMES_COPIES_MAX;
 }
 
 static int
@@ -259,8 +254,9 @@ replay(struct ledger *l, const uint64_t *word, bool counts)
         unhold(l, ref, stream);
         return 0;
     case WATCH_COPIES:
-        return counts ? set_copies(l, ref, stream,
-                                   word[0] >> WATCH_COPIES_SHIFT & UINT16_MAX)
+        return counts ? set_copies(
+                            l, ref, stream,
+                            word[0] >> WATCH_COPIES_SHIFT & NAMES_COPIES_MAX)
                       : 0;
     case WATCH_OPEN:
     case WATCH_CLOSE:

@@ -32,8 +32,12 @@ ledger_copies_claim(struct ledger *l, uint32_t ref, uint32_t stream)
 static bool
 several(uint32_t copies)
 {
-    CHECK_SLOW(copies <= UINT16_MAX);
-    return (copies & 0xEEEE) != 0;
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        if (copies_in(copies, tier) > 1) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void
@@ -44,7 +48,7 @@ ledger_copies_set(struct ledger *l, uint32_t ref, uint32_t stream,
     struct stream *st = &l->stream[stream];
 
     CHECK(copies != 0);
-    CHECK(copies <= UINT16_MAX);
+    CHECK(copies <= NAMES_COPIES_MAX);
     if (copies == before) {
         return;
     }

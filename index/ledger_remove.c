@@ -6,14 +6,13 @@
 /* Takes over the copies that the engine says are left, if there is room. */
 static uint32_t
 copies_left(struct ledger *l, uint32_t ref, uint32_t stream, uint32_t count,
-            const uint32_t *remaining)
+            uint32_t most, const uint32_t *remaining)
 {
-    CHECK(count > 0 && count <= LEDGER_COPIES_MAX);
+    CHECK(count > 0 && count <= most);
     if (remaining == NULL) {
         return count - 1;
     }
-    uint32_t left =
-        *remaining < LEDGER_COPIES_MAX ? *remaining : LEDGER_COPIES_MAX;
+    uint32_t left = *remaining < most ? *remaining : most;
     bool room = left <= count || ledger_copies_claim(l, ref, stream);
     return room ? left : count;
 }
@@ -31,7 +30,8 @@ remove_one(struct ledger *l, uint32_t stream, uint64_t name,
         done->unknown++;
         return;
     }
-    uint32_t left = copies_left(l, ref, stream, count, remaining);
+    uint32_t left =
+        copies_left(l, ref, stream, count, names_copies_most(tier), remaining);
     copies = copies_with(copies, tier, left);
     if (left > 0) {
         done->duplicates++;

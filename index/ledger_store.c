@@ -259,7 +259,7 @@ add_copy(struct ledger *l, uint32_t ref, uint32_t stream, enum tier tier)
     uint32_t count = copies_in(copies, tier);
 
     CHECK_SLOW(tier < TIERS);
-    if (count < LEDGER_COPIES_MAX) {
+    if (count < names_copies_most(tier)) {
         ledger_copies_set(l, ref, stream, copies_with(copies, tier, count + 1));
     }
     return count == 0;

@@ -238,15 +238,14 @@ set_copies(struct names *names, struct names_room *room, uint64_t name,
 {
     struct names_part *part = part_of(names, name);
     struct names_block *at = part->count == 0 ? NULL : place_of(part, name);
-    struct names_block bare = {
-        .name = name, .copies = (uint16_t)copies, .bare = true};
+    struct names_block bare = {.name = name, .copies = copies, .bare = true};
 
     if (at == NULL || !at->used) {
         return names->keeps ? put(names, room, &bare) : 0;
     }
     if (at->copies != 0) {
         count_out(names, at);
-        at->copies = (uint16_t)copies;
+        at->copies = copies;
         count_in(names, at);
     }
     return 0;

@@ -10,12 +10,13 @@
  * Every op says how a name stands from then on, not what was added to it. So
  * applying words twice changes nothing, and the last word on a name wins.
  *
- *   op word: kind in bits 0..7, bit 8: has a parent, copies in bits 16..31,
+ *   op word: kind in bits 0..7, bit 8: has a parent, copies in bits 14..31,
  *   count in bits 32..63
  *   ENTER   [the parent's key], then count times a name and its key: blocks
  *           that are held now, once and in the device, each the parent of the
  *           next one
- *   COPIES  count names: of each so many copies, 4 bits per tier
+ *   COPIES  count names: of each so many copies: 9 bits for the device, from
+ *           bit 0 on, 3 for each further tier
  *   LEAVE   count names, which are not held any more
  *   READER  count words of the reader's own, whose last ones count
  *
@@ -43,6 +44,7 @@
 #define NAMES_READER_MAX 32U        /* words that a reader says of itself */
 #define NAMES_END        UINT64_MAX /* no page after this one */
 #define NAMES_PLAIN      1U         /* copies: one in the device */
+#define NAMES_COPIES_MAX ((UINT32_C(1) << 18) - 1)
 
 enum names_kind {
     NAMES_ENTER,
@@ -57,19 +59,34 @@ struct names_block {
     uint64_t name;
     uint64_t key;
     uint64_t parent; /* key of the block before it, if there is one */
-    uint16_t copies; /* 4 bits per tier; 0: it left (names_keep_left()) */
+    uint32_t copies; /* as in COPIES; 0: it left (names_keep_left()) */
     bool has_parent;
     /* The table's. */
     bool used; /* the place is taken */
     bool bare; /* only its copies are known, until a page has the rest */
 };
 
+/* The most copies that are counted in a tier. */
+static inline uint32_t
+names_copies_most(enum tier tier)
+{
+    return tier == TIER_DEVICE ? 511 : 7;
+}
+
+/* Where a tier's copies begin. */
+static inline uint32_t
+names_copies_shift(enum tier tier)
+{
+    CHECK_SLOW(tier < TIERS);
+    return tier == TIER_DEVICE ? 0 : 6 + 3 * (uint32_t)tier;
+}
+
 /* An op word. */
 static inline uint64_t
 names_op(enum names_kind kind, bool has_parent, uint32_t copies, uint32_t count)
 {
-    CHECK_SLOW(copies <= UINT16_MAX);
-    return (uint64_t)kind | (uint64_t)has_parent << 8 | (uint64_t)copies << 16 |
+    CHECK_SLOW(copies <= NAMES_COPIES_MAX);
+    return (uint64_t)kind | (uint64_t)has_parent << 8 | (uint64_t)copies << 14 |
            (uint64_t)count << 32;
 }
 
@@ -91,7 +108,7 @@ names_op_has_parent(uint64_t op)
 static inline uint32_t
 names_op_copies(uint64_t op)
 {
-    return (uint32_t)(op >> 16 & UINT16_MAX);
+    return (uint32_t)(op >> 14 & NAMES_COPIES_MAX);
 }
 
 /* The count in an op word. */

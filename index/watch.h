@@ -45,7 +45,7 @@ enum watch_kind {
     WATCH_FREE,  /* ledger: nobody knows the number any more */
     WATCH_ENTER, /* ledger: the slot holds the number */
     WATCH_LEAVE,
-    WATCH_COPIES, /* ledger: and so many copies, in bits 14 to 29 */
+    WATCH_COPIES, /* ledger: and so many copies, in bits 14 to 31 */
 };
 
 #define WATCH_SLOT_SHIFT   4

@@ -16,13 +16,13 @@ name_of(uint32_t stream, uint32_t key)
     return ~world_key_of(stream, key);
 }
 
-static uint16_t
+static uint32_t
 copies_of(uint8_t tiers)
 {
-    uint16_t copies = 0;
+    uint32_t copies = 0;
 
-    for (uint32_t tier = 0; tier < TIERS; tier++) {
-        copies |= (uint16_t)((tiers >> tier & 1) << (4 * tier));
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        copies |= (tiers >> tier & 1U) << names_copies_shift(tier);
     }
     return copies;
 }
@@ -39,7 +39,7 @@ world_say_names(struct event_record *record, uint32_t stream,
     words_init(&said.words, (size_t)3 * WORLD_KEYS + 3);
     names_say_reader(&said, self, 2);
     for (uint32_t i = 0; i < WORLD_KEYS; i++) {
-        uint16_t copies = copies_of(after->tiers[i]);
+        uint32_t copies = copies_of(after->tiers[i]);
         struct names_block block = {.name = name_of(stream, i),
                                     .key = world_key_of(stream, i)};
         if (copies != 0 && before->tiers[i] == 0) {
@@ -96,7 +96,8 @@ world_hand(struct world *world, struct world_node *node, uint32_t stream)
             names_find(names.table, name_of(stream, i));
         for (uint32_t tier = 0; tier < TIERS && block != NULL; tier++) {
             reader->hand.known.tiers[i] |=
-                (uint8_t)((block->copies >> (4 * tier) & 1) << tier);
+                (uint8_t)((block->copies >> names_copies_shift(tier) & 1)
+                          << tier);
         }
     }
 }

@@ -37,7 +37,7 @@ struct node {
     uint64_t key;
     uint32_t parent;
     uint32_t next;
-    uint8_t copies[STREAMS][TIERS];
+    uint16_t copies[STREAMS][TIERS];
 };
 
 struct block {
@@ -172,7 +172,7 @@ static void
 model_forget(uint32_t stream)
 {
     for (uint32_t at = 1; at < nodes; at++) {
-        memset(node[at].copies[stream], 0, TIERS);
+        memset(node[at].copies[stream], 0, sizeof node[at].copies[stream]);
     }
 }
 
@@ -180,9 +180,9 @@ model_forget(uint32_t stream)
 static bool
 model_add(uint32_t stream, uint32_t at, enum tier tier)
 {
-    uint8_t *copies = &node[at].copies[stream][tier];
+    uint16_t *copies = &node[at].copies[stream][tier];
 
-    *copies = (uint8_t)(*copies + (*copies < LEDGER_COPIES_MAX));
+    *copies = (uint16_t)(*copies + (*copies < names_copies_most(tier)));
     return *copies == 1;
 }
 
@@ -397,11 +397,12 @@ do_place(uint32_t stream)
 
 /* The copies that are left of one, by the engine's own count if it says. */
 static uint32_t
-model_left(uint32_t copies, const uint32_t *remaining)
+model_left(uint32_t copies, enum tier tier, const uint32_t *remaining)
 {
+    uint32_t most = names_copies_most(tier);
     uint32_t left = remaining == NULL ? copies - 1 : *remaining;
 
-    return left > LEDGER_COPIES_MAX ? LEDGER_COPIES_MAX : left;
+    return left > most ? most : left;
 }
 
 static void
@@ -409,13 +410,13 @@ model_take(uint32_t stream, uint64_t name, const uint32_t *remaining,
            enum tier tier, struct key_list *news, struct ledger_done *done)
 {
     uint32_t at = held(stream, name);
-    uint8_t *copies = at == NONE ? NULL : &node[at].copies[stream][tier];
+    uint16_t *copies = at == NONE ? NULL : &node[at].copies[stream][tier];
 
     if (copies == NULL || *copies == 0) {
         done->unknown++;
         return;
     }
-    *copies = (uint8_t)model_left(*copies, remaining);
+    *copies = (uint16_t)model_left(*copies, tier, remaining);
     if (*copies == 0) {
         news->key[news->count++] = node[at].key;
         done->changed++;
@@ -514,8 +515,8 @@ model_digest(uint32_t stream)
             block.parent = 0;
         }
         for (uint32_t tier = 0; tier < TIERS; tier++) {
-            block.copies |=
-                (uint16_t)(node[at].copies[stream][tier] << (4 * tier));
+            block.copies |= (uint32_t)node[at].copies[stream][tier]
+                            << names_copies_shift(tier);
         }
         if (holds(stream, at)) {
             digest ^= names_block_digest(&block);

@@ -206,10 +206,10 @@ Test(ledger, copies_beyond_the_cap_count_as_the_cap)
     struct ledger *ledger = new_ledger();
     uint32_t stream = open_stream(ledger);
 
-    for (uint32_t i = 0; i < LEDGER_COPIES_MAX + 5; i++) {
+    for (uint32_t i = 0; i < names_copies_most(TIER_DEVICE) + 5; i++) {
         cr_assert_eq(store(ledger, stream, 0, 1, 1), 0);
     }
-    for (uint32_t i = 1; i < LEDGER_COPIES_MAX; i++) {
+    for (uint32_t i = 1; i < names_copies_most(TIER_DEVICE); i++) {
         take_out(ledger, stream, 1, TIER_DEVICE);
         cr_assert_eq(done.duplicates, 1);
     }
