@@ -329,7 +329,8 @@ engine_get_chaos(struct engine_server *s, struct httpd_request *request)
     engine_server_answer(s, request, "application/json");
 }
 
-/* The key of each block in a rank's cache, twins included, in no order. */
+/* The key of each block in a rank's cache, twins included and windows left out,
+ * in no order. */
 void
 engine_get_cache(struct engine_server *s, struct httpd_request *request)
 {
@@ -346,7 +347,7 @@ engine_get_cache(struct engine_server *s, struct httpd_request *request)
     json_out_key(&json, "keys");
     json_out_array_begin(&json);
     for (uint32_t i = 0; i < pool->count; i++) {
-        if (pool->blocks[i].cached) {
+        if (pool->blocks[i].cached && pool->blocks[i].window == 0) {
             json_out_uint(&json, pool->blocks[i].key);
         }
     }

@@ -48,6 +48,9 @@ struct engine_block {
     uint32_t twin_prev; /* ring of equal blocks; before the leader: youngest */
     uint32_t twin_next; /* ring of equal blocks, by age from the leader */
     uint32_t node;      /* of the tree; blocks of one node have one number */
+    uint32_t window;    /* whose it is when cached: of full attention 0, of
+                           window group g g + 1 */
+    uint64_t hash;      /* ... and its name there */
     bool cached;        /* has a key */
     bool leader;        /* the oldest of its twins: the one that is found */
 };

@@ -57,6 +57,24 @@ check_running(const struct engine *engine, const struct engine_seq *seq)
     return NULL;
 }
 
+/* The same of its windows. */
+static const char *
+check_windows(const struct engine *engine, const struct engine_seq *seq)
+{
+    for (uint32_t g = 0; g < engine->config.windows; g++) {
+        for (uint32_t b = seq->window_from; b < seq->blocks_held; b++) {
+            const struct engine_block *block =
+                &engine->pool.blocks[*seq_window_block(seq, g, b)];
+            bool named = b < seq->named && engine_windows_keep(engine, seq, b);
+            if (block->refs == 0 || (named && !block->cached) ||
+                (block->cached && block->hash != seq->keys[b])) {
+                return "a running sequence does not hold what is in its window";
+            }
+        }
+    }
+    return NULL;
+}
+
 /* The references that sequences hold are the pool's, and so are promises. */
 static const char *
 check_totals(const struct engine *engine)
@@ -71,8 +89,11 @@ check_totals(const struct engine *engine)
     for (uint32_t i = 0; i < engine->config.requests_max; i++) {
         const struct engine_seq *seq = &engine->seqs[i];
         if (seq->state == SEQ_RUNNING) {
-            held += seq->blocks_held;
-            promised += seq->blocks_total - seq->blocks_held;
+            uint64_t in_windows = (uint64_t)engine->config.windows *
+                                  (seq->blocks_held - seq->window_from);
+            held += seq->blocks_held + in_windows;
+            promised += (seq->blocks_total - seq->blocks_held) *
+                        (1 + (uint64_t)engine->config.windows);
         }
     }
     if (refs != held) {
@@ -99,6 +120,7 @@ check_states(const struct engine *engine)
             reason = "memory and state of a sequence disagree";
         } else if (seq->state == SEQ_RUNNING) {
             reason = check_running(engine, seq);
+            reason = reason == NULL ? check_windows(engine, seq) : reason;
         }
     }
     if (reason == NULL && idle != engine->idle_count) {

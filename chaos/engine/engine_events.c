@@ -10,6 +10,7 @@ enum {
     SLOT_EXTRA_KEYS,
     SLOT_GROUP,
     SLOT_KIND,
+    SLOT_WINDOW,
 };
 
 void
@@ -170,7 +171,13 @@ static void
 put_group(struct engine_batch *batch)
 {
     put_name(batch, SLICE("group_idx"));
-    pack_uint(&batch->events, 0);
+    pack_uint(&batch->events, batch->first.group);
+}
+
+static bool
+is_of_window(const struct engine_batch *batch)
+{
+    return batch->first.group < batch->format.windows;
 }
 
 /* What the hash of a block covers beside its tokens: the adapter in every
@@ -184,7 +191,8 @@ put_extra_keys(struct engine_batch *batch)
     put_name(batch, SLICE("extra_keys"));
     pack_array(&batch->events, count);
     for (uint32_t i = 0; i < count; i++) {
-        bool salted = owner->salt.len > 0 && batch->first.depth + i == 0;
+        bool salted = owner->salt.len > 0 && batch->first.depth + i == 0 &&
+                      !batch->first.passed_over;
         uint32_t keys = (owner->lora_name.len > 0) + (uint32_t)salted;
         if (keys == 0) {
             pack_nil(&batch->events);
@@ -232,17 +240,37 @@ put_stored_common(struct engine_batch *batch)
     }
 }
 
-/* Maps have all members; arrays end at `slots`, and without their last, which
- * is always nil here. */
+/* The group, its kind and its window, as far as there are slots. */
+static void
+put_kind(struct engine_batch *batch, uint32_t slots)
+{
+    bool window = is_of_window(batch);
+
+    if (slots > SLOT_GROUP) {
+        put_group(batch);
+    }
+    if (slots > SLOT_KIND) {
+        put_name(batch, SLICE("kv_cache_spec_kind"));
+        pack_text(&batch->events,
+                  window ? SLICE("sliding_window") : SLICE("full_attention"));
+    }
+    if (window && slots > SLOT_WINDOW) {
+        put_name(batch, SLICE("kv_cache_spec_sliding_window"));
+        pack_uint(&batch->events, batch->format.window_tokens);
+    }
+}
+
+/* Maps have all members that are not nil; arrays end at `slots`, and without
+ * their last, if they are nil. */
 static void
 put_stored_vllm(struct engine_batch *batch)
 {
-    uint32_t slots = is_map(batch) ? SLOT_KIND + 1 : batch->format.slots;
+    bool extras = run_len(batch) > 0 || !is_map(batch);
+    uint32_t slots = is_map(batch) ? SLOT_WINDOW + 1 : batch->format.slots;
+    uint32_t most = is_of_window(batch) ? SLOT_WINDOW + 1 : SLOT_KIND + 1;
 
-    if (slots > SLOT_KIND + 1) {
-        slots = SLOT_KIND + 1;
-    }
-    put_event(batch, SLICE("BlockStored"), slots);
+    slots = slots < most ? slots : most;
+    put_event(batch, SLICE("BlockStored"), extras ? slots : slots - 1);
     put_stored_common(batch);
     if (slots > SLOT_MEDIUM) {
         put_medium(batch);
@@ -251,16 +279,10 @@ put_stored_vllm(struct engine_batch *batch)
         put_name(batch, SLICE("lora_name"));
         put_text(batch, batch->owner.lora_name);
     }
-    if (slots > SLOT_EXTRA_KEYS) {
+    if (slots > SLOT_EXTRA_KEYS && extras) {
         put_extra_keys(batch);
     }
-    if (slots > SLOT_GROUP) {
-        put_group(batch);
-    }
-    if (slots > SLOT_KIND) {
-        put_name(batch, SLICE("kv_cache_spec_kind"));
-        pack_text(&batch->events, SLICE("full_attention"));
-    }
+    put_kind(batch, slots);
 }
 
 /* Its adapter and its salt are in the hash alone. */
@@ -352,17 +374,16 @@ close_run(struct engine_batch *batch)
 static bool
 continues(const struct engine_batch *batch, const struct engine_event *event)
 {
-    uint32_t count = run_len(batch);
-
     if (!batch->open || event->kind != batch->first.kind) {
         return false;
     }
     switch (event->kind) {
     case ENGINE_EVENT_STORED:
-        return count > 0 && event->user == batch->first.user &&
+        return event->user == batch->first.user &&
                event->root == batch->first.root &&
-               event->depth == batch->first.depth + count &&
-               event->parent == run_key(batch, count - 1);
+               event->group == batch->first.group &&
+               event->depth == batch->first.depth + batch->span &&
+               event->parent == batch->last_key;
     case ENGINE_EVENT_REMOVED:
         return is_sglang(batch);
     case ENGINE_EVENT_CLEARED:
@@ -383,11 +404,14 @@ engine_batch_add(struct engine_batch *batch, const struct engine_event *event,
         batch->open = true;
         batch->first = *event;
         batch->first.tokens = NULL;
+        batch->span = 0;
         if (event->kind == ENGINE_EVENT_STORED) {
             batch->owner = *owner;
         }
     }
-    if (event->kind != ENGINE_EVENT_CLEARED) {
+    batch->span++;
+    batch->last_key = event->key;
+    if (event->kind != ENGINE_EVENT_CLEARED && !event->passed_over) {
         buf_add(&batch->keys, &event->key, sizeof(event->key));
     }
     if (event->kind == ENGINE_EVENT_STORED) {

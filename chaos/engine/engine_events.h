@@ -7,12 +7,15 @@
  * and TensorRT-LLM send one BlockRemoved per block, SGLang joins neighbours. A block computed
  * twice is announced twice and removed twice.
  *
+ * Of a window group a BlockStored has the tokens of all blocks that were
+ * computed, and the hashes of those that are hittable, even if there are none.
+ *
  * A hash as bytes is 32 long and ends in the number, so both forms of a block
  * fold to the same 64 bits.
  *
  * Departures, on purpose: keys are the model's, not a SHA-256 chain that
- * anyone could recompute; a block has no images, windows or sessions, and
- * lives in GPU memory only.
+ * anyone could recompute; a block has no images or sessions, and lives in GPU
+ * memory only.
  *
  * Role: core. Owns: three buffers. Thread: one owner.
  * Limits: ENGINE_BATCH_BYTES_MAX. Errors: the payload's `failed`.
@@ -47,7 +50,9 @@ struct engine_events_format {
                        its tag included */
     uint32_t block_tokens;
     uint32_t rank;
-    bool hash_bytes; /* vLLM: hashes as bytes, not as numbers */
+    bool hash_bytes;  /* vLLM: hashes as bytes, not as numbers */
+    uint32_t windows; /* the model's, struct engine_config */
+    uint32_t window_tokens;
 };
 
 /* The namespace of a stored block. */
@@ -67,6 +72,8 @@ struct engine_batch {
     bool open;
     struct engine_event first;
     struct engine_events_owner owner;
+    uint32_t span;     /* blocks, passed over or not */
+    uint64_t last_key; /* of these */
     struct buf keys;   /* uint64_t each */
     struct buf tokens; /* uint32_t each */
 };

@@ -47,6 +47,8 @@ engine_init(struct engine *engine, const struct engine_config *config,
     CHECK(config->requests_max > 0 && config->requests_max < 1U << 28);
     CHECK(config->prefill_tokens_per_s > 0);
     CHECK(config->step_jitter_permille <= 1000);
+    CHECK(config->windows == 0 ||
+          (config->cache == ENGINE_CACHE_BLOCKS && config->window_tokens > 0));
     *engine = (struct engine){
         .config = *config,
         .name_seed = rng_mix(seed),
@@ -115,14 +117,16 @@ fill(struct engine *engine, struct engine_seq *seq,
     size_t tokens = (size_t)request->prompt_len + request->output_len;
     size_t keys = (tokens - 1) / size;
     size_t blocks = (tokens - 1 + size - 1) / size;
+    size_t slots = blocks * (1 + (size_t)engine->config.windows);
 
     seq->keys = malloc(keys * sizeof(*seq->keys) +
-                       (tokens + blocks) * sizeof(*seq->tokens));
+                       (tokens + slots) * sizeof(*seq->tokens));
     if (seq->keys == NULL) {
         return -ENOMEM;
     }
     seq->tokens = (uint32_t *)(seq->keys + keys);
     seq->blocks = seq->tokens + tokens;
+    seq->window_blocks = seq->blocks + blocks;
     uint32_t *output = seq->tokens + request->prompt_len;
     memcpy(seq->tokens, request->prompt,
            request->prompt_len * sizeof(*seq->tokens));
@@ -145,7 +149,14 @@ too_long(const struct engine *engine, const struct engine_request *request)
     uint64_t room =
         (uint64_t)engine->config.blocks_max * engine->config.block_tokens;
 
-    return tokens > engine->config.request_tokens_max || tokens - 1 > room;
+    uint64_t size = engine->config.block_tokens;
+    uint32_t blocks = (uint32_t)((tokens - 1 + size - 1) / size);
+
+    if (tokens > engine->config.request_tokens_max || tokens - 1 > room) {
+        return true;
+    }
+    return blocks * (1 + (uint64_t)engine->config.windows) >
+           engine->config.blocks_max;
 }
 
 int
@@ -341,18 +352,15 @@ engine_cached_tokens(const struct engine *engine,
 {
     uint32_t size = engine->config.block_tokens;
     uint32_t max = seq_hits_max(engine, request->prompt_len);
-    uint64_t key = engine_key_root(engine, request->root);
-    uint32_t hits = 0;
+    uint64_t *keys = malloc(((size_t)max + 1) * sizeof(*keys));
     uint32_t unused;
 
-    CHECK(engine->config.cache != ENGINE_CACHE_SLOTS);
-    for (; hits < max; hits++) {
-        key = key_next(key, request->prompt + (size_t)hits * size,
-                       size * sizeof(*request->prompt));
-        if (engine_blocks_match(&engine->pool, &key, 1, &unused) == 0) {
-            break;
-        }
-    }
+    CHECK(engine->config.cache != ENGINE_CACHE_SLOTS && keys != NULL);
+    (void)key_chain(engine_key_root(engine, request->root), request->prompt,
+                    max, size * sizeof(*request->prompt), keys);
+    uint32_t hits = engine_blocks_match(&engine->pool, keys, max, &unused);
+    hits = engine_windows_serve(engine, keys, hits);
+    free(keys);
     CHECK(hits * size < request->prompt_len || hits == 0);
     return hits * size;
 }

@@ -18,6 +18,10 @@
  *   at most (prompt_len - 1) / block_tokens blocks. A block is hittable from
  *   the moment the step that fills it is scheduled, as in vLLM, and blocks
  *   that fill up with generated tokens are cached like those of the prompt.
+ * - A hybrid model's cache has groups, each with blocks of its own from the one
+ *   pool. A window group gives back what its layers no longer look at, and only
+ *   the last blocks of a prompt are hittable in it, since only there would
+ *   another request resume. A hit is the longest prefix that all groups serve.
  * - A tree of prefixes (SGLang, TensorRT-LLM) is hittable later: a prompt's
  *   blocks join it when they were computed, generated ones when the request
  *   ends. Blocks that are there already are merged.
@@ -75,6 +79,9 @@ struct engine_config {
     uint32_t step_per_seq_us;      /* and for each sequence in it */
     uint32_t step_jitter_permille; /* steps vary by up to this; 0: never */
     bool events;                   /* keep block events for the caller */
+    uint32_t windows; /* groups of layers with sliding windows, beside full
+                         attention's; ENGINE_CACHE_BLOCKS alone; 0: none */
+    uint32_t window_tokens; /* how far these look back, 1 or more */
 };
 
 /* What a caller submits. The arrays are copied. */
@@ -128,6 +135,8 @@ struct engine_event {
     uint64_t step;          /* which step it happened in */
     uint64_t at_us;         /* that step's start */
     uint64_t key;           /* the block's */
+    uint32_t group;         /* window groups from 0 on, then full attention */
+    bool passed_over;       /* stored: computed, and not hittable */
     uint64_t parent;        /* stored: the key of the block before */
     uint64_t root;          /* stored: the request's namespace */
     uint64_t user;          /* stored: the request's */

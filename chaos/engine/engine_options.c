@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "chaos/engine/engine_events.h"
+#include "index/index.h"
 
 #define MODEL_PRESET "kvasir/stand-in"
 #define AT(member)   offsetof(struct engine_options, member)
@@ -48,6 +49,11 @@ static const struct flag flags[] = {
     {"speed", FLAG_REAL, AT(speed), 0.001, 1e6, "X", "1", "divides all times"},
     {"seed", FLAG_COUNT, AT(seed), 0, 9e15, "N", "1",
      "seed of the jitter and of the block hashes"},
+    {"window", FLAG_COUNT, AT(window), 0, 1U << 20, "N", "0",
+     "vllm: sliding windows of so many tokens, beside\n"
+     "full attention; 0: none"},
+    {"window-groups", FLAG_COUNT, AT(window_groups), 1, SHAPE_WINDOWS_MAX, "N",
+     "1", "groups of the cache that are for windows"},
     {"ranks", FLAG_COUNT, AT(ranks), 1, ENGINE_RANKS_MAX, "N", "1",
      "engines behind one port, each with the sizes above;\n"
      "rank r adds r to the ports below"},
@@ -94,6 +100,12 @@ settle(struct engine_options *o, char *fault, size_t fault_size)
     o->running_max = o->running_max != 0 ? o->running_max : facts->running_max;
     o->replay_frames =
         o->replay_frames != 0 ? o->replay_frames : facts->replay_frames;
+    o->window_groups = o->window != 0 ? o->window_groups : 0;
+    if (o->window != 0 && facts->cache != ENGINE_CACHE_BLOCKS) {
+        (void)snprintf(fault, fault_size,
+                       "--window: this engine has no windows");
+        return false;
+    }
     if (facts->publishes || (o->events == NULL && o->replay == NULL)) {
         return true;
     }
@@ -220,5 +232,7 @@ engine_options_config(const struct engine_options *o)
         .step_per_seq_us = (uint32_t)(o->step_per_seq_ms * 1000),
         .step_jitter_permille = (uint32_t)o->jitter_permille,
         .events = o->events != NULL || o->replay != NULL,
+        .windows = (uint32_t)o->window_groups,
+        .window_tokens = (uint32_t)o->window,
     };
 }

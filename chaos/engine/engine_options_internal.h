@@ -37,6 +37,8 @@ struct engine_options {
     uint64_t prefill_tokens_per_s;
     uint64_t seed;
     uint64_t jitter_permille;
+    uint64_t window;         /* tokens of sliding windows; 0: there are none */
+    uint64_t window_groups;  /* 0 without windows */
     uint64_t ranks;          /* of data parallelism */
     const char *events;      /* a port, or a ZeroMQ endpoint; NULL: none */
     const char *replay;      /* likewise */

@@ -187,6 +187,8 @@ engine_publisher_init(struct engine_publisher *publisher,
         .block_tokens = (uint32_t)options->block_size,
         .rank = rank,
         .hash_bytes = options->event_hashes != 0,
+        .windows = (uint32_t)options->window_groups,
+        .window_tokens = (uint32_t)options->window,
     };
 
     CHECK((rank == 0) == (base == NULL));

@@ -28,6 +28,9 @@ struct engine_seq {
     uint64_t *keys;   /* of every block that will be full; owns the memory */
     uint32_t *tokens; /* prompt, then output */
     uint32_t *blocks; /* slots, blocks_held of them */
+    uint32_t *window_blocks; /* by window group, blocks_total each: slots from
+                                window_from on, blocks_held of them */
+    uint32_t window_from;
     uint32_t prompt_len;
     uint32_t output_len;
 
@@ -108,6 +111,53 @@ seq_hits_max(const struct engine *engine, uint32_t prompt_len)
 {
     return (prompt_len - 1) / engine->config.block_tokens;
 }
+
+/* ---- engine_windows.c ---- */
+
+/* The slot of a block of a sequence in a window group. */
+static inline uint32_t *
+seq_window_block(const struct engine_seq *seq, uint32_t group, uint32_t block)
+{
+    return &seq->window_blocks[(size_t)group * seq->blocks_total + block];
+}
+
+/* Of a prefix that full attention serves, what the window groups serve, too. */
+uint32_t engine_windows_serve(const struct engine *engine, const uint64_t *keys,
+                              uint32_t depth);
+
+/* How many of the blocks in windows that a hit of that depth takes over are
+ * free now. */
+uint32_t engine_windows_free(const struct engine *engine, const uint64_t *keys,
+                             uint32_t hits);
+
+/* Takes these over. */
+void engine_windows_hold(struct engine *engine, struct engine_seq *seq,
+                         uint32_t hits);
+
+/* Gives back what the sequence's windows have left behind; all: everything. */
+void engine_windows_release(struct engine *engine, struct engine_seq *seq,
+                            bool all);
+
+/* Takes a sequence's blocks up to `held` in all window groups. */
+void engine_windows_take(struct engine *engine, struct engine_seq *seq,
+                         uint32_t held);
+
+/* The blocks up to `full` are full now. */
+void engine_windows_name(struct engine *engine, struct engine_seq *seq,
+                         uint32_t full);
+
+/* Whether a block of a prompt is hittable in windows. */
+bool engine_windows_keep(const struct engine *engine,
+                         const struct engine_seq *seq, uint32_t block);
+
+/* ---- engine_step.c ---- */
+
+/* Takes a promised block. */
+void engine_take_slot(struct engine *engine, uint32_t *slot);
+
+/* Tells that a block is full; the caller sets key and group of the event. */
+void engine_note_stored(struct engine *engine, const struct engine_seq *seq,
+                        uint32_t depth, uint32_t group, bool passed_over);
 
 /* Puts the full blocks that a running sequence has computed into the tree of an
  * engine that has one; there is room for their events. */

@@ -20,7 +20,7 @@ engine_step_events_max(const struct engine_config *config)
     }
     uint32_t blocks =
         config->batch_tokens_max / config->block_tokens + config->running_max;
-    return 2 * (blocks + 1);
+    return 2 * (blocks + 1) * (1 + config->windows);
 }
 
 void
@@ -71,18 +71,21 @@ seq_release(struct engine *engine, uint32_t i)
         engine_slots_release(&engine->slots, seq->slot, seq->tokens,
                              seq->computed);
     }
+    engine_windows_release(engine, seq, true);
     engine_blocks_release(&engine->pool, seq->blocks, seq->blocks_held);
-    engine->reserved_blocks -= seq->blocks_total - seq->blocks_held;
+    engine->reserved_blocks -=
+        (seq->blocks_total - seq->blocks_held) * (1 + engine->config.windows);
     engine->stats.running--;
     seq_unlink(engine, i);
 }
 
 static void
-note_evicted(struct engine *engine, uint64_t key)
+note_evicted(struct engine *engine, uint64_t key, uint32_t group)
 {
     engine->stats.evicted_blocks++;
-    engine_push_event(engine, &(struct engine_event){
-                                  .kind = ENGINE_EVENT_REMOVED, .key = key});
+    engine_push_event(
+        engine, &(struct engine_event){
+                    .kind = ENGINE_EVENT_REMOVED, .key = key, .group = group});
 }
 
 static struct engine_event *
@@ -104,7 +107,7 @@ evict_node(struct engine *engine, uint32_t slot)
     uint64_t key;
 
     while (engine_blocks_evict_mate(&engine->pool, slot, &last, &key)) {
-        note_evicted(engine, key);
+        note_evicted(engine, key, 0);
         count++;
     }
     for (uint32_t i = 0; engine->events != NULL && i < count / 2; i++) {
@@ -116,36 +119,51 @@ evict_node(struct engine *engine, uint32_t slot)
     }
 }
 
-/* Takes one more of the promised blocks. */
-static void
-take_block(struct engine *engine, struct engine_seq *seq)
+void
+engine_take_slot(struct engine *engine, uint32_t *slot)
 {
-    uint32_t *slot = &seq->blocks[seq->blocks_held++];
     uint64_t evicted;
 
-    CHECK(seq->blocks_held <= seq->blocks_total);
     CHECK(engine->reserved_blocks > 0);
     engine->reserved_blocks--;
     if (!engine_blocks_take(&engine->pool, slot, &evicted)) {
         return;
     }
-    note_evicted(engine, evicted);
+    const struct engine_block *block = &engine->pool.blocks[*slot];
+    if (block->window != 0) {
+        note_evicted(engine, block->hash, block->window - 1);
+    } else {
+        note_evicted(engine, evicted, engine->config.windows);
+    }
     if (engine->config.cache == ENGINE_CACHE_RADIX) {
         evict_node(engine, *slot);
     }
 }
 
-/* A full block has its key now. */
+/* Takes a sequence's blocks up to `held`, group by group. */
 static void
-note_stored(struct engine *engine, const struct engine_seq *seq, uint32_t depth)
+take_blocks(struct engine *engine, struct engine_seq *seq, uint32_t held)
+{
+    CHECK(held <= seq->blocks_total);
+    engine_windows_take(engine, seq, held);
+    while (seq->blocks_held < held) {
+        engine_take_slot(engine, &seq->blocks[seq->blocks_held++]);
+    }
+}
+
+void
+engine_note_stored(struct engine *engine, const struct engine_seq *seq,
+                   uint32_t depth, uint32_t group, bool passed_over)
 {
     uint32_t size = engine->config.block_tokens;
 
     CHECK(depth < seq->blocks_held);
-    engine->stats.stored_blocks++;
+    engine->stats.stored_blocks += !passed_over;
     engine_push_event(engine, &(struct engine_event){
                                   .kind = ENGINE_EVENT_STORED,
                                   .key = seq->keys[depth],
+                                  .group = group,
+                                  .passed_over = passed_over,
                                   .parent = depth ? seq->keys[depth - 1] : 0,
                                   .root = seq->root,
                                   .user = seq->user,
@@ -155,13 +173,18 @@ note_stored(struct engine *engine, const struct engine_seq *seq, uint32_t depth)
                               });
 }
 
+/* The blocks up to `full` have their keys now, group by group. */
 static void
-name_block(struct engine *engine, struct engine_seq *seq)
+name_blocks(struct engine *engine, struct engine_seq *seq, uint32_t full)
 {
-    uint32_t depth = seq->named++;
-
-    engine_blocks_name(&engine->pool, seq->blocks[depth], seq->keys[depth]);
-    note_stored(engine, seq, depth);
+    engine_windows_name(engine, seq, full);
+    for (; seq->named < full; seq->named++) {
+        uint32_t slot = seq->blocks[seq->named];
+        engine_blocks_name(&engine->pool, slot, seq->keys[seq->named]);
+        engine->pool.blocks[slot].window = 0;
+        engine_note_stored(engine, seq, seq->named, engine->config.windows,
+                           false);
+    }
 }
 
 void
@@ -178,7 +201,7 @@ seq_join(struct engine *engine, struct engine_seq *seq)
     for (; seq->named < full; seq->named++) {
         if (engine_blocks_join(&engine->pool, &seq->blocks[seq->named],
                                seq->keys[seq->named])) {
-            note_stored(engine, seq, seq->named);
+            engine_note_stored(engine, seq, seq->named, 0, false);
         } else {
             merged = seq->named + 1;
         }
@@ -211,12 +234,10 @@ schedule(struct engine *engine, struct engine_seq *seq, uint32_t budget)
     CHECK(n > 0);
     seq->scheduled = n < budget ? n : budget;
     uint32_t end = seq->computed + seq->scheduled;
-    while ((uint64_t)seq->blocks_held * size < end) {
-        take_block(engine, seq);
-    }
-    while (engine->config.cache == ENGINE_CACHE_BLOCKS &&
-           ((uint64_t)seq->named + 1) * size <= end) {
-        name_block(engine, seq);
+    engine_windows_release(engine, seq, false);
+    take_blocks(engine, seq, (end + size - 1) / size);
+    if (engine->config.cache == ENGINE_CACHE_BLOCKS) {
+        name_blocks(engine, seq, end / size);
     }
     CHECK(seq->blocks_held <= seq->blocks_total);
     return seq->scheduled;
@@ -231,7 +252,10 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
     uint32_t hits =
         engine_blocks_match(&engine->pool, seq->keys,
                             seq_hits_max(engine, seq->prompt_len), &from_free);
-    uint32_t wanted = seq->blocks_total - hits;
+    hits = engine_windows_serve(engine, seq->keys, hits);
+    (void)engine_blocks_match(&engine->pool, seq->keys, hits, &from_free);
+    from_free += engine_windows_free(engine, seq->keys, hits);
+    uint32_t wanted = (seq->blocks_total - hits) * (1 + engine->config.windows);
 
     CHECK(engine->reserved_blocks <= engine->pool.free_count);
     if ((uint64_t)from_free + wanted >
@@ -239,6 +263,7 @@ admit(struct engine *engine, uint32_t i, uint64_t at_us)
         return false;
     }
     engine_blocks_hold(&engine->pool, seq->keys, hits, seq->blocks);
+    engine_windows_hold(engine, seq, hits);
     engine_blocks_split(&engine->pool, seq->blocks, hits);
     engine->reserved_blocks += wanted;
     seq_unlink(engine, i);
