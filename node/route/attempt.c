@@ -45,8 +45,9 @@ attempt_prefixes(const struct route_choice *choice,
     }
     const struct token_blocks *tokens =
         token_match_blocks(&scratch->tokens, best->block_tokens);
-    CHECK(tokens != NULL && best->stored <= tokens->count);
-    if (tokens->count == best->stored) {
+    uint32_t stored = token_match_stored(&scratch->tokens, best);
+    CHECK(tokens != NULL && stored <= tokens->count);
+    if (tokens->count == stored) {
         return 1;
     }
     prefixes[1] = (struct attempt_prefix){
@@ -54,8 +55,8 @@ attempt_prefixes(const struct route_choice *choice,
         .slot = best->slot,
         .generation = choice->lease.generation,
         .owner = choice->lease.slot,
-        .count = at_most(tokens->count - best->stored),
-        .keys = tokens->keys + best->stored,
+        .count = at_most(tokens->count - stored),
+        .keys = tokens->keys + stored,
     };
     return 2;
 }

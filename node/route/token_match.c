@@ -230,6 +230,7 @@ limit_to_windows(struct token_match *match,
 {
     uint32_t usable = usable_blocks(match, blocks);
 
+    match->limited = worker_set_or(&match->limited, &left);
     for (uint32_t first = worker_set_next(&left, 0); first != WORKER_NONE;
          first = worker_set_next(&left, first)) {
         uint32_t shape = world->view->shape[first];
@@ -267,9 +268,6 @@ worth_of(struct token_match *match, const struct token_match_world *world,
                      (uint64_t)(depth - held) * 1000;
 
     rank->held = held;
-    rank->stored = worker_set_has(&world->view->windowed, slot)
-                       ? match->stored[slot]
-                       : held;
     rank->tier = (uint8_t)worst;
     rank->tokens = depth * blocks->block_tokens;
     uint64_t worth = score * blocks->block_tokens *
@@ -343,6 +341,7 @@ token_match_find(struct token_match *match,
     CHECK(match->known);
     worker_set_clear(&match->workers);
     worker_set_clear(&match->slots);
+    worker_set_clear(&match->limited);
     match->tiered = mirror_tiered(world->mirror);
     match->walk_left = TOKEN_MATCH_WALK_MAX;
     CHECK_SLOW(world->view->groups_count <= MIRROR_GROUPS_MAX);

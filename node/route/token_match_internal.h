@@ -47,8 +47,6 @@ struct token_match_rank {
     uint32_t tokens;       /* predicted to be cached */
     uint32_t worth;        /* their worth, in tokens of a trusted device */
     uint32_t held;         /* blocks that its events promise */
-    uint32_t stored;       /* blocks it has, windows apart: the next ones are on
-                              their way */
     uint32_t block_tokens; /* of the worker */
     uint16_t slot;         /* of the mirror */
     uint16_t rank;
@@ -71,8 +69,8 @@ struct token_match {
     uint32_t walk_left;       /* blocks whose tier may still be looked up */
     struct mirror_match mirrored;
     struct mirror_match expected;
-    uint32_t stored[WORKERS_MAX]; /* of slots whose mirrored depth is limited by
-                                     windows: what it was before */
+    struct worker_set limited;    /* slots that windows may limit, and */
+    uint32_t stored[WORKERS_MAX]; /* what these hold but for windows */
     uint32_t depth[WORKERS_MAX];  /* of both, by slot of the mirror */
     uint32_t *ids;                /* of a prompt of token ids */
     uint32_t ids_max;
@@ -109,6 +107,17 @@ void token_match_find(struct token_match *match,
 /* The blocks of the request at a worker's block size; NULL: not known. */
 const struct token_blocks *token_match_blocks(const struct token_match *match,
                                               uint32_t block_tokens);
+
+/* Blocks that a slot which was looked up holds but for sliding windows: the
+ * next ones are on their way. */
+static inline uint32_t
+token_match_stored(const struct token_match *match,
+                   const struct token_match_rank *rank)
+{
+    return worker_set_has(&match->limited, rank->slot)
+               ? match->stored[rank->slot]
+               : rank->held;
+}
 
 /* The most that can be cached of a prompt of this many tokens. */
 static inline uint32_t

@@ -105,7 +105,7 @@ Test(attempt, blocks_of_tokens_that_are_held_are_not_told)
         .groups = {{.block_tokens = 16, .count = 4, .keys = keys}}};
     rig.choice.placed = true;
     rig.choice.best.block_tokens = 16;
-    rig.choice.best.stored = 3;
+    rig.choice.best.held = 3;
     cr_assert_eq(attempt_prefixes(&rig.choice, rig.scratch, false, prefixes),
                  2);
     cr_assert_eq(prefixes[0].kind, FACT_LEARN);
@@ -131,7 +131,7 @@ Test(attempt, blocks_that_are_all_held_are_not_expected)
         .groups = {{.block_tokens = 16, .count = 1, .keys = keys}}};
     rig.choice.placed = true;
     rig.choice.best.block_tokens = 16;
-    rig.choice.best.stored = 1;
+    rig.choice.best.held = 1;
     cr_assert_eq(attempt_prefixes(&rig.choice, rig.scratch, false, prefixes),
                  1);
 }

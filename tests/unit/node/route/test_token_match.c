@@ -311,7 +311,8 @@ Test(token_match, a_hit_reaches_as_far_as_the_windows_serve)
     cr_assert_eq(match(3)->tokens, 5 * BLOCK);
     cr_assert_eq(match(3)->worth, 5 * BLOCK);
     cr_assert_eq(match(3)->held, 5);
-    cr_assert_eq(match(3)->stored, 8, "what is on its way comes after these");
+    cr_assert_eq(token_match_stored(&rig.match, match(3)), 8,
+                 "what is on its way comes after these");
     cr_assert_eq(match(4)->tokens, 8 * BLOCK, "other slots are as they were");
 }
 
