@@ -133,6 +133,35 @@ class Events(EventsCase):
         for names in self.readers([*rest, back]).values():
             self.assertEqual(len(names), 2)
 
+    def test_sliding_windows_are_known_to_all_nodes_whoever_reads(self):
+        engine = self.engine("m", "--window", "40", "--window-groups", "2")
+        flags = self.workers([engine])
+        nodes = self.three(*flags)
+        self.ready(nodes, [engine])
+        prompts = self.prompts(9, 6, blocks=8)
+        for prompt in prompts:
+            self.ask(nodes[0], prompt + [1])
+        stream, = self.same(nodes, [engine])
+        self.assertGreater(stream["blocks"], 6 * (8 + 2 * 3) - 1, "windows are among them")
+        address = {m["name"]: m["address"] for m in self.mesh(nodes[0])["members"]}
+        first, second = self.readers(nodes)["e0"]
+        for name in (first, second):
+            victim = next(n for n in nodes if n.ready["mesh"] == address[name])
+            victim.kill()
+            nodes = [n for n in nodes if n is not victim]
+            if name == first:
+                nodes.append(self.node("late", join=[nodes[0].ready["mesh"]]))
+                self.together(nodes)
+                self.ready(nodes, [engine])
+                self.same(nodes, [engine])
+        self.ask(nodes[0], self.prompts(10, 1)[0] + [1])
+        self.same(nodes, [engine])
+        for node, prompt in zip(nodes, prompts):
+            # The end of a prompt is in the windows, its middle is not.
+            self.assertEqual(self.ask(node, prompt[:4 * BLOCK] + [2])[0], 0)
+            self.assertEqual(self.ask(node, prompt + [3])[0], 8 * BLOCK)
+            self.same(nodes, [engine])
+
     def test_a_node_that_comes_late_knows_what_was_stored_before(self):
         engines = [self.engine("m")]
         nodes = self.three(*self.workers(engines))

@@ -122,6 +122,28 @@ def prompts(seed, count, groups=6, length=40):
     return made
 
 
+def common(a, b, size=16):
+    """The tokens of whole blocks that a hit of prompt a could have of prompt b."""
+    same = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    return min(same, len(a) - 1) // size * size
+
+
+def conversations(seed, count, talks=8, system=160):
+    """Prompts of conversations under one system prompt: each is the one before
+    it with a turn more, the same again, or a beginning of it."""
+    rng = random.Random(seed)
+    shared = [rng.randrange(1000, 9000) for _ in range(system)]
+    talk = [shared + [rng.randrange(1000, 9000) for _ in range(150)] for _ in range(talks)]
+    made = []
+    for _ in range(count):
+        own = talk[rng.randrange(talks)]
+        what = rng.randrange(4)
+        if what > 1:
+            own += [rng.randrange(1000, 9000) for _ in range(rng.randrange(1, 120))]
+        made.append(own[:rng.randrange(1, len(own))] if what == 0 else list(own))
+    return made
+
+
 class Quiet(MirrorCase):
     def test_every_prediction_is_right_when_the_engine_is_quiet(self):
         engines = [self.engine(f"engine-{i}", "--blocks", "200") for i in range(2)]
@@ -135,6 +157,26 @@ class Quiet(MirrorCase):
         evicted = sum(sum(s["counters"].get("blocks_removed", 0) for s in w["events"])
                       for w in self.workers(node))
         self.assertGreater(evicted, 0, "the caches were never full")
+
+    def test_sliding_windows_limit_predictions_as_they_limit_hits(self):
+        engine = self.engine("engine-1", "--blocks", "600", "--window", "100",
+                             "--window-groups", "2")
+        node = self.serve([engine])
+        start = self.warm(node, [engine])
+        asked = []
+        limited = 0
+        for prompt in conversations(3, 80):
+            cached, _ = self.complete(node, prompt)
+            self.in_step(node, [engine])
+            limited += cached < max((common(prompt, other) for other in asked), default=0)
+            asked.append(prompt)
+        decisions = self.decisions(node)[start:]
+        good, judged, wrong = self.right(decisions)
+        self.assertEqual((good, judged), (80, 80), wrong[:3])
+        self.assertGreater(limited, 10, "windows never made a hit shorter")
+        stream, = self.streams(node)
+        self.assertEqual((stream["window_groups"], stream["window_blocks"]), (2, 7))
+        self.assertGreater(stream["counters"].get("blocks_removed", 0), 0)
 
     def test_a_chat_is_tokenised_by_its_engine(self):
         engine = self.engine("engine-1", "--blocks", "4000")
