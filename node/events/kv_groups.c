@@ -148,8 +148,9 @@ wait_for_key(struct kv_apply_batch *b, uint64_t hash, uint32_t group,
         counter_bump(&b->counters->drop_full, 1);
         return;
     }
-    memory[2 * b->waiting] = hash;
-    memory[2 * b->waiting + 1] = (uint64_t)group << 8 | (uint64_t)tier;
+    memory += (size_t)b->waiting * 2;
+    memory[0] = hash;
+    memory[1] = (uint64_t)group << 8 | (uint64_t)tier;
     b->waiting++;
 }
 
@@ -164,10 +165,9 @@ kv_groups_settle(struct kv_apply_batch *b)
     }
     const uint64_t *memory = kv_reader_memory(b->reader, (size_t)count * 2);
     CHECK(memory != NULL); /* it is as large as that */
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t place = memory[2 * i + 1];
-        unknown += !enter(b, memory[2 * i], (uint32_t)(place >> 8),
-                          (enum tier)(place & 0xff));
+    for (uint32_t i = 0; i < count; i++, memory += 2) {
+        unknown += !enter(b, memory[0], (uint32_t)(memory[1] >> 8),
+                          (enum tier)(memory[1] & 0xff));
     }
     b->waiting = 0;
     counter_bump(&b->counters->drop_unknown_parent, unknown > 0 ? 1 : 0);

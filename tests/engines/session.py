@@ -67,8 +67,6 @@ class Row:
         if self.promised is None:
             return "unknown: no renderer told the tokens"
         if self.promised == self.cached:
-            if self.off() > 0 and self.full >= self.predicted:
-                return "a window's blocks before the end of the prefix are gone"
             if not self.whole:
                 return "the node knew the tokens of an earlier turn only"
             return f"the node differs from the engine's events ({self.promised} promised)"
