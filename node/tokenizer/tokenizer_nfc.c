@@ -135,11 +135,12 @@ put_run(struct slice run, enum norm_kind kind, struct buf *out)
     utf8proc_ssize_t count = -1;
     if (at != NULL) {
         utf8proc_int32_t *characters = (utf8proc_int32_t *)(void *)at;
-        count = utf8proc_decompose((const utf8proc_uint8_t *)run.ptr,
-                                   (utf8proc_ssize_t)run.len, characters,
-                                   (utf8proc_ssize_t)room, options);
+        count = utf8proc_decompose(
+            (const utf8proc_uint8_t *)run.ptr, (utf8proc_ssize_t)run.len,
+            characters, (utf8proc_ssize_t)room, (utf8proc_option_t)options);
         if (count > 0 && (options & UTF8PROC_COMPOSE) != 0) {
-            count = utf8proc_normalize_utf32(characters, count, options);
+            count = utf8proc_normalize_utf32(characters, count,
+                                             (utf8proc_option_t)options);
         }
         for (utf8proc_ssize_t i = 0; i < count; i++) {
             char *text = buf_reserve(out, 4);
