@@ -104,15 +104,15 @@ norm_is_nfc(const struct tok_classes *classes, struct slice text)
     return composed_until(classes, text, 0, &boundary) == text.len;
 }
 
-static int
+static utf8proc_option_t
 options_of(enum norm_kind kind)
 {
-    int options = UTF8PROC_STABLE;
+    unsigned options = UTF8PROC_STABLE;
 
     options |= kind == NORM_NFKC || kind == NORM_NFKD ? UTF8PROC_COMPAT : 0;
     options |= kind == NORM_NFC || kind == NORM_NFKC ? UTF8PROC_COMPOSE
                                                      : UTF8PROC_DECOMPOSE;
-    return options;
+    return (utf8proc_option_t)options;
 }
 
 /* One run without characters that the library does not know. */
@@ -121,7 +121,7 @@ put_run(struct slice run, enum norm_kind kind, struct buf *out)
 {
     struct buf wide;
     size_t room = run.len * 20 + 4; /* a character becomes 18 at most */
-    int options = options_of(kind);
+    utf8proc_option_t options = options_of(kind);
 
     if (run.len == 0) {
         return;

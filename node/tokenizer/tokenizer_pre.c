@@ -185,6 +185,15 @@ cut_by_text(struct cutting *cut, struct slice find)
     }
 }
 
+/* Digits are numbers of Unicode 17 in the library, patterns of 16. */
+static bool
+is_later_number(const char *text)
+{
+    uint32_t c = utf8_read(text);
+
+    return (c >= 0x11de0 && c <= 0x11de9) || (c >= 0x16ff4 && c <= 0x16ff6);
+}
+
 /* Each character of the flag is a match by itself. */
 static void
 cut_by_class(struct cutting *cut, uint8_t flag)
@@ -195,7 +204,9 @@ cut_by_class(struct cutting *cut, uint8_t flag)
 
     for (size_t at = 0, len = 0; at < text.len; at += len) {
         len = utf8_len((uint8_t)text.ptr[at]);
-        if ((tok_class_at(classes, text.ptr + at) & flag) != 0) {
+        if ((tok_class_at(classes, text.ptr + at) & flag) != 0 ||
+            (len == 4 && flag == TOK_NUMBER &&
+             is_later_number(text.ptr + at))) {
             if (at > taken) {
                 run(cut, cut->piece.start + taken, cut->piece.start + at,
                     false);
