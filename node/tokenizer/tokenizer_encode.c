@@ -39,17 +39,17 @@ ids_room(struct tokenizer_scratch *s, size_t count)
 }
 
 void
-tok_emit_many(struct tokenizer_scratch *s, const uint32_t *more, size_t count)
+tok_emit_many(struct tokenizer_scratch *s, const uint32_t *ids, size_t count)
 {
-    struct tokenizer_ids *ids = s->ids;
+    struct tokenizer_ids *all = s->ids;
 
-    if (count > ids->room - ids->count && !ids_room(s, count)) {
+    if (count > all->room - all->count && !ids_room(s, count)) {
         return;
     }
     if (count > 0) {
-        memcpy(ids->ptr + ids->count, more, count * sizeof more[0]);
+        memcpy(all->ptr + all->count, ids, count * sizeof ids[0]);
     }
-    ids->count += count;
+    all->count += count;
 }
 
 void
@@ -69,7 +69,7 @@ tokenizer_scratch_new(const struct tokenizer *tokenizer)
     s->tokenizer = tokenizer;
     buf_init(&s->valid, WORK_MAX);
     buf_init(&s->best, 32 * (size_t)TOKENIZER_TEXT_MAX);
-    buf_init(&s->word, 4 * TOKENIZER_TOKEN_MAX);
+    buf_init(&s->word, (size_t)4 * TOKENIZER_TOKEN_MAX);
     for (int i = 0; i < 2; i++) {
         buf_init(&s->norm[i], WORK_MAX);
         buf_init(&s->pre[i], WORK_MAX);

@@ -117,7 +117,7 @@ tok_regex_new(struct tok_load *load, struct slice pattern,
     struct tok_regex *regex = tok_alloc(load, sizeof *regex);
     struct buf translated;
 
-    buf_init(&translated, PATTERN_MAX * 64);
+    buf_init(&translated, (size_t)PATTERN_MAX * 64);
     if (regex != NULL && pattern.len > PATTERN_MAX) {
         (void)tok_fail(load, "a pattern of more than %d bytes", PATTERN_MAX);
     } else if (regex != NULL &&
