@@ -142,11 +142,16 @@ TPL_STR_METHOD(count)
 static bool
 matches(const struct window *in, struct slice what, bool at_end)
 {
-    size_t len = in->end - in->start;
-    const char *from = in->text.ptr + (at_end ? in->end - what.len : in->start);
+    size_t from = in->start;
 
-    return what.len <= len &&
-           (what.len == 0 || memcmp(from, what.ptr, what.len) == 0);
+    if (what.len > in->end - in->start) {
+        return false;
+    }
+    if (at_end) {
+        from = in->end - what.len;
+    }
+    return what.len == 0 ||
+           memcmp(in->text.ptr + from, what.ptr, what.len) == 0;
 }
 
 static struct json_value
