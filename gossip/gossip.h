@@ -495,7 +495,8 @@ void gossip_local_end(struct gossip *g, struct event_stream stream,
                       uint64_t now_us);
 
 /* Applied records of the stream were lost (no room, a fault): its state is
- * obtained again, by a reading or a transfer. */
+ * obtained again, from a peer, or else by a reading. A reading that leads goes
+ * on meanwhile. */
 void gossip_local_lost(struct gossip *g, struct event_stream stream,
                        uint64_t now_us);
 

@@ -191,6 +191,9 @@ struct gossip_stream {
     uint64_t asked_of;  /* id of the epoch when it was asked */
     uint64_t healed_us; /* when healing was last tried; 0: never */
 
+    bool lost;          /* what was handed out was lost: the state is wrong */
+    uint32_t lost_peer; /* slots of peers below were asked for theirs since */
+
     bool resumes;         /* the intake may go on from the names: to be said */
     uint64_t resumed_id;  /* the epoch when that was said last */
     uint64_t resumed_pos; /* ... and the position of the names */

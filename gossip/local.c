@@ -143,7 +143,7 @@ resume(struct gossip *g, struct gossip_stream *s, bool must)
 
     if (!reading->any || reading->whole || reading->differs ||
         gossip_leads(s) || s->answered != s->ask || gossip_is_torn(s) ||
-        MUTANT(NO_RESUME) || !gossip_names(g, s->name, &names)) {
+        s->lost || MUTANT(NO_RESUME) || !gossip_names(g, s->name, &names)) {
         return false;
     }
     if (same &&
@@ -195,6 +195,8 @@ judge(struct gossip *g, struct gossip_stream *s, enum gossip_asked answers,
         }
     } else if (s->answered != s->ask) {
         return; /* begun before the question: proves nothing */
+    } else if (s->lost && !reading->whole && !is_alone(g)) {
+        gossip_stream_reset(g, s, "lost");
     } else if (reading->whole || (is_alone(g) && !resume(g, s, true))) {
         gossip_stream_flipped(g, s);
         reading->tolerant = !reading->whole;
@@ -494,6 +496,40 @@ gossip_local_end(struct gossip *g, struct event_stream stream, uint64_t now_us)
     }
 }
 
+/* When the next peer is asked for its state in place of the lost one. */
+static uint64_t
+obtain_at(const struct gossip *g, const struct gossip_stream *s)
+{
+    bool asks = s->transfer.active || s->transfer.wanted;
+
+    if (!s->lost || asks || s->answered != s->ask) {
+        return UINT64_MAX;
+    }
+    return s->transfer.again_us > g->now_us ? s->transfer.again_us : g->now_us;
+}
+
+/* Asks the next peer for its state. A reading that leads goes on meanwhile: it
+ * is not wrong, and may know more than can be read again. Only if no peer has
+ * the state, the engine is read again. */
+static void
+obtain(struct gossip *g, struct gossip_stream *s)
+{
+    CHECK(s->lost && !s->transfer.active && s->epoch.no != 0);
+    if (!gossip_leads(s) || !s->reading.live) {
+        gossip_stream_reset(g, s, "lost");
+        return;
+    }
+    while (s->lost_peer < g->peers_high) {
+        uint64_t peer = g->peers[s->lost_peer++].id;
+        if (peer != 0) {
+            gossip_transfer_start(g, s, peer);
+            return;
+        }
+    }
+    s->lost_peer = 0;
+    gossip_reread(g, s, GOSSIP_ASKED_HEAL, "lost");
+}
+
 void
 gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
 {
@@ -503,10 +539,14 @@ gossip_local_lost(struct gossip *g, struct event_stream stream, uint64_t now_us)
     if (s == NULL || s->epoch.no == 0) {
         return;
     }
-    if (gossip_leads(s) && s->reading.live) {
-        gossip_reread(g, s, GOSSIP_ASKED_HEAL, "lost");
-    } else {
+    if (!gossip_leads(s) || !s->reading.live || s->transfer.begun) {
         gossip_stream_reset(g, s, "lost");
+        return;
+    }
+    s->lost = true;
+    s->lost_peer = 0;
+    if (g->now_us >= obtain_at(g, s)) {
+        obtain(g, s);
     }
 }
 
@@ -632,7 +672,7 @@ gossip_local_timer(const struct gossip *g, const struct gossip_stream *s)
     uint64_t judge_us = judge_after_us(g);
 
     if (!is_judged(s) || gossip_leads(s)) {
-        return UINT64_MAX;
+        return obtain_at(g, s);
     }
     if (s->reading.differs) {
         return g->now_us;
@@ -651,6 +691,9 @@ void
 gossip_local_tick(struct gossip *g, struct gossip_stream *s)
 {
     CHECK(!s->removed && s->answered <= s->ask);
+    if (g->now_us >= obtain_at(g, s)) {
+        obtain(g, s);
+    }
     if (!is_judged(s)) {
         return;
     }

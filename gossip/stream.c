@@ -14,6 +14,7 @@ empty(struct gossip *g, struct gossip_stream *s, const char *reason)
     s->settle = 0;
     s->complete = s->whole;
     s->holes = 0;
+    s->lost = false;
     s->digest_known = false;
     gossip_names_begin(g, s);
     s->pull.open = false;

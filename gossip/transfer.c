@@ -100,7 +100,7 @@ gossip_transfer_tick(struct gossip *g, struct gossip_stream *s)
     } else if (!t->active && t->wanted && g->now_us >= t->again_us) {
         t->wanted = false;
         if (gossip_peer_at(g, t->wanted_from) != GOSSIP_PEER_NONE &&
-            gossip_need(s) < s->known) {
+            (gossip_need(s) < s->known || s->lost)) {
             gossip_transfer_start(g, s, t->wanted_from);
         }
     }
@@ -321,6 +321,10 @@ take_page(struct gossip *g, struct gossip_stream *s, const struct page *page)
     struct gossip_transfer *t = &s->transfer;
 
     CHECK(t->active && page->status == PAGE_OK);
+    if (!t->begun && gossip_leads(s) && page->pos < s->log.low) {
+        fail(g, s); /* what was read since is in no log of ours */
+        return;
+    }
     if (!t->begun) {
         begin_state(g, s, page);
     }

@@ -12,10 +12,10 @@
 #define POLL_MS    50U
 #define STEADY_MS  1500U
 #define PROBE_MS   8000U /* a request at quiet: to all at rest again */
-/* The effects of the last fault may take this long: a node that came back joins
- * (1 s), others hand over to it (3 s), and a follower is judged (1.3 s) and
- * begins again. */
-#define ECHO_MS     6000U
+/* The effects of the last fault may take this long: a node that could not reach
+ * an engine says that it can (4 s), others hand over to it (2 s), and a follower
+ * is judged (1.3 s) and begins again. */
+#define ECHO_MS     8000U
 #define PAYLOAD_MAX ((size_t)1 << 22)
 #define RUNAWAY     20000000U /* events of one seed */
 

@@ -73,7 +73,7 @@ static uint32_t
 known_of(const struct sim_world *w, uint32_t engine,
          const struct gossip_status *s)
 {
-    bool whole = s->complete && !s->torn && !s->transfers && s->names_known &&
+    bool whole = s->complete && !s->torn && s->names_known &&
                  is_of_living(&w->engines[engine], s);
     uint64_t pos = s->names_pos < s->pos ? s->names_pos : s->pos;
 
@@ -102,7 +102,7 @@ sim_known_look(struct sim_world *w, uint32_t node, uint32_t engine,
     uint32_t low = lowest_of(w, engine);
     bool had = can_be_had(w, engine, low);
 
-    f->known = known_of(w, engine, s);
+    f->known = f->lost ? 0 : known_of(w, engine, s);
     bool forgot = had && !can_be_had(w, engine, low);
     if (forgot && !p->lost && !may_forget(w)) {
         sim_fail(w, "the fleet forgot a living engine", node, engine);

@@ -123,6 +123,33 @@ Test(gossip_names, a_node_alone_takes_over_only_if_it_does_not_go_on)
     cr_assert_eq(lab_stats(&lab, 1).takeovers, 1);
 }
 
+Test(gossip_names, nobody_goes_on_from_a_state_that_was_lost)
+{
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 0, 2);
+    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_pull(&lab);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    lab_begin_reading(&lab, 0, 999, false); /* the replay is too short */
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 999);
+    cr_assert_eq(lab_held(&lab, 0), 0);
+}
+
+Test(gossip_names, a_lost_state_that_cannot_be_read_again_is_dropped)
+{
+    uint32_t resets = lab.nodes[0].resets;
+
+    lab.nodes[1].refuses = true;
+    lab.nodes[2].refuses = true;
+    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_run(&lab, 2000);
+    cr_assert_eq(lab.nodes[0].rereads, 1);
+    lab_begin_reading(&lab, 0, 999, false);
+    cr_assert_eq(lab.nodes[0].resets, resets + 1);
+    cr_assert_eq(lab_status(&lab, 0).epoch.id, 77);
+    cr_assert_eq(lab_held(&lab, 0), 20, "the own log had it all");
+}
+
 Test(gossip_names, it_is_tried_once_for_a_position)
 {
     struct gossip *g = lab.nodes[1].g;

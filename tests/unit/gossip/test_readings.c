@@ -230,13 +230,31 @@ Test(gossip_readings, a_lost_state_is_had_again_from_a_peer)
     cr_assert_geq(lab_stats(&lab, 1).transfers_done, 1);
 }
 
+Test(gossip_readings, a_reader_has_a_lost_state_again_from_a_peer)
+{
+    uint32_t resets = lab.nodes[0].resets;
+
+    gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
+    lab_read(&lab, 0, 40, EVENT_STORE, 40); /* the reading goes on */
+    lab_run(&lab, 100);
+    cr_assert_eq(lab.nodes[0].resets, resets + 1);
+    cr_assert_eq(lab.nodes[0].rereads, 0);
+    cr_assert(lab_status(&lab, 0).reads);
+    cr_assert(lab.nodes[0].held[40]);
+    cr_assert(lab_same(&lab, 0, 1));
+}
+
 Test(gossip_readings, a_lost_state_is_had_again_by_reading)
 {
+    lab.nodes[1].refuses = true;
     gossip_local_lost(lab.nodes[0].g, lab_stream, lab.now_us);
-    lab_pull(&lab);
+    lab_run(&lab, 2000);
     cr_assert_eq(lab.nodes[0].rereads, 1);
     lab_begin_reading(&lab, 0, 77, true);
     cr_assert_eq(lab_held(&lab, 0), 0);
+    for (uint32_t i = 0; i < lab_status(&lab, 1).pos >> 8; i++) {
+        lab_read(&lab, 0, i, EVENT_STORE, i);
+    }
     lab_run(&lab, 1000);
     cr_assert(lab_same(&lab, 0, 1));
 }

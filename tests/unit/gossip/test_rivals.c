@@ -278,6 +278,8 @@ Test(gossip_rivals, a_proof_is_no_answer_to_another_question)
 {
     struct gossip *g = lab.nodes[0].g;
 
+    lab_unlink(&lab, 0, 1);
+    lab_unlink(&lab, 0, 2);
     gossip_local_lost(g, lab_stream, lab.now_us);
     lab_pull(&lab);
     uint32_t resets = lab.nodes[0].resets;
