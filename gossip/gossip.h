@@ -66,9 +66,9 @@
  * the same if the fingerprints differ. If neither log reaches the other, it
  * keeps its epoch as long as it can prove that.
  *
- * Between two partial epochs the same holds, if one is complete (its process
- * cleared its cache meanwhile) and the other one is not. Otherwise the number
- * decides between them.
+ * A partial epoch that is complete, because its process cleared its cache
+ * meanwhile, counts as a whole one in all this. Between two partial epochs that
+ * are not complete, the number decides.
  *
  * Partial readings. A reader that can no longer see the process's first batch
  * knows neither the process's identity nor the names of earlier blocks. It is a

@@ -35,14 +35,6 @@ is_above(const struct gossip_stream *s, struct gossip_epoch epoch)
            (epoch.no == s->epoch.no && epoch.id > s->epoch.id);
 }
 
-/* How much of its process an epoch knows: all from the first batch on, all
- * since the cache was cleared, or not all. */
-static unsigned
-grade(bool whole, bool complete)
-{
-    return whole ? 2 : complete ? 1 : 0;
-}
-
 /* Keeps the epoch, under a number above all others, so that peers in a rival
  * epoch follow. */
 static void
@@ -138,6 +130,16 @@ yields_to_less(struct gossip *g, struct gossip_stream *s,
     return is_known_for(g, s, g->config.judge_ms / 2);
 }
 
+/* The epoch is of the same process, and goes as far as ours or is read on in. */
+static bool
+goes_on(const struct gossip_stream *s, const struct gossip_met *met)
+{
+    uint32_t print = 0;
+
+    return met->has_print && gossip_print_at(s, met->pos, &print) &&
+           print == met->print && (met->lives || met->pos == s->pos);
+}
+
 /* Whether this node's partial reading gives way to an epoch that knows more. To
  * one of the same process it does, whatever the number, if that epoch goes as
  * far or if the peer reads on in it. This node cannot read on in it, because its
@@ -146,11 +148,11 @@ static bool
 yields_to_more(struct gossip *g, struct gossip_stream *s,
                const struct gossip_met *met)
 {
-    uint32_t print = 0;
+    uint32_t print;
     bool known = met->has_print && gossip_print_at(s, met->pos, &print);
 
     CHECK(!s->whole);
-    if (known && print == met->print && (met->lives || met->pos == s->pos)) {
+    if (goes_on(s, met)) {
         return true;
     }
     if (!is_above(s, met->epoch)) {
@@ -174,21 +176,23 @@ gossip_rival_wins(struct gossip *g, struct gossip_stream *s,
     if (s->epoch.no == 0 || MUTANT(NUMBERS_WIN)) {
         return is_above(s, met->epoch);
     }
-    unsigned mine = grade(s->whole, s->complete);
-    unsigned theirs = grade(met->whole, met->complete);
-    if (leads && mine < theirs) {
+    bool mine = s->whole || s->complete; /* all of its process is known */
+    bool theirs = met->whole || met->complete;
+    if (leads && !mine && theirs) {
         return yields_to_more(g, s, met);
     }
     if (!is_above(s, met->epoch)) {
         return false;
     }
-    if (mine > theirs) {
+    if (mine && !theirs) {
         return yields_to_less(g, s, met);
     }
-    if (!leads || !s->whole || gossip_is_contested(s, g->now_us)) {
+    if (!leads || !mine || (!s->whole && goes_on(s, met)) ||
+        gossip_is_contested(s, g->now_us)) {
         return true;
     }
-    /* Two whole epochs are of two processes: ours must prove that it lives. */
+    /* Two processes, or one that the peer's epoch does not go on with: ours must
+     * prove that it lives. */
     (void)meet_rival(g, s, met);
     if (is_unproved(g, s)) {
         return true;
