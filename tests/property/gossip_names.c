@@ -22,7 +22,7 @@ copies_of(uint8_t tiers)
     uint32_t copies = 0;
 
     for (enum tier tier = 0; tier < TIERS; tier++) {
-        copies |= (tiers >> tier & 1U) << names_copies_shift(tier);
+        copies |= ((uint32_t)tiers >> tier & 1U) << names_copies_shift(tier);
     }
     return copies;
 }
