@@ -169,7 +169,8 @@ Test(index_mirror_window, any_state_gives_what_the_rule_says)
             }
         }
         if (full[s] < KEYS) {
-            hold_full(s, full[s] + (uint32_t)rng_below(&rng, 4));
+            hold_full(s, full[s] + (uint32_t)rng_below(&rng, 4) %
+                                       (KEYS + 1 - full[s]));
         }
         uint32_t window = 1 + (uint32_t)rng_below(&rng, 40);
         uint32_t groups = 1 + (uint32_t)rng_below(&rng, GROUPS);

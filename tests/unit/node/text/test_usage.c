@@ -26,6 +26,27 @@ Test(node_usage, reads_the_usage_of_a_plain_answer)
     cr_assert_eq(u.cached_tokens, 624);
 }
 
+Test(node_usage, finds_it_at_any_place_and_in_any_two_pieces)
+{
+    static const char tail[] = "\"usage\":{\"prompt_tokens\":7}";
+    char text[160];
+
+    for (size_t before = 0; before < 100; before++) {
+        memset(text, '"', before); /* many quotes, none of them the name's */
+        memcpy(text + before, tail, sizeof(tail));
+        size_t len = before + sizeof(tail) - 1;
+        for (size_t cut = 0; cut <= len; cut++) {
+            struct usage_watch watch;
+            struct usage usage;
+            usage_watch_init(&watch);
+            usage_watch_give(&watch, (struct slice){text, cut});
+            usage_watch_give(&watch, (struct slice){text + cut, len - cut});
+            usage_watch_end(&watch, &usage);
+            cr_assert_eq(usage.prompt_tokens, 7, "%zu, %zu", before, cut);
+        }
+    }
+}
+
 Test(node_usage, takes_the_last_of_a_stream)
 {
     struct usage u = find("data: {\"usage\":{\"prompt_tokens\":1}}\n\n"
