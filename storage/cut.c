@@ -57,12 +57,19 @@ struct storage_cut {
 static const enum storage_kind rest_kinds[RESTS] = {
     STORAGE_STREAMS, STORAGE_ROSTER, STORAGE_MEMBERS, STORAGE_BELIEF_WORKERS};
 
+/* It keeps journals of what changes meanwhile. */
+static bool
+cut_walks(const struct storage_cut *cut)
+{
+    return cut->phase == PHASE_WALK || cut->phase == PHASE_WALKED;
+}
+
 /* What is true of a cut between two calls: it keeps journals from the begin to
  * the end, and reads belief before it is walked. */
 static bool
 cut_sound(const struct storage_cut *cut)
 {
-    bool walks = cut->phase == PHASE_WALK || cut->phase == PHASE_WALKED;
+    bool walks = cut_walks(cut);
 
     for (uint32_t i = 0; i < JOURNALS; i++) {
         if ((cut->side[i].watch.journal != NULL) != walks ||
@@ -157,7 +164,9 @@ storage_cut_free(struct storage_cut *cut)
     if (cut->source.ledger != NULL) {
         ledger_watch(cut->source.ledger, NULL);
     }
-    watch_names(cut, false);
+    if (cut_walks(cut)) {
+        watch_names(cut, false);
+    }
     for (uint32_t i = 0; i < JOURNALS; i++) {
         free(cut->side[i].watch.dirty);
         words_fini(&cut->side[i].journal);

@@ -108,7 +108,8 @@ struct storage_facts {
 };
 
 /* A cut at rest. It watches the index from now on (mirror_watch(),
- * ledger_watch()); what source names outlives it. NULL: no memory. */
+ * ledger_watch()); what the source points at outlives it, but whose names they
+ * are need only outlive the walks. NULL: no memory. */
 struct storage_cut *storage_cut_new(const struct storage_source *source);
 
 /* Stops watching and frees the cut, in any phase. NULL is fine. */

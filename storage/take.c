@@ -240,6 +240,7 @@ storage_take_stop(struct storage_take *take)
     }
     if (take->walking) {
         storage_disk_abort(take->disk);
+        storage_cut_cancel(take->cut); /* what it watches may go now */
     }
     take->walking = false;
 }
