@@ -251,8 +251,8 @@ struct fleet_status {
 
 /*
  * False when no worker is present in the slot. state is one of "new" (not
- * probed yet), "unresolved", "unhealthy", "drained", "draining",
- * "circuit_open", "circuit_half_open", "healthy".
+ * checked or not asked for its models yet), "unresolved", "unhealthy",
+ * "drained", "draining", "circuit_open", "circuit_half_open", "healthy".
  */
 bool fleet_status(const struct fleet *fleet, uint32_t slot,
                   struct fleet_status *status) MUST_CHECK;

@@ -182,7 +182,8 @@ state_of(const struct fleet_slot *s)
     if (s->draining) {
         return "draining";
     }
-    if (!s->healthy && s->good_row == 0 && s->bad_row == 0) {
+    if (s->bad_row == 0 && (s->models_state == MODELS_UNASKED ||
+                            (!s->healthy && s->good_row == 0))) {
         return s->now.address_len == 0 ? "unresolved" : "new";
     }
     if (!s->healthy) {

@@ -101,6 +101,7 @@ Test(node_fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
     struct fleet_out out;
     struct config_worker config = rig_config(0);
     struct fleet_probed ok = {.generation = 1, .status = 200, .failure = ""};
+    struct fleet_status status;
 
     cr_assert_eq(fleet_add(rig.fleet, &config, rig.now_us, NULL), 0);
     while (fleet_next_out(rig.fleet, &out)) {
@@ -112,6 +113,8 @@ Test(node_fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
     cr_assert_eq(fleet_publish(rig.fleet), 0);
     cr_assert(worker_set_has(&rig_view()->healthy, 0));
     cr_assert_not(rig_eligible(0));
+    cr_assert(fleet_status(rig.fleet, 0, &status));
+    cr_assert_str_eq(status.state, "new");
     while (fleet_next_out(rig.fleet, &out)) {
     }
     ok.probe = FLEET_PROBE_MODELS;
@@ -119,6 +122,8 @@ Test(node_fleet_probe, a_new_worker_waits_until_it_was_asked_for_its_models)
     fleet_probed(rig.fleet, &ok, rig.now_us);
     cr_assert_eq(fleet_publish(rig.fleet), 0);
     cr_assert(rig_eligible(0));
+    cr_assert(fleet_status(rig.fleet, 0, &status));
+    cr_assert_str_eq(status.state, "healthy");
 }
 
 Test(node_fleet_probe, down_in_one_interval_and_back_in_one)
