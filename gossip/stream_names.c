@@ -123,9 +123,9 @@ gossip_names(const struct gossip *g, struct event_stream stream,
 /* ---- copies ---- */
 
 void
-gossip_names_watch(struct gossip *g, struct words *into)
+gossip_names_watch(struct gossip *g, struct words *journal)
 {
-    g->names_journal = into;
+    g->names_journal = journal;
 }
 
 bool
