@@ -646,7 +646,8 @@ class Retries(Proxy):
                 s.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
         except OSError:
             self.skipTest("needs CAP_NET_ADMIN")
-        node = self.serve(FakeWorker(self, handler))
+        # Each lane has connections of its own.
+        node = self.serve(FakeWorker(self, handler), options=["--lanes", "1"])
         self.assertEqual(self.post().status, 200)
         other = FakeWorker(self, echo)
         harness.request(node.at("admin"), "POST", "/admin/workers", {"url": other.url})
